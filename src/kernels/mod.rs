@@ -1,0 +1,6 @@
+//! Pure arithmetic: slices in, numbers out. No files, no threads, no tensors, no clock.
+//!
+//! Conventions, stated once: matrices are row-major; data is f32 and sums are f64; of equal scores the lower index comes
+//! first; randomness is [`sample`] with a seed.
+
+pub mod sample;

@@ -1,0 +1,23 @@
+//! A streaming data-pipeline engine for image-text matching.
+//!
+//! ```text
+//!            images, captions      features              model, history       embeddings           rankings, metrics
+//! sources ─► ingest ─────────────► extract ────────────► train ─────────────► embed ─────────────► evaluate ────────► report
+//!              │ captions                                  ▲                    ▲                                     SQL over
+//!              └───────────────────────────────────────────┴────────────────────┘                                     any table
+//! ```
+//!
+//! Read in this order: [`stages`] (the flow), one stage file, [`stage`] (the contract). Nothing else is needed to write a
+//! stage. `ARCHITECTURE.md` is the map.
+
+pub mod error;
+pub mod tables;
+pub mod kernels;
+pub mod stage;
+pub mod io;
+pub mod model;
+pub mod stages;
+pub mod pipeline;
+pub mod engine;
+pub mod sql;
+pub mod cli;

@@ -1,0 +1,13 @@
+//! The stages, in the order of the flow, and the one list of them.
+
+pub mod ingest;
+pub mod extract;
+pub mod train;
+pub mod embed;
+pub mod evaluate;
+pub mod report;
+mod registry;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use registry::AnyStage;

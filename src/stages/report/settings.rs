@@ -1,0 +1,86 @@
+//! The settings of `report`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
+use crate::tables;
+
+/// Writes results as a Markdown and a self-contained HTML page.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Title of the page.
+    pub title: String,
+    /// Rows of results.
+    pub summary: TableRef,
+    /// Every number with its confidence interval.
+    pub metrics: Option<TableRef>,
+    /// What queries found, for examples.
+    pub rankings: Option<TableRef>,
+    /// The course of the training, for its curve.
+    pub history: Option<TableRef>,
+    /// Validation by epoch, for its curve.
+    pub validation: Option<TableRef>,
+    /// The images, to show them in examples.
+    pub images: Option<TableRef>,
+    /// The captions, to show them in examples.
+    pub captions: Option<TableRef>,
+    /// Queries shown as examples in each direction.
+    #[serde(default = "examples")]
+    pub examples: usize,
+    /// Seed that draws the examples; the pipeline's where not given.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn examples() -> usize {
+    6
+}
+
+impl Stage for Report {
+    fn kind(&self) -> &'static str {
+        "report"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn settings(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn inputs(&self) -> Vec<Input> {
+        let optional = [
+            ("metrics", &self.metrics, tables::metrics::table()),
+            ("rankings", &self.rankings, tables::rankings::table()),
+            ("history", &self.history, tables::history::table()),
+            ("validation", &self.validation, tables::validation::table()),
+            ("images", &self.images, tables::images::table()),
+            ("captions", &self.captions, tables::captions::table()),
+        ];
+        let mut inputs = vec![Input::table("summary", &self.summary, tables::summary::table().schema())];
+        inputs.extend(
+            optional
+                .into_iter()
+                .filter_map(|(name, from, table)| Some(Input::table(name, from.as_ref()?, table.schema()))),
+        );
+        inputs
+    }
+
+    fn outputs(&self) -> Vec<Output> {
+        vec![Output::files("page")]
+    }
+
+    fn check(&self) -> Vec<Problem> {
+        vec![]
+    }
+}
+
+impl Run for Report {
+    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
+        Err(Error::internal("report is being written"))
+    }
+}

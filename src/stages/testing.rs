@@ -1,0 +1,122 @@
+//! A world in memory, for the tests of stages.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::stage::{Cx, Device, MapFn, Progress, Run, Warning, World};
+
+/// Inputs before, outputs after.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryWorld {
+    /// Table inputs.
+    pub tables: HashMap<String, Vec<RecordBatch>>,
+    /// Files inputs: (input, file) to content.
+    pub files: HashMap<(String, String), Bytes>,
+    /// Source inputs.
+    pub sources: HashMap<String, PathBuf>,
+    /// Roots of table inputs.
+    pub roots: HashMap<String, PathBuf>,
+    /// Table outputs.
+    pub written: HashMap<String, Vec<RecordBatch>>,
+    /// Files outputs: (output, file) to content.
+    pub put: BTreeMap<(String, String), Bytes>,
+    /// What was saved last.
+    pub saved: Option<Bytes>,
+    /// Calls of `save` so far.
+    pub saves: usize,
+    /// The call of `save` (from 1) after which the world is cancelled.
+    pub cancel_after_save: Option<usize>,
+    /// Warnings.
+    pub warnings: Vec<Warning>,
+    at: HashMap<String, usize>,
+}
+
+impl MemoryWorld {
+    /// Runs `stage` in this world.
+    pub fn run(&mut self, stage: &dyn Run) -> Result<()> {
+        self.at.clear();
+        stage.run(&mut Cx::new(self))
+    }
+
+    /// The rows written to `output`, in one batch.
+    pub fn output(&self, output: &str) -> RecordBatch {
+        let batches = self.written.get(output).unwrap_or_else(|| panic!("nothing written to `{output}`"));
+        concat_batches(batches[0].schema_ref(), batches).expect("batches of one table have one schema")
+    }
+}
+
+impl World for MemoryWorld {
+    fn next(&mut self, input: &str) -> Result<Option<RecordBatch>> {
+        self.proceed()?;
+        let batches = self.tables.get(input).ok_or_else(|| Error::internal(format!("no input `{input}`")))?;
+        let at = self.at.entry(input.to_owned()).or_default();
+        *at += 1;
+        Ok(batches.get(*at - 1).cloned())
+    }
+    fn rewind(&mut self, input: &str) -> Result<()> {
+        self.at.insert(input.to_owned(), 0);
+        self.proceed()
+    }
+    fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
+        self.proceed()?;
+        self.written.entry(output.to_owned()).or_default().push(batch);
+        Ok(())
+    }
+    fn map(&mut self, input: &str, output: &str, rows: usize, function: &MapFn<'_>) -> Result<()> {
+        let mut cx = Cx::new(self);
+        let batches = cx.read_all(input)?;
+        let Some(first) = batches.first() else { return Ok(()) };
+        let all = concat_batches(first.schema_ref(), &batches)?;
+        for start in (0..all.num_rows()).step_by(rows) {
+            let mapped = function(&all.slice(start, rows.min(all.num_rows() - start)))?;
+            self.warnings.extend(mapped.warnings);
+            self.write(output, mapped.batch)?;
+        }
+        Ok(())
+    }
+    fn file(&mut self, input: &str, name: &str) -> Result<Bytes> {
+        let key = (input.to_owned(), name.to_owned());
+        self.files.get(&key).cloned().ok_or_else(|| Error::data(format!("no file `{name}` in `{input}`")))
+    }
+    fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
+        self.proceed()?;
+        self.put.insert((output.to_owned(), name.to_owned()), content);
+        Ok(())
+    }
+    fn source(&self, input: &str) -> Result<PathBuf> {
+        self.sources.get(input).cloned().ok_or_else(|| Error::internal(format!("no source `{input}`")))
+    }
+    fn root(&self, input: &str) -> Result<Option<PathBuf>> {
+        Ok(self.roots.get(input).cloned())
+    }
+    fn state(&mut self) -> Result<Option<Bytes>> {
+        Ok(self.saved.clone())
+    }
+    fn save(&mut self, state: Bytes) -> Result<()> {
+        self.proceed()?;
+        self.saved = Some(state);
+        self.saves += 1;
+        Ok(())
+    }
+    fn proceed(&self) -> Result<()> {
+        match self.cancel_after_save {
+            Some(n) if self.saves >= n => Err(Error::interrupted()),
+            _ => Ok(()),
+        }
+    }
+    fn warn(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
+    fn progress(&mut self, _progress: Progress) {}
+    fn threads(&self) -> usize {
+        2
+    }
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+}

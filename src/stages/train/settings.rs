@@ -1,0 +1,170 @@
+//! The settings of `train`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
+use crate::tables;
+
+/// Trains a joint embedding of images and captions (VSE++: Faghri et al., BMVC 2018).
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Train {
+    /// Feature vectors of the images.
+    pub features: TableRef,
+    /// The captions.
+    pub captions: TableRef,
+    /// The objective.
+    #[serde(default)]
+    pub loss: Loss,
+    /// Passes over the training captions.
+    pub epochs: u32,
+    /// Image-caption pairs of a step.
+    #[serde(default = "batch")]
+    pub batch: usize,
+    /// Width of the joint space.
+    #[serde(default = "embedding")]
+    pub embedding: usize,
+    /// Width of word vectors.
+    #[serde(default = "word")]
+    pub word: usize,
+    /// How captions become words.
+    #[serde(default)]
+    pub tokenizer: Tokenizer,
+    /// Words of the training captions seen fewer times than this become `<unk>`.
+    #[serde(default = "min_count")]
+    pub min_count: usize,
+    /// Learning rate of Adam.
+    #[serde(default = "learning_rate")]
+    pub learning_rate: f64,
+    /// Epochs after which the learning rate is multiplied by `decay`, again and again.
+    #[serde(default = "decay_epochs")]
+    pub decay_epochs: u32,
+    /// Factor of the learning rate.
+    #[serde(default = "decay")]
+    pub decay: f64,
+    /// Largest global L2 norm of the gradient.
+    #[serde(default = "clip")]
+    pub clip: f64,
+    /// Steps between checkpoints inside an epoch; every epoch ends with one.
+    #[serde(default = "checkpoint_steps")]
+    pub checkpoint_steps: u64,
+    /// Seed of weights and order; the pipeline's where not given.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// The objective of a training. `margin` is 0.2 in all papers.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Loss {
+    /// Every negative of the batch counts (UVS, "SUM").
+    Sum {
+        /// Margin α.
+        #[serde(default = "margin")]
+        margin: f64,
+    },
+    /// The hardest negative of the batch counts (VSE++, "MAX").
+    Max {
+        /// Margin α.
+        #[serde(default = "margin")]
+        margin: f64,
+    },
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self::Max { margin: margin() }
+    }
+}
+
+/// How captions become words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Tokenizer {
+    /// NLTK's `word_tokenize` on the lower-cased caption, as VSE++ and its heirs do.
+    #[default]
+    Treebank,
+    /// The lower-cased caption split at white space.
+    Whitespace,
+}
+
+fn margin() -> f64 {
+    0.2
+}
+
+fn batch() -> usize {
+    128
+}
+
+fn embedding() -> usize {
+    1024
+}
+
+fn word() -> usize {
+    300
+}
+
+fn min_count() -> usize {
+    4
+}
+
+fn learning_rate() -> f64 {
+    2e-4
+}
+
+fn decay_epochs() -> u32 {
+    15
+}
+
+fn decay() -> f64 {
+    0.1
+}
+
+fn clip() -> f64 {
+    2.0
+}
+
+fn checkpoint_steps() -> u64 {
+    500
+}
+
+impl Stage for Train {
+    fn kind(&self) -> &'static str {
+        "train"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn settings(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn inputs(&self) -> Vec<Input> {
+        vec![
+            Input::table("features", &self.features, tables::features::table().schema()),
+            Input::table("captions", &self.captions, tables::captions::table().schema()),
+        ]
+    }
+
+    fn outputs(&self) -> Vec<Output> {
+        vec![
+            Output::files("model"),
+            Output::table("history", tables::history::table().schema(), 4096),
+            Output::table("validation", tables::validation::table().schema(), 4096),
+        ]
+    }
+
+    fn check(&self) -> Vec<Problem> {
+        vec![]
+    }
+}
+
+impl Run for Train {
+    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
+        Err(Error::internal("train is being written"))
+    }
+}

@@ -1,0 +1,149 @@
+//! What a table is made of, and typed access to the columns of a batch.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, RecordBatchOptions,
+    StringArray,
+};
+use arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema, SchemaRef};
+
+use crate::error::{Error, Result};
+
+/// A table that flows between stages.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Its name in pipeline files, in the store and in SQL.
+    pub name: &'static str,
+    /// What one row is.
+    pub about: &'static str,
+    /// Its columns, in order.
+    pub columns: Vec<Column>,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// Name.
+    pub name: &'static str,
+    /// Type. A list of width 0 stands for any one width.
+    pub data_type: DataType,
+    /// Whether a value may be missing.
+    pub nullable: bool,
+    /// What it means, with its unit.
+    pub about: &'static str,
+}
+
+impl Column {
+    /// A column that always has a value.
+    #[must_use]
+    pub fn new(name: &'static str, data_type: DataType, about: &'static str) -> Self {
+        Self { name, data_type, nullable: false, about }
+    }
+
+    /// A column whose value may be missing.
+    #[must_use]
+    pub fn optional(name: &'static str, data_type: DataType, about: &'static str) -> Self {
+        Self { name, data_type, nullable: true, about }
+    }
+}
+
+impl Table {
+    /// Columns as Arrow knows them.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        self.schema_of_width(0)
+    }
+
+    /// Columns as Arrow knows them, with lists of any width fixed to `width`.
+    #[must_use]
+    pub fn schema_of_width(&self, width: usize) -> SchemaRef {
+        let fields = self.columns.iter().map(|column| {
+            let data_type = match &column.data_type {
+                DataType::FixedSizeList(item, 0) => {
+                    DataType::FixedSizeList(Arc::clone(item), i32::try_from(width).unwrap_or(i32::MAX))
+                }
+                other => other.clone(),
+            };
+            Field::new(column.name, data_type, column.nullable)
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+/// The type of a vector of `width` f32 values; width 0 stands for any width.
+#[must_use]
+pub fn vector(width: usize) -> DataType {
+    let item = Arc::new(Field::new("item", DataType::Float32, false));
+    DataType::FixedSizeList(item, i32::try_from(width).unwrap_or(i32::MAX))
+}
+
+/// A batch of `schema`, also when it has no rows.
+///
+/// # Errors
+/// Columns that do not fit the schema.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that makes batches, with the row count of an empty one kept"
+)]
+pub fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let rows = columns.first().map_or(0, |column| column.len());
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
+
+/// An array of vectors of `width` values from their concatenation, row-major.
+///
+/// # Errors
+/// `values` is not a whole number of vectors.
+pub fn vectors(values: Vec<f32>, width: usize) -> Result<ArrayRef> {
+    let DataType::FixedSizeList(item, size) = vector(width) else {
+        return Err(Error::internal("the type of a vector is a fixed-size list"));
+    };
+    Ok(Arc::new(FixedSizeListArray::try_new(item, size, Arc::new(Float32Array::from(values)), None)?))
+}
+
+/// The i64 column `name`.
+///
+/// # Errors
+/// No such column, or one of another type.
+pub fn ids<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Int64Array> {
+    column(batch, name)?.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong(batch, name, "Int64"))
+}
+
+/// The text column `name`.
+///
+/// # Errors
+/// No such column, or one of another type.
+pub fn texts<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b StringArray> {
+    column(batch, name)?.as_string_opt::<i32>().ok_or_else(|| wrong(batch, name, "Utf8"))
+}
+
+/// The vectors of column `name` as (row-major values of the rows of `batch`, width).
+///
+/// # Errors
+/// No such column, one of another type, or a missing value.
+pub fn floats<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f32], usize)> {
+    let list =
+        column(batch, name)?.as_fixed_size_list_opt().ok_or_else(|| wrong(batch, name, "FixedSizeList<Float32>"))?;
+    let values =
+        list.values().as_primitive_opt::<Float32Type>().ok_or_else(|| wrong(batch, name, "FixedSizeList<Float32>"))?;
+    if list.null_count() > 0 || values.null_count() > 0 {
+        return Err(Error::data(format!("column `{name}` has missing values, wanted a vector in every row")));
+    }
+    let width = usize::try_from(list.value_length()).unwrap_or(0);
+    let start = list.offset() * width;
+    Ok((&values.values()[start..start + list.len() * width], width))
+}
+
+fn column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| {
+        let names = batch.schema_ref().fields().iter().map(|field| format!("`{}`", field.name()));
+        Error::data(format!("no column `{name}`; there are {}", names.collect::<Vec<_>>().join(", ")))
+    })
+}
+
+fn wrong(batch: &RecordBatch, name: &str, wanted: &str) -> Error {
+    let got = batch.schema_ref().field_with_name(name).map(|field| field.data_type().to_string()).unwrap_or_default();
+    Error::data(format!("column `{name}` is {got}, wanted {wanted}"))
+}
