@@ -1,1 +1,3 @@
-//! (to be written)
+//! Bytes to batches and back: pictures, files, formats.
+
+pub mod image;
