@@ -1,3 +1,6 @@
-//! Bytes to batches and back: pictures, files, formats.
+//! Bytes to batches and back: the only place that opens files.
 
+pub mod objects;
+pub mod parquet;
+pub mod bounded;
 pub mod image;

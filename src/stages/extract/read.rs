@@ -1,13 +1,12 @@
 //! The pictures of a batch of `images`: where each one lies, and its bytes.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Component, Path};
 
 use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 
 use crate::error::{Error, Result};
+use crate::io::bounded;
 use crate::io::image::{self, Picture};
 use crate::tables;
 
@@ -64,21 +63,6 @@ impl<'b> Pictures<'b> {
         if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Err(Error::data(format!("its path `{}` leads out of the image folder", path.display())));
         }
-        read_file(&root.join(path)).map(Cow::Owned)
+        bounded::read(&root.join(path), MAX_BYTES).map(Cow::Owned)
     }
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let failed = |error: std::io::Error| Error::io("read", path, &error);
-    // Asked before opening: a pipe would wait for a writer.
-    let facts = path.metadata().map_err(failed)?;
-    if !facts.is_file() {
-        return Err(Error::data(format!("`{}` is not a file", path.display())));
-    }
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(Error::data(format!("`{}` has more than {MAX_BYTES} bytes", path.display())));
-    }
-    Ok(bytes)
 }

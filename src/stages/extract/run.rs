@@ -9,10 +9,14 @@ use super::preprocess;
 use super::read::Pictures;
 use super::settings::{Extract, OnUndecodable, PART_ROWS, Pooling, Weights};
 use crate::error::{Error, Kind, Result};
+use crate::io::bounded;
 use crate::model::cnn::{Cnn, Output};
 use crate::model::device;
 use crate::stage::{Cx, Mapped, Run, Warning};
 use crate::tables;
+
+/// Bytes above which a file of weights is not read: several times those of the largest network.
+const MAX_WEIGHTS: u64 = 1 << 30;
 
 /// Pictures that one message lists.
 const LISTED: usize = 20;
@@ -38,7 +42,7 @@ impl Extract {
             Weights::Random => Cnn::random(architecture, self.seed, device),
             Weights::File(_) => {
                 let path = cx.source("weights.file")?;
-                let bytes = std::fs::read(&path).map_err(|error| Error::io("read", &path, &error))?;
+                let bytes = bounded::read(&path, MAX_WEIGHTS)?;
                 Cnn::from_file(architecture, &bytes, device)
                     .map_err(|error| error.context(format!("weights `{}`", path.display())))
             }
