@@ -1,5 +1,6 @@
 //! Everything that touches tensors.
 
 pub mod device;
+pub mod threads;
 pub mod weights;
 pub mod cnn;
