@@ -1,4 +1,4 @@
-//! NumPy files of f32 matrices, memory-mapped.
+//! `NumPy` files of f32 matrices, memory-mapped.
 //!
 //! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
@@ -10,7 +10,7 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::error::{Error, Result};
 
-/// NumPy itself refuses longer headers.
+/// `NumPy` itself refuses longer headers.
 const HEADER_BYTES: usize = 10_000;
 /// A plain header opens two brackets; records open a few more. The parser recurses, so that depth has to be bounded.
 const HEADER_BRACKETS: usize = 64;
@@ -105,8 +105,8 @@ fn layout(file: &[u8]) -> Result<(usize, usize, usize)> {
     if brackets > HEADER_BRACKETS || digits > HEADER_DIGITS || hexadecimal {
         return Err(Error::data("npy header describes no plain array of a size that a file can have"));
     }
-    let header = NpyHeader::from_reader(file)
-        .map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
+    let header =
+        NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
     match header.dtype() {
         DType::Plain(kind)
             if kind.type_char() == TypeChar::Float
@@ -121,9 +121,7 @@ fn layout(file: &[u8]) -> Result<(usize, usize, usize)> {
     let &[rows, width] = shape else {
         let error = Error::data(format!("array has shape {shape:?}, wanted one vector an image: (images, width)"));
         return Err(if shape.len() == 3 {
-            error.hint(
-                "vectors of regions are not read; average them first: `numpy.save(path, x.mean(axis=1))`",
-            )
+            error.hint("vectors of regions are not read; average them first: `numpy.save(path, x.mean(axis=1))`")
         } else {
             error
         });
@@ -139,10 +137,13 @@ fn layout(file: &[u8]) -> Result<(usize, usize, usize)> {
     let held = file.len() - start;
     match (wanted.and_then(|bytes| usize::try_from(bytes).ok()), usize::try_from(rows), usize::try_from(width)) {
         (Some(bytes), Ok(rows), Ok(width)) if bytes == held => Ok((start, rows, width)),
-        _ => Err(Error::data(format!("array of shape {shape:?} has {held} bytes of f32 values, wanted {}", match wanted {
-            Some(bytes) => bytes.to_string(),
-            None => "more than any file holds".to_owned(),
-        }))
+        _ => Err(Error::data(format!(
+            "array of shape {shape:?} has {held} bytes of f32 values, wanted {}",
+            match wanted {
+                Some(bytes) => bytes.to_string(),
+                None => "more than any file holds".to_owned(),
+            }
+        ))
         .hint("the file is damaged or cut short: copy or make it again")),
     }
 }
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use crate::error::Kind;
 
-    /// A version 1 file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
+    /// A version 1 file as `NumPy` writes it: the header padded with spaces to a multiple of 64 bytes.
     fn npy(header: &str, values: &[f32]) -> Vec<u8> {
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
         let text = format!("{header:<117}\n");
@@ -200,10 +201,7 @@ mod tests {
 
     #[test]
     fn reads_rows() {
-        let bytes = npy(
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
-            &[1., 2., 3., 4., 5., f32::NAN],
-        );
+        let bytes = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", &[1., 2., 3., 4., 5., f32::NAN]);
         let matrix = open(&bytes).unwrap();
         assert_eq!((matrix.rows(), matrix.width()), (3, 2));
         let mut values = Vec::new();

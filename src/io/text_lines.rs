@@ -47,10 +47,8 @@ fn not_utf8(path: &Path, bytes: &[u8]) -> Error {
     for (i, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         if let Err(error) = std::str::from_utf8(line) {
             let at = error.valid_up_to();
-            mistakes.add(
-                format_args!("line {}", i + 1),
-                format_args!("byte {} ({:#04x}) is not UTF-8", at + 1, line[at]),
-            );
+            mistakes
+                .add(format_args!("line {}", i + 1), format_args!("byte {} ({:#04x}) is not UTF-8", at + 1, line[at]));
         }
     }
     mistakes.hint(if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {

@@ -112,3 +112,113 @@ impl fmt::Display for Line {
         write!(f, "line {}", self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::super::testing::{captions, folder, images, ingest, refused, shared_data, split_counts};
+
+    fn settings() -> serde_json::Value {
+        json!({"flickr": {"tokens": "tokens.txt", "images": "images", "train": "train.txt", "val": "val.txt",
+                          "test": "test.txt"}})
+    }
+
+    #[test]
+    fn lists_choose_and_the_token_file_orders() {
+        let tokens =
+            "\u{feff}b.jpg#0\tB zero .\r\nx.jpg.1#0\tX\r\na.jpg#0\tA zero\r\n\r\nb.jpg#1\tB one\twith a tab\r\n";
+        let folder = folder(&[
+            ("tokens.txt", tokens.as_bytes()),
+            ("train.txt", b"a.jpg\r\n"),
+            ("val.txt", b"b.jpg"),
+            ("test.txt", b""),
+            ("images/a.jpg", b""),
+            ("images/b.jpg", b""),
+        ]);
+        let world = ingest(folder.path(), settings()).unwrap();
+        let got: Vec<_> = images(&world).into_iter().map(|(id, split, name, _)| (id, split, name)).collect();
+        let wanted = [(0, "val", "b.jpg"), (2, "train", "a.jpg")];
+        assert_eq!(got, wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned())));
+        let got: Vec<_> = captions(&world).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+        let wanted = [(0, 0, "B zero ."), (4, 0, "B one\twith a tab"), (2, 2, "A zero")];
+        assert_eq!(got, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+        assert_eq!(world.warnings, []);
+    }
+
+    #[test]
+    fn every_mistake_of_the_token_file_is_reported() {
+        let folder = folder(&[
+            ("tokens.txt", b"a.jpg#0\tfine\na.jpg 1 no tab\na.jpg#x\tno number\na.jpg#2\t \na.jpg#0\tagain\n"),
+            ("images/a.jpg", b""),
+        ]);
+        let message = refused(ingest(folder.path(), settings()));
+        for wanted in [
+            "tokens.txt` has 4 mistakes",
+            "line 2: wanted `name#number`",
+            "line 3: wanted `name#number`",
+            "line 4: caption is empty",
+            "line 5: `a.jpg#0` is there already",
+        ] {
+            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_of_a_list_is_reported() {
+        let folder = folder(&[
+            ("tokens.txt", b"a.jpg#0\tA\n../up.jpg#0\tB\n"),
+            ("train.txt", b"a.jpg\n"),
+            ("val.txt", b"a.jpg\nnone.jpg\n../up.jpg\n"),
+            ("test.txt", b""),
+            ("images/a.jpg", b""),
+            ("up.jpg", b""),
+        ]);
+        let message = refused(ingest(folder.path(), settings()));
+        for wanted in [
+            "val.txt` has 3 mistakes",
+            "line 1: `a.jpg` is in the list of `train` already",
+            "line 2: `none.jpg` has no captions in the token file",
+            "line 3: image name `../up.jpg` leads out of the image folder",
+        ] {
+            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_utf8_is_named() {
+        let folder = folder(&[("tokens.txt", b"a.jpg#0\tA\na.jpg#1\tcaf\xe9\n"), ("images/a.jpg", b"")]);
+        let message = refused(ingest(folder.path(), settings()));
+        assert!(message.contains("tokens.txt` line 2: byte 12 (0xe9)"), "{message}");
+    }
+
+    /// Counts of the data's own description: 991 images, five captions each, 753 / 113 / 125.
+    #[test]
+    fn both_forms_of_flickr8k_give_the_same() {
+        let Some(folder) = shared_data("flickr8k-1k") else { return };
+        let flickr = ingest(
+            &folder,
+            json!({"flickr": {"tokens": "Flickr8k.token.txt", "images": "images",
+                "train": "Flickr_8k.trainImages.txt", "val": "Flickr_8k.devImages.txt",
+                "test": "Flickr_8k.testImages.txt"}}),
+        )
+        .unwrap();
+        let karpathy =
+            ingest(&folder, json!({"karpathy": {"json": "dataset_flickr8k.json", "images": "images"}})).unwrap();
+        let sets = [&flickr, &karpathy].map(|world| {
+            assert_eq!(split_counts(world), [753, 113, 125]);
+            assert_eq!(world.warnings, []);
+            let names: std::collections::HashMap<_, _> =
+                images(world).into_iter().map(|(id, _, name, _)| (id, name)).collect();
+            let captions = captions(world);
+            assert_eq!((names.len(), captions.len()), (991, 4955));
+            captions
+                .into_iter()
+                .map(|(_, image, split, text)| (names[&image].clone(), split, text))
+                .collect::<BTreeSet<_>>()
+        });
+        assert_eq!(sets[0], sets[1]);
+    }
+}

@@ -48,7 +48,7 @@ pub(super) fn write(cx: &mut Cx<'_>, entries: &[Entry], root: &Path, on_missing:
         } else if is_file(&root.join(&entry.path))? {
             if missing.is_empty() {
                 let image = Image {
-                    image_id: entry.image_id,
+                    id: entry.image_id,
                     split: entry.split,
                     file_name: &entry.file_name,
                     path: Some(&entry.path),
@@ -103,9 +103,10 @@ pub(super) fn image_path(folder: &str, name: &str) -> Result<String, String> {
 
 /// The split called `name`, or what is wrong with it.
 pub(super) fn split(name: &str) -> Result<&'static str, String> {
-    SPLITS.into_iter().find(|known| *known == name).ok_or_else(|| {
-        format!("split is `{name}`, wanted `train`, `restval`, `val` or `test`")
-    })
+    SPLITS
+        .into_iter()
+        .find(|known| *known == name)
+        .ok_or_else(|| format!("split is `{name}`, wanted `train`, `restval`, `val` or `test`"))
 }
 
 /// What has been seen of identifiers and paths, to find those that come twice. `P` is a place in a file.
@@ -148,7 +149,8 @@ mod tests {
         assert_eq!(image_path("", "a.jpg").unwrap(), "a.jpg");
         assert_eq!(image_path("val2014", "a.jpg").unwrap(), "val2014/a.jpg");
         assert_eq!(image_path("./val2014/", "./a.jpg").unwrap(), "val2014/a.jpg");
-        for (folder, name) in [("", "../a.jpg"), ("", "/etc/passwd"), ("..", "a.jpg"), ("/", "a.jpg"), ("a", "b/../../c")]
+        for (folder, name) in
+            [("", "../a.jpg"), ("", "/etc/passwd"), ("..", "a.jpg"), ("/", "a.jpg"), ("a", "b/../../c")]
         {
             let problem = image_path(folder, name).unwrap_err();
             assert!(problem.contains("leads out of the image folder"), "{problem}");

@@ -15,5 +15,7 @@ mod precomp;
 mod scenes;
 mod listing;
 mod rows;
+#[cfg(test)]
+mod testing;
 
 pub use settings::{Coco, CocoFile, Flickr, Ingest, Karpathy, OnMissing, Precomp, PrecompTest, Scenes};

@@ -15,7 +15,7 @@ const CAPTION_BYTES: usize = 16 * 1024;
 /// An image as `images` has it.
 #[derive(Debug)]
 pub(super) struct Image<'a> {
-    pub image_id: i64,
+    pub id: i64,
     pub split: &'a str,
     pub file_name: &'a str,
     pub path: Option<&'a str>,
@@ -47,14 +47,14 @@ impl Rows {
         captions: impl IntoIterator<Item = (i64, &'t str)>,
     ) -> Result<()> {
         self.count += 1;
-        self.image_id.append_value(image.image_id);
+        self.image_id.append_value(image.id);
         self.image_split.append_value(image.split);
         self.file_name.append_value(image.file_name);
         self.path.append_option(image.path);
         self.bytes.append_option(image.bytes);
         for (id, text) in captions {
             self.caption_id.append_value(id);
-            self.caption_image_id.append_value(image.image_id);
+            self.caption_image_id.append_value(image.id);
             self.caption_split.append_value(image.split);
             self.text.append_value(text);
             if self.caption_id.values_slice().len() == CAPTION_PART_ROWS {
@@ -103,9 +103,7 @@ pub(super) fn caption(raw: &str) -> Result<&str, String> {
     let text = raw.trim();
     match text.len() {
         0 => Err("caption is empty".to_owned()),
-        bytes if bytes > CAPTION_BYTES => {
-            Err(format!("caption has {bytes} bytes, wanted at most {CAPTION_BYTES}"))
-        }
+        bytes if bytes > CAPTION_BYTES => Err(format!("caption has {bytes} bytes, wanted at most {CAPTION_BYTES}")),
         _ => Ok(text),
     }
 }

@@ -87,11 +87,7 @@ impl Ground {
                 let plank = (y + shift) * 5.0;
                 let grain = bump(y * 31.0 + 2.0 * bump(x * 1.5 + plank.floor() * 0.37));
                 let tone = 24.0 * fraction(plank.floor() * 0.61) - 12.0 * grain;
-                if fraction(plank) < 0.05 {
-                    [96.0, 60.0, 32.0]
-                } else {
-                    [190.0 + tone, 136.0 + tone, 84.0 + tone]
-                }
+                if fraction(plank) < 0.05 { [96.0, 60.0, 32.0] } else { [190.0 + tone, 136.0 + tone, 84.0 + tone] }
             }
             Self::Tiles => {
                 let odd = ((x * 6.0 + shift).floor() + (y * 6.0 + shift).floor()) % 2.0;
@@ -110,7 +106,8 @@ impl Ground {
 fn is_light(x: f64, y: f64, shift: f64) -> bool {
     let (column, row) = ((x * 12.0).floor(), (y * 12.0).floor());
     let key = fraction(column * 0.731 + row * 0.417 + shift);
-    let (dx, dy) = (fraction(x * 12.0) - 0.2 - 0.6 * fraction(key * 7.0), fraction(y * 12.0) - 0.2 - 0.6 * fraction(key * 11.0));
+    let (dx, dy) =
+        (fraction(x * 12.0) - 0.2 - 0.6 * fraction(key * 7.0), fraction(y * 12.0) - 0.2 - 0.6 * fraction(key * 11.0));
     key < 0.35 && dx * dx + dy * dy < 0.008 + 0.02 * key
 }
 

@@ -27,7 +27,7 @@ pub(super) fn png(scene: &Scene, pixels: u32) -> Result<Vec<u8>> {
 }
 
 /// Red, green and blue of every pixel, row by row.
-pub(super) fn paint(scene: &Scene, pixels: u32) -> Vec<u8> {
+fn paint(scene: &Scene, pixels: u32) -> Vec<u8> {
     let mut canvas = paint_ground(scene, pixels);
     for thing in &scene.things {
         let first = thing.x - 0.5 * thing.step() * f64::from(thing.count - 1);

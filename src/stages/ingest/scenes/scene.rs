@@ -123,7 +123,8 @@ fn place(mut thing: Thing, others: &[Thing], sample: &mut Sample) -> Option<Thin
         thing.x = between(sample, MARGIN + w, 1.0 - MARGIN - w);
         thing.y = between(sample, MARGIN + h, 1.0 - MARGIN - h);
         let free = others.iter().all(|other| {
-            (thing.x - other.x).abs() > w + other.half_width() + GAP || (thing.y - other.y).abs() > h + other.radius + GAP
+            (thing.x - other.x).abs() > w + other.half_width() + GAP
+                || (thing.y - other.y).abs() > h + other.radius + GAP
         });
         if free {
             return Some(thing);

@@ -110,18 +110,12 @@ fn ball(x: f64, y: f64) -> Option<Tone> {
 fn parcel(x: f64, y: f64) -> Option<Tone> {
     let lid = x.abs() <= 0.95 && (-0.85..=-0.45).contains(&y);
     let body = x.abs() <= 0.85 && (-0.45..=0.9).contains(&y);
-    (lid || body).then(|| {
-        if x.abs() < 0.14 {
-            Tone::Body(0.6)
-        } else {
-            Tone::Body(if lid { 1.2 } else { 1.0 })
-        }
-    })
+    (lid || body).then(|| if x.abs() < 0.14 { Tone::Body(0.6) } else { Tone::Body(if lid { 1.2 } else { 1.0 }) })
 }
 
 fn pyramid(x: f64, y: f64) -> Option<Tone> {
     let half = (y + 0.95) * 0.53;
-    (y <= 0.9 && x.abs() <= half).then(|| Tone::Body(if x < half * 0.3 { 1.1 } else { 0.7 }))
+    (y <= 0.9 && x.abs() <= half).then_some(Tone::Body(if x < half * 0.3 { 1.1 } else { 0.7 }))
 }
 
 fn star(x: f64, y: f64) -> Option<Tone> {
@@ -149,7 +143,7 @@ fn heart(x: f64, y: f64) -> Option<Tone> {
 
 fn ring(x: f64, y: f64) -> Option<Tone> {
     (disc(x, y, (0.0, 0.0), 1.0) && !disc(x, y, (0.0, 0.0), 0.55))
-        .then(|| Tone::Body(if disc(x, y, (0.0, 0.0), 0.68) { 0.8 } else { 1.0 }))
+        .then_some(Tone::Body(if disc(x, y, (0.0, 0.0), 0.68) { 0.8 } else { 1.0 }))
 }
 
 fn diamond(x: f64, y: f64) -> Option<Tone> {
@@ -254,7 +248,8 @@ mod tests {
     fn area(shape: Shape) -> f64 {
         let n = 400;
         let at = |i: i32| (f64::from(i) + 0.5) / f64::from(n) * 2.0 - 1.0;
-        let hits = (0..n).flat_map(|i| (0..n).map(move |j| (at(i), at(j)))).filter(|&(x, y)| shape.tone(x, y).is_some());
+        let hits =
+            (0..n).flat_map(|i| (0..n).map(move |j| (at(i), at(j)))).filter(|&(x, y)| shape.tone(x, y).is_some());
         f64::from(u32::try_from(hits.count()).unwrap()) / f64::from(n * n)
     }
 

@@ -11,8 +11,8 @@ use crate::kernels::sample::Sample;
 /// Five sentences about `scene`, in random order.
 pub(super) fn captions(scene: &Scene) -> [String; 5] {
     let mut teller = Teller { scene, voice: scene.voice.clone() };
-    let mut texts =
-        [teller.list(), teller.relate(), teller.locate(), teller.set_the_scene(), teller.say_little()].map(|text| sentence(&text));
+    let mut texts = [teller.list(), teller.relate(), teller.locate(), teller.set_the_scene(), teller.say_little()]
+        .map(|text| sentence(&text));
     teller.voice.shuffle(&mut texts);
     texts
 }
