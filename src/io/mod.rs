@@ -1,8 +1,11 @@
-//! Bytes to values and back, one file a format.
+//! Bytes to batches and back: the only place that opens files.
 
+pub mod objects;
+pub mod parquet;
+pub mod files;
+pub mod text_lines;
 pub mod json;
 pub mod npy;
-pub mod text_lines;
 mod mistakes;
 
 pub use mistakes::Mistakes;

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::io::ErrorKind;
 use std::path::{Component, Path};
 
 use super::rows::{Image, Rows};
 use super::settings::OnMissing;
 use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use crate::io::{Mistakes, files::is_file};
 use crate::stage::Cx;
 
 /// The splits that a data set may have.
@@ -69,16 +68,6 @@ pub(super) fn write(cx: &mut Cx<'_>, entries: &[Entry], root: &Path, on_missing:
         return Err(Error::data(format!("no image is left of {} that are listed", entries.len())));
     }
     rows.finish(cx)
-}
-
-fn is_file(path: &Path) -> Result<bool> {
-    match std::fs::metadata(path) {
-        Ok(found) => Ok(found.is_file()),
-        Err(error) => match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => Ok(false),
-            _ => Err(Error::io("look for", path, &error)),
-        },
-    }
 }
 
 /// The path of the image `name` in `folder`, or what is wrong with it. It never leads out of the image folder.

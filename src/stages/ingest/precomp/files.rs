@@ -1,10 +1,10 @@
 //! The files of one split of a `*_precomp` folder, checked against each other.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::super::rows;
 use crate::error::{Error, Result};
-use crate::io::{Mistakes, npy::Matrix, text_lines::TextLines};
+use crate::io::{Mistakes, files::is_file, npy::Matrix, text_lines::TextLines};
 
 /// Captions of an image in every published folder.
 const CAPTIONS: usize = 5;
@@ -28,8 +28,7 @@ impl Files {
     pub fn open(folder: &Path, name: &str, split: &'static str) -> Result<Option<Self>> {
         let path = |suffix: &str| folder.join(format!("{name}_{suffix}"));
         let (ims, caps, ids) = (path("ims.npy"), path("caps.txt"), path("ids.txt"));
-        let there = |path: &PathBuf| path.try_exists().map_err(|error| Error::io("look for", path, &error));
-        match (there(&ims)?, there(&caps)?) {
+        match (is_file(&ims)?, is_file(&caps)?) {
             (false, false) => return Ok(None),
             (true, true) => {}
             (has_ims, _) => {
@@ -42,7 +41,7 @@ impl Files {
         let captions = check_captions(&caps)?;
         let (rows_per_image, captions_per_image) = layout(&ims, &caps, captions)?;
         let images = ims.rows() / rows_per_image;
-        let ids = if there(&ids)? { Some(read_ids(&ids, images, captions)?) } else { None };
+        let ids = if is_file(&ids)? { Some(read_ids(&ids, images, captions)?) } else { None };
         Ok(Some(Self { split, ims, caps, captions, ids, rows_per_image, captions_per_image, used: captions }))
     }
 
