@@ -145,3 +145,139 @@ fn ring(x: f64, y: f64) -> Option<Tone> {
     (disc(x, y, (0.0, 0.0), 1.0) && !disc(x, y, (0.0, 0.0), 0.55))
         .then_some(Tone::Body(if disc(x, y, (0.0, 0.0), 0.68) { 0.8 } else { 1.0 }))
 }
+
+fn diamond(x: f64, y: f64) -> Option<Tone> {
+    (x.abs() / 0.75 + y.abs() <= 1.0).then(|| {
+        Tone::Body(match (x < 0.0, y < 0.0) {
+            (true, true) => 1.3,
+            (false, true) => 1.0,
+            (true, false) => 0.9,
+            (false, false) => 0.7,
+        })
+    })
+}
+
+fn cross(x: f64, y: f64) -> Option<Tone> {
+    let (x, y) = (x.abs(), y.abs());
+    ((x <= 0.32 && y <= 0.95) || (y <= 0.32 && x <= 0.95)).then_some(Tone::Body(1.0))
+}
+
+fn moon(x: f64, y: f64) -> Option<Tone> {
+    (disc(x, y, (0.0, 0.0), 1.0) && !disc(x, y, (0.48, -0.12), 0.8)).then_some(Tone::Body(1.0))
+}
+
+fn house(x: f64, y: f64) -> Option<Tone> {
+    if (-0.95..0.0).contains(&y) {
+        return (x.abs() <= (y + 0.95) * 1.05).then_some(Tone::Body(0.65));
+    }
+    (x.abs() <= 0.78 && (0.0..=0.95).contains(&y)).then(|| {
+        if (-0.1..0.3).contains(&x) && y > 0.35 {
+            WOOD
+        } else if (-0.58..-0.24).contains(&x) && (0.28..0.62).contains(&y) {
+            GLASS
+        } else {
+            Tone::Body(1.0)
+        }
+    })
+}
+
+fn tree(x: f64, y: f64) -> Option<Tone> {
+    let crown = disc(x, y, (0.0, -0.4), 0.58) || disc(x, y, (-0.4, 0.0), 0.42) || disc(x, y, (0.4, 0.0), 0.42);
+    if crown {
+        return Some(Tone::Body(if disc(x, y, (-0.2, -0.5), 0.3) { 1.2 } else { 1.0 }));
+    }
+    (x.abs() <= 0.14 && (0.0..=1.0).contains(&y)).then_some(WOOD)
+}
+
+fn flower(x: f64, y: f64) -> Option<Tone> {
+    if disc(x, y, (0.0, 0.0), 0.28) {
+        return Some(GOLD);
+    }
+    let petal = |&(px, py): &(f64, f64)| disc(x, y, (0.58 * px, 0.58 * py), 0.38);
+    PENTAGON.iter().any(petal).then_some(Tone::Body(if disc(x, y, (0.0, 0.0), 0.5) { 0.85 } else { 1.0 }))
+}
+
+fn fish(x: f64, y: f64) -> Option<Tone> {
+    if disc(x, y, (-0.55, -0.12), 0.09) {
+        return Some(INK);
+    }
+    let body = disc(x / 0.72 + 0.34, y / 0.52, (0.0, 0.0), 1.0);
+    let tail = (0.35..=0.98).contains(&x) && y.abs() <= (x - 0.2) * 0.7;
+    if body {
+        return Some(Tone::Body(if y > 0.2 { 1.25 } else { 1.0 }));
+    }
+    tail.then_some(Tone::Body(0.75))
+}
+
+fn boat(x: f64, y: f64) -> Option<Tone> {
+    let hull = (0.3..=0.85).contains(&y) && x.abs() <= 1.0 - (y - 0.3) * 0.7;
+    let sail = (-0.9..=0.2).contains(&y) && (0.08..=0.08 + (y + 0.9) * 0.65).contains(&x);
+    let jib = (-0.6..=0.2).contains(&y) && (-0.08 - (y + 0.6) * 0.6..=-0.08).contains(&x);
+    if hull {
+        return Some(Tone::Body(if y > 0.62 { 0.75 } else { 1.0 }));
+    }
+    if sail || jib {
+        return Some(CREAM);
+    }
+    (x.abs() <= 0.05 && (-0.95..=0.3).contains(&y)).then_some(WOOD)
+}
+
+fn mushroom(x: f64, y: f64) -> Option<Tone> {
+    if y <= 0.1 && disc(x, (y - 0.1) * 0.95, (0.0, 0.0), 0.98) {
+        let spots = [(-0.5, -0.2), (0.05, -0.55), (0.5, -0.25)];
+        let spotted = spots.iter().any(|&centre| disc(x, y, centre, 0.16));
+        return Some(if spotted { CREAM } else { Tone::Body(1.0) });
+    }
+    ((0.1..=0.95).contains(&y) && x.abs() <= 0.2 + y * 0.12).then_some(CREAM)
+}
+
+fn cup(x: f64, y: f64) -> Option<Tone> {
+    let body = (-0.75..=0.85).contains(&y) && (x + 0.15).abs() <= 0.72 - y * 0.12;
+    if body {
+        return Some(Tone::Body(if y < -0.58 { 0.6 } else { 1.0 }));
+    }
+    let handle = disc(x, y, (0.5, 0.0), 0.48) && !disc(x, y, (0.5, 0.0), 0.28);
+    handle.then_some(Tone::Body(0.85))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Area of the shape as a share of its square, by counting points.
+    fn area(shape: Shape) -> f64 {
+        let n = 400;
+        let at = |i: i32| (f64::from(i) + 0.5) / f64::from(n) * 2.0 - 1.0;
+        let hits =
+            (0..n).flat_map(|i| (0..n).map(move |j| (at(i), at(j)))).filter(|&(x, y)| shape.tone(x, y).is_some());
+        f64::from(u32::try_from(hits.count()).unwrap()) / f64::from(n * n)
+    }
+
+    #[test]
+    fn areas_are_those_of_geometry() {
+        let near = |shape, wanted: f64| {
+            let got = area(shape);
+            assert!((got - wanted).abs() < 2e-3, "{shape:?}: {got}, wanted {wanted}");
+        };
+        let pi = std::f64::consts::PI;
+        near(Shape::Ball, pi / 4.0);
+        near(Shape::Ring, pi / 4.0 * (1.0 - 0.55 * 0.55));
+        near(Shape::Diamond, 2.0 * 0.75 / 4.0);
+        near(Shape::Cross, (2.0 * 0.64 * 1.9 - 0.64 * 0.64) / 4.0);
+        // Ten triangles from the centre, each with sides 1 and 0.42 at 36 degrees.
+        near(Shape::Star, 10.0 * 0.5 * 0.42 * (pi / 5.0).sin() / 4.0);
+    }
+
+    #[test]
+    fn every_shape_fills_its_square_and_shows_its_colour() {
+        for shape in Shape::ALL {
+            assert!(area(shape) > 0.25, "{shape:?} is thin");
+            for i in 0..=100 {
+                let along = f64::from(i) / 50.0 - 1.0;
+                for (x, y) in [(along, -1.02), (along, 1.02), (-1.02, along), (1.02, along)] {
+                    assert_eq!(shape.tone(x, y), None, "{shape:?} leaves its square at {x} {y}");
+                }
+            }
+        }
+    }
+}
