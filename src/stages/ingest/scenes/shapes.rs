@@ -137,8 +137,11 @@ fn star(x: f64, y: f64) -> Option<Tone> {
 fn heart(x: f64, y: f64) -> Option<Tone> {
     let (x, y) = (x * 1.18, 0.15 - y * 1.15);
     let bulge = x * x + y * y - 1.0;
-    (bulge * bulge * bulge <= x * x * y * y * y)
-        .then(|| Tone::Body(if disc(x, y, (-0.5, 0.5), 0.22) { 1.4 } else { 1.0 }))
+    (bulge * bulge * bulge <= x * x * y * y * y).then_some(Tone::Body(if disc(x, y, (-0.5, 0.5), 0.22) {
+        1.4
+    } else {
+        1.0
+    }))
 }
 
 fn ring(x: f64, y: f64) -> Option<Tone> {
@@ -147,14 +150,13 @@ fn ring(x: f64, y: f64) -> Option<Tone> {
 }
 
 fn diamond(x: f64, y: f64) -> Option<Tone> {
-    (x.abs() / 0.75 + y.abs() <= 1.0).then(|| {
-        Tone::Body(match (x < 0.0, y < 0.0) {
-            (true, true) => 1.3,
-            (false, true) => 1.0,
-            (true, false) => 0.9,
-            (false, false) => 0.7,
-        })
-    })
+    let facet = match (x < 0.0, y < 0.0) {
+        (true, true) => 1.3,
+        (false, true) => 1.0,
+        (true, false) => 0.9,
+        (false, false) => 0.7,
+    };
+    (x.abs() / 0.75 + y.abs() <= 1.0).then_some(Tone::Body(facet))
 }
 
 fn cross(x: f64, y: f64) -> Option<Tone> {
