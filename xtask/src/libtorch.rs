@@ -22,7 +22,7 @@ use std::time::Instant;
 use crate::shell::{self, Failure, Outcome, say};
 
 /// The version that the crate `tch` is made for.
-pub const VERSION: &str = "2.11.0";
+pub(crate) const VERSION: &str = "2.11.0";
 
 /// What is fetched: a requirement with its hash, the platform of the wheel, and the files to keep.
 const WHEELS: [[&str; 3]; 3] = [
@@ -47,7 +47,7 @@ const WHEELS: [[&str; 3]; 3] = [
 const MARKER: &str = "complete";
 
 /// Where the libtorch of this version is kept, whether it is there or not.
-pub fn folder() -> Outcome<PathBuf> {
+pub(crate) fn folder() -> Outcome<PathBuf> {
     // An empty or relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
     let xdg = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -56,7 +56,7 @@ pub fn folder() -> Outcome<PathBuf> {
 }
 
 /// Makes sure that `folder` holds a whole libtorch, fetching it if need be.
-pub fn provide(folder: &Path) -> Outcome {
+pub(crate) fn provide(folder: &Path) -> Outcome {
     provide_with(folder, &recipe(), fetch)
 }
 
@@ -77,10 +77,13 @@ fn provide_with(folder: &Path, recipe: &str, fetch: impl FnOnce(&Path) -> Outcom
     let _lock = lock(&folder.with_added_extension("lock"))?;
     // Whoever held the lock may have done the work.
     let Some(damage) = damage(folder, recipe) else { return Ok(()) };
+    if folder.exists() {
+        say(format!("`{}` is of no use and will be replaced: {damage}", folder.display()));
+    }
     remove_leftovers(folder, cache);
 
     let new = folder.with_added_extension(format!("new.{}", std::process::id()));
-    let done = fetch(&new).and_then(|()| seal(&new, recipe)).and_then(|()| publish(&new, folder, &damage));
+    let done = fetch(&new).and_then(|()| seal(&new, recipe)).and_then(|()| publish(&new, folder));
     if done.is_err() {
         let _ = fs::remove_dir_all(&new);
     }
@@ -195,10 +198,9 @@ fn seal(folder: &Path, recipe: &str) -> Outcome {
 }
 
 /// Puts `new` where `folder` is or should be.
-fn publish(new: &Path, folder: &Path, damage: &str) -> Outcome {
+fn publish(new: &Path, folder: &Path) -> Outcome {
     let old = new.with_added_extension("old");
     if folder.exists() {
-        say(format!("replacing {}: {damage}", folder.display()));
         fs::rename(folder, &old).map_err(Failure::io("move away", folder))?;
     }
     fs::rename(new, folder).map_err(Failure::io("publish", folder))?;

@@ -7,7 +7,7 @@ use crate::setup;
 use crate::shell::{self, Failure, Outcome, say};
 
 /// Sets up, builds both programs, and becomes `pairloom run` with these arguments.
-pub fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
+pub(crate) fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
     setup::setup()?;
     // Cargo puts programs of one profile into one folder, wherever that is configured to be.
     let xtask = std::env::current_exe().map_err(|error| Failure::new(format!("who am I? {error}")))?;

@@ -14,7 +14,7 @@ use crate::shell::{self, Failure, Outcome, say};
 const ELSEWHERE: [&str; 4] = ["LIBTORCH_USE_PYTORCH", "LIBTORCH_INCLUDE", "LIBTORCH_LIB", "LIBTORCH_STATIC"];
 
 /// Checks what the build needs and provides libtorch. Takes milliseconds when all is there.
-pub fn setup() -> Outcome {
+pub(crate) fn setup() -> Outcome {
     compiler()?;
     if let Some(name) = ELSEWHERE.iter().find(|name| std::env::var_os(name).is_some()) {
         return Err(Failure::new(format!("{name} is set and would make the build use another libtorch"))

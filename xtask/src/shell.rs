@@ -6,28 +6,28 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Why a command ends early: a message, what to try, and the exit code.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
     code: u8,
 }
 
 /// What a command, or a step of one, ends with.
-pub type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
     /// Something did not work.
-    pub fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: 1 }
     }
 
     /// The command line is wrong.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { code: 2, ..Self::new(message) }
     }
 
     /// A file operation failed. To be used in `map_err`.
-    pub fn io<'p>(doing: &'p str, path: &'p Path) -> impl FnOnce(std::io::Error) -> Self + 'p {
+    pub(crate) fn io<'p>(doing: &'p str, path: &'p Path) -> impl FnOnce(std::io::Error) -> Self + 'p {
         move |error| {
             let this = Self::new(format!("cannot {doing} `{}`: {error}", path.display()));
             match error.kind() {
@@ -38,13 +38,13 @@ impl Failure {
     }
 
     /// Adds what to try.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// What the process ends with.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
 }
@@ -60,12 +60,12 @@ impl Display for Failure {
 }
 
 /// Tells a person what happens. Standard output is left to the programs that are started.
-pub fn say(text: impl Display) {
+pub(crate) fn say(text: impl Display) {
     eprintln!("xtask: {text}");
 }
 
 /// The folder of the checkout.
-pub fn root() -> Outcome<PathBuf> {
+pub(crate) fn root() -> Outcome<PathBuf> {
     // Asked of the environment, not of the compiler: a target folder may serve several checkouts.
     std::env::var_os("CARGO_MANIFEST_DIR")
         .and_then(|xtask| Path::new(&xtask).parent().map(Path::to_owned))
@@ -73,14 +73,14 @@ pub fn root() -> Outcome<PathBuf> {
 }
 
 /// The cargo that started us, in the root of the checkout.
-pub fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Outcome<Command> {
+pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Outcome<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root()?);
     Ok(command)
 }
 
 /// Starts a program, waits for it, and fails with what was started if it does.
-pub fn execute(command: &mut Command) -> Outcome {
+pub(crate) fn execute(command: &mut Command) -> Outcome {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::new(format!("{status}: {}", display(command)))),
@@ -89,13 +89,13 @@ pub fn execute(command: &mut Command) -> Outcome {
 }
 
 /// Whether a program can be started and succeeds. It sees no input and its output is dropped.
-pub fn works(command: &mut Command) -> bool {
+pub(crate) fn works(command: &mut Command) -> bool {
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
 /// The command as one would type it, without the folder of the program.
-pub fn display(command: &Command) -> String {
+pub(crate) fn display(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")

@@ -29,7 +29,7 @@ const CHECKS: [Check; 4] = [
 ];
 
 /// Sets up and runs every check; stops at the first that fails.
-pub fn test() -> Outcome {
+pub(crate) fn test() -> Outcome {
     let start = Instant::now();
     setup::setup()?;
     for Check { name, command, variable } in CHECKS {
