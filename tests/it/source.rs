@@ -45,7 +45,7 @@ pub(crate) fn uses(file: &Path, module: &[&str]) -> Vec<Use> {
 }
 
 fn uses_of(text: &str, module: &[&str]) -> Vec<Use> {
-    let tokens = without_tests(tokens(text));
+    let tokens = without_tests(&tokens(text));
     let mut uses = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
@@ -62,6 +62,21 @@ fn uses_of(text: &str, module: &[&str]) -> Vec<Use> {
         resolve(&mut found.path, module);
     }
     uses
+}
+
+/// The modules that `file` declares for tests only: `#[cfg(test)] mod testing;`.
+pub(crate) fn test_modules(file: &Path) -> Vec<String> {
+    let tokens = tokens(&fs::read_to_string(file).expect("source code is text"));
+    let mut modules = Vec::new();
+    for at in (0..tokens.len()).filter(|&at| begins_test(&tokens, at)) {
+        let item = tokens[at + 7..].iter().map(|(text, _)| text.as_str());
+        let item: Vec<&str> =
+            item.skip_while(|text| matches!(*text, "pub" | "(" | "crate" | "super" | ")")).take(3).collect();
+        if let ["mod", name, ";"] = item.as_slice() {
+            modules.push((*name).to_owned());
+        }
+    }
+    modules
 }
 
 /// Reads `a::b::{c, d::e}` from `at`, adds a path for each leaf, and returns where it ends.
@@ -123,25 +138,29 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
+/// Whether `#[cfg(test)]` stands at `at`.
+fn begins_test(tokens: &[(String, usize)], at: usize) -> bool {
+    ["#", "[", "cfg", "(", "test", ")", "]"].iter().enumerate().all(|(i, wanted)| text_at(tokens, at + i) == *wanted)
+}
+
 /// Tokens without the items under `#[cfg(test)]`.
-fn without_tests(tokens: Vec<(String, usize)>) -> Vec<(String, usize)> {
+fn without_tests(tokens: &[(String, usize)]) -> Vec<(String, usize)> {
     let mut kept = Vec::new();
-    let mut tokens = tokens.into_iter().peekable();
-    while let Some(token) = tokens.next() {
-        kept.push(token);
-        let tail: Vec<&str> = kept.iter().rev().take(7).rev().map(|(text, _)| text.as_str()).collect();
-        if tail == ["#", "[", "cfg", "(", "test", ")", "]"] {
-            kept.truncate(kept.len() - 7);
-            let mut depth = 0;
-            for (text, _) in tokens.by_ref() {
-                match text.as_str() {
-                    "{" => depth += 1,
-                    "}" => depth -= 1,
-                    _ => {}
-                }
-                if depth == 0 && matches!(text.as_str(), "}" | ";") {
-                    break;
-                }
+    let mut at = 0;
+    while at < tokens.len() {
+        if !begins_test(tokens, at) {
+            kept.push(tokens[at].clone());
+            at += 1;
+            continue;
+        }
+        let mut depth = 0;
+        at += 7;
+        while at < tokens.len() {
+            let text = tokens[at].0.as_str();
+            depth += i32::from(text == "{") - i32::from(text == "}");
+            at += 1;
+            if depth == 0 && matches!(text, "}" | ";") {
+                break;
             }
         }
     }
