@@ -184,9 +184,17 @@ impl Serialize for Source {
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A table of another stage, which must have at least these columns. Lists of width 0 stand for any width.
-    Table { from: TableRef, wanted: SchemaRef },
+    Table {
+        /// The table.
+        from: TableRef,
+        /// Columns that it must have.
+        wanted: SchemaRef,
+    },
     /// Files of another stage, such as a model.
-    Files { from: TableRef },
+    Files {
+        /// The files output.
+        from: TableRef,
+    },
     /// A file or folder outside of the store; its content enters the key.
     Source(Source),
 }
