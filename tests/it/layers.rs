@@ -27,7 +27,7 @@ const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("datafusion", &["sql"], "the planner stays in `sql`"),
     ("object_store", &["io", "sql"], "artefacts are reached through `io`"),
     ("tokio", &["io", "sql"], "stages and engine are synchronous"),
-    ("std::fs", &["io", "engine"], "files are reached through `io`"),
+    ("std::fs", &["io", "engine", "pipeline"], "files are reached through `io`; `pipeline` reads its own"),
     ("std::env", &["pipeline"], "settings come from the pipeline file or the command line"),
     ("std::process", &["engine"], "a stage does nothing to the world but through its `Cx`"),
     ("std::net", &[], "only servers listen"),
