@@ -4,7 +4,7 @@ Usage: fetch.py FOLDER (REQUIREMENT PLATFORM MEMBERS)...
 
 REQUIREMENT is a line of a requirements file with its hash, which pip verifies. MEMBERS are separated by commas:
 a file goes to FOLDER/lib, a folder that ends with a slash to FOLDER/<its last name>.
-Interrupted, it removes FOLDER. At most one wheel and its unpacked files are on the disk at a time.
+Interrupted, it removes FOLDER and exits with 130; it exits with 3 when pip has failed and said why. At most one wheel and its unpacked files are on the disk at a time.
 """
 
 import os
@@ -15,6 +15,7 @@ import sys
 import zipfile
 
 NEEDED_BYTES = 1_200_000_000
+PIP_FAILED = 3
 
 
 def download(requirement, platform, into):
@@ -73,6 +74,6 @@ if __name__ == "__main__":
         shutil.rmtree(sys.argv[1], ignore_errors=True)
         sys.exit(130)
     except subprocess.CalledProcessError:
-        sys.exit("error: pip could not download; its own words are above")
+        sys.exit(PIP_FAILED)
     except OSError as error:
         sys.exit(f"error: {error}")

@@ -46,6 +46,9 @@ const WHEELS: [[&str; 3]; 3] = [
 /// Name of the file that says that a folder is whole.
 const MARKER: &str = "complete";
 
+/// Its last line.
+const END: &str = "end\n";
+
 /// Where the libtorch of this version is kept, whether it is there or not.
 pub(crate) fn folder() -> Outcome<PathBuf> {
     // An empty or relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
@@ -98,6 +101,7 @@ fn damage(folder: &Path, recipe: &str) -> Option<String> {
     let Some(files) = marker.strip_prefix(recipe) else {
         return Some("it was made by another version of this set-up".to_owned());
     };
+    let Some(files) = files.strip_suffix(END) else { return Some(format!("`{MARKER}` is cut short")) };
     files.lines().find_map(|line| {
         let (size, name) = line.split_once(' ')?;
         match fs::metadata(folder.join(name)) {
@@ -153,14 +157,15 @@ fn fetch(into: &Path) -> Outcome {
     let start = Instant::now();
     let mut python = Command::new("python3");
     python.args(["-c", include_str!("fetch.py")]).arg(into).args(WHEELS.iter().flatten());
-    match python.status() {
-        Ok(status) if status.success() => {}
-        Ok(status) if status.code() == Some(130) => return Err(Failure::new("interrupted; nothing was left behind")),
-        Ok(_) => {
-            return Err(Failure::new("libtorch could not be fetched").hint(
-                "is there a network? pip must reach its package index; without one set LIBTORCH to a libtorch 2.11.0",
-            ));
+    match python.status().map(|status| status.code()) {
+        Ok(Some(0)) => {}
+        Ok(Some(3)) => {
+            return Err(Failure::new("pip could not download libtorch; its own words are above").hint(format!(
+                "pip must reach its package index; where there is no network, set LIBTORCH to a libtorch {VERSION}"
+            )));
         }
+        Ok(Some(130)) => return Err(Failure::new("interrupted; nothing was left behind")),
+        Ok(_) => return Err(Failure::new("libtorch could not be fetched; the reason is above")),
         Err(error) => return Err(Failure::new(format!("cannot start python3: {error}"))),
     }
     // The build links against `libtorch.so`, which in the wheel also drags in CUDA.
@@ -189,6 +194,7 @@ fn seal(folder: &Path, recipe: &str) -> Outcome {
             let _ = writeln!(marker, "{} {}", found.len(), name.display());
         }
     }
+    marker.push_str(END);
     let path = folder.join(MARKER);
     let write = File::create(&path).and_then(|mut file| {
         file.write_all(marker.as_bytes())?;
@@ -280,7 +286,12 @@ mod tests {
         assert_eq!(damage(&scratch.libtorch(), "recipe\n").as_deref(), Some("`lib/libc10.so` is missing"));
         assert!(scratch.provide("recipe\n"));
 
-        fs::remove_file(scratch.libtorch().join(MARKER)).expect("it can be removed");
+        let marker = scratch.libtorch().join(MARKER);
+        fs::write(&marker, "recipe\n10 lib/libc").expect("it can be cut short");
+        assert_eq!(damage(&scratch.libtorch(), "recipe\n").as_deref(), Some("`complete` is cut short"));
+        assert!(scratch.provide("recipe\n"));
+
+        fs::remove_file(marker).expect("it can be removed");
         assert_eq!(damage(&scratch.libtorch(), "recipe\n").as_deref(), Some("it is half-finished"));
         assert!(scratch.provide("recipe\n"));
         assert_eq!(fs::read_to_string(&library).expect("it is there"), "0123456789");
