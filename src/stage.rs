@@ -342,6 +342,7 @@ pub struct Progress {
 /// What the engine does for a running stage. Stages see it through [`Cx`] only.
 ///
 /// Every method fails with an interruption once the run is cancelled.
+#[expect(clippy::missing_errors_doc, reason = "they are those of the methods of the same name of `Cx`")]
 pub trait World {
     /// The next rows of a table input, in order, at most 8,192; waits for the producer; `None` at the end.
     fn next(&mut self, input: &str) -> Result<Option<RecordBatch>>;

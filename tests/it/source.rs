@@ -246,7 +246,7 @@ fn raw_string(rest: &[char]) -> Option<usize> {
 
 #[test]
 fn uses_are_found_wherever_they_are_written() {
-    let text = r###"
+    let text = r##"
 //! use crate::comment;
 use crate::{error::Result, tables::{self, captions as c}};
 use super::other::{
@@ -261,7 +261,7 @@ use tch;
 #[cfg(test)]
 mod tests { use crate::engine; fn g() { { } } }
 fn after() { self::here::x() }
-"###;
+"##;
     let found: Vec<_> =
         uses_of(text, &["stages", "train"]).into_iter().map(|found| (found.path.join("::"), found.line)).collect();
     let wanted = [

@@ -1,6 +1,7 @@
 //! `cargo xtask`: set-up, the first run and the checks, each in one command on a fresh machine.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line, and talks to people")]
+#![expect(clippy::disallowed_methods, reason = "people want to know how long things take")]
 
 use std::process::ExitCode;
 
