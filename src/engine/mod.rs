@@ -1,1 +1,3 @@
-//! (to be written)
+//! (to be replaced by the engine of main)
+
+pub mod plan;
