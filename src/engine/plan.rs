@@ -164,3 +164,44 @@ fn similar<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
         names.iter().rev().map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate)).collect();
     scored.into_iter().next().filter(|(distance, _)| *distance <= 1 + name.len() / 4).map(|(_, name)| name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing::{Toy, node};
+
+    fn faults(nodes: Vec<Node<Toy>>) -> Vec<String> {
+        let faults = Plan::new(nodes).expect_err("the plan is wrong");
+        faults
+            .into_iter()
+            .map(|fault| format!("{}/{}: {}", fault.stage, fault.problem.setting, fault.problem.message))
+            .collect()
+    }
+
+    #[test]
+    fn producers_come_first_whatever_the_order_of_the_file() {
+        let plan =
+            Plan::new(vec![node("c", Toy::pass("b.rows")), node("b", Toy::pass("a.rows")), node("a", Toy::count(3))]);
+        let names: Vec<_> = plan.unwrap().nodes().iter().map(|node| node.name.clone()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn every_fault_is_named_at_once() {
+        let nodes = vec![node("a", Toy::count(3)), node("b", Toy::pass("aa.rows")), node("c", Toy::pass("a.row"))];
+        assert_eq!(
+            faults(nodes),
+            [
+                "b/rows: `aa.rows`: no stage is called `aa`; there are `a`, `b`, `c`",
+                "c/rows: `a.row`: stage `a` writes no `row`; it writes `rows`",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cycle_is_printed_as_data_would_flow() {
+        let nodes =
+            vec![node("a", Toy::pass("c.rows")), node("b", Toy::pass("a.rows")), node("c", Toy::pass("b.rows"))];
+        assert_eq!(faults(nodes), ["a/: stages wait for each other: a → b → c → a"]);
+    }
+}
