@@ -53,6 +53,9 @@ pub struct Expectation {
     pub at_most: Option<f64>,
     /// The value must be this.
     pub equals: Option<f64>,
+    /// The line of the file that it begins in, from 1.
+    #[serde(skip)]
+    pub line: usize,
 }
 
 impl Expectation {

@@ -251,7 +251,10 @@ fn check_expectations(checker: &mut Checker<'_>, root: &mut Node, schema: &Json)
                 let fault = Fault::new(place, "`[[expect]]` bounds nothing");
                 checker.faults.push(fault.hint("add `at_least`, `at_most` or `equals`"));
             }
-            Ok(expectation) => expectations.push(expectation),
+            Ok(expectation) => {
+                let line = checker.texts.position(place).line;
+                expectations.push(Expectation { line, ..expectation });
+            }
             Err(error) => checker.faults.push(Fault::new(place, error.message())),
         }
     }
