@@ -41,7 +41,8 @@ pub(super) fn show(store: &Store, summary: &Summary, progress: &Progress, output
             one_line(&expectation.sql)
         );
     }
-    let ran = summary.record.stages.iter().filter(|stage| !stage.reused).count();
+    let finished = |name: &String| summary.manifests.contains_key(name);
+    let ran = summary.record.stages.iter().filter(|stage| !stage.reused && finished(&stage.name)).count();
     let peak =
         if ran > 0 { format!(", at most {} in flight", human(summary.peak_bytes_in_flight)) } else { String::new() };
     let _ = writeln!(text, "{ran} of {} stages ran, {}{peak}", summary.record.stages.len(), seconds(seen.seconds));

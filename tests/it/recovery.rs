@@ -90,7 +90,8 @@ fn a_full_disk_is_an_error_with_a_hint_and_more_space_repairs_it() {
         let mut unshare = Command::new("unshare");
         unshare.args(options).args(["sh", "-c", script, "sh"]).arg(&disk).arg(program).arg(&file).output()
     };
-    let output = run(&["--mount"]).ok().filter(|output| output.status.code() != Some(99) && output.status.code() != Some(1));
+    let output =
+        run(&["--mount"]).ok().filter(|output| output.status.code() != Some(99) && output.status.code() != Some(1));
     let Some(output) = output.or_else(|| run(&["--map-root-user", "--mount"]).ok()) else {
         println!("skipped: no `unshare` here");
         return;
