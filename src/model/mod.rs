@@ -1,1 +1,5 @@
-//! (to be written)
+//! Everything that touches tensors.
+
+pub mod device;
+pub mod weights;
+pub mod cnn;
