@@ -4,3 +4,6 @@
 //! first; randomness is [`sample`] with a seed.
 
 pub mod sample;
+pub mod order;
+pub mod text;
+pub mod loss;
