@@ -6,5 +6,8 @@ pub mod gru;
 pub mod loss;
 pub mod adam;
 pub mod named;
+pub mod training;
+pub mod trained;
+pub mod place;
 #[cfg(test)]
 mod vse_tests;

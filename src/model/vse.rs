@@ -6,11 +6,15 @@ use tch::{Device, Kind, Tensor};
 
 use super::captions::Packed;
 use super::gru;
+use super::loss::Loss;
 use crate::error::{Error, Result};
 use crate::kernels::sample::Sample;
 
 /// Keeps the stream of the weights apart from others of the same seed.
 const WEIGHTS: u64 = 0x7765_6967_6874;
+
+/// Captions that go through the GRU together when there is nothing to learn.
+const BLOCK: usize = 256;
 
 /// Widths of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +143,34 @@ impl Vse {
         self.parameters[0].device()
     }
 
+    /// Unit vectors of image features, both row-major: `[n, d]` from `[n, D]`.
+    ///
+    /// # Errors
+    /// `features` is not a whole number of rows.
+    pub fn images(&self, features: &[f32]) -> Result<Vec<f32>> {
+        values(&self.embed_images(features)?)
+    }
+
+    /// Unit vectors of any number of captions in the order given, row-major `[n, d]`: numbers of their words, `<start>` and
+    /// `<end>` among them. Captions of similar length go through the GRU together.
+    ///
+    /// # Errors
+    /// A caption without a word, or a word that the vocabulary does not have.
+    pub fn captions(&self, captions: &[&[i64]]) -> Result<Vec<f32>> {
+        let width = self.widths().joint;
+        let mut order: Vec<usize> = (0..captions.len()).collect();
+        order.sort_by_key(|&i| captions[i].len());
+        let mut vectors = vec![0.0; captions.len() * width];
+        for block in order.chunks(BLOCK) {
+            let words: Vec<&[i64]> = block.iter().map(|&i| captions[i]).collect();
+            let found = values(&self.embed_captions(&words)?)?;
+            for (&i, vector) in block.iter().zip(found.chunks_exact(width)) {
+                vectors[i * width..][..width].copy_from_slice(vector);
+            }
+        }
+        Ok(vectors)
+    }
+
     /// Unit vectors `[n, d]` of image features `[n, D]`, row-major in `features`.
     ///
     /// # Errors
@@ -160,12 +192,12 @@ impl Vse {
 
     /// The objective on a batch of matching pairs and its gradient in every parameter.
     ///
-    /// `features` holds the features of the images row-major, `captions` the words of the caption of each; `objective`
+    /// `features` holds the features of the images row-major, `captions` the words of the caption of each; `loss`
     /// sees the scores `[n, n]`, image by caption.
     ///
     /// # Errors
     /// As [`Vse::embed_images`] and [`Vse::embed_captions`], or their numbers differ.
-    pub fn step(&self, features: &[f32], captions: &[&[i64]], objective: impl Fn(&Tensor) -> Tensor) -> Result<Step> {
+    pub fn step(&self, features: &[f32], captions: &[&[i64]], loss: &Loss) -> Result<Step> {
         let features = self.rows(features)?;
         if features.size()[0] != i64::try_from(captions.len()).unwrap_or(-1) {
             return Err(Error::internal(format!("{} captions for {:?} features", captions.len(), features.size())));
@@ -179,8 +211,7 @@ impl Vse {
         let (last, weight, bias) = (leaf(&tape.last()), leaf(fc_weight), leaf(fc_bias));
         let images = unit(&features.linear(&weight, Some(&bias)));
         let texts = unit(&last.index_select(0, &packed.places));
-        let value = objective(&images.mm(&texts.tr()));
-        let loss = value.to_kind(Kind::Double).double_value(&[]);
+        let value = loss.value(&images.mm(&texts.tr()));
         let mut gradients = Tensor::run_backward(&[&value], &[&weight, &bias, &last], false, false).into_iter();
         let mut next = || gradients.next().ok_or_else(|| Error::internal("libtorch gave too few gradients"));
         let (d_weight, d_bias, d_last) = (next()?, next()?, next()?);
@@ -196,7 +227,10 @@ impl Vse {
         let d_embed = embed.zeros_like().index_copy(0, &packed.distinct, &per_word.mm(w_ih));
         let d_b_ih = per_word.sum_dim_intlist([0i64].as_slice(), false, None::<Kind>);
         let d_w_ih = per_word.tr().mm(&vectors);
-        Ok(Step { loss, gradients: [d_weight, d_bias, d_embed, d_w_ih, gru.weight, d_b_ih, gru.bias] })
+        Ok(Step {
+            loss: value.to_kind(Kind::Double).double_value(&[]),
+            gradients: [d_weight, d_bias, d_embed, d_w_ih, gru.weight, d_b_ih, gru.bias],
+        })
     }
 
     /// Runs the GRU; also gives the vectors of the distinct words.
@@ -228,6 +262,12 @@ impl Vse {
         let width = i64::try_from(width).unwrap_or(i64::MAX);
         Ok(Tensor::from_slice(features).view([-1, width]).to_device(self.device()).to_kind(self.parameters[0].kind()))
     }
+}
+
+/// The values of a tensor, row-major.
+fn values(tensor: &Tensor) -> Result<Vec<f32>> {
+    let tensor = tensor.to_device(Device::Cpu).to_kind(Kind::Float).contiguous();
+    Vec::try_from(tensor.view(-1)).map_err(|error| Error::internal(format!("cannot read a tensor: {error}")))
 }
 
 /// Rows divided by their L2 norm; a row of zeros stays what it is.

@@ -7,8 +7,9 @@ use tch::{Device, Kind, Tensor};
 
 use super::adam::{Adam, clip};
 use super::captions::Packed;
+use super::gru;
+use super::loss::Loss;
 use super::vse::{NAMES, Vse, Widths};
-use super::{gru, loss};
 use crate::kernels::sample::Sample;
 
 #[derive(Deserialize)]
@@ -55,7 +56,7 @@ fn model_gradient_clipping_and_adam_agree_with_pytorch() {
 
     let mut adam = Adam::new(vse.parameters());
     for (i, (wanted, norm)) in golden.losses.iter().zip(&golden.norms).enumerate() {
-        let step = vse.step(&golden.features, &captions, |scores| loss::max(scores, golden.margin)).expect("step");
+        let step = vse.step(&golden.features, &captions, &Loss::Max { margin: golden.margin }).expect("step");
         assert!((step.loss - wanted).abs() < 1e-10, "step {i}: {} and {wanted}", step.loss);
         if i == 0 {
             for ((got, wanted), name) in step.gradients.iter().zip(tensors(&golden.gradients)).zip(NAMES) {
@@ -145,7 +146,7 @@ fn wrong_data_is_an_error_and_never_a_panic() {
     assert!(vse.embed_captions(&[&[1, 20]]).is_err());
     assert!(vse.embed_captions(&[&[]]).is_err());
     assert!(vse.embed_captions(&[]).is_err());
-    assert!(vse.step(&[0.0; 8], &[&[1, 2]], |scores| loss::sum(scores, 0.2)).is_err());
+    assert!(vse.step(&[0.0; 8], &[&[1, 2]], &Loss::Sum { margin: 0.2 }).is_err());
     assert!(Vse::new(Widths { image: 0, ..widths }, 1, Device::Cpu).is_err());
     let mut parameters = vse.parameters().each_ref().map(Tensor::copy);
     parameters[4] = Tensor::zeros([24, 9], (Kind::Float, Device::Cpu));
@@ -157,7 +158,7 @@ fn wrong_data_is_an_error_and_never_a_panic() {
 fn an_image_of_zeros_has_a_finite_gradient() {
     let vse = Vse::new(Widths { image: 4, word: 6, joint: 8, words: 20 }, 1, Device::Cpu).expect("a model");
     let step = vse
-        .step(&[0.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.0, 2.0], &[&[1, 2], &[1, 5, 2]], |scores| loss::max(scores, 0.2))
+        .step(&[0.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.0, 2.0], &[&[1, 2], &[1, 5, 2]], &Loss::Max { margin: 0.2 })
         .expect("a step");
     assert!(step.loss.is_finite() && clip(&step.gradients, 2.0).is_finite());
 }

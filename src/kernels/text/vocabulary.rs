@@ -21,18 +21,18 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The words that occur at least `min_count` times in `captions`: the most frequent first, of equally frequent ones
-    /// the alphabetically first (by code point).
+    /// The words whose count is at least `min_count`: the most frequent first, of equally frequent ones the alphabetically
+    /// first (by code point).
     ///
     /// The published vocabularies of VSE++ and its heirs number words by chance (the order of a Python dictionary) and
-    /// count the validation captions too, some even those of the test; here nothing but training captions counts.
-    pub fn build<'c>(captions: impl IntoIterator<Item = &'c [String]>, min_count: usize) -> Self {
-        let mut counts: HashMap<&str, usize> = HashMap::new();
-        for word in captions.into_iter().flatten() {
-            *counts.entry(word).or_default() += 1;
-        }
-        let mut kept: Vec<(&str, usize)> =
-            counts.into_iter().filter(|(word, count)| *count >= min_count && !MARKS.contains(word)).collect();
+    /// count the validation captions too, some even those of the test; here the caller counts the training captions alone.
+    #[must_use]
+    pub fn build(counts: &HashMap<String, usize>, min_count: usize) -> Self {
+        let mut kept: Vec<(&str, usize)> = counts
+            .iter()
+            .map(|(word, count)| (word.as_str(), *count))
+            .filter(|(word, count)| *count >= min_count && !MARKS.contains(word))
+            .collect();
         kept.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
         let marks = MARKS.iter().map(|mark| (*mark).to_owned());
         Self::index(marks.chain(kept.into_iter().map(|(word, _)| word.to_owned())).collect())
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn numbers_the_frequent_words_first_and_drops_the_rare() {
-        let captions = [words("b a c b"), words("a b rare"), words("c <unk> <unk>")];
-        let vocabulary = Vocabulary::build(captions.iter().map(Vec::as_slice), 2);
+        let counts = [("rare", 1), ("c", 2), ("b", 3), ("<unk>", 9), ("a", 2)];
+        let vocabulary = Vocabulary::build(&counts.map(|(word, count)| (word.to_owned(), count)).into(), 2);
         assert_eq!(vocabulary.words(), ["<pad>", "<start>", "<end>", "<unk>", "b", "a", "c"]);
         assert_eq!(vocabulary.encode(&words("c rare b")), [START, 6, UNKNOWN, 4, END]);
         assert_eq!(vocabulary.encode(&[]), [START, END]);

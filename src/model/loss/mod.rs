@@ -9,7 +9,66 @@ pub mod max;
 pub use max::max;
 pub use sum::sum;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
+
+/// The objective of a training. `margin` is 0.2 in all papers.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Loss {
+    /// Every negative of the batch counts (UVS, "SUM").
+    Sum {
+        /// Margin α.
+        #[serde(default = "margin")]
+        margin: f64,
+    },
+    /// The hardest negative of the batch counts (VSE++, "MAX").
+    Max {
+        /// Margin α.
+        #[serde(default = "margin")]
+        margin: f64,
+    },
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self::Max { margin: margin() }
+    }
+}
+
+fn margin() -> f64 {
+    0.2
+}
+
+impl Loss {
+    /// Its value on the scores of a batch, a tensor of no dimensions that can be differentiated.
+    #[must_use]
+    pub fn value(&self, scores: &Tensor) -> Tensor {
+        match self {
+            Self::Sum { margin } => sum(scores, *margin),
+            Self::Max { margin } => max(scores, *margin),
+        }
+    }
+
+    /// Its value on a batch of `pairs` pairs where all scores are equal: the model tells nothing from anything.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53 pairs")]
+    pub fn collapsed(&self, pairs: usize) -> f64 {
+        let (pairs, others) = (pairs as f64, pairs.saturating_sub(1) as f64);
+        match self {
+            Self::Sum { margin } => 2.0 * pairs * others * margin,
+            Self::Max { margin } => 2.0 * pairs * others.min(1.0) * margin,
+        }
+    }
+
+    /// What is wrong with it, if anything.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let (Self::Sum { margin } | Self::Max { margin }) = self;
+        (!margin.is_finite() || *margin < 0.0).then(|| format!("a margin of {margin}, wanted 0 or more"))
+    }
+}
 
 /// The scores with −∞ in place of the matching pairs.
 fn negatives(scores: &Tensor) -> Tensor {
@@ -79,6 +138,17 @@ mod tests {
                 assert!((got.0 - value).abs() < 1e-10 && close(&got.1, gradient), "tensors: {got:?}");
                 let got = reference(&case.scores, case.n, case.margin);
                 assert!((got.value - value).abs() < 1e-10 && close(&got.gradient, gradient), "reference: {got:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_collapse_value_is_what_equal_scores_cost() {
+        for n in [1i64, 2, 5, 128] {
+            let scores = Tensor::full([n, n], 0.7, (tch::Kind::Double, tch::Device::Cpu));
+            for loss in [super::Loss::Sum { margin: 0.2 }, super::Loss::Max { margin: 0.3 }] {
+                let wanted = loss.collapsed(usize::try_from(n).expect("a small number"));
+                assert!((loss.value(&scores).double_value(&[]) - wanted).abs() < 1e-9 * wanted.max(1.0));
             }
         }
     }
