@@ -366,7 +366,8 @@ mod tests {
         fails(&mut other, &[], "model.safetensors");
         let mut other = world();
         let description = other.files[&("model".to_owned(), DESCRIPTION.to_owned())].clone();
-        let text = String::from_utf8(description.to_vec()).expect("JSON").replace("\"<unk>\",", "\"<unk>\", \"zebra\",");
+        let text =
+            String::from_utf8(description.to_vec()).expect("JSON").replace("\"<unk>\",", "\"<unk>\", \"zebra\",");
         other.files.insert(("model".to_owned(), DESCRIPTION.to_owned()), text.into());
         fails(&mut other, &[], "`model.json` says");
 

@@ -159,8 +159,9 @@ impl Train {
             cx.warn(
                 format!("epoch {}", at.epoch),
                 format!(
-                    "the loss has stayed for {} epochs where all scores are equal: the model tells nothing apart; a \
-                     lower `learning_rate`, more epochs or the loss `sum` may help",
+                    "the loss has been for {} epochs what it is when all scores are equal; with `max` that is usual at \
+                     first and ends after some thousand steps, or never: more epochs, a lower `learning_rate`, a smaller \
+                     `batch` or the loss `sum` may help",
                     at.collapsed_epochs
                 ),
             );
