@@ -3,7 +3,7 @@
 use super::sample::Sample;
 
 /// Keeps the stream of the order apart from others of the same seed.
-const ORDER: u64 = 0x6f72_6465_72;
+const ORDER: u64 = 0x006f_7264_6572;
 
 /// A permutation of `0..n` that depends on `seed` and `epoch` alone, every one equally likely.
 #[must_use]

@@ -36,7 +36,6 @@ impl Adam {
     }
 
     /// First and second moment of every parameter.
-    #[must_use]
     pub fn moments(&self) -> &[(Tensor, Tensor)] {
         &self.moments
     }

@@ -1,8 +1,11 @@
 //! The recurrence of a gated recurrent unit with its gradient, for captions of different lengths.
 //!
 //! Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", EMNLP 2014, in the form that PyTorch
-//! documents: with x the input product of a word (`W_ih·w + b_ih`) and q = `W_hh·h + b_hh`,
-//! r = σ(x_r + q_r), z = σ(x_z + q_z), n = tanh(x_n + r∘q_n), h' = (1 − z)∘n + z∘h.
+//! documents. With `x = W_ih·w + b_ih`, the input product of word `w`, and `q = W_hh·h + b_hh`:
+//!
+//! ```text
+//! r = σ(x_r + q_r)    z = σ(x_z + q_z)    n = tanh(x_n + r∘q_n)    h' = (1 − z)∘n + z∘h
+//! ```
 //!
 //! Why not libtorch's own: it forms the gradient of `W_hh` as one small product a word position, while here it is one
 //! product over all positions after the loop; and it knows nothing of words that occur more than once in a batch, whose
@@ -71,7 +74,6 @@ pub fn forward(inputs: Tensor, weight: &Tensor, bias: &Tensor, sizes: &[i64]) ->
 
 impl Tape {
     /// The state after the last word of every caption, `[b, h]`, longest caption first.
-    #[must_use]
     pub fn last(&self) -> Tensor {
         let mut rows = Vec::new();
         let mut end: i64 = self.sizes.iter().sum();

@@ -127,7 +127,6 @@ impl Vse {
     }
 
     /// The parameters, in the order of [`NAMES`].
-    #[must_use]
     pub fn parameters(&self) -> &[Tensor; 7] {
         &self.parameters
     }

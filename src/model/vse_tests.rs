@@ -43,7 +43,7 @@ fn apart(a: &Tensor, b: &Tensor) -> f64 {
     (a - b).abs().max().double_value(&[])
 }
 
-/// `tests/golden/vse.py` wrote this with torch.nn.GRU, torch.optim.Adam and clip_grad_norm_ in f64.
+/// `tests/golden/vse.py` wrote this with `torch.nn.GRU`, `torch.optim.Adam` and `clip_grad_norm_` in f64.
 #[test]
 fn model_gradient_clipping_and_adam_agree_with_pytorch() {
     let golden: Golden = serde_json::from_str(include_str!("../../tests/golden/vse.json")).expect("golden model");
@@ -83,7 +83,7 @@ fn random(shape: &[i64], seed: u64) -> Tensor {
 fn the_recurrence_and_its_gradient_agree_with_libtorch() {
     let (h, w) = (24, 10);
     let captions: Vec<Vec<i64>> =
-        (0..33).map(|i: usize| (0..1 + (i * 7) % 13).map(|t| ((i + t * t) % 17) as i64).collect()).collect();
+        (0..33).map(|i: i64| (0..=(i * 7) % 13).map(|t| (i + t * t) % 17).collect()).collect();
     let captions: Vec<&[i64]> = captions.iter().map(Vec::as_slice).collect();
     let packed = Packed::new(&captions, Device::Cpu);
     let leaf = |shape: &[i64], seed| random(shape, seed).set_requires_grad(true);
@@ -127,8 +127,7 @@ fn a_new_model_is_drawn_as_the_paper_says_and_from_the_seed_alone() {
 #[test]
 fn a_caption_is_embedded_alike_in_any_company() {
     let vse = Vse::new(Widths { image: 4, word: 6, joint: 32, words: 20 }, 1, Device::Cpu).expect("a model");
-    let captions: Vec<Vec<i64>> =
-        (0..40).map(|i: usize| (0..2 + i % 9).map(|t| ((3 * i + t) % 20) as i64).collect()).collect();
+    let captions: Vec<Vec<i64>> = (0..40).map(|i: i64| (0..2 + i % 9).map(|t| (3 * i + t) % 20).collect()).collect();
     let all: Vec<&[i64]> = captions.iter().map(Vec::as_slice).collect();
     let together = vse.embed_captions(&all).expect("embeddings");
     for (i, caption) in (0..).zip(&all) {

@@ -1,5 +1,5 @@
-//! The Penn Treebank's way to cut a sentence into words, as NLTK 3.10 does it (`NLTKWordTokenizer`, after Robert
-//! MacIntyre's `tokenizer.sed`).
+//! The Penn Treebank's way to cut a sentence into words, as NLTK 3.10 does it: its `NLTKWordTokenizer`, which follows the
+//! Treebank's own `tokenizer.sed`.
 //!
 //! Each rule is one pass over the text and inserts spaces; the words are what lies between spaces in the end. The order
 //! of the rules matters.

@@ -5,7 +5,6 @@ use tch::Tensor;
 use super::negatives;
 
 /// Σᵢ max_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ max_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`, summed over the batch.
-#[must_use]
 pub fn max(scores: &Tensor, margin: f64) -> Tensor {
     let matching = scores.diag(0);
     let negatives = negatives(scores);

@@ -43,7 +43,6 @@ fn margin() -> f64 {
 
 impl Loss {
     /// Its value on the scores of a batch, a tensor of no dimensions that can be differentiated.
-    #[must_use]
     pub fn value(&self, scores: &Tensor) -> Tensor {
         match self {
             Self::Sum { margin } => sum(scores, *margin),

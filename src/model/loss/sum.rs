@@ -5,7 +5,6 @@ use tch::Tensor;
 use super::negatives;
 
 /// Σᵢ Σ_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ Σ_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`, summed over the batch.
-#[must_use]
 pub fn sum(scores: &Tensor, margin: f64) -> Tensor {
     let matching = scores.diag(0);
     let negatives = negatives(scores);
