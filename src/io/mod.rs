@@ -2,3 +2,10 @@
 
 pub mod objects;
 pub mod parquet;
+pub mod files;
+pub mod text_lines;
+pub mod json;
+pub mod npy;
+mod mistakes;
+
+pub use mistakes::Mistakes;
