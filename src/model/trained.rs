@@ -62,6 +62,22 @@ impl Tokenizer {
     }
 }
 
+/// The most words of a caption. The longest caption of COCO and Flickr30k has fewer than a hundred; a text without an end
+/// would fill the memory, which grows with the words of a batch.
+pub const MOST_WORDS: usize = 1000;
+
+/// The numbers of the words of `caption`, `<start>` and `<end>` among them.
+///
+/// # Errors
+/// More words than [`MOST_WORDS`].
+pub fn encode(vocabulary: &Vocabulary, tokenizer: Tokenizer, caption: &str) -> Result<Vec<i64>> {
+    let words = tokenizer.words(caption);
+    if words.len() > MOST_WORDS {
+        return Err(Error::data(format!("{} words, wanted at most {MOST_WORDS}", words.len())));
+    }
+    Ok(vocabulary.encode(&words))
+}
+
 /// A trained model, ready to embed.
 #[derive(Debug)]
 pub struct Trained {
@@ -96,9 +112,11 @@ impl Trained {
     }
 
     /// The numbers of the words of `caption`, `<start>` and `<end>` among them.
-    #[must_use]
-    pub fn encode(&self, caption: &str) -> Vec<i64> {
-        self.vocabulary.encode(&self.tokenizer.words(caption))
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn encode(&self, caption: &str) -> Result<Vec<i64>> {
+        encode(&self.vocabulary, self.tokenizer, caption)
     }
 }
 

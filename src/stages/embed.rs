@@ -165,8 +165,10 @@ impl Embed {
                     left_out += 1;
                     continue;
                 }
-                block.push(Some(ids.value(row)), image, split);
-                words.push(trained.encode(texts.value(row)));
+                let caption = ids.value(row);
+                block.push(Some(caption), image, split);
+                let encoded = trained.encode(texts.value(row));
+                words.push(encoded.map_err(|error| error.context(format!("caption {caption}")))?);
                 if block.images.len() == BLOCK_ROWS {
                     block.write_captions(&std::mem::take(&mut words), trained, cx)?;
                 }
@@ -319,7 +321,7 @@ mod tests {
         let (found, width) = vectors(&captions);
         assert_eq!(width, 24);
         for (id, vector) in wanted.iter().zip(found) {
-            let alone = trained.vse.captions(&[&trained.encode(&text(*id))]).expect("an embedding");
+            let alone = trained.vse.captions(&[&trained.encode(&text(*id)).expect("words")]).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "caption {id}");
             let norm = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>();
             assert!((norm - 1.0).abs() < 1e-5, "caption {id}: {norm}");

@@ -37,15 +37,16 @@ fn opening_quotes(text: &[char]) -> Vec<char> {
         [c @ (' ' | '(' | '[' | '{' | '<'), '\'', '\'', ..] => Some((3, vec![*c, ' ', '`', '`', ' '])),
         _ => None,
     });
-    // A quote before a word stands alone unless the word is the rest of a contraction.
+    // A quote before a word stands alone unless the word is the rest of a contraction, none of which is longer than two.
     let mut out = Vec::with_capacity(text.len());
     for (i, &c) in text.iter().enumerate() {
         out.push(c);
-        let before = i > 0 && is_word(text[i - 1]);
-        let word: String = text[i + 1..].iter().take_while(|c| is_word(**c)).collect();
-        let contraction = matches!(word.as_str(), "re" | "ve" | "ll" | "m" | "t" | "s" | "d" | "n");
-        if c == '\'' && !before && !word.is_empty() && !contraction {
-            out.push(' ');
+        if c == '\'' && !(i > 0 && is_word(text[i - 1])) {
+            let word: String = text[i + 1..].iter().take(3).take_while(|c| is_word(**c)).collect();
+            let contraction = matches!(word.as_str(), "re" | "ve" | "ll" | "m" | "t" | "s" | "d" | "n");
+            if !word.is_empty() && !contraction {
+                out.push(' ');
+            }
         }
     }
     out

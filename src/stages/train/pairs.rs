@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::Train;
 use crate::error::{Error, Result};
 use crate::kernels::text::Vocabulary;
+use crate::model::trained::encode;
 use crate::stage::Cx;
 use crate::tables;
 
@@ -46,7 +47,8 @@ impl Pairs {
     /// Reads both tables. Captions of other splits, and features that no caption needs, are passed over.
     ///
     /// # Errors
-    /// Features of different widths, twice of one image or with values that are not finite; no pair to train on.
+    /// Features of different widths, twice of one image or with values that are not finite; a caption of thousands of words; no pair to
+    /// train on.
     pub fn read(stage: &Train, cx: &mut Cx<'_>) -> Result<Self> {
         let captions = read_captions(cx)?;
         let needed = captions.iter().map(|caption| caption.image).collect();
@@ -89,7 +91,8 @@ impl Pairs {
 
         let (mut train, mut val) = (Vec::new(), Vec::new());
         for caption in captions {
-            let words = vocabulary.encode(&stage.tokenizer.words(&caption.text));
+            let words = encode(&vocabulary, stage.tokenizer, &caption.text)
+                .map_err(|error| error.context(format!("caption {}", caption.id)))?;
             let pair = Pair { caption: caption.id, image: rows[&caption.image], words };
             if caption.val { val.push(pair) } else { train.push(pair) }
         }

@@ -56,6 +56,9 @@ pub struct Train {
     pub seed: u64,
 }
 
+/// The widest layer: its recurrent weights fill 3 GiB.
+const WIDEST: usize = 16_384;
+
 fn batch() -> usize {
     128
 }
@@ -133,6 +136,11 @@ impl Stage for Train {
         least("word", self.word as u64, 1);
         least("decay_epochs", self.decay_epochs.into(), 1);
         least("checkpoint_steps", self.checkpoint_steps, 1);
+        for (setting, got) in [("embedding", self.embedding), ("word", self.word)] {
+            if got > WIDEST {
+                problems.push(Problem::new(setting, format!("got {got}, wanted at most {WIDEST}")));
+            }
+        }
         for (setting, got) in [("learning_rate", self.learning_rate), ("decay", self.decay), ("clip", self.clip)] {
             if !(got.is_finite() && got > 0.0) {
                 problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));

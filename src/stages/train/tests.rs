@@ -195,6 +195,11 @@ fn bad_data_is_named() {
     fails(&mut other, "epochs = 1", Kind::Data, "image 0 has two features");
 
     let mut other = world();
+    let rows = (0..4).map(|i| (i, i, "train", if i == 2 { "dog ".repeat(1001) } else { "a dog".to_owned() }));
+    other.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    fails(&mut other, "epochs = 1", Kind::Data, "caption 2: 1001 words");
+
+    let mut other = world();
     other.saved = Some(bytes::Bytes::from_static(b"no checkpoint"));
     fails(&mut other, "epochs = 1", Kind::Data, "safetensors");
 
@@ -215,7 +220,8 @@ fn bad_data_is_named() {
 fn settings_that_cannot_work_are_all_named() {
     let mut stage = stage("epochs = 0\ncheckpoint_steps = 0\nclip = -1.0\ndecay = nan");
     stage.batch = 1;
+    stage.embedding = 1 << 40;
     stage.loss = Loss::Max { margin: f64::NAN };
     let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
-    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "decay", "clip", "loss"]);
+    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss"]);
 }
