@@ -5,3 +5,6 @@
 
 pub mod resize;
 pub mod sample;
+pub mod order;
+pub mod text;
+pub mod loss;

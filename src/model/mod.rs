@@ -3,3 +3,14 @@
 pub mod device;
 pub mod weights;
 pub mod cnn;
+pub mod vse;
+pub mod captions;
+pub mod gru;
+pub mod loss;
+pub mod adam;
+pub mod named;
+pub mod training;
+pub mod trained;
+pub mod place;
+#[cfg(test)]
+mod vse_tests;
