@@ -3,4 +3,7 @@
 //! Conventions, stated once: matrices are row-major; data is f32 and sums are f64; of equal scores the lower index comes
 //! first; randomness is [`sample`] with a seed.
 
+pub mod dot;
+pub mod measure;
 pub mod sample;
+pub mod top_k;
