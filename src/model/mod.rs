@@ -1,1 +1,3 @@
-//! (to be written)
+//! Everything that touches tensors.
+
+pub mod search;
