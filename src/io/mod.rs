@@ -1,1 +1,4 @@
-//! (to be written)
+//! Bytes to batches and back: the only place that opens files.
+
+pub mod objects;
+pub mod parquet;

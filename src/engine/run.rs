@@ -1,0 +1,384 @@
+//! Runs what is missing of a plan: one thread a stage, all at once; each waits for its inputs by reading them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::engine::cancel::Cancel;
+use crate::engine::claim::claim;
+use crate::engine::event::{Event, Observer};
+use crate::engine::feed::Feed;
+use crate::engine::flow::{Budget, caught};
+use crate::engine::journal;
+use crate::engine::plan::{Node, Plan};
+use crate::engine::reader::TableReader;
+use crate::engine::record::{Outcome, RunRecord, StageRecord};
+use crate::engine::status::{StageStatus, Verdict, status};
+use crate::engine::store::{Manifest, Presence, Store};
+use crate::engine::world::{EngineWorld, InputPort, Shared};
+use crate::engine::writer::{Ledger, TableWriter};
+use crate::error::{Error, Kind, Result};
+use crate::stage::{Cx, Device, Form, Origin, Run, Stage, TableRef};
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The pipeline file, for the record.
+    pub pipeline: String,
+    /// Threads that a stage may keep busy.
+    pub threads: usize,
+    /// Bytes that may be in flight between threads.
+    pub memory: u64,
+    /// Where tensors live.
+    pub device: Device,
+}
+
+/// What a run did.
+#[derive(Debug)]
+pub struct Summary {
+    /// Its record, which is in the store already.
+    pub record: RunRecord,
+    /// What each finished stage holds, by name.
+    pub manifests: BTreeMap<String, Manifest>,
+    /// The most bytes that were in flight between threads.
+    pub peak_bytes_in_flight: u64,
+    /// The error that ended the run, if one did.
+    pub error: Option<Error>,
+}
+
+/// Runs every stage of the plan whose artefact is not in the store.
+///
+/// A stage's error ends the run: the other stages are cancelled, and what all of them have committed stays. The error is
+/// in the summary.
+///
+/// # Errors
+/// The run could not even begin: a source is missing, the store cannot be written.
+#[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
+pub fn execute<S: Run>(
+    plan: &Plan<S>,
+    store: &Store,
+    options: &Options,
+    cancel: &Cancel,
+    observer: &Observer<'_>,
+) -> Result<Summary> {
+    let started = Instant::now();
+    let statuses = status(plan, store, options.threads, cancel, observer)?;
+    let mut record = begin(&statuses, store, options, observer)?;
+    let budget = Budget::new(options.memory);
+    // Raised by the first failure, so that the other stages stop; the caller's flag stays as it is.
+    let stop = Cancel::new();
+    let shared = Shared { cancel: &stop, budget: &budget, threads: options.threads, device: options.device, observer };
+    let feeds: HashMap<String, Arc<Feed>> =
+        statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
+    let places = places(plan, &statuses, store, &feeds);
+    let mut ended: Vec<(String, Result<(Manifest, Option<f64>)>)> = Vec::new();
+    std::thread::scope(|scope| -> Result<()> {
+        let mut running = Vec::new();
+        for (node, status) in plan.nodes().iter().zip(&statuses) {
+            let feed = Arc::clone(&feeds[&status.name]);
+            if let Verdict::Reuse(manifest) = &status.verdict {
+                feed.complete(manifest.tables.clone(), manifest.files.clone());
+                ended.push((status.name.clone(), Ok((manifest.as_ref().clone(), None))));
+                continue;
+            }
+            let (places, stop) = (&places, &stop);
+            let work = move || {
+                let result = caught(|| build(node, status, store, places, &feed, shared));
+                if result.is_err() {
+                    feed.fail();
+                    stop.cancel();
+                }
+                result
+            };
+            let thread = std::thread::Builder::new().name(format!("stage {}", status.name));
+            let thread =
+                thread.spawn_scoped(scope, work).map_err(|error| Error::internal(format!("no thread: {error}")))?;
+            running.push((status.name.clone(), thread));
+        }
+        // The caller's cancellation reaches the stages from here.
+        while running.iter().any(|(_, thread)| !thread.is_finished()) {
+            if cancel.is_cancelled() {
+                stop.cancel();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(if started.elapsed().as_millis() < 500 {
+                1
+            } else {
+                20
+            }));
+        }
+        for (name, thread) in running {
+            let joined = thread.join().unwrap_or_else(|_| Err(Error::internal("the thread of a stage panicked")));
+            ended.push((name, joined));
+        }
+        Ok(())
+    })?;
+    conclude(&mut record, store, &budget, observer, ended, started.elapsed().as_secs_f64())
+}
+
+/// Finishes a run of which every stage is in the store already; `None` if there is something to run.
+///
+/// Needs no stage to be runnable, so a program without libtorch can do it.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn reuse(
+    statuses: &[StageStatus],
+    store: &Store,
+    options: &Options,
+    observer: &Observer<'_>,
+) -> Result<Option<Summary>> {
+    let manifest = |status: &StageStatus| match &status.verdict {
+        Verdict::Reuse(manifest) => Some((status.name.clone(), Ok((manifest.as_ref().clone(), None)))),
+        _ => None,
+    };
+    let Some(ended) = statuses.iter().map(manifest).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let mut record = begin(statuses, store, options, observer)?;
+    conclude(&mut record, store, &Budget::new(options.memory), observer, ended, 0.0).map(Some)
+}
+
+/// Writes the record of a run that begins, and tells what is there already.
+fn begin(statuses: &[StageStatus], store: &Store, options: &Options, observer: &Observer<'_>) -> Result<RunRecord> {
+    let mut record = RunRecord::begin(&options.pipeline);
+    record.stages = statuses
+        .iter()
+        .map(|status| StageRecord {
+            name: status.name.clone(),
+            kind: status.kind.clone(),
+            key: status.key.clone(),
+            reused: status.is_reuse(),
+            seconds: None,
+        })
+        .collect();
+    if !statuses.iter().all(StageStatus::is_reuse) {
+        record.save(store)?;
+    }
+    observer(&Event::RunStarted { run: record.run.clone(), pipeline: record.pipeline.clone() });
+    for status in statuses {
+        if let Verdict::Reuse(manifest) = &status.verdict {
+            let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
+            observer(&Event::StageReused { stage, kind, key, rows: manifest.rows() });
+        }
+    }
+    Ok(record)
+}
+
+/// Writes the record of a run that ends, and makes its summary.
+fn conclude(
+    record: &mut RunRecord,
+    store: &Store,
+    budget: &Budget,
+    observer: &Observer<'_>,
+    ended: Vec<(String, Result<(Manifest, Option<f64>)>)>,
+    seconds: f64,
+) -> Result<Summary> {
+    let mut manifests = BTreeMap::new();
+    let mut first: Option<Error> = None;
+    for (name, result) in ended {
+        match result {
+            Ok((manifest, seconds)) => {
+                if let Some(stage) = record.stages.iter_mut().find(|stage| stage.name == name) {
+                    stage.seconds = seconds;
+                }
+                manifests.insert(name, manifest);
+            }
+            // Interruptions follow from the one error that counts, if there is one.
+            Err(error) if first.as_ref().is_none_or(|first| first.kind() == Kind::Interrupted) => {
+                first = Some(if error.kind() == Kind::Interrupted {
+                    error
+                } else {
+                    error.context(format!("stage `{name}`"))
+                });
+            }
+            Err(_) => {}
+        }
+    }
+    record.finished = Some(jiff::Timestamp::now());
+    record.error = first.as_ref().map(ToString::to_string);
+    record.outcome = match &first {
+        None => Outcome::Finished,
+        Some(error) if error.kind() == Kind::Interrupted => Outcome::Interrupted,
+        Some(_) => Outcome::Failed,
+    };
+    let saved = record.save(store);
+    if first.is_none() {
+        saved?;
+    }
+    let outcome = serde_json::json!(record.outcome).as_str().unwrap_or_default().to_owned();
+    let peak = budget.peak();
+    observer(&Event::RunFinished { run: record.run.clone(), seconds, outcome, peak_bytes_in_flight: peak });
+    Ok(Summary { record: record.clone(), manifests, peak_bytes_in_flight: peak, error: first })
+}
+
+/// Where an output of a stage is read.
+struct Place {
+    artefact: crate::engine::store::Artefact,
+    feed: Arc<Feed>,
+    /// The folder that paths in the table are relative to.
+    root: Option<PathBuf>,
+}
+
+/// Where every output of the plan is read, by stage and output.
+fn places<S: Stage>(
+    plan: &Plan<S>,
+    statuses: &[StageStatus],
+    store: &Store,
+    feeds: &HashMap<String, Arc<Feed>>,
+) -> HashMap<(String, String), Place> {
+    let mut places = HashMap::new();
+    for (node, status) in plan.nodes().iter().zip(statuses) {
+        let inputs = node.stage.inputs();
+        for output in node.stage.outputs() {
+            let root = match &output.form {
+                Form::Table { root: Some(root), .. } => inputs.iter().find(|input| input.name == *root),
+                _ => None,
+            };
+            let root = root.and_then(|input| match &input.origin {
+                Origin::Source(source) => Some(source.path().to_owned()),
+                _ => None,
+            });
+            let place = Place { artefact: status.artefact(store), feed: Arc::clone(&feeds[&status.name]), root };
+            places.insert((status.name.clone(), output.name.to_owned()), place);
+        }
+    }
+    places
+}
+
+/// Runs one stage to its end, or as far as it comes. Gives its manifest, and its wall time unless it was reused.
+fn build<S: Run>(
+    node: &Node<S>,
+    status: &StageStatus,
+    store: &Store,
+    places: &HashMap<(String, String), Place>,
+    feed: &Arc<Feed>,
+    shared: Shared<'_>,
+) -> Result<(Manifest, Option<f64>)> {
+    let result = build_claimed(node, status, store, places, feed, shared);
+    if let Err(error) = &result {
+        let interrupted = error.kind() == Kind::Interrupted;
+        (shared.observer)(&Event::StageFailed { stage: status.name.clone(), error: error.to_string(), interrupted });
+    }
+    result
+}
+
+#[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
+fn build_claimed<S: Run>(
+    node: &Node<S>,
+    status: &StageStatus,
+    store: &Store,
+    places: &HashMap<(String, String), Place>,
+    feed: &Arc<Feed>,
+    shared: Shared<'_>,
+) -> Result<(Manifest, Option<f64>)> {
+    let started = Instant::now();
+    let artefact = status.artefact(store);
+    let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
+    let waiting = || {
+        let waiting_for = Some("another process that builds it".to_owned());
+        (shared.observer)(&Event::Progress { stage: stage.clone(), done: 0, total: None, waiting_for });
+    };
+    let _claim = claim(&artefact, shared.cancel, waiting)?;
+    match artefact.presence()? {
+        Presence::Complete(manifest) => {
+            // Another process built it while this one waited.
+            feed.complete(manifest.tables.clone(), manifest.files.clone());
+            (shared.observer)(&Event::StageReused { stage, kind, key, rows: manifest.rows() });
+            return Ok((*manifest, None));
+        }
+        Presence::Damaged(_) => artefact.clear()?,
+        Presence::Absent => {}
+    }
+    let committed = journal::fold(&artefact)?;
+    journal::cut(&artefact, committed.entries)?;
+    (shared.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows() });
+    for (table, parts) in &committed.tables {
+        for part in parts {
+            feed.part(table, part.clone());
+        }
+    }
+    let mut tables = BTreeMap::new();
+    let mut files = Vec::new();
+    for output in node.stage.outputs() {
+        match output.form {
+            Form::Table { schema, part_rows, .. } => {
+                let parts = committed.tables.get(output.name).map_or(&[][..], Vec::as_slice);
+                let before_state = committed.state.as_ref().and_then(|(_, parts)| parts.get(output.name)).copied();
+                let rows = |parts: &[crate::engine::store::Part]| parts.iter().map(|part| part.rows).sum();
+                let position = rows(&parts[..before_state.unwrap_or(0)]);
+                tables.insert(output.name, TableWriter::new(output.name, schema, part_rows, position, rows(parts)));
+            }
+            Form::Files => files.push(output.name),
+        }
+    }
+    let feed = Arc::clone(feed);
+    let ledger = Ledger { stage: status.name.clone(), artefact, committed, feed, observer: shared.observer };
+    let mut world = EngineWorld::new(shared, ports(node, places, shared.cancel)?, tables, files, ledger);
+    node.stage.run(&mut Cx::new(&mut world))?;
+    world.finish()?;
+    let seconds = started.elapsed().as_secs_f64();
+    let manifest = publish(world, status, seconds)?;
+    let (rows, bytes, warnings) = (manifest.rows(), manifest.bytes(), manifest.warnings.len() as u64);
+    (shared.observer)(&Event::StageFinished { stage: status.name.clone(), rows, bytes, seconds, warnings });
+    Ok((manifest, Some(seconds)))
+}
+
+/// The inputs of a stage, ready to be read.
+fn ports<S: Stage>(
+    node: &Node<S>,
+    places: &HashMap<(String, String), Place>,
+    cancel: &Cancel,
+) -> Result<BTreeMap<String, InputPort>> {
+    let place = |from: &TableRef| {
+        let place = places.get(&(from.stage().to_owned(), from.table().to_owned()));
+        place.ok_or_else(|| Error::internal(format!("nobody writes `{from}`")))
+    };
+    let mut ports = BTreeMap::new();
+    for input in node.stage.inputs() {
+        let port = match &input.origin {
+            Origin::Source(source) => InputPort::Source(source.path().to_owned()),
+            Origin::Table { from, .. } => {
+                let Place { artefact, feed, root } = place(from)?;
+                let (name, table) = (from.to_string(), from.table().to_owned());
+                let reader = TableReader::new(name, artefact.clone(), table, Arc::clone(feed), cancel.clone());
+                InputPort::Table(Box::new(reader), root.clone())
+            }
+            Origin::Files { from } => {
+                let Place { artefact, feed, .. } = place(from)?;
+                let (name, output) = (from.to_string(), from.table().to_owned());
+                InputPort::Files { name, artefact: artefact.clone(), output, feed: Arc::clone(feed) }
+            }
+        };
+        ports.insert(input.name, port);
+    }
+    Ok(ports)
+}
+
+/// Writes the manifest, which completes the artefact, and tidies up what only a resume needs.
+fn publish(world: EngineWorld<'_>, status: &StageStatus, seconds: f64) -> Result<Manifest> {
+    let EngineWorld { ledger, warnings, files, .. } = world;
+    for output in files {
+        if !ledger.committed.files.contains_key(output) {
+            return Err(Error::internal(format!("stage `{}` wrote no file of `{output}`", status.name)));
+        }
+    }
+    let mut all = ledger.committed.warnings.clone();
+    all.extend(warnings);
+    let manifest = Manifest {
+        identity: status.identity.clone(),
+        tables: ledger.committed.tables.clone(),
+        files: ledger.committed.files.clone(),
+        warnings: all,
+        seconds,
+        finished: jiff::Timestamp::now(),
+        pairloom: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let content = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
+    ledger.artefact.put("manifest.json", content.into())?;
+    ledger.feed.complete(manifest.tables.clone(), manifest.files.clone());
+    // The manifest says it all now. What cannot be removed is only untidy.
+    let _ = journal::cut(&ledger.artefact, 0);
+    if let Some((file, _)) = &ledger.committed.state {
+        let _ = ledger.artefact.delete(&file.name);
+    }
+    Ok(manifest)
+}

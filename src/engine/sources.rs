@@ -1,0 +1,169 @@
+//! Digests of files and folders outside of the store.
+//!
+//! A digest depends on names and contents, never on times or places. Contents are read once: a file whose size, time and
+//! inode are as before is not read again.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use std::thread as scoped;
+
+use crate::engine::cancel::Cancel;
+use crate::engine::event::{Event, Observer};
+use crate::engine::store::Store;
+use crate::error::{Error, Result};
+
+/// Bytes hashed between two progress events.
+const PROGRESS_BYTES: u64 = 256 << 20;
+
+/// The digest of a file (of its content) or of a folder (of the relative names and contents of all files below it).
+///
+/// # Errors
+/// There is nothing at `path`, or it cannot be read.
+pub fn digest(store: &Store, path: &Path, threads: usize, cancel: &Cancel, observer: &Observer<'_>) -> Result<String> {
+    let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
+    let files = files(&path)?;
+    let cache_name = format!("sources/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32]);
+    let known = store.objects().get(&cache_name)?.map(|content| parse(&content)).unwrap_or_default();
+    let digests = hash_all(&path, &files, &known, threads, cancel, observer)?;
+    if files.iter().zip(&digests).any(|(file, digest)| known.get(&file.stamp) != Some(digest)) {
+        let mut text = String::new();
+        for (file, digest) in files.iter().zip(&digests) {
+            let _ = writeln!(text, "{}\t{digest}", file.stamp);
+        }
+        store.objects().put(&cache_name, text.into())?;
+    }
+    let mut whole = blake3::Hasher::new();
+    for (file, digest) in files.iter().zip(&digests) {
+        whole.update(file.name.as_bytes());
+        whole.update(&[0]);
+        whole.update(digest.as_bytes());
+    }
+    Ok(whole.finalize().to_hex()[..32].to_owned())
+}
+
+struct SourceFile {
+    /// Relative to the folder; empty for a source that is a file.
+    name: String,
+    path: PathBuf,
+    bytes: u64,
+    /// What stays the same as long as the content does: name, size, time, inode.
+    stamp: String,
+}
+
+/// All files at or below `path`, sorted by name.
+fn files(path: &Path) -> Result<Vec<SourceFile>> {
+    let mut files = Vec::new();
+    for entry in walkdir::WalkDir::new(path).follow_links(true) {
+        let entry =
+            entry.map_err(|error| Error::data(format!("cannot read the folder `{}`: {error}", path.display())))?;
+        if entry.file_type().is_dir() {
+            continue;
+        }
+        let meta = entry
+            .metadata()
+            .map_err(|error| Error::data(format!("cannot read `{}`: {error}", entry.path().display())))?;
+        let relative = entry.path().strip_prefix(path).unwrap_or(entry.path());
+        let name = relative.to_string_lossy().into_owned();
+        files.push(SourceFile { stamp: stamp(&name, &meta), name, path: entry.path().to_owned(), bytes: meta.len() });
+    }
+    files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}
+
+fn stamp(name: &str, meta: &Metadata) -> String {
+    // A name may hold anything; its hash cannot break the lines of the cache.
+    let name = &blake3::hash(name.as_bytes()).to_hex()[..32];
+    format!("{name}\t{}\t{}.{:09}\t{}", meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ino())
+}
+
+fn parse(content: &[u8]) -> HashMap<String, String> {
+    let text = String::from_utf8_lossy(content);
+    let lines = text.lines().filter_map(|line| line.rsplit_once('\t'));
+    lines.map(|(stamp, digest)| (stamp.to_owned(), digest.to_owned())).collect()
+}
+
+/// Digests of all files, in their order; those not known are read on `threads` threads.
+fn hash_all(
+    source: &Path,
+    files: &[SourceFile],
+    known: &HashMap<String, String>,
+    threads: usize,
+    cancel: &Cancel,
+    observer: &Observer<'_>,
+) -> Result<Vec<String>> {
+    let unknown: Vec<usize> = (0..files.len()).filter(|&i| !known.contains_key(&files[i].stamp)).collect();
+    let total: u64 = unknown.iter().map(|&i| files[i].bytes).sum();
+    let next = AtomicUsize::new(0);
+    let done = AtomicU64::new(0);
+    let work = || -> Result<Vec<(usize, String)>> {
+        let mut hashed = Vec::new();
+        while let Some(&i) = unknown.get(next.fetch_add(1, Ordering::Relaxed)) {
+            cancel.proceed()?;
+            let file = &files[i];
+            let mut hasher = blake3::Hasher::new();
+            let read = std::fs::File::open(&file.path).and_then(|open| hasher.update_reader(open).map(drop));
+            read.map_err(|error| Error::io("read", &file.path, &error))?;
+            hashed.push((i, hasher.finalize().to_hex()[..32].to_owned()));
+            let before = done.fetch_add(file.bytes, Ordering::Relaxed);
+            if before / PROGRESS_BYTES != (before + file.bytes) / PROGRESS_BYTES {
+                let source = source.display().to_string();
+                observer(&Event::Hashing { source, done_bytes: before + file.bytes, total_bytes: total });
+            }
+        }
+        Ok(hashed)
+    };
+    let hashed: Result<Vec<Vec<(usize, String)>>> = scoped::scope(|scope| {
+        let workers: Vec<_> = (0..threads.clamp(1, unknown.len().max(1))).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| Err(Error::internal("hashing panicked"))))
+            .collect()
+    });
+    let mut new: HashMap<usize, String> = hashed?.into_iter().flatten().collect();
+    let all = files.iter().enumerate().map(|(i, file)| new.remove(&i).or_else(|| known.get(&file.stamp).cloned()));
+    all.collect::<Option<Vec<_>>>().ok_or_else(|| Error::internal("a file was not hashed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest_of(store: &Store, path: &Path) -> String {
+        digest(store, path, 2, &Cancel::new(), &|_| {}).unwrap()
+    }
+
+    #[test]
+    fn depends_on_names_and_contents_and_not_on_times_or_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store")).unwrap();
+        let one = folder.path().join("one");
+        let two = folder.path().join("two");
+        for place in [&one, &two] {
+            std::fs::create_dir_all(place.join("sub")).unwrap();
+            std::fs::write(place.join("sub/b.txt"), "b").unwrap();
+            std::fs::write(place.join("a.txt"), "a").unwrap();
+        }
+        let before = digest_of(&store, &one);
+        assert_eq!(before, digest_of(&store, &two));
+        std::fs::write(one.join("a.txt"), "a").unwrap();
+        assert_eq!(before, digest_of(&store, &one), "touched, not changed");
+        std::fs::write(one.join("a.txt"), "c").unwrap();
+        assert_ne!(before, digest_of(&store, &one), "content changed");
+        std::fs::rename(two.join("a.txt"), two.join("z.txt")).unwrap();
+        assert_ne!(before, digest_of(&store, &two), "name changed");
+    }
+
+    #[test]
+    fn a_missing_source_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let error = digest(&store, &folder.path().join("nothing"), 1, &Cancel::new(), &|_| {}).unwrap_err();
+        assert_eq!(error.kind(), crate::error::Kind::Data);
+        assert!(error.to_string().contains("nothing"), "{error}");
+    }
+}

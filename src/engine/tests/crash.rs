@@ -1,0 +1,106 @@
+//! Runs that end in the middle, at every point where they can, and go on to the same bytes.
+
+use std::sync::atomic::Ordering;
+
+use super::*;
+use crate::engine::journal;
+use crate::error::Kind;
+
+#[test]
+fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
+    let expected = expected();
+    let mut writes = 0;
+    loop {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, left) = faulty::store(folder.path(), writes);
+        let summary = execute(&pipeline(), &store, &options(), &Cancel::new(), &|_| {});
+        // Without a single write the run cannot begin; later its error is in the summary.
+        let error = summary.map_or_else(Some, |summary| summary.error);
+        if let Some(error) = &error {
+            assert_eq!(error.kind(), Kind::Stage, "{error}");
+            assert!(error.hint_text().is_some_and(|hint| hint.contains("space")), "{error}");
+        }
+        left.store(isize::MAX, Ordering::SeqCst);
+        let (summary, _) = run(&pipeline(), &store);
+        assert!(summary.error.is_none(), "after {writes} writes: {:?}", summary.error);
+        assert_eq!(content(folder.path()), expected, "after {writes} writes");
+        let warned: Vec<usize> = summary.manifests.values().map(|manifest| manifest.warnings.len()).collect();
+        // more: 0, 20, 40 of 0..45; numbers: none; other: as more; sums: one each four numbers.
+        assert_eq!(warned, [3, 0, 3, 11], "after {writes} writes");
+        if error.is_none() {
+            break;
+        }
+        writes += 1;
+    }
+    assert!(writes > 40, "the run has {writes} writes");
+}
+
+#[test]
+fn a_journal_cut_at_any_event_resumes_to_the_same_bytes() {
+    let expected = expected();
+    for (stage, skip) in [("numbers", 0), ("more", 1), ("sums", 3)] {
+        let mut cut = 0;
+        loop {
+            let folder = tempfile::tempdir().unwrap();
+            let (store, left) = faulty::store(folder.path(), isize::MAX);
+            let status = statuses(&pipeline(), &store).remove(skip);
+            assert_eq!(status.name, stage);
+            // Stop just before the manifest of this stage: its journal is whole then.
+            let entries = run_to_the_manifest(&store, &left, &status);
+            if cut > entries {
+                break;
+            }
+            journal::cut(&status.artefact(&store), cut).unwrap();
+            let (summary, _) = run(&pipeline(), &store);
+            assert!(summary.error.is_none(), "{stage} cut at {cut}: {:?}", summary.error);
+            assert_eq!(content(folder.path()), expected, "{stage} cut at {cut}");
+            cut += 1;
+        }
+        assert!(cut > 5, "{stage} has {cut} entries");
+    }
+}
+
+/// Runs until everything of `status` but its manifest is written; gives the entries of its journal.
+fn run_to_the_manifest(store: &Store, left: &std::sync::atomic::AtomicIsize, status: &StageStatus) -> usize {
+    let manifest = status.artefact(store).folder().join("manifest.json");
+    // A folder in the place of the manifest makes its publication fail, and nothing else.
+    std::fs::create_dir_all(manifest.join("in the way")).unwrap();
+    left.store(isize::MAX, Ordering::SeqCst);
+    let (summary, _) = run(&pipeline(), store);
+    assert!(summary.error.is_some());
+    std::fs::remove_dir_all(manifest).unwrap();
+    journal::fold(&status.artefact(store)).unwrap().entries
+}
+
+#[test]
+fn a_cancelled_run_says_so_and_goes_on() {
+    let expected = expected();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let cancel = Cancel::new();
+    let observer = |event: &Event| {
+        if matches!(event, Event::StateSaved { .. }) {
+            cancel.cancel();
+        }
+    };
+    let summary = execute(&pipeline(), &store, &options(), &cancel, &observer).unwrap();
+    assert_eq!(summary.error.map(|error| error.kind()), Some(Kind::Interrupted));
+    let (summary, events) = run(&pipeline(), &store);
+    assert!(summary.error.is_none());
+    let resumed =
+        events.iter().any(|event| matches!(event, Event::StageStarted { resumed_rows, .. } if *resumed_rows > 0));
+    assert!(resumed, "something was kept");
+    assert_eq!(content(folder.path()), expected);
+}
+
+#[test]
+fn the_error_of_a_stage_is_the_error_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let rows = "numbers.rows".to_owned().try_into().unwrap();
+    let failing = plan(vec![node("numbers", Toy::count(45)), node("bad", Toy::Sum { rows, fail_at: Some(30) })]);
+    let (summary, _) = run(&failing, &store);
+    let error = summary.error.unwrap();
+    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Stage, "stage `bad`: met 30"));
+    assert_eq!(summary.record.outcome, crate::engine::record::Outcome::Failed);
+}

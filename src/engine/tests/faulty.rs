@@ -1,0 +1,77 @@
+//! A store that stops writing after a number of writes, as a killed process or a full disk does.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path as Folder;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem,
+};
+
+use crate::engine::store::Store;
+use crate::io::objects::Objects;
+
+/// A local store that fails every write after the first `writes`, the way a full disk does.
+#[derive(Debug)]
+struct Faulty {
+    inner: LocalFileSystem,
+    writes_left: Arc<AtomicIsize>,
+}
+
+/// A store in `folder` that has `writes` writes left, and the count of these.
+pub(super) fn store(folder: &Folder, writes: isize) -> (Store, Arc<AtomicIsize>) {
+    let folder = folder.join("v1");
+    std::fs::create_dir_all(&folder).unwrap();
+    let writes_left = Arc::new(AtomicIsize::new(writes));
+    let inner = LocalFileSystem::new_with_prefix(&folder).unwrap();
+    let faulty = Faulty { inner, writes_left: Arc::clone(&writes_left) };
+    (Store::over(Objects::wrapping(Arc::new(faulty), &folder)), writes_left)
+}
+
+impl fmt::Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a store that fails")
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Faulty {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        if self.writes_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            let source = Box::new(std::io::Error::from(std::io::ErrorKind::StorageFull));
+            return Err(object_store::Error::Generic { store: "faulty", source });
+        }
+        self.inner.put_opts(location, payload, options).await
+    }
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.inner.get_opts(location, options).await
+    }
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.inner.get_ranges(location, ranges).await
+    }
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}

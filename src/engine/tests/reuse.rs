@@ -1,0 +1,109 @@
+//! What runs again, and what does not.
+
+use super::*;
+use crate::engine::run::reuse;
+use crate::stage::Source;
+
+#[test]
+fn a_second_run_runs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let (summary, events) = run(&pipeline(), &store);
+    assert!(summary.error.is_none());
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::StageFinished { .. })).count(), 4);
+    let statuses = statuses(&pipeline(), &store);
+    assert_eq!(rows(&store, &statuses[1], "rows").unwrap(), (100..145).collect::<Vec<_>>());
+    // Sums after 4, 8, … of 100, 101, ….
+    let sums: Vec<i64> = (1..=11).map(|n| (100..100 + 4 * n).sum()).collect();
+    assert_eq!(rows(&store, &statuses[3], "sums").unwrap(), sums);
+
+    let (summary, events) = run(&pipeline(), &store);
+    assert!(summary.error.is_none());
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::StageReused { .. })).count(), 4);
+    let again = reuse(&statuses, &store, &options(), &|_| {}).unwrap();
+    assert!(again.is_some());
+}
+
+#[test]
+fn a_setting_runs_what_is_downstream_of_it_and_says_why_and_going_back_runs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    run(&pipeline(), &store);
+    let changed = || {
+        plan(vec![
+            node("numbers", Toy::count(45)),
+            node("more", Toy::add("numbers.rows", 101)),
+            node("other", Toy::add("numbers.rows", 7)),
+            node("sums", Toy::sum("more.rows")),
+        ])
+    };
+    assert_eq!(to_run(&changed(), &store), ["more", "sums"]);
+    let reasons: Vec<_> = statuses(&changed(), &store).into_iter().map(|status| status.reasons).collect();
+    assert_eq!(reasons[1], ["add: 100 → 101"]);
+    assert_eq!(reasons[3], ["input `rows` comes from another map"]);
+    run(&changed(), &store);
+    assert_eq!(to_run(&pipeline(), &store), Vec::<String>::new());
+}
+
+#[test]
+fn a_new_name_keeps_results_and_equal_stages_share_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    run(&pipeline(), &store);
+    let renamed =
+        plan(vec![node("n", Toy::count(45)), node("m", Toy::add("n.rows", 100)), node("m2", Toy::add("n.rows", 100))]);
+    assert_eq!(to_run(&renamed, &store), Vec::<String>::new());
+}
+
+#[test]
+fn two_stages_with_the_same_key_are_built_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let twins = plan(vec![node("a", Toy::count(45)), node("b", Toy::count(45)), node("c", Toy::pass("b.rows"))]);
+    let (summary, events) = run(&twins, &store);
+    assert!(summary.error.is_none(), "{:?}", summary.error);
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::StageStarted { .. })).count(), 2);
+}
+
+#[test]
+fn the_content_of_a_source_decides_and_its_place_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("store")).unwrap();
+    let (one, two) = (folder.path().join("one.txt"), folder.path().join("two.txt"));
+    std::fs::write(&one, "same").unwrap();
+    std::fs::write(&two, "same").unwrap();
+    let reads = |path: &Path| plan(vec![node("a", Toy::Count { n: 3, source: Some(Source::new(path)) })]);
+    run(&reads(&one), &store);
+    assert_eq!(to_run(&reads(&two), &store), Vec::<String>::new());
+    std::fs::write(&two, "other").unwrap();
+    assert_eq!(statuses(&reads(&two), &store)[0].reasons, ["content of `source` changed"]);
+}
+
+#[test]
+fn downstream_reads_while_upstream_still_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let (_, events) = run(&plan(vec![node("a", Toy::count(200_000)), node("b", Toy::pass("a.rows"))]), &store);
+    let first_of_b =
+        events.iter().position(|event| matches!(event, Event::PartCommitted { stage, .. } if stage == "b"));
+    let end_of_a = events.iter().position(|event| matches!(event, Event::StageFinished { stage, .. } if stage == "a"));
+    assert!(first_of_b < end_of_a, "{first_of_b:?} {end_of_a:?}");
+}
+
+#[test]
+fn two_runs_at_once_share_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two stores on one folder are what two processes have: locks belong to open files.
+    let stores = [Store::open(folder.path()).unwrap(), Store::open(folder.path()).unwrap()];
+    let started = std::thread::scope(|scope| {
+        let runs: Vec<_> = stores.iter().map(|store| scope.spawn(move || run(&pipeline(), store))).collect();
+        let ended = runs.into_iter().map(|run| run.join().unwrap());
+        let started = ended.map(|(summary, events)| {
+            assert!(summary.error.is_none(), "{:?}", summary.error);
+            events.iter().filter(|event| matches!(event, Event::StageStarted { .. })).count()
+        });
+        started.sum::<usize>()
+    });
+    assert_eq!(started, 4, "every stage was built once");
+    assert_eq!(content(folder.path()), expected());
+}

@@ -1,0 +1,258 @@
+//! What a running stage sees of the engine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+
+use crate::engine::cancel::Cancel;
+use crate::engine::event::{Event, Observer};
+use crate::engine::feed::Feed;
+use crate::engine::flow::{Budget, ordered_map};
+use crate::engine::reader::{Blocks, TableReader, weight};
+use crate::engine::store::Artefact;
+use crate::engine::writer::{Ledger, TableWriter};
+use crate::error::{Error, Result};
+use crate::io::parquet;
+use crate::stage::{Device, MapFn, Progress, Warning, World};
+
+/// Time between two progress events of a stage.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
+
+/// An input, ready to be read.
+pub(super) enum InputPort {
+    /// A table, and the folder that its paths are relative to.
+    Table(Box<TableReader>, Option<PathBuf>),
+    /// Files: what they are called, where they lie, who tells when they are there.
+    Files { name: String, artefact: Artefact, output: String, feed: Arc<Feed> },
+    /// A file or folder outside of the store.
+    Source(PathBuf),
+}
+
+/// What all stages of a run share.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'e> {
+    pub cancel: &'e Cancel,
+    pub budget: &'e Budget,
+    pub threads: usize,
+    pub device: Device,
+    pub observer: &'e Observer<'e>,
+}
+
+/// The world of one running stage.
+pub(super) struct EngineWorld<'e> {
+    pub shared: Shared<'e>,
+    pub inputs: BTreeMap<String, InputPort>,
+    pub outputs: BTreeMap<&'static str, TableWriter>,
+    pub files: Vec<&'static str>,
+    pub ledger: Ledger<'e>,
+    /// Warnings given since the last state.
+    pub warnings: Vec<Warning>,
+    meter: Meter<'e>,
+}
+
+impl<'e> EngineWorld<'e> {
+    /// A world with these inputs and outputs.
+    pub fn new(
+        shared: Shared<'e>,
+        inputs: BTreeMap<String, InputPort>,
+        outputs: BTreeMap<&'static str, TableWriter>,
+        files: Vec<&'static str>,
+        ledger: Ledger<'e>,
+    ) -> Self {
+        let meter = Meter {
+            observer: shared.observer,
+            stage: ledger.stage.clone(),
+            last: None,
+            now: Progress { done: 0, total: None },
+        };
+        Self { shared, inputs, outputs, files, ledger, warnings: vec![], meter }
+    }
+
+    /// Publishes what is left of every table.
+    pub fn finish(&mut self) -> Result<()> {
+        for writer in self.outputs.values_mut() {
+            writer.finish(&mut self.ledger)?;
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, input: &str) -> Result<&mut TableReader> {
+        match self.inputs.get_mut(input) {
+            Some(InputPort::Table(reader, _)) => Ok(reader),
+            _ => Err(Error::internal(format!("stage `{}` declares no table `{input}`", self.ledger.stage))),
+        }
+    }
+}
+
+/// Tells of progress, not too often.
+struct Meter<'e> {
+    observer: &'e Observer<'e>,
+    stage: String,
+    last: Option<Instant>,
+    now: Progress,
+}
+
+impl Meter<'_> {
+    fn at(&mut self, now: Progress) {
+        self.now = now;
+        if self.last.is_none_or(|last| last.elapsed() >= PROGRESS_PAUSE) || Some(now.done) == now.total {
+            self.tell(None);
+        }
+    }
+
+    fn tell(&mut self, waiting_for: Option<String>) {
+        #[expect(clippy::disallowed_methods, reason = "progress is shown at a pace that people can read")]
+        let now = Instant::now();
+        self.last = Some(now);
+        let Progress { done, total } = self.now;
+        (self.observer)(&Event::Progress { stage: self.stage.clone(), done, total, waiting_for });
+    }
+}
+
+impl World for EngineWorld<'_> {
+    fn next(&mut self, input: &str) -> Result<Option<RecordBatch>> {
+        let Some(InputPort::Table(reader, _)) = self.inputs.get_mut(input) else {
+            return Err(Error::internal(format!("stage `{}` declares no table `{input}`", self.ledger.stage)));
+        };
+        let name = reader.name.clone();
+        let meter = &mut self.meter;
+        reader.next(&mut || meter.tell(Some(name.clone())))
+    }
+
+    fn rewind(&mut self, input: &str) -> Result<()> {
+        self.table(input)?.rewind();
+        self.proceed()
+    }
+
+    fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
+        self.proceed()?;
+        let Some(writer) = self.outputs.get_mut(output) else {
+            return Err(Error::internal(format!("stage `{}` declares no table `{output}`", self.ledger.stage)));
+        };
+        writer.write(batch, &mut self.ledger)?;
+        if self.meter.now.total.is_none() {
+            let done = self.outputs.values().map(TableWriter::rows).sum();
+            self.meter.at(Progress { done, total: None });
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, input: &str, output: &str, rows: usize, function: &MapFn<'_>) -> Result<()> {
+        let Self { shared, inputs, outputs, ledger, meter, .. } = self;
+        let (Some(InputPort::Table(reader, _)), Some(writer)) = (inputs.get_mut(input), outputs.get_mut(output)) else {
+            return Err(Error::internal(format!("stage `{}` declares no `{input}` or no `{output}`", ledger.stage)));
+        };
+        let blocks_done = ledger.committed.tables.get(output).map_or(0, Vec::len);
+        let rows_done: u64 = ledger.committed.tables.get(output).into_iter().flatten().map(|part| part.rows).sum();
+        writer.passed(rows_done);
+        reader.rewind();
+        reader.skip(blocks_done * rows);
+        let name = reader.name.clone();
+        let mut read = (blocks_done * rows) as u64;
+        let mut blocks = Blocks::new(reader, rows);
+        let waits = crossbeam::atomic::AtomicCell::new(false);
+        let total = crossbeam::atomic::AtomicCell::new(None);
+        let source = || {
+            let block = blocks.next(&mut || waits.store(true))?;
+            waits.store(false);
+            total.store(blocks.total_rows());
+            // The block itself, and the encoded part that is made of it.
+            Ok(block.map(|block| (block.clone(), 2 * weight(&block))))
+        };
+        let work = |block: RecordBatch| {
+            let mapped = function(&block)?;
+            let content = parquet::encode(&mapped.batch.schema(), std::slice::from_ref(&mapped.batch))?;
+            Ok((block.num_rows() as u64, mapped, content))
+        };
+        meter.tell(Some(name.clone()));
+        let sink = |(block_rows, mapped, content): (u64, crate::stage::Mapped, Bytes)| {
+            writer.check(&mapped.batch)?;
+            for warning in &mapped.warnings {
+                (shared.observer)(&Event::Warned { stage: ledger.stage.clone(), warning: warning.clone() });
+            }
+            let rows = mapped.batch.num_rows() as u64;
+            ledger.part(output, content, rows, mapped.warnings)?;
+            writer.passed(rows);
+            read += block_rows;
+            meter.at(Progress { done: read, total: total.load() });
+            if waits.load() {
+                meter.tell(Some(name.clone()));
+            }
+            Ok(())
+        };
+        ordered_map(shared.budget, shared.cancel, shared.threads, source, work, sink)
+    }
+
+    fn file(&mut self, input: &str, file: &str) -> Result<Bytes> {
+        let Some(InputPort::Files { name, artefact, output, feed }) = self.inputs.get(input) else {
+            return Err(Error::internal(format!("stage `{}` declares no files `{input}`", self.ledger.stage)));
+        };
+        let meter = &mut self.meter;
+        let files = feed.files(output, self.shared.cancel, &mut || meter.tell(Some(name.clone())))?;
+        let Some(entry) = files.iter().find(|entry| entry.name == file) else {
+            let names: Vec<_> = files.iter().map(|entry| format!("`{}`", entry.name)).collect();
+            return Err(Error::data(format!("`{name}` has no file `{file}`; it has {}", names.join(", "))));
+        };
+        artefact.read(&format!("{output}/{file}"), entry.bytes, &entry.digest)
+    }
+
+    fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
+        self.proceed()?;
+        if !self.files.contains(&output) || name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
+            return Err(Error::internal(format!("stage `{}` declares no file `{output}/{name}`", self.ledger.stage)));
+        }
+        self.ledger.file(output, name, content)
+    }
+
+    fn source(&self, input: &str) -> Result<PathBuf> {
+        match self.inputs.get(input) {
+            Some(InputPort::Source(path)) => Ok(path.clone()),
+            _ => Err(Error::internal(format!("stage `{}` declares no source `{input}`", self.ledger.stage))),
+        }
+    }
+
+    fn root(&self, input: &str) -> Result<Option<PathBuf>> {
+        match self.inputs.get(input) {
+            Some(InputPort::Table(_, root)) => Ok(root.clone()),
+            _ => Err(Error::internal(format!("stage `{}` declares no table `{input}`", self.ledger.stage))),
+        }
+    }
+
+    fn state(&mut self) -> Result<Option<Bytes>> {
+        let Some((file, _)) = &self.ledger.committed.state else { return Ok(None) };
+        self.ledger.artefact.read(&file.name, file.bytes, &file.digest).map(Some)
+    }
+
+    fn save(&mut self, state: Bytes) -> Result<()> {
+        self.proceed()?;
+        for writer in self.outputs.values_mut() {
+            writer.cut(&mut self.ledger)?;
+        }
+        self.ledger.state(state, std::mem::take(&mut self.warnings))
+    }
+
+    fn proceed(&self) -> Result<()> {
+        self.shared.cancel.proceed()
+    }
+
+    fn warn(&mut self, warning: Warning) {
+        (self.shared.observer)(&Event::Warned { stage: self.ledger.stage.clone(), warning: warning.clone() });
+        self.warnings.push(warning);
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        self.meter.at(progress);
+    }
+
+    fn threads(&self) -> usize {
+        self.shared.threads
+    }
+
+    fn device(&self) -> Device {
+        self.shared.device
+    }
+}
