@@ -2,3 +2,4 @@
 
 pub mod objects;
 pub mod parquet;
+pub mod thumbnail;
