@@ -2,8 +2,8 @@
 
 /// Points of a curve that a screen can tell apart.
 const POINTS: usize = 400;
-/// Share of a course that the smoothed line looks back on.
-const WINDOW: f64 = 0.02;
+/// Windows of the smoothed line that the course consists of.
+const WINDOWS: usize = 40;
 
 /// Means of consecutive groups of points, at most [`POINTS`] of them.
 pub(super) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
@@ -12,17 +12,24 @@ pub(super) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(|group| (mean(group, |p| p.0), mean(group, |p| p.1))).collect()
 }
 
-/// Exponential moving average over about the last 2 % of the course, without the pull to 0 of its start (as Adam corrects
-/// its moments: Kingma and Ba, ICLR 2015).
+/// Mean over a window around each point, which narrows towards the ends so that it stays centred: unlike a running
+/// average it does not lag behind.
 pub(super) fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let keep = 1.0 - 1.0 / (length(points) * WINDOW).max(1.0);
-    let (mut average, mut weight) = (0.0, 0.0);
+    let half = points.len() / WINDOWS / 2;
+    let sums: Vec<f64> = std::iter::once(0.0)
+        .chain(points.iter().scan(0.0, |sum, point| {
+            *sum += point.1;
+            Some(*sum)
+        }))
+        .collect();
+    let last = points.len().saturating_sub(1);
     points
         .iter()
-        .map(|&(x, y)| {
-            average = keep * average + (1.0 - keep) * y;
-            weight = keep * weight + (1.0 - keep);
-            (x, average / weight)
+        .enumerate()
+        .map(|(at, &(x, _))| {
+            let half = half.min(at).min(last - at);
+            let (first, end) = (at - half, at + half + 1);
+            (x, (sums[end] - sums[first]) / length(&points[first..end]))
         })
         .collect()
 }
@@ -71,13 +78,15 @@ mod tests {
     }
 
     #[test]
-    fn smoothing_starts_at_the_first_value_and_keeps_a_constant() {
-        let points: Vec<(f64, f64)> = (0..500).map(|i| (f64::from(i), 3.0)).collect();
-        assert!(smoothed(&points).iter().all(|p| (p.1 - 3.0).abs() < 1e-12));
-        // Ten points of the last half weigh 1 − 0.9^k: a step from 0 to 1 is half-way after 0.9^k = 1/2, k = 6.6.
+    fn smoothing_is_centred_and_keeps_straight_lines() {
+        let line: Vec<(f64, f64)> = (0..500).map(|i| (f64::from(i), 3.0 - 0.5 * f64::from(i))).collect();
+        assert!(smoothed(&line).iter().zip(&line).all(|(got, wanted)| (got.1 - wanted.1).abs() < 1e-9));
+        // A step from 0 to 1 at 250, windows of 13 points: 249 sees 6 of its 13 points above.
         let step: Vec<(f64, f64)> = (0..500).map(|i| (f64::from(i), f64::from(i / 250))).collect();
         let smooth = smoothed(&step);
-        assert!(smooth[249].1 < 1e-12 && smooth[255].1 < 0.5 && smooth[256].1 > 0.5 && smooth[499].1 > 0.999);
+        assert!((smooth[249].1 - 6.0 / 13.0).abs() < 1e-12 && (smooth[250].1 - 7.0 / 13.0).abs() < 1e-12);
+        assert!(smooth[243].1.abs() < 1e-12 && (smooth[256].1 - 1.0).abs() < 1e-12);
+        assert_eq!(smoothed(&[]), []);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn losses(content: &Content) -> Result<Option<String>> {
     let lines = [Line::new(raw, MUTED, 1), Line::new(smooth, A, 2)];
     let x = span(content.losses.iter().map(|p| p.0));
     let svg = if low > 0.0 && high / low > LOG_SPAN {
-        draw(x.0..x.1, (low..high).log_scale(), "step", &lines, &[])
+        draw(x.0..x.1, (low..high).log_scale().base(base(high / low)), "step", &lines, &[])
     } else {
         draw(x.0..x.1, padded(low.min(high * 0.9), high), "step", &lines, &[])
     };
@@ -105,7 +105,7 @@ pub(super) fn ranks(content: &Content) -> Result<Option<String>> {
         Line::new(stairs(t2i, most as f64), B, 2),
         Line::new(stairs(i2t, most as f64), A, 2),
     ];
-    draw((1.0..most as f64).log_scale(), 0.0..100.0, "k", &lines, &[]).map(Some)
+    draw((1.0..most as f64).log_scale().base(base(most as f64)), 0.0..100.0, "k", &lines, &[]).map(Some)
 }
 
 /// Recall at `k` of a random order with one match, percent.
@@ -118,13 +118,23 @@ fn chance_at(items: usize, k: f64) -> Option<f64> {
 fn stairs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
     let mut stairs = Vec::with_capacity(points.len() * 2 + 1);
     let mut height = 0.0;
+    if points.first().is_some_and(|first| first.0 > 1.0) {
+        stairs.push((1.0, height));
+    }
     for &(k, share) in points {
-        stairs.push((k, height));
+        if k > 1.0 {
+            stairs.push((k, height));
+        }
         stairs.push((k, share));
         height = share;
     }
     stairs.push((most, height));
     stairs
+}
+
+/// Base of a logarithmic axis: its powers are what is labelled, and a handful of labels is right.
+fn base(span: f64) -> f64 {
+    if span < 2000.0 { 2.0 } else { 10.0 }
 }
 
 fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
@@ -175,7 +185,7 @@ where
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID)
         .axis_style(INK)
-        .label_style(("sans-serif", 13, &INK))
+        .label_style(("sans-serif", 16, &INK))
         .x_desc(x_name)
         .x_label_formatter(&|value| label(*value))
         .y_label_formatter(&|value| label(*value))
