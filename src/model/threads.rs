@@ -10,20 +10,19 @@ use std::ffi::{c_char, c_int, c_void};
 ///
 /// `tch::set_num_threads` would set it for every thread that libtorch has not yet seen, training's among them, so OpenMP
 /// is told instead. Without OpenMP in libtorch nothing happens.
+#[expect(unsafe_code, reason = "OpenMP's only interface for this is a C function, which libtorch brings")]
 pub fn stay_in_this_thread() {
+    unsafe extern "C" {
+        fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
     // libtorch sets a thread's count when it first sees the thread; let that be over.
     tch::get_num_threads();
-    #[expect(unsafe_code, reason = "OpenMP's only interface for this is a C function, which libtorch brings")]
-    // SAFETY: the null handle stands for everything loaded and the name ends with a zero byte; a function of this name
-    // has this signature by the OpenMP standard.
-    unsafe {
-        unsafe extern "C" {
-            fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-        }
-        let function = dlsym(std::ptr::null_mut(), c"omp_set_num_threads".as_ptr());
-        if !function.is_null() {
-            std::mem::transmute::<*mut c_void, extern "C" fn(c_int)>(function)(1);
-        }
+    // SAFETY: the null handle stands for everything loaded, and the name ends with a zero byte.
+    let function = unsafe { dlsym(std::ptr::null_mut(), c"omp_set_num_threads".as_ptr()) };
+    if !function.is_null() {
+        // SAFETY: a function of this name has this signature by the OpenMP standard.
+        let set = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(c_int)>(function) };
+        set(1);
     }
 }
 
