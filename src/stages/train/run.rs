@@ -68,10 +68,7 @@ impl Run for Train {
             Device::Cpu => None,
             Device::Cuda(gpu) => Some(gpu),
         })?;
-        let pairs = Pairs::read(self, cx)?;
-        if pairs.val.is_empty() {
-            cx.warn("val", "no caption of split `val` has an image with a feature: the last epoch becomes the model");
-        }
+        let mut pairs = Pairs::read(self, cx)?;
         let (mut training, mut at) = match cx.state()? {
             Some(bytes) => {
                 let (training, text) = Training::from_bytes(&bytes, device)?;
@@ -79,7 +76,13 @@ impl Run for Train {
                     .map_err(|error| Error::data(format!("a checkpoint with a damaged position: {error}")))?;
                 (training, at)
             }
-            None => (Training::start(self.widths(&pairs), self.seed, device)?, Position::default()),
+            None => {
+                // A training that is resumed has told them before: they are kept with its checkpoint.
+                for (subject, message) in pairs.warnings.drain(..) {
+                    cx.warn(subject, message);
+                }
+                (Training::start(self.widths(&pairs), self.seed, device)?, Position::default())
+            }
         };
         while at.epoch < u64::from(self.epochs) {
             self.epoch(&pairs, &mut training, &mut at, cx)?;
