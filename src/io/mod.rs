@@ -9,3 +9,5 @@ pub mod npy;
 mod mistakes;
 
 pub use mistakes::Mistakes;
+pub mod bounded;
+pub mod image;

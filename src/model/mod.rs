@@ -1,5 +1,8 @@
 //! Everything that touches tensors.
 
+pub mod device;
+pub mod weights;
+pub mod cnn;
 pub mod vse;
 pub mod captions;
 pub mod gru;

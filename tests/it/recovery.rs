@@ -34,6 +34,7 @@ fn a_run_that_is_killed_at_random_moments_ends_in_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
+    #[expect(clippy::disallowed_methods, reason = "the moments to kill at are parts of how long a run takes")]
     let clock = std::time::Instant::now();
     let status = pairloom().args(["run", "--quiet", "--store"]).arg(&whole).arg(&file).status().unwrap();
     assert!(status.success());
@@ -90,7 +91,8 @@ fn a_full_disk_is_an_error_with_a_hint_and_more_space_repairs_it() {
         let mut unshare = Command::new("unshare");
         unshare.args(options).args(["sh", "-c", script, "sh"]).arg(&disk).arg(program).arg(&file).output()
     };
-    let output = run(&["--mount"]).ok().filter(|output| output.status.code() != Some(99) && output.status.code() != Some(1));
+    let output =
+        run(&["--mount"]).ok().filter(|output| output.status.code() != Some(99) && output.status.code() != Some(1));
     let Some(output) = output.or_else(|| run(&["--map-root-user", "--mount"]).ok()) else {
         println!("skipped: no `unshare` here");
         return;

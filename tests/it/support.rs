@@ -6,7 +6,8 @@ use std::process::Command;
 /// The program, as people start it, with nothing of this environment that could change what it does.
 pub(crate) fn pairloom() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pairloom"));
-    let ours: Vec<String> = std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("PAIRLOOM_")).collect();
+    let ours: Vec<String> =
+        std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("PAIRLOOM_")).collect();
     for name in ours {
         command.env_remove(name);
     }
