@@ -11,6 +11,5 @@ pub mod adam;
 pub mod named;
 pub mod training;
 pub mod trained;
-pub mod place;
 #[cfg(test)]
 mod vse_tests;

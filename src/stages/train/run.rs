@@ -10,11 +10,11 @@ use super::pairs::{Pair, Pairs};
 use super::validate::{Recalls, validate};
 use crate::error::{Error, Result};
 use crate::kernels::order::epoch_order;
-use crate::model::place::{place, use_threads};
+use crate::model::device::{to_tch, use_threads};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::{Stepped, Training};
 use crate::model::vse::Widths;
-use crate::stage::{Cx, Device, Run, Stage};
+use crate::stage::{Cx, Run, Stage};
 use crate::tables;
 
 /// Epochs in a row with a mean loss at its collapse value after which a person is told. With MAX some six are usual.
@@ -64,10 +64,7 @@ impl Run for Train {
     /// a step; the last step of an epoch takes what is left, be it one pair (which has no negatives and so no loss).
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         use_threads(cx.threads());
-        let device = place(match cx.device() {
-            Device::Cpu => None,
-            Device::Cuda(gpu) => Some(gpu),
-        })?;
+        let device = to_tch(cx.device())?;
         let mut pairs = Pairs::read(self, cx)?;
         let (mut training, mut at) = match cx.state()? {
             Some(bytes) => {
