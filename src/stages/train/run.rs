@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Train;
 use super::pairs::{Pair, Pairs};
-use super::validate::{Recalls, validate};
+use super::validate::validate;
 use crate::error::{Error, Result};
+use crate::kernels::measure::recall::{Retrieval, rsum};
 use crate::kernels::order::epoch_order;
 use crate::model::device::{to_tch, use_threads};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
@@ -120,7 +121,7 @@ impl Train {
         }
         self.watch_collapse(at, cx);
         let recalls = if pairs.val.is_empty() { None } else { Some(validate(training.vse(), pairs, cx)?) };
-        let rsum = recalls.as_ref().map(Recalls::rsum);
+        let rsum = recalls.as_ref().map(|[i2t, t2i]| rsum(i2t, t2i));
         // Of equal epochs the last one wins; without a validation split every epoch is the best so far.
         let best = at.best.is_none_or(|best| best.rsum <= rsum);
         if best {
@@ -227,14 +228,18 @@ impl History {
     }
 }
 
-fn write_validation(at: &Position, batches: usize, recalls: &Recalls, best: bool, cx: &mut Cx<'_>) -> Result<()> {
+fn write_validation(
+    at: &Position,
+    batches: usize,
+    [i2t, t2i]: &[Retrieval; 2],
+    best: bool,
+    cx: &mut Cx<'_>,
+) -> Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2^53 batches")]
     let loss = at.loss / batches as f64;
-    let [i2t_r1, i2t_r5, i2t_r10] = recalls.i2t;
-    let [t2i_r1, t2i_r5, t2i_r10] = recalls.t2i;
     let mut columns: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from(vec![int(at.epoch)])), Arc::new(Int64Array::from(vec![int(at.step)]))];
-    for value in [loss, i2t_r1, i2t_r5, i2t_r10, t2i_r1, t2i_r5, t2i_r10, recalls.rsum()] {
+    for value in [loss, i2t.r1, i2t.r5, i2t.r10, t2i.r1, t2i.r5, t2i.r10, rsum(i2t, t2i)] {
         columns.push(Arc::new(Float64Array::from(vec![value])));
     }
     columns.push(Arc::new(BooleanArray::from(vec![best])));
