@@ -22,7 +22,14 @@ pub(super) fn hand_over() -> Error {
         Err(error) => return Error::internal(format!("cannot find where this program lies: {error}")),
     };
     let sibling = here.with_file_name(SIBLING);
-    let error = Command::new(&sibling).args(std::env::args_os().skip(1)).env(VARIABLE, BUILD).exec();
+    let mut program = Command::new(&sibling);
+    program.args(std::env::args_os().skip(1)).env(VARIABLE, BUILD);
+    // Threads of OpenMP that wait for work would otherwise spin, on cores that other stages use. It is read when the
+    // library loads, so this is the last moment.
+    if std::env::var_os("OMP_WAIT_POLICY").is_none() {
+        program.env("OMP_WAIT_POLICY", "PASSIVE");
+    }
+    let error = program.exec();
     Error::usage(format!("cannot start `{}`, which runs stages: {error}", sibling.display()))
         .hint("build both programs: `cargo build --bins`")
 }

@@ -27,6 +27,12 @@ pub fn to_tch(device: Device) -> Result<tch::Device> {
     Err(Error::usage(format!("device `cuda:{number}` was asked for; there are {count}, counted from 0")))
 }
 
+/// Lets libtorch use `threads` threads for what the calling thread asks of it. Sums come out the same to the bit only with
+/// the same number.
+pub fn use_threads(threads: usize) {
+    tch::set_num_threads(i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
+}
+
 /// Loads the CUDA half of libtorch once, before libtorch is first asked about GPUs: it remembers the answer.
 fn load_cuda() {
     const LIBRARY: &CStr = c"libtorch_cuda.so";

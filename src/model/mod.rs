@@ -2,7 +2,6 @@
 
 pub mod device;
 pub mod threads;
-pub mod place;
 pub mod named;
 pub mod weights;
 pub mod cnn;

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::place::{place, use_threads};
+use crate::model::device::{to_tch, use_threads};
 use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
-use crate::stage::{Cx, Device, Input, Output, Problem, Run, Stage, TableRef};
+use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
 use crate::tables;
 
 /// Rows of a part.
@@ -81,10 +81,7 @@ impl Run for Embed {
     /// with a warning that counts them.
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         use_threads(cx.threads());
-        let device = place(match cx.device() {
-            Device::Cpu => None,
-            Device::Cuda(gpu) => Some(gpu),
-        })?;
+        let device = to_tch(cx.device())?;
         let trained = Trained::read(&cx.file("model", DESCRIPTION)?, &cx.file("model", PARAMETERS)?, device)?;
         let mut empty: BTreeSet<&str> = self.splits.iter().map(String::as_str).collect();
         let images = self.embed_images(&trained, &mut empty, cx)?;

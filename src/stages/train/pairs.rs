@@ -33,6 +33,8 @@ pub(super) struct Pairs {
     pub val: Vec<Pair>,
     /// The words of the training captions.
     pub vocabulary: Vocabulary,
+    /// What a person should know of them: (subject, message).
+    pub warnings: Vec<(&'static str, String)>,
 }
 
 /// A caption before its words are numbered.
@@ -54,13 +56,14 @@ impl Pairs {
         let needed = captions.iter().map(|caption| caption.image).collect();
         let (features, width, rows) = read_features(cx, &needed)?;
 
+        let mut warnings = Vec::new();
         let (captions, left_out): (Vec<_>, Vec<_>) =
             captions.into_iter().partition(|caption| rows.contains_key(&caption.image));
         if !left_out.is_empty() {
             let images: BTreeSet<i64> = left_out.iter().map(|caption| caption.image).collect();
             let first: Vec<String> = images.iter().take(5).map(ToString::to_string).collect();
             let more = if images.len() > first.len() { ", …" } else { "" };
-            cx.warn(
+            warnings.push((
                 "captions",
                 format!(
                     "{} captions left out: their {} images have no feature (image_id {}{more})",
@@ -68,7 +71,7 @@ impl Pairs {
                     images.len(),
                     first.join(", ")
                 ),
-            );
+            ));
         }
 
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -81,10 +84,8 @@ impl Pairs {
             }
         }
         if empty > 0 {
-            cx.warn(
-                "captions",
-                format!("{empty} training captions hold no word; each is trained on as an empty sentence"),
-            );
+            let message = format!("{empty} training captions hold no word; each is trained on as an empty sentence");
+            warnings.push(("captions", message));
         }
         let vocabulary = Vocabulary::build(&counts, stage.min_count);
         cx.proceed()?;
@@ -104,7 +105,11 @@ impl Pairs {
             ))
             .hint("check that `features` and `captions` come from the same data set"));
         }
-        Ok(Self { features, width, train, val, vocabulary })
+        if val.is_empty() {
+            let message = "no caption of split `val` has an image with a feature: the last epoch becomes the model";
+            warnings.push(("val", message.to_owned()));
+        }
+        Ok(Self { features, width, train, val, vocabulary, warnings })
     }
 
     /// The feature vector of row `image`.

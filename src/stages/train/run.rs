@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Train;
 use super::pairs::{Pair, Pairs};
-use super::validate::{Recalls, validate};
+use super::validate::validate;
 use crate::error::{Error, Result};
+use crate::kernels::measure::recall::{Retrieval, rsum};
 use crate::kernels::order::epoch_order;
-use crate::model::place::{place, use_threads};
+use crate::model::device::{to_tch, use_threads};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::{Stepped, Training};
 use crate::model::vse::Widths;
-use crate::stage::{Cx, Device, Run, Stage};
+use crate::stage::{Cx, Run, Stage};
 use crate::tables;
 
 /// Epochs in a row with a mean loss at its collapse value after which a person is told. With MAX some six are usual.
@@ -64,14 +65,8 @@ impl Run for Train {
     /// a step; the last step of an epoch takes what is left, be it one pair (which has no negatives and so no loss).
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         use_threads(cx.threads());
-        let device = place(match cx.device() {
-            Device::Cpu => None,
-            Device::Cuda(gpu) => Some(gpu),
-        })?;
-        let pairs = Pairs::read(self, cx)?;
-        if pairs.val.is_empty() {
-            cx.warn("val", "no caption of split `val` has an image with a feature: the last epoch becomes the model");
-        }
+        let device = to_tch(cx.device())?;
+        let mut pairs = Pairs::read(self, cx)?;
         let (mut training, mut at) = match cx.state()? {
             Some(bytes) => {
                 let (training, text) = Training::from_bytes(&bytes, device)?;
@@ -79,7 +74,13 @@ impl Run for Train {
                     .map_err(|error| Error::data(format!("a checkpoint with a damaged position: {error}")))?;
                 (training, at)
             }
-            None => (Training::start(self.widths(&pairs), self.seed, device)?, Position::default()),
+            None => {
+                // A training that is resumed has told them before: they are kept with its checkpoint.
+                for (subject, message) in pairs.warnings.drain(..) {
+                    cx.warn(subject, message);
+                }
+                (Training::start(self.widths(&pairs), self.seed, device)?, Position::default())
+            }
         };
         while at.epoch < u64::from(self.epochs) {
             self.epoch(&pairs, &mut training, &mut at, cx)?;
@@ -120,7 +121,7 @@ impl Train {
         }
         self.watch_collapse(at, cx);
         let recalls = if pairs.val.is_empty() { None } else { Some(validate(training.vse(), pairs, cx)?) };
-        let rsum = recalls.as_ref().map(Recalls::rsum);
+        let rsum = recalls.as_ref().map(|[i2t, t2i]| rsum(i2t, t2i));
         // Of equal epochs the last one wins; without a validation split every epoch is the best so far.
         let best = at.best.is_none_or(|best| best.rsum <= rsum);
         if best {
@@ -227,14 +228,18 @@ impl History {
     }
 }
 
-fn write_validation(at: &Position, batches: usize, recalls: &Recalls, best: bool, cx: &mut Cx<'_>) -> Result<()> {
+fn write_validation(
+    at: &Position,
+    batches: usize,
+    [i2t, t2i]: &[Retrieval; 2],
+    best: bool,
+    cx: &mut Cx<'_>,
+) -> Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2^53 batches")]
     let loss = at.loss / batches as f64;
-    let [i2t_r1, i2t_r5, i2t_r10] = recalls.i2t;
-    let [t2i_r1, t2i_r5, t2i_r10] = recalls.t2i;
     let mut columns: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from(vec![int(at.epoch)])), Arc::new(Int64Array::from(vec![int(at.step)]))];
-    for value in [loss, i2t_r1, i2t_r5, i2t_r10, t2i_r1, t2i_r5, t2i_r10, recalls.rsum()] {
+    for value in [loss, i2t.r1, i2t.r5, i2t.r10, t2i.r1, t2i.r5, t2i.r10, rsum(i2t, t2i)] {
         columns.push(Arc::new(Float64Array::from(vec![value])));
     }
     columns.push(Arc::new(BooleanArray::from(vec![best])));
