@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     name_build();
+    // Symbols that libtorch has as well would be exported from the program and so keep it linked, used or not. `pairloom`
+    // uses none of it, and starts 0.2 s sooner without.
+    println!("cargo::rustc-link-arg-bin=pairloom=-Wl,--exclude-libs=ALL");
     println!("cargo::rerun-if-env-changed=LIBTORCH");
     println!("cargo::rerun-if-changed=build.rs");
     // Unset only where `.cargo/config.toml` is not read: the build of tch then says what it looks for.

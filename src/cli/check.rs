@@ -15,7 +15,8 @@ pub(super) fn check(arguments: &Check, output: Output) -> Result<()> {
         match open::pipeline(file, &arguments.set, false) {
             Ok(pipeline) => {
                 let stages = pipeline.plan.nodes().len();
-                output.note(&format!("`{}` is fine: {stages} stages\n", file.display()));
+                let plural = if stages == 1 { "" } else { "s" };
+                output.note(&format!("`{}` is fine: {stages} stage{plural}\n", file.display()));
             }
             Err(faults) => wrong = Some(open::show(&faults, output)),
         }
