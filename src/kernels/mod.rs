@@ -4,3 +4,10 @@
 //! first; randomness is [`sample`] with a seed.
 
 pub mod sample;
+pub mod order;
+pub mod resize;
+pub mod text;
+pub mod loss;
+pub mod dot;
+pub mod top_k;
+pub mod measure;

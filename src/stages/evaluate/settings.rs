@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
+use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
 /// Ranks embeddings and measures retrieval.
@@ -25,7 +24,7 @@ pub struct Evaluate {
     pub protocols: Vec<Protocol>,
 }
 
-/// Which pool of images and captions a query is ranked in.
+/// Which pool of images and captions a query is ranked in, and so what the first part of a result's name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -74,12 +73,23 @@ impl Stage for Evaluate {
     }
 
     fn check(&self) -> Vec<Problem> {
-        vec![]
-    }
-}
-
-impl Run for Evaluate {
-    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
-        Err(Error::internal("evaluate is being written"))
+        let mut problems = Vec::new();
+        for (setting, value) in [("dataset", &self.dataset), ("split", &self.split)] {
+            if value.trim().is_empty() {
+                problems.push(Problem::new(setting, "got an empty name"));
+            }
+        }
+        if self.protocols.is_empty() {
+            problems.push(
+                Problem::new("protocols", "got an empty list, wanted at least one protocol")
+                    .hint("leave it out for `all`"),
+            );
+        }
+        for (i, protocol) in self.protocols.iter().enumerate() {
+            if self.protocols[..i].contains(protocol) {
+                problems.push(Problem::new("protocols", format!("`{}` stands there twice", protocol.name())));
+            }
+        }
+        problems
     }
 }

@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
+use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
+
+/// Examples in each direction above which a page is too heavy to open.
+const MOST_EXAMPLES: usize = 100;
 
 /// Writes results as a Markdown and a self-contained HTML page.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -75,12 +77,14 @@ impl Stage for Report {
     }
 
     fn check(&self) -> Vec<Problem> {
-        vec![]
-    }
-}
-
-impl Run for Report {
-    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
-        Err(Error::internal("report is being written"))
+        let mut problems = Vec::new();
+        if self.title.trim().is_empty() {
+            problems.push(Problem::new("title", "got an empty title"));
+        }
+        if self.examples > MOST_EXAMPLES {
+            let message = format!("got {} examples, wanted at most {MOST_EXAMPLES}", self.examples);
+            problems.push(Problem::new("examples", message).hint("every picture lies in the page itself"));
+        }
+        problems
     }
 }

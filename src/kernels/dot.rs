@@ -1,0 +1,84 @@
+//! The dot product that scores are defined by, and how far any other way to compute it can be from it.
+//!
+//! Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.1.
+
+/// Partial sums kept side by side, so that the compiler may use vector instructions.
+const LANES: usize = 8;
+
+/// The score of two vectors: `Σ aᵢ·bᵢ`, summed in f64 and rounded once to f32.
+///
+/// A pure function of the two vectors: the products are exact in f64 and the order of the sum is fixed, so no machine,
+/// thread count or block size changes a bit of it, and equal vectors get equal scores.
+///
+/// # Shapes
+/// `a` and `b`: `width`. Of slices of different lengths the longer one is cut.
+///
+/// # Cost
+/// `O(width)` time.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "a score is the f32 nearest to the sum")]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0f64; LANES];
+    let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let blocks = a.len().min(b.len()) / LANES * LANES;
+    let (a_rest, b_rest) = (&a[blocks..], &b[blocks..]);
+    for (a, b) in a_blocks.zip(b_blocks) {
+        for lane in 0..LANES {
+            sums[lane] += f64::from(a[lane]) * f64::from(b[lane]);
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
+    (sums.iter().sum::<f64>() + rest) as f32
+}
+
+/// A bound on `|s − dot(a, b)|`, where `s` is the same product computed in f32 in any order, fused or not.
+///
+/// `(n·u / (1 − n·u) + 2·u)·‖a‖·‖b‖` with `u = 2⁻²⁴`: the first term is the error of an f32 sum of `n` products
+/// (Higham, equation 3.5, with the Cauchy-Schwarz inequality), the second the rounding of [`dot`] itself, doubled so that
+/// it covers the f64 sum too. Infinite where `n·u ≥ 1`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "widths are far below 2⁵³")]
+pub fn dot_error(width: usize, norm_a: f64, norm_b: f64) -> f64 {
+    let unit = f64::from(f32::EPSILON) / 2.0;
+    let nu = width as f64 * unit;
+    if nu >= 1.0 {
+        return f64::INFINITY;
+    }
+    (nu / (1.0 - nu) + 2.0 * unit) * norm_a * norm_b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::sample::Sample;
+
+    #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
+    fn vector(seed: u64, width: usize) -> Vec<f32> {
+        let mut sample = Sample::new(seed, &[]);
+        (0..width).map(|_| (sample.unit() * 2.0 - 1.0) as f32).collect()
+    }
+
+    #[test]
+    fn hand_cases() {
+        assert_eq!(dot(&[], &[]), 0.0);
+        assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, -5.0, 6.0]), 12.0);
+        assert_eq!(dot(&[1.0; 11], &[2.0; 11]), 22.0);
+        // 2²⁴ + 1 is no f32: an f32 sum loses the ones.
+        assert_eq!(dot(&[16_777_216.0, 1.0, 1.0], &[1.0, 1.0, 1.0]), 16_777_218.0);
+    }
+
+    #[test]
+    fn an_f32_sum_in_either_order_stays_within_the_bound() {
+        for width in [1, 7, 64, 1024, 4099] {
+            let (a, b) = (vector(1, width), vector(2, width));
+            let norm = |v: &[f32]| v.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+            let bound = dot_error(width, norm(&a), norm(&b));
+            let forward = a.iter().zip(&b).fold(0.0f32, |sum, (a, b)| sum + a * b);
+            let backward = a.iter().zip(&b).rev().fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
+            for got in [forward, backward] {
+                assert!((f64::from(got) - f64::from(dot(&a, &b))).abs() <= bound, "width {width}");
+            }
+        }
+        assert_eq!(dot_error(1 << 25, 1.0, 1.0), f64::INFINITY);
+    }
+}

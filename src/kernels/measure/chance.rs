@@ -1,0 +1,54 @@
+//! What a random order of the items would give.
+
+use super::recall::{CUTOFFS, Retrieval};
+
+/// The expected measures of queries that each have `positives` matching items among `n_items`, in random order.
+///
+/// `R@K = 100·(1 − C(n−p, K) / C(n, K))`, mean rank `(n + 1) / (p + 1)`, median rank the smallest `m` whose `R@m` is at
+/// least 50 (all with ranks from 1).
+///
+/// # Edge cases
+/// `None` when no item matches or more match than there are.
+///
+/// # Cost
+/// `O(n_items)` time at most.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+pub fn chance(n_items: usize, positives: usize) -> Option<Retrieval> {
+    if positives == 0 || positives > n_items {
+        return None;
+    }
+    let [r1, r5, r10] = CUTOFFS.map(|k| 100.0 * (1.0 - misses(n_items, positives).take(k).last().unwrap_or(1.0)));
+    let medr = 1 + misses(n_items, positives).take_while(|&miss| miss > 0.5).count();
+    Some(Retrieval { r1, r5, r10, medr: medr as f64, meanr: (n_items + 1) as f64 / (positives + 1) as f64 })
+}
+
+/// The probability that none of the first 1, 2, … `n_items` items matches.
+#[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+fn misses(n_items: usize, positives: usize) -> impl Iterator<Item = f64> {
+    (0..n_items).scan(1.0, move |miss, drawn| {
+        *miss *= (n_items - drawn).saturating_sub(positives) as f64 / (n_items - drawn) as f64;
+        Some(*miss)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hand_cases() {
+        // One of 1,000: R@K is K/1000, and both middle ranks are 500.
+        let one = chance(1000, 1).expect("one matches");
+        for (got, wanted) in one.recalls().into_iter().zip([0.1, 0.5, 1.0]) {
+            assert!((got - wanted).abs() < 1e-9);
+        }
+        assert_eq!((one.medr, one.meanr), (500.0, 500.5));
+        // Two of four: the first hits with 1/2; the first place of a match is 1, 2 or 3 with 1/2, 1/3, 1/6: mean 5/3.
+        let two = chance(4, 2).expect("two match");
+        assert_eq!((two.r1, two.r5, two.r10, two.medr), (50.0, 100.0, 100.0, 1.0));
+        assert!((two.meanr - 5.0 / 3.0).abs() < 1e-12);
+        assert_eq!(chance(3, 0), None);
+        assert_eq!(chance(3, 4), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! What `stage.table` stands for.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::datatypes::SchemaRef;
+
+use crate::engine::key::Key;
+use crate::engine::record::{RunRecord, records};
+use crate::engine::store::{Artefact, Manifest, Presence, Store};
+use crate::error::{Error, Result};
+use crate::sql::system;
+use crate::tables;
+
+/// Names that an error lists.
+const LISTED: usize = 30;
+
+/// Which artefact the name of a stage stands for.
+pub(super) struct Names {
+    store: Store,
+    /// Artefacts by stage, where they are given and not looked up in the records of runs.
+    given: Option<Vec<Stage>>,
+    /// Records of all runs, the latest first, once somebody needs all of them.
+    records: OnceCell<Vec<RunRecord>>,
+}
+
+/// (name, kind, key) of a stage.
+pub(super) type Stage = (String, String, Key);
+
+/// What a table is made of.
+pub(super) enum Found {
+    /// Objects of the store, in order.
+    Parts(Vec<String>),
+    /// No rows; these would be its columns.
+    Empty(SchemaRef),
+}
+
+impl Names {
+    /// Every name stands for what the latest run that has it complete made.
+    pub(super) fn of_runs(store: &Store) -> Self {
+        Self { store: store.clone(), given: None, records: OnceCell::new() }
+    }
+
+    /// The names of these stages.
+    pub(super) fn of_stages(store: &Store, stages: Vec<Stage>) -> Self {
+        Self { store: store.clone(), given: Some(stages), records: OnceCell::new() }
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Records of all runs, the latest first.
+    pub(super) fn records(&self) -> Result<&[RunRecord]> {
+        if self.records.get().is_none() {
+            // Only this thread fills the cell.
+            let _ = self.records.set(records(&self.store)?.collect());
+        }
+        Ok(self.records.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// The parts of `stage.table`, if there is such a table.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn table(&self, stage: &str, table: &str) -> Result<Option<Found>> {
+        let Some((artefact, manifest, (_, kind, key))) = self.artefact(stage)? else { return Ok(None) };
+        let Some((name, parts)) = manifest.tables.iter().find(|(name, _)| same(name, table)) else { return Ok(None) };
+        if let Presence::Damaged(problem) = artefact.presence()? {
+            return Err(Error::data(format!("`{}` is damaged: {problem}", artefact.folder().display()))
+                .hint("run the pipeline again: it builds this table anew"));
+        }
+        if parts.is_empty() {
+            let known = tables::all().into_iter().find(|table| table.name == name);
+            return Ok(known.map(|table| Found::Empty(table.schema())));
+        }
+        let object = |index| format!("{kind}/{key}/{}", Artefact::part_name(name, index));
+        Ok(Some(Found::Parts(parts.iter().map(|part| object(part.index)).collect())))
+    }
+
+    /// The complete artefact that `stage` stands for.
+    fn artefact(&self, stage: &str) -> Result<Option<(Artefact, Manifest, Stage)>> {
+        // Records are read one by one, the latest first, until one has the stage.
+        for found in self.lookup()? {
+            if same(&found.0, stage) {
+                let artefact = self.store.artefact(&found.1, &found.2);
+                if let Some(manifest) = artefact.manifest()? {
+                    return Ok(Some((artefact, manifest, found)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stages in the order in which they are looked at.
+    fn lookup(&self) -> Result<Box<dyn Iterator<Item = Stage> + '_>> {
+        if let Some(given) = &self.given {
+            return Ok(Box::new(given.iter().cloned()));
+        }
+        let stages = |run: RunRecord| run.stages.into_iter().map(|stage| (stage.name, stage.kind, stage.key));
+        Ok(Box::new(records(&self.store)?.flat_map(stages)))
+    }
+
+    /// The stage that stands for each name, by name.
+    pub(super) fn stages(&self) -> Result<BTreeMap<String, (String, Key, Manifest)>> {
+        let mut stages = BTreeMap::new();
+        for (name, kind, key) in self.lookup()? {
+            if !stages.contains_key(&name)
+                && let Some(manifest) = self.store.artefact(&kind, &key).manifest()?
+            {
+                stages.insert(name, (kind, key, manifest));
+            }
+        }
+        Ok(stages)
+    }
+
+    /// The error of a name that stands for nothing: what there is, and what was probably meant.
+    pub(super) fn unknown(&self, name: &str) -> Result<Error> {
+        let mut valid: BTreeSet<String> = BTreeSet::new();
+        for (stage, (_, _, manifest)) in self.stages()? {
+            valid.extend(manifest.tables.keys().map(|table| format!("{}.{}", quoted(&stage), quoted(table))));
+        }
+        let mut listed: Vec<&str> = valid.iter().map(String::as_str).take(LISTED).collect();
+        let more = valid.len() - listed.len();
+        let system: Vec<String> = system::TABLES.iter().map(|table| format!("store.{table}")).collect();
+        listed.extend(system.iter().map(String::as_str));
+        let all = valid.iter().map(String::as_str).chain(system.iter().map(String::as_str));
+        let near = all
+            .map(|valid| {
+                let last = valid.rsplit('.').next().unwrap_or(valid);
+                // `summary` for `test.summary` is the commonest slip.
+                (strsim::damerau_levenshtein(name, valid).min(1 + 4 * strsim::damerau_levenshtein(name, last)), valid)
+            })
+            .min()
+            .filter(|(distance, _)| *distance <= 2 + name.len() / 4)
+            .map(|(_, valid)| format!("did you mean `{valid}`?"));
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let error = Error::usage(format!("SQL: there is no table `{name}`; there are {}{more}", listed.join(", ")));
+        Ok(match near {
+            Some(hint) => error.hint(hint),
+            None if valid.is_empty() => error.hint("no run has finished a stage in this store"),
+            None => error,
+        })
+    }
+}
+
+/// Whether an SQL name means `name`: SQL lowers names that are not in quotes.
+fn same(name: &str, sql: &str) -> bool {
+    name.eq_ignore_ascii_case(sql)
+}
+
+/// A name as SQL wants it.
+fn quoted(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { format!("\"{name}\"") }
+}

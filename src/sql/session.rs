@@ -1,0 +1,197 @@
+//! A DataFusion session that reads a store and can do nothing else.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider, TableProvider};
+use datafusion::common::TableReference;
+use datafusion::config::Dialect;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateDefaults};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
+use tokio::runtime::Runtime;
+
+use crate::engine::key::Key;
+use crate::engine::store::Store;
+use crate::error::{Error, Result};
+use crate::sql::names::{Found, Names};
+use crate::sql::system;
+
+/// Where the objects of the store are mounted.
+const MOUNT: &str = "pairloom://store/";
+
+/// A session over a store.
+pub struct Session {
+    context: SessionContext,
+    runtime: Runtime,
+    names: Names,
+}
+
+/// The rows of an answer, computed as they are taken.
+pub struct Rows<'s> {
+    runtime: &'s Runtime,
+    stream: SendableRecordBatchStream,
+}
+
+impl Session {
+    /// A session in which `stage.table` is the table of that stage in the latest run that finished it.
+    ///
+    /// # Errors
+    /// Threads cannot be started.
+    pub fn open(store: &Store) -> Result<Self> {
+        Self::over(Names::of_runs(store))
+    }
+
+    /// A session in which `stage.table` is the table of exactly these artefacts: (stage, kind, key).
+    ///
+    /// # Errors
+    /// Threads cannot be started.
+    pub fn of_stages(store: &Store, stages: impl IntoIterator<Item = (String, String, Key)>) -> Result<Self> {
+        Self::over(Names::of_stages(store, stages.into_iter().collect()))
+    }
+
+    fn over(names: Names) -> Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("sql")
+            .enable_time()
+            .build()
+            .map_err(|error| Error::stage(format!("cannot start threads for SQL: {error}")))?;
+        let mut config = SessionConfig::new().with_target_partitions(threads).with_collect_statistics(false);
+        config.options_mut().execution.parquet.schema_force_view_types = false;
+        let mount = ObjectStoreUrl::parse(MOUNT).map_err(|error| fault(&error))?;
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_expr_planners(SessionStateDefaults::default_expr_planners())
+            .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+            .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+            .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+            .with_window_functions(SessionStateDefaults::default_window_functions())
+            .with_table_function_list(SessionStateDefaults::default_table_functions())
+            .with_object_store(mount.as_ref(), Arc::clone(names.store().objects().store()))
+            .build();
+        Ok(Self { context: SessionContext::new_with_state(state), runtime, names })
+    }
+
+    /// Plans and starts a query.
+    ///
+    /// # Errors
+    /// The query is not SQL, names what is not there, or would write.
+    pub fn query(&self, sql: &str) -> Result<Rows<'_>> {
+        let state = self.context.state();
+        let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| fault(&error))?;
+        for reference in state.resolve_table_references(&statement).map_err(|error| fault(&error))? {
+            self.register(&reference)?;
+        }
+        let stream = self.runtime.block_on(async {
+            let plan = state.statement_to_plan(statement).await?;
+            SQLOptions::new()
+                .with_allow_ddl(false)
+                .with_allow_dml(false)
+                .with_allow_statements(false)
+                .verify_plan(&plan)?;
+            self.context.execute_logical_plan(plan).await?.execute_stream().await
+        });
+        Ok(Rows { runtime: &self.runtime, stream: stream.map_err(|error| fault(&error))? })
+    }
+
+    /// Makes known to DataFusion what `reference` stands for.
+    fn register(&self, reference: &TableReference) -> Result<()> {
+        let table = match reference {
+            TableReference::Partial { schema, table } => self.table(schema, table)?,
+            _ => None,
+        };
+        let Some(table) = table else { return Err(self.names.unknown(&reference.to_string())?) };
+        let schema = reference.schema().unwrap_or_default();
+        let options = self.context.state();
+        let catalog = options.config_options().catalog.default_catalog.clone();
+        let catalog = self.context.catalog(&catalog).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
+        let provider = match catalog.schema(schema) {
+            Some(provider) => provider,
+            None => {
+                let provider: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
+                catalog.register_schema(schema, Arc::clone(&provider)).map_err(|error| fault(&error))?;
+                provider
+            }
+        };
+        // A run may have finished since an earlier query of this session.
+        provider.deregister_table(reference.table()).map_err(|error| fault(&error))?;
+        provider.register_table(reference.table().to_owned(), table).map_err(|error| fault(&error))?;
+        Ok(())
+    }
+
+    fn table(&self, schema: &str, table: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(batch) = system::table(&self.names, schema, table)? {
+            let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(|error| fault(&error))?;
+            return Ok(Some(Arc::new(table)));
+        }
+        let Some(found) = self.names.table(schema, table)? else { return Ok(None) };
+        let (parts, schema) = match found {
+            Found::Empty(schema) => {
+                let table = MemTable::try_new(schema, vec![vec![]]).map_err(|error| fault(&error))?;
+                return Ok(Some(Arc::new(table)));
+            }
+            Found::Parts(parts) => {
+                let urls: Result<Vec<_>, _> =
+                    parts.iter().map(|part| ListingTableUrl::parse(format!("{MOUNT}{part}"))).collect();
+                let urls = urls.map_err(|error| fault(&error))?;
+                let options = ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)));
+                let state = self.context.state();
+                let schema =
+                    self.runtime.block_on(options.infer_schema(&state, &urls[0])).map_err(|error| fault(&error))?;
+                (ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options), schema)
+            }
+        };
+        let table = ListingTable::try_new(parts.with_schema(schema)).map_err(|error| fault(&error))?;
+        Ok(Some(Arc::new(table)))
+    }
+}
+
+impl Rows<'_> {
+    /// The columns.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        self.stream.schema()
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.runtime.block_on(self.stream.next())?;
+        Some(batch.map_err(|error| fault(&error)))
+    }
+}
+
+/// Whose fault it is: what DataFusion finds before it reads is the query's, what it finds while it reads is the data's.
+fn fault(error: &DataFusionError) -> Error {
+    let root = error.find_root();
+    let message = root.strip_backtrace().replace('\n', " ");
+    let message = message.trim_end_matches('.');
+    match root {
+        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
+            Error::data(format!("cannot read the store: {message}"))
+                .hint("run the pipeline again: it checks every part that it reads and builds damaged ones anew")
+        }
+        DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
+        DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
+        _ => {
+            let error = Error::usage(format!("SQL: {message}"));
+            let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
+            if refused.iter().any(|start| message.contains(start)) {
+                return error.hint("a store is read by SQL, and written by `pairloom run` alone");
+            }
+            error
+        }
+    }
+}

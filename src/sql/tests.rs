@@ -1,0 +1,297 @@
+//! SQL over a small store that the tests lay out by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use bytes::Bytes;
+
+use super::{Format, Session};
+use crate::engine::key::{Identity, Key};
+use crate::engine::record::{Outcome, RunRecord, StageRecord};
+use crate::engine::store::{Artefact, Manifest, Part, Store};
+use crate::error::{Error, Kind, Result};
+use crate::io::parquet;
+use crate::stage::Warning;
+use crate::tables;
+
+/// A table of scores with one f64 column, `rsum`, and a text column, `method`.
+fn scores(rows: &[(&str, f64)]) -> RecordBatch {
+    let schema =
+        Schema::new(vec![Field::new("method", DataType::Utf8, false), Field::new("rsum", DataType::Float64, false)]);
+    tables::batch(
+        &Arc::new(schema),
+        vec![
+            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.0))),
+            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.1))),
+        ],
+    )
+    .unwrap()
+}
+
+fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
+    let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i).unwrap()) / 4.0).collect();
+    tables::batch(
+        &tables::features::table().schema_of_width(width),
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))),
+            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.1))),
+            tables::vectors(values, width).unwrap(),
+        ],
+    )
+    .unwrap()
+}
+
+/// Puts a complete artefact into the store: every batch is a part.
+fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
+    let identity =
+        Identity { kind: kind.to_owned(), version: 1, settings: serde_json::json!(settings), inputs: BTreeMap::new() };
+    let key = identity.key();
+    let artefact = store.artefact(kind, &key);
+    let mut manifest_tables = BTreeMap::new();
+    for (table, batches) in tables {
+        let parts = batches.iter().enumerate().map(|(index, batch)| {
+            let content = parquet::encode(&batch.schema(), std::slice::from_ref(batch)).unwrap();
+            let part = Part {
+                index,
+                rows: batch.num_rows() as u64,
+                bytes: content.len() as u64,
+                digest: blake3::hash(&content).to_hex().to_string(),
+            };
+            artefact.put(&Artefact::part_name(table, index), content).unwrap();
+            part
+        });
+        manifest_tables.insert((*table).to_owned(), parts.collect::<Vec<_>>());
+    }
+    let manifest = Manifest {
+        identity,
+        tables: manifest_tables,
+        files: BTreeMap::new(),
+        warnings: vec![Warning { subject: "a.jpg".to_owned(), message: "does not decode".to_owned() }],
+        seconds: 1.5,
+        finished: "2026-01-02T03:04:05Z".parse().unwrap(),
+        pairloom: "0.1.0".to_owned(),
+    };
+    artefact.put("manifest.json", serde_json::to_vec(&manifest).unwrap().into()).unwrap();
+    key
+}
+
+fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
+    let mut record = RunRecord::begin("quick.toml");
+    record.run = name.to_owned();
+    record.outcome = Outcome::Finished;
+    for (stage, kind, key) in stages {
+        record.stages.push(StageRecord {
+            name: (*stage).to_owned(),
+            kind: (*kind).to_owned(),
+            key: (*key).clone(),
+            reused: false,
+            seconds: Some(0.25),
+        });
+    }
+    record.save(store).unwrap();
+}
+
+/// Two runs: `test` was evaluated again in the second one; `cnn` has two parts.
+fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
+    let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let cnn = put(
+        &store,
+        "extract",
+        1,
+        &[("features", vec![features(&[(1, "train"), (2, "test")], 16), features(&[(3, "test")], 16)])],
+    );
+    let old = put(&store, "evaluate", 1, &[("summary", vec![scores(&[("nns", 100.0)])])]);
+    let new = put(
+        &store,
+        "evaluate",
+        2,
+        &[("summary", vec![scores(&[("nns", 345.5), ("csls", 400.0)])]), ("rankings", vec![])],
+    );
+    run(&store, "20260101T000000", &[("cnn", "extract", &cnn), ("test", "evaluate", &old)]);
+    run(&store, "20260102T000000", &[("test", "evaluate", &new), ("Dev-Set", "evaluate", &old)]);
+    (folder, store, [cnn, old, new])
+}
+
+fn text(session: &Session, sql: &str, format: Format) -> Result<String> {
+    let rows = session.query(sql)?;
+    let mut out = Vec::new();
+    format.write(&rows.schema(), rows, &mut out)?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn csv(sql: &str) -> Result<String> {
+    let (_folder, store, _) = store();
+    text(&Session::open(&store)?, sql, Format::Csv)
+}
+
+fn error(sql: &str) -> Error {
+    csv(sql).expect_err("the query is wrong")
+}
+
+#[test]
+fn a_stage_is_its_latest_run() {
+    assert_eq!(csv("SELECT rsum FROM test.summary WHERE method = 'nns'").unwrap(), "rsum\n345.5\n");
+    // `cnn` is in the first run only.
+    assert_eq!(csv("SELECT count(*) AS n, sum(image_id) AS s FROM cnn.features").unwrap(), "n,s\n3,6\n");
+    assert_eq!(csv("SELECT rsum FROM \"Dev-Set\".summary").unwrap(), "rsum\n100.0\n");
+    assert_eq!(csv("SELECT Rsum FROM TEST.Summary ORDER BY 1 DESC LIMIT 1").unwrap(), "rsum\n400.0\n");
+    assert_eq!(csv("SELECT count(*) AS n FROM test.rankings").unwrap(), "n\n0\n");
+}
+
+#[test]
+fn a_session_can_be_of_given_stages() {
+    let (_folder, store, [_, old, _]) = store();
+    let session = Session::of_stages(&store, [("test".to_owned(), "evaluate".to_owned(), old)]).unwrap();
+    assert_eq!(text(&session, "SELECT rsum FROM test.summary", Format::Csv).unwrap(), "rsum\n100.0\n");
+    assert!(session.query("SELECT 1 FROM cnn.features").is_err());
+}
+
+#[test]
+fn queries_may_join_nest_and_name_their_parts() {
+    let sql = "WITH best AS (SELECT max(rsum) AS top FROM test.summary)
+               SELECT s.method, n.c FROM test.summary s JOIN best ON s.rsum = best.top,
+               (SELECT count(*) AS c FROM cnn.features WHERE split = 'test') n";
+    assert_eq!(csv(sql).unwrap(), "method,c\ncsls,2\n");
+    assert_eq!(csv("SELECT feature[2] AS x FROM cnn.features WHERE image_id = 3").unwrap(), "x\n0.25\n");
+    assert_eq!(
+        csv("SELECT upper(method) AS m, round(rsum) AS r FROM test.summary LIMIT 1").unwrap(),
+        "m,r\nNNS,346.0\n"
+    );
+}
+
+#[test]
+fn the_store_knows_of_itself() {
+    let sql =
+        "SELECT r.run, s.stage, s.kind, r.outcome FROM store.runs r JOIN store.stages s ON r.run = s.run ORDER BY 1, 2";
+    assert_eq!(
+        csv(sql).unwrap(),
+        "run,stage,kind,outcome\n\
+         20260101T000000,cnn,extract,finished\n20260101T000000,test,evaluate,finished\n\
+         20260102T000000,Dev-Set,evaluate,finished\n20260102T000000,test,evaluate,finished\n"
+    );
+    let sql = "SELECT stage, table_name, part, rows FROM store.parts ORDER BY stage, table_name, part";
+    assert_eq!(
+        csv(sql).unwrap(),
+        "stage,table_name,part,rows\nDev-Set,summary,0,1\ncnn,features,0,2\ncnn,features,1,1\ntest,summary,0,2\n"
+    );
+    let sql = "SELECT kind, settings, rows, seconds, finished FROM store.artefacts WHERE stage = 'cnn'";
+    assert_eq!(csv(sql).unwrap(), "kind,settings,rows,seconds,finished\nextract,1,3,1.5,2026-01-02T03:04:05Z\n");
+    assert_eq!(csv("SELECT DISTINCT subject FROM store.warnings").unwrap(), "subject\na.jpg\n");
+    assert_eq!(csv("SELECT count(*) AS n FROM store.expectations").unwrap(), "n\n0\n");
+}
+
+#[test]
+fn a_name_that_is_not_there_brings_those_that_are() {
+    let got = error("SELECT * FROM tset.summary");
+    assert_eq!(got.kind(), Kind::Usage);
+    assert_eq!(
+        got.to_string(),
+        "SQL: there is no table `tset.summary`; there are \"Dev-Set\".summary, cnn.features, test.rankings, \
+         test.summary, store.runs, store.stages, store.expectations, store.artefacts, store.parts, store.warnings"
+    );
+    assert_eq!(got.hint_text(), Some("did you mean `test.summary`?"));
+    assert_eq!(error("SELECT * FROM features").hint_text(), Some("did you mean `cnn.features`?"));
+    assert_eq!(error("SELECT * FROM a.b.c.d").kind(), Kind::Usage);
+    let column = error("SELECT rsun FROM test.summary").to_string();
+    assert!(column.contains("rsun") && column.contains("rsum"), "{column}");
+    assert_eq!(error("SELEKT 1").kind(), Kind::Usage);
+    assert_eq!(error("SELECT 1; SELECT 2").kind(), Kind::Usage);
+    assert_eq!(error("").kind(), Kind::Usage);
+
+    let folder = tempfile::tempdir().unwrap();
+    let empty = Session::open(&Store::open(folder.path()).unwrap()).unwrap();
+    let got = empty.query("SELECT * FROM test.summary").err().unwrap();
+    assert_eq!(got.hint_text(), Some("no run has finished a stage in this store"));
+}
+
+#[test]
+fn nothing_can_be_written_and_no_other_file_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("out.csv");
+    let secret = folder.path().join("secret.csv");
+    std::fs::write(&secret, "a\n1\n").unwrap();
+    let (target, secret) = (target.display(), secret.display());
+    for sql in [
+        format!("COPY (SELECT 1) TO '{target}' STORED AS CSV"),
+        format!("COPY test.summary TO '{target}'"),
+        format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{secret}'"),
+        "CREATE TABLE t AS SELECT 1".to_owned(),
+        "CREATE VIEW test.v AS SELECT 1".to_owned(),
+        "INSERT INTO test.summary VALUES ('x', 1.0)".to_owned(),
+        "DELETE FROM test.summary".to_owned(),
+        "UPDATE test.summary SET rsum = 1".to_owned(),
+        "DROP TABLE test.summary".to_owned(),
+        "SET datafusion.execution.batch_size = 1".to_owned(),
+        format!("SELECT * FROM '{secret}'"),
+        format!("SELECT * FROM read_csv('{secret}')"),
+        format!("EXPLAIN ANALYZE COPY (SELECT 1) TO '{target}' STORED AS CSV"),
+    ] {
+        let got = error(&sql);
+        assert_eq!(got.kind(), Kind::Usage, "{sql}: {got}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn damage_is_an_error_of_the_data() {
+    let (_folder, store, [cnn, ..]) = store();
+    let artefact = store.artefact("extract", &cnn);
+    let part = Artefact::part_name("features", 1);
+    let whole = artefact.get(&part).unwrap().unwrap();
+    let session = Session::open(&store).unwrap();
+    let count = || text(&session, "SELECT sum(image_id) FROM cnn.features", Format::Csv);
+
+    artefact.put(&part, whole.slice(..whole.len() - 20)).unwrap();
+    let got = count().expect_err("a part is cut short");
+    assert_eq!(got.kind(), Kind::Data);
+    assert!(got.to_string().contains("part-00001.parquet"), "{got}");
+
+    artefact.put(&part, Bytes::from(vec![7; whole.len()])).unwrap();
+    let got = count().expect_err("a part is something else");
+    assert_eq!(got.kind(), Kind::Data, "{got}");
+
+    artefact.delete(&part).unwrap();
+    assert!(count().expect_err("a part is gone").to_string().contains("is gone"));
+}
+
+#[test]
+fn every_form_of_an_answer() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let all = |format| text(&session, "SELECT * FROM cnn.features WHERE image_id = 3", format).unwrap();
+    let vector: Vec<String> = (0..16).map(|i| format!("{:?}", f64::from(i) / 4.0)).collect();
+    assert_eq!(
+        all(Format::Table),
+        "+----------+-------+-------------------------------+\n\
+         | image_id | split | feature                       |\n\
+         +----------+-------+-------------------------------+\n\
+         | 3        | test  | [0.0, 0.25, 0.5, … 16 values] |\n\
+         +----------+-------+-------------------------------+\n"
+    );
+    assert_eq!(all(Format::Csv), format!("image_id,split,feature\n3,test,\"[{}]\"\n", vector.join(", ")));
+    let object = format!("{{\"image_id\":3,\"split\":\"test\",\"feature\":[{}]}}", vector.join(","));
+    assert_eq!(all(Format::Json), format!("[{object}]\n"));
+    assert_eq!(all(Format::Jsonl), format!("{object}\n"));
+
+    let rows = session.query("SELECT * FROM cnn.features WHERE image_id = 3").unwrap();
+    let mut file = Vec::new();
+    Format::Parquet.write(&rows.schema(), rows, &mut file).unwrap();
+    let back: Vec<_> = parquet::decode(file.into()).unwrap().map(std::result::Result::unwrap).collect();
+    assert_eq!(back, [features(&[(3, "test")], 16)]);
+}
+
+#[test]
+fn an_answer_without_rows_keeps_its_columns() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let none = |format| text(&session, "SELECT * FROM cnn.features WHERE image_id > 9", format).unwrap();
+    assert!(none(Format::Table).contains("| image_id | split | feature |"), "{}", none(Format::Table));
+    assert_eq!(none(Format::Csv), "image_id,split,feature\n");
+    assert_eq!(none(Format::Json), "[]\n");
+    assert_eq!(none(Format::Jsonl), "");
+    assert_eq!("parquet".parse(), Ok(Format::Parquet));
+    assert!("xml".parse::<Format>().unwrap_err().contains("`jsonl`"));
+}

@@ -1,0 +1,216 @@
+//! The images and captions of a split, joined and checked.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use super::rows::Direction;
+use crate::error::{Error, Result};
+use crate::stage::Cx;
+use crate::tables;
+
+/// Problems that an error lists before it says "and more".
+const LISTED: usize = 20;
+/// How far the norm of a unit vector may be from 1.
+const NORM_TOLERANCE: f64 = 1e-2;
+
+/// Images and captions of one split. Captions of an image stand together, in the order of the images.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) width: usize,
+    pub(super) images: Side,
+    pub(super) captions: Side,
+    /// Index of the first caption of each image, and at the end the number of captions.
+    pub(super) first_caption: Vec<usize>,
+}
+
+/// Identifiers and vectors (row-major) of images or of captions.
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    pub(super) ids: Vec<i64>,
+    pub(super) vectors: Vec<f32>,
+}
+
+impl Pool {
+    /// Reads the rows of `split`.
+    ///
+    /// A caption whose image is not there is left out, an image without captions stays as an item that no caption looks
+    /// for: both with a warning, since both change what results mean.
+    ///
+    /// # Errors
+    /// No rows of the split, an identifier twice, a vector that is not of unit length, or two widths.
+    pub(super) fn read(cx: &mut Cx<'_>, split: &str) -> Result<Self> {
+        let (images, image_width, _) = read_side(cx, "images", "image_id", split)?;
+        let (captions, caption_width, of) = read_side(cx, "captions", "caption_id", split)?;
+        if image_width != caption_width {
+            return Err(Error::data(format!(
+                "`images` has embeddings of width {image_width}, `captions` of width {caption_width}, wanted one width"
+            ))
+            .hint("both tables must come from one model"));
+        }
+        let index: HashMap<i64, usize> = images.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+
+        let mut order: Vec<(usize, usize)> = Vec::with_capacity(of.len());
+        let mut orphans = Vec::new();
+        for (caption, image_id) in of.iter().enumerate() {
+            match index.get(image_id) {
+                Some(&image) => order.push((image, caption)),
+                None => orphans.push(captions.ids[caption]),
+            }
+        }
+        if !orphans.is_empty() {
+            cx.warn(
+                format!("captions of split `{split}`"),
+                format!("{} left out, since `images` lacks their image: caption_id {}", orphans.len(), list(&orphans)),
+            );
+        }
+        if order.is_empty() {
+            return Err(Error::data(format!("no caption of split `{split}` belongs to an image of `images`")));
+        }
+        order.sort_by_key(|&(image, _)| image);
+
+        let mut first_caption = Vec::with_capacity(images.ids.len() + 1);
+        for image in 0..=images.ids.len() {
+            first_caption.push(order.partition_point(|&(of, _)| of < image));
+        }
+        let alone: Vec<i64> = (0..images.ids.len())
+            .filter(|&image| first_caption[image] == first_caption[image + 1])
+            .map(|image| images.ids[image])
+            .collect();
+        if !alone.is_empty() {
+            cx.warn(
+                format!("images of split `{split}`"),
+                format!("{} without captions, ranked but not asked for: image_id {}", alone.len(), list(&alone)),
+            );
+        }
+        let captions = captions.arranged(&order, caption_width);
+        Ok(Self { width: image_width, images, captions, first_caption })
+    }
+
+    /// Who looks for what in the fold of these images.
+    pub(super) fn task(&self, images: &Range<usize>, direction: Direction) -> Task<'_> {
+        let captions = self.captions_of(images);
+        let (image_side, caption_side) =
+            (self.images.part(images, self.width), self.captions.part(&captions, self.width));
+        let captions_of_image =
+            |image: usize| self.first_caption[image] - captions.start..self.first_caption[image + 1] - captions.start;
+        match direction {
+            Direction::ImageToText => {
+                let matches = images.clone().map(captions_of_image).collect();
+                Task { queries: image_side, items: caption_side, matches }
+            }
+            Direction::TextToImage => {
+                let image_of = |image: usize| {
+                    std::iter::repeat_n(image - images.start..image - images.start + 1, captions_of_image(image).len())
+                };
+                let matches = images.clone().flat_map(image_of).collect();
+                Task { queries: caption_side, items: image_side, matches }
+            }
+        }
+    }
+
+    /// The captions of these images.
+    pub(super) fn captions_of(&self, images: &Range<usize>) -> Range<usize> {
+        self.first_caption[images.start]..self.first_caption[images.end]
+    }
+}
+
+/// The queries and items of one direction of one fold.
+#[derive(Debug)]
+pub(super) struct Task<'p> {
+    /// Identifiers and vectors of the queries.
+    pub(super) queries: (&'p [i64], &'p [f32]),
+    /// Identifiers and vectors of the items.
+    pub(super) items: (&'p [i64], &'p [f32]),
+    /// For each query the items that match: they stand together.
+    pub(super) matches: Vec<Range<usize>>,
+}
+
+impl Side {
+    fn part(&self, rows: &Range<usize>, width: usize) -> (&[i64], &[f32]) {
+        (&self.ids[rows.clone()], &self.vectors[rows.start * width..rows.end * width])
+    }
+
+    /// The rows named by the second number of each pair, in that order.
+    fn arranged(self, order: &[(usize, usize)], width: usize) -> Self {
+        if order.len() == self.ids.len() && order.iter().enumerate().all(|(place, &(_, row))| place == row) {
+            return self;
+        }
+        let mut arranged = Side::default();
+        for &(_, row) in order {
+            arranged.ids.push(self.ids[row]);
+            arranged.vectors.extend_from_slice(&self.vectors[row * width..(row + 1) * width]);
+        }
+        arranged
+    }
+}
+
+/// Identifiers, vectors and their width, and the image of every row.
+fn read_side(cx: &mut Cx<'_>, input: &str, id: &str, split: &str) -> Result<(Side, usize, Vec<i64>)> {
+    let mut side = Side::default();
+    let (mut width, mut of) = (None, Vec::new());
+    let (mut problems, mut splits) = (Vec::new(), BTreeSet::new());
+    let mut seen = HashMap::new();
+    let mut first_row = 0usize;
+    cx.rewind(input)?;
+    while let Some(batch) = cx.next(input)? {
+        let (ids, image_ids) = (tables::ids(&batch, id)?, tables::ids(&batch, "image_id")?);
+        let rows = tables::texts(&batch, "split")?;
+        let (vectors, batch_width) = tables::floats(&batch, "embedding")?;
+        if batch_width == 0 || *width.get_or_insert(batch_width) != batch_width {
+            let wanted =
+                width.filter(|&width| width > 0).map_or("a width above 0".to_owned(), |width| width.to_string());
+            return Err(Error::data(format!(
+                "`{input}` has embeddings of width {batch_width} from row {first_row}, wanted {wanted}"
+            )));
+        }
+        for row in 0..batch.num_rows() {
+            if rows.value(row) != split {
+                splits.insert(rows.value(row).to_owned());
+                continue;
+            }
+            let (number, vector) = (first_row + row, &vectors[row * batch_width..(row + 1) * batch_width]);
+            let this = ids.value(row);
+            if let Some(wrong) = wrong_norm(vector) {
+                problems.push(format!("row {number} ({id} {this}): {wrong}"));
+            }
+            if let Some(earlier) = seen.insert(this, number) {
+                problems.push(format!("row {number}: {id} {this} stands in row {earlier} too"));
+            }
+            side.ids.push(this);
+            side.vectors.extend_from_slice(vector);
+            of.push(image_ids.value(row));
+        }
+        first_row += batch.num_rows();
+    }
+    if !problems.is_empty() {
+        let more = problems.len().saturating_sub(LISTED);
+        problems.truncate(LISTED);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        return Err(Error::data(format!("`{input}` cannot be ranked: {}{more}", problems.join("; "))));
+    }
+    match width {
+        Some(width) if !side.ids.is_empty() => Ok((side, width, of)),
+        _ => {
+            let splits: Vec<String> = splits.iter().map(|name| format!("`{name}`")).collect();
+            let there = if splits.is_empty() { "no rows at all".to_owned() } else { splits.join(", ") };
+            Err(Error::data(format!("no rows of split `{split}` in `{input}`; there are {there}")))
+        }
+    }
+}
+
+fn wrong_norm(vector: &[f32]) -> Option<String> {
+    let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+    if !norm.is_finite() {
+        return Some("the embedding has values that are not finite numbers".to_owned());
+    }
+    ((norm - 1.0).abs() > NORM_TOLERANCE).then(|| format!("the embedding has norm {norm:.4}, wanted 1"))
+}
+
+/// The first few identifiers, for a warning.
+fn list(ids: &[i64]) -> String {
+    let mut text: Vec<String> = ids.iter().take(LISTED).map(i64::to_string).collect();
+    if ids.len() > LISTED {
+        text.push("…".to_owned());
+    }
+    text.join(", ")
+}

@@ -1,0 +1,79 @@
+//! Which images make a pool, and what its results are called.
+//!
+//! "1K" alone is never a name: the papers use it for the mean of five folds, for the first fold, and for a split of 1,000
+//! images.
+
+use std::ops::Range;
+
+use super::settings::Protocol;
+use crate::error::{Error, Result};
+
+/// Images of a fold of COCO's 5,000 test images.
+const FOLD: usize = 1000;
+
+impl Protocol {
+    /// As pipeline files say it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Protocol::All => "all",
+            Protocol::FiveFold => "five_fold",
+            Protocol::FirstFold => "first_fold",
+        }
+    }
+
+    /// The name of the protocol in results: `coco-5k`, `f30k-1k`, `flickr8k-125`, `coco-1k-five-fold`.
+    pub(super) fn label(self, dataset: &str, n_images: usize) -> String {
+        match self {
+            Protocol::All if n_images > 0 && n_images.is_multiple_of(1000) => format!("{dataset}-{}k", n_images / 1000),
+            Protocol::All => format!("{dataset}-{n_images}"),
+            Protocol::FiveFold => format!("{dataset}-1k-five-fold"),
+            Protocol::FirstFold => format!("{dataset}-1k-first-fold"),
+        }
+    }
+
+    /// The images of every fold, in the order of the split.
+    ///
+    /// # Errors
+    /// The split has too few images, or for [`Protocol::FiveFold`] not 5,000.
+    pub(super) fn folds(self, n_images: usize) -> Result<Vec<Range<usize>>> {
+        let wrong = |wanted: String| {
+            Err(Error::data(format!("protocol `{}` wants {wanted} images, the split has {n_images}", self.name()))
+                .hint("protocol `all` ranks a split of any size"))
+        };
+        match self {
+            Protocol::All => Ok(std::iter::once(0..n_images).collect()),
+            Protocol::FiveFold if n_images == 5 * FOLD => Ok((0..5).map(|i| i * FOLD..(i + 1) * FOLD).collect()),
+            Protocol::FiveFold => wrong(format!("exactly {}", 5 * FOLD)),
+            Protocol::FirstFold if n_images >= FOLD => Ok(std::iter::once(0..FOLD).collect()),
+            Protocol::FirstFold => wrong(format!("at least {FOLD}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_say_what_was_ranked() {
+        let label = |protocol: Protocol, n| protocol.label("coco", n);
+        assert_eq!(label(Protocol::All, 5000), "coco-5k");
+        assert_eq!(label(Protocol::All, 1000), "coco-1k");
+        assert_eq!(label(Protocol::All, 125), "coco-125");
+        assert_eq!(label(Protocol::FiveFold, 5000), "coco-1k-five-fold");
+        assert_eq!(label(Protocol::FirstFold, 5000), "coco-1k-first-fold");
+    }
+
+    #[test]
+    fn folds_are_consecutive_blocks_of_a_thousand() {
+        let one = |range| std::iter::once(range).collect::<Vec<Range<usize>>>();
+        assert_eq!(Protocol::All.folds(125).expect("any size"), one(0..125));
+        let five = Protocol::FiveFold.folds(5000).expect("5,000 images");
+        assert_eq!(five, [0..1000, 1000..2000, 2000..3000, 3000..4000, 4000..5000]);
+        assert_eq!(Protocol::FirstFold.folds(5000).expect("enough"), one(0..1000));
+        for (protocol, n) in [(Protocol::FiveFold, 4999), (Protocol::FiveFold, 6000), (Protocol::FirstFold, 999)] {
+            let error = protocol.folds(n).expect_err("too few or too many");
+            assert!(error.to_string().contains(&format!("the split has {n}")), "{error}");
+        }
+    }
+}

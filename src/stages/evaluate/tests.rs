@@ -1,0 +1,254 @@
+//! `evaluate` in a world in memory, against hand cases and the plain definition.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
+use proptest::prelude::*;
+
+use super::{Evaluate, Protocol};
+use crate::error::{Error, Kind};
+use crate::kernels::dot::dot;
+use crate::kernels::measure::rank::best_rank;
+use crate::kernels::measure::recall::Retrieval;
+use crate::kernels::sample::Sample;
+use crate::stage::{Stage, TableRef};
+use crate::stages::testing::MemoryWorld;
+use crate::tables;
+
+fn stage(protocols: &[Protocol]) -> Evaluate {
+    let table = |name: &str| TableRef::try_from(format!("vectors.{name}")).expect("a table's name");
+    Evaluate {
+        images: table("image_embeddings"),
+        captions: table("caption_embeddings"),
+        dataset: "made".to_owned(),
+        split: "test".to_owned(),
+        protocols: protocols.to_vec(),
+    }
+}
+
+/// (image_id, split, vector) of images; (caption_id, image_id, split, vector) of captions.
+type Images = Vec<(i64, &'static str, Vec<f32>)>;
+type Captions = Vec<(i64, i64, &'static str, Vec<f32>)>;
+
+fn world(images: &Images, captions: &Captions) -> MemoryWorld {
+    let mut world = MemoryWorld::default();
+    let width = |vector: Option<&Vec<f32>>| vector.map_or(2, Vec::len);
+    let image_width = width(images.first().map(|row| &row.2));
+    let caption_width = width(captions.first().map(|row| &row.3));
+    let image_batch = tables::batch(
+        &tables::image_embeddings::table().schema_of_width(image_width),
+        vec![
+            Arc::new(Int64Array::from_iter_values(images.iter().map(|row| row.0))),
+            Arc::new(StringArray::from_iter_values(images.iter().map(|row| row.1))),
+            tables::vectors(images.iter().flat_map(|row| row.2.clone()).collect(), image_width).expect("whole vectors"),
+        ],
+    )
+    .expect("columns fit");
+    let caption_batch = tables::batch(
+        &tables::caption_embeddings::table().schema_of_width(caption_width),
+        vec![
+            Arc::new(Int64Array::from_iter_values(captions.iter().map(|row| row.0))),
+            Arc::new(Int64Array::from_iter_values(captions.iter().map(|row| row.1))),
+            Arc::new(StringArray::from_iter_values(captions.iter().map(|row| row.2))),
+            tables::vectors(captions.iter().flat_map(|row| row.3.clone()).collect(), caption_width)
+                .expect("whole vectors"),
+        ],
+    )
+    .expect("columns fit");
+    world.tables.insert("images".to_owned(), halves(&image_batch));
+    world.tables.insert("captions".to_owned(), halves(&caption_batch));
+    world
+}
+
+/// Two batches of one, as parts come.
+fn halves(batch: &RecordBatch) -> Vec<RecordBatch> {
+    let middle = batch.num_rows() / 2;
+    vec![batch.slice(0, middle), batch.slice(middle, batch.num_rows() - middle)]
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+fn unit(degrees: f64) -> Vec<f32> {
+    vec![degrees.to_radians().cos() as f32, degrees.to_radians().sin() as f32]
+}
+
+fn value(metrics: &RecordBatch, protocol: &str, direction: &str, measure: &str, k: Option<i64>) -> f64 {
+    let column = |name| metrics[name].as_string::<i32>();
+    let ks = metrics["k"].as_primitive::<Int64Type>().iter();
+    let row = ks.enumerate().position(|(row, found)| {
+        column("protocol").value(row) == protocol
+            && column("direction").value(row) == direction
+            && column("measure").value(row) == measure
+            && found == k
+    });
+    metrics["value"].as_primitive::<Float64Type>().value(row.expect("a row of these names"))
+}
+
+fn int64s(batch: &RecordBatch, name: &str) -> Vec<i64> {
+    batch[name].as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// Three images on a circle, their captions near them but for one, in another order than the images, of other splits too.
+#[test]
+fn a_hand_case() {
+    let images =
+        vec![(10, "test", unit(0.0)), (99, "val", unit(40.0)), (11, "test", unit(90.0)), (12, "test", unit(180.0))];
+    let captions = vec![
+        (1, 11, "test", unit(80.0)),
+        (2, 10, "test", unit(5.0)),
+        (3, 10, "test", unit(85.0)),
+        (4, 12, "test", unit(-170.0)),
+        (5, 99, "val", unit(0.0)),
+    ];
+    let mut world = world(&images, &captions);
+    world.run(&stage(&[Protocol::All])).expect("the input is fine");
+
+    let rankings = world.output("rankings");
+    assert_eq!(rankings["direction"].as_string::<i32>().iter().flatten().filter(|d| *d == "i2t").count(), 3);
+    assert_eq!(int64s(&rankings, "query_id"), [10, 11, 12, 2, 3, 1, 4]);
+    // i2t: 10 finds its caption 2; 11 finds caption 3 (of 10) first, then 1; 12 finds 4. t2i: 3 finds 11 first.
+    assert_eq!(int64s(&rankings, "rank"), [0, 1, 0, 0, 1, 0, 0]);
+    let top = rankings["top_ids"].as_list::<i32>().value(1);
+    assert_eq!(top.as_primitive::<Int64Type>().values(), &[3, 1, 2, 4]);
+    let scores = rankings["top_scores"].as_list::<i32>().value(1);
+    assert!((f64::from(scores.as_primitive::<Float32Type>().value(1)) - 10f64.to_radians().cos()).abs() < 1e-6);
+
+    let metrics = world.output("metrics");
+    assert_eq!(metrics.num_rows(), 11);
+    assert!((value(&metrics, "made-3", "i2t", "recall", Some(1)) - 200.0 / 3.0).abs() < 1e-9);
+    assert!((value(&metrics, "made-3", "t2i", "recall", Some(1)) - 75.0).abs() < 1e-9);
+    assert!((value(&metrics, "made-3", "both", "rsum", None) - (200.0 / 3.0 + 75.0 + 400.0)).abs() < 1e-9);
+    assert!((value(&metrics, "made-3", "t2i", "meanr", None) - 1.25).abs() < 1e-9);
+    assert_eq!(value(&metrics, "made-3", "t2i", "medr", None), 1.0);
+
+    let summary = world.output("summary");
+    assert_eq!((int64s(&summary, "n_images"), int64s(&summary, "n_captions")), (vec![3], vec![4]));
+    assert_eq!(world.warnings, []);
+}
+
+#[test]
+fn captions_and_images_that_stand_alone_are_told_of() {
+    let images = vec![(10, "test", unit(0.0)), (11, "test", unit(90.0))];
+    let captions = vec![(1, 10, "test", unit(80.0)), (2, 77, "test", unit(90.0))];
+    let mut world = world(&images, &captions);
+    world.run(&stage(&[Protocol::All])).expect("the input is fine");
+    let told: Vec<String> = world.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
+    assert_eq!(
+        told,
+        [
+            "captions of split `test`: 1 left out, since `images` lacks their image: caption_id 2",
+            "images of split `test`: 1 without captions, ranked but not asked for: image_id 11",
+        ]
+    );
+    // One query each way; image 11 stays in the pool and wins the caption of image 10.
+    let rankings = world.output("rankings");
+    assert_eq!((int64s(&rankings, "query_id"), int64s(&rankings, "rank")), (vec![10, 1], vec![0, 1]));
+}
+
+fn error(images: &Images, captions: &Captions, protocols: &[Protocol]) -> Error {
+    world(images, captions).run(&stage(protocols)).expect_err("the input is wrong")
+}
+
+#[test]
+fn bad_embeddings_are_named() {
+    let good = vec![(10, "test", unit(0.0)), (11, "test", unit(1.0))];
+    let captions = vec![(1, 10, "test", unit(0.0)), (2, 11, "test", unit(0.0))];
+    let bad = vec![(10, "test", vec![f32::NAN, 0.0]), (11, "test", vec![0.0, 0.0]), (10, "test", vec![3.0, 4.0])];
+    let got = error(&bad, &captions, &[Protocol::All]);
+    assert_eq!(got.kind(), Kind::Data);
+    assert_eq!(
+        got.to_string(),
+        "`images` cannot be ranked: row 0 (image_id 10): the embedding has values that are not finite numbers; \
+         row 1 (image_id 11): the embedding has norm 0.0000, wanted 1; \
+         row 2 (image_id 10): the embedding has norm 5.0000, wanted 1; row 2: image_id 10 stands in row 0 too"
+    );
+    let wide = vec![(1, 10, "test", vec![1.0, 0.0, 0.0])];
+    assert!(error(&good, &wide, &[Protocol::All]).to_string().contains("width 2, `captions` of width 3"));
+    let other = vec![(1, 10, "val", unit(0.0)), (2, 11, "train", unit(0.0))];
+    assert_eq!(
+        error(&good, &other, &[Protocol::All]).to_string(),
+        "no rows of split `test` in `captions`; there are `train`, `val`"
+    );
+    assert!(error(&vec![], &captions, &[Protocol::All]).to_string().contains("no rows at all"));
+    let orphans = vec![(1, 5, "test", unit(0.0))];
+    assert!(error(&good, &orphans, &[Protocol::All]).to_string().contains("no caption of split `test` belongs"));
+    assert!(
+        error(&good, &captions, &[Protocol::FiveFold]).to_string().contains("exactly 5000 images, the split has 2")
+    );
+    assert_eq!(stage(&[]).check().len(), 1);
+    assert_eq!(stage(&[Protocol::All, Protocol::All]).check().len(), 1);
+}
+
+/// Images and two captions each, close to their image.
+#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+fn random(count: i64, width: usize, seed: u64) -> (Images, Captions) {
+    let mut sample = Sample::new(seed, &[]);
+    let mut near = |centre: Option<&[f32]>| {
+        let drawn: Vec<f64> = (0..width)
+            .map(|i| centre.map_or(0.0, |c| f64::from(c[i])) + 0.5 * (sample.unit() + sample.unit() - 1.0))
+            .collect();
+        let norm = drawn.iter().map(|x| x * x).sum::<f64>().sqrt();
+        drawn.iter().map(|x| (x / norm) as f32).collect::<Vec<f32>>()
+    };
+    let images: Images = (0..count).map(|id| (id, "test", near(None))).collect();
+    let captions =
+        images.iter().flat_map(|(id, _, v)| [0, 1].map(|k| (id * 2 + k, *id, "test", near(Some(v))))).collect();
+    (images, captions)
+}
+
+/// Folds against the plain definition: every statistic is measured in each block of 1,000 and then averaged.
+#[test]
+fn five_folds_are_averaged() {
+    let (images, captions) = random(5000, 4, 1);
+    let mut world = world(&images, &captions);
+    world.run(&stage(&[Protocol::FirstFold, Protocol::FiveFold])).expect("the input is fine");
+    let metrics = world.output("metrics");
+    assert_eq!(int64s(&metrics, "folds")[..11], [1; 11]);
+    assert_eq!(int64s(&metrics, "folds")[11..], [5; 11]);
+    assert_eq!(world.output("rankings").num_rows(), 3000 + 15000);
+
+    let mut folds = Vec::new();
+    for fold in 0..5 {
+        let pool = &images[fold * 1000..(fold + 1) * 1000];
+        let ranks: Vec<usize> = captions[fold * 2000..(fold + 1) * 2000]
+            .iter()
+            .enumerate()
+            .map(|(c, caption)| {
+                let scores: Vec<f32> = pool.iter().map(|image| dot(&caption.3, &image.2)).collect();
+                best_rank(&scores, &[c / 2]).expect("one image matches").rank
+            })
+            .collect();
+        folds.push(Retrieval::of(&ranks).expect("there are queries"));
+    }
+    let (first, mean) = (folds[0], Retrieval::mean(&folds).expect("five folds"));
+    for (protocol, wanted) in [("made-1k-first-fold", first), ("made-1k-five-fold", mean)] {
+        for (measure, k, wanted) in [
+            ("recall", Some(1), wanted.r1),
+            ("recall", Some(5), wanted.r5),
+            ("recall", Some(10), wanted.r10),
+            ("medr", None, wanted.medr),
+            ("meanr", None, wanted.meanr),
+        ] {
+            let got = value(&metrics, protocol, "t2i", measure, k);
+            assert!((got - wanted).abs() < 1e-9, "{protocol} {measure} {k:?}: {got}, wanted {wanted}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// Which caption comes first in its table changes no measure when no scores are equal.
+    #[test]
+    fn the_order_of_captions_does_not_matter(seed in 0u64..1000) {
+        let (images, mut captions) = random(30, 6, seed);
+        let measure = |captions: &Captions| {
+            let mut world = world(&images, captions);
+            world.run(&stage(&[Protocol::All])).expect("the input is fine");
+            world.output("summary")
+        };
+        let before = measure(&captions);
+        Sample::new(seed, &[1]).shuffle(&mut captions);
+        prop_assert_eq!(before, measure(&captions));
+    }
+}

@@ -1,0 +1,198 @@
+//! The HTML page: one file that needs nothing else. maud escapes every text; captions are whatever people wrote.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::content::{Content, DIRECTIONS, ResultRow, tenth};
+use super::{cards, plots};
+use crate::error::Result;
+use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub(super) fn page(content: &Content) -> Result<String> {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+                title { (content.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (content.title) }
+                    (headline(content))
+                    (results(content))
+                    (curves(content)?)
+                    @for (direction, examples) in DIRECTIONS.iter().zip(&content.examples) {
+                        (cards::section(direction, examples))
+                    }
+                    footer { "Made by Pairloom " (env!("CARGO_PKG_VERSION")) "." }
+                }
+            }
+        }
+    };
+    Ok(markup.into_string())
+}
+
+/// The numbers that people look for first, of the first row.
+fn headline(content: &Content) -> Markup {
+    let Some(row) = content.results.first() else { return html! {} };
+    let chance = row.chance();
+    let figure = |name: &str, value: f64, chance: Option<f64>| {
+        html! {
+            div {
+                dt { (name) }
+                dd { (tenth(value)) }
+                @if let Some(chance) = chance { dd.chance { "chance " (tenth(chance)) } }
+            }
+        }
+    };
+    html! {
+        p.lead {
+            "Protocol " code { (row.protocol) } ", method " code { (row.method) } ": "
+            (row.n_images) " images, " (row.n_captions) " captions in the pool."
+        }
+        dl.figures {
+            (figure("rsum", row.rsum, chance.as_ref().map(|c| c.1)))
+            @for (side, direction) in DIRECTIONS.iter().enumerate() {
+                (figure(&format!("{direction} R@1"), row.directions[side].r1, chance.as_ref().map(|c| c.0[side].r1)))
+            }
+        }
+    }
+}
+
+fn results(content: &Content) -> Markup {
+    html! {
+        section {
+            h2 { "Results" }
+            div.wide {
+                table {
+                    thead {
+                        tr {
+                            th rowspan="2" { "protocol" }
+                            th rowspan="2" { "method" }
+                            th colspan="5" .group { (DIRECTIONS[0]) }
+                            th colspan="5" .group { (DIRECTIONS[1]) }
+                            th rowspan="2" .n { "rsum" }
+                        }
+                        tr {
+                            @for _ in DIRECTIONS {
+                                @for k in CUTOFFS { th.n { "R@" (k) } }
+                                th.n { "med r" }
+                                th.n { "mean r" }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for row in &content.results {
+                            tr {
+                                th scope="row" { (row.protocol) }
+                                td { (row.method) @if row.transductive { " (transductive)" } }
+                                @for side in 0..2 { (cells(&row.directions[side], Some((row, side)))) }
+                                td.n.sum { (tenth(row.rsum)) }
+                            }
+                            @if let Some((directions, rsum)) = row.chance() {
+                                tr.muted {
+                                    th scope="row" { "chance" }
+                                    td {}
+                                    @for direction in &directions { (cells(direction, None)) }
+                                    td.n { (tenth(rsum)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            p.note {
+                "R@K: percentage of queries whose best match is among the first K items. med r, mean r: median and mean \
+                 rank, from 1. rsum: sum of the six recalls. Chance: a random order of the same pool."
+                @if content.results.iter().any(ResultRow::has_intervals) {
+                    " Small figures: 95 % confidence interval (Wilson), queries taken as independent."
+                }
+                @if content.results.iter().any(|row| row.transductive) {
+                    " Transductive: the method saw the test queries together."
+                }
+            }
+        }
+    }
+}
+
+/// The five cells of a direction; with intervals for the row and side that they belong to.
+fn cells(direction: &Retrieval, row: Option<(&ResultRow, usize)>) -> Markup {
+    html! {
+        @for (cutoff, recall) in direction.recalls().into_iter().enumerate() {
+            td.n {
+                (tenth(recall))
+                @if let Some((low, high)) = row.and_then(|(row, side)| row.intervals[side][cutoff]) {
+                    small { (tenth(low)) "–" (tenth(high)) }
+                }
+            }
+        }
+        td.n { (tenth(direction.medr)) }
+        td.n { (tenth(direction.meanr)) }
+    }
+}
+
+fn curves(content: &Content) -> Result<Markup> {
+    let best = content.best_epoch();
+    let figures = [
+        (
+            plots::losses(content)?,
+            "Training loss",
+            html! {
+                (swatch("muted", "each step (means of neighbours)")) (swatch("a", "smoothed"))
+            },
+        ),
+        (
+            plots::validation(content)?,
+            "Validation rsum",
+            html! {
+                @if let Some(best) = best {
+                    (swatch("b", &format!("best: {} after epoch {} (mean loss {:.3})", tenth(best.rsum), best.epoch, best.loss)))
+                }
+            },
+        ),
+        (
+            plots::recalls(content)?,
+            "Validation recall, percent",
+            html! {
+                (swatch("a", DIRECTIONS[0])) (swatch("b", DIRECTIONS[1])) span { "thick: R@1, thin: R@10" }
+            },
+        ),
+        (
+            plots::ranks(content)?,
+            "Queries with a match among the first k items, percent",
+            html! {
+                (swatch("a", DIRECTIONS[0])) (swatch("b", DIRECTIONS[1])) (swatch("muted", "chance"))
+            },
+        ),
+    ];
+    Ok(html! {
+        @if figures.iter().any(|figure| figure.0.is_some()) {
+            section {
+                h2 { "Curves" }
+                div.plots {
+                    @for (svg, title, legend) in &figures {
+                        @if let Some(svg) = svg {
+                            figure role="group" aria-label=(title) {
+                                figcaption { strong { (title) } div.legend { (legend) } }
+                                (PreEscaped(svg))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn swatch(class: &str, text: &str) -> Markup {
+    html! { span { i class=(class) {} (text) } }
+}

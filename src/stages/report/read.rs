@@ -1,0 +1,135 @@
+//! Reads the tables of results and of a training.
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{Float64Type, Int64Type};
+
+use super::content::{Epoch, ResultRow};
+use crate::error::{Error, Result};
+use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
+use crate::stage::Cx;
+use crate::tables;
+
+/// The rows of `summary`, without intervals.
+pub(super) fn results(cx: &mut Cx<'_>) -> Result<Vec<ResultRow>> {
+    let mut rows = Vec::new();
+    while let Some(batch) = cx.next("summary")? {
+        for row in 0..batch.num_rows() {
+            let direction = |name: &str| -> Result<Retrieval> {
+                let value = |measure: &str| number(&batch, &format!("{name}_{measure}"), row);
+                Ok(Retrieval {
+                    r1: value("r1")?,
+                    r5: value("r5")?,
+                    r10: value("r10")?,
+                    medr: value("medr")?,
+                    meanr: value("meanr")?,
+                })
+            };
+            rows.push(ResultRow {
+                protocol: tables::texts(&batch, "protocol")?.value(row).to_owned(),
+                method: tables::texts(&batch, "method")?.value(row).to_owned(),
+                transductive: flag(&batch, "transductive", row)?,
+                n_images: count(&batch, "n_images", row)?,
+                n_captions: count(&batch, "n_captions", row)?,
+                directions: [direction("i2t")?, direction("t2i")?],
+                rsum: number(&batch, "rsum", row)?,
+                intervals: [[None; 3]; 2],
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Adds the intervals of `metrics` to the rows that they belong to.
+pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Result<()> {
+    let mut index: HashMap<(String, String), usize> = HashMap::new();
+    for (row, result) in results.iter().enumerate() {
+        index.entry((result.protocol.clone(), result.method.clone())).or_insert(row);
+    }
+    while let Some(batch) = cx.next("metrics")? {
+        let text = |name: &str| tables::texts(&batch, name);
+        let (protocol, method) = (text("protocol")?, text("method")?);
+        let (direction, measure, k) = (text("direction")?, text("measure")?, tables::ids(&batch, "k")?);
+        for row in 0..batch.num_rows() {
+            let direction = ["i2t", "t2i"].iter().position(|name| *name == direction.value(row));
+            let cutoff =
+                CUTOFFS.iter().position(|&cutoff| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(cutoff));
+            let owner = index.get(&(protocol.value(row).to_owned(), method.value(row).to_owned()));
+            let (Some(direction), Some(cutoff), Some(&owner)) = (direction, cutoff, owner) else { continue };
+            if measure.value(row) == "recall" {
+                let ends = (optional(&batch, "ci95_low", row)?, optional(&batch, "ci95_high", row)?);
+                if let (Some(low), Some(high)) = ends {
+                    results[owner].intervals[direction][cutoff] = Some((low, high));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// (step, loss) of every step of `history` whose loss is a number.
+pub(super) fn losses(cx: &mut Cx<'_>) -> Result<Vec<(f64, f64)>> {
+    let mut losses = Vec::new();
+    while let Some(batch) = cx.next("history")? {
+        let steps = tables::ids(&batch, "step")?;
+        for row in 0..batch.num_rows() {
+            let loss = number(&batch, "loss", row)?;
+            if loss.is_finite() {
+                #[expect(clippy::cast_precision_loss, reason = "steps are far below 2⁵³")]
+                losses.push((steps.value(row) as f64, loss));
+            }
+        }
+    }
+    Ok(losses)
+}
+
+/// The rows of `validation`.
+pub(super) fn validation(cx: &mut Cx<'_>) -> Result<Vec<Epoch>> {
+    let mut epochs = Vec::new();
+    while let Some(batch) = cx.next("validation")? {
+        for row in 0..batch.num_rows() {
+            let recalls = |direction: &str| -> Result<[f64; 3]> {
+                let [one, five, ten] = CUTOFFS.map(|k| number(&batch, &format!("{direction}_r{k}"), row));
+                Ok([one?, five?, ten?])
+            };
+            epochs.push(Epoch {
+                epoch: tables::ids(&batch, "epoch")?.value(row),
+                loss: number(&batch, "loss", row)?,
+                rsum: number(&batch, "rsum", row)?,
+                recalls: [recalls("i2t")?, recalls("t2i")?],
+                best: flag(&batch, "best", row)?,
+            });
+        }
+    }
+    Ok(epochs)
+}
+
+fn column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))
+}
+
+fn optional(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<f64>> {
+    let column = column(batch, name)?;
+    let values = column.as_primitive_opt::<Float64Type>().ok_or_else(|| wrong(name, "Float64", column))?;
+    Ok(values.is_valid(row).then(|| values.value(row)))
+}
+
+fn number(batch: &RecordBatch, name: &str, row: usize) -> Result<f64> {
+    optional(batch, name, row)?.ok_or_else(|| Error::data(format!("column `{name}` has no value in row {row}")))
+}
+
+fn flag(batch: &RecordBatch, name: &str, row: usize) -> Result<bool> {
+    let column = column(batch, name)?;
+    Ok(column.as_boolean_opt().ok_or_else(|| wrong(name, "Boolean", column))?.value(row))
+}
+
+fn count(batch: &RecordBatch, name: &str, row: usize) -> Result<usize> {
+    let column = column(batch, name)?;
+    let value = column.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong(name, "Int64", column))?.value(row);
+    usize::try_from(value).map_err(|_| Error::data(format!("column `{name}` has {value} in row {row}, wanted a count")))
+}
+
+fn wrong(name: &str, wanted: &str, got: &ArrayRef) -> Error {
+    Error::data(format!("column `{name}` is {}, wanted {wanted}", got.data_type()))
+}

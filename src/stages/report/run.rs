@@ -1,0 +1,32 @@
+//! The work of `report`: read, compute, write the two pages.
+
+use super::content::Content;
+use super::settings::Report;
+use super::{examples, html, markdown, read};
+use crate::error::{Error, Result};
+use crate::stage::{Cx, Run};
+
+impl Run for Report {
+    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+        let mut content = Content { title: self.title.clone(), results: read::results(cx)?, ..Content::default() };
+        let Some(first) = content.results.first().cloned() else {
+            return Err(Error::data(format!("`{}` has no rows, so there is nothing to report", self.summary)));
+        };
+        if self.metrics.is_some() {
+            read::add_intervals(cx, &mut content.results)?;
+        }
+        if self.history.is_some() {
+            content.losses = read::losses(cx)?;
+        }
+        if self.validation.is_some() {
+            content.validation = read::validation(cx)?;
+        }
+        if self.rankings.is_some() {
+            let rankings = examples::read(cx, &first.protocol, &first.method, self.examples, self.seed)?;
+            content.rank_curves = [0, 1].map(|direction: usize| rankings.ranks[direction].cumulative());
+            content.examples = examples::resolve(cx, &rankings, self.captions.is_some(), self.images.is_some())?;
+        }
+        cx.put_file("page", "report.md", markdown::page(&content).into_bytes())?;
+        cx.put_file("page", "report.html", html::page(&content)?.into_bytes())
+    }
+}

@@ -1,0 +1,285 @@
+//! `report` in a world in memory: what the pages say, and that nothing in the data becomes markup.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::DataType;
+use image::{ImageFormat, Rgb, RgbImage};
+
+use super::Report;
+use crate::stage::{Stage, TableRef};
+use crate::stages::testing::MemoryWorld;
+use crate::tables;
+
+fn report(with_everything: bool) -> Report {
+    let table = |name: &str| TableRef::try_from(format!("s.{name}")).unwrap();
+    let optional = |name: &str| with_everything.then(|| table(name));
+    Report {
+        title: "Hostile <title> & co".to_owned(),
+        summary: table("summary"),
+        metrics: optional("metrics"),
+        rankings: optional("rankings"),
+        history: optional("history"),
+        validation: optional("validation"),
+        images: optional("images"),
+        captions: optional("captions"),
+        examples: 4,
+        seed: 1,
+    }
+}
+
+fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+fn floats(values: impl IntoIterator<Item = f64>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter_values(values))
+}
+
+fn summary() -> RecordBatch {
+    let mut columns = vec![
+        texts(["made-4"]),
+        texts(["nns"]),
+        Arc::new(BooleanArray::from(vec![false])) as ArrayRef,
+        ints([4]),
+        ints([8]),
+    ];
+    let values = [50.0, 75.0, 100.0, 1.5, 3.25, 62.5, 87.5, 100.0, 1.0, 1.75, 475.0];
+    columns.extend(values.map(|value| floats([value])));
+    tables::batch(&tables::summary::table().schema(), columns).unwrap()
+}
+
+fn metrics() -> RecordBatch {
+    let columns = vec![
+        texts(["made-4", "made-4"]),
+        ints([1, 1]),
+        texts(["nns", "nns"]),
+        Arc::new(BooleanArray::from(vec![false, false])) as ArrayRef,
+        texts(["i2t", "both"]),
+        texts(["recall", "rsum"]),
+        Arc::new(Int64Array::from(vec![Some(1), None])),
+        floats([50.0, 475.0]),
+        Arc::new(Float64Array::from(vec![Some(15.0), None])),
+        Arc::new(Float64Array::from(vec![Some(85.0), None])),
+        ints([4, 12]),
+        ints([8, 12]),
+    ];
+    tables::batch(&tables::metrics::table().schema(), columns).unwrap()
+}
+
+/// (direction, query, rank, items found).
+fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
+    let schema = tables::rankings::table().schema();
+    let list = |name: &str, values: ArrayRef| {
+        let DataType::List(item) = schema.field_with_name(name).unwrap().data_type() else { panic!("a list") };
+        let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.3.len()));
+        Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None).unwrap()) as ArrayRef
+    };
+    let ids: Vec<i64> = rows.iter().flat_map(|row| row.3.to_vec()).collect();
+    let scores = Float32Array::from_iter_values((0..ids.len()).map(|_| 0.5));
+    let ranks = || ints(rows.iter().map(|row| row.2));
+    let columns = vec![
+        texts(rows.iter().map(|_| "made-4")),
+        ints(rows.iter().map(|_| 0)),
+        texts(rows.iter().map(|_| "nns")),
+        texts(rows.iter().map(|row| row.0)),
+        ints(rows.iter().map(|row| row.1)),
+        ranks(),
+        ranks(),
+        ranks(),
+        list("top_ids", Arc::new(Int64Array::from(ids.clone()))),
+        list("top_scores", Arc::new(scores)),
+    ];
+    tables::batch(&schema, columns).unwrap()
+}
+
+fn validation() -> RecordBatch {
+    let epochs = || 0..3;
+    let mut columns = vec![ints(epochs()), ints(epochs().map(|e| e * 10)), floats([9.0, 5.0, 4.0])];
+    columns.extend((0..6).map(|recall| floats([f64::from(recall), 30.0, 20.0])));
+    columns.push(floats([15.0, 180.0, 120.0]));
+    columns.push(Arc::new(BooleanArray::from(vec![true, true, false])));
+    tables::batch(&tables::validation::table().schema(), columns).unwrap()
+}
+
+fn history() -> RecordBatch {
+    let steps = 0..40i64;
+    let columns = vec![
+        ints(steps.clone()),
+        ints(steps.clone().map(|step| step / 20)),
+        ints(steps.clone().map(|_| 8)),
+        floats(
+            steps
+                .clone()
+                .map(|step| if step == 5 { f64::NAN } else { 1000.0 / f64::from(1 + i32::try_from(step).unwrap()) }),
+        ),
+        floats(steps.clone().map(|_| 1.0)),
+        floats(steps.map(|_| 1e-4)),
+    ];
+    tables::batch(&tables::history::table().schema(), columns).unwrap()
+}
+
+fn images() -> RecordBatch {
+    let mut png = Cursor::new(Vec::new());
+    RgbImage::from_pixel(300, 200, Rgb([10, 200, 30])).write_to(&mut png, ImageFormat::Png).unwrap();
+    let png = png.into_inner();
+    let columns = vec![
+        ints([10, 11, 12, 13]),
+        texts(["test"; 4]),
+        texts(["ten.png", "\"><img src=x onerror=alert(1)>.png", "broken.png", "outside.png"]),
+        Arc::new(StringArray::from(vec![None, None, None, Some("../../etc/hostname")])),
+        Arc::new(BinaryArray::from_opt_vec(vec![Some(&png), Some(&png), Some(b"no picture"), None])),
+    ];
+    tables::batch(&tables::images::table().schema(), columns).unwrap()
+}
+
+fn captions() -> RecordBatch {
+    let columns = vec![
+        ints(0..8),
+        ints((0..8).map(|caption| 10 + caption / 2)),
+        texts(["test"; 8]),
+        texts([
+            "a red square",
+            "<script>alert(1)</script> & \"quotes\"",
+            "a | pipe `tick` <b>",
+            "two\nlines",
+            "four",
+            "five",
+            "six",
+            "seven",
+        ]),
+    ];
+    tables::batch(&tables::captions::table().schema(), columns).unwrap()
+}
+
+fn world() -> MemoryWorld {
+    let mut world = MemoryWorld::default();
+    let rankings = rankings(&[
+        ("i2t", 10, 0, &[1, 2, 0]),
+        ("i2t", 11, 1, &[0, 3, 2]),
+        ("i2t", 12, 12, &[0, 1]),
+        ("t2i", 2, 0, &[11, 10]),
+        ("t2i", 7, 2, &[10, 11]),
+    ]);
+    for (name, batch) in [
+        ("summary", summary()),
+        ("metrics", metrics()),
+        ("rankings", rankings),
+        ("history", history()),
+        ("validation", validation()),
+        ("images", images()),
+        ("captions", captions()),
+    ] {
+        world.tables.insert(name.to_owned(), vec![batch]);
+    }
+    world.roots.insert("images".to_owned(), std::env::temp_dir());
+    world
+}
+
+fn pages(world: &MemoryWorld) -> (String, String) {
+    let file = |name: &str| {
+        let content = world.put[&("page".to_owned(), name.to_owned())].to_vec();
+        String::from_utf8(content).unwrap()
+    };
+    (file("report.md"), file("report.html"))
+}
+
+#[test]
+fn the_pages_have_the_numbers() {
+    let mut world = world();
+    world.run(&report(true)).unwrap();
+    let (markdown, html) = pages(&world);
+    let row = "| made-4 | nns | 4 | 8 | 50.0 | 75.0 | 100.0 | 1.5 | 3.2 | 62.5 | 87.5 | 100.0 | 1.0 | 1.8 | 475.0 |";
+    assert!(markdown.contains(row), "{markdown}");
+    // Two captions of eight match an image: R@1 1/4, R@5 1 − (3·2)/(8·7)·… = 1 − C(6,5)/C(8,5) = 50/56; R@10 all. The
+    // mean is 9/3, the median 3 (the first three miss with 20/56). One image of four: 25, 100, 100, 2, 2.5.
+    let chance = "| chance | | 4 | 8 | 25.0 | 89.3 | 100.0 | 3.0 | 3.0 | 25.0 | 100.0 | 100.0 | 2.0 | 2.5 | 439.3 |";
+    assert!(markdown.contains(chance), "{markdown}");
+    assert!(markdown.contains("| made-4 | nns | image → text | 15.0–85.0 |  |  |"), "{markdown}");
+    assert!(markdown.contains("| 1 | 5.0000 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 180.0 | kept |"), "{markdown}");
+    for wanted in ["<td class=\"n\">50.0<small>15.0–85.0</small></td>", "best: 180.0 after epoch 1", "chance 439.3"] {
+        assert!(html.contains(wanted), "no {wanted}");
+    }
+    assert_eq!(html.matches("<svg").count(), 4);
+}
+
+#[test]
+fn right_answers_are_marked_and_missing_ones_told() {
+    let mut world = world();
+    world.run(&report(true)).unwrap();
+    let (markdown, html) = pages(&world);
+    // Image 10 found its caption 1, then one of image 11, then its caption 0.
+    assert!(markdown.contains("**ten.png**, best match in 1st place:"), "{markdown}");
+    assert!(markdown.contains("3. a red square (0.500) ✓"), "{markdown}");
+    assert!(markdown.contains("2. a \\| pipe \\`tick\\` \\<b\\> (0.500)\n"), "{markdown}");
+    // Image 12 found nothing right: its captions are 4 and 5.
+    assert!(markdown.contains("best match in 13th place"), "{markdown}");
+    assert!(markdown.contains("Right would have been:\n\n- four ✓\n- five ✓\n"), "{markdown}");
+    // Caption 7 is of image 13, which is none of those found.
+    assert!(markdown.contains("**seven**, best match in 3rd place:"), "{markdown}");
+    assert!(markdown.contains("- outside.png ✓"), "{markdown}");
+    assert_eq!(html.matches("<article class=\"good\"").count(), 2);
+    assert_eq!(html.matches("<article class=\"bad\"").count(), 1);
+    assert!(html.contains("data:image/jpeg;base64,"));
+    let told: Vec<&str> = world.warnings.iter().map(|warning| warning.subject.as_str()).collect();
+    assert_eq!(told, ["broken.png", "outside.png"]);
+    assert!(world.warnings[1].message.contains("leads out of the folder"), "{}", world.warnings[1].message);
+}
+
+#[test]
+fn nothing_in_the_data_becomes_markup_and_the_page_needs_nothing_else() {
+    let mut world = world();
+    world.run(&report(true)).unwrap();
+    let (_, html) = pages(&world);
+    assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;quotes&quot;"));
+    assert!(html.contains("<title>Hostile &lt;title&gt; &amp; co</title>"));
+    for bad in ["<script", "<img src=x", "onerror=alert(1)>.png\"", "<link", "url(", "@import", "<b>"] {
+        assert!(!html.contains(bad), "the page has {bad}");
+    }
+    let others = html.replace("http://www.w3.org/2000/svg", "").replace("src=\"data:image/jpeg;base64,", "");
+    assert!(!others.contains("://"), "the page names another place");
+    assert!(!others.contains(" src=\""), "the page loads something");
+}
+
+#[test]
+fn a_summary_alone_is_enough_and_none_is_an_error() {
+    let mut world = world();
+    world.run(&report(false)).unwrap();
+    let (markdown, html) = pages(&world);
+    assert!(markdown.contains("475.0") && html.contains("475.0"));
+    assert!(!html.contains("<svg") && !html.contains("<article"));
+    assert!(world.warnings.is_empty());
+
+    let empty = summary().slice(0, 0);
+    world.tables.insert("summary".to_owned(), vec![empty]);
+    assert!(world.run(&report(false)).unwrap_err().to_string().contains("`s.summary` has no rows"));
+    assert_eq!(Report { title: " ".to_owned(), examples: 1000, ..report(false) }.check().len(), 2);
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let made = || {
+        let mut world = world();
+        world.run(&report(true)).unwrap();
+        pages(&world)
+    };
+    assert_eq!(made(), made());
+}
+
+#[test]
+fn examples_come_without_captions_and_images() {
+    let mut world = world();
+    let report = Report { captions: None, images: None, ..report(true) };
+    world.run(&report).unwrap();
+    let (markdown, _) = pages(&world);
+    assert!(markdown.contains("**image 10**") && markdown.contains("1. caption 1 (0.500)"), "{markdown}");
+    assert!(markdown.contains("**caption 2**") && markdown.contains("1. image 11 (0.500) ✓"), "{markdown}");
+}
