@@ -59,7 +59,7 @@ pub struct Common {
     /// Say nothing but errors
     #[arg(short, long, global = true, env = "PAIRLOOM_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Colours on stderr; NO_COLOR is honoured
+    /// Colours on stderr; `NO_COLOR` is honoured
     #[arg(long, global = true, value_name = "WHEN", env = "PAIRLOOM_COLOR", default_value = "auto")]
     pub color: Color,
 }

@@ -38,6 +38,7 @@ impl Output {
     ///
     /// # Errors
     /// stdout cannot be written.
+    #[expect(clippy::unused_self, reason = "whoever prints has been handed an `Output`")]
     pub(super) fn data(self, text: &str) -> Result<()> {
         written(std::io::stdout().lock().write_all(text.as_bytes()))
     }

@@ -75,7 +75,7 @@ impl Progress {
         let mut state = self.state();
         match event {
             Event::Hashing { source, done_bytes, total_bytes } => {
-                self.hashing(&mut state, source, *done_bytes, *total_bytes)
+                self.hashing(&mut state, source, *done_bytes, *total_bytes);
             }
             Event::StageStarted { stage, kind, resumed_rows, .. } => {
                 state.hashing = None;

@@ -17,8 +17,8 @@ pub(super) fn report(common: &Common, arguments: &Report, output: Output) -> Res
         Some(name) => stage.name == *name,
         None => stage.kind == "report",
     };
-    let finished = records(&store)?.filter(|run| run.outcome == Outcome::Finished);
-    let stage = finished.filter_map(|run| run.stages.iter().rfind(wanted).cloned()).next().ok_or_else(|| {
+    let mut finished = records(&store)?.filter(|run| run.outcome == Outcome::Finished);
+    let stage = finished.find_map(|run| run.stages.iter().rfind(wanted).cloned()).ok_or_else(|| {
         let what = arguments.stage.as_ref().map_or("a `report`".to_owned(), |name| format!("a stage `{name}`"));
         Error::data(format!("no finished run has {what}")).hint("`pairloom runs` lists the runs")
     })?;

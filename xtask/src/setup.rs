@@ -22,7 +22,7 @@ pub(crate) fn setup() -> Outcome {
     }
     let link = shell::root()?.join(".libtorch");
     // Cargo sets LIBTORCH to the link when the environment does not.
-    match std::env::var_os("LIBTORCH").map(PathBuf::from).filter(|path| *path != link) {
+    match std::env::var_os("LIBTORCH").map(PathBuf::from).filter(|path| !same(path, &link)) {
         Some(own) => {
             check(&own).map_err(|problem| {
                 Failure::new(format!("LIBTORCH does not lead to a usable libtorch: {problem}"))
@@ -32,6 +32,12 @@ pub(crate) fn setup() -> Outcome {
         }
         None => provide(&link),
     }
+}
+
+/// Whether two paths name the same entry of the same folder, however they get there. Links at their ends are not followed.
+fn same(one: &Path, other: &Path) -> bool {
+    let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
+    one == other || (one.file_name() == other.file_name() && folder(one).is_some() && folder(one) == folder(other))
 }
 
 /// Makes the link lead to a usable libtorch: the one it leads to already, or that of the cache.
@@ -144,6 +150,8 @@ mod tests {
         point(&link, &folder.join("gone")).expect("a dangling link may be made");
         point(&link, &folder.join("a")).expect("a link is replaced");
         assert_eq!(fs::read_link(&link).expect("it is a link"), folder.join("a"));
+        assert!(same(&link, &folder.join("a/../link")));
+        assert!(!same(&link, &folder.join("a")) && !same(&link, &folder.join("gone/link")));
         point(&folder.join("a"), &link).expect_err("a folder is kept");
         fs::remove_dir_all(&folder).expect("it can be removed");
     }

@@ -27,7 +27,7 @@ fn stage(protocols: &[Protocol]) -> Evaluate {
     }
 }
 
-/// (image_id, split, vector) of images; (caption_id, image_id, split, vector) of captions.
+/// (`image_id`, `split`, `vector`) of images; (`caption_id`, `image_id`, `split`, `vector`) of captions.
 type Images = Vec<(i64, &'static str, Vec<f32>)>;
 type Captions = Vec<(i64, i64, &'static str, Vec<f32>)>;
 

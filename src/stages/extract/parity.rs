@@ -78,8 +78,10 @@ fn formula_weights(network: Network) -> Vec<u8> {
         .map(|parameter| {
             let count: usize = parameter.shape.iter().product();
             let mut sample = Sample::new(fnv(parameter.name.as_bytes()), &[]);
+            #[expect(clippy::cast_precision_loss, reason = "a parameter has far fewer than 2^53 values")]
             let wide = (6.0 / (count / parameter.shape[0]) as f64).sqrt();
             let positive = parameter.name.ends_with("running_var") || parameter.name.ends_with("weight");
+            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "24 bits fit both")]
             let bytes = (0..count).flat_map(|_| {
                 let unit = (sample.next_u64() >> 40) as f64 / f64::from(1 << 23) - 1.0;
                 let value = match parameter.shape.len() {

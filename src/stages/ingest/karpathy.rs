@@ -86,6 +86,7 @@ pub(super) fn run(set: &Karpathy, cx: &mut Cx<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::RecordBatch;
     use serde_json::json;
 
     use super::super::testing::{captions, folder, images, ingest, refused};
@@ -211,7 +212,7 @@ mod tests {
             std::fs::write(folder.path().join(format!("images/{i}.jpg")), b"").unwrap();
         }
         let world = ingest(folder.path(), settings()).unwrap();
-        assert_eq!(world.written["images"].iter().map(|batch| batch.num_rows()).collect::<Vec<_>>(), [1024, 1024, 452]);
+        assert_eq!(world.written["images"].iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [1024, 1024, 452]);
         let ids: Vec<i64> = captions(&world).iter().map(|caption| caption.0).collect();
         assert_eq!(ids, (0..12500).collect::<Vec<_>>());
     }

@@ -65,8 +65,8 @@ mod tests {
 
     use serde_json::json;
 
+    use super::super::super::Ingest;
     use super::super::super::testing::{captions, images, ingest, pictures, split_counts};
-    use super::super::super::{Ingest, Scenes};
     use super::*;
     use crate::stage::Stage;
 
