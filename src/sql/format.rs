@@ -112,7 +112,7 @@ impl FromStr for Format {
     }
 }
 
-fn output(error: &std::io::Error) -> Error {
+fn output(error: &dyn std::error::Error) -> Error {
     Error::stage(format!("cannot write the answer: {error}"))
 }
 

@@ -115,13 +115,12 @@ impl Session {
         let options = self.context.state();
         let catalog = options.config_options().catalog.default_catalog.clone();
         let catalog = self.context.catalog(&catalog).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
-        let provider = match catalog.schema(schema) {
-            Some(provider) => provider,
-            None => {
-                let provider: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
-                catalog.register_schema(schema, Arc::clone(&provider)).map_err(|error| fault(&error))?;
-                provider
-            }
+        let provider = if let Some(provider) = catalog.schema(schema) {
+            provider
+        } else {
+            let provider: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
+            catalog.register_schema(schema, Arc::clone(&provider)).map_err(|error| fault(&error))?;
+            provider
         };
         // A run may have finished since an earlier query of this session.
         provider.deregister_table(reference.table()).map_err(|error| fault(&error))?;

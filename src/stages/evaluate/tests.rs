@@ -27,8 +27,9 @@ fn stage(protocols: &[Protocol]) -> Evaluate {
     }
 }
 
-/// (image_id, split, vector) of images; (caption_id, image_id, split, vector) of captions.
+/// `(image_id, split, vector)`.
 type Images = Vec<(i64, &'static str, Vec<f32>)>;
+/// `(caption_id, image_id, split, vector)`.
 type Captions = Vec<(i64, i64, &'static str, Vec<f32>)>;
 
 fn world(images: &Images, captions: &Captions) -> MemoryWorld {
