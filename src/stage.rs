@@ -184,9 +184,17 @@ impl Serialize for Source {
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A table of another stage, which must have at least these columns. Lists of width 0 stand for any width.
-    Table { from: TableRef, wanted: SchemaRef },
+    Table {
+        /// The table.
+        from: TableRef,
+        /// Columns that it must have.
+        wanted: SchemaRef,
+    },
     /// Files of another stage, such as a model.
-    Files { from: TableRef },
+    Files {
+        /// The files output.
+        from: TableRef,
+    },
     /// A file or folder outside of the store; its content enters the key.
     Source(Source),
 }
@@ -334,6 +342,7 @@ pub struct Progress {
 /// What the engine does for a running stage. Stages see it through [`Cx`] only.
 ///
 /// Every method fails with an interruption once the run is cancelled.
+#[expect(clippy::missing_errors_doc, reason = "they are those of the methods of the same name of `Cx`")]
 pub trait World {
     /// The next rows of a table input, in order, at most 8,192; waits for the producer; `None` at the end.
     fn next(&mut self, input: &str) -> Result<Option<RecordBatch>>;

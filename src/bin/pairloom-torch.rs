@@ -1,3 +1,7 @@
-fn main() {
-    println!("{:?}", tch::Tensor::from_slice(&[1.0f32]));
+//! `pairloom-torch`: the same command line as `pairloom`, with libtorch linked, so that it can run stages.
+
+use pairloom::engine::run::execute;
+
+fn main() -> std::process::ExitCode {
+    pairloom::cli::main(Some(execute))
 }

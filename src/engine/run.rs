@@ -72,7 +72,7 @@ pub fn execute<S: Run>(
     let feeds: HashMap<String, Arc<Feed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
     let places = places(plan, &statuses, store, &feeds);
-    let mut ended: Vec<(String, Result<(Manifest, Option<f64>)>)> = Vec::new();
+    let mut ended: Vec<(String, Ended)> = Vec::new();
     std::thread::scope(|scope| -> Result<()> {
         let mut running = Vec::new();
         for (node, status) in plan.nodes().iter().zip(&statuses) {
@@ -163,13 +163,16 @@ fn begin(statuses: &[StageStatus], store: &Store, options: &Options, observer: &
     Ok(record)
 }
 
+/// How a stage ended: what it made, and in how many seconds if it ran.
+type Ended = Result<(Manifest, Option<f64>)>;
+
 /// Writes the record of a run that ends, and makes its summary.
 fn conclude(
     record: &mut RunRecord,
     store: &Store,
     budget: &Budget,
     observer: &Observer<'_>,
-    ended: Vec<(String, Result<(Manifest, Option<f64>)>)>,
+    ended: Vec<(String, Ended)>,
     seconds: f64,
 ) -> Result<Summary> {
     let mut manifests = BTreeMap::new();
@@ -252,7 +255,7 @@ fn build<S: Run>(
     places: &HashMap<(String, String), Place>,
     feed: &Arc<Feed>,
     shared: Shared<'_>,
-) -> Result<(Manifest, Option<f64>)> {
+) -> Ended {
     let result = build_claimed(node, status, store, places, feed, shared);
     if let Err(error) = &result {
         let interrupted = error.kind() == Kind::Interrupted;
@@ -269,7 +272,7 @@ fn build_claimed<S: Run>(
     places: &HashMap<(String, String), Place>,
     feed: &Arc<Feed>,
     shared: Shared<'_>,
-) -> Result<(Manifest, Option<f64>)> {
+) -> Ended {
     let started = Instant::now();
     let artefact = status.artefact(store);
     let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());

@@ -2,4 +2,13 @@
 
 pub mod objects;
 pub mod parquet;
+pub mod files;
+pub mod bounded;
+pub mod text_lines;
+pub mod json;
+pub mod npy;
+pub mod image;
 pub mod thumbnail;
+mod mistakes;
+
+pub use mistakes::Mistakes;

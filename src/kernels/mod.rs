@@ -3,7 +3,11 @@
 //! Conventions, stated once: matrices are row-major; data is f32 and sums are f64; of equal scores the lower index comes
 //! first; randomness is [`sample`] with a seed.
 
-pub mod dot;
-pub mod measure;
 pub mod sample;
+pub mod order;
+pub mod resize;
+pub mod text;
+pub mod loss;
+pub mod dot;
 pub mod top_k;
+pub mod measure;

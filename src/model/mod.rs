@@ -1,3 +1,17 @@
 //! Everything that touches tensors.
 
+pub mod device;
+pub mod place;
+pub mod named;
+pub mod weights;
+pub mod cnn;
+pub mod captions;
+pub mod gru;
+pub mod vse;
+pub mod loss;
+pub mod adam;
+pub mod training;
+pub mod trained;
 pub mod search;
+#[cfg(test)]
+mod vse_tests;

@@ -1,14 +1,27 @@
 //! `embed`: `model`, `features`, `captions` → `image_embeddings`, `caption_embeddings`.
 
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, StringArray};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
+use crate::model::place::{place, use_threads};
+use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
+use crate::stage::{Cx, Device, Input, Output, Problem, Run, Stage, TableRef};
 use crate::tables;
 
 /// Rows of a part.
 const PART_ROWS: usize = 4096;
+
+/// Rows that are embedded together, whatever the batches of the input are: so the last bits of an embedding do not depend
+/// on how fast the producer was.
+const BLOCK_ROWS: usize = 2048;
+
+/// The splits that there are.
+const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
 
 /// Embeds images and captions with a trained model.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -54,12 +67,314 @@ impl Stage for Embed {
     }
 
     fn check(&self) -> Vec<Problem> {
-        vec![]
+        let unknown = self.splits.iter().filter(|split| !SPLITS.contains(&split.as_str()));
+        unknown
+            .map(|split| {
+                Problem::new("splits", format!("no split `{split}`; there are `train`, `restval`, `val` and `test`"))
+            })
+            .collect()
     }
 }
 
 impl Run for Embed {
-    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
-        Err(Error::internal("embed is being written"))
+    /// Features first, then captions; rows keep the order of their table. A caption whose image has no feature is left out,
+    /// with a warning that counts them.
+    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+        use_threads(cx.threads());
+        let device = place(match cx.device() {
+            Device::Cpu => None,
+            Device::Cuda(gpu) => Some(gpu),
+        })?;
+        let trained = Trained::read(&cx.file("model", DESCRIPTION)?, &cx.file("model", PARAMETERS)?, device)?;
+        let mut empty: BTreeSet<&str> = self.splits.iter().map(String::as_str).collect();
+        let images = self.embed_images(&trained, &mut empty, cx)?;
+        if images.is_empty() {
+            let asked =
+                if self.splits.is_empty() { "any".to_owned() } else { format!("`{}`", self.splits.join("`, `")) };
+            return Err(Error::data(format!("nothing to embed: no feature of split {asked} in `{}`", self.features)));
+        }
+        for split in empty {
+            cx.warn(split, format!("no image of split `{split}` has a feature"));
+        }
+        self.embed_captions(&trained, &images, cx)
+    }
+}
+
+impl Embed {
+    fn wants(&self, split: &str) -> bool {
+        self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split)
+    }
+
+    /// Writes the embeddings of images; gives their identifiers and takes the splits that it met out of `unmet`.
+    fn embed_images(&self, trained: &Trained, unmet: &mut BTreeSet<&str>, cx: &mut Cx<'_>) -> Result<HashSet<i64>> {
+        let width = trained.vse.widths().image;
+        let mut known = HashSet::new();
+        let mut block = Block::default();
+        let mut features = Vec::new();
+        cx.rewind("features")?;
+        while let Some(batch) = cx.next("features")? {
+            let (images, splits) = (tables::ids(&batch, "image_id")?, tables::texts(&batch, "split")?);
+            let (values, got) = tables::floats(&batch, "feature")?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            if got != width {
+                return Err(Error::data(format!("the features have width {got}, the model was trained on {width}"))
+                    .hint("embed with the network that the model was trained on"));
+            }
+            for (row, feature) in values.chunks_exact(width).enumerate() {
+                let (image, split) = (images.value(row), splits.value(row));
+                if !self.wants(split) {
+                    continue;
+                }
+                if feature.iter().any(|value| !value.is_finite()) {
+                    return Err(Error::data(format!("the feature of image {image} holds a value that is not finite")));
+                }
+                if !known.insert(image) {
+                    return Err(Error::data(format!("image {image} has two features, wanted one")));
+                }
+                unmet.remove(split);
+                block.push(None, image, split);
+                features.extend_from_slice(feature);
+                if block.images.len() == BLOCK_ROWS {
+                    let vectors = trained.vse.images(&std::mem::take(&mut features))?;
+                    block.write("image_embeddings", vectors, trained, cx)?;
+                }
+            }
+        }
+        let vectors = trained.vse.images(&features)?;
+        block.write("image_embeddings", vectors, trained, cx)?;
+        Ok(known)
+    }
+
+    /// Writes the embeddings of the captions of `images`.
+    fn embed_captions(&self, trained: &Trained, images: &HashSet<i64>, cx: &mut Cx<'_>) -> Result<()> {
+        let mut block = Block::default();
+        let mut words: Vec<Vec<i64>> = Vec::new();
+        let mut left_out = 0;
+        cx.rewind("captions")?;
+        while let Some(batch) = cx.next("captions")? {
+            let (ids, of) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
+            let (splits, texts) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);
+            for row in 0..batch.num_rows() {
+                let (image, split) = (of.value(row), splits.value(row));
+                if !self.wants(split) {
+                    continue;
+                }
+                if !images.contains(&image) {
+                    left_out += 1;
+                    continue;
+                }
+                let caption = ids.value(row);
+                block.push(Some(caption), image, split);
+                let encoded = trained.encode(texts.value(row));
+                words.push(encoded.map_err(|error| error.context(format!("caption {caption}")))?);
+                if block.images.len() == BLOCK_ROWS {
+                    block.write_captions(&std::mem::take(&mut words), trained, cx)?;
+                }
+            }
+        }
+        block.write_captions(&words, trained, cx)?;
+        if left_out > 0 {
+            cx.warn("captions", format!("{left_out} captions left out: their images have no feature"));
+        }
+        Ok(())
+    }
+}
+
+/// Rows that wait to be embedded together.
+#[derive(Debug, Default)]
+struct Block {
+    captions: Vec<i64>,
+    images: Vec<i64>,
+    splits: Vec<String>,
+}
+
+impl Block {
+    fn push(&mut self, caption: Option<i64>, image: i64, split: &str) {
+        self.captions.extend(caption);
+        self.images.push(image);
+        self.splits.push(split.to_owned());
+    }
+
+    fn write_captions(&mut self, words: &[Vec<i64>], trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
+        let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
+        self.write("caption_embeddings", trained.vse.captions(&words)?, trained, cx)
+    }
+
+    /// Writes the rows with their vectors, and is empty again.
+    fn write(&mut self, output: &str, vectors: Vec<f32>, trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
+        let Self { captions, images, splits } = std::mem::take(self);
+        let width = trained.vse.widths().joint;
+        if let Some(row) = vectors.chunks_exact(width).position(|vector| !vector.iter().all(|value| value.is_finite()))
+        {
+            return Err(Error::stage(format!("the embedding of image {} in `{output}` is not finite", images[row])));
+        }
+        let table =
+            if captions.is_empty() { tables::image_embeddings::table() } else { tables::caption_embeddings::table() };
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(4);
+        if !captions.is_empty() {
+            columns.push(Arc::new(Int64Array::from(captions)));
+        }
+        if images.is_empty() {
+            return Ok(());
+        }
+        columns.push(Arc::new(Int64Array::from(images)));
+        columns.push(Arc::new(StringArray::from(splits)));
+        columns.push(tables::vectors(vectors, width)?);
+        cx.write(output, tables::batch(&table.schema_of_width(width), columns)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, RecordBatch};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+    use crate::error::Kind;
+    use crate::kernels::sample::Sample;
+    use crate::stages::testing::MemoryWorld;
+    use crate::stages::train::Train;
+
+    const WORDS: [&str; 8] = ["a", "dog", "runs", "on", "the", "grass", "fast", "red"];
+
+    fn features(ids: std::ops::Range<i64>, width: usize) -> RecordBatch {
+        let count = usize::try_from(ids.end - ids.start).expect("a small number");
+        let mut sample = Sample::new(9, &[]);
+        #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
+        let values = (0..count * width).map(|_| sample.unit() as f32).collect();
+        let split = |id| if id % 2 == 0 { "train" } else { "test" };
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(ids.clone())),
+            Arc::new(StringArray::from_iter_values(ids.map(split))),
+            tables::vectors(values, width).expect("whole vectors"),
+        ];
+        tables::batch(&tables::features::table().schema_of_width(width), columns).expect("features")
+    }
+
+    fn text(id: i64) -> String {
+        (0..=id % 11)
+            .map(|t| WORDS[usize::try_from((id * 3 + t * t) % 8).expect("small")])
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn captions(ids: std::ops::Range<i64>) -> RecordBatch {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(ids.clone())),
+            Arc::new(Int64Array::from_iter_values(ids.clone().map(|id| id / 2))),
+            Arc::new(StringArray::from_iter_values(
+                ids.clone().map(|id| ["train", "test"][usize::from(id / 2 % 2 == 1)]),
+            )),
+            Arc::new(StringArray::from_iter_values(ids.map(text))),
+        ];
+        tables::batch(&tables::captions::table().schema(), columns).expect("captions")
+    }
+
+    /// A world with a model, 60 features and captions of 70 images.
+    fn world() -> MemoryWorld {
+        let mut world = MemoryWorld::default();
+        world.tables.insert("features".to_owned(), vec![features(0..60, 6)]);
+        world.tables.insert("captions".to_owned(), vec![captions(0..140)]);
+        let train: Train = toml::from_str(
+            "features = \"x.features\"\ncaptions = \"x.captions\"\nepochs = 1\nembedding = 24\nword = 8\nmin_count = 1",
+        )
+        .expect("settings");
+        world.run(&train).expect("a model");
+        let files = std::mem::take(&mut world.put);
+        world.files = files.into_iter().collect();
+        (world.written, world.saved, world.warnings) = Default::default();
+        world
+    }
+
+    fn stage(splits: &[&str]) -> Embed {
+        let table = |name: &str| TableRef::try_from(name.to_owned()).expect("a table");
+        Embed {
+            model: table("fit.model"),
+            features: table("x.features"),
+            captions: table("x.captions"),
+            splits: splits.iter().map(|split| (*split).to_owned()).collect(),
+        }
+    }
+
+    fn vectors(batch: &RecordBatch) -> (Vec<Vec<f32>>, usize) {
+        let (values, width) = tables::floats(batch, "embedding").expect("embeddings");
+        (values.chunks_exact(width).map(<[f32]>::to_vec).collect(), width)
+    }
+
+    #[test]
+    fn rows_keep_their_order_and_are_what_the_model_says() {
+        let mut world = world();
+        world.run(&stage(&["test"])).expect("embeddings");
+        let images = world.output("image_embeddings");
+        let captions = world.output("caption_embeddings");
+        assert!(
+            images["image_id"].as_primitive::<Int64Type>().values().iter().copied().eq((0..60).filter(|i| i % 2 == 1))
+        );
+        let wanted: Vec<i64> = (0..120).filter(|id| id / 2 % 2 == 1).collect();
+        assert_eq!(captions["caption_id"].as_primitive::<Int64Type>().values(), &wanted);
+        assert!(world.warnings.iter().any(|w| w.message == "10 captions left out: their images have no feature"));
+
+        let model = |name: &str| &world.files[&("model".to_owned(), name.to_owned())];
+        let trained = Trained::read(model(DESCRIPTION), model(PARAMETERS), tch::Device::Cpu).expect("a model");
+        let (found, width) = vectors(&captions);
+        assert_eq!(width, 24);
+        for (id, vector) in wanted.iter().zip(found) {
+            let alone = trained.vse.captions(&[&trained.encode(&text(*id)).expect("words")]).expect("an embedding");
+            assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "caption {id}");
+            let norm = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>();
+            assert!((norm - 1.0).abs() < 1e-5, "caption {id}: {norm}");
+        }
+        let (found, _) = vectors(&images);
+        let all = features(0..60, 6);
+        let (inputs, _) = tables::floats(&all, "feature").expect("features");
+        for (i, vector) in (0..).map(|i| 2 * i + 1).zip(found) {
+            let alone = trained.vse.images(&inputs[i * 6..][..6]).expect("an embedding");
+            assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "image {i}");
+        }
+    }
+
+    #[test]
+    fn the_producers_batches_do_not_change_a_bit() {
+        let mut whole = world();
+        whole.run(&stage(&[])).expect("embeddings");
+        let mut cut = world();
+        cut.tables.insert("features".to_owned(), (0..60).map(|i| features(0..60, 6).slice(i, 1)).collect());
+        cut.tables.insert("captions".to_owned(), (0..20).map(|i| captions(0..140).slice(7 * i, 7)).collect());
+        cut.run(&stage(&[])).expect("embeddings");
+        for table in ["image_embeddings", "caption_embeddings"] {
+            assert_eq!(whole.output(table), cut.output(table));
+        }
+        assert_eq!(whole.output("caption_embeddings").num_rows(), 120);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let problems = stage(&["test", "tset"]).check();
+        assert!(problems.len() == 1 && problems[0].message.contains("`tset`"), "{problems:?}");
+
+        let fails = |world: &mut MemoryWorld, splits: &[&str], part: &str| {
+            let error = world.run(&stage(splits)).expect_err(part);
+            assert_eq!(error.kind(), Kind::Data, "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        fails(&mut world(), &["val"], "no feature of split `val`");
+        let mut other = world();
+        other.tables.insert("features".to_owned(), vec![features(0..4, 7)]);
+        fails(&mut other, &[], "width 7, the model was trained on 6");
+        let mut other = world();
+        other.files.insert(("model".to_owned(), PARAMETERS.to_owned()), bytes::Bytes::from_static(b"nonsense"));
+        fails(&mut other, &[], "model.safetensors");
+        let mut other = world();
+        let description = other.files[&("model".to_owned(), DESCRIPTION.to_owned())].clone();
+        let text =
+            String::from_utf8(description.to_vec()).expect("JSON").replace("\"<unk>\",", "\"<unk>\", \"zebra\",");
+        other.files.insert(("model".to_owned(), DESCRIPTION.to_owned()), text.into());
+        fails(&mut other, &[], "`model.json` says");
+
+        let mut two = world();
+        two.run(&stage(&["test", "val"])).expect("embeddings");
+        assert!(two.warnings.iter().any(|warning| warning.subject == "val"), "{:?}", two.warnings);
     }
 }

@@ -1,5 +1,17 @@
 //! `extract`: `images` → `features`.
+//!
+//! ```text
+//! path or bytes ─► read ─► decode ─► resize, crop ─► normalise ─► network ─► feature
+//!                  └───────── as torchvision does, on every thread ─────────┘  one thread at a time
+//! ```
 
 mod settings;
+mod run;
+mod read;
+mod preprocess;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod parity;
 
 pub use settings::{Extract, Network, OnUndecodable, Pooling, Weights};

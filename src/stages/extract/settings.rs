@@ -3,12 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::stage::{Cx, Input, Output, Problem, Run, Source, Stage, TableRef};
+use crate::model::cnn::{self, Architecture};
+use crate::stage::{Input, Output, Problem, Source, Stage, TableRef};
 use crate::tables;
 
-/// Rows of a part of `features`.
-const PART_ROWS: usize = 256;
+/// Rows of a part of `features`: one to a few seconds of work on two cores for all but the deepest networks.
+pub(super) const PART_ROWS: usize = 128;
+
+/// Smallest and largest side of what a network sees. Below, its last maps are empty; above, memory is.
+const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
+
+/// Most images that go through a network together.
+const LARGEST_BATCH: usize = 1024;
 
 /// Computes feature vectors of images with a convolutional network.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -111,7 +117,11 @@ impl Stage for Extract {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        let mut settings = serde_json::json!(self);
+        if let (Weights::File(_), Some(settings)) = (&self.weights, settings.as_object_mut()) {
+            settings.remove("seed");
+        }
+        settings
     }
 
     fn inputs(&self) -> Vec<Input> {
@@ -123,16 +133,52 @@ impl Stage for Extract {
     }
 
     fn outputs(&self) -> Vec<Output> {
-        vec![Output::table("features", tables::features::table().schema(), PART_ROWS)]
+        vec![Output::table("features", tables::features::table().schema_of_width(self.width()), PART_ROWS)]
     }
 
     fn check(&self) -> Vec<Problem> {
-        vec![]
+        let mut problems = Vec::new();
+        for (setting, side) in [("resize", self.resize), ("crop", self.crop)] {
+            if !SIDES.contains(&side) {
+                let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());
+                problems.push(Problem::new(setting, message));
+            }
+        }
+        if self.crop > self.resize {
+            let message = format!("a square of {} pixels does not fit a side of {}", self.crop, self.resize);
+            problems.push(Problem::new("crop", message).hint("make `crop` at most `resize`"));
+        }
+        if !(1..=LARGEST_BATCH).contains(&self.batch) {
+            let message = format!("{} images, wanted 1 to {LARGEST_BATCH}", self.batch);
+            problems.push(Problem::new("batch", message));
+        }
+        problems
     }
 }
 
-impl Run for Extract {
-    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
-        Err(Error::internal("extract is being written"))
+impl Extract {
+    /// Values of a feature.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        let network = self.network.architecture();
+        match self.pooling {
+            Pooling::Average => network.width,
+            Pooling::Logits => network.classes,
+        }
+    }
+}
+
+impl Network {
+    /// What the network is made of.
+    #[must_use]
+    pub fn architecture(self) -> Architecture {
+        match self {
+            Self::SqueezeNet1_0 => cnn::squeezenet1_0(),
+            Self::ResNet18 => cnn::resnet18(),
+            Self::ResNet34 => cnn::resnet34(),
+            Self::ResNet50 => cnn::resnet50(),
+            Self::ResNet101 => cnn::resnet101(),
+            Self::ResNet152 => cnn::resnet152(),
+        }
     }
 }

@@ -3,16 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::stage::{Cx, Input, Output, Problem, Run, Source, Stage};
+use super::listing;
+use super::scenes::PIXELS;
+use crate::stage::{Input, Output, Problem, Source, Stage};
 use crate::tables;
 
 /// Rows of a part of `images`.
-const IMAGE_PART_ROWS: usize = 1024;
+pub(super) const IMAGE_PART_ROWS: usize = 1024;
 /// Rows of a part of `captions`.
-const CAPTION_PART_ROWS: usize = 8192;
+pub(super) const CAPTION_PART_ROWS: usize = 8192;
 /// Rows of a part of `features`.
-const FEATURE_PART_ROWS: usize = 1024;
+pub(super) const FEATURE_PART_ROWS: usize = 1024;
 
 /// Reads a data set.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -22,8 +23,8 @@ pub enum Ingest {
     Karpathy(Karpathy),
     /// The original Flickr8k form: a token file, three lists of names, a folder of images.
     Flickr(Flickr),
-    /// COCO caption annotations, each file with its folder of images and the split that it makes.
-    Coco(Vec<Coco>),
+    /// COCO caption annotations, each file with the split that it makes, and the folder of images.
+    Coco(Coco),
     /// A `*_precomp` folder: features, captions and ids of the published repositories.
     Precomp(Precomp),
     /// Pictures and captions that are made up here, so that everything runs with no download.
@@ -76,22 +77,33 @@ pub struct Flickr {
     pub on_missing: OnMissing,
 }
 
-/// One COCO annotation file.
+/// COCO caption annotations.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Coco {
-    /// `captions_val2014.json`.
-    pub captions: Source,
-    /// The folder of its images.
+    /// The folder of images, which usually holds `train2014/` and `val2014/`.
     pub images: Source,
-    /// The split that its images belong to: `train`, `restval`, `val` or `test`.
-    pub split: String,
+    /// The annotation files.
+    pub files: Vec<CocoFile>,
     /// Captions kept of each image, in file order; the published loaders keep five.
     #[serde(default = "five")]
     pub captions_per_image: usize,
     /// What to do about an image that no file holds.
     #[serde(default)]
     pub on_missing: OnMissing,
+}
+
+/// One COCO annotation file.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CocoFile {
+    /// `captions_val2014.json`.
+    pub captions: Source,
+    /// The folder of its images below `images`, such as `val2014`; `images` itself where not given.
+    #[serde(default)]
+    pub folder: String,
+    /// The split that its images belong to: `train`, `restval`, `val` or `test`.
+    pub split: String,
 }
 
 /// A `*_precomp` folder.
@@ -174,26 +186,26 @@ impl Stage for Ingest {
                 Input::source("flickr.val", &set.val),
                 Input::source("flickr.test", &set.test),
             ],
-            Ingest::Coco(sets) => sets
-                .iter()
-                .enumerate()
-                .flat_map(|(i, set)| {
-                    [
-                        Input::source(format!("coco.{i}.captions"), &set.captions),
-                        Input::source(format!("coco.{i}.images"), &set.images),
-                    ]
-                })
-                .collect(),
+            Ingest::Coco(set) => {
+                let files = set.files.iter().enumerate();
+                let files = files.map(|(i, file)| Input::source(format!("coco.files.{i}.captions"), &file.captions));
+                std::iter::once(Input::source("coco.images", &set.images)).chain(files).collect()
+            }
             Ingest::Precomp(set) => vec![Input::source("precomp.folder", &set.folder)],
             Ingest::Scenes(_) => vec![],
         }
     }
 
     fn outputs(&self) -> Vec<Output> {
-        let mut outputs = vec![
-            Output::table("images", tables::images::table().schema(), IMAGE_PART_ROWS),
-            Output::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS),
-        ];
+        let images = Output::table("images", tables::images::table().schema(), IMAGE_PART_ROWS);
+        let images = match self {
+            Ingest::Karpathy(_) => images.relative_to("karpathy.images"),
+            Ingest::Flickr(_) => images.relative_to("flickr.images"),
+            Ingest::Coco(_) => images.relative_to("coco.images"),
+            Ingest::Precomp(_) | Ingest::Scenes(_) => images,
+        };
+        let mut outputs =
+            vec![images, Output::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
         if let Ingest::Precomp(_) = self {
             outputs.push(Output::table("features", tables::features::table().schema(), FEATURE_PART_ROWS));
         }
@@ -201,12 +213,42 @@ impl Stage for Ingest {
     }
 
     fn check(&self) -> Vec<Problem> {
-        vec![]
-    }
-}
-
-impl Run for Ingest {
-    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
-        Err(Error::internal("ingest is being written"))
+        let mut problems = Vec::new();
+        match self {
+            Ingest::Karpathy(set) if set.captions_per_image == 0 => {
+                problems.push(Problem::new("karpathy.captions_per_image", "got 0, wanted at least 1"));
+            }
+            Ingest::Coco(set) => {
+                if set.captions_per_image == 0 {
+                    problems.push(Problem::new("coco.captions_per_image", "got 0, wanted at least 1"));
+                }
+                if set.files.is_empty() {
+                    problems.push(Problem::new("coco.files", "no annotation file, wanted at least one"));
+                }
+                for (i, file) in set.files.iter().enumerate() {
+                    if let Err(message) = listing::split(&file.split) {
+                        problems.push(Problem::new(format!("coco.files.{i}.split"), message));
+                    }
+                    if let Err(message) = listing::image_path(&file.folder, "a.jpg") {
+                        problems.push(Problem::new(format!("coco.files.{i}.folder"), message));
+                    }
+                }
+            }
+            Ingest::Precomp(set) if set.dev_captions == 0 => {
+                problems.push(Problem::new("precomp.dev_captions", "got 0, wanted at least 1"));
+            }
+            Ingest::Scenes(set) => {
+                if u64::from(set.train) + u64::from(set.val) + u64::from(set.test) == 0 {
+                    problems.push(Problem::new("scenes", "no image in any split, wanted at least one"));
+                }
+                if !PIXELS.contains(&set.pixels) {
+                    let (least, most) = (PIXELS.start(), PIXELS.end());
+                    let message = format!("got {} pixels, wanted {least} to {most}", set.pixels);
+                    problems.push(Problem::new("scenes.pixels", message));
+                }
+            }
+            Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) => {}
+        }
+        problems
     }
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
+use crate::model::loss::Loss;
+use crate::model::trained::Tokenizer;
+use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
 /// Trains a joint embedding of images and captions (VSE++: Faghri et al., BMVC 2018).
@@ -55,44 +56,8 @@ pub struct Train {
     pub seed: u64,
 }
 
-/// The objective of a training. `margin` is 0.2 in all papers.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Loss {
-    /// Every negative of the batch counts (UVS, "SUM").
-    Sum {
-        /// Margin α.
-        #[serde(default = "margin")]
-        margin: f64,
-    },
-    /// The hardest negative of the batch counts (VSE++, "MAX").
-    Max {
-        /// Margin α.
-        #[serde(default = "margin")]
-        margin: f64,
-    },
-}
-
-impl Default for Loss {
-    fn default() -> Self {
-        Self::Max { margin: margin() }
-    }
-}
-
-/// How captions become words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Tokenizer {
-    /// NLTK's `word_tokenize` on the lower-cased caption, as VSE++ and its heirs do.
-    #[default]
-    Treebank,
-    /// The lower-cased caption split at white space.
-    Whitespace,
-}
-
-fn margin() -> f64 {
-    0.2
-}
+/// The widest layer: its recurrent weights fill 3 GiB.
+const WIDEST: usize = 16_384;
 
 fn batch() -> usize {
     128
@@ -159,12 +124,29 @@ impl Stage for Train {
     }
 
     fn check(&self) -> Vec<Problem> {
-        vec![]
-    }
-}
-
-impl Run for Train {
-    fn run(&self, _cx: &mut Cx<'_>) -> Result<()> {
-        Err(Error::internal("train is being written"))
+        let mut problems = Vec::new();
+        let mut least = |setting: &str, got: u64, wanted: u64| {
+            if got < wanted {
+                problems.push(Problem::new(setting, format!("got {got}, wanted at least {wanted}")));
+            }
+        };
+        least("epochs", self.epochs.into(), 1);
+        least("batch", self.batch as u64, 2);
+        least("embedding", self.embedding as u64, 1);
+        least("word", self.word as u64, 1);
+        least("decay_epochs", self.decay_epochs.into(), 1);
+        least("checkpoint_steps", self.checkpoint_steps, 1);
+        for (setting, got) in [("embedding", self.embedding), ("word", self.word)] {
+            if got > WIDEST {
+                problems.push(Problem::new(setting, format!("got {got}, wanted at most {WIDEST}")));
+            }
+        }
+        for (setting, got) in [("learning_rate", self.learning_rate), ("decay", self.decay), ("clip", self.clip)] {
+            if !(got.is_finite() && got > 0.0) {
+                problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
+            }
+        }
+        problems.extend(self.loss.problem().map(|message| Problem::new("loss", message)));
+        problems
     }
 }

@@ -1,0 +1,59 @@
+//! Opening what the command line names: pipeline files and stores.
+
+use std::path::{Path, PathBuf};
+
+use super::args::Common;
+use super::output::{Output, tell};
+use crate::engine::run::Options;
+use crate::engine::store::Store;
+use crate::error::{Error, Result};
+use crate::pipeline::{self, Faults, Pipeline};
+
+/// The pipeline, or all that is wrong with the file.
+pub(super) fn pipeline(file: &Path, set: &[String], sources_needed: bool) -> Result<Pipeline, Faults> {
+    let environment = |name: &str| std::env::var(name).ok();
+    pipeline::load(file, &pipeline::Options { overrides: set, environment: &environment, sources_needed })
+}
+
+/// Shows what is wrong with a pipeline file; the error that remains is for the exit code only.
+pub(super) fn show(faults: &Faults, output: Output) -> Error {
+    tell(&faults.render(output.colour));
+    if output.json {
+        for fault in faults.to_json() {
+            // There is nobody left to tell that stdout is gone.
+            let _ = output.object(&fault);
+        }
+    }
+    Error::usage("")
+}
+
+/// The store, which must be there for commands that only read it.
+pub(super) fn existing_store(common: &Common) -> Result<Store> {
+    if !common.store.is_dir() {
+        let message = format!("there is no store at `{}`", common.store.display());
+        return Err(Error::data(message).hint("run a pipeline first, or name the folder with `--store`"));
+    }
+    Store::open(&common.store)
+}
+
+/// How to run.
+pub(super) fn options(common: &Common, file: &Path) -> Options {
+    Options {
+        pipeline: file.display().to_string(),
+        threads: threads(common),
+        memory: common.memory,
+        device: common.device,
+    }
+}
+
+/// Threads that a stage may keep busy.
+pub(super) fn threads(common: &Common) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    common.threads.map_or_else(all, usize::from)
+}
+
+/// A place as short as it can be said: relative to the current folder if it lies below.
+pub(super) fn short(path: PathBuf) -> PathBuf {
+    let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
+    here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or(path)
+}

@@ -1,0 +1,43 @@
+//! Whole files in memory, up to a limit: for files of people, whose size nobody promised.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// The content of a file of at most `most` bytes.
+///
+/// # Errors
+/// No such file, not a regular file (a pipe would wait for a writer, a device may have no end), or more bytes.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let failed = |error: io::Error| Error::io("read", path, &error);
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(Error::data(format!("`{}` is not a file", path.display())));
+    }
+    let file = File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if size > most {
+        return Err(Error::data(format!("`{}` has {size} bytes, wanted at most {most}", path.display())));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // The file may grow meanwhile.
+    file.take(most).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_files_within_the_limit_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seven");
+        std::fs::write(&path, b"1234567").unwrap();
+        assert_eq!(read(&path, 7).unwrap(), b"1234567");
+        assert!(read(&path, 6).unwrap_err().to_string().ends_with("has 7 bytes, wanted at most 6"));
+        assert!(read(folder.path(), 7).unwrap_err().to_string().ends_with("is not a file"));
+        assert!(read(&folder.path().join("none"), 7).unwrap_err().to_string().starts_with("cannot read"));
+    }
+}

@@ -1,0 +1,94 @@
+//! All that is wrong with one file, gathered and reported at once.
+
+use std::fmt::{Display, Write as _};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// Mistakes that a message shows; the others are counted.
+const SHOWN: usize = 20;
+
+/// The mistakes found in one file so far.
+#[derive(Debug)]
+pub struct Mistakes {
+    subject: String,
+    shown: Vec<String>,
+    count: usize,
+    hint: Option<String>,
+}
+
+impl Mistakes {
+    /// No mistakes yet in the file at `path`.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        Self { subject: path.display().to_string(), shown: Vec::new(), count: 0, hint: None }
+    }
+
+    /// Adds a mistake at `place`, such as `line 4`.
+    pub fn add(&mut self, place: impl Display, message: impl Display) {
+        self.count += 1;
+        if self.shown.len() < SHOWN {
+            self.shown.push(format!("{place}: {message}"));
+        }
+    }
+
+    /// What to try, shown if there is a mistake; the first one stays.
+    pub fn hint(&mut self, hint: impl Into<String>) {
+        self.hint.get_or_insert_with(|| hint.into());
+    }
+
+    /// Whether there are none so far.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Ends the gathering.
+    ///
+    /// # Errors
+    /// There are mistakes: one error of kind `Data` that names the file and the first twenty of them.
+    pub fn finish(self) -> Result<()> {
+        let Self { subject, shown, count, hint } = self;
+        let mut message = match count {
+            0 => return Ok(()),
+            1 => format!("`{subject}` {}", shown[0]),
+            _ => format!("`{subject}` has {count} mistakes:\n  {}", shown.join("\n  ")),
+        };
+        if count > shown.len() {
+            let _ = write!(message, "\n  and {} more", count - shown.len());
+        }
+        let error = Error::data(message);
+        Err(match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn reports_the_first_twenty_and_counts_the_rest() {
+        let mut mistakes = Mistakes::of(Path::new("a.txt"));
+        for line in 1..=23 {
+            mistakes.add(format_args!("line {line}"), "no tab");
+        }
+        let error = mistakes.finish().unwrap_err();
+        assert_eq!(error.kind(), Kind::Data);
+        let message = error.to_string();
+        assert!(message.starts_with("`a.txt` has 23 mistakes:\n  line 1: no tab\n"), "{message}");
+        assert!(message.ends_with("line 20: no tab\n  and 3 more"), "{message}");
+    }
+
+    #[test]
+    fn one_mistake_is_one_line_and_none_is_no_error() {
+        let mut mistakes = Mistakes::of(Path::new("a.txt"));
+        assert!(mistakes.is_empty());
+        mistakes.add("line 2", "empty caption");
+        assert_eq!(mistakes.finish().unwrap_err().to_string(), "`a.txt` line 2: empty caption");
+        assert!(Mistakes::of(Path::new("a.txt")).finish().is_ok());
+    }
+}

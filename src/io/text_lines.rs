@@ -1,0 +1,97 @@
+//! UTF-8 text files read line by line, with the number of every line.
+
+use std::path::{Path, PathBuf};
+
+use super::Mistakes;
+use crate::error::{Error, Result};
+
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A text file in memory. A byte order mark at its start and carriage returns at ends of lines are no part of the text.
+#[derive(Debug)]
+pub struct TextLines {
+    path: PathBuf,
+    text: String,
+}
+
+impl TextLines {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not UTF-8: the error names every such line.
+    pub fn read(path: &Path) -> Result<Self> {
+        let mut bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
+        if bytes.starts_with(UTF8_MARK) {
+            bytes.drain(..UTF8_MARK.len());
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self { path: path.to_owned(), text }),
+            Err(error) => Err(not_utf8(path, error.as_bytes())),
+        }
+    }
+
+    /// Where the file lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every line with its number, from 1.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().enumerate().map(|(i, line)| (i + 1, line))
+    }
+}
+
+fn not_utf8(path: &Path, bytes: &[u8]) -> Error {
+    let mut mistakes = Mistakes::of(path);
+    for (i, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        if let Err(error) = std::str::from_utf8(line) {
+            let at = error.valid_up_to();
+            mistakes
+                .add(format_args!("line {}", i + 1), format_args!("byte {} ({:#04x}) is not UTF-8", at + 1, line[at]));
+        }
+    }
+    mistakes.hint(if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        "the file looks like UTF-16: convert it to UTF-8, `iconv -f UTF-16 -t UTF-8`"
+    } else {
+        "convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8`"
+    });
+    // Splitting at line feeds cannot hide the fault: a line feed is never inside of a longer character.
+    mistakes.finish().err().unwrap_or_else(|| Error::internal("text was refused as UTF-8 and has no such line"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    fn read(bytes: &[u8]) -> Result<Vec<(usize, String)>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        std::fs::write(&path, bytes).unwrap();
+        Ok(TextLines::read(&path)?.iter().map(|(number, line)| (number, line.to_owned())).collect())
+    }
+
+    #[test]
+    fn a_mark_and_carriage_returns_are_no_part_of_the_text() {
+        let wanted = vec![(1, "één".to_owned()), (2, String::new()), (3, "b".to_owned())];
+        assert_eq!(read("één\n\nb".as_bytes()).unwrap(), wanted);
+        assert_eq!(read("\u{feff}één\r\n\r\nb\r\n".as_bytes()).unwrap(), wanted);
+        assert_eq!(read(b"").unwrap(), []);
+    }
+
+    #[test]
+    fn lines_that_are_not_utf8_are_all_named() {
+        let error = read(b"fine\ncaf\xe9 noir\nfine\n\xff\n").unwrap_err();
+        assert_eq!(error.kind(), Kind::Data);
+        let message = error.to_string();
+        assert!(message.contains("line 2: byte 4 (0xe9) is not UTF-8"), "{message}");
+        assert!(message.contains("line 4: byte 1 (0xff) is not UTF-8"), "{message}");
+        assert!(read(b"\xff\xfea\0").unwrap_err().hint_text().unwrap().contains("UTF-16"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_data_missing() {
+        assert_eq!(TextLines::read(Path::new("no such file")).unwrap_err().kind(), Kind::Data);
+    }
+}

@@ -1,0 +1,199 @@
+//! The Penn Treebank's way to cut a sentence into words, as NLTK 3.10 does it: its `NLTKWordTokenizer`, which follows the
+//! Treebank's own `tokenizer.sed`.
+//!
+//! Each rule is one pass over the text and inserts spaces; the words are what lies between spaces in the end. The order
+//! of the rules matters.
+
+/// The words of one sentence in lower case.
+#[must_use]
+pub fn words(sentence: &str) -> Vec<String> {
+    let mut text: Vec<char> = sentence.trim().chars().collect();
+    text = opening_quotes(&text);
+    text = final_period(&text);
+    text = colons_and_commas(&text);
+    text = pad_runs(&text, '.', 2);
+    text = pad(&text, |c| matches!(c, ';' | '@' | '#' | '$' | '%' | '&' | '\u{2012}'..='\u{2015}' | '?' | '!'));
+    text = replace(&text, |at| match at {
+        [c, '\'', ' ', ..] if *c != '\'' => Some((3, vec![*c, ' ', '\'', ' '])),
+        _ => None,
+    });
+    text = pad(&text, |c| matches!(c, '*' | '[' | ']' | '(' | ')' | '{' | '}' | '<' | '>'));
+    text = replace(&text, |at| at.starts_with(&['-', '-']).then(|| (2, " -- ".chars().collect())));
+    text = closing_quotes(&text);
+    text = endings(&text);
+    text = contractions(&text);
+    String::from_iter(text).split_whitespace().map(str::to_owned).collect()
+}
+
+fn opening_quotes(text: &[char]) -> Vec<char> {
+    let mut text = pad(text, |c| matches!(c, '«' | '“' | '‘' | '„'));
+    text = pad_runs(&text, '`', 1);
+    if text.first() == Some(&'"') {
+        text.splice(..1, ['`', '`']);
+    }
+    text = replace(&text, |at| at.starts_with(&['`', '`']).then(|| (2, " `` ".chars().collect())));
+    text = replace(&text, |at| match at {
+        [c @ (' ' | '(' | '[' | '{' | '<'), '"', ..] => Some((2, vec![*c, ' ', '`', '`', ' '])),
+        [c @ (' ' | '(' | '[' | '{' | '<'), '\'', '\'', ..] => Some((3, vec![*c, ' ', '`', '`', ' '])),
+        _ => None,
+    });
+    // A quote before a word stands alone unless the word is the rest of a contraction, none of which is longer than two.
+    let mut out = Vec::with_capacity(text.len());
+    for (i, &c) in text.iter().enumerate() {
+        out.push(c);
+        if c == '\'' && !(i > 0 && is_word(text[i - 1])) {
+            let word: String = text[i + 1..].iter().take(3).take_while(|c| is_word(**c)).collect();
+            let contraction = matches!(word.as_str(), "re" | "ve" | "ll" | "m" | "t" | "s" | "d" | "n");
+            if !word.is_empty() && !contraction {
+                out.push(' ');
+            }
+        }
+    }
+    out
+}
+
+/// A period at the end, perhaps followed by quotes and brackets, is a word.
+fn final_period(text: &[char]) -> Vec<char> {
+    let closes = |c: &char| matches!(c, ']' | ')' | '}' | '>' | '"' | '\'' | '»' | '”' | '’' | ' ');
+    match text.iter().rposition(|c| *c == '.') {
+        Some(at) if at > 0 && text[at - 1] != '.' && text[at + 1..].iter().all(closes) => {
+            [&text[..at], &[' ', '.', ' '], &text[at + 1..], &[' ']].concat()
+        }
+        _ => text.to_vec(),
+    }
+}
+
+/// A colon or comma is a word unless a digit follows.
+fn colons_and_commas(text: &[char]) -> Vec<char> {
+    let mut out = replace(text, |at| match at {
+        [c @ (':' | ','), next, ..] if !next.is_numeric() => Some((2, vec![' ', *c, ' ', *next])),
+        _ => None,
+    });
+    if let Some(&c @ (':' | ',')) = out.last() {
+        out.pop();
+        out.extend([' ', c, ' ']);
+    }
+    out
+}
+
+fn closing_quotes(text: &[char]) -> Vec<char> {
+    let text = pad(text, |c| matches!(c, '»' | '”' | '’'));
+    let text = replace(&text, |at| at.starts_with(&['\'', '\'']).then(|| (2, " '' ".chars().collect())));
+    replace(&text, |at| at.starts_with(&['"']).then(|| (1, " '' ".chars().collect())))
+}
+
+/// `'s`, `'ll`, `n't` and their like become words.
+fn endings(text: &[char]) -> Vec<char> {
+    let single_spaced = String::from_iter(text);
+    let joined = single_spaced.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text: Vec<char> = format!(" {joined} ").chars().collect();
+    for endings in [&["'s ", "'m ", "'d ", "' "][..], &["'ll ", "'re ", "'ve ", "n't "][..]] {
+        text = replace(&text, |at| {
+            let (first, rest) = at.split_first()?;
+            if matches!(first, '\'' | ' ') {
+                return None;
+            }
+            let ending = endings.iter().find(|ending| starts_with(rest, ending))?;
+            let mut out = vec![*first, ' '];
+            out.extend(ending.chars());
+            Some((1 + ending.chars().count(), out))
+        });
+    }
+    text
+}
+
+/// `cannot` and its like become two words.
+fn contractions(text: &[char]) -> Vec<char> {
+    const PAIRS: [(&str, &str); 8] = [
+        ("can", "not"),
+        ("d", "'ye"),
+        ("gim", "me"),
+        ("gon", "na"),
+        ("got", "ta"),
+        ("lem", "me"),
+        ("more", "'n"),
+        ("wan", "na"),
+    ];
+    let mut out = Vec::with_capacity(text.len());
+    let mut i = 0;
+    while i < text.len() {
+        let boundary = i == 0 || !is_word(text[i - 1]);
+        let pair = PAIRS.iter().find(|(first, second)| {
+            let length = first.len() + second.len();
+            boundary
+                && starts_with(&text[i..], first)
+                && starts_with(&text[i + first.len()..], second)
+                && text.get(i + length).is_none_or(|c| !is_word(*c))
+                && (*first != "wan" || text.get(i + length).is_some_and(|c| c.is_whitespace()))
+        });
+        if let Some((first, second)) = pair {
+            out.extend(format!(" {first} {second} ").chars());
+            i += first.len() + second.len();
+        } else {
+            out.push(text[i]);
+            i += 1;
+        }
+    }
+    out
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn starts_with(text: &[char], pattern: &str) -> bool {
+    let mut chars = text.iter();
+    pattern.chars().all(|wanted| chars.next() == Some(&wanted))
+}
+
+/// Puts a space on either side of every character of a kind.
+fn pad(text: &[char], is: impl Fn(char) -> bool) -> Vec<char> {
+    let mut out = Vec::with_capacity(text.len() + 8);
+    for &c in text {
+        if is(c) { out.extend([' ', c, ' ']) } else { out.push(c) }
+    }
+    out
+}
+
+/// Puts a space on either side of every run of at least `least` times `c`.
+fn pad_runs(text: &[char], c: char, least: usize) -> Vec<char> {
+    replace(text, |at| {
+        let run = at.iter().take_while(|x| **x == c).count();
+        (run >= least && run > 0).then(|| {
+            let mut out = vec![' '];
+            out.extend(&at[..run]);
+            out.push(' ');
+            (run, out)
+        })
+    })
+}
+
+/// Goes from left to right; where `rule` sees (length, replacement) in the rest of the text, it is replaced.
+fn replace(text: &[char], rule: impl Fn(&[char]) -> Option<(usize, Vec<char>)>) -> Vec<char> {
+    let mut out = Vec::with_capacity(text.len() + 8);
+    let mut i = 0;
+    while i < text.len() {
+        if let Some((length, replacement)) = rule(&text[i..]) {
+            out.extend(replacement);
+            i += length.max(1);
+        } else {
+            out.push(text[i]);
+            i += 1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_as_the_treebank_does() {
+        assert_eq!(words("the dog's ball isn't red."), ["the", "dog", "'s", "ball", "is", "n't", "red", "."]);
+        assert_eq!(words("\"stop\", she said"), ["``", "stop", "''", ",", "she", "said"]);
+        assert_eq!(words("he can't, cannot: 3,000"), ["he", "ca", "n't", ",", "can", "not", ":", "3,000"]);
+        assert_eq!(words("u.s. flag (red)..."), ["u.s.", "flag", "(", "red", ")", "..."]);
+        assert_eq!(words("gimme more'n one 'cause 'tis"), ["gim", "me", "more", "'n", "one", "'", "cause", "'", "tis"]);
+    }
+}

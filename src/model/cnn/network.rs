@@ -1,0 +1,162 @@
+//! A network with its weights: pictures in, features or scores out.
+
+use std::collections::HashMap;
+
+use tch::Tensor;
+
+use super::architecture::{Architecture, Layer};
+use super::random;
+use crate::error::{Error, Result};
+use crate::model::weights::{self, Wanted, refused};
+
+/// Added to a variance before its root, as torchvision's `BatchNorm2d` does.
+const EPSILON: f64 = 1e-5;
+
+/// What is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// The mean of every feature map.
+    Average,
+    /// The scores of the classes.
+    Scores,
+}
+
+/// A network with its weights, for inference.
+#[derive(Debug)]
+pub struct Cnn {
+    architecture: Architecture,
+    parameters: HashMap<String, Tensor>,
+    device: tch::Device,
+}
+
+impl Cnn {
+    /// The network with the weights of a safetensors file with torchvision's names. `num_batches_tracked`, which
+    /// inference does not use, may be there.
+    ///
+    /// # Errors
+    /// As [`weights::read`], or no room on `device`.
+    pub fn from_file(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
+        let wanted: Vec<Wanted> = architecture
+            .parameters()
+            .into_iter()
+            .map(|parameter| Wanted { name: parameter.name, shape: parameter.shape })
+            .collect();
+        let parameters = weights::read(bytes, &wanted, |name| name.ends_with(".num_batches_tracked"))?;
+        Self::new(architecture, parameters, device)
+    }
+
+    /// The network with random weights; the same seed gives the same weights.
+    ///
+    /// # Errors
+    /// No room on `device`.
+    pub fn random(architecture: Architecture, seed: u64, device: tch::Device) -> Result<Self> {
+        let mut parameters = HashMap::new();
+        for (index, parameter) in (0..).zip(architecture.parameters()) {
+            let values = random::values(&parameter, seed, index);
+            let tensor = Tensor::f_from_slice(&values)
+                .and_then(|tensor| tensor.f_reshape(weights::sizes(&parameter.shape).unwrap_or_default()))
+                .map_err(|error| refused(&error))?;
+            parameters.insert(parameter.name, tensor);
+        }
+        Self::new(architecture, parameters, device)
+    }
+
+    fn new(architecture: Architecture, parameters: HashMap<String, Tensor>, device: tch::Device) -> Result<Self> {
+        let parameters = parameters
+            .into_iter()
+            .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| refused(&error))?)))
+            .collect::<Result<_>>()?;
+        Ok(Self { architecture, parameters, device })
+    }
+
+    /// Values that one picture gives.
+    #[must_use]
+    pub fn width(&self, output: Output) -> usize {
+        match output {
+            Output::Average => self.architecture.width,
+            Output::Scores => self.architecture.classes,
+        }
+    }
+
+    /// Computes `output` of square pictures, which lie in `pixels` one after the other: 3 channels × `side` × `side`,
+    /// normalised. The result has [`Self::width`] values a picture, row-major.
+    ///
+    /// # Errors
+    /// `pixels` are no whole pictures, the pictures are too small for the network, or there is no room on the device.
+    pub fn compute(&self, pixels: &[f32], side: usize, output: Output) -> Result<Vec<f32>> {
+        let one = 3 * side * side;
+        if one == 0 || !pixels.len().is_multiple_of(one) {
+            return Err(Error::internal(format!("{} values are no whole pictures of side {side}", pixels.len())));
+        }
+        let count = pixels.len() / one;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let shape = weights::sizes(&[count, 3, side, side])?;
+        tch::no_grad(|| {
+            let input = Tensor::f_from_slice(pixels)
+                .and_then(|tensor| tensor.f_reshape(&shape)?.f_to_device(self.device))
+                .map_err(|error| refused(&error))?;
+            let maps = self.forward(&self.architecture.body, input)?;
+            let result = match output {
+                Output::Average => self.forward(&[Layer::GlobalAverage], maps)?,
+                Output::Scores => self.forward(&self.architecture.head, maps)?,
+            };
+            let mut values = vec![0.0; count * self.width(output)];
+            if result.numel() != values.len() {
+                return Err(Error::internal(format!("the network gave {:?} for {count} pictures", result.size())));
+            }
+            result
+                .f_to_device(tch::Device::Cpu)
+                .and_then(|tensor| tensor.f_contiguous()?.f_copy_data(&mut values, count * self.width(output)))
+                .map_err(|error| refused(&error))?;
+            Ok(values)
+        })
+    }
+
+    fn forward(&self, layers: &[Layer], mut x: Tensor) -> Result<Tensor> {
+        for layer in layers {
+            x = self.layer(layer, &x)?;
+        }
+        Ok(x)
+    }
+
+    fn layer(&self, layer: &Layer, x: &Tensor) -> Result<Tensor> {
+        let result = match layer {
+            Layer::Conv { name, stride, padding, bias, .. } => {
+                let bias = bias.then(|| self.get(name, "bias")).transpose()?;
+                x.f_conv2d(self.get(name, "weight")?, bias, *stride, *padding, 1, 1)
+            }
+            Layer::BatchNorm { name, .. } => x.f_batch_norm(
+                Some(self.get(name, "weight")?),
+                Some(self.get(name, "bias")?),
+                Some(self.get(name, "running_mean")?),
+                Some(self.get(name, "running_var")?),
+                false,
+                0.0,
+                EPSILON,
+                true,
+            ),
+            Layer::Relu => x.f_relu(),
+            Layer::MaxPool { padding, ceil } => x.f_max_pool2d(3, 2, *padding, 1, *ceil),
+            Layer::GlobalAverage => x.f_adaptive_avg_pool2d([1, 1]).and_then(|averages| averages.f_flatten(1, 3)),
+            Layer::Linear { name, .. } => x.f_linear(self.get(name, "weight")?, Some(self.get(name, "bias")?)),
+            Layer::Concat(branches) => Tensor::f_cat(&self.branches(branches, x)?, 1),
+            Layer::Sum(branches) => {
+                let mut results = self.branches(branches, x)?.into_iter();
+                let first = results.next().ok_or_else(|| Error::internal("a sum of no branches"))?;
+                results.try_fold(first, |sum, branch| sum.f_add(&branch))
+            }
+        };
+        result.map_err(|error| refused(&error))
+    }
+
+    fn branches(&self, branches: &[Vec<Layer>], x: &Tensor) -> Result<Vec<Tensor>> {
+        branches.iter().map(|branch| self.forward(branch, x.shallow_clone())).collect()
+    }
+
+    fn get(&self, layer: &str, what: &str) -> Result<&Tensor> {
+        let name = format!("{layer}.{what}");
+        self.parameters.get(&name).ok_or_else(|| Error::internal(format!("the network has no parameter `{name}`")))
+    }
+}

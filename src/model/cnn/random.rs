@@ -1,0 +1,93 @@
+//! Random weights from the distributions that torchvision draws them from.
+//!
+//! The numbers are ours ([`Sample`]), so that a seed means the same weights with every version of libtorch. Parameter
+//! `i` of a network is the stream (seed, i).
+
+use super::architecture::{Init, Parameter};
+use crate::kernels::sample::Sample;
+
+/// The values of parameter number `index`, row-major.
+pub(super) fn values(parameter: &Parameter, seed: u64, index: u64) -> Vec<f32> {
+    let mut sample = Sample::new(seed, &[index]);
+    let count = parameter.shape.iter().product();
+    let fan_out = parameter.shape.first().unwrap_or(&1) * parameter.shape.iter().skip(2).product::<usize>();
+    match parameter.init {
+        Init::Constant(value) => vec![value; count],
+        Init::UniformFanIn(gain) => {
+            let bound = (gain / float(parameter.fan_in)).sqrt();
+            (0..count).map(|_| narrow((2.0 * sample.unit() - 1.0) * bound)).collect()
+        }
+        Init::NormalFanOut => normal(&mut sample, (2.0 / float(fan_out)).sqrt(), count),
+        Init::Normal(deviation) => normal(&mut sample, deviation, count),
+    }
+}
+
+/// Normal numbers (Box and Muller, "A note on the generation of random normal deviates", 1958).
+fn normal(sample: &mut Sample, deviation: f64, count: usize) -> Vec<f32> {
+    let mut values = Vec::with_capacity(count + 1);
+    while values.len() < count {
+        let radius = (-2.0 * (1.0 - sample.unit()).ln()).sqrt() * deviation;
+        let (sine, cosine) = (std::f64::consts::TAU * sample.unit()).sin_cos();
+        values.extend([narrow(radius * cosine), narrow(radius * sine)]);
+    }
+    values.truncate(count);
+    values
+}
+
+#[expect(clippy::cast_precision_loss, reason = "fans are far below 2^53")]
+fn float(count: usize) -> f64 {
+    count as f64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "weights are f32")]
+fn narrow(value: f64) -> f32 {
+    value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cnn::{resnet18, squeezenet1_0};
+
+    fn moments(values: &[f32]) -> (f64, f64, f64) {
+        let n = float(values.len());
+        let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / n;
+        let variance = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / n;
+        let largest = values.iter().map(|&v| f64::from(v).abs()).fold(0.0, f64::max);
+        (mean, variance.sqrt(), largest)
+    }
+
+    fn drawn(parameters: &[Parameter], name: &str) -> Vec<f32> {
+        let index = parameters.iter().position(|parameter| parameter.name == name).unwrap();
+        values(&parameters[index], 7, u64::try_from(index).unwrap())
+    }
+
+    /// Standard deviations and bounds worked out by hand from torchvision's `__init__`.
+    #[test]
+    fn spreads_are_those_of_torchvision() {
+        let parameters = resnet18().parameters();
+        // √(2 / (128 · 3 · 3)).
+        let (mean, deviation, _) = moments(&drawn(&parameters, "layer2.0.conv1.weight"));
+        assert!(mean.abs() < 1e-3 && (deviation / 0.041_667 - 1.0).abs() < 0.02, "{mean} {deviation}");
+        // ±1 / √512, uniform: deviation bound / √3.
+        let (_, deviation, largest) = moments(&drawn(&parameters, "fc.weight"));
+        assert!(largest <= 0.044_195 && (deviation / 0.025_516 - 1.0).abs() < 0.02, "{deviation} {largest}");
+        assert_eq!(drawn(&parameters, "bn1.running_var"), vec![1.0; 64]);
+
+        let parameters = squeezenet1_0().parameters();
+        // ±√(6 / (3 · 7 · 7)).
+        let (_, deviation, largest) = moments(&drawn(&parameters, "features.0.weight"));
+        assert!(largest <= 0.202_031 && (deviation / 0.116_642 - 1.0).abs() < 0.02, "{deviation} {largest}");
+        let (_, deviation, _) = moments(&drawn(&parameters, "classifier.1.weight"));
+        assert!((deviation / 0.01 - 1.0).abs() < 0.02, "{deviation}");
+        assert_eq!(drawn(&parameters, "classifier.1.bias"), vec![0.0; 1000]);
+    }
+
+    #[test]
+    fn a_seed_is_one_set_of_weights() {
+        let parameters = squeezenet1_0().parameters();
+        let draw = |seed, index| values(&parameters[index], seed, u64::try_from(index).unwrap());
+        assert_eq!(draw(1, 0), draw(1, 0));
+        assert_ne!(draw(1, 0), draw(2, 0));
+    }
+}

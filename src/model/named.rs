@@ -1,0 +1,116 @@
+//! Named tensors as bytes in the safetensors form, with a text of ours in its header.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use tch::{Kind, Tensor};
+
+use crate::error::{Error, Result};
+
+/// The key of our text in the header.
+const TEXT: &str = "pairloom";
+
+/// Tensors by name, and the text that stands beside them.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// f32 tensors.
+    pub tensors: BTreeMap<String, Tensor>,
+    /// A text of any form; safetensors calls it metadata.
+    pub text: Option<String>,
+}
+
+impl Named {
+    /// As bytes; the same tensors give the same bytes.
+    ///
+    /// # Errors
+    /// A tensor that is not f32, or too large for memory.
+    pub fn to_bytes(&self) -> Result<Bytes> {
+        let mut contents = Vec::with_capacity(self.tensors.len());
+        for (name, tensor) in &self.tensors {
+            if tensor.kind() != Kind::Float {
+                return Err(Error::internal(format!("tensor `{name}` holds {:?}, wanted Float", tensor.kind())));
+            }
+            let shape: Vec<usize> = tensor.size().into_iter().filter_map(|size| usize::try_from(size).ok()).collect();
+            let mut bytes = vec![0; tensor.numel() * size_of::<f32>()];
+            let tensor = tensor.to_device(tch::Device::Cpu).contiguous();
+            tensor.f_copy_data_u8(&mut bytes, tensor.numel()).map_err(|error| refused(&error))?;
+            contents.push((name, shape, bytes));
+        }
+        let views = contents
+            .iter()
+            .map(|(name, shape, bytes)| {
+                TensorView::new(Dtype::F32, shape.clone(), bytes).map(|view| (name.as_str(), view))
+            })
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|error| refused(&error))?;
+        let header = self.text.as_ref().map(|text| HashMap::from([(TEXT.to_owned(), text.clone())]));
+        Ok(serialize(views, &header).map_err(|error| refused(&error))?.into())
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// Bytes that are not safetensors, or a tensor that is not f32.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let damaged = |error: &dyn std::fmt::Debug| Error::data(format!("not a safetensors file: {error:?}"));
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
+        let text = header.metadata().as_ref().and_then(|texts| texts.get(TEXT)).cloned();
+        let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?;
+        let mut tensors = BTreeMap::new();
+        for (name, view) in file.tensors() {
+            if view.dtype() != Dtype::F32 {
+                return Err(Error::data(format!("tensor `{name}` holds {:?}, wanted F32", view.dtype())));
+            }
+            let shape: Vec<i64> = view.shape().iter().filter_map(|size| i64::try_from(*size).ok()).collect();
+            let tensor = Tensor::f_from_data_size(view.data(), &shape, Kind::Float).map_err(|error| refused(&error))?;
+            tensors.insert(name, tensor);
+        }
+        Ok(Self { tensors, text })
+    }
+
+    /// Takes the tensor `name` out.
+    ///
+    /// # Errors
+    /// No such tensor.
+    pub fn take(&mut self, name: &str) -> Result<Tensor> {
+        self.tensors.remove(name).ok_or_else(|| {
+            let names = self.tensors.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            Error::data(format!("no tensor `{name}`; there are {names}"))
+        })
+    }
+}
+
+fn refused(error: &dyn std::fmt::Display) -> Error {
+    Error::internal(format!("libtorch or safetensors refused a tensor: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comes_back_as_it_was() {
+        let tensor = Tensor::from_slice(&[1.5f32, -0.0, f32::MIN_POSITIVE, 4.0, 5.0, 6.0]).view([2, 3]);
+        let named = Named { tensors: BTreeMap::from([("a.b".to_owned(), tensor.copy())]), text: Some("{}".into()) };
+        let bytes = named.to_bytes().expect("bytes");
+        assert_eq!(bytes, named.to_bytes().expect("bytes"));
+        let mut back = Named::from_bytes(&bytes).expect("named");
+        assert_eq!(back.text.as_deref(), Some("{}"));
+        assert_eq!(back.take("a.b").expect("tensor"), tensor);
+        let error = back.take("a.b").expect_err("gone");
+        assert!(error.to_string().contains("`a.b`"));
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        let tensors = BTreeMap::from([("x".to_owned(), Tensor::from_slice(&[1.0f32; 8]))]);
+        let bytes = Named { tensors, text: None }.to_bytes().expect("bytes");
+        for length in 0..bytes.len() {
+            assert!(Named::from_bytes(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        let mut huge = bytes.to_vec();
+        huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(Named::from_bytes(&huge).is_err());
+    }
+}

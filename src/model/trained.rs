@@ -1,0 +1,142 @@
+//! A trained model as files: `model.safetensors` (parameters, named as in the published checkpoints) and `model.json`.
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tch::Device;
+
+use super::named::Named;
+use super::vse::{NAMES, Vse};
+use crate::error::{Error, Result};
+use crate::kernels::text::{Vocabulary, tokens};
+
+/// The file of the parameters.
+pub const PARAMETERS: &str = "model.safetensors";
+/// The file that says what they are parameters of.
+pub const DESCRIPTION: &str = "model.json";
+
+/// What is not in the parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// The form of the model: `vse++`.
+    pub form: String,
+    /// Width of the image features.
+    pub image: usize,
+    /// Width of the word vectors.
+    pub word: usize,
+    /// Width of the joint space.
+    pub embedding: usize,
+    /// The epoch, from 0, that the parameters are of.
+    pub epoch: u64,
+    /// Optimiser steps done.
+    pub step: u64,
+    /// Sum of the six recalls on the validation split, percent, where there was one.
+    pub rsum: Option<f64>,
+    /// How captions become words.
+    pub tokenizer: Tokenizer,
+    /// The settings of the training.
+    pub settings: serde_json::Value,
+    /// The words, in the order of their numbers.
+    pub vocabulary: Vec<String>,
+}
+
+/// How captions become words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Tokenizer {
+    /// NLTK's `word_tokenize` on the lower-cased caption, as VSE++ and its heirs do.
+    #[default]
+    Treebank,
+    /// The lower-cased caption split at white space.
+    Whitespace,
+}
+
+impl Tokenizer {
+    /// The words of `caption`.
+    #[must_use]
+    pub fn words(self, caption: &str) -> Vec<String> {
+        match self {
+            Self::Treebank => tokens::treebank(caption),
+            Self::Whitespace => tokens::whitespace(caption),
+        }
+    }
+}
+
+/// The most words of a caption. The longest caption of COCO and Flickr30k has fewer than a hundred; a text without an end
+/// would fill the memory, which grows with the words of a batch.
+pub const MOST_WORDS: usize = 1000;
+
+/// The numbers of the words of `caption`, `<start>` and `<end>` among them.
+///
+/// # Errors
+/// More words than [`MOST_WORDS`].
+pub fn encode(vocabulary: &Vocabulary, tokenizer: Tokenizer, caption: &str) -> Result<Vec<i64>> {
+    let words = tokenizer.words(caption);
+    if words.len() > MOST_WORDS {
+        return Err(Error::data(format!("{} words, wanted at most {MOST_WORDS}", words.len())));
+    }
+    Ok(vocabulary.encode(&words))
+}
+
+/// A trained model, ready to embed.
+#[derive(Debug)]
+pub struct Trained {
+    /// The model.
+    pub vse: Vse,
+    vocabulary: Vocabulary,
+    tokenizer: Tokenizer,
+}
+
+impl Trained {
+    /// Reads the two files of a model.
+    ///
+    /// # Errors
+    /// A file that is damaged, or files that do not fit each other.
+    pub fn read(description: &[u8], parameters: &[u8], device: Device) -> Result<Self> {
+        let description: Description = serde_json::from_slice(description)
+            .map_err(|error| Error::data(format!("no description of a model: {error}")).context(DESCRIPTION))?;
+        let vocabulary =
+            Vocabulary::from_words(description.vocabulary).map_err(|e| Error::data(e).context(DESCRIPTION))?;
+        let in_parameters = |error: Error| error.context(PARAMETERS);
+        let vse =
+            model(&mut Named::from_bytes(parameters).map_err(in_parameters)?, "", device).map_err(in_parameters)?;
+        let widths = vse.widths();
+        let got = (widths.image, widths.word, widths.joint, widths.words);
+        let wanted = (description.image, description.word, description.embedding, vocabulary.words().len());
+        if got != wanted {
+            return Err(Error::data(format!(
+                "`{PARAMETERS}` has widths {got:?} (image, word, embedding, vocabulary), `{DESCRIPTION}` says {wanted:?}"
+            )));
+        }
+        Ok(Self { vse, vocabulary, tokenizer: description.tokenizer })
+    }
+
+    /// The numbers of the words of `caption`, `<start>` and `<end>` among them.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn encode(&self, caption: &str) -> Result<Vec<i64>> {
+        encode(&self.vocabulary, self.tokenizer, caption)
+    }
+}
+
+/// The parameters under their names with `prefix`.
+pub(super) fn named(vse: &Vse, prefix: &str) -> Named {
+    let tensors = NAMES.iter().zip(vse.parameters()).map(|(name, p)| (format!("{prefix}{name}"), p.shallow_clone()));
+    Named { tensors: tensors.collect(), text: None }
+}
+
+/// The model whose parameters stand under their names with `prefix`.
+pub(super) fn model(named: &mut Named, prefix: &str, device: Device) -> Result<Vse> {
+    let mut parameters = Vec::with_capacity(NAMES.len());
+    for name in NAMES {
+        parameters.push(named.take(&format!("{prefix}{name}"))?.to_device(device));
+    }
+    let parameters = parameters.try_into().map_err(|_| Error::internal("a model has seven parameters"))?;
+    Vse::from_parameters(parameters)
+}
+
+/// The bytes of [`PARAMETERS`].
+pub(super) fn parameters(vse: &Vse) -> Result<Bytes> {
+    named(vse, "").to_bytes()
+}

@@ -1,0 +1,316 @@
+//! From a pipeline file to stages that fit together.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+use toml::de::DeTable;
+
+use super::check::{Alternative, Checker, Subject, matches};
+use super::fault::{Fault, Faults};
+use super::form::{Expectation, STAGE_NAME, resolve, schema};
+use super::overrides;
+use super::place::{Place, Texts};
+use super::suggest::quoted;
+use super::tree::{Entry, Node, Value};
+use crate::engine::plan::{Node as PlanNode, Plan};
+use crate::stage::Stage;
+use crate::stages::AnyStage;
+
+/// A pipeline file larger than this is something else.
+const LARGEST: u64 = 1 << 20;
+
+/// A pipeline that can be run: its stages exist, are connected, and have no cycle.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// The file.
+    pub path: PathBuf,
+    /// Seed of stages that give none of their own.
+    pub seed: u64,
+    /// Stages with their names, producers before consumers.
+    pub plan: Plan<AnyStage>,
+    /// What must hold of the results.
+    pub expectations: Vec<Expectation>,
+}
+
+/// How a pipeline file is read.
+pub struct Options<'a> {
+    /// Assignments of the command line: `stage.fit.train.epochs=3`.
+    pub overrides: &'a [String],
+    /// Environment variables.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether files and folders that stages read must be there.
+    pub sources_needed: bool,
+}
+
+/// Reads a pipeline file.
+///
+/// # Errors
+/// All that is wrong with it and with the overrides, at once.
+pub fn load(path: &Path, options: &Options<'_>) -> Result<Pipeline, Faults> {
+    let name = path.display().to_string();
+    let arguments = options.overrides.iter().map(|assignment| overrides::shown(assignment));
+    let mut texts = Texts { name, texts: std::iter::once(String::new()).chain(arguments).collect() };
+    match read(path) {
+        Ok(text) => texts.texts[0] = text,
+        Err((text, fault)) => {
+            texts.texts[0] = text;
+            return Err(Faults::new(texts, vec![fault]));
+        }
+    }
+    parse(path, &texts, options).map_err(|faults| Faults::new(texts, faults))
+}
+
+/// The text of the file; what could be read of it, with what is wrong, where it is no text.
+fn read(path: &Path) -> Result<String, (String, Fault)> {
+    let fault = |message: String| (String::new(), Fault::new(Place::default(), message));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+        .map_err(|error| fault(format!("cannot read the pipeline file: {error}")))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(fault(format!("the file has more than {LARGEST} bytes, wanted a pipeline file")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let bytes = error.as_bytes();
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let message = format!("the byte 0x{:02x} is not UTF-8", bytes.get(good).copied().unwrap_or_default());
+        let fault = Fault::new(Place::in_file(good..good + '\u{fffd}'.len_utf8()), message);
+        (text, fault.hint("save the file as UTF-8"))
+    })
+}
+
+fn parse(path: &Path, texts: &Texts, options: &Options<'_>) -> Result<Pipeline, Vec<Fault>> {
+    let (table, errors) = DeTable::parse_recoverable(&texts.texts[0]);
+    if !errors.is_empty() {
+        let fault = |error: &toml::de::Error| {
+            let place = Place::in_file(error.span().unwrap_or_default());
+            Fault::new(place, format!("not TOML: {}", error.message().replace('\n', ", ")))
+        };
+        return Err(errors.iter().map(fault).collect());
+    }
+    let mut root = Node::from_table(Place::default(), table.get_ref(), &Place::in_file);
+    let mut faults = Vec::new();
+    for (i, assignment) in options.overrides.iter().enumerate() {
+        overrides::apply(&mut root, assignment, i + 1, &mut faults);
+    }
+    let schema = schema();
+    let mut checker = Checker {
+        definitions: &schema["$defs"],
+        texts,
+        folder: path.parent().unwrap_or(Path::new("")),
+        environment: options.environment,
+        sources_needed: options.sources_needed,
+        seed: None,
+        references: Vec::new(),
+        faults,
+    };
+    let seed = check_seed(&mut checker, &mut root, &schema);
+    let stages = check_stages(&mut checker, &mut root);
+    let expectations = check_expectations(&mut checker, &mut root, &schema);
+    check_names(&mut checker, &root, &schema);
+    connect(stages, checker.references, checker.faults).map(|plan| Pipeline {
+        path: path.to_owned(),
+        seed,
+        plan,
+        expectations,
+    })
+}
+
+/// The seed of the pipeline, 0 when it gives none. Stages without their own get it.
+fn check_seed(checker: &mut Checker<'_>, root: &mut Node, schema: &Json) -> u64 {
+    let mut seed =
+        root.get("seed").map_or(Node { place: root.place, value: Value::Integer(0) }, |entry| entry.node.clone());
+    let before = checker.faults.len();
+    let subject = Subject::new("`seed`", seed.place);
+    checker.check(&mut seed, &schema["properties"]["seed"], &subject);
+    if checker.faults.len() > before {
+        seed.value = Value::Integer(0);
+    }
+    let number = if let Value::Integer(number) = seed.value { u64::try_from(number).unwrap_or(0) } else { 0 };
+    checker.seed = Some(seed);
+    number
+}
+
+/// Names that mean nothing at the top of the file.
+fn check_names(checker: &mut Checker<'_>, root: &Node, schema: &Json) {
+    let names =
+        || schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys().map(String::as_str));
+    for entry in root.entries() {
+        if !names().any(|name| name == entry.key) {
+            let message = format!("a pipeline file has no `{}`", entry.key);
+            let names: Vec<&str> = names().collect();
+            checker.faults.push(Fault::new(entry.key_place, message).valid(&entry.key, names));
+        }
+    }
+}
+
+/// A stage of the file: its settings with places, and its Rust form when nothing is wrong with that.
+struct Read {
+    name: String,
+    place: Place,
+    /// The table of the settings, below the kind.
+    settings: Option<Node>,
+    stage: Option<AnyStage>,
+    /// Which of the references belong to it.
+    references: std::ops::Range<usize>,
+}
+
+fn check_stages(checker: &mut Checker<'_>, root: &mut Node) -> Vec<Read> {
+    let whole = root.place;
+    let stages = root.get_mut("stage");
+    let entries = match stages.map(|entry| (entry.key_place, &mut entry.node)) {
+        Some((_, Node { value: Value::Table(entries), .. })) if !entries.is_empty() => entries,
+        Some((_, node)) if !matches!(node.value, Value::Table(_)) => {
+            let message = format!("`stage` is {}, wanted tables `[stage.NAME.KIND]`", node.describe());
+            checker.faults.push(Fault::new(node.place, message));
+            return Vec::new();
+        }
+        _ => {
+            let fault = Fault::new(whole, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
+            checker.faults.push(fault.note(format!(
+                "kinds: {}",
+                quoted(Alternative::all(stage_schema(checker)).iter().map(|kind| kind.name))
+            )));
+            return Vec::new();
+        }
+    };
+    entries.iter_mut().map(|entry| check_stage(checker, entry)).collect()
+}
+
+/// The schema of a stage: its kinds.
+fn stage_schema<'s>(checker: &Checker<'s>) -> &'s Json {
+    &checker.definitions["AnyStage"]
+}
+
+fn check_stage(checker: &mut Checker<'_>, entry: &mut Entry) -> Read {
+    let first = checker.references.len();
+    let name = format!("stage `{}`", entry.key);
+    if !matches(STAGE_NAME, &entry.key) {
+        let message = format!("{:?} is no name of a stage, wanted letters, digits, `-` and `_`", entry.key);
+        checker.faults.push(Fault::new(entry.key_place, message));
+    }
+    let kinds = Alternative::all(stage_schema(checker));
+    let known = |entry: &Entry| kinds.iter().any(|kind| kind.name == entry.key);
+    let members = entry.node.entries();
+    // Settings directly below the name: the kind was forgotten.
+    let kindless = match members {
+        [] => true,
+        [only] => !known(only) && !matches!(only.node.value, Value::Table(_)),
+        several => !several.iter().any(known),
+    };
+    let before = checker.faults.len();
+    if kindless {
+        let fault =
+            Fault::new(entry.key_place, format!("{name} has no kind, wanted a table `[stage.{}.KIND]`", entry.key));
+        checker.faults.push(fault.note(format!("kinds: {}", quoted(kinds.iter().map(|kind| kind.name)))));
+    } else {
+        checker.check_choice(&mut entry.node, &kinds, &Subject::new(name.clone(), entry.key_place));
+    }
+    let stage = match AnyStage::deserialize(entry.node.to_toml()) {
+        Ok(stage) => Some(stage),
+        Err(error) => {
+            // Whatever the schema could not express.
+            if checker.faults.len() == before {
+                checker.faults.push(Fault::new(entry.key_place, format!("{name}: {}", error.message())));
+            }
+            None
+        }
+    };
+    Read {
+        name: entry.key.clone(),
+        place: entry.key_place,
+        settings: entry.node.entries().first().map(|kind| kind.node.clone()),
+        stage,
+        references: first..checker.references.len(),
+    }
+}
+
+fn check_expectations(checker: &mut Checker<'_>, root: &mut Node, schema: &Json) -> Vec<Expectation> {
+    let Some(entry) = root.get_mut("expect") else { return Vec::new() };
+    // The seed is for stages only.
+    checker.seed = None;
+    let Value::Array(items) = &mut entry.node.value else {
+        let message = format!("`expect` is {}, wanted tables `[[expect]]`", entry.node.describe());
+        checker.faults.push(Fault::new(entry.node.place, message));
+        return Vec::new();
+    };
+    let schema = resolve(checker.definitions, &schema["properties"]["expect"]["items"]);
+    let mut expectations = Vec::new();
+    for item in items {
+        let before = checker.faults.len();
+        let place = item.place;
+        checker.check(item, schema, &Subject::new("`[[expect]]`", place));
+        if checker.faults.len() > before {
+            continue;
+        }
+        match Expectation::deserialize(item.to_toml()) {
+            Ok(expectation) if expectation.wanted().is_empty() => {
+                let fault = Fault::new(place, "`[[expect]]` bounds nothing");
+                checker.faults.push(fault.hint("add `at_least`, `at_most` or `equals`"));
+            }
+            Ok(expectation) => {
+                let line = checker.texts.position(place).line;
+                expectations.push(Expectation { line, ..expectation });
+            }
+            Err(error) => checker.faults.push(Fault::new(place, error.message())),
+        }
+    }
+    expectations
+}
+
+/// Connects the stages that could be read, and looks at the references of those that could not.
+fn connect(
+    reads: Vec<Read>,
+    references: Vec<(String, Place)>,
+    mut faults: Vec<Fault>,
+) -> Result<Plan<AnyStage>, Vec<Fault>> {
+    let complete = faults.is_empty();
+    let nodes = reads.iter().filter_map(|read| Some(PlanNode { name: read.name.clone(), stage: read.stage.clone()? }));
+    let found = match Plan::new(nodes.collect()) {
+        Ok(plan) if complete => return Ok(plan),
+        Ok(_) => Vec::new(),
+        Err(found) => found,
+    };
+    for fault in found {
+        let Some(read) = reads.iter().find(|read| read.name == fault.stage) else { continue };
+        let place =
+            read.settings.as_ref().map_or(read.place, |settings| settings.locate(&fault.problem.setting, read.place));
+        // A stage that is there and could not be read is missing from the plan alone.
+        let unread = references[read.references.clone()]
+            .iter()
+            .any(|(reference, at)| *at == place && names_unread(&reads, reference));
+        if !unread {
+            faults.push(Fault { place, message: fault.problem.message, note: None, hint: fault.problem.hint });
+        }
+    }
+    for read in reads.iter().filter(|read| read.stage.is_none()) {
+        faults.extend(
+            references[read.references.clone()]
+                .iter()
+                .filter_map(|(reference, place)| dangling(&reads, reference, *place)),
+        );
+    }
+    Err(faults)
+}
+
+/// Whether `reference` names a stage of the file that could not be read.
+fn names_unread(reads: &[Read], reference: &str) -> bool {
+    let stage = reference.split('.').next();
+    reads.iter().any(|read| stage == Some(read.name.as_str()) && read.stage.is_none())
+}
+
+/// What is wrong with a reference to another stage.
+fn dangling(reads: &[Read], reference: &str, place: Place) -> Option<Fault> {
+    let (stage, table) = reference.split_once('.')?;
+    let Some(read) = reads.iter().find(|read| read.name == stage) else {
+        let names: Vec<&str> = reads.iter().map(|read| read.name.as_str()).collect();
+        return Some(Fault::new(place, format!("`{reference}`: no stage is called `{stage}`")).valid(stage, names));
+    };
+    let outputs = read.stage.as_ref()?.outputs();
+    let names: Vec<&str> = outputs.iter().map(|output| output.name).collect();
+    (!names.contains(&table))
+        .then(|| Fault::new(place, format!("`{reference}`: stage `{stage}` writes no `{table}`")).valid(table, names))
+}

@@ -1,0 +1,429 @@
+//! Every kind of mistake of a pipeline file, with its exact place.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::{Faults, Options, Pipeline, load};
+use crate::stage::Stage;
+
+/// A valid file; the mistakes below are changes of it.
+const VALID: &str = r#"seed = 7
+
+[stage.pairs.ingest]
+scenes = { train = 20, val = 5, test = 5 }
+
+[stage.cnn.extract]
+images = "pairs.images"
+network = "squeezenet1_0"
+weights = "random"
+
+[stage.fit.train]
+features = "cnn.features"
+captions = "pairs.captions"
+loss = "max"
+epochs = 2
+
+[stage.vectors.embed]
+model = "fit.model"
+features = "cnn.features"
+captions = "pairs.captions"
+
+[stage.test.evaluate]
+images = "vectors.image_embeddings"
+captions = "vectors.caption_embeddings"
+dataset = "scenes"
+
+[[expect]]
+sql = "SELECT rsum FROM test.summary"
+at_least = 300
+"#;
+
+fn load_bytes(bytes: &[u8], overrides: &[&str], sources_needed: bool) -> Result<Pipeline, Faults> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.toml");
+    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(folder.path().join("there.txt"), "x").unwrap();
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
+    let environment = |name: &str| (name == "HERE").then(|| folder.path().display().to_string());
+    load(&path, &Options { overrides: &overrides, environment: &environment, sources_needed })
+}
+
+/// `line:column message / hint` of every fault.
+fn faults_of(text: &str, overrides: &[&str]) -> Vec<String> {
+    let faults = load_bytes(text.as_bytes(), overrides, true).expect_err("the file is wrong");
+    let line = |fault: &super::Fault| {
+        let (line, column) = faults.position(fault);
+        let hint = fault.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
+        format!("{line}:{column} {}{hint}", fault.message)
+    };
+    faults.faults().iter().map(line).collect()
+}
+
+/// The faults of the valid file with `from` replaced by `to`.
+fn changed(from: &str, to: &str) -> Vec<String> {
+    assert_eq!(VALID.matches(from).count(), 1, "`{from}` must be in the valid file once");
+    faults_of(&VALID.replace(from, to), &[])
+}
+
+fn settings(pipeline: &Pipeline, stage: &str) -> serde_json::Value {
+    pipeline.plan.nodes().iter().find(|node| node.name == stage).expect("a stage").stage.settings()
+}
+
+#[test]
+fn a_valid_file_becomes_stages_with_seeds_and_shorthands_filled_in() {
+    let pipeline = load_bytes(VALID.as_bytes(), &[], true).unwrap();
+    let names: Vec<_> = pipeline.plan.nodes().iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["pairs", "cnn", "fit", "vectors", "test"]);
+    assert_eq!(settings(&pipeline, "pairs")["scenes"]["seed"], 7);
+    assert_eq!(settings(&pipeline, "fit")["seed"], 7);
+    assert_eq!(settings(&pipeline, "fit")["loss"]["max"]["margin"], 0.2);
+    assert_eq!(pipeline.expectations.len(), 1);
+    assert_eq!(pipeline.expectations[0].wanted(), "at least 300");
+}
+
+#[test]
+fn overrides_replace_and_add() {
+    let overrides = [
+        "stage.fit.train.epochs=3",
+        "seed=11",
+        "stage.fit.train.loss.sum.margin=0.1",
+        "stage.test.evaluate.dataset=2024",
+        "stage.pairs.ingest.scenes.seed=5",
+    ];
+    let pipeline = load_bytes(VALID.as_bytes(), &overrides, true).unwrap();
+    assert_eq!(settings(&pipeline, "fit")["epochs"], 3);
+    assert_eq!(settings(&pipeline, "fit")["seed"], 11);
+    assert_eq!(settings(&pipeline, "fit")["loss"]["sum"]["margin"], 0.1);
+    assert_eq!(settings(&pipeline, "test")["dataset"], "2024", "text is wanted, so the argument is text");
+    assert_eq!(settings(&pipeline, "pairs")["scenes"]["seed"], 5);
+    assert_eq!(pipeline.seed, 11);
+}
+
+#[test]
+fn an_unknown_setting() {
+    assert_eq!(
+        changed("epochs = 2", "epochs = 2\n  ebochs = 3"),
+        ["16:3 `train` has no setting `ebochs` / did you mean `epochs`?"]
+    );
+    assert_eq!(
+        changed("test = 5 }", "test = 5, pixel = 3 }"),
+        ["4:43 `scenes` has no setting `pixel` / did you mean `pixels`?"]
+    );
+}
+
+#[test]
+fn a_missing_setting_points_at_its_kind() {
+    assert_eq!(changed("epochs = 2\n", ""), ["11:12 `train` lacks the setting `epochs`"]);
+    assert_eq!(changed(", test = 5", ""), ["4:1 `scenes` lacks the setting `test`"]);
+}
+
+#[test]
+fn a_wrong_type() {
+    assert_eq!(changed("epochs = 2", "epochs = \"two\""), ["15:10 `epochs` is the string \"two\", wanted an integer"]);
+    assert_eq!(
+        changed("dataset = \"scenes\"", "dataset = 3"),
+        ["25:11 `dataset` is the integer 3, wanted a string, in quotes"]
+    );
+    assert_eq!(changed("epochs = 2", "epochs = 2\nclip = true"), ["16:8 `clip` is true, wanted a finite number"]);
+    assert_eq!(
+        changed("epochs = 2", "epochs = 2\nclip = nan"),
+        ["16:8 `clip` is the number NaN, wanted a finite number"]
+    );
+    assert_eq!(
+        changed("weights = \"random\"", "weights = \"random\"\nnormalize = 1"),
+        ["10:13 `normalize` is the integer 1, wanted `true` or `false`"]
+    );
+    assert_eq!(
+        changed(
+            "captions = \"vectors.caption_embeddings\"",
+            "captions = \"vectors.caption_embeddings\"\nprotocols = \"all\""
+        ),
+        ["25:13 `protocols` is the string \"all\", wanted an array, written `[…]`"]
+    );
+    assert_eq!(
+        changed(
+            "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\nloss",
+            "features = 1\ncaptions = \"pairs.captions\"\nloss"
+        ),
+        ["12:12 `features` is the integer 1, wanted a table of another stage, written \"stage.table\""]
+    );
+}
+
+#[test]
+fn a_number_out_of_range() {
+    assert_eq!(
+        changed("epochs = 2", "epochs = -2"),
+        ["15:10 `epochs` is the integer -2, wanted an integer of at least 0"]
+    );
+    assert_eq!(
+        changed("epochs = 2", "epochs = 4294967296"),
+        ["15:10 `epochs` is the integer 4294967296, wanted an integer of at most 4294967295"]
+    );
+    assert_eq!(
+        changed("seed = 7", "seed = 99999999999999999999"),
+        ["1:8 `seed` is the integer 99999999999999999999, wanted an integer of at most 9223372036854775807"]
+    );
+}
+
+#[test]
+fn an_unknown_alternative() {
+    assert_eq!(
+        changed("\"squeezenet1_0\"", "\"squeezenet1\""),
+        ["8:11 `network` is the string \"squeezenet1\" / did you mean `squeezenet1_0`?"]
+    );
+    assert_eq!(
+        changed("loss = \"max\"", "loss = \"mix\""),
+        ["14:8 `loss` is the string \"mix\" / did you mean `max`?"]
+    );
+    assert_eq!(
+        changed("loss = \"max\"", "loss = { mix = { margin = 0.2 } }"),
+        ["14:10 `loss` has no alternative `mix` / did you mean `max`?"]
+    );
+    assert_eq!(
+        changed("loss = \"max\"", "loss = { max = { marge = 0.2 } }"),
+        ["14:18 `max` has no setting `marge` / did you mean `margin`?"]
+    );
+    assert_eq!(
+        changed("loss = \"max\"", "loss = { max = {}, sum = {} }"),
+        ["14:20 `loss` is both `max` and `sum`, wanted one"]
+    );
+    assert_eq!(
+        changed("weights = \"random\"", "weights = \"file\""),
+        ["9:11 `weights` is \"file\", which needs a value / write `{ file = … }`"]
+    );
+    assert_eq!(
+        changed("weights = \"random\"", "weights = { random = {} }"),
+        ["9:13 `random` takes no value, wanted \"random\" alone"]
+    );
+    assert_eq!(changed("loss = \"max\"", "loss = {}"), ["14:1 `loss` is an empty table, wanted one of `sum`, `max`"]);
+    assert_eq!(changed("loss = \"max\"", "loss = 3"), ["14:8 `loss` is the integer 3, wanted one of `sum`, `max`"]);
+    assert_eq!(
+        changed(
+            "captions = \"vectors.caption_embeddings\"",
+            "captions = \"vectors.caption_embeddings\"\nprotocols = [\"all\", \"fivefold\"]"
+        ),
+        ["25:21 item 2 of `protocols` is the string \"fivefold\" / did you mean `five_fold`?"]
+    );
+}
+
+#[test]
+fn the_kind_of_a_stage() {
+    assert_eq!(
+        changed("[stage.fit.train]", "[stage.fit.trian]")[0],
+        "11:12 stage `fit` has no alternative `trian` / did you mean `train`?"
+    );
+    assert_eq!(
+        changed("[stage.fit.train]", "[stage.fit]")[0],
+        "11:8 stage `fit` has no kind, wanted a table `[stage.fit.KIND]`"
+    );
+    assert_eq!(
+        changed("[[expect]]", "[stage.test.report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]")[0],
+        "27:13 stage `test` is both `evaluate` and `report`, wanted one"
+    );
+    assert_eq!(
+        changed("[[expect]]", "[stage.\"a b\".report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]")[0],
+        "27:8 \"a b\" is no name of a stage, wanted letters, digits, `-` and `_`"
+    );
+}
+
+#[test]
+fn tables_and_stages_that_do_not_exist() {
+    let fit = "captions = \"pairs.captions\"\nloss";
+    assert_eq!(
+        changed(fit, "captions = \"pairs.caption\"\nloss"),
+        [
+            "13:12 `pairs.caption`: stage `pairs` writes no `caption`; it writes `images`, `captions` / did you mean `pairs.captions`?"
+        ]
+    );
+    assert_eq!(
+        changed(fit, "captions = \"pair.captions\"\nloss"),
+        [
+            "13:12 `pair.captions`: no stage is called `pair`; there are `cnn`, `fit`, `pairs`, `test`, `vectors` / did you mean `pairs.captions`?"
+        ]
+    );
+    assert_eq!(
+        changed(fit, "captions = \"pairs.images\"\nloss"),
+        ["13:12 `pairs.images` does not fit: column `caption_id` (Int64) is missing; column `text` (Utf8) is missing"]
+    );
+    assert_eq!(
+        changed("images = \"vectors.image_embeddings\"", "images = \"fit.model\"")[0],
+        "23:10 `fit.model` is files, wanted a table"
+    );
+    assert_eq!(
+        changed(fit, "captions = \"pairs\"\nloss"),
+        ["13:12 `captions` is the string \"pairs\", wanted a table of another stage, written \"stage.table\""]
+    );
+}
+
+#[test]
+fn a_cycle() {
+    let faults = changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"");
+    assert!(
+        faults.iter().any(|fault| fault.contains("cnn → fit → vectors → cnn") || fault.contains("vectors → cnn → ")),
+        "{faults:#?}"
+    );
+}
+
+#[test]
+fn mistakes_of_a_stage_that_cannot_be_read_do_not_hide_its_references() {
+    let text = VALID.replace("epochs = 2\n", "").replace(
+        "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\nloss",
+        "features = \"cnn.feature\"\ncaptions = \"pair.captions\"\nloss",
+    );
+    assert_eq!(
+        faults_of(&text, &[]),
+        [
+            "11:12 `train` lacks the setting `epochs`",
+            "12:12 `cnn.feature`: stage `cnn` writes no `feature` / did you mean `features`?",
+            "13:12 `pair.captions`: no stage is called `pair` / did you mean `pairs`?",
+        ]
+    );
+}
+
+#[test]
+fn sources() {
+    let karpathy = |json: &str| {
+        VALID.replace(
+            "scenes = { train = 20, val = 5, test = 5 }",
+            &format!("karpathy = {{ json = {json:?}, images = \"there.txt\" }}"),
+        )
+    };
+    assert!(load_bytes(karpathy("there.txt").as_bytes(), &[], true).is_ok());
+    assert!(load_bytes(karpathy("${HERE}/there.txt").as_bytes(), &[], true).is_ok());
+    assert_eq!(
+        faults_of(&karpathy("${NOT_SET}/x.json"), &[]),
+        [
+            "4:21 `json` names the environment variable `NOT_SET`, which is not set / set it: `NOT_SET=/path/to/it pairloom …`, or give the path with `--set`"
+        ]
+    );
+    assert_eq!(
+        faults_of(&karpathy("${HERE/x.json"), &[])[0],
+        "4:21 `json` is the string \"${HERE/x.json\", wanted `${NAME}` with a name and a closing brace"
+    );
+    assert_eq!(faults_of(&karpathy(""), &[])[0], "4:21 `json` is the string \"\", wanted a path");
+    let missing = faults_of(&karpathy("gone.json"), &[]);
+    assert!(
+        missing[0].starts_with("4:21 `json` is `") && missing[0].contains("gone.json`, and nothing is there / "),
+        "{missing:?}"
+    );
+    // `check` works without data.
+    assert!(load_bytes(karpathy("gone.json").as_bytes(), &[], false).is_ok());
+    assert!(load_bytes(karpathy("${NOT_SET}/x.json").as_bytes(), &[], false).is_ok());
+}
+
+#[test]
+fn expectations() {
+    assert_eq!(
+        changed("at_least = 300\n", ""),
+        ["27:1 `[[expect]]` bounds nothing / add `at_least`, `at_most` or `equals`"]
+    );
+    assert_eq!(
+        changed("at_least", "at_last"),
+        ["29:1 `[[expect]]` has no setting `at_last` / did you mean `at_least`?"]
+    );
+    assert_eq!(changed("[[expect]]", "[expect]"), ["27:1 `expect` is a table, wanted tables `[[expect]]`"]);
+}
+
+#[test]
+fn the_top_of_the_file() {
+    assert_eq!(
+        changed("[[expect]]", "[[expects]]"),
+        ["27:3 a pipeline file has no `expects` / did you mean `expect`?"]
+    );
+    assert_eq!(faults_of("", &[]), ["1:1 the file has no stage, wanted tables `[stage.NAME.KIND]`"]);
+    assert_eq!(faults_of("stage = 3", &[]), ["1:9 `stage` is the integer 3, wanted tables `[stage.NAME.KIND]`"]);
+}
+
+#[test]
+fn what_is_not_toml_is_told_at_once_too() {
+    let faults = faults_of("a = \nb = [1,\n\nc = 3 4\n", &[]);
+    assert!(faults.len() >= 2 && faults[0].starts_with("1:"), "{faults:#?}");
+    assert!(
+        faults_of(&VALID.replace("epochs = 2", "epochs = 2\nepochs = 3"), &[])[0]
+            .starts_with("16:1 not TOML: duplicate key")
+    );
+}
+
+#[test]
+fn a_file_that_is_no_text() {
+    let faults = load_bytes(b"seed = 1\n# caf\xe9 au lait\n", &[], true).expect_err("Latin-1");
+    assert_eq!(faults.position(&faults.faults()[0]), (2, 6));
+    assert_eq!(faults.faults()[0].message, "the byte 0xe9 is not UTF-8");
+    let large = load_bytes(&vec![b'#'; 2 << 20], &[], true).expect_err("too large");
+    assert!(large.faults()[0].message.contains("1048576 bytes"));
+    let gone = load(Path::new("gone.toml"), &Options { overrides: &[], environment: &|_| None, sources_needed: true });
+    assert!(gone.expect_err("missing").faults()[0].message.starts_with("cannot read the pipeline file"));
+}
+
+#[test]
+fn mistakes_of_the_command_line_point_into_it() {
+    // `--set ` is six characters.
+    assert_eq!(
+        faults_of(VALID, &["stage.fit.train.epoch=3"]),
+        ["1:23 `train` has no setting `epoch` / did you mean `epochs`?"]
+    );
+    assert_eq!(
+        faults_of(VALID, &["stage.fit.train.epochs=x"]),
+        ["1:30 `epochs` is the string \"x\", wanted an integer"]
+    );
+    assert_eq!(
+        faults_of(VALID, &["stage.fitt.train.epochs=3"]),
+        ["1:13 the file has no stage `fitt` / did you mean `fit`?"]
+    );
+    assert_eq!(
+        faults_of(VALID, &["stage.fit.epochs=3"]),
+        ["1:17 stage `fit` has no kind `epochs` in the file / write `stage.fit.train.…`"]
+    );
+    assert_eq!(faults_of(VALID, &["sead=3"]), ["1:7 a pipeline file has no `sead` / did you mean `seed`?"]);
+    assert_eq!(
+        faults_of(VALID, &["seed"])[0],
+        "1:7 `seed` assigns nothing: wanted `PATH=VALUE` / write for example `--set stage.fit.train.epochs=3`"
+    );
+    assert_eq!(faults_of(VALID, &["a..b=3"]), ["1:9 `a..b` has an empty name in it"]);
+}
+
+#[test]
+fn faults_are_shown_with_their_line() {
+    let faults = load_bytes(
+        VALID.replace("epochs = 2", "epochs = 2\nebochs = 3").as_bytes(),
+        &["stage.fit.train.batch=x"],
+        true,
+    );
+    let text = faults.expect_err("wrong").render(false);
+    let shown: Vec<&str> = text.lines().collect();
+    assert_eq!(shown[0], "error: `train` has no setting `ebochs`");
+    assert!(shown[1].starts_with("  --> ") && shown[1].ends_with("p.toml:16:1"), "{text}");
+    assert_eq!(shown[2..5], ["   |", "16 | ebochs = 3", "   | ^^^^^^"]);
+    assert!(shown[5].starts_with("   = valid: `batch`, `captions`, "), "{text}");
+    assert_eq!(shown[6], "   = hint: did you mean `epochs`?");
+    assert!(text.contains("--> command line\n |\n | --  "[..18].trim_end()), "{text}");
+    assert!(text.contains("--set stage.fit.train.batch=x"), "{text}");
+    assert!(text.ends_with("p.toml`\n") && text.contains("error: 2 mistakes in `"), "{text}");
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        if let Err(faults) = load_bytes(&bytes, &[], true) {
+            prop_assert!(!faults.render(true).is_empty());
+        }
+    }
+
+    #[test]
+    fn mutated_files_never_panic(at in 0..VALID.len(), cut in 0usize..30, insert in "[\\[\\]{}=\"a-z0-9.\n ö]{0,12}") {
+        let mut bytes = VALID.as_bytes().to_vec();
+        let end = (at + cut).min(bytes.len());
+        bytes.splice(at..end, insert.bytes());
+        if let Err(faults) = load_bytes(&bytes, &[], true) {
+            prop_assert!(!faults.faults().is_empty() && !faults.render(true).is_empty());
+        }
+    }
+
+    #[test]
+    fn arbitrary_overrides_never_panic(text in "(stage|seed|expect)?[.](fit|0)?[.](train)?[.]?[a-z=.\"\\[{0-9ö]{0,12}") {
+        if let Err(faults) = load_bytes(VALID.as_bytes(), &[&text], true) {
+            prop_assert!(!faults.render(true).is_empty());
+        }
+    }
+}

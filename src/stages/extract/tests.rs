@@ -1,0 +1,261 @@
+//! The stage on pictures that are fine and pictures that are not.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
+use serde_json::json;
+
+use super::Extract;
+use crate::error::Kind;
+use crate::io::image::decode;
+use crate::stage::{Source, Stage};
+use crate::stages::testing::MemoryWorld;
+use crate::tables;
+
+fn extract(more: serde_json::Value) -> Extract {
+    let mut settings = json!({
+        "images": "pairs.images", "network": "squeezenet1_0", "weights": "random", "resize": 40, "crop": 32, "batch": 2,
+    });
+    settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(settings).unwrap()
+}
+
+/// A PNG of one colour gradient; `seed` makes it another one.
+fn png(seed: u8) -> Vec<u8> {
+    let rgb: Vec<u8> = (0..48 * 40 * 3u32).map(|i| u8::try_from(i * u32::from(seed) / 7 % 256).unwrap()).collect();
+    let mut bytes = Vec::new();
+    PngEncoder::new(&mut bytes).write_image(&rgb, 48, 40, ExtendedColorType::Rgb8).unwrap();
+    bytes
+}
+
+/// A JPEG of 17 × 13 pixels, from the committed values.
+fn jpeg() -> Vec<u8> {
+    use base64::Engine;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/extract.json");
+    let golden: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    base64::prelude::BASE64_STANDARD.decode(golden["decoded"][0]["bytes"].as_str().unwrap()).unwrap()
+}
+
+/// A head of a PNG that claims `width` × `height` pixels; the checksum of the head is right.
+fn bomb(width: u32, height: u32) -> Vec<u8> {
+    let mut head = b"IHDR".to_vec();
+    head.extend([width.to_be_bytes(), height.to_be_bytes()].concat());
+    head.extend([8, 2, 0, 0, 0]);
+    let checksum = !head.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| if crc & 1 == 1 { 0xedb8_8320 ^ (crc >> 1) } else { crc >> 1 })
+    });
+    [&b"\x89PNG\r\n\x1a\n\0\0\0\x0d"[..], &head, &checksum.to_be_bytes(), b"\0\0\0\0IDAT"].concat()
+}
+
+/// Rows of `images`: path or bytes.
+fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
+    let ids = 0..i64::try_from(rows.len()).unwrap();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(ids.clone().map(|id| id + 100))),
+        Arc::new(StringArray::from_iter_values(ids.clone().map(|id| if id % 2 == 0 { "train" } else { "test" }))),
+        Arc::new(StringArray::from_iter_values(ids.map(|id| format!("picture {id}")))),
+        Arc::new(StringArray::from_iter(rows.iter().map(|(path, _)| *path))),
+        Arc::new(BinaryArray::from_iter(rows.iter().map(|(_, bytes)| bytes.as_deref()))),
+    ];
+    tables::batch(&tables::images::table().schema(), columns).unwrap()
+}
+
+fn world(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> MemoryWorld {
+    let mut world = MemoryWorld::default();
+    world.tables.insert("images".into(), vec![images(rows)]);
+    world
+}
+
+fn inline(bytes: Vec<u8>) -> (Option<&'static str>, Option<Vec<u8>>) {
+    (None, Some(bytes))
+}
+
+#[test]
+fn features_come_in_order_and_the_same_every_time() {
+    let rows: Vec<_> = (1..=5).map(|seed| inline(png(seed))).collect();
+    let run = |stage: &Extract| {
+        let mut world = world(&rows);
+        world.run(stage).unwrap();
+        world.output("features")
+    };
+    let all = run(&extract(json!({"seed": 3})));
+    assert_eq!(tables::ids(&all, "image_id").unwrap().values(), &[100, 101, 102, 103, 104]);
+    assert_eq!(tables::texts(&all, "split").unwrap().value(1), "test");
+    let (values, width) = tables::floats(&all, "feature").unwrap();
+    assert_eq!(width, 512);
+    assert_eq!(all, run(&extract(json!({"seed": 3}))));
+    assert_ne!(all, run(&extract(json!({"seed": 4}))));
+
+    // A picture's feature does not depend on the others in its batch.
+    let alone = run(&extract(json!({"seed": 3, "batch": 1})));
+    let (others, _) = tables::floats(&alone, "feature").unwrap();
+    let largest = values.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    assert!(largest > 0.0 && values.iter().zip(others).all(|(a, b)| (a - b).abs() <= 1e-5 * largest));
+    assert_ne!(values[..512], values[512..1024]);
+}
+
+#[test]
+fn the_schema_says_the_width() {
+    for (more, width) in [
+        (json!({}), 512),
+        (json!({"pooling": "logits"}), 1000),
+        (json!({"network": "resnet18"}), 512),
+        (json!({"network": "resnet152"}), 2048),
+    ] {
+        assert_eq!(extract(more).width(), width);
+    }
+    let stage = extract(json!({"pooling": "logits", "normalize": true}));
+    let mut world = world(&[inline(png(1)), inline(jpeg())]);
+    world.run(&stage).unwrap();
+    let batch = world.output("features");
+    assert_eq!(batch.schema(), tables::features::table().schema_of_width(1000));
+    let (values, _) = tables::floats(&batch, "feature").unwrap();
+    for row in values.chunks_exact(1000) {
+        assert!((row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() - 1.0).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn files_are_found_below_the_root_and_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("images")).unwrap();
+    std::fs::write(folder.path().join("secret.png"), png(1)).unwrap();
+    // The content counts and not the name.
+    std::fs::write(folder.path().join("images/a.jpg"), png(2)).unwrap();
+    let rows = [
+        (Some("a.jpg"), None),
+        (Some("../secret.png"), None),
+        (Some("none.png"), None),
+        (Some("."), None),
+        (None, None),
+    ];
+    let mut world = world(&rows);
+    world.roots.insert("images".into(), folder.path().join("images"));
+    let error = world.run(&extract(json!({}))).unwrap_err();
+    assert_eq!(error.kind(), Kind::Data);
+    let text = error.to_string();
+    for part in [
+        "picture `picture 1`: its path `../secret.png` leads out of the image folder",
+        "picture `picture 2`: cannot read `",
+        "picture `picture 3`: `",
+        "is not a file",
+        "picture `picture 4`: it has neither a `path` nor `bytes`",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("picture 0"), "{text}");
+    assert!(world.written.is_empty());
+
+    world.run(&extract(json!({"on_undecodable": "skip"}))).unwrap();
+    assert_eq!(tables::ids(&world.output("features"), "image_id").unwrap().values(), &[100]);
+    assert_eq!(world.warnings.len(), 4);
+}
+
+#[test]
+fn hostile_pictures_are_named_with_their_reason() {
+    let whole = jpeg();
+    let mut broken = whole.clone();
+    let scan = broken.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
+    // Width and height of the frame.
+    broken[scan + 5..scan + 9].copy_from_slice(&[0xff, 0, 0xff, 0]);
+    let mut bad_table = whole.clone();
+    let table = bad_table.windows(2).position(|pair| pair == [0xff, 0xc4]).unwrap();
+    bad_table[table + 5..table + 21].fill(0xff);
+    let cut_png = png(1)[..200].to_vec();
+    let cases = [
+        (whole[..whole.len() - 2].to_vec(), "the JPEG is truncated"),
+        (whole[..whole.len() / 2].to_vec(), "the JPEG is truncated"),
+        (broken, "it has 65280 × 65280 = 4261478400 pixels, wanted at most 89478485"),
+        (bad_table, "the JPEG is damaged: Bogus"),
+        (b"\xff\xd8\xff\xd9".to_vec(), "the JPEG is damaged"),
+        (cut_png, "the PNG is damaged"),
+        (bomb(50_000, 50_000), "it has 50000 × 50000 = 2500000000 pixels"),
+        (vec![], "it is empty (0 bytes)"),
+        (b"GIF89a".to_vec(), "it is a GIF picture, wanted JPEG or PNG"),
+    ];
+    let mut rows: Vec<_> = cases.iter().map(|(bytes, _)| inline(bytes.clone())).collect();
+    rows.push(inline(whole));
+    let stage = extract(json!({"on_undecodable": "skip"}));
+    let mut world = world(&rows);
+    world.run(&stage).unwrap();
+    assert_eq!(tables::ids(&world.output("features"), "image_id").unwrap().values(), &[109]);
+    assert_eq!(world.warnings.len(), cases.len());
+    for ((row, (_, wanted)), warning) in cases.iter().enumerate().zip(&world.warnings) {
+        assert_eq!(warning.subject, format!("picture {row}"));
+        assert!(warning.message.contains(wanted), "{}", warning.message);
+    }
+}
+
+/// A picture that is cut off is refused, unless only what follows its pixels is gone; changed bytes never break off.
+#[test]
+fn damage_anywhere_is_an_error_or_a_picture() {
+    for whole in [jpeg(), png(3)] {
+        let picture = decode(&whole).unwrap();
+        for at in 0..whole.len() {
+            assert!(decode(&whole[..at]).is_err() || decode(&whole[..at]).unwrap() == picture, "cut at {at}");
+            let mut bent = whole.clone();
+            bent[at] ^= 0x55;
+            if let Err(error) = decode(&bent) {
+                assert_eq!(error.kind(), Kind::Data);
+            }
+        }
+    }
+}
+
+#[test]
+fn tiny_and_long_pictures_have_features() {
+    let line = |width: u32, height: u32| {
+        let mut bytes = Vec::new();
+        let rgb = vec![90; (width * height * 3) as usize];
+        PngEncoder::new(&mut bytes).write_image(&rgb, width, height, ExtendedColorType::Rgb8).unwrap();
+        inline(bytes)
+    };
+    let mut world = world(&[line(1, 1), line(20_000, 1), line(1, 20_000)]);
+    world.run(&extract(json!({}))).unwrap();
+    let batch = world.output("features");
+    // All three are squares of one grey to the network.
+    let (values, width) = tables::floats(&batch, "feature").unwrap();
+    for row in values.chunks_exact(width).skip(1) {
+        assert!(row.iter().zip(values).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+}
+
+#[test]
+fn weights_of_another_network_are_refused() {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let data = std::env::var_os("PAIRLOOM_DATA").map_or_else(beside, PathBuf::from);
+    let weights = data.join("weights/squeezenet1_0.safetensors");
+    if !weights.exists() {
+        println!("skipped: {} is not there", weights.display());
+        return;
+    }
+    let file = json!({"weights": {"file": weights}});
+    let mut world = world(&[inline(png(1))]);
+    world.sources.insert("weights.file".into(), weights);
+    world.run(&extract(file.clone())).unwrap();
+
+    let mut other = extract(file);
+    other.network = super::Network::ResNet18;
+    let error = world.run(&other).unwrap_err();
+    assert_eq!(error.kind(), Kind::Data);
+    assert!(error.to_string().contains("`conv1.weight` [64, 3, 7, 7] is missing"), "{error}");
+    assert!(error.to_string().ends_with(" more"), "{error}");
+}
+
+#[test]
+fn settings_are_checked_without_data() {
+    let problems = extract(json!({"resize": 64, "crop": 96, "batch": 0})).check();
+    let got: Vec<_> = problems.iter().map(|problem| (problem.setting.as_str(), problem.message.as_str())).collect();
+    assert_eq!(
+        got,
+        [("crop", "a square of 96 pixels does not fit a side of 64"), ("batch", "0 images, wanted 1 to 1024")]
+    );
+    assert!(extract(json!({})).check().is_empty());
+    // A seed means nothing beside a file, so it must not enter the key.
+    let file = super::Weights::File(Source::new("x.safetensors"));
+    let settings = Extract { weights: file, ..extract(json!({"seed": 9})) }.settings();
+    assert!(settings.get("seed").is_none() && settings.get("network").is_some());
+    assert_eq!(extract(json!({"seed": 9})).settings()["seed"], 9);
+}

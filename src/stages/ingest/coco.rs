@@ -1,0 +1,189 @@
+//! COCO's own caption annotations: `captions_train2014.json`, `captions_val2014.json`.
+//!
+//! Format: <https://cocodataset.org/#format-data>; Chen et al., "Microsoft COCO captions", 2015.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::Coco;
+use super::listing::{self, Entry, Seen};
+use super::rows;
+use crate::error::{Error, Result};
+use crate::io::{Mistakes, json};
+use crate::stage::Cx;
+
+/// What is read of a file.
+#[derive(Deserialize)]
+struct File {
+    images: Vec<Image>,
+    annotations: Vec<Annotation>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    id: i64,
+    file_name: String,
+}
+
+#[derive(Deserialize)]
+struct Annotation {
+    id: i64,
+    image_id: i64,
+    caption: String,
+}
+
+/// Place in one of the files, from 0.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    list: &'static str,
+    index: usize,
+    file: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { list, index, file } = self;
+        write!(f, "files[{file}].{list}[{index}]")
+    }
+}
+
+/// Reads the files one after the other and writes their images and captions.
+///
+/// `image_id` is the image's COCO id, `caption_id` the annotation's, which is unique over COCO's files.
+pub(super) fn run(set: &Coco, cx: &mut Cx<'_>) -> Result<()> {
+    let mut seen = Seen::new();
+    let mut entries = Vec::new();
+    for (number, part) in set.files.iter().enumerate() {
+        let split = listing::split(&part.split).map_err(Error::usage)?;
+        let path = cx.source(&format!("coco.files.{number}.captions"))?;
+        let file: File = json::read(&path)?;
+        let mut mistakes = Mistakes::of(&path);
+        let mut by_id: HashMap<i64, usize> = HashMap::with_capacity(file.images.len());
+        for (index, image) in file.images.into_iter().enumerate() {
+            let place = Place { list: "images", index, file: number };
+            let path = listing::image_path(&part.folder, &image.file_name).unwrap_or_else(|problem| {
+                mistakes.add(place, problem);
+                format!("{place}")
+            });
+            seen.image(image.id, &path, place, &mut mistakes);
+            by_id.insert(image.id, entries.len());
+            entries.push(Entry { image_id: image.id, split, file_name: image.file_name, path, captions: Vec::new() });
+        }
+        for (index, annotation) in file.annotations.into_iter().enumerate() {
+            let place = Place { list: "annotations", index, file: number };
+            seen.caption(annotation.id, place, &mut mistakes);
+            let Some(&image) = by_id.get(&annotation.image_id) else {
+                mistakes.add(place, format_args!("caption is for image {}, which is not listed", annotation.image_id));
+                continue;
+            };
+            let captions = &mut entries[image].captions;
+            if captions.len() == set.captions_per_image {
+                continue;
+            }
+            match rows::caption(&annotation.caption) {
+                Ok(text) => captions.push((annotation.id, text.to_owned())),
+                Err(problem) => mistakes.add(place, problem),
+            }
+        }
+        mistakes.finish()?;
+    }
+    listing::write(cx, &entries, &cx.source("coco.images")?, set.on_missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{captions, folder, images, ingest, refused};
+    use super::super::{Coco, CocoFile, Ingest, OnMissing};
+    use crate::stage::{Source, Stage};
+
+    fn settings() -> serde_json::Value {
+        json!({"coco": {"images": "images", "captions_per_image": 2, "files": [
+            {"captions": "train.json", "folder": "train2014", "split": "train"},
+            {"captions": "val.json", "folder": "val2014", "split": "test"},
+        ]}})
+    }
+
+    fn files(train: &serde_json::Value, val: &serde_json::Value) -> tempfile::TempDir {
+        folder(&[
+            ("train.json", train.to_string().as_bytes()),
+            ("val.json", val.to_string().as_bytes()),
+            ("images/train2014/a.jpg", b""),
+            ("images/train2014/b.jpg", b""),
+            ("images/val2014/a.jpg", b""),
+        ])
+    }
+
+    #[test]
+    fn reads_several_files() {
+        let train = json!({
+            "info": {}, "licenses": [],
+            "images": [{"id": 7, "file_name": "b.jpg", "height": 1}, {"id": 5, "file_name": "a.jpg"},
+                       {"id": 6, "file_name": "none.jpg"}],
+            "annotations": [
+                {"image_id": 5, "id": 100, "caption": "A0\n"}, {"image_id": 7, "id": 90, "caption": "B0"},
+                {"image_id": 5, "id": 80, "caption": "A1"}, {"image_id": 5, "id": 70, "caption": "A2"},
+            ],
+        });
+        let val = json!({
+            "images": [{"id": 1, "file_name": "a.jpg"}],
+            "annotations": [{"image_id": 1, "id": 1, "caption": "V"}],
+        });
+        let world = ingest(files(&train, &val).path(), settings()).unwrap();
+        let got: Vec<_> = images(&world).into_iter().map(|(id, split, _, path)| (id, split, path.unwrap())).collect();
+        let wanted = [(7, "train", "train2014/b.jpg"), (5, "train", "train2014/a.jpg"), (1, "test", "val2014/a.jpg")];
+        assert_eq!(got, wanted.map(|(id, split, path)| (id, split.to_owned(), path.to_owned())));
+        let got: Vec<_> = captions(&world).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+        let wanted = [(90, 7, "B0"), (100, 5, "A0"), (80, 5, "A1"), (1, 1, "V")];
+        assert_eq!(got, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+        assert_eq!(
+            world.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
+            ["train2014/none.jpg"]
+        );
+    }
+
+    #[test]
+    fn every_mistake_of_a_file_is_reported() {
+        let train = json!({
+            "images": [{"id": 5, "file_name": "a.jpg"}],
+            "annotations": [{"image_id": 5, "id": 1, "caption": "A"}],
+        });
+        let val = json!({
+            "images": [{"id": 5, "file_name": "a.jpg"}, {"id": 6, "file_name": "../../a.jpg"}],
+            "annotations": [{"image_id": 5, "id": 1, "caption": "V"}, {"image_id": 9, "id": 2, "caption": "W"},
+                            {"image_id": 5, "id": 3, "caption": ""}],
+        });
+        let message = refused(ingest(files(&train, &val).path(), settings()));
+        for wanted in [
+            "val.json` has 5 mistakes",
+            "files[1].images[0]: image id 5 is also that of files[0].images[0]",
+            "files[1].images[1]: image name `val2014/../../a.jpg` leads out of the image folder",
+            "files[1].annotations[0]: caption id 1 is also that of files[0].annotations[0]",
+            "files[1].annotations[1]: caption is for image 9, which is not listed",
+            "files[1].annotations[2]: caption is empty",
+        ] {
+            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+        }
+    }
+
+    #[test]
+    fn settings_are_checked_without_data() {
+        let file = CocoFile { captions: Source::new("a.json"), folder: "../up".into(), split: "training".into() };
+        let mut set = Coco {
+            images: Source::new("images"),
+            files: vec![file],
+            captions_per_image: 0,
+            on_missing: OnMissing::Fail,
+        };
+        let wrong = |set: &Coco| -> Vec<String> {
+            Ingest::Coco(set.clone()).check().into_iter().map(|problem| problem.setting).collect()
+        };
+        assert_eq!(wrong(&set), ["coco.captions_per_image", "coco.files.0.split", "coco.files.0.folder"]);
+        set.captions_per_image = 5;
+        set.files.clear();
+        assert_eq!(wrong(&set), ["coco.files"]);
+    }
+}

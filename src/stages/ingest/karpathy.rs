@@ -1,0 +1,218 @@
+//! Karpathy's split files: `dataset_coco.json`, `dataset_flickr30k.json`, `dataset_flickr8k.json`.
+//!
+//! Format: Karpathy and Fei-Fei, "Deep visual-semantic alignments for generating image descriptions", CVPR 2015.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::Karpathy;
+use super::listing::{self, Entry, Seen};
+use super::rows;
+use crate::error::Result;
+use crate::io::{Mistakes, json};
+use crate::stage::Cx;
+
+/// What is read of a file. `tokens` is left: it is `raw` in lower case without punctuation.
+#[derive(Deserialize)]
+struct File {
+    images: Vec<Image>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    /// `train2014` or `val2014`; COCO only.
+    filepath: Option<String>,
+    filename: String,
+    imgid: i64,
+    /// COCO only.
+    cocoid: Option<i64>,
+    split: String,
+    sentences: Vec<Sentence>,
+}
+
+#[derive(Deserialize)]
+struct Sentence {
+    raw: String,
+    sentid: i64,
+}
+
+/// Place of an image in the file, from 0.
+#[derive(Debug, Clone, Copy)]
+struct Place(usize);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "images[{}]", self.0)
+    }
+}
+
+/// Reads the file and writes its images and captions.
+///
+/// `image_id` is `cocoid` where there is one, else `imgid`: so it is the id of published `*_ids.txt` files, and for COCO
+/// that of the annotation files. `caption_id` is `sentid`, which for COCO is *not* an annotation id.
+pub(super) fn run(set: &Karpathy, cx: &mut Cx<'_>) -> Result<()> {
+    let path = cx.source("karpathy.json")?;
+    let file: File = json::read(&path)?;
+    let mut mistakes = Mistakes::of(&path);
+    let mut seen = Seen::new();
+    let mut entries = Vec::with_capacity(file.images.len());
+    for (i, image) in file.images.into_iter().enumerate() {
+        let place = Place(i);
+        let image_id = image.cocoid.unwrap_or(image.imgid);
+        let path = listing::image_path(image.filepath.as_deref().unwrap_or_default(), &image.filename);
+        let path = path.unwrap_or_else(|problem| {
+            mistakes.add(place, problem);
+            format!("{place}")
+        });
+        let split = listing::split(&image.split).unwrap_or_else(|problem| {
+            mistakes.add(place, problem);
+            listing::SPLITS[0]
+        });
+        seen.image(image_id, &path, place, &mut mistakes);
+        let mut captions = Vec::with_capacity(set.captions_per_image.min(image.sentences.len()));
+        for (k, sentence) in image.sentences.iter().take(set.captions_per_image).enumerate() {
+            seen.caption(sentence.sentid, place, &mut mistakes);
+            match rows::caption(&sentence.raw) {
+                Ok(text) => captions.push((sentence.sentid, text.to_owned())),
+                Err(problem) => mistakes.add(format_args!("{place}.sentences[{k}]"), problem),
+            }
+        }
+        entries.push(Entry { image_id, split, file_name: image.filename, path, captions });
+    }
+    mistakes.finish()?;
+    listing::write(cx, &entries, &cx.source("karpathy.images")?, set.on_missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{captions, folder, images, ingest, refused};
+
+    fn sentences(first: i64, texts: &[&str]) -> serde_json::Value {
+        texts.iter().zip(first..).map(|(raw, sentid)| json!({"raw": raw, "sentid": sentid, "tokens": ["x"]})).collect()
+    }
+
+    fn settings() -> serde_json::Value {
+        json!({"karpathy": {"json": "set.json", "images": "images"}})
+    }
+
+    fn skipping() -> serde_json::Value {
+        json!({"karpathy": {"json": "set.json", "images": "images", "on_missing": "skip"}})
+    }
+
+    fn set(images: &serde_json::Value) -> Vec<u8> {
+        json!({"dataset": "made", "images": images}).to_string().into_bytes()
+    }
+
+    #[test]
+    fn keeps_order_ids_and_the_first_captions() {
+        let set = set(&json!([
+            {"filepath": "val2014", "filename": "b.jpg", "imgid": 0, "cocoid": 40, "split": "restval",
+             "sentences": sentences(70, &["B0 ", "B1", "B2", "B3", "B4", "B5"])},
+            {"filename": "a.jpg", "imgid": 1, "split": "test", "sentences": sentences(10, &["A0"])},
+            {"filename": "none.jpg", "imgid": 2, "split": "test", "sentences": []},
+        ]));
+        let folder = folder(&[("set.json", &set), ("images/val2014/b.jpg", b""), ("images/a.jpg", b"")]);
+        let world = ingest(folder.path(), settings()).unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            images(&world),
+            [
+                (40, "restval".to_owned(), "b.jpg".to_owned(), text("val2014/b.jpg")),
+                (1, "test".to_owned(), "a.jpg".to_owned(), text("a.jpg"))
+            ]
+        );
+        let got = captions(&world);
+        assert_eq!(got[0], (70, 40, "restval".to_owned(), "B0".to_owned()));
+        assert_eq!(got.iter().map(|caption| caption.0).collect::<Vec<_>>(), [70, 71, 72, 73, 74, 10]);
+        assert_eq!(world.warnings.len(), 1);
+        assert_eq!(world.warnings[0].subject, "none.jpg");
+    }
+
+    #[test]
+    fn missing_images_are_all_named_or_skipped() {
+        let set = set(&json!([
+            {"filename": "a.jpg", "imgid": 0, "split": "train", "sentences": sentences(0, &["A"])},
+            {"filename": "b.jpg", "imgid": 1, "split": "train", "sentences": sentences(1, &["B"])},
+            {"filename": "c.jpg", "imgid": 2, "split": "train", "sentences": sentences(2, &["C"])},
+        ]));
+        let folder = folder(&[("set.json", &set), ("images/b.jpg", b"")]);
+        let message = refused(ingest(folder.path(), settings()));
+        assert!(
+            message.contains("`a.jpg`") && message.contains("`c.jpg`") && !message.contains("`b.jpg`"),
+            "{message}"
+        );
+        assert!(message.contains("on_missing"), "{message}");
+        let world = ingest(folder.path(), skipping()).unwrap();
+        assert_eq!(images(&world).iter().map(|image| image.0).collect::<Vec<_>>(), [1]);
+        assert_eq!(captions(&world).iter().map(|caption| caption.0).collect::<Vec<_>>(), [1]);
+        assert_eq!(
+            world.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
+            ["a.jpg", "c.jpg"]
+        );
+        std::fs::remove_file(folder.path().join("images/b.jpg")).unwrap();
+        assert!(refused(ingest(folder.path(), skipping())).contains("no image is left of 3"));
+        std::fs::remove_dir(folder.path().join("images")).unwrap();
+        assert!(refused(ingest(folder.path(), skipping())).contains("is no folder"));
+    }
+
+    #[test]
+    fn every_mistake_is_reported_with_its_place() {
+        let set = set(&json!([
+            {"filename": "a.jpg", "imgid": 0, "split": "train", "sentences": sentences(0, &["A", " \n"])},
+            {"filename": "../b.jpg", "imgid": 1, "split": "dev", "sentences": sentences(2, &["B"])},
+            {"filename": "a.jpg", "imgid": 0, "split": "val", "sentences": sentences(0, &["C"])},
+            {"filename": "/etc/passwd", "imgid": 4, "split": "val", "sentences": sentences(9, &["D"])},
+        ]));
+        let folder = folder(&[("set.json", &set), ("images/a.jpg", b""), ("b.jpg", b"")]);
+        let message = refused(ingest(folder.path(), skipping()));
+        for wanted in [
+            "set.json` has 7 mistakes",
+            "images[0].sentences[1]: caption is empty",
+            "images[1]: image name `../b.jpg` leads out of the image folder",
+            "images[1]: split is `dev`, wanted `train`, `restval`, `val` or `test`",
+            "images[2]: image id 0 is also that of images[0]",
+            "images[2]: image `a.jpg` is also that of images[0]",
+            "images[2]: caption id 0 is also that of images[0]",
+            "images[3]: image name `/etc/passwd` leads out",
+        ] {
+            assert!(message.contains(wanted), "{wanted} is not in\n{message}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_with_line_and_column() {
+        let whole = set(&json!([{"filename": "a.jpg", "imgid": 0, "split": "val", "sentences": sentences(0, &["A"])}]));
+        let cut = folder(&[("set.json", &whole[..whole.len() - 9]), ("images/a.jpg", b"")]);
+        let message = refused(ingest(cut.path(), settings()));
+        assert!(message.contains("set.json") && message.contains("cut short"), "{message}");
+        let invalid = String::from_utf8(whole).unwrap().replace("\"raw\":\"A\"", "\"raw\":\"?\"").into_bytes();
+        let invalid: Vec<u8> = invalid.iter().map(|&byte| if byte == b'?' { 0xff } else { byte }).collect();
+        let invalid = folder(&[("set.json", &invalid), ("images/a.jpg", b"")]);
+        let message = refused(ingest(invalid.path(), settings()));
+        assert!(message.contains("set.json") && message.contains("line 1 column"), "{message}");
+        let none = folder(&[("images/a.jpg", b"")]);
+        assert!(refused(ingest(none.path(), settings())).contains("set.json"));
+    }
+
+    #[test]
+    fn writes_batches_of_a_part_each() {
+        let entries: Vec<_> = (0..2500)
+            .map(|i| {
+                json!({"filename": format!("{i}.jpg"), "imgid": i, "split": "train",
+                       "sentences": sentences(5 * i, &["a", "b", "c", "d", "e"])})
+            })
+            .collect();
+        let folder = folder(&[("set.json", &set(&json!(entries)))]);
+        std::fs::create_dir(folder.path().join("images")).unwrap();
+        for i in 0..2500 {
+            std::fs::write(folder.path().join(format!("images/{i}.jpg")), b"").unwrap();
+        }
+        let world = ingest(folder.path(), settings()).unwrap();
+        assert_eq!(world.written["images"].iter().map(|batch| batch.num_rows()).collect::<Vec<_>>(), [1024, 1024, 452]);
+        let ids: Vec<i64> = captions(&world).iter().map(|caption| caption.0).collect();
+        assert_eq!(ids, (0..12500).collect::<Vec<_>>());
+    }
+}

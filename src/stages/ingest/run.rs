@@ -1,0 +1,17 @@
+//! Chooses the reader of a form of data set.
+
+use super::{Ingest, coco, flickr, karpathy, precomp, scenes};
+use crate::error::Result;
+use crate::stage::{Cx, Run};
+
+impl Run for Ingest {
+    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+        match self {
+            Ingest::Karpathy(set) => karpathy::run(set, cx),
+            Ingest::Flickr(set) => flickr::run(set, cx),
+            Ingest::Coco(set) => coco::run(set, cx),
+            Ingest::Precomp(set) => precomp::run(set, cx),
+            Ingest::Scenes(set) => scenes::run(set, cx),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `train` on a small made-up data set: it learns, resumes to the bit, and says what is wrong.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{Float64Type, Int64Type};
+
+use super::Train;
+use crate::error::Kind;
+use crate::kernels::sample::Sample;
+use crate::model::loss::Loss;
+use crate::model::trained::{DESCRIPTION, Description, PARAMETERS, Trained};
+use crate::stage::Stage;
+use crate::stages::testing::MemoryWorld;
+use crate::tables;
+
+const COLOURS: [&str; 6] = ["red", "green", "blue", "black", "white", "brown"];
+const THINGS: [&str; 4] = ["dog", "cat", "ball", "car"];
+
+fn stage(more: &str) -> Train {
+    let text = format!(
+        "features = \"x.features\"\ncaptions = \"x.captions\"\nbatch = 16\nembedding = 32\nword = 16\nmin_count = 1\n\
+         learning_rate = 0.01\nseed = 5\n{more}"
+    );
+    toml::from_str(&text).expect("settings of a training")
+}
+
+/// A world of 48 images, each a colour and a thing, with two captions an image.
+fn world() -> MemoryWorld {
+    let mut world = MemoryWorld::default();
+    world.tables.insert("features".to_owned(), vec![features(48, 10)]);
+    let rows = (0..96).map(|i| {
+        let image = i / 2;
+        let split = if image < 40 { ["train", "restval"][image % 2] } else { "val" };
+        let (colour, thing) = (COLOURS[image % 6], THINGS[image / 6 % 4]);
+        let text =
+            if i % 2 == 0 { format!("A {colour} {thing}.") } else { format!("There's a {thing}, it is {colour}") };
+        (i, image, split, text)
+    });
+    world.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    world
+}
+
+fn features(images: usize, width: usize) -> RecordBatch {
+    let mut sample = Sample::new(1, &[]);
+    let mut values = Vec::new();
+    for image in 0..images {
+        let place = |i: usize| f32::from(u8::from(i == image % 6 || i == 6 + image / 6 % 4));
+        #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
+        values.extend((0..width).map(|i| place(i) + 0.1 * sample.unit() as f32));
+    }
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..images).map(int)));
+    let splits: ArrayRef = Arc::new(StringArray::from(vec!["train"; images]));
+    let columns = vec![ids, splits, tables::vectors(values, width).expect("whole vectors")];
+    tables::batch(&tables::features::table().schema_of_width(width), columns).expect("features")
+}
+
+fn captions(rows: impl Iterator<Item = (usize, usize, &'static str, String)>) -> RecordBatch {
+    let rows: Vec<_> = rows.collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| int(row.0)))),
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| int(row.1)))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.2))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.3.as_str()))),
+    ];
+    tables::batch(&tables::captions::table().schema(), columns).expect("captions")
+}
+
+fn int(count: usize) -> i64 {
+    i64::try_from(count).expect("a small number")
+}
+
+fn file(world: &MemoryWorld, name: &str) -> bytes::Bytes {
+    world.put[&("model".to_owned(), name.to_owned())].clone()
+}
+
+fn description(world: &MemoryWorld) -> Description {
+    serde_json::from_slice(&file(world, DESCRIPTION)).expect("a description")
+}
+
+#[test]
+fn learns_what_there_is_to_learn() {
+    for loss in ["sum", "max"] {
+        let mut world = world();
+        world.run(&stage(&format!("epochs = 40\nloss = {{ {loss} = {{}} }}"))).expect("a training");
+        let found = description(&world);
+        // Eight images of which no two are alike: chance gives about 12 + 60 + 100 in either direction.
+        assert!(found.rsum.expect("a validation split") > 540.0, "{loss}: {:?}", found.rsum);
+        let validation = world.output("validation");
+        let rsums = validation["rsum"].as_primitive::<Float64Type>();
+        let best = (0..40).filter(|&row| rsums.value(row) == found.rsum.expect("rsum")).max().expect("a best row");
+        assert_eq!(found.epoch, best as u64);
+        assert!(validation["best"].as_boolean().value(best));
+
+        // 80 pairs in batches of 16; the order differs between epochs, the number of steps does not.
+        let history = world.output("history");
+        assert_eq!(history.num_rows(), 40 * 5);
+        assert!(history["step"].as_primitive::<Int64Type>().values().iter().copied().eq(0..200));
+        let losses = history["loss"].as_primitive::<Float64Type>().values();
+        let mean = |range: std::ops::Range<usize>| losses[range].iter().sum::<f64>() / 5.0;
+        assert!(mean(195..200) < 0.5 * mean(0..5), "{loss}: {} to {}", mean(0..5), mean(195..200));
+
+        let trained = Trained::read(&file(&world, DESCRIPTION), &file(&world, PARAMETERS), tch::Device::Cpu);
+        assert_eq!(trained.expect("a model").vse.widths().image, 10);
+    }
+}
+
+/// Wherever a training is cut, going on gives the rows and the model of a training that was not.
+#[test]
+fn a_resumed_training_is_the_same_to_the_bit() {
+    let stage = stage("epochs = 4\ncheckpoint_steps = 3\ndecay_epochs = 2");
+    let mut whole = world();
+    whole.run(&stage).expect("a training");
+    assert!(whole.saves > 4 + 3, "{} saves", whole.saves);
+    for cut in 1..=whole.saves {
+        let mut first = world();
+        first.cancel_after_save = Some(cut);
+        let error = first.run(&stage).expect_err("cancelled");
+        assert_eq!(error.kind(), Kind::Interrupted);
+        let mut second = world();
+        second.saved = first.saved.clone();
+        second.run(&stage).expect("the rest of a training");
+        for table in ["history", "validation"] {
+            let parts: Vec<RecordBatch> = [&first, &second]
+                .iter()
+                .flat_map(|world| world.written.get(table).into_iter().flatten())
+                .cloned()
+                .collect();
+            let schema = parts[0].schema();
+            assert_eq!(concat_batches(&schema, &parts).expect("one schema"), whole.output(table), "{table}, cut {cut}");
+        }
+        assert_eq!(second.put, whole.put, "cut {cut}");
+    }
+}
+
+#[test]
+fn a_short_last_batch_is_used_even_when_it_is_one_pair() {
+    let mut world = world();
+    let rows = (0..17).map(|i| (i, i, "train", format!("a {} {}", COLOURS[i % 6], THINGS[i % 4])));
+    world.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    world.run(&stage("epochs = 2")).expect("a training");
+    let history = world.output("history");
+    assert_eq!(history["pairs"].as_primitive::<Int64Type>().values(), &[16, 1, 16, 1]);
+    let losses = history["loss"].as_primitive::<Float64Type>();
+    assert_eq!((losses.value(1), losses.value(3)), (0.0, 0.0));
+    // Without a validation split the last epoch is the model, and a person is told.
+    assert_eq!((description(&world).epoch, description(&world).rsum), (1, None));
+    assert!(!world.written.contains_key("validation"));
+    assert!(world.warnings.iter().any(|warning| warning.message.contains("last epoch")), "{:?}", world.warnings);
+}
+
+#[test]
+fn captions_without_words_or_features_are_counted_and_told() {
+    let mut world = world();
+    let rows = (0..40).map(|i| (i, i + 20, "train", if i == 3 { "  ".to_owned() } else { "a dog".to_owned() }));
+    world.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    world.run(&stage("epochs = 1")).expect("a training");
+    let told: Vec<&str> = world.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert!(told.iter().any(|text| text.starts_with("12 captions left out: their 12 images")), "{told:?}");
+    assert!(told.iter().any(|text| text.starts_with("1 training captions hold no word")), "{told:?}");
+    let pairs = world.output("history")["pairs"].as_primitive::<Int64Type>().values().iter().sum::<i64>();
+    assert_eq!(pairs, 28);
+}
+
+#[test]
+fn the_vocabulary_holds_words_of_training_captions_only() {
+    let mut world = world();
+    let rows = (0..20).map(|i| {
+        let split = if i < 16 { "train" } else { "val" };
+        (i, i, split, if i < 16 { "a dog".to_owned() } else { "a zebra".to_owned() })
+    });
+    world.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    world.run(&stage("epochs = 1")).expect("a training");
+    assert_eq!(description(&world).vocabulary, ["<pad>", "<start>", "<end>", "<unk>", "a", "dog"]);
+}
+
+#[test]
+fn bad_data_is_named() {
+    let fails = |world: &mut MemoryWorld, more: &str, kind: Kind, part: &str| {
+        let error = world.run(&stage(more)).expect_err(part);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    let mut other = world();
+    other.tables.insert("captions".to_owned(), vec![captions((0..4).map(|i| (i, i, "test", "a".to_owned())))]);
+    fails(&mut other, "epochs = 1", Kind::Data, "nothing to train on");
+
+    let mut other = world();
+    other.tables.insert("features".to_owned(), vec![features(20, 10), features(1, 7)]);
+    fails(&mut other, "epochs = 1", Kind::Data, "width 7, wanted 10");
+
+    let mut other = world();
+    other.tables.insert("features".to_owned(), vec![features(20, 10), features(1, 10)]);
+    fails(&mut other, "epochs = 1", Kind::Data, "image 0 has two features");
+
+    let mut other = world();
+    let rows = (0..4).map(|i| (i, i, "train", if i == 2 { "dog ".repeat(1001) } else { "a dog".to_owned() }));
+    other.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    fails(&mut other, "epochs = 1", Kind::Data, "caption 2: 1001 words");
+
+    let mut other = world();
+    other.saved = Some(bytes::Bytes::from_static(b"no checkpoint"));
+    fails(&mut other, "epochs = 1", Kind::Data, "safetensors");
+
+    // Finite features whose norm is not: the step and the captions of its batch are named.
+    let mut other = world();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..48));
+    let splits: ArrayRef = Arc::new(StringArray::from(vec!["train"; 48]));
+    let columns = vec![ids, splits, tables::vectors(vec![3e38; 480], 10).expect("whole vectors")];
+    let huge = tables::batch(&tables::features::table().schema_of_width(10), columns).expect("features");
+    other.tables.insert("features".to_owned(), vec![huge]);
+    fails(&mut other, "epochs = 1", Kind::Stage, "caption_id of the batch: ");
+    let error = other.run(&stage("epochs = 1")).expect_err("no finite loss");
+    assert!(error.to_string().starts_with("step 0 (epoch 0): the loss is NaN"), "{error}");
+    assert!(other.put.is_empty(), "a model that is none was written");
+}
+
+#[test]
+fn settings_that_cannot_work_are_all_named() {
+    let mut stage = stage("epochs = 0\ncheckpoint_steps = 0\nclip = -1.0\ndecay = nan");
+    stage.batch = 1;
+    stage.embedding = 1 << 40;
+    stage.loss = Loss::Max { margin: f64::NAN };
+    let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
+    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss"]);
+}

@@ -1,0 +1,267 @@
+//! The command line, as a person or a script meets it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const PAIRLOOM: &str = env!("CARGO_BIN_EXE_pairloom");
+const PAIRLOOM_TORCH: &str = env!("CARGO_BIN_EXE_pairloom-torch");
+
+/// Made-up pictures alone: needs nothing.
+const SCENES: &str = "[stage.pairs.ingest]\nscenes = { train = 4, val = 2, test = 2, pixels = 32 }\n";
+
+/// A command in `folder`, with nothing of this environment.
+fn command(program: &str, folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().current_dir(folder).args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    command(PAIRLOOM, folder, arguments).output().expect("the program starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("stdout is text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("stderr is text")
+}
+
+fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "stdout: {}\nstderr: {}", stdout(output), stderr(output));
+}
+
+/// A folder with `p.toml` in it.
+fn folder(pipeline: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("p.toml"), pipeline).expect("a file");
+    folder
+}
+
+fn json_lines(output: &Output) -> Vec<serde_json::Value> {
+    stdout(output).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn the_program_that_people_type_does_not_link_libtorch() {
+    let libraries = |program: &str| {
+        let output =
+            Command::new("readelf").args(["-d", program]).output().expect("readelf is there with the compiler");
+        stdout(&output)
+    };
+    assert!(libraries(PAIRLOOM_TORCH).contains("torch"), "the test looks for the right word");
+    assert!(!libraries(PAIRLOOM).contains("torch"), "`pairloom` links libtorch: something instantiates `Run`");
+}
+
+#[test]
+fn a_run_hands_over_and_a_second_run_does_not_need_to() {
+    let folder = folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
+    let first = run(folder.path(), &["run", "p.toml"]);
+    assert_code(&first, 0);
+    assert!(stderr(&first).contains("expectation held: 8, wanted exactly 8"), "{}", stderr(&first));
+    assert_eq!(stdout(&first), "", "stdout is for data");
+    // Alone, without the program that could run something.
+    let alone = folder.path().join("alone");
+    fs::copy(PAIRLOOM, &alone).expect("a copy");
+    let second = command(alone.to_str().expect("text"), folder.path(), &["run", "p.toml"]).output().expect("starts");
+    assert_code(&second, 0);
+    assert!(stderr(&second).contains("0 of 1 stages ran"), "{}", stderr(&second));
+    let other = command(alone.to_str().expect("text"), folder.path(), &["run", "p.toml", "--set", "seed=5"]).output();
+    let other = other.expect("starts");
+    assert_code(&other, 2);
+    assert!(stderr(&other).contains("hint: build both programs"), "{}", stderr(&other));
+}
+
+#[test]
+fn programs_of_different_builds_do_not_work_together() {
+    let folder = folder(SCENES);
+    let mut stale = command(PAIRLOOM_TORCH, folder.path(), &["run", "p.toml"]);
+    let output = stale.env("PAIRLOOM_HANDED_OVER_BY", "0123456789abcdef").output().expect("starts");
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("different builds"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_expectation_that_does_not_hold_ends_with_1() {
+    let folder = folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nat_least = 9\n"));
+    let output = run(folder.path(), &["run", "p.toml"]);
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("expectation did not hold: 8, wanted at least 9"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("error: 1 of 1 expectations did not hold"));
+}
+
+#[test]
+fn an_expectation_that_is_no_query_is_a_mistake_of_the_file() {
+    let folder =
+        folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.pictures\"\nat_least = 9\n"));
+    let output = run(folder.path(), &["run", "p.toml"]);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("error: p.toml:4: "), "{}", stderr(&output));
+}
+
+#[test]
+fn mistakes_of_the_file_end_with_2_and_are_told_at_once() {
+    let folder = folder("sead = 1\n\n[stage.pairs.ingest]\nscenes = { train = \"x\", val = 2, test = 2 }\n");
+    for verb in ["run", "plan", "check"] {
+        let output = run(folder.path(), &[verb, "p.toml"]);
+        assert_code(&output, 2);
+        let text = stderr(&output);
+        assert!(text.contains("p.toml:1:1") && text.contains("p.toml:4:20"), "{text}");
+        assert!(text.contains("did you mean `seed`?") && text.contains("2 mistakes in `p.toml`"), "{text}");
+        assert!(!text.contains('\u{1b}'), "no colours without a terminal: {text:?}");
+    }
+    let coloured = run(folder.path(), &["check", "p.toml", "--color", "always"]);
+    assert!(stderr(&coloured).contains("\u{1b}[1;31merror\u{1b}[0m"));
+    let json = json_lines(&run(folder.path(), &["check", "p.toml", "--json"]));
+    assert_eq!((&json[0]["line"], &json[0]["column"], &json[0]["event"]), (&1.into(), &1.into(), &"fault".into()));
+    assert_eq!((&json[1]["line"], &json[1]["column"]), (&4.into(), &20.into()));
+}
+
+#[test]
+fn usage_errors_and_missing_files_end_with_2() {
+    let folder = folder(SCENES);
+    assert_code(&run(folder.path(), &["run"]), 2);
+    assert_code(&run(folder.path(), &["fly"]), 2);
+    assert_code(&run(folder.path(), &["run", "p.toml", "--device", "abacus"]), 2);
+    assert_code(&run(folder.path(), &["run", "p.toml", "--memory", "lots"]), 2);
+    assert_code(&run(folder.path(), &["run", "gone.toml"]), 2);
+    assert_code(&run(folder.path(), &["run", "p.toml", "--set", "stage.pears.ingest.x=1"]), 2);
+}
+
+#[test]
+fn check_needs_no_data_and_plan_does() {
+    let folder = folder("[stage.pairs.ingest]\nkarpathy = { json = \"${NOT_SET}/x.json\", images = \"gone\" }\n");
+    let checked = run(folder.path(), &["check", "p.toml"]);
+    assert_code(&checked, 0);
+    assert_eq!(stderr(&checked), "`p.toml` is fine: 1 stages\n");
+    let planned = run(folder.path(), &["plan", "p.toml"]);
+    assert_code(&planned, 2);
+    assert!(
+        stderr(&planned).contains("p.toml:2:21") && stderr(&planned).contains("p.toml:2:50"),
+        "{}",
+        stderr(&planned)
+    );
+}
+
+#[test]
+fn plan_says_which_component_changed() {
+    let folder = folder(SCENES);
+    let before = run(folder.path(), &["plan", "p.toml"]);
+    assert_code(&before, 0);
+    assert!(stdout(&before).contains("there is no earlier result"), "{}", stdout(&before));
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    let reused = json_lines(&run(folder.path(), &["plan", "p.toml", "--json"]));
+    assert_eq!(reused[0]["verdict"], "reused");
+    let changed =
+        json_lines(&run(folder.path(), &["plan", "p.toml", "--json", "--set", "stage.pairs.ingest.scenes.train=5"]));
+    assert_eq!(changed[0]["verdict"], "run");
+    assert_eq!(changed[0]["reasons"], serde_json::json!(["scenes.train: 4 → 5"]));
+}
+
+#[test]
+fn events_are_json_lines() {
+    let folder = folder(SCENES);
+    let events = json_lines(&run(folder.path(), &["run", "p.toml", "--json"]));
+    let names: Vec<_> = events.iter().map(|event| event["event"].as_str().expect("a name")).collect();
+    assert_eq!(names.first(), Some(&"run_started"));
+    assert!(names.contains(&"stage_started") && names.contains(&"part_committed"), "{names:?}");
+    assert_eq!(names.last(), Some(&"run_finished"));
+}
+
+#[test]
+fn environment_twins_and_quiet() {
+    let folder = folder(SCENES);
+    let mut quiet = command(PAIRLOOM, folder.path(), &["run", "p.toml"]);
+    let output = quiet.env("PAIRLOOM_QUIET", "1").env("PAIRLOOM_STORE", "elsewhere").output().expect("starts");
+    assert_code(&output, 0);
+    assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+    assert!(folder.path().join("elsewhere/v1/runs").is_dir() && !folder.path().join("store").exists());
+}
+
+#[test]
+fn queries_in_every_form() {
+    let folder = folder(SCENES);
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    let query = "SELECT split, count(*) AS n FROM pairs.images GROUP BY split ORDER BY split";
+    let csv = run(folder.path(), &["sql", query, "--format", "csv"]);
+    assert_code(&csv, 0);
+    assert_eq!(stdout(&csv), "split,n\ntest,2\ntrain,4\nval,2\n");
+    let json: serde_json::Value =
+        serde_json::from_slice(&run(folder.path(), &["sql", query, "--format", "json"]).stdout).expect("JSON");
+    assert_eq!(json[1], serde_json::json!({ "split": "train", "n": 4 }));
+    assert!(stdout(&run(folder.path(), &["sql", query])).contains("| train | 4 |"));
+    assert_code(&run(folder.path(), &["sql", query, "--output", "answer.parquet"]), 0);
+    assert!(fs::read(folder.path().join("answer.parquet")).expect("a file").starts_with(b"PAR1"));
+    let mut piped = command(PAIRLOOM, folder.path(), &["sql", "-", "--json"]);
+    let mut child = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), query.as_bytes()).expect("written");
+    let lines = json_lines(&child.wait_with_output().expect("ends"));
+    assert_eq!(lines[0], serde_json::json!({ "split": "test", "n": 2 }));
+    assert_code(&run(folder.path(), &["sql", "SELECT * FROM pairs.pictures"]), 2);
+    assert_code(&run(folder.path(), &["--store", "gone", "sql", query]), 3);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let folder = folder(SCENES);
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    let long = "SELECT * FROM generate_series(1, 2000000)";
+    for arguments in [vec!["sql", long, "--format", "csv"], vec!["schema"], vec!["completions", "bash"]] {
+        let mut piped = command(PAIRLOOM, folder.path(), &arguments);
+        let mut child = piped.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("ends");
+        assert_code(&output, 0);
+        assert_eq!(stderr(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn runs_are_listed_and_garbage_is_removed_on_demand() {
+    let folder = folder(SCENES);
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    assert_code(&run(folder.path(), &["run", "p.toml", "--set", "seed=5"]), 0);
+    let runs = json_lines(&run(folder.path(), &["runs", "--json"]));
+    assert_eq!(runs.len(), 2);
+    assert!(runs[0]["started"].as_str() > runs[1]["started"].as_str(), "the latest comes first");
+    assert!(stdout(&run(folder.path(), &["runs"])).contains("finished"));
+    assert!(stderr(&run(folder.path(), &["gc"])).contains("nothing to remove"));
+    let would = json_lines(&run(folder.path(), &["gc", "--keep-runs", "1", "--json"]));
+    assert_eq!((would.len(), &would[0]["removed"]), (1, &false.into()));
+    let name = would[0]["name"].as_str().expect("a name").to_owned();
+    assert!(folder.path().join("store/v1").join(&name).is_dir(), "nothing is removed without `--delete`");
+    assert_code(&run(folder.path(), &["gc", "--keep-runs", "1", "--delete"]), 0);
+    assert!(!folder.path().join("store/v1").join(&name).exists());
+    assert!(stderr(&run(folder.path(), &["gc", "--keep-runs", "1"])).contains("nothing to remove"));
+}
+
+#[test]
+fn a_report_without_a_run_is_missing_data() {
+    let folder = folder(SCENES);
+    assert_code(&run(folder.path(), &["report"]), 3);
+    assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
+    let output = run(folder.path(), &["report"]);
+    assert_code(&output, 3);
+    assert!(stderr(&output).contains("no finished run has a `report`"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_schema_is_the_committed_one() {
+    let output = run(Path::new("."), &["schema"]);
+    assert_code(&output, 0);
+    let committed =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/pipeline.schema.json")).expect("committed");
+    assert_eq!(stdout(&output), committed);
+}
+
+#[test]
+fn every_pipeline_file_of_the_project_is_fine() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines");
+    let files = fs::read_dir(&folder).expect("pipelines").map(|entry| entry.expect("an entry").path());
+    let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    let arguments: Vec<&str> = std::iter::once("check").chain(files.iter().map(String::as_str)).collect();
+    assert_code(&run(&folder, &arguments), 0);
+}

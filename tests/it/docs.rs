@@ -1,0 +1,145 @@
+//! What is written about the code is there and up to date: openings, lengths, links, no path of somebody's machine.
+
+use std::fs;
+use std::path::Path;
+
+use regex::Regex;
+
+use crate::source;
+
+/// Lines after which a file should have been split by idea.
+const LONGEST: usize = 500;
+
+/// Files that may be longer, each with the reason.
+const LONG: &[(&str, &str)] = &[("src/stage.rs", "the contract is read as a whole, and half of it is documentation")];
+
+/// Documents whose links and file names are checked.
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+
+/// Rust files that do not open with what they are, and those that are too long.
+fn badly_formed(root: &Path, long: &[(&str, &str)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, path) in source::files(root) {
+        if Path::new(&name).extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("source code is text");
+        if !text.starts_with("//! ") {
+            found.push(format!("{name}:1: begins without `//! ` and a sentence that says what it is"));
+        }
+        let lines = text.lines().count();
+        let excused = long.iter().any(|(excused, _)| *excused == name);
+        if lines > LONGEST && !excused {
+            found.push(format!("{name}:{lines}: has {lines} lines; split it by idea, {LONGEST} are the most"));
+        }
+        if lines <= LONGEST && excused {
+            found.push(format!("{name}:{lines}: needs no exception any more; remove it from tests/it/docs.rs"));
+        }
+    }
+    found
+}
+
+/// Links and file names in the documents that lead nowhere.
+fn dead_ends(root: &Path) -> Vec<String> {
+    let link = Regex::new(r"\]\(([^)\s]+)\)").expect("a valid pattern");
+    // A file name in backticks that starts with a folder of the project. `<name>` and `*` stand for something else.
+    let named = Regex::new(
+        r"`((?:src|tests|xtask|pipelines|schemas|data|benches|\.ci|\.cargo)/[^`\s]*|[A-Z][A-Za-z]*\.(?:md|toml))`",
+    )
+    .expect("a valid pattern");
+    let mut found = Vec::new();
+    for document in DOCUMENTS {
+        let Ok(text) = fs::read_to_string(root.join(document)) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            let links = link.captures_iter(line).map(|found| found[1].to_owned());
+            let names = named.captures_iter(line).map(|found| found[1].to_owned());
+            for target in links.filter(|link| !link.contains(':')).chain(names) {
+                let path = target.split(['#', '?']).next().unwrap_or_default();
+                let pattern = path.contains(['<', '*', '{', '…']);
+                if !path.is_empty() && !pattern && !root.join(path).exists() {
+                    found.push(format!("{document}:{}: `{target}` does not exist", number + 1));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Absolute paths of one machine in files that everybody gets.
+fn machine_paths(root: &Path) -> Vec<String> {
+    // Pieced together, or this file would be the first to be found.
+    let folders = ["work", "root", "home", "tmp", "Users"].join("|");
+    let path = Regex::new(&format!(r#"(?:^|[\s"'`=(\[,:<])/(?:{folders})/[A-Za-z0-9._-]"#)).expect("a valid pattern");
+    let mut found = Vec::new();
+    for (name, file) in source::files(root) {
+        // The lock file is cargo's; what is not text has no paths to read.
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        if name == "Cargo.lock" {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| path.is_match(line)) {
+            found.push(format!("{name}:{}: names a path of one machine: {}", number + 1, line.trim()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_file_says_what_it_is_and_is_short() {
+    let found = badly_formed(&source::root(), LONG);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn everything_that_a_document_names_exists() {
+    let found = dead_ends(&source::root());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    let found = machine_paths(&source::root());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn each_of_these_checks_can_fail() {
+    let root = tempfile::tempdir().expect("a temporary folder");
+    let write = |name: &str, text: &str| {
+        let path = root.path().join(name);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
+        fs::write(path, text).expect("it can be written");
+    };
+    write("src/good.rs", "//! Good.\n");
+    write("src/bare.rs", "fn f() {}\n");
+    write("src/long.rs", &("//! Long.\n".to_owned() + &"//\n".repeat(LONGEST)));
+    write("target/debug/generated.rs", "not ours");
+    assert_eq!(
+        badly_formed(root.path(), &[("src/good.rs", "once it was long")]),
+        [
+            "src/bare.rs:1: begins without `//! ` and a sentence that says what it is".to_owned(),
+            "src/good.rs:1: needs no exception any more; remove it from tests/it/docs.rs".to_owned(),
+            format!("src/long.rs:{0}: has {0} lines; split it by idea, {LONGEST} are the most", LONGEST + 1),
+        ]
+    );
+
+    write(
+        "README.md",
+        "[a](src/good.rs) [b](src/gone.rs#x) [c](https://example.org/x) [d](#here)\n`src/good.rs`, `src/lost.rs`, \
+         `src/<name>.rs`, `ARCHITECTURE.md`, `src/good.rs --flag`\n",
+    );
+    assert_eq!(
+        dead_ends(root.path()),
+        [
+            "README.md:1: `src/gone.rs#x` does not exist",
+            "README.md:2: `src/lost.rs` does not exist",
+            "README.md:2: `ARCHITECTURE.md` does not exist"
+        ]
+    );
+
+    let somewhere = ["", "home", "ada", "data"].join("/");
+    write("pipelines/mine.toml", &format!("# one\nimages = \"{somewhere}\"\n"));
+    write("pipelines/fine.toml", "images = \"../data/images\"\nurl = \"https://example.org/home/x\"\n");
+    let found = machine_paths(root.path());
+    assert_eq!(found, [format!("pipelines/mine.toml:2: names a path of one machine: images = \"{somewhere}\"")]);
+}

@@ -1,0 +1,10 @@
+//! The integration tests, as one program so that libtorch and DataFusion are linked once.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "clippy takes helpers of tests for ordinary functions")]
+
+mod cli; // The command line, as people and scripts meet it.
+mod recovery; // Real runs that are killed, interrupted, or run out of disk.
+mod layers; // Which module may use which.
+mod docs; // Every file says what it is; every file that a document names is there.
+mod source; // Reading the checkout and its Rust code, for the two above.
+mod support; // What several of these share.

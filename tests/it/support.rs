@@ -1,0 +1,79 @@
+//! What the integration tests share.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program, as people start it, with nothing of this environment that could change what it does.
+pub(crate) fn pairloom() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pairloom"));
+    let ours: Vec<String> =
+        std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("PAIRLOOM_")).collect();
+    for name in ours {
+        command.env_remove(name);
+    }
+    command.env("NO_COLOR", "1");
+    command
+}
+
+/// A pipeline that goes through every stage in a few seconds.
+const TINY: &str = r#"
+seed = 3
+
+[stage.pairs.ingest]
+scenes = { train = 96, val = 16, test = 16, pixels = 48 }
+
+[stage.cnn.extract]
+images = "pairs.images"
+network = "squeezenet1_0"
+weights = "random"
+resize = 48
+crop = 48
+
+[stage.fit.train]
+features = "cnn.features"
+captions = "pairs.captions"
+embedding = 32
+word = 16
+batch = 32
+epochs = 2
+checkpoint_steps = 4
+
+[stage.joint.embed]
+model = "fit.model"
+features = "cnn.features"
+captions = "pairs.captions"
+splits = ["test"]
+
+[stage.test.evaluate]
+images = "joint.image_embeddings"
+captions = "joint.caption_embeddings"
+dataset = "tiny"
+
+[stage.page.report]
+title = "Tiny"
+summary = "test.summary"
+history = "fit.history"
+"#;
+
+/// A file with [`TINY`] in `folder`.
+pub(crate) fn tiny_pipeline(folder: &Path) -> PathBuf {
+    pipeline(folder, "tiny.toml", str::to_owned)
+}
+
+/// A file with a changed [`TINY`] in `folder`.
+pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> String) -> PathBuf {
+    let file = folder.join(name);
+    std::fs::write(&file, change(TINY)).unwrap();
+    file
+}
+
+/// The folder of real data that some tests read; says so where it is absent.
+pub(crate) fn data() -> Option<PathBuf> {
+    let named = std::env::var_os("PAIRLOOM_DATA").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"));
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: no data in `{}` (set PAIRLOOM_DATA)", folder.display());
+    None
+}
