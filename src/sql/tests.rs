@@ -295,3 +295,30 @@ fn an_answer_without_rows_keeps_its_columns() {
     assert_eq!("parquet".parse(), Ok(Format::Parquet));
     assert!("xml".parse::<Format>().unwrap_err().contains("`jsonl`"));
 }
+
+/// A disk with room for a few bytes.
+struct Full(usize);
+
+impl std::io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0 < bytes.len() {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.0 -= bytes.len();
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_fault_of_the_data() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    for (name, format) in Format::ALL {
+        let rows = session.query("SELECT * FROM cnn.features").unwrap();
+        let got = format.write(&rows.schema(), rows, Full(30)).expect_err("there is no room");
+        assert_eq!(got.kind(), Kind::Stage, "{name}: {got}");
+    }
+}
