@@ -1,6 +1,7 @@
 //! Everything that touches tensors.
 
 pub mod device;
+pub mod threads;
 pub mod place;
 pub mod named;
 pub mod weights;

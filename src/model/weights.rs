@@ -55,11 +55,12 @@ pub fn read(bytes: &[u8], wanted: &[Wanted], unneeded: impl Fn(&str) -> bool) ->
         return Ok(tensors);
     }
     let count = mistakes.len();
-    let mut message = mistakes[..count.min(LISTED)].join("; ");
     if count > LISTED {
-        message.push_str(&format!("; and {} more", count - LISTED));
+        mistakes.truncate(LISTED);
+        mistakes.push(format!("and {} more", count - LISTED));
     }
-    Err(Error::data(message).hint("the parameters have other names or shapes: is this a file of the network named?"))
+    Err(Error::data(mistakes.join("; "))
+        .hint("the parameters have other names or shapes: is this a file of the network named?"))
 }
 
 /// A tensor of f32 from little-endian bytes.

@@ -53,8 +53,9 @@ impl Cnn {
         let mut parameters = HashMap::new();
         for (index, parameter) in (0..).zip(architecture.parameters()) {
             let values = random::values(&parameter, seed, index);
+            let shape = weights::sizes(&parameter.shape)?;
             let tensor = Tensor::f_from_slice(&values)
-                .and_then(|tensor| tensor.f_reshape(weights::sizes(&parameter.shape).unwrap_or_default()))
+                .and_then(|tensor| tensor.f_reshape(&shape))
                 .map_err(|error| refused(&error))?;
             parameters.insert(parameter.name, tensor);
         }
@@ -67,6 +68,13 @@ impl Cnn {
             .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| refused(&error))?)))
             .collect::<Result<_>>()?;
         Ok(Self { architecture, parameters, device })
+    }
+
+    /// The same network for another thread. The weights are shared, not copied.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
+        Self { architecture: self.architecture.clone(), parameters, device: self.device }
     }
 
     /// Values that one picture gives.
@@ -116,7 +124,11 @@ impl Cnn {
 
     fn forward(&self, layers: &[Layer], mut x: Tensor) -> Result<Tensor> {
         for layer in layers {
-            x = self.layer(layer, &x)?;
+            x = match layer {
+                // In place: what comes before an activation is always new, and used by nothing else.
+                Layer::Relu => x.f_relu_().map_err(|error| refused(&error))?,
+                _ => self.layer(layer, &x)?,
+            };
         }
         Ok(x)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! path or bytes ─► read ─► decode ─► resize, crop ─► normalise ─► network ─► feature
-//!                  └───────── as torchvision does, on every thread ─────────┘  one thread at a time
+//!                  └───────── as torchvision does ───────────────────────────┘
 //! ```
 
 mod settings;

@@ -11,7 +11,7 @@ use super::settings::{Extract, OnUndecodable, PART_ROWS, Pooling, Weights};
 use crate::error::{Error, Kind, Result};
 use crate::io::bounded;
 use crate::model::cnn::{Cnn, Output};
-use crate::model::device;
+use crate::model::{device, threads};
 use crate::stage::{Cx, Mapped, Run, Warning};
 use crate::tables;
 
@@ -22,15 +22,20 @@ const MAX_WEIGHTS: u64 = 1 << 30;
 const LISTED: usize = 20;
 
 impl Run for Extract {
-    /// Memory: per thread `batch` pictures as the network sees them (0.6 MB each at 224 pixels), one decoded picture, and
-    /// the part; once the network and its feature maps.
+    /// Memory: once the weights; per thread one decoded picture, the part, and `batch` pictures as the network sees them
+    /// with their feature maps (about 10 MB each at 224 pixels).
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         let network = self.network(cx)?;
         let root = cx.root("images")?;
-        // Reading, decoding and resizing run on every thread of `map`. The network runs in one of them at a time and
-        // uses libtorch's own threads there.
+        // Every thread of `map` takes its pictures from file to feature by itself. Tensors are not `Sync`, so each gets
+        // its own handles on the weights.
         let network = Mutex::new(network);
-        cx.map("images", "features", PART_ROWS, &|batch| self.part(batch, root.as_deref(), &network))
+        cx.map("images", "features", PART_ROWS, &|batch| {
+            let broken = |_| Error::internal("another thread broke off while it copied the network's handles");
+            let network = network.lock().map_err(broken)?.share();
+            threads::stay_in_this_thread();
+            self.part(batch, root.as_deref(), &network)
+        })
     }
 }
 
@@ -50,7 +55,7 @@ impl Extract {
     }
 
     /// The features of a block of images.
-    fn part(&self, batch: &RecordBatch, root: Option<&Path>, network: &Mutex<Cnn>) -> Result<Mapped> {
+    fn part(&self, batch: &RecordBatch, root: Option<&Path>, network: &Cnn) -> Result<Mapped> {
         let ids = tables::ids(batch, "image_id")?;
         let splits = tables::texts(batch, "split")?;
         let pictures = Pictures::new(batch, root)?;
@@ -98,20 +103,12 @@ impl Extract {
     }
 
     /// The features of pictures that go through the network together; `names` are theirs.
-    fn compute<'n>(
-        &self,
-        pixels: &[f32],
-        names: impl Iterator<Item = &'n str>,
-        network: &Mutex<Cnn>,
-    ) -> Result<Vec<f32>> {
+    fn compute<'n>(&self, pixels: &[f32], names: impl Iterator<Item = &'n str>, network: &Cnn) -> Result<Vec<f32>> {
         let output = match self.pooling {
             Pooling::Average => Output::Average,
             Pooling::Logits => Output::Scores,
         };
-        let mut features = network
-            .lock()
-            .map_err(|_| Error::internal("another thread broke off while it used the network"))?
-            .compute(pixels, self.crop as usize, output)?;
+        let mut features = network.compute(pixels, self.crop as usize, output)?;
         for (feature, name) in features.chunks_exact_mut(self.width()).zip(names) {
             if !feature.iter().all(|value| value.is_finite()) {
                 return Err(Error::stage(format!("the feature of `{name}` holds a NaN or an infinity"))
@@ -139,13 +136,12 @@ fn normalize(feature: &mut [f32]) {
 
 /// The error of a block whose pictures `undecodable` are fatal.
 fn fatal(undecodable: &[(&str, Error)]) -> Error {
-    let listed: Vec<String> =
+    let mut listed: Vec<String> =
         undecodable.iter().take(LISTED).map(|(name, error)| format!("picture `{name}`: {error}")).collect();
-    let mut message = listed.join("; ");
     if undecodable.len() > LISTED {
-        message.push_str(&format!("; and {} more", undecodable.len() - LISTED));
+        listed.push(format!("and {} more", undecodable.len() - LISTED));
     }
-    let error = Error::data(message);
+    let error = Error::data(listed.join("; "));
     match undecodable.iter().find_map(|(_, error)| error.hint_text()) {
         Some(hint) => error.hint(hint),
         None => error.hint("set `on_undecodable = \"skip\"` to leave such pictures out with a warning"),

@@ -103,8 +103,9 @@ fn crop() -> u32 {
     224
 }
 
+/// Beyond this the feature maps of SqueezeNet leave the processor's caches.
 fn batch() -> usize {
-    16
+    8
 }
 
 impl Stage for Extract {
