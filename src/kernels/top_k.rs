@@ -22,7 +22,20 @@ pub struct Scored {
 /// `O(n_items)` comparisons and, in random order, `O(k² · log(n_items / k))` moves; `O(k)` memory.
 #[must_use]
 pub fn top_k(scores: &[f32], k: usize) -> Vec<Scored> {
-    best(scores.iter().enumerate().map(|(item, &score)| Scored { item, score: number(score) }), k)
+    if k == 0 {
+        return Vec::new();
+    }
+    let mut best = Best::new(k);
+    for (block, scores) in scores.chunks(BLOCK).enumerate() {
+        // In nearly all blocks nothing is good enough.
+        if best.bar().is_some_and(|bar| count(scores, |score| score > bar) == 0) {
+            continue;
+        }
+        for (offset, &score) in scores.iter().enumerate() {
+            best.offer(Scored { item: block * BLOCK + offset, score: number(score) });
+        }
+    }
+    best.items
 }
 
 /// [`top_k`] by exact scores, from scores that are known up to an error.
@@ -40,24 +53,54 @@ pub fn top_k(scores: &[f32], k: usize) -> Vec<Scored> {
 pub fn top_k_within(approximate: &[f32], error: f64, exact: impl Fn(usize) -> f32, k: usize) -> Vec<Scored> {
     let Some(last) = top_k(approximate, k).last().copied() else { return Vec::new() };
     let low = ((f64::from(last.score) - 2.0 * error) as f32).next_down();
-    let in_doubt = approximate.iter().enumerate().filter(|&(_, &score)| number(score) >= low);
-    best(in_doubt.map(|(item, _)| Scored { item, score: number(exact(item)) }), k)
+    let mut best = Best::new(k);
+    for (block, scores) in approximate.chunks(BLOCK).enumerate() {
+        // What is not a number is no less than −∞.
+        if low > f32::NEG_INFINITY && count(scores, |score| score >= low) == 0 {
+            continue;
+        }
+        for (offset, _) in scores.iter().enumerate().filter(|&(_, &score)| number(score) >= low) {
+            let item = block * BLOCK + offset;
+            best.offer(Scored { item, score: number(exact(item)) });
+        }
+    }
+    best.items
 }
 
-/// The `k` best of `items`, which come in the order of their index.
-fn best(items: impl Iterator<Item = Scored>, k: usize) -> Vec<Scored> {
-    let mut best: Vec<Scored> = Vec::with_capacity(k.min(1024));
-    for new in items {
-        if best.len() == k {
-            match best.last() {
-                Some(last) if new.score > last.score => best.pop(),
-                _ => continue,
-            };
-        }
-        let place = best.partition_point(|old| old.score >= new.score);
-        best.insert(place, new);
+/// Items looked at together.
+const BLOCK: usize = 256;
+
+/// How many scores fit; 32 bits a lane, so that the compiler may use vector instructions.
+fn count(block: &[f32], fits: impl Fn(f32) -> bool) -> u32 {
+    block.iter().map(|&score| u32::from(fits(score))).sum()
+}
+
+/// The best of the items so far, which come in the order of their index.
+struct Best {
+    k: usize,
+    items: Vec<Scored>,
+}
+
+impl Best {
+    fn new(k: usize) -> Self {
+        Self { k, items: Vec::with_capacity(k.min(1024)) }
     }
-    best
+
+    /// The score that a new item must exceed; `None` while any item will do.
+    fn bar(&self) -> Option<f32> {
+        if self.items.len() < self.k { None } else { Some(self.items.last().map_or(f32::INFINITY, |last| last.score)) }
+    }
+
+    fn offer(&mut self, new: Scored) {
+        if let Some(bar) = self.bar() {
+            if new.score <= bar {
+                return;
+            }
+            self.items.pop();
+        }
+        let place = self.items.partition_point(|old| old.score >= new.score);
+        self.items.insert(place, new);
+    }
 }
 
 /// Not a number counts as −∞.
@@ -80,6 +123,10 @@ mod tests {
         assert_eq!(items(&top_k(&[0.5, 0.5, 0.7, 0.5], 3)), [2, 0, 1]);
         assert_eq!(items(&top_k(&[0.5, 0.7], 9)), [1, 0]);
         assert_eq!(items(&top_k(&[f32::NAN, -1.0, f32::NAN], 3)), [1, 0, 2]);
+        assert_eq!(
+            items(&top_k_within(&[f32::NAN, 0.5, f32::NAN], 0.1, |item| [f32::NAN, 0.5, f32::NAN][item], 3)),
+            [1, 0, 2]
+        );
         assert!(top_k(&[0.5], 0).is_empty() && top_k(&[], 3).is_empty());
         assert!(top_k_within(&[], 0.1, |_| 0.0, 3).is_empty());
     }

@@ -110,7 +110,6 @@ fn matrix(values: &[f32], width: usize) -> Result<Tensor> {
     Tensor::f_from_slice(values).and_then(|tensor| tensor.f_view([-1, width])).map_err(torch)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` wants")]
 fn torch(error: tch::TchError) -> Error {
     Error::stage(format!("libtorch could not multiply embeddings: {error}"))
 }

@@ -69,32 +69,31 @@ impl Format {
             Self::Json => {
                 let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(&mut out);
                 for batch in rows {
-                    writer.write(&batch?)?;
+                    writer.write(&batch?).map_err(|e| output(&e))?;
                 }
-                writer.finish()?;
-                // The writer leaves out both brackets when there was no batch.
+                writer.finish().map_err(|e| output(&e))?;
                 writeln!(out).map_err(|e| output(&e))?;
             }
             Self::Jsonl => {
                 let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(&mut out);
                 for batch in rows {
-                    writer.write(&batch?)?;
+                    writer.write(&batch?).map_err(|e| output(&e))?;
                 }
-                writer.finish()?;
+                writer.finish().map_err(|e| output(&e))?;
             }
             Self::Csv => {
                 let mut writer = WriterBuilder::new().with_header(true).build(&mut out);
-                writer.write(&readable(&RecordBatch::new_empty(Arc::clone(schema)), whole)?)?;
+                writer.write(&readable(&RecordBatch::new_empty(Arc::clone(schema)), whole)?).map_err(|e| output(&e))?;
                 for batch in rows {
-                    writer.write(&readable(&batch?, whole)?)?;
+                    writer.write(&readable(&batch?, whole)?).map_err(|e| output(&e))?;
                 }
             }
             Self::Parquet => {
-                let mut writer = ArrowWriter::try_new(&mut out, Arc::clone(schema), None)?;
+                let mut writer = ArrowWriter::try_new(&mut out, Arc::clone(schema), None).map_err(|e| output(&e))?;
                 for batch in rows {
-                    writer.write(&batch?)?;
+                    writer.write(&batch?).map_err(|e| output(&e))?;
                 }
-                writer.close()?;
+                writer.close().map_err(|e| output(&e))?;
             }
         }
         out.flush().map_err(|error| output(&error))
@@ -112,7 +111,7 @@ impl FromStr for Format {
     }
 }
 
-fn output(error: &std::io::Error) -> Error {
+fn output(error: &dyn std::error::Error) -> Error {
     Error::stage(format!("cannot write the answer: {error}"))
 }
 

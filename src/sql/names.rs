@@ -29,8 +29,8 @@ pub(super) type Stage = (String, String, Key);
 
 /// What a table is made of.
 pub(super) enum Found {
-    /// Objects of the store, in order.
-    Parts(Vec<String>),
+    /// Objects of the store, in order, and their size in bytes.
+    Parts(Vec<String>, u64),
     /// No rows; these would be its columns.
     Empty(SchemaRef),
 }
@@ -75,7 +75,8 @@ impl Names {
             return Ok(known.map(|table| Found::Empty(table.schema())));
         }
         let object = |index| format!("{kind}/{key}/{}", Artefact::part_name(name, index));
-        Ok(Some(Found::Parts(parts.iter().map(|part| object(part.index)).collect())))
+        let bytes = parts.iter().map(|part| part.bytes).sum();
+        Ok(Some(Found::Parts(parts.iter().map(|part| object(part.index)).collect(), bytes)))
     }
 
     /// The complete artefact that `stage` stands for.

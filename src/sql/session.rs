@@ -25,6 +25,9 @@ use crate::error::{Error, Result};
 use crate::sql::names::{Found, Names};
 use crate::sql::system;
 
+/// Bytes of the tables of a query up to which it runs on one thread. Starting more would take longer than the work, and
+/// rows come in the order of the table.
+const SMALL: u64 = 64 << 20;
 /// Where the objects of the store are mounted.
 const MOUNT: &str = "pairloom://store/";
 
@@ -84,13 +87,20 @@ impl Session {
 
     /// Plans and starts a query.
     ///
+    /// While the tables of the query have less than 64 MiB, rows come in the order of the table unless the query says
+    /// otherwise, and sums have the same bits every time; larger ones are read by several threads in any order.
+    ///
     /// # Errors
     /// The query is not SQL, names what is not there, or would write.
     pub fn query(&self, sql: &str) -> Result<Rows<'_>> {
-        let state = self.context.state();
+        let mut state = self.context.state();
         let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| fault(&error))?;
+        let mut bytes = 0;
         for reference in state.resolve_table_references(&statement).map_err(|error| fault(&error))? {
-            self.register(&reference)?;
+            bytes += self.register(&reference)?;
+        }
+        if bytes < SMALL {
+            state.config_mut().options_mut().execution.target_partitions = 1;
         }
         let stream = self.runtime.block_on(async {
             let plan = state.statement_to_plan(statement).await?;
@@ -99,48 +109,47 @@ impl Session {
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
-            self.context.execute_logical_plan(plan).await?.execute_stream().await
+            SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
         });
         Ok(Rows { runtime: &self.runtime, stream: stream.map_err(|error| fault(&error))? })
     }
 
-    /// Makes known to DataFusion what `reference` stands for.
-    fn register(&self, reference: &TableReference) -> Result<()> {
+    /// Makes known to DataFusion what `reference` stands for, and says how many bytes it has.
+    fn register(&self, reference: &TableReference) -> Result<u64> {
         let table = match reference {
             TableReference::Partial { schema, table } => self.table(schema, table)?,
             _ => None,
         };
-        let Some(table) = table else { return Err(self.names.unknown(&reference.to_string())?) };
+        let Some((table, bytes)) = table else { return Err(self.names.unknown(&reference.to_string())?) };
         let schema = reference.schema().unwrap_or_default();
         let options = self.context.state();
         let catalog = options.config_options().catalog.default_catalog.clone();
         let catalog = self.context.catalog(&catalog).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
-        let provider = match catalog.schema(schema) {
-            Some(provider) => provider,
-            None => {
-                let provider: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
-                catalog.register_schema(schema, Arc::clone(&provider)).map_err(|error| fault(&error))?;
-                provider
-            }
+        let provider = if let Some(provider) = catalog.schema(schema) {
+            provider
+        } else {
+            let provider: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
+            catalog.register_schema(schema, Arc::clone(&provider)).map_err(|error| fault(&error))?;
+            provider
         };
         // A run may have finished since an earlier query of this session.
         provider.deregister_table(reference.table()).map_err(|error| fault(&error))?;
         provider.register_table(reference.table().to_owned(), table).map_err(|error| fault(&error))?;
-        Ok(())
+        Ok(bytes)
     }
 
-    fn table(&self, schema: &str, table: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+    fn table(&self, schema: &str, table: &str) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
         if let Some(batch) = system::table(&self.names, schema, table)? {
             let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(|error| fault(&error))?;
-            return Ok(Some(Arc::new(table)));
+            return Ok(Some((Arc::new(table), 0)));
         }
         let Some(found) = self.names.table(schema, table)? else { return Ok(None) };
-        let (parts, schema) = match found {
+        let (config, bytes) = match found {
             Found::Empty(schema) => {
                 let table = MemTable::try_new(schema, vec![vec![]]).map_err(|error| fault(&error))?;
-                return Ok(Some(Arc::new(table)));
+                return Ok(Some((Arc::new(table), 0)));
             }
-            Found::Parts(parts) => {
+            Found::Parts(parts, bytes) => {
                 let urls: Result<Vec<_>, _> =
                     parts.iter().map(|part| ListingTableUrl::parse(format!("{MOUNT}{part}"))).collect();
                 let urls = urls.map_err(|error| fault(&error))?;
@@ -148,11 +157,12 @@ impl Session {
                 let state = self.context.state();
                 let schema =
                     self.runtime.block_on(options.infer_schema(&state, &urls[0])).map_err(|error| fault(&error))?;
-                (ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options), schema)
+                let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
+                (config.with_schema(schema), bytes)
             }
         };
-        let table = ListingTable::try_new(parts.with_schema(schema)).map_err(|error| fault(&error))?;
-        Ok(Some(Arc::new(table)))
+        let table = ListingTable::try_new(config).map_err(|error| fault(&error))?;
+        Ok(Some((Arc::new(table), bytes)))
     }
 }
 

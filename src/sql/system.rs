@@ -62,7 +62,7 @@ fn stages(names: &Names) -> Result<Columns> {
         ("stage", texts(rows.iter().map(|(_, stage)| Some(stage.name.clone())))),
         ("kind", texts(rows.iter().map(|(_, stage)| Some(stage.kind.clone())))),
         ("key", texts(rows.iter().map(|(_, stage)| Some(stage.key.to_string())))),
-        ("reused", Arc::new(BooleanArray::from_iter(rows.iter().map(|(_, stage)| Some(stage.reused))))),
+        ("reused", flags(rows.iter().map(|(_, stage)| stage.reused))),
         ("seconds", floats(rows.iter().map(|(_, stage)| stage.seconds))),
     ])
 }
@@ -76,7 +76,7 @@ fn expectations(names: &Names) -> Result<Columns> {
         ("sql", texts(rows.iter().map(|(_, expected)| Some(expected.sql.clone())))),
         ("value", floats(rows.iter().map(|(_, expected)| expected.value))),
         ("wanted", texts(rows.iter().map(|(_, expected)| Some(expected.wanted.clone())))),
-        ("held", Arc::new(BooleanArray::from_iter(rows.iter().map(|(_, expected)| Some(expected.held))))),
+        ("held", flags(rows.iter().map(|(_, expected)| expected.held))),
     ])
 }
 
@@ -178,6 +178,10 @@ fn texts(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
 
 fn floats(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.collect::<Float64Array>())
+}
+
+fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
+    Arc::new(values.map(Some).collect::<BooleanArray>())
 }
 
 fn ints(values: impl Iterator<Item = u64>) -> ArrayRef {

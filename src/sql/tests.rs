@@ -31,7 +31,7 @@ fn scores(rows: &[(&str, f64)]) -> RecordBatch {
 }
 
 fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
-    let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i).unwrap()) / 4.0).collect();
+    let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i % 1024).unwrap()) / 4.0).collect();
     tables::batch(
         &tables::features::table().schema_of_width(width),
         vec![
@@ -160,6 +160,30 @@ fn queries_may_join_nest_and_name_their_parts() {
         csv("SELECT upper(method) AS m, round(rsum) AS r FROM test.summary LIMIT 1").unwrap(),
         "m,r\nNNS,346.0\n"
     );
+}
+
+#[test]
+fn rows_come_in_the_order_of_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    // The first part takes longest to read.
+    let sizes = [20_000, 1, 2, 3, 1, 1, 5, 1];
+    let mut next = 0;
+    let parts = sizes.map(|rows| {
+        let ids: Vec<(i64, &str)> = (next..next + rows).map(|id| (id, "train")).collect();
+        next += rows;
+        features(&ids[..], 1)
+    });
+    let key = put(&store, "extract", 9, &[("features", parts.to_vec())]);
+    run(&store, "20260101T000000", &[("cnn", "extract", &key)]);
+    let session = Session::open(&store).unwrap();
+    for _ in 0..5 {
+        let rows = session.query("SELECT image_id FROM cnn.features WHERE image_id % 3 = 0").unwrap();
+        let batches = rows.collect::<Result<Vec<_>>>().unwrap();
+        let ids: Vec<i64> =
+            batches.iter().flat_map(|b| tables::ids(b, "image_id").unwrap().values().to_vec()).collect();
+        assert_eq!(ids, (0..next).filter(|id| id % 3 == 0).collect::<Vec<_>>());
+    }
 }
 
 #[test]
@@ -294,4 +318,31 @@ fn an_answer_without_rows_keeps_its_columns() {
     assert_eq!(none(Format::Jsonl), "");
     assert_eq!("parquet".parse(), Ok(Format::Parquet));
     assert!("xml".parse::<Format>().unwrap_err().contains("`jsonl`"));
+}
+
+/// A disk with room for a few bytes.
+struct Full(usize);
+
+impl std::io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0 < bytes.len() {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.0 -= bytes.len();
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_fault_of_the_data() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    for (name, format) in Format::ALL {
+        let rows = session.query("SELECT * FROM cnn.features").unwrap();
+        let got = format.write(&rows.schema(), rows, Full(30)).expect_err("there is no room");
+        assert_eq!(got.kind(), Kind::Stage, "{name}: {got}");
+    }
 }

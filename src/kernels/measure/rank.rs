@@ -68,10 +68,10 @@ pub fn best_rank_within(
     let (low, high) = doubt(best, error);
     let mut rank = Rank { rank: 0, optimistic: 0, pessimistic: 0 };
     for (block, scores) in approximate.chunks(BLOCK).enumerate() {
-        let above = scores.iter().filter(|&&score| number(score) > high).count();
-        let in_doubt = scores.iter().filter(|&&score| number(score) >= low).count() - above;
+        let above = count(scores, |score| score > high);
         rank.optimistic += above;
-        if in_doubt == 0 {
+        // What is not a number is no less than −∞.
+        if low > f32::NEG_INFINITY && count(scores, |score| score >= low) == above {
             continue;
         }
         for (offset, &score) in scores.iter().enumerate() {
@@ -96,6 +96,11 @@ pub fn best_rank_within(
 
 /// Items looked at together: in nearly all blocks none is in doubt, and counting them is branch-free.
 const BLOCK: usize = 256;
+
+/// How many scores fit; 32 bits a lane, so that the compiler may use vector instructions.
+fn count(block: &[f32], fits: impl Fn(f32) -> bool) -> usize {
+    block.iter().map(|&score| u32::from(fits(score))).sum::<u32>() as usize
+}
 
 /// Not a number counts as −∞.
 fn number(score: f32) -> f32 {
@@ -154,6 +159,8 @@ mod tests {
         assert_eq!(rank(&[f32::NAN; 3], &[1]), (1, 0, 2));
         assert_eq!(rank(&[f32::NAN, 0.0, f32::NEG_INFINITY], &[1]), (0, 0, 0));
         assert_eq!(rank(&[f32::NAN, f32::INFINITY, 3.0], &[2]), (1, 1, 1));
+        let broken = [f32::NAN; 3];
+        assert_eq!(best_rank_within(&broken, 0.1, |item| broken[item], &[1]), best_rank(&broken, &[1]));
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl ResultRow {
 /// Validation after one epoch.
 #[derive(Debug, Clone)]
 pub(super) struct Epoch {
-    pub(super) epoch: i64,
+    pub(super) number: i64,
     pub(super) loss: f64,
     pub(super) rsum: f64,
     /// Recalls at 1, 5, 10: image to text, text to image.

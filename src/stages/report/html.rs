@@ -155,7 +155,7 @@ fn curves(content: &Content) -> Result<Markup> {
             "Validation rsum",
             html! {
                 @if let Some(best) = best {
-                    (swatch("b", &format!("best: {} after epoch {} (mean loss {:.3})", tenth(best.rsum), best.epoch, best.loss)))
+                    (swatch("b", &format!("best: {} after epoch {} (mean loss {:.3})", tenth(best.rsum), best.number, best.loss)))
                 }
             },
         ),

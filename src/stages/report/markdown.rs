@@ -82,12 +82,12 @@ fn write_validation(page: &mut String, content: &Content) -> std::fmt::Result {
     writeln!(page, "\n## Validation\n")?;
     writeln!(page, "| epoch | mean loss | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | |")?;
     writeln!(page, "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")?;
-    let best = content.best_epoch().map(|epoch| epoch.epoch);
+    let best = content.best_epoch().map(|epoch| epoch.number);
     for epoch in &content.validation {
         let recalls: Vec<String> = epoch.recalls.iter().flatten().map(|&recall| tenth(recall)).collect();
-        let mark = if Some(epoch.epoch) == best { "kept" } else { "" };
+        let mark = if Some(epoch.number) == best { "kept" } else { "" };
         let recalls = recalls.join(" | ");
-        writeln!(page, "| {} | {:.4} | {recalls} | {} | {mark} |", epoch.epoch, epoch.loss, tenth(epoch.rsum))?;
+        writeln!(page, "| {} | {:.4} | {recalls} | {} | {mark} |", epoch.number, epoch.loss, tenth(epoch.rsum))?;
     }
     Ok(())
 }

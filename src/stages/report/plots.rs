@@ -63,8 +63,8 @@ pub(super) fn validation(content: &Content) -> Result<Option<String>> {
     if content.validation.len() < 2 {
         return Ok(None);
     }
-    let points: Vec<(f64, f64)> = content.validation.iter().map(|e| (e.epoch as f64, e.rsum)).collect();
-    let marks: Vec<(f64, f64)> = content.best_epoch().map(|e| (e.epoch as f64, e.rsum)).into_iter().collect();
+    let points: Vec<(f64, f64)> = content.validation.iter().map(|e| (e.number as f64, e.rsum)).collect();
+    let marks: Vec<(f64, f64)> = content.best_epoch().map(|e| (e.number as f64, e.rsum)).into_iter().collect();
     let (x, y) = (span(points.iter().map(|p| p.0)), span(points.iter().map(|p| p.1)));
     draw(x.0..x.1, padded(y.0, y.1), "epoch", &[Line::new(points, A, 2)], &marks).map(Some)
 }
@@ -78,11 +78,11 @@ pub(super) fn recalls(content: &Content) -> Result<Option<String>> {
     let mut lines = Vec::new();
     for (direction, colour) in [A, B].into_iter().enumerate() {
         for (cutoff, width) in [(0, 3), (2, 1)] {
-            let points = content.validation.iter().map(|e| (e.epoch as f64, e.recalls[direction][cutoff])).collect();
+            let points = content.validation.iter().map(|e| (e.number as f64, e.recalls[direction][cutoff])).collect();
             lines.push(Line::new(points, colour, width));
         }
     }
-    let x = span(content.validation.iter().map(|e| e.epoch as f64));
+    let x = span(content.validation.iter().map(|e| e.number as f64));
     let y = span(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
     draw(x.0..x.1, padded(0.0, y.1), "epoch", &lines, &[]).map(Some)
 }

@@ -94,7 +94,7 @@ pub(super) fn validation(cx: &mut Cx<'_>) -> Result<Vec<Epoch>> {
                 Ok([one?, five?, ten?])
             };
             epochs.push(Epoch {
-                epoch: tables::ids(&batch, "epoch")?.value(row),
+                number: tables::ids(&batch, "epoch")?.value(row),
                 loss: number(&batch, "loss", row)?,
                 rsum: number(&batch, "rsum", row)?,
                 recalls: [recalls("i2t")?, recalls("t2i")?],
