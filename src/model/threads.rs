@@ -31,6 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the threads end within the test, and nobody looks for their names")]
     fn only_the_thread_that_asks_is_alone() {
         let count = || std::thread::spawn(tch::get_num_threads).join().unwrap();
         let before = count();
