@@ -11,6 +11,7 @@
 //! stage. `ARCHITECTURE.md` is the map.
 
 pub mod error;
+pub mod suggest;
 pub mod tables;
 pub mod kernels;
 pub mod stage;

@@ -1,8 +1,9 @@
 //! Stages with names, connected and in order: what a pipeline file comes down to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use crate::stage::{Form, Origin, Output, Problem, Stage, TableRef, missing_columns};
+use crate::suggest::{quoted, similar};
 
 /// A stage with its name.
 #[derive(Debug, Clone)]
@@ -81,18 +82,23 @@ fn producer<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>, from: &Ta
     let Some(&i) = index.get(from.stage()) else {
         let mut names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
         names.sort_unstable();
-        let message = format!("`{from}`: no stage is called `{}`; there are {}", from.stage(), quoted(&names));
+        let message =
+            format!("`{from}`: no stage is called `{}`; there are {}", from.stage(), quoted(names.iter().copied()));
         return Err((
             message,
-            similar(from.stage(), &names).map(|name| format!("did you mean `{name}.{}`?", from.table())),
+            similar(from.stage(), names).map(|name| format!("did you mean `{name}.{}`?", from.table())),
         ));
     };
     let outputs = nodes[i].stage.outputs();
     outputs.iter().find(|output| output.name == from.table()).cloned().ok_or_else(|| {
         let names: Vec<_> = outputs.iter().map(|output| output.name).collect();
-        let message =
-            format!("`{from}`: stage `{}` writes no `{}`; it writes {}", from.stage(), from.table(), quoted(&names));
-        (message, similar(from.table(), &names).map(|name| format!("did you mean `{}.{name}`?", from.stage())))
+        let message = format!(
+            "`{from}`: stage `{}` writes no `{}`; it writes {}",
+            from.stage(),
+            from.table(),
+            quoted(names.iter().copied())
+        );
+        (message, similar(from.table(), names).map(|name| format!("did you mean `{}.{name}`?", from.stage())))
     })
 }
 
@@ -152,17 +158,6 @@ fn cycle<S>(nodes: &[Node<S>], producers: &[Vec<usize>], placed: &[bool]) -> Vec
         path.push(at);
         at = producers[at].iter().copied().find(|&producer| !placed[producer]).unwrap_or(at);
     }
-}
-
-fn quoted(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The name that was probably meant.
-fn similar<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
-    let scored: BTreeMap<usize, &str> =
-        names.iter().rev().map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate)).collect();
-    scored.into_iter().next().filter(|(distance, _)| *distance <= 1 + name.len() / 4).map(|(_, name)| name)
 }
 
 #[cfg(test)]

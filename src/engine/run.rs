@@ -318,7 +318,7 @@ fn build_claimed<S: Run>(
     let mut world = EngineWorld::new(shared, ports(node, places, shared.cancel)?, tables, files, ledger);
     node.stage.run(&mut Cx::new(&mut world))?;
     world.finish()?;
-    let seconds = started.elapsed().as_secs_f64();
+    let seconds = started.elapsed().saturating_sub(world.waited).as_secs_f64();
     let manifest = publish(world, status, seconds)?;
     let (rows, bytes, warnings) = (manifest.rows(), manifest.bytes(), manifest.warnings.len() as u64);
     (shared.observer)(&Event::StageFinished { stage: status.name.clone(), rows, bytes, seconds, warnings });

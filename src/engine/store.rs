@@ -108,7 +108,7 @@ pub struct Manifest {
     pub files: BTreeMap<String, Vec<FileEntry>>,
     /// What a person should know of it.
     pub warnings: Vec<Warning>,
-    /// Wall time of the run that finished it.
+    /// Wall time of the stage in the run that finished it, without waiting for producers.
     pub seconds: f64,
     /// When it was finished.
     pub finished: jiff::Timestamp,

@@ -51,6 +51,8 @@ pub(super) struct EngineWorld<'e> {
     pub ledger: Ledger<'e>,
     /// Warnings given since the last state.
     pub warnings: Vec<Warning>,
+    /// Time spent waiting for producers.
+    pub waited: Duration,
     meter: Meter<'e>,
 }
 
@@ -69,7 +71,7 @@ impl<'e> EngineWorld<'e> {
             last: None,
             now: Progress { done: 0, total: None },
         };
-        Self { shared, inputs, outputs, files, ledger, warnings: vec![], meter }
+        Self { shared, inputs, outputs, files, ledger, warnings: vec![], waited: Duration::ZERO, meter }
     }
 
     /// Publishes what is left of every table.
@@ -86,6 +88,14 @@ impl<'e> EngineWorld<'e> {
             _ => Err(Error::internal(format!("stage `{}` declares no table `{input}`", self.ledger.stage))),
         }
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "progress is shown at a pace that people can read, and waiting is not work"
+)]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// Tells of progress, not too often.
@@ -105,9 +115,7 @@ impl Meter<'_> {
     }
 
     fn tell(&mut self, waiting_for: Option<String>) {
-        #[expect(clippy::disallowed_methods, reason = "progress is shown at a pace that people can read")]
-        let now = Instant::now();
-        self.last = Some(now);
+        self.last = Some(now());
         let Progress { done, total } = self.now;
         (self.observer)(&Event::Progress { stage: self.stage.clone(), done, total, waiting_for });
     }
@@ -120,7 +128,13 @@ impl World for EngineWorld<'_> {
         };
         let name = reader.name.clone();
         let meter = &mut self.meter;
-        reader.next(&mut || meter.tell(Some(name.clone())))
+        let mut since = None;
+        let next = reader.next(&mut || {
+            since = Some(now());
+            meter.tell(Some(name.clone()));
+        });
+        self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
+        next
     }
 
     fn rewind(&mut self, input: &str) -> Result<()> {
@@ -142,7 +156,7 @@ impl World for EngineWorld<'_> {
     }
 
     fn map(&mut self, input: &str, output: &str, rows: usize, function: &MapFn<'_>) -> Result<()> {
-        let Self { shared, inputs, outputs, ledger, meter, .. } = self;
+        let Self { shared, inputs, outputs, ledger, meter, waited, .. } = self;
         let (Some(InputPort::Table(reader, _)), Some(writer)) = (inputs.get_mut(input), outputs.get_mut(output)) else {
             return Err(Error::internal(format!("stage `{}` declares no `{input}` or no `{output}`", ledger.stage)));
         };
@@ -156,8 +170,13 @@ impl World for EngineWorld<'_> {
         let mut blocks = Blocks::new(reader, rows);
         let waits = crossbeam::atomic::AtomicCell::new(false);
         let total = crossbeam::atomic::AtomicCell::new(None);
+        // Later waits overlap with work.
+        let (begun, first_wait) = (now(), crossbeam::atomic::AtomicCell::new(None));
         let source = || {
             let block = blocks.next(&mut || waits.store(true))?;
+            if first_wait.load().is_none() {
+                first_wait.store(Some(if waits.load() { begun.elapsed() } else { Duration::ZERO }));
+            }
             waits.store(false);
             total.store(blocks.total_rows());
             // The block itself, and the encoded part that is made of it.
@@ -184,7 +203,9 @@ impl World for EngineWorld<'_> {
             }
             Ok(())
         };
-        ordered_map(shared.budget, shared.cancel, shared.threads, source, work, sink)
+        let mapped = ordered_map(shared.budget, shared.cancel, shared.threads, source, work, sink);
+        *waited += first_wait.load().unwrap_or_default();
+        mapped
     }
 
     fn file(&mut self, input: &str, file: &str) -> Result<Bytes> {
@@ -192,7 +213,12 @@ impl World for EngineWorld<'_> {
             return Err(Error::internal(format!("stage `{}` declares no files `{input}`", self.ledger.stage)));
         };
         let meter = &mut self.meter;
-        let files = feed.files(output, self.shared.cancel, &mut || meter.tell(Some(name.clone())))?;
+        let mut since = None;
+        let files = feed.files(output, self.shared.cancel, &mut || {
+            since = Some(now());
+            meter.tell(Some(name.clone()));
+        })?;
+        self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
         let Some(entry) = files.iter().find(|entry| entry.name == file) else {
             let names: Vec<_> = files.iter().map(|entry| format!("`{}`", entry.name)).collect();
             return Err(Error::data(format!("`{name}` has no file `{file}`; it has {}", names.join(", "))));

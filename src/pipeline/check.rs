@@ -9,8 +9,8 @@ use serde_json::Value as Json;
 use super::fault::Fault;
 use super::form::{resolve, sole_property};
 use super::place::{Place, Texts};
-use super::suggest::quoted;
 use super::tree::{Entry, Node, Value};
+use crate::suggest::quoted;
 
 /// What a value is checked with.
 pub(super) struct Checker<'a> {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::place::{Place, Texts};
-use super::suggest::{quoted, similar};
+use crate::suggest::{quoted, similar};
 
 /// Faults shown; the rest is counted.
 const SHOWN: usize = 20;

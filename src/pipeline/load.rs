@@ -12,11 +12,11 @@ use super::fault::{Fault, Faults};
 use super::form::{Expectation, STAGE_NAME, resolve, schema};
 use super::overrides;
 use super::place::{Place, Texts};
-use super::suggest::quoted;
 use super::tree::{Entry, Node, Value};
 use crate::engine::plan::{Node as PlanNode, Plan};
 use crate::stage::Stage;
 use crate::stages::AnyStage;
+use crate::suggest::quoted;
 
 /// A pipeline file larger than this is something else.
 const LARGEST: u64 = 1 << 20;

@@ -17,7 +17,6 @@ pub mod fault;
 mod check;
 mod overrides;
 mod place;
-mod suggest;
 mod tree;
 #[cfg(test)]
 mod tests;

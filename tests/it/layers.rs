@@ -8,14 +8,15 @@ use crate::source::{self, Use};
 /// What each module of `src/` may use of the crate. A name with `::` allows just that part.
 const LAYERS: &[(&str, &[&str])] = &[
     ("error", &[]),
+    ("suggest", &[]),
     ("kernels", &[]),
     ("tables", &["error"]),
     ("stage", &["tables", "error"]),
     ("io", &["tables", "error"]),
     ("model", &["kernels", "tables", "error", "stage::Device"]),
     ("stages", &["stage", "tables", "kernels", "model", "io", "error"]),
-    ("engine", &["stage", "tables", "io", "error"]),
-    ("pipeline", &["stage", "stages::AnyStage", "engine::plan", "error"]),
+    ("engine", &["stage", "tables", "io", "suggest", "error"]),
+    ("pipeline", &["stage", "stages::AnyStage", "engine::plan", "suggest", "error"]),
     ("sql", &["tables", "io", "engine::store", "engine::key", "engine::record", "error"]),
     ("cli", &["*"]),
     ("main", &["*"]),

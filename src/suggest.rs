@@ -1,7 +1,8 @@
 //! Lists of names in messages, and the name that was probably meant.
 
-/// The name of `names` that `got` is probably a slip of.
-pub(super) fn similar<'n>(got: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+/// The name of `names` that `got` is probably a slip of: by edit distance, letter case aside, or because one begins with
+/// the other.
+pub fn similar<'n>(got: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let lower = got.to_lowercase();
     let scored = names.into_iter().map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name));
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
@@ -11,7 +12,7 @@ pub(super) fn similar<'n>(got: &str, names: impl IntoIterator<Item = &'n str>) -
 }
 
 /// `` `a`, `b`, `c` ``.
-pub(super) fn quoted<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+pub fn quoted<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
