@@ -47,7 +47,8 @@ fn the_quickstart_keeps_its_promise_and_a_second_run_does_nothing() {
     let manifests = |store: &Path| {
         let all = walkdir::WalkDir::new(store).into_iter().map(Result::unwrap);
         let all = all.filter(|entry| entry.file_name() == "manifest.json");
-        let mut all: Vec<_> = all.map(|entry| (entry.path().to_owned(), entry.metadata().unwrap().modified().unwrap())).collect();
+        let mut all: Vec<_> =
+            all.map(|entry| (entry.path().to_owned(), entry.metadata().unwrap().modified().unwrap())).collect();
         all.sort();
         all
     };
