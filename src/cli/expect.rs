@@ -9,6 +9,42 @@ use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::pipeline::{Expectation, Pipeline};
 use crate::sql::Session;
+use crate::stage::{Form, Stage};
+
+/// Checks that every query can be asked of the tables that the plan will make, so that a slip costs no run.
+///
+/// # Errors
+/// All queries that are wrong, with their places.
+pub(super) fn rehearse(pipeline: &Pipeline, store: &Store) -> Result<()> {
+    if pipeline.expectations.is_empty() {
+        return Ok(());
+    }
+    let mut tables = Vec::new();
+    for node in pipeline.plan.nodes() {
+        for output in node.stage.outputs() {
+            if let Form::Table { schema, .. } = output.form {
+                tables.push((node.name.clone(), output.name.to_owned(), schema));
+            }
+        }
+    }
+    let session = Session::of_columns(store, tables)?;
+    let mut wrong: Vec<Error> = Vec::new();
+    for expectation in &pipeline.expectations {
+        let columns = session.query(&expectation.sql).map(|rows| rows.schema().fields().len());
+        let problem = match columns {
+            Ok(1) => continue,
+            Ok(columns) => Error::usage(format!("the query gives {columns} columns, wanted one number")),
+            Err(error) => error,
+        };
+        wrong.push(problem.context(format!("{}:{}", pipeline.path.display(), expectation.line)));
+    }
+    let mut wrong = wrong.into_iter();
+    let Some(first) = wrong.next() else { return Ok(()) };
+    let rest: Vec<String> = wrong.map(|error| format!("\nerror: {error}")).collect();
+    let hint = first.hint_text().map(str::to_owned);
+    let all = Error::usage(format!("{first}{}", rest.concat()));
+    Err(hint.into_iter().fold(all, Error::hint))
+}
 
 /// Checks every expectation, and puts what came out into the record of the run, in the store as well.
 ///

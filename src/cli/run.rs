@@ -26,7 +26,10 @@ pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execut
     let progress = Progress::new(output);
     let observer = |event: &crate::engine::event::Event| progress.see(event);
     let summary = match execute {
-        Some(execute) => execute(&pipeline.plan, &store, &options, &cancel, &observer)?,
+        Some(execute) => {
+            expect::rehearse(&pipeline, &store)?;
+            execute(&pipeline.plan, &store, &options, &cancel, &observer)?
+        }
         None => {
             let statuses = status(&pipeline.plan, &store, options.threads, &cancel, &observer)?;
             progress.clear();

@@ -20,12 +20,17 @@ pub(super) struct Names {
     store: Store,
     /// Artefacts by stage, where they are given and not looked up in the records of runs.
     given: Option<Vec<Stage>>,
+    /// Columns of (stage, table), where there are no rows yet and the columns are all that is asked for.
+    declared: Option<Vec<Declared>>,
     /// Records of all runs, the latest first, once somebody needs all of them.
     records: OnceCell<Vec<RunRecord>>,
 }
 
 /// (name, kind, key) of a stage.
 pub(super) type Stage = (String, String, Key);
+
+/// (stage, table, columns) of a table that is yet to be made.
+pub(super) type Declared = (String, String, SchemaRef);
 
 /// What a table is made of.
 pub(super) enum Found {
@@ -38,12 +43,17 @@ pub(super) enum Found {
 impl Names {
     /// Every name stands for what the latest run that has it complete made.
     pub(super) fn of_runs(store: &Store) -> Self {
-        Self { store: store.clone(), given: None, records: OnceCell::new() }
+        Self { store: store.clone(), given: None, declared: None, records: OnceCell::new() }
+    }
+
+    /// These tables, without rows.
+    pub(super) fn declared(store: &Store, tables: Vec<Declared>) -> Self {
+        Self { store: store.clone(), given: Some(vec![]), declared: Some(tables), records: OnceCell::new() }
     }
 
     /// The names of these stages.
     pub(super) fn of_stages(store: &Store, stages: Vec<Stage>) -> Self {
-        Self { store: store.clone(), given: Some(stages), records: OnceCell::new() }
+        Self { store: store.clone(), given: Some(stages), declared: None, records: OnceCell::new() }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -64,6 +74,10 @@ impl Names {
     /// # Errors
     /// It is damaged.
     pub(super) fn table(&self, stage: &str, table: &str) -> Result<Option<Found>> {
+        if let Some(declared) = &self.declared {
+            let found = declared.iter().find(|(of, name, _)| same(of, stage) && same(name, table));
+            return Ok(found.map(|(_, _, schema)| Found::Empty(schema.clone())));
+        }
         let Some((artefact, manifest, (_, kind, key))) = self.artefact(stage)? else { return Ok(None) };
         let Some((name, parts)) = manifest.tables.iter().find(|(name, _)| same(name, table)) else { return Ok(None) };
         if let Presence::Damaged(problem) = artefact.presence()? {
@@ -121,6 +135,8 @@ impl Names {
         for (stage, (_, _, manifest)) in self.stages()? {
             valid.extend(manifest.tables.keys().map(|table| format!("{}.{}", quoted(&stage), quoted(table))));
         }
+        let declared = self.declared.iter().flatten();
+        valid.extend(declared.map(|(stage, table, _)| format!("{}.{}", quoted(stage), quoted(table))));
         let mut listed: Vec<&str> = valid.iter().map(String::as_str).take(LISTED).collect();
         let more = valid.len() - listed.len();
         let system: Vec<String> = system::TABLES.iter().map(|table| format!("store.{table}")).collect();

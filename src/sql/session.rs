@@ -61,6 +61,15 @@ impl Session {
         Self::over(Names::of_stages(store, stages.into_iter().collect()))
     }
 
+    /// A session in which these tables, (stage, table, columns), have no rows: for finding out whether a query is right
+    /// before there is anything to ask.
+    ///
+    /// # Errors
+    /// Threads cannot be started.
+    pub fn of_columns(store: &Store, tables: impl IntoIterator<Item = (String, String, SchemaRef)>) -> Result<Self> {
+        Self::over(Names::declared(store, tables.into_iter().collect()))
+    }
+
     fn over(names: Names) -> Result<Self> {
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let runtime = tokio::runtime::Builder::new_multi_thread()

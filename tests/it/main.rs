@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "clippy takes helpers of tests for ordinary functions")]
 
 mod cli; // The command line, as people and scripts meet it.
+mod contract; // What every stage promises the engine.
 mod pipelines; // The pipelines that people start from, run for real.
 mod recovery; // Real runs that are killed, interrupted, or run out of disk.
 mod layers; // Which module may use which.

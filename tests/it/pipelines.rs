@@ -93,3 +93,17 @@ fn precomputed_features_go_all_the_way() {
     assert_eq!([images("train"), images("val"), images("test")], [753.0, 113.0, 125.0]);
     assert!(number(&store, "SELECT rsum FROM test.summary") > 50.0);
 }
+
+#[test]
+fn a_query_that_cannot_be_asked_is_found_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = "[[expect]]\nsql = \"SELECT rsun FROM test.summary\"\nat_least = 1\n\
+                 [[expect]]\nsql = \"SELECT rsum FROM test.sumary\"\nat_least = 1\n";
+    let file = crate::support::pipeline(folder.path(), "wrong.toml", |tiny| format!("{tiny}\n{wrong}"));
+    let store = folder.path().join("store");
+    let output = pairloom().arg("run").arg("--store").arg(&store).arg(&file).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("rsun") && told.contains("test.sumary") && told.contains("wrong.toml:"), "{told}");
+    assert!(!store.join("v1/ingest").exists(), "nothing ran");
+}

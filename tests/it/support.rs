@@ -52,7 +52,12 @@ dataset = "tiny"
 [stage.page.report]
 title = "Tiny"
 summary = "test.summary"
+metrics = "test.metrics"
+rankings = "test.rankings"
 history = "fit.history"
+validation = "fit.validation"
+images = "pairs.images"
+captions = "pairs.captions"
 "#;
 
 /// A file with [`TINY`] in `folder`.
