@@ -38,7 +38,7 @@ pub struct Common {
     /// Folder of the store
     #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_STORE", default_value = "store")]
     pub store: PathBuf,
-    /// Threads that a stage may keep busy [default: all]
+    /// Threads that a stage may keep busy, at most four for each processor [default: one for each]
     #[arg(long, global = true, value_name = "N", env = "PAIRLOOM_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
     /// Bytes in flight between threads at most

@@ -48,8 +48,25 @@ pub(super) fn options(common: &Common, file: &Path) -> Options {
 
 /// Threads that a stage may keep busy.
 pub(super) fn threads(common: &Common) -> usize {
-    let all = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    common.threads.map_or_else(all, usize::from)
+    common.threads.map_or(processors(), usize::from).min(most_threads())
+}
+
+/// Says so when [`threads`] are fewer than were asked for.
+pub(super) fn note_threads(common: &Common, output: Output) {
+    if let Some(wanted) = common.threads
+        && usize::from(wanted) > most_threads()
+    {
+        output.note(&format!("`--threads {wanted}` is more than helps here: taking {}\n", most_threads()));
+    }
+}
+
+/// Threads beyond this only take time to start.
+fn most_threads() -> usize {
+    processors().saturating_mul(4)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
 /// A place as short as it can be said: relative to the current folder if it lies below.

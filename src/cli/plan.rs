@@ -21,6 +21,7 @@ pub(super) fn plan(common: &Common, arguments: &Arguments, output: Output) -> Re
         open::pipeline(&arguments.file, &arguments.set, true).map_err(|faults| open::show(&faults, output))?;
     let store = Store::open(&common.store)?;
     expect::rehearse(&pipeline, &store)?;
+    open::note_threads(common, output);
     let progress = Progress::new(Output { json: false, ..output });
     let observer = |event: &crate::engine::event::Event| progress.see(event);
     let statuses = status(&pipeline.plan, &store, open::threads(common), &Cancel::new(), &observer)?;

@@ -27,6 +27,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execut
     let observer = |event: &crate::engine::event::Event| progress.see(event);
     let summary = match execute {
         Some(execute) => {
+            open::note_threads(common, output);
             expect::rehearse(&pipeline, &store)?;
             execute(&pipeline.plan, &store, &options, &cancel, &observer)?
         }
