@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::args::Common;
+use super::expect;
 use super::output::{Output, tell};
 use crate::engine::run::Options;
 use crate::engine::store::Store;
@@ -12,7 +13,10 @@ use crate::pipeline::{self, Faults, Pipeline};
 /// The pipeline, or all that is wrong with the file.
 pub(super) fn pipeline(file: &Path, set: &[String], sources_needed: bool) -> Result<Pipeline, Faults> {
     let environment = |name: &str| std::env::var(name).ok();
-    pipeline::load(file, &pipeline::Options { overrides: set, environment: &environment, sources_needed })
+    pipeline::load(
+        file,
+        &pipeline::Options { overrides: set, environment: &environment, sources_needed, rehearse: &expect::rehearse },
+    )
 }
 
 /// Shows what is wrong with a pipeline file; the error that remains is for the exit code only.

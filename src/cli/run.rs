@@ -28,7 +28,6 @@ pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execut
     let summary = match execute {
         Some(execute) => {
             open::note_threads(common, output);
-            expect::rehearse(&pipeline, &store)?;
             execute(&pipeline.plan, &store, &options, &cancel, &observer)?
         }
         None => {

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::{Faults, Options, Pipeline, load};
+use super::{Expectation, Faults, Options, Pipeline, load};
+use crate::engine::plan::Plan;
+use crate::error::Error;
 use crate::stage::Stage;
+use crate::stages::AnyStage;
 
 /// A valid file; the mistakes below are changes of it.
 const VALID: &str = r#"seed = 7
@@ -46,7 +49,13 @@ fn load_bytes(bytes: &[u8], overrides: &[&str], sources_needed: bool) -> Result<
     std::fs::write(folder.path().join("there.txt"), "x").unwrap();
     let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
     let environment = |name: &str| (name == "HERE").then(|| folder.path().display().to_string());
-    load(&path, &Options { overrides: &overrides, environment: &environment, sources_needed })
+    load(&path, &Options { overrides: &overrides, environment: &environment, sources_needed, rehearse: &rehearse })
+}
+
+/// Finds fault with the queries that name what does not exist; the real one is SQL, which this module does not know.
+fn rehearse(_: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
+    let wrong = expectations.iter().enumerate().filter(|(_, expectation)| expectation.sql.contains("nothing"));
+    wrong.map(|(i, _)| (i, Error::usage("no such table").hint("name one"))).collect()
 }
 
 /// `line:column message / hint` of every fault.
@@ -257,6 +266,21 @@ fn tables_and_stages_that_do_not_exist() {
 }
 
 #[test]
+fn names_that_sql_cannot_tell_apart() {
+    let report = |name: &str| format!("[stage.{name}.report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]");
+    assert_eq!(
+        changed("[[expect]]", &report("Test")),
+        [
+            "27:8 stages `test` and `Test` differ in letter case alone / SQL does not tell them apart: give one another name"
+        ]
+    );
+    assert_eq!(
+        changed("[[expect]]", &report("Store")),
+        ["27:8 a stage cannot be called `Store`: SQL knows the store itself by that name"]
+    );
+}
+
+#[test]
 fn a_cycle() {
     let faults = changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"");
     assert!(
@@ -322,6 +346,13 @@ fn expectations() {
         changed("at_least", "at_last"),
         ["29:1 `[[expect]]` has no setting `at_last` / did you mean `at_least`?"]
     );
+    assert_eq!(changed("test.summary\"", "nothing\""), ["28:7 no such table / name one"]);
+    // In one list with the other mistakes.
+    let both = VALID.replace("FROM test.summary", "FROM nothing").replace("seed = 7", "sead = 7");
+    assert_eq!(
+        faults_of(&both, &[]),
+        ["1:1 a pipeline file has no `sead` / did you mean `seed`?", "28:7 no such table / name one"]
+    );
     assert_eq!(changed("[[expect]]", "[expect]"), ["27:1 `expect` is a table, wanted tables `[[expect]]`"]);
 }
 
@@ -352,7 +383,10 @@ fn a_file_that_is_no_text() {
     assert_eq!(faults.faults()[0].message, "the byte 0xe9 is not UTF-8");
     let large = load_bytes(&vec![b'#'; 2 << 20], &[], true).expect_err("too large");
     assert!(large.faults()[0].message.contains("1048576 bytes"));
-    let gone = load(Path::new("gone.toml"), &Options { overrides: &[], environment: &|_| None, sources_needed: true });
+    let gone = load(
+        Path::new("gone.toml"),
+        &Options { overrides: &[], environment: &|_| None, sources_needed: true, rehearse: &rehearse },
+    );
     assert!(gone.expect_err("missing").faults()[0].message.starts_with("cannot read the pipeline file"));
 }
 

@@ -62,12 +62,12 @@ impl Session {
     }
 
     /// A session in which these tables, (stage, table, columns), have no rows: for finding out whether a query is right
-    /// before there is anything to ask.
+    /// before there is anything to ask. The tables of the schema `store` are there, without rows.
     ///
     /// # Errors
     /// Threads cannot be started.
-    pub fn of_columns(store: &Store, tables: impl IntoIterator<Item = (String, String, SchemaRef)>) -> Result<Self> {
-        Self::over(Names::declared(store, tables.into_iter().collect()))
+    pub fn of_columns(tables: impl IntoIterator<Item = (String, String, SchemaRef)>) -> Result<Self> {
+        Self::over(Names::declared(tables.into_iter().collect()))
     }
 
     fn over(names: Names) -> Result<Self> {
@@ -81,17 +81,18 @@ impl Session {
         let mut config = SessionConfig::new().with_target_partitions(threads).with_collect_statistics(false);
         config.options_mut().execution.parquet.schema_force_view_types = false;
         let mount = ObjectStoreUrl::parse(MOUNT).map_err(|error| fault(&error))?;
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_expr_planners(SessionStateDefaults::default_expr_planners())
             .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
             .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
             .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
             .with_window_functions(SessionStateDefaults::default_window_functions())
-            .with_table_function_list(SessionStateDefaults::default_table_functions())
-            .with_object_store(mount.as_ref(), Arc::clone(names.store().objects().store()))
-            .build();
-        Ok(Self { context: SessionContext::new_with_state(state), runtime, names })
+            .with_table_function_list(SessionStateDefaults::default_table_functions());
+        if let Some(store) = names.store() {
+            state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().store()));
+        }
+        Ok(Self { context: SessionContext::new_with_state(state.build()), runtime, names })
     }
 
     /// Plans and starts a query.

@@ -150,6 +150,30 @@ fn a_session_can_be_of_given_stages() {
 }
 
 #[test]
+fn of_names_that_differ_in_case_the_exact_one_is_meant() {
+    let (_folder, store, [_, old, new]) = store();
+    // The latest run comes first and has the other spelling.
+    let stages = [("Test".to_owned(), "evaluate".to_owned(), old), ("test".to_owned(), "evaluate".to_owned(), new)];
+    let session = Session::of_stages(&store, stages).unwrap();
+    let rsum = |name: &str| text(&session, &format!("SELECT max(rsum) AS m FROM {name}.summary"), Format::Csv).unwrap();
+    assert_eq!(rsum("test"), "m\n400.0\n");
+    assert_eq!(rsum("TEST"), "m\n400.0\n");
+    assert_eq!(rsum("\"Test\""), "m\n100.0\n");
+    assert_eq!(rsum("\"tEST\""), "m\n100.0\n");
+}
+
+#[test]
+fn columns_are_enough_to_find_out_whether_a_query_is_right() {
+    let schema = |name: &str| Arc::new(Schema::new(vec![Field::new(name, DataType::Float64, false)]));
+    let tables = [("Test", "lower"), ("test", "exact")].map(|(stage, c)| (stage.to_owned(), "t".to_owned(), schema(c)));
+    let session = Session::of_columns(tables).unwrap();
+    assert!(session.query("SELECT exact FROM test.t").is_ok() && session.query("SELECT lower FROM \"Test\".t").is_ok());
+    assert!(session.query("SELECT count(*) FROM store.artefacts WHERE rows > 1").is_ok());
+    let got = session.query("SELECT lower FROM tset.t").err().unwrap();
+    assert_eq!((got.kind(), got.hint_text()), (Kind::Usage, Some("did you mean `test.t`?")));
+}
+
+#[test]
 fn queries_may_join_nest_and_name_their_parts() {
     let sql = "WITH best AS (SELECT max(rsum) AS top FROM test.summary)
                SELECT s.method, n.c FROM test.summary s JOIN best ON s.rsum = best.top,
