@@ -89,7 +89,7 @@ impl Faults {
         }
         let more = self.faults.len().saturating_sub(SHOWN);
         if more > 0 {
-            let _ = writeln!(text, "… and {more} more\n");
+            let _ = writeln!(text, "… and {more} more; `--json` shows all\n");
         }
         let count = match self.faults.len() {
             1 => "1 mistake".to_owned(),

@@ -266,6 +266,16 @@ fn tables_and_stages_that_do_not_exist() {
 }
 
 #[test]
+fn of_many_faults_the_first_are_shown_and_the_way_to_the_rest() {
+    let many: String = (0..25).map(|i| format!("wrong{i} = 1\n")).collect();
+    let faults = load_bytes(format!("{many}{VALID}").as_bytes(), &[], true).expect_err("the file is wrong");
+    let text = faults.render(false);
+    assert!(text.contains("`wrong19`") && !text.contains("`wrong20`"), "{text}");
+    assert!(text.contains("… and 5 more; `--json` shows all") && text.contains("25 mistakes"), "{text}");
+    assert_eq!(faults.to_json().len(), 25);
+}
+
+#[test]
 fn names_that_sql_cannot_tell_apart() {
     let report = |name: &str| format!("[stage.{name}.report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]");
     assert_eq!(
