@@ -132,6 +132,21 @@ impl Error {
     }
 }
 
+/// Text from outside as it may be shown: control characters other than newlines, which could steer a terminal, are
+/// escaped.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            shown.extend(c.escape_debug());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -155,6 +170,11 @@ impl From<parquet::errors::ParquetError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_obeyed() {
+        assert_eq!(visible("a\u{1b}[2J\r\t\u{0}\u{9b}\nö"), "a\\u{1b}[2J\\r\\t\\0\\u{9b}\nö");
+    }
 
     #[test]
     fn failed_file_operations_say_whose_fault_they_are() {
