@@ -17,7 +17,7 @@ use super::place::{Place, Texts};
 use super::tree::{Entry, Node, Value};
 use crate::engine::plan::{Node as PlanNode, Plan};
 use crate::error::Error;
-use crate::stage::Stage;
+use crate::stage::{Problem, Stage};
 use crate::stages::AnyStage;
 use crate::suggest::quoted;
 
@@ -322,7 +322,8 @@ fn connect(reads: Vec<Read>, references: Vec<(String, Place)>, faults: &mut Vec<
             .iter()
             .any(|(reference, at)| *at == place && names_unread(&reads, reference));
         if !unread {
-            faults.push(Fault { place, message: fault.problem.message, note: None, hint: fault.problem.hint });
+            let Problem { setting, message, hint } = fault.problem;
+            faults.push(Fault { place, message: named(&setting, message), note: None, hint });
         }
     }
     for read in reads.iter().filter(|read| read.stage.is_none()) {
@@ -333,6 +334,12 @@ fn connect(reads: Vec<Read>, references: Vec<(String, Place)>, faults: &mut Vec<
         );
     }
     None
+}
+
+/// A message that names the setting that it is about.
+fn named(setting: &str, message: String) -> String {
+    let name = format!("`{}`", setting.rsplit('.').next().unwrap_or(setting));
+    if setting.is_empty() || message.contains(&name) { message } else { format!("{name}: {message}") }
 }
 
 /// Whether `reference` names a stage of the file that could not be read.
