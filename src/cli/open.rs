@@ -31,9 +31,12 @@ pub(super) fn show(faults: &Faults, output: Output) -> Error {
     Error::usage("")
 }
 
+/// What is in every store, and so tells one from another folder: the layout that this version reads.
+const LAYOUT: &str = "v1";
+
 /// The store, which must be there for commands that only read it.
 pub(super) fn existing_store(common: &Common) -> Result<Store> {
-    if !common.store.is_dir() {
+    if !common.store.join(LAYOUT).is_dir() {
         let message = format!("there is no store at `{}`", common.store.display());
         return Err(Error::data(message).hint("run a pipeline first, or name the folder with `--store`"));
     }

@@ -16,6 +16,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateDefaults};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
 use futures::StreamExt;
 use tokio::runtime::Runtime;
 
@@ -105,6 +106,9 @@ impl Session {
     pub fn query(&self, sql: &str) -> Result<Rows<'_>> {
         let mut state = self.context.state();
         let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| fault(&error))?;
+        if let Some(error) = refused(&statement) {
+            return Err(error);
+        }
         let mut bytes = 0;
         for reference in state.resolve_table_references(&statement).map_err(|error| fault(&error))? {
             bytes += self.register(&reference)?;
@@ -206,12 +210,32 @@ fn fault(error: &DataFusionError) -> Error {
         DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
         DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
         _ => {
-            let error = Error::usage(format!("SQL: {message}"));
             let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
             if refused.iter().any(|start| message.contains(start)) {
-                return error.hint("a store is read by SQL, and written by `pairloom run` alone");
+                return read_only();
             }
-            error
+            Error::usage(format!("SQL: {message}"))
         }
     }
+}
+
+/// Why a statement cannot even be planned. What a query is made of is looked at again in its plan.
+fn refused(statement: &Statement) -> Option<Error> {
+    use datafusion::sql::sqlparser::ast::Statement as Sql;
+    match statement {
+        Statement::Statement(sql) => match **sql {
+            Sql::Query(_) | Sql::Explain { .. } | Sql::ExplainTable { .. } => None,
+            Sql::ShowTables { .. } | Sql::ShowColumns { .. } | Sql::ShowVariable { .. } => Some(
+                Error::usage("SQL: there is no `SHOW` here")
+                    .hint("ask for `SELECT DISTINCT stage, table_name FROM store.parts`, or `DESCRIBE stage.table`"),
+            ),
+            _ => Some(read_only()),
+        },
+        Statement::Explain(explained) => refused(&explained.statement),
+        _ => Some(read_only()),
+    }
+}
+
+fn read_only() -> Error {
+    Error::usage("SQL: the store is read-only here, wanted a query").hint("only `pairloom run` writes to a store")
 }

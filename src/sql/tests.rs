@@ -279,8 +279,33 @@ fn nothing_can_be_written_and_no_other_file_read() {
     ] {
         let got = error(&sql);
         assert_eq!(got.kind(), Kind::Usage, "{sql}: {got}");
+        if !sql.starts_with("SELECT") {
+            assert!(got.to_string().contains("the store is read-only here"), "{sql}: {got}");
+        }
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn tables_are_listed_by_a_query() {
+    for sql in ["show tables", "SHOW COLUMNS FROM test.summary"] {
+        let got = error(sql);
+        assert!(got.hint_text().is_some_and(|hint| hint.contains("store.parts")), "{sql}: {got}");
+    }
+    assert!(csv("SELECT DISTINCT stage, table_name FROM store.parts").unwrap().contains("cnn,features"));
+    assert!(csv("DESCRIBE test.summary").unwrap().contains("rsum,Float64"));
+}
+
+#[test]
+fn control_characters_do_not_reach_a_terminal() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let sql = "SELECT chr(27) || '[2J' AS a, [chr(7)] AS b, 'ö' AS c";
+    let shown = text(&session, sql, Format::Table).unwrap();
+    assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
+    assert!(shown.contains("| \\u{1b}[2J | [\\u{7}] | ö |"), "{shown}");
+    // Programs get what is there.
+    assert!(text(&session, sql, Format::Csv).unwrap().contains("\u{1b}[2J"));
 }
 
 #[test]
