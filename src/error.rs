@@ -79,14 +79,18 @@ impl Error {
         Self::new(Kind::Interrupted, "interrupted").hint("run the same command again to go on from here")
     }
 
-    /// A failed file operation: a missing or unreadable file is [`Kind::Data`], anything else (a full disk) is
-    /// [`Kind::Stage`].
+    /// A failed file operation: a file that is missing, unreadable, of another kind or on a read-only disk is
+    /// [`Kind::Data`], anything else (a full disk) is [`Kind::Stage`].
     pub fn io(doing: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         let kind = match error.kind() {
-            ErrorKind::NotFound | ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::PermissionDenied => {
-                Kind::Data
-            }
+            ErrorKind::NotFound
+            | ErrorKind::InvalidData
+            | ErrorKind::UnexpectedEof
+            | ErrorKind::PermissionDenied
+            | ErrorKind::IsADirectory
+            | ErrorKind::NotADirectory
+            | ErrorKind::ReadOnlyFilesystem => Kind::Data,
             _ => Kind::Stage,
         };
         let this = Self::new(kind, format!("cannot {doing} `{}`: {error}", path.display()));
@@ -94,6 +98,9 @@ impl Error {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 this.hint("free some space and run the same command again")
             }
+            ErrorKind::IsADirectory => this.hint("name a file in this folder"),
+            ErrorKind::NotADirectory => this.hint("one of the folders of this path is a file"),
+            ErrorKind::ReadOnlyFilesystem => this.hint("choose a place that can be written"),
             _ => this,
         }
     }
@@ -125,6 +132,21 @@ impl Error {
     }
 }
 
+/// Text from outside as it may be shown: control characters other than newlines, which could steer a terminal, are
+/// escaped.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            shown.extend(c.escape_debug());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -142,5 +164,32 @@ impl From<arrow::error::ArrowError> for Error {
 impl From<parquet::errors::ParquetError> for Error {
     fn from(error: parquet::errors::ParquetError) -> Self {
         Self::data(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_obeyed() {
+        assert_eq!(visible("a\u{1b}[2J\r\t\u{0}\u{9b}\nö"), "a\\u{1b}[2J\\r\\t\\0\\u{9b}\nö");
+    }
+
+    #[test]
+    fn failed_file_operations_say_whose_fault_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let read = |path: &std::path::Path| {
+            let error = Error::io("read", path, &std::fs::read(path).unwrap_err());
+            (error.kind(), error.hint_text().map(str::to_owned))
+        };
+        assert_eq!(read(folder.path()), (Kind::Data, Some("name a file in this folder".to_owned())));
+        assert_eq!(read(&file.join("x")), (Kind::Data, Some("one of the folders of this path is a file".to_owned())));
+        assert_eq!(read(&folder.path().join("gone")), (Kind::Data, None));
+        let kind = |kind: std::io::ErrorKind| Error::io("write", &file, &kind.into()).kind();
+        assert_eq!(kind(std::io::ErrorKind::ReadOnlyFilesystem), Kind::Data);
+        assert_eq!(kind(std::io::ErrorKind::StorageFull), Kind::Stage);
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::error::{Error, Result};
 use crate::sql::Format;
 use crate::stage::Device;
 
@@ -38,7 +39,7 @@ pub struct Common {
     /// Folder of the store
     #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_STORE", default_value = "store")]
     pub store: PathBuf,
-    /// Threads that a stage may keep busy [default: all]
+    /// Threads that a stage may keep busy, at most four for each processor [default: one for each]
     #[arg(long, global = true, value_name = "N", env = "PAIRLOOM_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
     /// Bytes in flight between threads at most
@@ -135,11 +136,16 @@ pub struct Sql {
 
 impl Sql {
     /// The form of the answer.
-    pub(super) fn form(&self, json: bool) -> Format {
-        let name = self.format.as_deref();
-        let ending = || self.output.as_ref()?.extension()?.to_str();
-        let by_default = if json { Format::Jsonl } else { Format::Table };
-        name.or_else(ending).and_then(|name| name.parse().ok()).unwrap_or(by_default)
+    ///
+    /// # Errors
+    /// The name of the output ends with what is no form.
+    pub(super) fn form(&self, json: bool) -> Result<Format> {
+        let ending = || Some(self.output.as_ref()?.extension()?.to_string_lossy().to_lowercase());
+        match self.format.clone().or_else(ending) {
+            Some(name) => name.parse().map_err(|message| Error::usage(message).hint("name the form with `--format`")),
+            None if json => Ok(Format::Jsonl),
+            None => Ok(Format::Table),
+        }
     }
 }
 
@@ -199,6 +205,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_form_of_an_answer() {
+        let form = |format: Option<&str>, output: Option<&str>, json| {
+            let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
+            Sql { query: String::new(), format, output }.form(json).map_err(|error| error.to_string())
+        };
+        assert_eq!(form(None, None, false), Ok(Format::Table));
+        assert_eq!(form(None, Some("answer"), true), Ok(Format::Jsonl));
+        assert_eq!(form(None, Some("answer.CSV"), true), Ok(Format::Csv));
+        assert_eq!(form(Some("parquet"), Some("answer.xyz"), false), Ok(Format::Parquet));
+        let wrong = form(None, Some("answer.xyz"), false).expect_err("no form");
+        assert_eq!(wrong, "no form `xyz`; there are `table`, `json`, `jsonl`, `csv`, `parquet`");
     }
 
     #[test]

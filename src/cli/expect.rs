@@ -4,46 +4,41 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 
+use crate::engine::plan::Plan;
 use crate::engine::record::{ExpectationRecord, RunRecord};
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::pipeline::{Expectation, Pipeline};
 use crate::sql::Session;
 use crate::stage::{Form, Stage};
+use crate::stages::AnyStage;
 
-/// Checks that every query can be asked of the tables that the plan will make, so that a slip costs no run.
-///
-/// # Errors
-/// All queries that are wrong, with their places.
-pub(super) fn rehearse(pipeline: &Pipeline, store: &Store) -> Result<()> {
-    if pipeline.expectations.is_empty() {
-        return Ok(());
+/// Which queries cannot be asked of the tables that the plan will make, and why: so that a slip costs no run.
+pub(super) fn rehearse(plan: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
+    if expectations.is_empty() {
+        return vec![];
     }
     let mut tables = Vec::new();
-    for node in pipeline.plan.nodes() {
+    for node in plan.nodes() {
         for output in node.stage.outputs() {
             if let Form::Table { schema, .. } = output.form {
                 tables.push((node.name.clone(), output.name.to_owned(), schema));
             }
         }
     }
-    let session = Session::of_columns(store, tables)?;
-    let mut wrong: Vec<Error> = Vec::new();
-    for expectation in &pipeline.expectations {
-        let columns = session.query(&expectation.sql).map(|rows| rows.schema().fields().len());
-        let problem = match columns {
-            Ok(1) => continue,
-            Ok(columns) => Error::usage(format!("the query gives {columns} columns, wanted one number")),
-            Err(error) => error,
-        };
-        wrong.push(problem.context(format!("{}:{}", pipeline.path.display(), expectation.line)));
-    }
-    let mut wrong = wrong.into_iter();
-    let Some(first) = wrong.next() else { return Ok(()) };
-    let rest: Vec<String> = wrong.map(|error| format!("\nerror: {error}")).collect();
-    let hint = first.hint_text().map(str::to_owned);
-    let all = Error::usage(format!("{first}{}", rest.concat()));
-    Err(hint.into_iter().fold(all, Error::hint))
+    let session = match Session::of_columns(tables) {
+        Ok(session) => session,
+        Err(error) => return vec![(0, error)],
+    };
+    let problem = |expectation: &Expectation| match session.query(&expectation.sql) {
+        Ok(rows) => match rows.schema().fields().len() {
+            1 => None,
+            columns => Some(Error::usage(format!("the query gives {columns} columns, wanted one number"))),
+        },
+        Err(error) => Some(error),
+    };
+    let numbered = expectations.iter().enumerate();
+    numbered.filter_map(|(i, expectation)| Some((i, problem(expectation)?))).collect()
 }
 
 /// Checks every expectation, and puts what came out into the record of the run, in the store as well.

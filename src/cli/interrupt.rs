@@ -23,7 +23,12 @@ pub(super) fn watch(cancel: &Cancel) -> Result<()> {
     .map_err(|error| Error::internal(format!("cannot watch for signals: {error}")))
 }
 
-#[expect(clippy::exit, reason = "the second Ctrl-C means now, and a killed run can be resumed too")]
+/// Ends the process at once. `std::process::exit` would run the destructors of libtorch while its threads still work,
+/// and crash.
+#[expect(unsafe_code, reason = "the standard library has no exit that runs no handlers")]
 fn stop_now() -> ! {
-    std::process::exit(i32::from(Kind::Interrupted.exit_code()))
+    unsafe extern "C" {
+        safe fn _exit(code: std::ffi::c_int) -> !;
+    }
+    _exit(Kind::Interrupted.exit_code().into())
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::args::Common;
+use super::expect;
 use super::output::{Output, tell};
 use crate::engine::run::Options;
 use crate::engine::store::Store;
@@ -12,7 +13,10 @@ use crate::pipeline::{self, Faults, Pipeline};
 /// The pipeline, or all that is wrong with the file.
 pub(super) fn pipeline(file: &Path, set: &[String], sources_needed: bool) -> Result<Pipeline, Faults> {
     let environment = |name: &str| std::env::var(name).ok();
-    pipeline::load(file, &pipeline::Options { overrides: set, environment: &environment, sources_needed })
+    pipeline::load(
+        file,
+        &pipeline::Options { overrides: set, environment: &environment, sources_needed, rehearse: &expect::rehearse },
+    )
 }
 
 /// Shows what is wrong with a pipeline file; the error that remains is for the exit code only.
@@ -27,9 +31,12 @@ pub(super) fn show(faults: &Faults, output: Output) -> Error {
     Error::usage("")
 }
 
+/// What is in every store, and so tells one from another folder: the layout that this version reads.
+const LAYOUT: &str = "v1";
+
 /// The store, which must be there for commands that only read it.
 pub(super) fn existing_store(common: &Common) -> Result<Store> {
-    if !common.store.is_dir() {
+    if !common.store.join(LAYOUT).is_dir() {
         let message = format!("there is no store at `{}`", common.store.display());
         return Err(Error::data(message).hint("run a pipeline first, or name the folder with `--store`"));
     }
@@ -48,8 +55,25 @@ pub(super) fn options(common: &Common, file: &Path) -> Options {
 
 /// Threads that a stage may keep busy.
 pub(super) fn threads(common: &Common) -> usize {
-    let all = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    common.threads.map_or_else(all, usize::from)
+    common.threads.map_or(processors(), usize::from).min(most_threads())
+}
+
+/// Says so when [`threads`] are fewer than were asked for.
+pub(super) fn note_threads(common: &Common, output: Output) {
+    if let Some(wanted) = common.threads
+        && usize::from(wanted) > most_threads()
+    {
+        output.note(&format!("`--threads {wanted}` is more than helps here: taking {}\n", most_threads()));
+    }
+}
+
+/// Threads beyond this only take time to start.
+fn most_threads() -> usize {
+    processors().saturating_mul(4)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
 /// A place as short as it can be said: relative to the current folder if it lies below.

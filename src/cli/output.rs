@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use serde::Serialize;
 
 use super::args::{Color, Common};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, visible};
 
 /// How people and programs are told things.
 #[derive(Debug, Clone, Copy)]
@@ -62,8 +62,8 @@ impl Output {
     /// Reports an error, with what to try.
     pub(super) fn error(self, error: &Error) {
         let red = |text: &str| if self.colour { format!("\u{1b}[1;31m{text}\u{1b}[0m") } else { text.to_owned() };
-        let hint = error.hint_text().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
-        tell(&format!("{}: {error}{hint}\n", red("error")));
+        let hint = error.hint_text().map(|hint| format!("\n\nhint: {}", visible(hint))).unwrap_or_default();
+        tell(&format!("{}: {}{hint}\n", red("error"), visible(&error.to_string())));
         if self.json {
             let object = serde_json::json!({
                 "event": "error",

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::args::{Common, Pipeline as Arguments};
 use super::bytes::count;
+use super::open;
 use super::output::{Output, columns};
 use super::progress::Progress;
-use super::{expect, open};
 use crate::engine::cancel::Cancel;
 use crate::engine::status::{StageStatus, Verdict, status};
 use crate::engine::store::Store;
@@ -20,7 +20,7 @@ pub(super) fn plan(common: &Common, arguments: &Arguments, output: Output) -> Re
     let pipeline =
         open::pipeline(&arguments.file, &arguments.set, true).map_err(|faults| open::show(&faults, output))?;
     let store = Store::open(&common.store)?;
-    expect::rehearse(&pipeline, &store)?;
+    open::note_threads(common, output);
     let progress = Progress::new(Output { json: false, ..output });
     let observer = |event: &crate::engine::event::Event| progress.see(event);
     let statuses = status(&pipeline.plan, &store, open::threads(common), &Cancel::new(), &observer)?;

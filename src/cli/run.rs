@@ -27,7 +27,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execut
     let observer = |event: &crate::engine::event::Event| progress.see(event);
     let summary = match execute {
         Some(execute) => {
-            expect::rehearse(&pipeline, &store)?;
+            open::note_threads(common, output);
             execute(&pipeline.plan, &store, &options, &cancel, &observer)?
         }
         None => {

@@ -21,7 +21,7 @@ const LARGEST: u64 = 1 << 20;
 pub(super) fn sql(common: &Common, arguments: &Sql, output: Output) -> Result<()> {
     let store = open::existing_store(common)?;
     let query = if arguments.query == "-" { read()? } else { arguments.query.clone() };
-    let form = arguments.form(output.json);
+    let form = arguments.form(output.json)?;
     let session = Session::open(&store)?;
     let rows = session.query(&query)?;
     let schema = rows.schema();

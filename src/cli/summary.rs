@@ -8,7 +8,7 @@ use super::output::{Output, columns};
 use super::progress::{Progress, Seen};
 use crate::engine::run::Summary;
 use crate::engine::store::Store;
-use crate::error::Result;
+use crate::error::{Result, visible};
 
 /// Warnings shown of a stage, unless all are asked for.
 const SHOWN: usize = 5;
@@ -103,10 +103,5 @@ fn pages(store: &Store, summary: &Summary) -> Vec<(String, std::path::PathBuf)> 
 
 /// Text without line breaks and without characters that could steer a terminal.
 fn one_line(text: &str) -> String {
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+    visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

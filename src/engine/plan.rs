@@ -1,6 +1,6 @@
 //! Stages with names, connected and in order: what a pipeline file comes down to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::stage::{Form, Origin, Output, Problem, Stage, TableRef, missing_columns};
 use crate::suggest::{quoted, similar};
@@ -51,15 +51,14 @@ impl<S: Stage> Plan<S> {
             }
             faults.extend(found.into_iter().map(|problem| Fault { stage: node.name.clone(), problem }));
         }
-        let order = match order(&nodes, &index) {
-            Ok(order) => order,
-            Err(cycle) => {
+        let order = order(&nodes, &index).unwrap_or_else(|cycles| {
+            for cycle in cycles {
                 let message = format!("stages wait for each other: {}", cycle.join(" → "));
                 let problem = Problem::new("", message).hint("let one of them read something else");
                 faults.push(Fault { stage: cycle[0].clone(), problem });
-                return Err(faults);
             }
-        };
+            Vec::new()
+        });
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -121,8 +120,8 @@ fn fits(wanted: &Origin, from: &TableRef, output: &Output) -> Result<(), Message
     }
 }
 
-/// Indices with producers first, or the names along a cycle, the first one again at its end.
-fn order<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>) -> Result<Vec<usize>, Vec<String>> {
+/// Indices with producers first, or the names along cycles, the first one again at the end of each.
+fn order<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>) -> Result<Vec<usize>, Vec<Vec<String>>> {
     let producers: Vec<Vec<usize>> = nodes
         .iter()
         .map(|node| {
@@ -138,26 +137,54 @@ fn order<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>) -> Result<Ve
     let mut placed = vec![false; nodes.len()];
     while order.len() < nodes.len() {
         let ready = (0..nodes.len()).find(|&i| !placed[i] && producers[i].iter().all(|&p| placed[p]));
-        let Some(i) = ready else { return Err(cycle(nodes, &producers, &placed)) };
+        let Some(i) = ready else { return Err(cycles(nodes, &producers, placed)) };
         placed[i] = true;
         order.push(i);
     }
     Ok(order)
 }
 
-/// Follows unplaced producers until a stage comes up again.
-fn cycle<S>(nodes: &[Node<S>], producers: &[Vec<usize>], placed: &[bool]) -> Vec<String> {
-    let mut path: Vec<usize> = Vec::new();
-    let mut at = placed.iter().position(|&placed| !placed).unwrap_or(0);
-    loop {
-        if let Some(start) = path.iter().position(|&seen| seen == at) {
-            // Producers come first in the message, as data flows.
-            let names = path[start..].iter().chain([&at]).rev();
-            return names.map(|&i| nodes[i].name.clone()).collect();
-        }
-        path.push(at);
-        at = producers[at].iter().copied().find(|&producer| !placed[producer]).unwrap_or(at);
+/// One cycle of every group of stages that all wait for each other (a strongly connected component).
+fn cycles<S>(nodes: &[Node<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -> Vec<Vec<String>> {
+    let mut consumers = vec![Vec::new(); nodes.len()];
+    for (i, producers) in producers.iter().enumerate() {
+        producers.iter().for_each(|&producer| consumers[producer].push(i));
     }
+    let mut cycles = Vec::new();
+    for start in 0..nodes.len() {
+        if done[start] {
+            continue;
+        }
+        let (before, after) = (reach(producers, start), reach(&consumers, start));
+        if before[start].is_some() {
+            // The shortest way round; stages come in the order in which data would flow.
+            let mut names = vec![nodes[start].name.clone()];
+            let mut at = before[start];
+            while let Some(i) = at.filter(|&i| i != start) {
+                names.push(nodes[i].name.clone());
+                at = before[i];
+            }
+            names.push(nodes[start].name.clone());
+            cycles.push(names);
+        }
+        (0..nodes.len()).filter(|&i| before[i].is_some() && after[i].is_some()).for_each(|i| done[i] = true);
+    }
+    cycles
+}
+
+/// For every stage that can be reached from `start` along `next`, the one before it on a shortest way.
+fn reach(next: &[Vec<usize>], start: usize) -> Vec<Option<usize>> {
+    let mut from = vec![None; next.len()];
+    let mut queue = VecDeque::from([start]);
+    while let Some(at) = queue.pop_front() {
+        for &i in &next[at] {
+            if from[i].is_none() {
+                from[i] = Some(at);
+                queue.push_back(i);
+            }
+        }
+    }
+    from
 }
 
 #[cfg(test)]
@@ -198,5 +225,25 @@ mod tests {
         let nodes =
             vec![node("a", Toy::pass("c.rows")), node("b", Toy::pass("a.rows")), node("c", Toy::pass("b.rows"))];
         assert_eq!(faults(nodes), ["a/: stages wait for each other: a → b → c → a"]);
+    }
+
+    #[test]
+    fn every_cycle_is_told_once_and_what_merely_waits_for_one_is_none() {
+        let nodes = vec![
+            node("after", Toy::pass("a.rows")),
+            node("a", Toy::pass("b.rows")),
+            node("b", Toy::pass("a.rows")),
+            node("self", Toy::pass("self.rows")),
+            node("c", Toy::pass("d.rows")),
+            node("d", Toy::pass("c.rows")),
+        ];
+        assert_eq!(
+            faults(nodes),
+            [
+                "a/: stages wait for each other: a → b → a",
+                "self/: stages wait for each other: self → self",
+                "c/: stages wait for each other: c → d → c",
+            ]
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::place::{Place, Texts};
+use crate::error::visible;
 use crate::suggest::{quoted, similar};
 
 /// Faults shown; the rest is counted.
@@ -89,13 +90,13 @@ impl Faults {
         }
         let more = self.faults.len().saturating_sub(SHOWN);
         if more > 0 {
-            let _ = writeln!(text, "… and {more} more\n");
+            let _ = writeln!(text, "… and {more} more; `--json` shows all\n");
         }
         let count = match self.faults.len() {
             1 => "1 mistake".to_owned(),
             n => format!("{n} mistakes"),
         };
-        let _ = writeln!(text, "{}: {count} in `{}`", paint.red("error"), clean(&self.texts.name));
+        let _ = writeln!(text, "{}: {count} in `{}`", paint.red("error"), visible(&self.texts.name));
         text
     }
 
@@ -105,12 +106,12 @@ impl Faults {
         let (number, place) = if fault.place.is_argument() {
             (String::new(), "command line".to_owned())
         } else {
-            let name = clean(&self.texts.name);
+            let name = visible(&self.texts.name);
             (position.line.to_string(), format!("{name}:{}:{}", position.line, position.column))
         };
         let margin = " ".repeat(number.len());
         let bar = paint.blue("|");
-        let _ = writeln!(text, "{}: {}", paint.red("error"), paint.bold(&clean(&fault.message)));
+        let _ = writeln!(text, "{}: {}", paint.red("error"), paint.bold(&visible(&fault.message)));
         let _ = writeln!(text, "{margin}{} {place}", paint.blue("-->"));
         let (shown, before) = window(line, position.column - 1);
         if !line.is_empty() {
@@ -120,10 +121,10 @@ impl Faults {
             let _ = writeln!(text, "{margin} {bar} {}{}", " ".repeat(before), paint.red(&carets));
         }
         if let Some(note) = &fault.note {
-            let _ = writeln!(text, "{margin} {} {}", paint.blue("="), clean(note));
+            let _ = writeln!(text, "{margin} {} {}", paint.blue("="), visible(note));
         }
         if let Some(hint) = &fault.hint {
-            let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), clean(hint));
+            let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), visible(hint));
         }
     }
 
@@ -161,11 +162,6 @@ fn window(line: &str, at: usize) -> (String, usize) {
     let start = if at < LINE_CHARACTERS { 0 } else { at - LINE_CHARACTERS / 2 };
     let shown = line.chars().skip(start).take(LINE_CHARACTERS);
     (shown.map(|c| if c.is_control() { ' ' } else { c }).collect(), at - start)
-}
-
-/// Text of a file without characters that could steer a terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 struct Paint {

@@ -1,5 +1,7 @@
 //! From a pipeline file to stages that fit together.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -14,12 +16,16 @@ use super::overrides;
 use super::place::{Place, Texts};
 use super::tree::{Entry, Node, Value};
 use crate::engine::plan::{Node as PlanNode, Plan};
-use crate::stage::Stage;
+use crate::error::Error;
+use crate::stage::{Problem, Stage};
 use crate::stages::AnyStage;
 use crate::suggest::quoted;
 
 /// A pipeline file larger than this is something else.
 const LARGEST: u64 = 1 << 20;
+
+/// The schema of SQL in which a store tells of itself, and so no name of a stage.
+const RESERVED: &str = "store";
 
 /// A pipeline that can be run: its stages exist, are connected, and have no cycle.
 #[derive(Debug)]
@@ -42,7 +48,12 @@ pub struct Options<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// Whether files and folders that stages read must be there.
     pub sources_needed: bool,
+    /// Says which queries cannot be asked of the tables of the plan: their places in the list, and why.
+    pub rehearse: &'a Rehearse,
 }
+
+/// See [`Options::rehearse`].
+pub type Rehearse = dyn Fn(&Plan<AnyStage>, &[Expectation]) -> Vec<(usize, Error)>;
 
 /// Reads a pipeline file.
 ///
@@ -109,14 +120,21 @@ fn parse(path: &Path, texts: &Texts, options: &Options<'_>) -> Result<Pipeline, 
     };
     let seed = check_seed(&mut checker, &mut root, &schema);
     let stages = check_stages(&mut checker, &mut root);
-    let expectations = check_expectations(&mut checker, &mut root, &schema);
+    let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
     check_names(&mut checker, &root, &schema);
-    connect(stages, checker.references, checker.faults).map(|plan| Pipeline {
-        path: path.to_owned(),
-        seed,
-        plan,
-        expectations,
-    })
+    let Checker { references, mut faults, .. } = checker;
+    let plan = connect(stages, references, &mut faults);
+    if let Some(plan) = &plan {
+        for (i, error) in (options.rehearse)(plan, &expectations) {
+            let place = queries.get(i).copied().unwrap_or_default();
+            let hint = error.hint_text().map(str::to_owned);
+            faults.push(Fault { place, message: error.to_string(), note: None, hint });
+        }
+    }
+    match plan {
+        Some(plan) if faults.is_empty() => Ok(Pipeline { path: path.to_owned(), seed, plan, expectations }),
+        _ => Err(faults),
+    }
 }
 
 /// The seed of the pipeline, 0 when it gives none. Stages without their own get it.
@@ -177,7 +195,30 @@ fn check_stages(checker: &mut Checker<'_>, root: &mut Node) -> Vec<Read> {
             return Vec::new();
         }
     };
+    check_cases(checker, entries);
     entries.iter_mut().map(|entry| check_stage(checker, entry)).collect()
+}
+
+/// Names of stages that SQL could not tell from others.
+fn check_cases(checker: &mut Checker<'_>, entries: &[Entry]) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for entry in entries {
+        let lower = entry.key.to_ascii_lowercase();
+        if lower == RESERVED {
+            let message = format!("a stage cannot be called `{}`: SQL knows the store itself by that name", entry.key);
+            checker.faults.push(Fault::new(entry.key_place, message));
+        }
+        match seen.entry(lower) {
+            Slot::Occupied(other) => {
+                let message = format!("stages `{}` and `{}` differ in letter case alone", other.get(), entry.key);
+                let fault = Fault::new(entry.key_place, message);
+                checker.faults.push(fault.hint("SQL does not tell them apart: give one another name"));
+            }
+            Slot::Vacant(slot) => {
+                slot.insert(&entry.key);
+            }
+        }
+    }
 }
 
 /// The schema of a stage: its kinds.
@@ -228,17 +269,18 @@ fn check_stage(checker: &mut Checker<'_>, entry: &mut Entry) -> Read {
     }
 }
 
-fn check_expectations(checker: &mut Checker<'_>, root: &mut Node, schema: &Json) -> Vec<Expectation> {
-    let Some(entry) = root.get_mut("expect") else { return Vec::new() };
+/// What is expected, and where each query stands.
+fn check_expectations(checker: &mut Checker<'_>, root: &mut Node, schema: &Json) -> (Vec<Expectation>, Vec<Place>) {
+    let Some(entry) = root.get_mut("expect") else { return Default::default() };
     // The seed is for stages only.
     checker.seed = None;
     let Value::Array(items) = &mut entry.node.value else {
         let message = format!("`expect` is {}, wanted tables `[[expect]]`", entry.node.describe());
         checker.faults.push(Fault::new(entry.node.place, message));
-        return Vec::new();
+        return Default::default();
     };
     let schema = resolve(checker.definitions, &schema["properties"]["expect"]["items"]);
-    let mut expectations = Vec::new();
+    let (mut expectations, mut queries) = (Vec::new(), Vec::new());
     for item in items {
         let before = checker.faults.len();
         let place = item.place;
@@ -253,24 +295,21 @@ fn check_expectations(checker: &mut Checker<'_>, root: &mut Node, schema: &Json)
             }
             Ok(expectation) => {
                 let line = checker.texts.position(place).line;
+                queries.push(item.locate("sql", place));
                 expectations.push(Expectation { line, ..expectation });
             }
             Err(error) => checker.faults.push(Fault::new(place, error.message())),
         }
     }
-    expectations
+    (expectations, queries)
 }
 
-/// Connects the stages that could be read, and looks at the references of those that could not.
-fn connect(
-    reads: Vec<Read>,
-    references: Vec<(String, Place)>,
-    mut faults: Vec<Fault>,
-) -> Result<Plan<AnyStage>, Vec<Fault>> {
-    let complete = faults.is_empty();
+/// Connects the stages that could be read, and looks at the references of those that could not. A plan comes back when
+/// every stage is in it.
+fn connect(reads: Vec<Read>, references: Vec<(String, Place)>, faults: &mut Vec<Fault>) -> Option<Plan<AnyStage>> {
     let nodes = reads.iter().filter_map(|read| Some(PlanNode { name: read.name.clone(), stage: read.stage.clone()? }));
     let found = match Plan::new(nodes.collect()) {
-        Ok(plan) if complete => return Ok(plan),
+        Ok(plan) if reads.iter().all(|read| read.stage.is_some()) => return Some(plan),
         Ok(_) => Vec::new(),
         Err(found) => found,
     };
@@ -283,7 +322,8 @@ fn connect(
             .iter()
             .any(|(reference, at)| *at == place && names_unread(&reads, reference));
         if !unread {
-            faults.push(Fault { place, message: fault.problem.message, note: None, hint: fault.problem.hint });
+            let Problem { setting, message, hint } = fault.problem;
+            faults.push(Fault { place, message: named(&setting, message), note: None, hint });
         }
     }
     for read in reads.iter().filter(|read| read.stage.is_none()) {
@@ -293,7 +333,13 @@ fn connect(
                 .filter_map(|(reference, place)| dangling(&reads, reference, *place)),
         );
     }
-    Err(faults)
+    None
+}
+
+/// A message that names the setting that it is about.
+fn named(setting: &str, message: String) -> String {
+    let name = format!("`{}`", setting.rsplit('.').next().unwrap_or(setting));
+    if setting.is_empty() || message.contains(&name) { message } else { format!("{name}: {message}") }
 }
 
 /// Whether `reference` names a stage of the file that could not be read.

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::{Faults, Options, Pipeline, load};
+use super::{Expectation, Faults, Options, Pipeline, load};
+use crate::engine::plan::Plan;
+use crate::error::Error;
 use crate::stage::Stage;
+use crate::stages::AnyStage;
 
 /// A valid file; the mistakes below are changes of it.
 const VALID: &str = r#"seed = 7
@@ -46,7 +49,13 @@ fn load_bytes(bytes: &[u8], overrides: &[&str], sources_needed: bool) -> Result<
     std::fs::write(folder.path().join("there.txt"), "x").unwrap();
     let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
     let environment = |name: &str| (name == "HERE").then(|| folder.path().display().to_string());
-    load(&path, &Options { overrides: &overrides, environment: &environment, sources_needed })
+    load(&path, &Options { overrides: &overrides, environment: &environment, sources_needed, rehearse: &rehearse })
+}
+
+/// Finds fault with the queries that name what does not exist; the real one is SQL, which this module does not know.
+fn rehearse(_: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
+    let wrong = expectations.iter().enumerate().filter(|(_, expectation)| expectation.sql.contains("nothing"));
+    wrong.map(|(i, _)| (i, Error::usage("no such table").hint("name one"))).collect()
 }
 
 /// `line:column message / hint` of every fault.
@@ -239,16 +248,18 @@ fn tables_and_stages_that_do_not_exist() {
     assert_eq!(
         changed(fit, "captions = \"pair.captions\"\nloss"),
         [
-            "13:12 `pair.captions`: no stage is called `pair`; there are `cnn`, `fit`, `pairs`, `test`, `vectors` / did you mean `pairs.captions`?"
+            "13:12 `captions`: `pair.captions`: no stage is called `pair`; there are `cnn`, `fit`, `pairs`, `test`, `vectors` / did you mean `pairs.captions`?"
         ]
     );
     assert_eq!(
         changed(fit, "captions = \"pairs.images\"\nloss"),
-        ["13:12 `pairs.images` does not fit: column `caption_id` (Int64) is missing; column `text` (Utf8) is missing"]
+        [
+            "13:12 `captions`: `pairs.images` does not fit: column `caption_id` (Int64) is missing; column `text` (Utf8) is missing"
+        ]
     );
     assert_eq!(
         changed("images = \"vectors.image_embeddings\"", "images = \"fit.model\"")[0],
-        "23:10 `fit.model` is files, wanted a table"
+        "23:10 `images`: `fit.model` is files, wanted a table"
     );
     assert_eq!(
         changed(fit, "captions = \"pairs\"\nloss"),
@@ -257,10 +268,35 @@ fn tables_and_stages_that_do_not_exist() {
 }
 
 #[test]
+fn of_many_faults_the_first_are_shown_and_the_way_to_the_rest() {
+    let many: String = (0..25).map(|i| format!("wrong{i} = 1\n")).collect();
+    let faults = load_bytes(format!("{many}{VALID}").as_bytes(), &[], true).expect_err("the file is wrong");
+    let text = faults.render(false);
+    assert!(text.contains("`wrong19`") && !text.contains("`wrong20`"), "{text}");
+    assert!(text.contains("… and 5 more; `--json` shows all") && text.contains("25 mistakes"), "{text}");
+    assert_eq!(faults.to_json().len(), 25);
+}
+
+#[test]
+fn names_that_sql_cannot_tell_apart() {
+    let report = |name: &str| format!("[stage.{name}.report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]");
+    assert_eq!(
+        changed("[[expect]]", &report("Test")),
+        [
+            "27:8 stages `test` and `Test` differ in letter case alone / SQL does not tell them apart: give one another name"
+        ]
+    );
+    assert_eq!(
+        changed("[[expect]]", &report("Store")),
+        ["27:8 a stage cannot be called `Store`: SQL knows the store itself by that name"]
+    );
+}
+
+#[test]
 fn a_cycle() {
     let faults = changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"");
     assert!(
-        faults.iter().any(|fault| fault.contains("cnn → fit → vectors → cnn") || fault.contains("vectors → cnn → ")),
+        faults.iter().any(|fault| fault.contains("stages wait for each other: cnn → vectors → cnn")),
         "{faults:#?}"
     );
 }
@@ -322,6 +358,13 @@ fn expectations() {
         changed("at_least", "at_last"),
         ["29:1 `[[expect]]` has no setting `at_last` / did you mean `at_least`?"]
     );
+    assert_eq!(changed("test.summary\"", "nothing\""), ["28:7 no such table / name one"]);
+    // In one list with the other mistakes.
+    let both = VALID.replace("FROM test.summary", "FROM nothing").replace("seed = 7", "sead = 7");
+    assert_eq!(
+        faults_of(&both, &[]),
+        ["1:1 a pipeline file has no `sead` / did you mean `seed`?", "28:7 no such table / name one"]
+    );
     assert_eq!(changed("[[expect]]", "[expect]"), ["27:1 `expect` is a table, wanted tables `[[expect]]`"]);
 }
 
@@ -352,7 +395,10 @@ fn a_file_that_is_no_text() {
     assert_eq!(faults.faults()[0].message, "the byte 0xe9 is not UTF-8");
     let large = load_bytes(&vec![b'#'; 2 << 20], &[], true).expect_err("too large");
     assert!(large.faults()[0].message.contains("1048576 bytes"));
-    let gone = load(Path::new("gone.toml"), &Options { overrides: &[], environment: &|_| None, sources_needed: true });
+    let gone = load(
+        Path::new("gone.toml"),
+        &Options { overrides: &[], environment: &|_| None, sources_needed: true, rehearse: &rehearse },
+    );
     assert!(gone.expect_err("missing").faults()[0].message.starts_with("cannot read the pipeline file"));
 }
 

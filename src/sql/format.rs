@@ -13,7 +13,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, visible};
 use crate::tables;
 
 /// Values of a vector that a table for people shows in full.
@@ -59,9 +59,9 @@ impl Format {
     ) -> Result<()> {
         match self {
             Self::Table => {
-                let mut batches = vec![readable(&RecordBatch::new_empty(Arc::clone(schema)), shortened)?];
+                let mut batches = vec![readable(&RecordBatch::new_empty(Arc::clone(schema)), for_people)?];
                 for batch in rows {
-                    batches.push(readable(&batch?, shortened)?);
+                    batches.push(readable(&batch?, for_people)?);
                 }
                 let options = FormatOptions::default().with_null("NULL");
                 writeln!(out, "{}", pretty_format_batches_with_options(&batches, &options)?).map_err(|e| output(&e))?;
@@ -118,12 +118,14 @@ fn output(error: &dyn std::error::Error) -> Error {
 /// How a value of a list or binary column becomes text: (column, row, formatter of the column).
 type ToText = fn(&ArrayRef, usize, &ArrayFormatter<'_>) -> Result<String>;
 
-/// The batch with its lists and binary values as text, since neither people nor CSV can take them as they are.
+/// The batch with its lists and binary values as text, since neither people nor CSV can take them as they are. Texts go
+/// the same way, for what people must not be shown.
 fn readable(batch: &RecordBatch, text: ToText) -> Result<RecordBatch> {
     let schema = batch.schema_ref();
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        if !field.data_type().is_nested() && !matches!(field.data_type(), DataType::Binary | DataType::LargeBinary) {
+        let kind = field.data_type();
+        if !kind.is_nested() && !kind.is_binary() && !kind.is_string() {
             fields.push(Arc::clone(field));
             columns.push(Arc::clone(column));
             continue;
@@ -143,6 +145,11 @@ fn readable(batch: &RecordBatch, text: ToText) -> Result<RecordBatch> {
 
 fn whole(_: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
     Ok(formatter.value(row).try_to_string()?)
+}
+
+/// Short, and nothing that could steer a terminal.
+fn for_people(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
+    shortened(column, row, formatter).map(|text| visible(&text))
 }
 
 fn shortened(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {

@@ -17,7 +17,8 @@ const LISTED: usize = 30;
 
 /// Which artefact the name of a stage stands for.
 pub(super) struct Names {
-    store: Store,
+    /// None where only columns are asked for.
+    store: Option<Store>,
     /// Artefacts by stage, where they are given and not looked up in the records of runs.
     given: Option<Vec<Stage>>,
     /// Columns of (stage, table), where there are no rows yet and the columns are all that is asked for.
@@ -43,28 +44,31 @@ pub(super) enum Found {
 impl Names {
     /// Every name stands for what the latest run that has it complete made.
     pub(super) fn of_runs(store: &Store) -> Self {
-        Self { store: store.clone(), given: None, declared: None, records: OnceCell::new() }
+        Self { store: Some(store.clone()), given: None, declared: None, records: OnceCell::new() }
     }
 
-    /// These tables, without rows.
-    pub(super) fn declared(store: &Store, tables: Vec<Declared>) -> Self {
-        Self { store: store.clone(), given: Some(vec![]), declared: Some(tables), records: OnceCell::new() }
+    /// These tables, without rows, and no store.
+    pub(super) fn declared(tables: Vec<Declared>) -> Self {
+        Self { store: None, given: Some(vec![]), declared: Some(tables), records: OnceCell::new() }
     }
 
     /// The names of these stages.
     pub(super) fn of_stages(store: &Store, stages: Vec<Stage>) -> Self {
-        Self { store: store.clone(), given: Some(stages), declared: None, records: OnceCell::new() }
+        Self { store: Some(store.clone()), given: Some(stages), declared: None, records: OnceCell::new() }
     }
 
-    pub(super) fn store(&self) -> &Store {
-        &self.store
+    pub(super) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
     }
 
     /// Records of all runs, the latest first.
     pub(super) fn records(&self) -> Result<&[RunRecord]> {
         if self.records.get().is_none() {
             // Only this thread fills the cell.
-            let _ = self.records.set(records(&self.store)?.collect());
+            let _ = self.records.set(match &self.store {
+                Some(store) => records(store)?.collect(),
+                None => vec![],
+            });
         }
         Ok(self.records.get().map_or(&[], Vec::as_slice))
     }
@@ -75,7 +79,8 @@ impl Names {
     /// It is damaged.
     pub(super) fn table(&self, stage: &str, table: &str) -> Result<Option<Found>> {
         if let Some(declared) = &self.declared {
-            let found = declared.iter().find(|(of, name, _)| same(of, stage) && same(name, table));
+            let of = meant(declared.iter().map(|(of, _, _)| of.as_str()), stage);
+            let found = declared.iter().find(|(name, kind, _)| Some(name.as_str()) == of && same(kind, table));
             return Ok(found.map(|(_, _, schema)| Found::Empty(schema.clone())));
         }
         let Some((artefact, manifest, (_, kind, key))) = self.artefact(stage)? else { return Ok(None) };
@@ -95,16 +100,22 @@ impl Names {
 
     /// The complete artefact that `stage` stands for.
     fn artefact(&self, stage: &str) -> Result<Option<(Artefact, Manifest, Stage)>> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let mut near = None;
         // Records are read one by one, the latest first, until one has the stage.
         for found in self.lookup()? {
-            if same(&found.0, stage) {
-                let artefact = self.store.artefact(&found.1, &found.2);
+            let exact = found.0 == stage;
+            if exact || (near.is_none() && same(&found.0, stage)) {
+                let artefact = store.artefact(&found.1, &found.2);
                 if let Some(manifest) = artefact.manifest()? {
-                    return Ok(Some((artefact, manifest, found)));
+                    if exact {
+                        return Ok(Some((artefact, manifest, found)));
+                    }
+                    near = Some((artefact, manifest, found));
                 }
             }
         }
-        Ok(None)
+        Ok(near)
     }
 
     /// Stages in the order in which they are looked at.
@@ -112,8 +123,9 @@ impl Names {
         if let Some(given) = &self.given {
             return Ok(Box::new(given.iter().cloned()));
         }
+        let Some(store) = &self.store else { return Ok(Box::new(std::iter::empty())) };
         let stages = |run: RunRecord| run.stages.into_iter().map(|stage| (stage.name, stage.kind, stage.key));
-        Ok(Box::new(records(&self.store)?.flat_map(stages)))
+        Ok(Box::new(records(store)?.flat_map(stages)))
     }
 
     /// The stage that stands for each name, by name.
@@ -121,7 +133,8 @@ impl Names {
         let mut stages = BTreeMap::new();
         for (name, kind, key) in self.lookup()? {
             if !stages.contains_key(&name)
-                && let Some(manifest) = self.store.artefact(&kind, &key).manifest()?
+                && let Some(store) = &self.store
+                && let Some(manifest) = store.artefact(&kind, &key).manifest()?
             {
                 stages.insert(name, (kind, key, manifest));
             }
@@ -155,10 +168,15 @@ impl Names {
         let error = Error::usage(format!("SQL: there is no table `{name}`; there are {}{more}", listed.join(", ")));
         Ok(match near {
             Some(hint) => error.hint(hint),
-            None if valid.is_empty() => error.hint("no run has finished a stage in this store"),
+            None if valid.is_empty() && self.store.is_some() => error.hint("no run has finished a stage in this store"),
             None => error,
         })
     }
+}
+
+/// The one of `names` that an SQL name means: itself, or else the first that differs in letter case alone.
+fn meant<'n>(names: impl Iterator<Item = &'n str> + Clone, sql: &str) -> Option<&'n str> {
+    names.clone().find(|name| *name == sql).or_else(|| names.clone().find(|name| same(name, sql)))
 }
 
 /// Whether an SQL name means `name`: SQL lowers names that are not in quotes.

@@ -16,6 +16,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateDefaults};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
 use futures::StreamExt;
 use tokio::runtime::Runtime;
 
@@ -62,12 +63,12 @@ impl Session {
     }
 
     /// A session in which these tables, (stage, table, columns), have no rows: for finding out whether a query is right
-    /// before there is anything to ask.
+    /// before there is anything to ask. The tables of the schema `store` are there, without rows.
     ///
     /// # Errors
     /// Threads cannot be started.
-    pub fn of_columns(store: &Store, tables: impl IntoIterator<Item = (String, String, SchemaRef)>) -> Result<Self> {
-        Self::over(Names::declared(store, tables.into_iter().collect()))
+    pub fn of_columns(tables: impl IntoIterator<Item = (String, String, SchemaRef)>) -> Result<Self> {
+        Self::over(Names::declared(tables.into_iter().collect()))
     }
 
     fn over(names: Names) -> Result<Self> {
@@ -81,17 +82,18 @@ impl Session {
         let mut config = SessionConfig::new().with_target_partitions(threads).with_collect_statistics(false);
         config.options_mut().execution.parquet.schema_force_view_types = false;
         let mount = ObjectStoreUrl::parse(MOUNT).map_err(|error| fault(&error))?;
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_expr_planners(SessionStateDefaults::default_expr_planners())
             .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
             .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
             .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
             .with_window_functions(SessionStateDefaults::default_window_functions())
-            .with_table_function_list(SessionStateDefaults::default_table_functions())
-            .with_object_store(mount.as_ref(), Arc::clone(names.store().objects().store()))
-            .build();
-        Ok(Self { context: SessionContext::new_with_state(state), runtime, names })
+            .with_table_function_list(SessionStateDefaults::default_table_functions());
+        if let Some(store) = names.store() {
+            state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().store()));
+        }
+        Ok(Self { context: SessionContext::new_with_state(state.build()), runtime, names })
     }
 
     /// Plans and starts a query.
@@ -104,6 +106,9 @@ impl Session {
     pub fn query(&self, sql: &str) -> Result<Rows<'_>> {
         let mut state = self.context.state();
         let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| fault(&error))?;
+        if let Some(error) = refused(&statement) {
+            return Err(error);
+        }
         let mut bytes = 0;
         for reference in state.resolve_table_references(&statement).map_err(|error| fault(&error))? {
             bytes += self.register(&reference)?;
@@ -205,12 +210,32 @@ fn fault(error: &DataFusionError) -> Error {
         DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
         DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
         _ => {
-            let error = Error::usage(format!("SQL: {message}"));
             let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
             if refused.iter().any(|start| message.contains(start)) {
-                return error.hint("a store is read by SQL, and written by `pairloom run` alone");
+                return read_only();
             }
-            error
+            Error::usage(format!("SQL: {message}"))
         }
     }
+}
+
+/// Why a statement cannot even be planned. What a query is made of is looked at again in its plan.
+fn refused(statement: &Statement) -> Option<Error> {
+    use datafusion::sql::sqlparser::ast::Statement as Sql;
+    match statement {
+        Statement::Statement(sql) => match **sql {
+            Sql::Query(_) | Sql::Explain { .. } | Sql::ExplainTable { .. } => None,
+            Sql::ShowTables { .. } | Sql::ShowColumns { .. } | Sql::ShowVariable { .. } => Some(
+                Error::usage("SQL: there is no `SHOW` here")
+                    .hint("ask for `SELECT DISTINCT stage, table_name FROM store.parts`, or `DESCRIBE stage.table`"),
+            ),
+            _ => Some(read_only()),
+        },
+        Statement::Explain(explained) => refused(&explained.statement),
+        _ => Some(read_only()),
+    }
+}
+
+fn read_only() -> Error {
+    Error::usage("SQL: the store is read-only here, wanted a query").hint("only `pairloom run` writes to a store")
 }

@@ -143,10 +143,11 @@ fn manifests(names: &Names) -> Result<Vec<Row>> {
     let owners: HashMap<(&str, &Key), &String> =
         stages.iter().map(|(name, (kind, key, _))| ((kind.as_str(), key), name)).collect();
     let mut rows = Vec::new();
-    for object in names.store().objects().list("")? {
+    let Some(store) = names.store() else { return Ok(rows) };
+    for object in store.objects().list("")? {
         let pieces: Vec<&str> = object.split('/').collect();
         let [kind, key, "manifest.json"] = pieces[..] else { continue };
-        let Some(content) = names.store().objects().get(&object)? else { continue };
+        let Some(content) = store.objects().get(&object)? else { continue };
         let manifest: Manifest = serde_json::from_slice(&content)
             .map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))?;
         let stage = owners.get(&(kind, &manifest.identity.key())).map(|&name| name.clone());

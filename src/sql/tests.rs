@@ -150,6 +150,30 @@ fn a_session_can_be_of_given_stages() {
 }
 
 #[test]
+fn of_names_that_differ_in_case_the_exact_one_is_meant() {
+    let (_folder, store, [_, old, new]) = store();
+    // The latest run comes first and has the other spelling.
+    let stages = [("Test".to_owned(), "evaluate".to_owned(), old), ("test".to_owned(), "evaluate".to_owned(), new)];
+    let session = Session::of_stages(&store, stages).unwrap();
+    let rsum = |name: &str| text(&session, &format!("SELECT max(rsum) AS m FROM {name}.summary"), Format::Csv).unwrap();
+    assert_eq!(rsum("test"), "m\n400.0\n");
+    assert_eq!(rsum("TEST"), "m\n400.0\n");
+    assert_eq!(rsum("\"Test\""), "m\n100.0\n");
+    assert_eq!(rsum("\"tEST\""), "m\n100.0\n");
+}
+
+#[test]
+fn columns_are_enough_to_find_out_whether_a_query_is_right() {
+    let schema = |name: &str| Arc::new(Schema::new(vec![Field::new(name, DataType::Float64, false)]));
+    let tables = [("Test", "lower"), ("test", "exact")].map(|(stage, c)| (stage.to_owned(), "t".to_owned(), schema(c)));
+    let session = Session::of_columns(tables).unwrap();
+    assert!(session.query("SELECT exact FROM test.t").is_ok() && session.query("SELECT lower FROM \"Test\".t").is_ok());
+    assert!(session.query("SELECT count(*) FROM store.artefacts WHERE rows > 1").is_ok());
+    let got = session.query("SELECT lower FROM tset.t").err().unwrap();
+    assert_eq!((got.kind(), got.hint_text()), (Kind::Usage, Some("did you mean `test.t`?")));
+}
+
+#[test]
 fn queries_may_join_nest_and_name_their_parts() {
     let sql = "WITH best AS (SELECT max(rsum) AS top FROM test.summary)
                SELECT s.method, n.c FROM test.summary s JOIN best ON s.rsum = best.top,
@@ -255,8 +279,33 @@ fn nothing_can_be_written_and_no_other_file_read() {
     ] {
         let got = error(&sql);
         assert_eq!(got.kind(), Kind::Usage, "{sql}: {got}");
+        if !sql.starts_with("SELECT") {
+            assert!(got.to_string().contains("the store is read-only here"), "{sql}: {got}");
+        }
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn tables_are_listed_by_a_query() {
+    for sql in ["show tables", "SHOW COLUMNS FROM test.summary"] {
+        let got = error(sql);
+        assert!(got.hint_text().is_some_and(|hint| hint.contains("store.parts")), "{sql}: {got}");
+    }
+    assert!(csv("SELECT DISTINCT stage, table_name FROM store.parts").unwrap().contains("cnn,features"));
+    assert!(csv("DESCRIBE test.summary").unwrap().contains("rsum,Float64"));
+}
+
+#[test]
+fn control_characters_do_not_reach_a_terminal() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let sql = "SELECT chr(27) || '[2J' AS a, [chr(7)] AS b, 'ö' AS c";
+    let shown = text(&session, sql, Format::Table).unwrap();
+    assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
+    assert!(shown.contains("| \\u{1b}[2J | [\\u{7}] | ö |"), "{shown}");
+    // Programs get what is there.
+    assert!(text(&session, sql, Format::Csv).unwrap().contains("\u{1b}[2J"));
 }
 
 #[test]

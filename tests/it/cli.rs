@@ -96,9 +96,15 @@ fn an_expectation_that_does_not_hold_ends_with_1() {
 fn an_expectation_that_is_no_query_is_a_mistake_of_the_file() {
     let folder =
         folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.pictures\"\nat_least = 9\n"));
-    let output = run(folder.path(), &["run", "p.toml"]);
-    assert_code(&output, 2);
-    assert!(stderr(&output).contains("error: p.toml:4: "), "{}", stderr(&output));
+    for verb in ["run", "plan", "check"] {
+        let output = run(folder.path(), &[verb, "p.toml", "--json"]);
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains("p.toml:5:7"), "{}", stderr(&output));
+        let fault = &json_lines(&output)[0];
+        assert_eq!((&fault["line"], &fault["column"]), (&5.into(), &7.into()));
+        assert_eq!(fault["hint"], "did you mean `pairs.images`?");
+    }
+    assert!(!folder.path().join("store").exists(), "nothing is made for a file with mistakes");
 }
 
 #[test]

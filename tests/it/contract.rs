@@ -130,7 +130,8 @@ impl World for Watch<'_, '_> {
 /// A pipeline through every stage, each of them watched.
 fn watched(folder: &Path) -> (Plan<Watched>, Used) {
     let file = tiny_pipeline(folder);
-    let options = pipeline::Options { overrides: &[], environment: &|_| None, sources_needed: true };
+    let options =
+        pipeline::Options { overrides: &[], environment: &|_| None, sources_needed: true, rehearse: &|_, _| vec![] };
     let Ok(loaded) = pipeline::load(&file, &options) else { panic!("the tiny pipeline has a mistake") };
     let used = Used::default();
     let nodes = loaded.plan.nodes().iter().map(|node| Node {
