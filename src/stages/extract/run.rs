@@ -144,6 +144,8 @@ fn fatal(undecodable: &[(&str, Error)]) -> Error {
     let error = Error::data(listed.join("; "));
     match undecodable.iter().find_map(|(_, error)| error.hint_text()) {
         Some(hint) => error.hint(hint),
-        None => error.hint("set `on_undecodable = \"skip\"` to leave such pictures out with a warning"),
+        None => error.hint(
+            "set `on_undecodable = \"skip\"` to leave such pictures out with a warning; the stage then starts over",
+        ),
     }
 }

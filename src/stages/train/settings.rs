@@ -48,7 +48,8 @@ pub struct Train {
     /// Largest global L2 norm of the gradient.
     #[serde(default = "clip")]
     pub clip: f64,
-    /// Steps between checkpoints inside an epoch; every epoch ends with one.
+    /// Steps between checkpoints inside an epoch; every epoch ends with one. Not in the key: it moves the places where
+    /// `history` is cut into parts, and changes neither a row nor the model.
     #[serde(default = "checkpoint_steps")]
     pub checkpoint_steps: u64,
     /// Seed of weights and order; the pipeline's where not given.
@@ -105,7 +106,11 @@ impl Stage for Train {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        let mut settings = serde_json::json!(self);
+        if let Some(settings) = settings.as_object_mut() {
+            settings.remove("checkpoint_steps");
+        }
+        settings
     }
 
     fn inputs(&self) -> Vec<Input> {

@@ -216,6 +216,29 @@ fn bad_data_is_named() {
     assert!(other.put.is_empty(), "a model that is none was written");
 }
 
+/// A training whose checkpoints lie elsewhere is the same training, even one that goes on with another distance.
+#[test]
+fn the_distance_of_checkpoints_changes_no_row_and_no_key() {
+    let stages = ["epochs = 2", "epochs = 2\ncheckpoint_steps = 2"].map(stage);
+    assert_eq!(stages[0].settings(), stages[1].settings());
+    assert!(stages[0].settings().get("epochs").is_some());
+    let mut worlds = [world(), world()];
+    for (world, stage) in worlds.iter_mut().zip(&stages) {
+        world.run(stage).expect("a training");
+    }
+    let [seldom, often] = worlds;
+    assert!(often.written["history"].len() > seldom.written["history"].len());
+    assert_eq!(often.output("history"), seldom.output("history"));
+    assert_eq!(often.put, seldom.put);
+
+    let mut cut = world();
+    cut.cancel_after_save = Some(1);
+    cut.run(&stages[1]).expect_err("cancelled");
+    let mut rest = MemoryWorld { saved: cut.saved.clone(), ..world() };
+    rest.run(&stages[0]).expect("the rest of a training");
+    assert_eq!(rest.put, seldom.put);
+}
+
 #[test]
 fn settings_that_cannot_work_are_all_named() {
     let mut stage = stage("epochs = 0\ncheckpoint_steps = 0\nclip = -1.0\ndecay = nan");
