@@ -33,7 +33,8 @@ pub struct Train {
     /// How captions become words.
     #[serde(default)]
     pub tokenizer: Tokenizer,
-    /// Words of the training captions seen fewer times than this become `<unk>`.
+    /// Words of the training captions seen fewer times than this become `<unk>`. A person is told if that is
+    /// more than half of the text; if it is all of it, the training is refused.
     #[serde(default = "min_count")]
     pub min_count: usize,
     /// Learning rate of Adam.
