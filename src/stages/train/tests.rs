@@ -89,7 +89,7 @@ fn learns_what_there_is_to_learn() {
         assert!(found.rsum.expect("a validation split") > 540.0, "{loss}: {:?}", found.rsum);
         let validation = world.output("validation");
         let rsums = validation["rsum"].as_primitive::<Float64Type>();
-        let best = (0..40).filter(|&row| rsums.value(row) == found.rsum.expect("rsum")).max().expect("a best row");
+        let best = (0..40).filter(|&row| rsums.value(row) == found.rsum.expect("rsum")).min().expect("a best row");
         assert_eq!(found.epoch, best as u64);
         assert!(validation["best"].as_boolean().value(best));
 
@@ -260,6 +260,18 @@ fn bad_data_is_named() {
     let error = other.run(&stage("epochs = 1")).expect_err("no finite loss");
     assert!(error.to_string().starts_with("step 0 (epoch 0): the loss is NaN"), "{error}");
     assert!(other.put.is_empty(), "a model that is none was written");
+}
+
+/// Steps too small to change a parameter: all epochs are equal.
+#[test]
+fn of_equal_epochs_the_first_is_the_model() {
+    let mut world = world();
+    world.run(&Train { learning_rate: 1e-30, ..stage("epochs = 3") }).expect("a training");
+    let validation = world.output("validation");
+    let rsums = validation["rsum"].as_primitive::<Float64Type>().values();
+    assert!(rsums[0] > 0.0 && rsums.iter().all(|rsum| rsum.to_bits() == rsums[0].to_bits()), "{rsums:?}");
+    assert!(validation["best"].as_boolean().values().iter().eq([true, false, false]));
+    assert_eq!((description(&world).epoch, description(&world).step), (0, 5));
 }
 
 /// A training whose checkpoints lie elsewhere is the same training, even one that goes on with another distance.
