@@ -318,6 +318,15 @@ pub enum Device {
     Cuda(usize),
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(number) => write!(f, "cuda:{number}"),
+        }
+    }
+}
+
 /// What one call of a mapped function gives back.
 #[derive(Debug)]
 pub struct Mapped {

@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A flag that can be raised once and is seen by all clones.
+/// A flag that can be raised once and is seen by all clones, and by all children.
 #[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    raised: Arc<AtomicBool>,
+    parent: Option<Box<Cancel>>,
+}
 
 impl Cancel {
     /// A flag that is down.
@@ -16,15 +19,21 @@ impl Cancel {
         Self::default()
     }
 
+    /// A flag that is up when it is raised itself, or when this one is.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { raised: Arc::default(), parent: Some(Box::new(self.clone())) }
+    }
+
     /// Raises it.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.raised.store(true, Ordering::SeqCst);
     }
 
     /// Whether it is up.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.raised.load(Ordering::SeqCst) || self.parent.as_ref().is_some_and(|parent| parent.is_cancelled())
     }
 
     /// Fails once the flag is up.

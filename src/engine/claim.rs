@@ -5,13 +5,14 @@
 //! the journal refuses a second writer in any case.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::engine::cancel::Cancel;
-use crate::engine::store::Artefact;
+use crate::engine::store::{Artefact, Store};
 use crate::error::{Error, Result};
 
-/// The right to build an artefact, given back on drop.
+/// A lock that is given back on drop.
 #[derive(Debug)]
 pub struct Claim {
     _lock: File,
@@ -36,16 +37,39 @@ pub fn claim(artefact: &Artefact, cancel: &Cancel, waiting: impl FnOnce()) -> Re
 }
 
 /// The claim, if no other process has it.
+fn try_claim(artefact: &Artefact) -> Result<Option<Claim>> {
+    lock(&artefact.folder(), File::try_lock)
+}
+
+/// The right to use any artefact of the store, shared with other runs, given back on drop. Waits while somebody removes
+/// artefacts.
+///
+/// # Errors
+/// The lock cannot be made, or the run was cancelled.
+pub fn hold(store: &Store, cancel: &Cancel) -> Result<Claim> {
+    loop {
+        cancel.proceed()?;
+        if let Some(claim) = lock(store.objects().folder(), File::try_lock_shared)? {
+            return Ok(claim);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The right to remove artefacts: only while no run uses the store.
 ///
 /// # Errors
 /// The lock cannot be made.
-pub fn try_claim(artefact: &Artefact) -> Result<Option<Claim>> {
-    let folder = artefact.folder();
+pub fn alone(store: &Store) -> Result<Option<Claim>> {
+    lock(store.objects().folder(), File::try_lock)
+}
+
+fn lock(folder: &Path, how: impl FnOnce(&File) -> Result<(), TryLockError>) -> Result<Option<Claim>> {
     let path = folder.join("lock");
-    std::fs::create_dir_all(&folder).map_err(|error| Error::io("make the folder", &folder, &error))?;
+    std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = open.map_err(|error| Error::io("open the lock", &path, &error))?;
-    match file.try_lock() {
+    match how(&file) {
         Ok(()) => Ok(Some(Claim { _lock: file })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", &path, &error)),

@@ -66,6 +66,17 @@ struct Permit {
     bytes: u64,
 }
 
+impl Permit {
+    /// Accounts `bytes` in place of what it was: the result of an item in place of the item. Does not wait.
+    fn reweigh(&mut self, bytes: u64) {
+        let mut in_flight = self.budget.lock();
+        *in_flight = *in_flight - self.bytes + bytes;
+        self.bytes = bytes;
+        self.budget.0.peak.fetch_max(*in_flight, Ordering::Relaxed);
+        self.budget.0.freed.notify_all();
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut in_flight = self.budget.lock();
@@ -77,37 +88,40 @@ impl Drop for Permit {
 
 /// Pulls items from `source`, maps them on `threads` threads, and pushes the results to `sink` in the order of the items.
 ///
-/// `source` gives an item with its weight: the bytes that it and its result keep in memory, which stay accounted until
-/// `sink` has taken the result. At most 2 · `threads` items are in flight, and as few as `budget` asks for.
+/// `source` gives an item with its weight in bytes, and `function` a result with its weight, which takes the place of the
+/// item's; it stays accounted until `sink` has taken the result. An item is expected to weigh what the heaviest result
+/// weighed so far, so the first one goes alone. At most 2 · `threads` items are in flight, and as few as `budget` asks
+/// for. What `function` needs while it works is not accounted.
+///
+/// `stop` is raised at the first error, so that a `source` that looks at it need not wait for nothing.
 ///
 /// # Errors
 /// The first error in the order of the items, be it of `source`, `function` or `sink`; or an interruption. Everything in
 /// flight is dropped then.
 pub fn ordered_map<T: Send, U: Send>(
     budget: &Budget,
-    cancel: &Cancel,
+    stop: &Cancel,
     threads: usize,
     mut source: impl FnMut() -> Result<Option<(T, u64)>> + Send,
-    function: impl Fn(T) -> Result<U> + Sync,
+    function: impl Fn(T) -> Result<(U, u64)> + Sync,
     mut sink: impl FnMut(U) -> Result<()>,
 ) -> Result<()> {
     let threads = threads.max(1);
     let flow = Arc::new(AtomicU64::new(0));
-    // Raised when the sink stops, so that source and workers stop too.
-    let stopped = Cancel::new();
+    let heaviest = AtomicU64::new(0);
     let (work_sender, work) = bounded::<(usize, T, Permit)>(threads);
     #[expect(clippy::disallowed_methods, reason = "the budget and the work channel bound what can be in here")]
     let (done_sender, done) = unbounded::<(usize, Result<(U, Permit)>)>();
     scoped::scope(|scope| {
         let feed_done = done_sender.clone();
-        let (budget, cancel, stopped, flow, function) = (budget, cancel, &stopped, &flow, &function);
+        let (flow, heaviest, function) = (&flow, &heaviest, &function);
         scope.spawn(move || {
             for index in 0.. {
-                let next = source().and_then(|item| match item {
-                    Some((item, bytes)) if !stopped.is_cancelled() => {
-                        wait_for(budget, flow, bytes, threads, cancel, stopped).map(|permit| Some((item, permit)))
+                let next = caught(&mut source).and_then(|item| match item {
+                    Some((item, bytes)) => {
+                        wait_for(budget, flow, heaviest, bytes, threads, stop).map(|permit| Some((item, permit)))
                     }
-                    _ => Ok(None),
+                    None => Ok(None),
                 });
                 match next {
                     Ok(Some((item, permit))) => {
@@ -126,12 +140,14 @@ pub fn ordered_map<T: Send, U: Send>(
         for _ in 0..threads {
             let (work, done_sender) = (work.clone(), done_sender.clone());
             scope.spawn(move || {
-                while let Ok((index, item, permit)) = work.recv() {
-                    if stopped.is_cancelled() {
-                        continue;
-                    }
-                    let result = caught(|| function(item));
-                    if done_sender.send((index, result.map(|value| (value, permit)))).is_err() {
+                while let Ok((index, item, mut permit)) = work.recv() {
+                    let result = caught(|| stop.proceed().and_then(|()| function(item)));
+                    let result = result.map(|(value, bytes)| {
+                        heaviest.fetch_max(bytes.max(1), Ordering::SeqCst);
+                        permit.reweigh(bytes);
+                        (value, permit)
+                    });
+                    if done_sender.send((index, result)).is_err() {
                         return;
                     }
                 }
@@ -147,13 +163,13 @@ pub fn ordered_map<T: Send, U: Send>(
                 let Some(result) = early.remove(&next) else { break };
                 next += 1;
                 outcome = result.and_then(|(value, permit)| {
-                    let pushed = sink(value);
+                    let pushed = caught(|| sink(value));
                     drop(permit);
                     pushed
                 });
             }
             if outcome.is_err() {
-                stopped.cancel();
+                stop.cancel();
                 early.clear();
             }
         }
@@ -161,24 +177,24 @@ pub fn ordered_map<T: Send, U: Send>(
     })
 }
 
-/// A permit, once fewer than 2 · `threads` items are in flight and the bytes fit.
+/// A permit, once few enough items are in flight and the bytes fit.
 fn wait_for(
     budget: &Budget,
     flow: &Arc<AtomicU64>,
+    heaviest: &AtomicU64,
     bytes: u64,
     threads: usize,
-    cancel: &Cancel,
-    stopped: &Cancel,
+    stop: &Cancel,
 ) -> Result<Permit> {
     let mut in_flight = budget.lock();
-    while flow.load(Ordering::SeqCst) >= 2 * threads as u64 {
-        cancel.proceed()?;
-        stopped.proceed()?;
+    let most = || if heaviest.load(Ordering::SeqCst) == 0 { 1 } else { 2 * threads as u64 };
+    while flow.load(Ordering::SeqCst) >= most() {
+        stop.proceed()?;
         let pause = std::time::Duration::from_millis(50);
         in_flight = budget.0.freed.wait_timeout(in_flight, pause).unwrap_or_else(PoisonError::into_inner).0;
     }
     drop(in_flight);
-    budget.acquire(flow, bytes, cancel)
+    budget.acquire(flow, bytes.max(heaviest.load(Ordering::SeqCst)), stop)
 }
 
 /// Turns a panic into a defect that names it, so that one bad item cannot take the process down.
@@ -210,7 +226,7 @@ mod tests {
             if n % 2 == 1 {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            Ok(n * 10)
+            Ok((n * 10, 1))
         };
         let sink = |n| {
             got.push(n);
@@ -228,7 +244,7 @@ mod tests {
             Ok(())
         };
         // Without the budget, 2 · 8 items of 300 bytes would be in flight.
-        ordered_map(&budget, &Cancel::new(), 8, numbers(60, 300), Ok, slow).unwrap();
+        ordered_map(&budget, &Cancel::new(), 8, numbers(60, 300), |n| Ok((n, 300)), slow).unwrap();
         assert!(budget.peak() <= 1000, "{}", budget.peak());
         assert!(budget.peak() >= 900, "the limit is used: {}", budget.peak());
         assert_eq!(*budget.lock(), 0, "everything is given back");
@@ -242,13 +258,13 @@ mod tests {
             count += 1;
             Ok(())
         };
-        ordered_map(&budget, &Cancel::new(), 4, numbers(5, 100), Ok, sink).unwrap();
+        ordered_map(&budget, &Cancel::new(), 4, numbers(5, 100), |n| Ok((n, 100)), sink).unwrap();
         assert_eq!((count, budget.peak()), (5, 100));
     }
 
     #[test]
     fn the_first_error_in_order_wins_and_the_rest_is_dropped() {
-        let fail = |n: u64| if n >= 7 { Err(Error::data(format!("item {n}"))) } else { Ok(n) };
+        let fail = |n: u64| if n >= 7 { Err(Error::data(format!("item {n}"))) } else { Ok((n, 1)) };
         let mut got = Vec::new();
         let sink = |n| {
             got.push(n);
@@ -259,12 +275,30 @@ mod tests {
     }
 
     #[test]
+    fn an_error_ends_a_source_that_waits() {
+        let stop = Cancel::new().child();
+        let mut at = 0;
+        let source = || {
+            at += 1;
+            // After the first item, nothing comes until somebody says stop.
+            while at > 1 {
+                stop.proceed()?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Some((at, 1)))
+        };
+        let fail = |_: u64| -> Result<(u64, u64)> { Err(Error::data("broken")) };
+        let error = ordered_map(&Budget::new(9), &stop, 2, source, fail, |_| Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "broken");
+    }
+
+    #[test]
     fn a_panic_is_an_error_and_a_full_disk_stops_the_flow() {
-        let panics = |n: u64| if n == 3 { panic!("three") } else { Ok(n) };
+        let panics = |n: u64| if n == 3 { panic!("three") } else { Ok((n, 1)) };
         let error = ordered_map(&Budget::new(9), &Cancel::new(), 2, numbers(9, 1), panics, |_| Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "panicked: three");
         let full = |n: u64| if n == 2 { Err(Error::stage("disk is full")) } else { Ok(()) };
-        let error = ordered_map(&Budget::new(9), &Cancel::new(), 2, numbers(9, 1), Ok, full).unwrap_err();
+        let error = ordered_map(&Budget::new(9), &Cancel::new(), 2, numbers(9, 1), |n| Ok((n, 1)), full).unwrap_err();
         assert_eq!(error.to_string(), "disk is full");
     }
 }

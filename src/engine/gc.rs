@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::claim::try_claim;
-use crate::engine::record::records;
+use crate::engine::claim::alone;
+use crate::engine::record::all_records;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
 
@@ -16,15 +16,24 @@ pub struct Garbage {
     pub bytes: u64,
 }
 
-/// Artefacts, complete or not, that none of the last `keep_runs` runs named. With `remove` they are removed, except
-/// those that a process builds at this moment. Records of older runs go too.
+/// Artefacts, complete or not, that none of the last `keep_runs` runs named. With `remove` they are removed; records of
+/// older runs go too.
 ///
 /// # Errors
-/// The store cannot be read or written.
+/// The store cannot be read or written; a record of a run cannot be read, so nobody knows what it needs; something is to
+/// be removed while a run uses the store.
 pub fn collect(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garbage>> {
+    let _alone = if remove {
+        let alone = alone(store)?;
+        Some(alone.ok_or_else(|| Error::usage("a run uses this store").hint("try again when it has ended"))?)
+    } else {
+        None
+    };
     let mut kept: BTreeSet<String> = BTreeSet::new();
     let mut old_runs = Vec::new();
-    for (i, record) in records(store)?.enumerate() {
+    for (i, record) in all_records(store)?.enumerate() {
+        let record =
+            record.map_err(|error| error.hint("remove this file if you know that nothing of its run is needed"))?;
         if i < keep_runs {
             kept.extend(record.stages.iter().map(|stage| format!("{}/{}", stage.kind, stage.key)));
         } else {
@@ -51,7 +60,6 @@ pub fn collect(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garb
                     &kind,
                     &serde_json::from_value(key.into()).map_err(|error| Error::internal(error.to_string()))?,
                 );
-                let Some(_claim) = try_claim(&artefact)? else { continue };
                 artefact.clear()?;
                 std::fs::remove_dir_all(&folder).map_err(|error| Error::io("remove the folder", &folder, &error))?;
             }

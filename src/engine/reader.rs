@@ -18,7 +18,8 @@ pub(super) struct TableReader {
     artefact: Artefact,
     table: String,
     feed: Arc<Feed>,
-    cancel: Cancel,
+    /// Ends waiting and reading.
+    pub cancel: Cancel,
     next_part: usize,
     current: Option<ParquetRecordBatchReader>,
     /// Rows of `current` that are to be passed over.

@@ -106,7 +106,26 @@ impl RunRecord {
 /// # Errors
 /// The store cannot be read.
 pub fn records(store: &Store) -> Result<impl Iterator<Item = RunRecord>> {
+    Ok(all_records(store)?.filter_map(Result::ok))
+}
+
+/// As [`records`], with an error in the place of a record that cannot be read.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn all_records(store: &Store) -> Result<impl Iterator<Item = Result<RunRecord>>> {
     let names = store.objects().list("runs")?;
     let objects = store.objects().clone();
-    Ok(names.into_iter().rev().filter_map(move |name| serde_json::from_slice(&objects.get(&name).ok()??).ok()))
+    Ok(names.into_iter().rev().filter_map(move |name| {
+        let content = objects.get(&name).transpose()?;
+        let record = content.and_then(|content| {
+            serde_json::from_slice(&content).map_err(|error| {
+                Error::data(format!(
+                    "the record of a run cannot be read: {error}: `{}`",
+                    objects.place(&name).display()
+                ))
+            })
+        });
+        Some(record)
+    }))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::cancel::Cancel;
-use crate::engine::claim::claim;
+use crate::engine::claim::{claim, hold};
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
 use crate::engine::flow::{Budget, caught};
@@ -19,7 +19,7 @@ use crate::engine::store::{Manifest, Presence, Store};
 use crate::engine::world::{EngineWorld, InputPort, Shared};
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Kind, Result};
-use crate::stage::{Cx, Device, Form, Origin, Run, Stage, TableRef};
+use crate::stage::{Cx, Device, Form, Origin, Run, Stage, TableRef, Warning, World};
 
 /// How to run.
 #[derive(Debug, Clone)]
@@ -63,6 +63,7 @@ pub fn execute<S: Run>(
     observer: &Observer<'_>,
 ) -> Result<Summary> {
     let started = Instant::now();
+    let _hold = hold(store, cancel)?;
     let statuses = status(plan, store, options.threads, cancel, observer)?;
     let mut record = begin(&statuses, store, options, observer)?;
     let budget = Budget::new(options.memory);
@@ -182,6 +183,8 @@ fn conclude(
             Ok((manifest, seconds)) => {
                 if let Some(stage) = record.stages.iter_mut().find(|stage| stage.name == name) {
                     stage.seconds = seconds;
+                    // Another process, or another stage of the same key, may have built it while this one waited.
+                    stage.reused = seconds.is_none();
                 }
                 manifests.insert(name, manifest);
             }
@@ -291,9 +294,19 @@ fn build_claimed<S: Run>(
         Presence::Damaged(_) => artefact.clear()?,
         Presence::Absent => {}
     }
+    artefact.sweep()?;
     let committed = journal::fold(&artefact)?;
     journal::cut(&artefact, committed.entries)?;
     (shared.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows() });
+    let means = format!("{} threads on {}", shared.threads, shared.device);
+    let mut warnings = Vec::new();
+    if !artefact.create("means", means.clone().into())?
+        && let Some(before) = artefact.get("means")?.filter(|before| *before != means)
+    {
+        let before = String::from_utf8_lossy(&before).into_owned();
+        let message = format!("begun with {before} and finished with {means}: numbers may differ in their last bits");
+        warnings.push(Warning { subject: status.name.clone(), message });
+    }
     for (table, parts) in &committed.tables {
         for part in parts {
             feed.part(table, part.clone());
@@ -316,6 +329,9 @@ fn build_claimed<S: Run>(
     let feed = Arc::clone(feed);
     let ledger = Ledger { stage: status.name.clone(), artefact, committed, feed, observer: shared.observer };
     let mut world = EngineWorld::new(shared, ports(node, places, shared.cancel)?, tables, files, ledger);
+    for warning in warnings {
+        world.warn(warning);
+    }
     node.stage.run(&mut Cx::new(&mut world))?;
     world.finish()?;
     let seconds = started.elapsed().saturating_sub(world.waited).as_secs_f64();
@@ -376,12 +392,20 @@ fn publish(world: EngineWorld<'_>, status: &StageStatus, seconds: f64) -> Result
         pairloom: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let content = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
+    if let Some(marker) = ledger.artefact.get("damaged")? {
+        // A reader met it while this stage still ran.
+        let problem = String::from_utf8_lossy(&marker).into_owned();
+        return Err(Error::data(format!("something it wrote is damaged: {problem}"))
+            .hint("run the same command again: it builds what is damaged anew"));
+    }
     ledger.artefact.put("manifest.json", content.into())?;
     ledger.feed.complete(manifest.tables.clone(), manifest.files.clone());
     // The manifest says it all now. What cannot be removed is only untidy.
     let _ = journal::cut(&ledger.artefact, 0);
-    if let Some((file, _)) = &ledger.committed.state {
-        let _ = ledger.artefact.delete(&file.name);
+    for name in ledger.artefact.list("").unwrap_or_default() {
+        if name.starts_with("state-") || name == "means" {
+            let _ = ledger.artefact.delete(&name);
+        }
     }
     Ok(manifest)
 }

@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ const PROGRESS_BYTES: u64 = 256 << 20;
 /// There is nothing at `path`, or it cannot be read.
 pub fn digest(store: &Store, path: &Path, threads: usize, cancel: &Cancel, observer: &Observer<'_>) -> Result<String> {
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
-    let files = files(&path)?;
+    let files = files(&path, store.objects().folder())?;
     let cache_name = format!("sources/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32]);
     let known = store.objects().get(&cache_name)?.map(|content| parse(&content)).unwrap_or_default();
     let digests = hash_all(&path, &files, &known, threads, cancel, observer)?;
@@ -55,10 +56,11 @@ struct SourceFile {
     stamp: String,
 }
 
-/// All files at or below `path`, sorted by name.
-fn files(path: &Path) -> Result<Vec<SourceFile>> {
+/// All files at or below `path`, sorted by name, but for the store itself if it lies there.
+fn files(path: &Path, store: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
-    for entry in walkdir::WalkDir::new(path).follow_links(true) {
+    for entry in walkdir::WalkDir::new(path).follow_links(true).into_iter().filter_entry(|entry| entry.path() != store)
+    {
         let entry =
             entry.map_err(|error| Error::data(format!("cannot read the folder `{}`: {error}", path.display())))?;
         if entry.file_type().is_dir() {
@@ -67,6 +69,11 @@ fn files(path: &Path) -> Result<Vec<SourceFile>> {
         let meta = entry
             .metadata()
             .map_err(|error| Error::data(format!("cannot read `{}`: {error}", entry.path().display())))?;
+        if !meta.is_file() {
+            // A pipe or a device may never end.
+            return Err(Error::data(format!("`{}` is neither a file nor a folder", entry.path().display()))
+                .hint("move it out of the folder"));
+        }
         let relative = entry.path().strip_prefix(path).unwrap_or(entry.path());
         let name = relative.to_string_lossy().into_owned();
         files.push(SourceFile { stamp: stamp(&name, &meta), name, path: entry.path().to_owned(), bytes: meta.len() });
@@ -102,18 +109,26 @@ fn hash_all(
     let done = AtomicU64::new(0);
     let work = || -> Result<Vec<(usize, String)>> {
         let mut hashed = Vec::new();
+        let mut buffer = vec![0; 1 << 20];
         while let Some(&i) = unknown.get(next.fetch_add(1, Ordering::Relaxed)) {
-            cancel.proceed()?;
             let file = &files[i];
             let mut hasher = blake3::Hasher::new();
-            let read = std::fs::File::open(&file.path).and_then(|open| hasher.update_reader(open).map(drop));
-            read.map_err(|error| Error::io("read", &file.path, &error))?;
-            hashed.push((i, hasher.finalize().to_hex()[..32].to_owned()));
-            let before = done.fetch_add(file.bytes, Ordering::Relaxed);
-            if before / PROGRESS_BYTES != (before + file.bytes) / PROGRESS_BYTES {
-                let source = source.display().to_string();
-                observer(&Event::Hashing { source, done_bytes: before + file.bytes, total_bytes: total });
+            let mut open = File::open(&file.path).map_err(|error| Error::io("read", &file.path, &error))?;
+            loop {
+                cancel.proceed()?;
+                let read = open.read(&mut buffer).map_err(|error| Error::io("read", &file.path, &error))?;
+                if read == 0 {
+                    break;
+                }
+                hasher.update(&buffer[..read]);
+                let before = done.fetch_add(read as u64, Ordering::Relaxed);
+                let now = before + read as u64;
+                if before / PROGRESS_BYTES != now / PROGRESS_BYTES {
+                    let source = source.display().to_string();
+                    observer(&Event::Hashing { source, done_bytes: now, total_bytes: total });
+                }
             }
+            hashed.push((i, hasher.finalize().to_hex()[..32].to_owned()));
         }
         Ok(hashed)
     };
@@ -156,6 +171,19 @@ mod tests {
         assert_ne!(before, digest_of(&store, &one), "content changed");
         std::fs::rename(two.join("a.txt"), two.join("z.txt")).unwrap();
         assert_ne!(before, digest_of(&store, &two), "name changed");
+    }
+
+    #[test]
+    fn a_store_inside_of_a_source_is_no_part_of_it_and_a_pipe_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store")).unwrap();
+        std::fs::write(folder.path().join("a.txt"), "a").unwrap();
+        let before = digest_of(&store, folder.path());
+        assert_eq!(before, digest_of(&store, folder.path()));
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
+        assert!(made.success());
+        let error = digest(&store, folder.path(), 1, &Cancel::new(), &|_| {}).unwrap_err();
+        assert!(error.to_string().contains("pipe"), "{error}");
     }
 
     #[test]

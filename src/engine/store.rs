@@ -138,7 +138,7 @@ pub enum Presence {
     Absent,
     /// It is complete, and every part has its size.
     Complete(Box<Manifest>),
-    /// It was complete and is damaged: what is wrong with it.
+    /// It is damaged, complete or not: what is wrong with it. It has to be built from its beginning.
     Damaged(String),
 }
 
@@ -170,10 +170,10 @@ impl Artefact {
     /// # Errors
     /// The store cannot be read.
     pub fn presence(&self) -> Result<Presence> {
-        let Some(content) = self.objects.get(&self.name("manifest.json"))? else { return Ok(Presence::Absent) };
         if let Some(marker) = self.objects.get(&self.name("damaged"))? {
             return Ok(Presence::Damaged(String::from_utf8_lossy(&marker).into_owned()));
         }
+        let Some(content) = self.objects.get(&self.name("manifest.json"))? else { return Ok(Presence::Absent) };
         let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else {
             return Ok(Presence::Damaged("`manifest.json` is not a manifest".to_owned()));
         };
@@ -210,6 +210,12 @@ impl Artefact {
     /// It is gone, or damaged: then the artefact is marked, and the next run builds it again.
     pub fn read(&self, name: &str, bytes: u64, digest: &str) -> Result<Bytes> {
         let problem = match self.objects.get(&self.name(name))? {
+            // Whoever removes or rebuilds an artefact takes its manifest away first: that is not damage.
+            None if self.objects.size(&self.name("manifest.json"))?.is_none() => {
+                let place = self.place(name);
+                return Err(Error::data(format!("`{}` was removed while it was needed", place.display()))
+                    .hint("run the same command again"));
+            }
             None => "it is gone".to_owned(),
             Some(content) if content.len() as u64 != bytes => format!("it has {} bytes, wanted {bytes}", content.len()),
             Some(content) if blake3::hash(&content).to_hex().as_str() != digest => {
@@ -221,7 +227,7 @@ impl Artefact {
         // Best effort: without the marker the message below is still right, and the size check finds most damage.
         let _ = self.objects.put(&self.name("damaged"), Bytes::from(marker));
         Err(Error::data(format!("`{}` is damaged: {problem}", self.place(name).display()))
-            .hint("run the same command again: it builds this table anew"))
+            .hint("run the same command again: it builds what is damaged anew"))
     }
 
     /// An object as it is; `None` if there is no such object.
@@ -277,17 +283,27 @@ impl Artefact {
         self.objects.delete(&self.name(name))
     }
 
+    /// Removes what a killed process left half-written.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn sweep(&self) -> Result<()> {
+        self.objects.sweep(&self.prefix)
+    }
+
     /// Removes everything but the lock; the manifest first, so that nobody takes what is left for complete.
     ///
     /// # Errors
     /// The store cannot be written.
     pub fn clear(&self) -> Result<()> {
         self.delete("manifest.json")?;
+        self.sweep()?;
         for name in self.list("")? {
-            if name != "lock" {
+            if name != "lock" && name != "damaged" {
                 self.delete(&name)?;
             }
         }
-        Ok(())
+        // Last, so that a crash in between leaves no journal that is believed.
+        self.delete("damaged")
     }
 }

@@ -163,7 +163,10 @@ impl World for EngineWorld<'_> {
         let blocks_done = ledger.committed.tables.get(output).map_or(0, Vec::len);
         let rows_done: u64 = ledger.committed.tables.get(output).into_iter().flatten().map(|part| part.rows).sum();
         writer.passed(rows_done);
+        // Raised by the first error, so that the reader does not wait for a producer in vain.
+        let stop = shared.cancel.child();
         reader.rewind();
+        reader.cancel = stop.clone();
         reader.skip(blocks_done * rows);
         let name = reader.name.clone();
         let mut read = (blocks_done * rows) as u64;
@@ -179,13 +182,13 @@ impl World for EngineWorld<'_> {
             }
             waits.store(false);
             total.store(blocks.total_rows());
-            // The block itself, and the encoded part that is made of it.
-            Ok(block.map(|block| (block.clone(), 2 * weight(&block))))
+            Ok(block.map(|block| (block.clone(), weight(&block))))
         };
         let work = |block: RecordBatch| {
             let mapped = function(&block)?;
             let content = parquet::encode(&mapped.batch.schema(), std::slice::from_ref(&mapped.batch))?;
-            Ok((block.num_rows() as u64, mapped, content))
+            let bytes = weight(&mapped.batch) + content.len() as u64;
+            Ok(((block.num_rows() as u64, mapped, content), bytes))
         };
         meter.tell(Some(name.clone()));
         let sink = |(block_rows, mapped, content): (u64, crate::stage::Mapped, Bytes)| {
@@ -203,7 +206,8 @@ impl World for EngineWorld<'_> {
             }
             Ok(())
         };
-        let mapped = ordered_map(shared.budget, shared.cancel, shared.threads, source, work, sink);
+        let mapped = ordered_map(shared.budget, &stop, shared.threads, source, work, sink);
+        reader.cancel = shared.cancel.clone();
         *waited += first_wait.load().unwrap_or_default();
         mapped
     }

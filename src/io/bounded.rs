@@ -6,6 +6,9 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+/// Bytes above which a list of images or captions is not read: many times the largest that is published.
+pub const MAX_LIST: u64 = 4 << 30;
+
 /// The content of a file of at most `most` bytes.
 ///
 /// # Errors
@@ -38,6 +41,7 @@ mod tests {
         assert_eq!(read(&path, 7).unwrap(), b"1234567");
         assert!(read(&path, 6).unwrap_err().to_string().ends_with("has 7 bytes, wanted at most 6"));
         assert!(read(folder.path(), 7).unwrap_err().to_string().ends_with("is not a file"));
+        assert!(read(Path::new("/dev/zero"), 7).unwrap_err().to_string().ends_with("is not a file"));
         assert!(read(&folder.path().join("none"), 7).unwrap_err().to_string().starts_with("cannot read"));
     }
 }

@@ -4,18 +4,23 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
+use super::bounded;
 use crate::error::{Error, Result};
 
-/// Reads the file at `path` as a `T`.
+/// Reads the file at `path` as a `T`, which in words is `wanted`.
 ///
 /// Memory: the file and the `T` together; the file is dropped on return.
 ///
 /// # Errors
-/// It cannot be read, is not JSON, is cut short, or has other fields than `T`: the error names line and column.
-pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
+/// It is no regular file of at most [`bounded::MAX_LIST`] bytes that can be read, is not JSON, is cut short, or is not
+/// what is wanted: the error names line and column.
+pub fn read<T: DeserializeOwned>(path: &Path, wanted: &str) -> Result<T> {
+    let bytes = bounded::read(path, bounded::MAX_LIST)?;
     let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     serde_json::from_slice(json).map_err(|error| {
+        if error.is_data() {
+            return Error::data(format!("`{}` is not {wanted}: {error}", path.display()));
+        }
         let eof = error.is_eof();
         let error = Error::data(format!("cannot read `{}`: {error}", path.display()));
         if eof { error.hint("the file is cut short: copy or download it again") } else { error }
@@ -38,7 +43,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         std::fs::write(&path, bytes).unwrap();
-        read(&path)
+        read(&path, "an object with `x`")
     }
 
     #[test]
@@ -51,6 +56,7 @@ mod tests {
     fn errors_name_line_and_column() {
         let error = read_point(b"{\n \"x\": \"3\"}").unwrap_err();
         assert_eq!(error.kind(), Kind::Data);
+        assert!(error.to_string().contains("a.json` is not an object with `x`: "), "{error}");
         assert!(error.to_string().contains("line 2 column 9"), "{error}");
         let error = read_point(b"{\"x\": 3").unwrap_err();
         assert!(error.hint_text().unwrap().contains("cut short"));

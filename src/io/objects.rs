@@ -120,6 +120,25 @@ impl Objects {
         Ok(names)
     }
 
+    /// Removes what killed processes left half-written below `prefix`: files that were to be renamed and are not objects.
+    /// Nobody else may write there meanwhile.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn sweep(&self, prefix: &str) -> Result<()> {
+        let folder = self.place(prefix);
+        for entry in walkdir::WalkDir::new(&folder).into_iter().filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy();
+            // `object_store` writes `NAME#1` and renames it to `NAME`.
+            let staged =
+                name.rsplit_once('#').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+            if staged && entry.file_type().is_file() {
+                std::fs::remove_file(entry.path()).map_err(|error| Error::io("remove", entry.path(), &error))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes an object; fine if there is none.
     ///
     /// # Errors

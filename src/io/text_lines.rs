@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Mistakes;
+use super::{Mistakes, bounded};
 use crate::error::{Error, Result};
 
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -18,9 +18,10 @@ impl TextLines {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// It cannot be read, or is not UTF-8: the error names every such line.
+    /// It is no regular file of at most [`bounded::MAX_LIST`] bytes that can be read, or is not UTF-8: the error names
+    /// every such line.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
+        let mut bytes = bounded::read(path, bounded::MAX_LIST)?;
         if bytes.starts_with(UTF8_MARK) {
             bytes.drain(..UTF8_MARK.len());
         }

@@ -3,6 +3,7 @@
 pub mod device;
 pub mod threads;
 pub mod named;
+mod tensor_file;
 pub mod weights;
 pub mod cnn;
 pub mod captions;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use tch::{Kind, Tensor};
 
+use super::tensor_file::{self, refused};
 use crate::error::{Error, Result};
 
 /// The key of our text in the header.
@@ -31,7 +32,8 @@ impl Named {
             if tensor.kind() != Kind::Float {
                 return Err(Error::internal(format!("tensor `{name}` holds {:?}, wanted Float", tensor.kind())));
             }
-            let shape: Vec<usize> = tensor.size().into_iter().filter_map(|size| usize::try_from(size).ok()).collect();
+            let sizes = tensor.size().into_iter().map(usize::try_from).collect::<std::result::Result<Vec<_>, _>>();
+            let shape = sizes.map_err(|_| Error::internal(format!("tensor `{name}` has a size below 0")))?;
             let mut bytes = vec![0; tensor.numel() * size_of::<f32>()];
             let tensor = tensor.to_device(tch::Device::Cpu).contiguous();
             tensor.f_copy_data_u8(&mut bytes, tensor.numel()).map_err(|error| refused(&error))?;
@@ -51,22 +53,23 @@ impl Named {
     /// From bytes.
     ///
     /// # Errors
-    /// Bytes that are not safetensors, or a tensor that is not f32.
+    /// Bytes that are not safetensors, or tensors that are not f32 or not finite: all of them in one message.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let damaged = |error: &dyn std::fmt::Debug| Error::data(format!("not a safetensors file: {error:?}"));
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
+        let file = tensor_file::open(bytes)?;
+        // The crate hands metadata out of the header alone.
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|error| Error::internal(format!("a header was read once and not again: {error:?}")))?;
         let text = header.metadata().as_ref().and_then(|texts| texts.get(TEXT)).cloned();
-        let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?;
-        let mut tensors = BTreeMap::new();
+        let (mut tensors, mut mistakes) = (BTreeMap::new(), Vec::new());
         for (name, view) in file.tensors() {
-            if view.dtype() != Dtype::F32 {
-                return Err(Error::data(format!("tensor `{name}` holds {:?}, wanted F32", view.dtype())));
+            match tensor_file::tensor(&name, &view, None) {
+                Ok(tensor) => {
+                    tensors.insert(name, tensor);
+                }
+                Err(mistake) => mistakes.push(mistake),
             }
-            let shape: Vec<i64> = view.shape().iter().filter_map(|size| i64::try_from(*size).ok()).collect();
-            let tensor = Tensor::f_from_data_size(view.data(), &shape, Kind::Float).map_err(|error| refused(&error))?;
-            tensors.insert(name, tensor);
         }
-        Ok(Self { tensors, text })
+        tensor_file::mistaken(mistakes).map_or(Ok(Self { tensors, text }), Err)
     }
 
     /// Takes the tensor `name` out.
@@ -79,10 +82,6 @@ impl Named {
             Error::data(format!("no tensor `{name}`; there are {names}"))
         })
     }
-}
-
-fn refused(error: &dyn std::fmt::Display) -> Error {
-    Error::internal(format!("libtorch or safetensors refused a tensor: {error}"))
 }
 
 #[cfg(test)]
@@ -100,6 +99,16 @@ mod tests {
         assert_eq!(back.take("a.b").expect("tensor"), tensor);
         let error = back.take("a.b").expect_err("gone");
         assert!(error.to_string().contains("`a.b`"));
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_all_named() {
+        let tensors = [("a", 1.0f32), ("b", f32::NAN), ("c", f32::INFINITY)];
+        let tensors = tensors.map(|(name, value)| (name.to_owned(), Tensor::from_slice(&[value])));
+        let bytes = Named { tensors: BTreeMap::from(tensors), text: None }.to_bytes().expect("bytes");
+        let error = Named::from_bytes(&bytes).expect_err("two of three are not finite").to_string();
+        assert!(error.contains("`b` holds a NaN or an infinity") && error.contains("`c` holds"), "{error}");
+        assert!(!error.contains("`a`"), "{error}");
     }
 
     #[test]

@@ -1,18 +1,12 @@
 //! Weights of a network: from a safetensors file, checked against what the network wants.
-//!
-//! Format: an 8-byte length, a JSON header, raw little-endian tensors (<https://huggingface.co/docs/safetensors>).
-//! Pickles (`.pth`, `.pt`) are not read: a pickle is a program, and reading it runs it.
 
 use std::collections::{BTreeSet, HashMap};
 
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
-use tch::{Kind, TchError, Tensor};
+use safetensors::tensor::TensorView;
+use tch::Tensor;
 
-use crate::error::{Error, Result};
-
-/// Mistakes of a file that one message lists.
-const LISTED: usize = 20;
+use super::tensor_file;
+use crate::error::Result;
 
 /// A parameter that a network wants: its name in the file, and its shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,83 +23,32 @@ pub struct Wanted {
 /// Bytes that are not safetensors; parameters that are missing, unknown, of another shape or type, or not finite: all of
 /// them in one message.
 pub fn read(bytes: &[u8], wanted: &[Wanted], unneeded: impl Fn(&str) -> bool) -> Result<HashMap<String, Tensor>> {
-    let file = SafeTensors::deserialize(bytes).map_err(|error| not_safetensors(bytes, &error))?;
+    let file = tensor_file::open(bytes)?;
     let mut found: HashMap<String, TensorView<'_>> = file.tensors().into_iter().collect();
     let mut tensors = HashMap::with_capacity(wanted.len());
     let mut mistakes = Vec::new();
-    for parameter in wanted {
-        let name = &parameter.name;
-        match found.remove(name) {
-            None => mistakes.push(format!("`{name}` {:?} is missing", parameter.shape)),
-            Some(view) if view.dtype() != Dtype::F32 => {
-                mistakes.push(format!("`{name}` holds {:?}, wanted F32", view.dtype()));
-            }
-            Some(view) if view.shape() != parameter.shape => {
-                mistakes.push(format!("`{name}` has shape {:?}, wanted {:?}", view.shape(), parameter.shape));
-            }
-            Some(view) if !is_finite(view.data()) => mistakes.push(format!("`{name}` holds a NaN or an infinity")),
-            Some(view) => {
-                tensors.insert(name.clone(), tensor(view.data(), &parameter.shape)?);
+    for Wanted { name, shape } in wanted {
+        match found.remove(name).map(|view| tensor_file::tensor(name, &view, Some(shape))) {
+            None => mistakes.push(format!("`{name}` {shape:?} is missing")),
+            Some(Err(mistake)) => mistakes.push(mistake),
+            Some(Ok(tensor)) => {
+                tensors.insert(name.clone(), tensor);
             }
         }
     }
     let unknown: BTreeSet<String> = found.into_keys().filter(|name| !unneeded(name)).collect();
     mistakes.extend(unknown.into_iter().map(|name| format!("`{name}` is not of this network")));
-    if mistakes.is_empty() {
-        return Ok(tensors);
+    match tensor_file::mistaken(mistakes) {
+        None => Ok(tensors),
+        Some(error) => {
+            Err(error.hint("the parameters have other names or shapes: is this a file of the network named?"))
+        }
     }
-    let count = mistakes.len();
-    if count > LISTED {
-        mistakes.truncate(LISTED);
-        mistakes.push(format!("and {} more", count - LISTED));
-    }
-    Err(Error::data(mistakes.join("; "))
-        .hint("the parameters have other names or shapes: is this a file of the network named?"))
-}
-
-/// A tensor of f32 from little-endian bytes.
-///
-/// # Errors
-/// libtorch cannot hold it.
-fn tensor(bytes: &[u8], shape: &[usize]) -> Result<Tensor> {
-    let shape = sizes(shape)?;
-    Tensor::f_from_data_size(bytes, &shape, Kind::Float).map_err(|error| refused(&error))
-}
-
-/// A shape as libtorch wants it.
-///
-/// # Errors
-/// A size beyond 2⁶³.
-pub(super) fn sizes(shape: &[usize]) -> Result<Vec<i64>> {
-    let sizes = shape.iter().map(|&size| i64::try_from(size)).collect::<std::result::Result<_, _>>();
-    sizes.map_err(|_| Error::data(format!("shape {shape:?} is too large")))
-}
-
-/// What libtorch says, without the C++ frames that follow its first line.
-pub(super) fn refused(error: &TchError) -> Error {
-    let text = error.to_string();
-    Error::stage(format!("libtorch refused: {}", text.lines().next().unwrap_or_default()))
-}
-
-fn is_finite(bytes: &[u8]) -> bool {
-    bytes.chunks_exact(4).all(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]).is_finite())
-}
-
-fn not_safetensors(bytes: &[u8], error: &dyn std::fmt::Debug) -> Error {
-    let this = Error::data(format!("not a safetensors file ({error:?})"));
-    // A zip archive is what `torch.save` writes; 0x80 opens a bare pickle.
-    if bytes.starts_with(b"PK") || bytes.first() == Some(&0x80) && bytes.get(1).is_some_and(|&version| version <= 5) {
-        return this.hint(
-            "this looks like a pickle of `torch.save`, which is not read because reading runs it; convert it once with \
-             `safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)`",
-        );
-    }
-    this
 }
 
 #[cfg(test)]
 mod tests {
-    use safetensors::tensor::serialize;
+    use safetensors::tensor::{Dtype, serialize};
 
     use super::*;
 

@@ -25,7 +25,7 @@ pub fn table() -> Table {
             Column::new(
                 "best",
                 DataType::Boolean,
-                "Whether this is the best rsum so far; the last such epoch is the model.",
+                "Whether rsum is above that of every epoch before; the last such epoch is the model.",
             ),
         ],
     }

@@ -48,7 +48,7 @@ const OUTSIDE: &[(&str, &[&str], &str)] = &[
 /// The only crates that the innermost modules may use, besides the standard library.
 const INNERMOST: &[(&str, &[&str])] = &[
     ("kernels", &[]),
-    ("tables", &["arrow", "bytemuck"]),
+    ("tables", &["arrow"]),
     ("error", &["arrow", "parquet"]),
     ("stage", &["arrow", "bytes", "schemars", "serde", "serde_json"]),
 ];

@@ -107,3 +107,24 @@ fn two_runs_at_once_share_the_work() {
     assert_eq!(started, 4, "every stage was built once");
     assert_eq!(content(folder.path()), expected());
 }
+
+#[test]
+fn bytes_in_flight_stay_within_the_limit_of_the_run() {
+    let peak = |memory| {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let plan = plan(vec![node("a", Toy::count(3000)), node("b", Toy::pass("a.rows"))]);
+        // Publishing is slow: every part of `b` waits a little.
+        let observer = |event: &Event| {
+            if matches!(event, Event::PartCommitted { stage, .. } if stage == "b") {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        };
+        let options = Options { memory, threads: 8, ..options() };
+        execute(&plan, &store, &options, &Cancel::new(), &observer).unwrap().peak_bytes_in_flight
+    };
+    // A block of seven numbers is 56 bytes; its part, which takes its place, some 700 as Parquet.
+    let (tight, loose) = (peak(2_000), peak(1 << 20));
+    assert!(tight <= 2_000, "{tight}");
+    assert!(loose > 2 * tight, "without a limit more is in flight: {loose} and {tight}");
+}

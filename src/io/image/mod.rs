@@ -8,10 +8,12 @@
 //! What PIL does is done: the content tells the format and not the name of the file, an EXIF orientation is not applied,
 //! colour profiles are not applied, and a picture that ends too early is refused.
 
+mod below;
 mod decode;
 mod jpeg;
 mod picture;
 mod png;
 
+pub use below::read_below;
 pub use decode::decode;
 pub use picture::{MAX_PIXELS, Picture};

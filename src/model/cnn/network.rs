@@ -7,7 +7,8 @@ use tch::Tensor;
 use super::architecture::{Architecture, Layer};
 use super::random;
 use crate::error::{Error, Result};
-use crate::model::weights::{self, Wanted, refused};
+use crate::model::tensor_file::{refused, sizes};
+use crate::model::weights::{self, Wanted};
 
 /// Added to a variance before its root, as torchvision's `BatchNorm2d` does.
 const EPSILON: f64 = 1e-5;
@@ -53,7 +54,7 @@ impl Cnn {
         let mut parameters = HashMap::new();
         for (index, parameter) in (0..).zip(architecture.parameters()) {
             let values = random::values(&parameter, seed, index);
-            let shape = weights::sizes(&parameter.shape)?;
+            let shape = sizes(&parameter.shape)?;
             let tensor = Tensor::f_from_slice(&values)
                 .and_then(|tensor| tensor.f_reshape(&shape))
                 .map_err(|error| refused(&error))?;
@@ -100,7 +101,7 @@ impl Cnn {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let shape = weights::sizes(&[count, 3, side, side])?;
+        let shape = sizes(&[count, 3, side, side])?;
         tch::no_grad(|| {
             let input = Tensor::f_from_slice(pixels)
                 .and_then(|tensor| tensor.f_reshape(&shape)?.f_to_device(self.device))

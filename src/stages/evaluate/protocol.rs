@@ -1,7 +1,7 @@
 //! Which images make a pool, and what its results are called.
 //!
-//! "1K" alone is never a name: the papers use it for the mean of five folds, for the first fold, and for a split of 1,000
-//! images.
+//! For COCO "1K" alone is never a name: the papers use it for the mean of five folds, for the first fold, and for a split
+//! of 1,000 images. It is one only for Flickr8k and Flickr30k, whose whole test split has 1,000 images.
 
 use std::ops::Range;
 
@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 
 /// Images of a fold of COCO's 5,000 test images.
 const FOLD: usize = 1000;
+
+/// Data sets of which "1K" means one thing: their test split.
+const ONE_MEANING: [&str; 4] = ["f8k", "flickr8k", "f30k", "flickr30k"];
 
 impl Protocol {
     /// As pipeline files say it.
@@ -21,9 +24,13 @@ impl Protocol {
         }
     }
 
-    /// The name of the protocol in results: `coco-5k`, `f30k-1k`, `flickr8k-125`, `coco-1k-five-fold`.
+    /// The name of the protocol in results: `coco-5k`, `f30k-1k`, `flickr8k-125`, `coco-1k-five-fold`; for a split of
+    /// 1,000 images of any other data set `coco-1k-single`.
     pub(super) fn label(self, dataset: &str, n_images: usize) -> String {
         match self {
+            Protocol::All if n_images == FOLD && !ONE_MEANING.iter().any(|name| dataset.eq_ignore_ascii_case(name)) => {
+                format!("{dataset}-1k-single")
+            }
             Protocol::All if n_images > 0 && n_images.is_multiple_of(1000) => format!("{dataset}-{}k", n_images / 1000),
             Protocol::All => format!("{dataset}-{n_images}"),
             Protocol::FiveFold => format!("{dataset}-1k-five-fold"),
@@ -58,7 +65,10 @@ mod tests {
     fn labels_say_what_was_ranked() {
         let label = |protocol: Protocol, n| protocol.label("coco", n);
         assert_eq!(label(Protocol::All, 5000), "coco-5k");
-        assert_eq!(label(Protocol::All, 1000), "coco-1k");
+        assert_eq!(label(Protocol::All, 1000), "coco-1k-single");
+        assert_eq!(Protocol::All.label("f30k", 1000), "f30k-1k");
+        assert_eq!(Protocol::All.label("Flickr30K", 1000), "Flickr30K-1k");
+        assert_eq!(Protocol::All.label("f30k", 29_000), "f30k-29k");
         assert_eq!(label(Protocol::All, 125), "coco-125");
         assert_eq!(label(Protocol::FiveFold, 5000), "coco-1k-five-fold");
         assert_eq!(label(Protocol::FirstFold, 5000), "coco-1k-first-fold");

@@ -28,7 +28,7 @@ pub struct Evaluate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// The whole split (`coco-5k`, `f30k-1k`).
+    /// The whole split (`coco-5k`, `f30k-1k`; 1,000 images of COCO are `coco-1k-single`).
     All,
     /// The mean over five consecutive blocks of 1,000 images (`coco-1k-five-fold`).
     FiveFold,

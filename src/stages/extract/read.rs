@@ -1,17 +1,13 @@
 //! The pictures of a batch of `images`: where each one lies, and its bytes.
 
 use std::borrow::Cow;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 
 use crate::error::{Error, Result};
-use crate::io::bounded;
 use crate::io::image::{self, Picture};
 use crate::tables;
-
-/// Bytes above which a file is not read: no picture of the permitted size needs as many.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// The columns of `images` that lead to pictures.
 pub(super) struct Pictures<'b> {
@@ -55,14 +51,11 @@ impl<'b> Pictures<'b> {
             }
             return Ok(Cow::Borrowed(self.bytes.value(row)));
         }
-        let path = Path::new(self.paths.value(row));
+        let path = self.paths.value(row);
         let Some(root) = self.root else {
-            return Err(Error::data(format!("its path `{}` is relative to no folder", path.display()))
+            return Err(Error::data(format!("its path `{path}` is relative to no folder"))
                 .hint("the producer of `images` names no image folder; wanted `bytes`"));
         };
-        if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-            return Err(Error::data(format!("its path `{}` leads out of the image folder", path.display())));
-        }
-        bounded::read(&root.join(path), MAX_BYTES).map(Cow::Owned)
+        image::read_below(root, path).map(Cow::Owned)
     }
 }

@@ -23,7 +23,7 @@ const LISTED: usize = 20;
 
 impl Run for Extract {
     /// Memory: once the weights; per thread one decoded picture, the part, and `batch` pictures as the network sees them
-    /// with their feature maps (about 10 MB each at 224 pixels).
+    /// with their feature maps (about 10 MB each at 224 pixels), as [`Extract`] says.
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         let network = self.network(cx)?;
         let root = cx.root("images")?;
@@ -144,6 +144,8 @@ fn fatal(undecodable: &[(&str, Error)]) -> Error {
     let error = Error::data(listed.join("; "));
     match undecodable.iter().find_map(|(_, error)| error.hint_text()) {
         Some(hint) => error.hint(hint),
-        None => error.hint("set `on_undecodable = \"skip\"` to leave such pictures out with a warning"),
+        None => error.hint(
+            "set `on_undecodable = \"skip\"` to leave such pictures out with a warning; the stage then starts over",
+        ),
     }
 }

@@ -13,10 +13,13 @@ pub(super) const PART_ROWS: usize = 128;
 /// Smallest and largest side of what a network sees. Below, its last maps are empty; above, memory is.
 const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
 
-/// Most images that go through a network together.
-const LARGEST_BATCH: usize = 1024;
+/// Most values that go into a network together, 128 MiB: 222 images of 224 pixels, 2 of 2048.
+const LARGEST_INPUT: u64 = 32 << 20;
 
 /// Computes feature vectors of images with a convolutional network.
+///
+/// Memory of every thread: the `batch` images as the network sees them (`batch` × 3 × `crop`² values of 4 bytes, at most
+/// 128 MiB), their feature maps (some 17 times as much) and one decoded picture. Threads share the weights.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
@@ -35,10 +38,10 @@ pub struct Extract {
     /// Shorter side of the image after resizing, in pixels.
     #[serde(default = "resize")]
     pub resize: u32,
-    /// Side of the square that is cut from the centre, in pixels.
+    /// Side of the square that is cut from the centre, in pixels. The memory of a thread grows with its square.
     #[serde(default = "crop")]
     pub crop: u32,
-    /// Images that go through the network together.
+    /// Images that go through the network together, in every thread: some 10 MB each at 224 pixels.
     #[serde(default = "batch")]
     pub batch: usize,
     /// What to do about a picture that does not decode.
@@ -149,9 +152,20 @@ impl Stage for Extract {
             let message = format!("a square of {} pixels does not fit a side of {}", self.crop, self.resize);
             problems.push(Problem::new("crop", message).hint("make `crop` at most `resize`"));
         }
-        if !(1..=LARGEST_BATCH).contains(&self.batch) {
-            let message = format!("{} images, wanted 1 to {LARGEST_BATCH}", self.batch);
-            problems.push(Problem::new("batch", message));
+        if self.batch == 0 {
+            problems.push(Problem::new("batch", "0 images, wanted at least 1"));
+        }
+        // A side out of bounds has its own message, and may be 0.
+        let image = 3 * u64::from(self.crop).pow(2);
+        let values = (self.batch as u64).saturating_mul(image);
+        if SIDES.contains(&self.crop) && values > LARGEST_INPUT {
+            let message = format!(
+                "{} images × 3 × {crop}² pixels are {values} values at once in every thread, wanted at most \
+                 {LARGEST_INPUT} (128 MiB)",
+                self.batch,
+                crop = self.crop,
+            );
+            problems.push(Problem::new("batch", message).hint(format!("make it at most {}", LARGEST_INPUT / image)));
         }
         problems
     }

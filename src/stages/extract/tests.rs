@@ -250,9 +250,25 @@ fn settings_are_checked_without_data() {
     let got: Vec<_> = problems.iter().map(|problem| (problem.setting.as_str(), problem.message.as_str())).collect();
     assert_eq!(
         got,
-        [("crop", "a square of 96 pixels does not fit a side of 64"), ("batch", "0 images, wanted 1 to 1024")]
+        [("crop", "a square of 96 pixels does not fit a side of 64"), ("batch", "0 images, wanted at least 1")]
     );
     assert!(extract(json!({})).check().is_empty());
+
+    // 222 · 3 · 224² = 33,417,216 values fit 2²⁵ = 33,554,432; 223 · 3 · 224² = 33,567,744 do not.
+    for (batch, crop, most) in
+        [(222, 224, 222), (223, 224, 222), (2, 2048, 2), (1024, 2048, 2), (usize::MAX, 32, 10_922)]
+    {
+        let problems = extract(json!({"resize": crop, "crop": crop, "batch": batch})).check();
+        assert_eq!(problems.is_empty(), batch <= most, "{batch} × {crop}²");
+        for problem in problems {
+            assert_eq!(problem.setting, "batch");
+            assert_eq!(problem.hint, Some(format!("make it at most {most}")));
+            assert!(problem.message.contains("wanted at most 33554432 (128 MiB)"), "{}", problem.message);
+        }
+    }
+    let problems = extract(json!({"resize": 224, "crop": 224, "batch": 223})).check();
+    assert!(problems[0].message.starts_with("223 images × 3 × 224² pixels are 33567744 values"), "{problems:?}");
+
     // A seed means nothing beside a file, so it must not enter the key.
     let file = super::Weights::File(Source::new("x.safetensors"));
     let settings = Extract { weights: file, ..extract(json!({"seed": 9})) }.settings();

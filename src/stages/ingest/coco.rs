@@ -14,6 +14,10 @@ use crate::error::{Error, Result};
 use crate::io::{Mistakes, json};
 use crate::stage::Cx;
 
+/// What a file must be, in words.
+const WANTED: &str =
+    "an object with the lists `images` (`id`, `file_name`) and `annotations` (`id`, `image_id`, `caption`)";
+
 /// What is read of a file.
 #[derive(Deserialize)]
 struct File {
@@ -58,7 +62,7 @@ pub(super) fn run(set: &Coco, cx: &mut Cx<'_>) -> Result<()> {
     for (number, part) in set.files.iter().enumerate() {
         let split = listing::split(&part.split).map_err(Error::usage)?;
         let path = cx.source(&format!("coco.files.{number}.captions"))?;
-        let file: File = json::read(&path)?;
+        let file: File = json::read(&path, WANTED)?;
         let mut mistakes = Mistakes::of(&path);
         let mut by_id: HashMap<i64, usize> = HashMap::with_capacity(file.images.len());
         for (index, image) in file.images.into_iter().enumerate() {

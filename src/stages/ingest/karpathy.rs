@@ -13,6 +13,10 @@ use crate::error::Result;
 use crate::io::{Mistakes, json};
 use crate::stage::Cx;
 
+/// What a file must be, in words.
+const WANTED: &str =
+    "an object with the list `images`, each with `filename`, `imgid`, `split` and `sentences` (`raw`, `sentid`)";
+
 /// What is read of a file. `tokens` is left: it is `raw` in lower case without punctuation.
 #[derive(Deserialize)]
 struct File {
@@ -53,7 +57,7 @@ impl fmt::Display for Place {
 /// that of the annotation files. `caption_id` is `sentid`, which for COCO is *not* an annotation id.
 pub(super) fn run(set: &Karpathy, cx: &mut Cx<'_>) -> Result<()> {
     let path = cx.source("karpathy.json")?;
-    let file: File = json::read(&path)?;
+    let file: File = json::read(&path, WANTED)?;
     let mut mistakes = Mistakes::of(&path);
     let mut seen = Seen::new();
     let mut entries = Vec::with_capacity(file.images.len());
@@ -196,6 +200,21 @@ mod tests {
         assert!(message.contains("set.json") && message.contains("line 1 column"), "{message}");
         let none = folder(&[("images/a.jpg", b"")]);
         assert!(refused(ingest(none.path(), settings())).contains("set.json"));
+    }
+
+    #[test]
+    fn a_file_of_another_shape_is_told_what_was_wanted() {
+        for (file, parser) in [
+            (&b"[]"[..], "invalid length 0"),
+            (b"{\"annotations\": []}", "missing field `images`"),
+            (b"{\"images\": [{\"id\": 1}]}", "missing field `filename`"),
+        ] {
+            let folder = folder(&[("set.json", file), ("images/a.jpg", b"")]);
+            let message = refused(ingest(folder.path(), settings()));
+            let (wanted, rest) = message.split_once(": ").unwrap();
+            assert!(wanted.contains("set.json` is not an object with the list `images`, each with"), "{message}");
+            assert!(rest.starts_with(parser), "{message}");
+        }
     }
 
     #[test]

@@ -62,7 +62,10 @@ pub(super) fn write(cx: &mut Cx<'_>, entries: &[Entry], root: &Path, on_missing:
             }
         }
     }
-    missing.hint("look whether the folder is the right one, or leave missing images out with `on_missing = \"skip\"`");
+    missing.hint(
+        "look whether the folder is the right one, or leave missing images out with `on_missing = \"skip\"`; the stage then \
+         starts over",
+    );
     missing.finish()?;
     if rows.count == 0 {
         return Err(Error::data(format!("no image is left of {} that are listed", entries.len())));

@@ -231,7 +231,7 @@ fn right_answers_are_marked_and_missing_ones_told() {
     assert!(html.contains("data:image/jpeg;base64,"));
     let told: Vec<&str> = world.warnings.iter().map(|warning| warning.subject.as_str()).collect();
     assert_eq!(told, ["broken.png", "outside.png"]);
-    assert!(world.warnings[1].message.contains("leads out of the folder"), "{}", world.warnings[1].message);
+    assert!(world.warnings[1].message.contains("leads out of the image folder"), "{}", world.warnings[1].message);
 }
 
 #[test]

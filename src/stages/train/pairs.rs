@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::Train;
 use crate::error::{Error, Result};
-use crate::kernels::text::Vocabulary;
+use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN};
 use crate::model::trained::encode;
 use crate::stage::Cx;
 use crate::tables;
@@ -49,8 +49,8 @@ impl Pairs {
     /// Reads both tables. Captions of other splits, and features that no caption needs, are passed over.
     ///
     /// # Errors
-    /// Features of different widths, twice of one image or with values that are not finite; a caption of thousands of words; no pair to
-    /// train on.
+    /// Features of different widths, twice of one image or with values that are not finite; a caption of
+    /// thousands of words; no pair to train on; no word that is known.
     pub fn read(stage: &Train, cx: &mut Cx<'_>) -> Result<Self> {
         let captions = read_captions(cx)?;
         let needed = captions.iter().map(|caption| caption.image).collect();
@@ -98,13 +98,9 @@ impl Pairs {
             if caption.val { val.push(pair) } else { train.push(pair) }
         }
         if train.is_empty() {
-            return Err(Error::data(format!(
-                "nothing to train on: no caption of split `train` or `restval` has an image with a feature ({} such \
-                 captions without)",
-                left_out.iter().filter(|caption| !caption.val).count()
-            ))
-            .hint("check that `features` and `captions` come from the same data set"));
+            return Err(nothing_to_train_on(left_out.iter().filter(|caption| !caption.val).count()));
         }
+        warnings.extend(little_known(&train, stage.min_count)?.map(|message| ("captions", message)));
         if val.is_empty() {
             let message = "no caption of split `val` has an image with a feature: the last epoch becomes the model";
             warnings.push(("val", message.to_owned()));
@@ -116,6 +112,41 @@ impl Pairs {
     pub fn feature(&self, image: usize) -> &[f32] {
         &self.features[image * self.width..][..self.width]
     }
+}
+
+/// The error of a training without a pair, `without` of whose captions have no feature.
+fn nothing_to_train_on(without: usize) -> Error {
+    if without == 0 {
+        return Error::data("nothing to train on: table `captions` holds no caption of split `train` or `restval`");
+    }
+    Error::data(format!(
+        "nothing to train on: none of the {without} captions of the splits `train` and `restval` has an image with a \
+         feature"
+    ))
+    .hint("check that `features` and `captions` come from the same data set")
+}
+
+/// What a person should know of a vocabulary that lacks more than half of the words of `train`.
+///
+/// # Errors
+/// It lacks all of them: every caption would be the same to a model.
+fn little_known(train: &[Pair], min_count: usize) -> Result<Option<String>> {
+    // Less `<start>` and `<end>`.
+    let words: usize = train.iter().map(|pair| pair.words.len() - 2).sum();
+    let unknown = train.iter().flat_map(|pair| &pair.words).filter(|&&word| word == UNKNOWN).count();
+    if words == 0 {
+        return Err(Error::data(format!("none of the {} training captions holds a word", train.len())));
+    }
+    if unknown == words {
+        let message = format!("none of the {words} words of the training captions occurs {min_count} times");
+        return Err(Error::data(message).hint("lower `min_count`: words seen fewer times are unknown to the model"));
+    }
+    Ok((unknown > words / 2).then(|| {
+        format!(
+            "{unknown} of {words} words of the training captions are unknown to the model: they occur fewer than \
+             {min_count} times; a lower `min_count` keeps more"
+        )
+    }))
 }
 
 fn read_captions(cx: &mut Cx<'_>) -> Result<Vec<Caption>> {

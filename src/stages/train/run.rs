@@ -122,8 +122,9 @@ impl Train {
         self.watch_collapse(at, cx);
         let recalls = if pairs.val.is_empty() { None } else { Some(validate(training.vse(), pairs, cx)?) };
         let rsum = recalls.as_ref().map(|[i2t, t2i]| rsum(i2t, t2i));
-        // Of equal epochs the last one wins; without a validation split every epoch is the best so far.
-        let best = at.best.is_none_or(|best| best.rsum <= rsum);
+        // Of equal epochs the first one wins, as in published code; without a validation split every epoch is the best so
+        // far.
+        let best = at.best.is_none_or(|best| rsum.is_none() || best.rsum < rsum);
         if best {
             training.keep_best()?;
             at.best = Some(Best { epoch: at.epoch, step: at.step, rsum });

@@ -33,7 +33,8 @@ pub struct Train {
     /// How captions become words.
     #[serde(default)]
     pub tokenizer: Tokenizer,
-    /// Words of the training captions seen fewer times than this become `<unk>`.
+    /// Words of the training captions seen fewer times than this become `<unk>`. A person is told if that is
+    /// more than half of the text; if it is all of it, the training is refused.
     #[serde(default = "min_count")]
     pub min_count: usize,
     /// Learning rate of Adam.
@@ -48,7 +49,8 @@ pub struct Train {
     /// Largest global L2 norm of the gradient.
     #[serde(default = "clip")]
     pub clip: f64,
-    /// Steps between checkpoints inside an epoch; every epoch ends with one.
+    /// Steps between checkpoints inside an epoch; every epoch ends with one. Not in the key: it moves the places where
+    /// `history` is cut into parts, and changes neither a row nor the model.
     #[serde(default = "checkpoint_steps")]
     pub checkpoint_steps: u64,
     /// Seed of weights and order; the pipeline's where not given.
@@ -105,7 +107,11 @@ impl Stage for Train {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        let mut settings = serde_json::json!(self);
+        if let Some(settings) = settings.as_object_mut() {
+            settings.remove("checkpoint_steps");
+        }
+        settings
     }
 
     fn inputs(&self) -> Vec<Input> {

@@ -89,7 +89,7 @@ fn learns_what_there_is_to_learn() {
         assert!(found.rsum.expect("a validation split") > 540.0, "{loss}: {:?}", found.rsum);
         let validation = world.output("validation");
         let rsums = validation["rsum"].as_primitive::<Float64Type>();
-        let best = (0..40).filter(|&row| rsums.value(row) == found.rsum.expect("rsum")).max().expect("a best row");
+        let best = (0..40).filter(|&row| rsums.value(row) == found.rsum.expect("rsum")).min().expect("a best row");
         assert_eq!(found.epoch, best as u64);
         assert!(validation["best"].as_boolean().value(best));
 
@@ -176,6 +176,41 @@ fn the_vocabulary_holds_words_of_training_captions_only() {
 }
 
 #[test]
+fn a_vocabulary_that_knows_little_is_told_and_one_that_knows_nothing_is_refused() {
+    // 16 captions of `a`, `dog` and a word of their own.
+    let rows = |words: &'static str| (0..16).map(move |i| (i, i, "train", format!("{words} w{i}")));
+    let run = |words, min_count| {
+        let mut world = world();
+        world.tables.insert("captions".to_owned(), vec![captions(rows(words))]);
+        let done = world.run(&Train { min_count, ..stage("epochs = 1") });
+        let told: Vec<String> = world.warnings.iter().map(|warning| warning.message.clone()).collect();
+        (done, told.join("\n"))
+    };
+    let (done, told) = run("a dog", 16);
+    assert!(done.is_ok() && !told.contains("unknown"), "{told}");
+    // Half of the words is not more than half of them.
+    let (done, told) = run("a", 16);
+    assert!(done.is_ok() && !told.contains("unknown"), "{told}");
+    let (done, told) = run("", 1);
+    assert!(done.is_ok() && !told.contains("unknown"), "{told}");
+    let (done, told) = run("a rare", 17);
+    let error = done.expect_err("every word is unknown");
+    assert_eq!(error.kind(), Kind::Data);
+    assert!(error.to_string().contains("none of the 48 words of the training captions occurs 17 times"), "{error}");
+    assert!(error.hint_text().expect("a hint").contains("min_count"), "{told}");
+
+    let mut other = world();
+    let rows = (0..16).map(|i| (i, i, "train", format!("a v{i} w{i}")));
+    other.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    other.run(&Train { min_count: 16, ..stage("epochs = 1") }).expect("one word is known");
+    let told: Vec<&str> = other.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert!(
+        told.iter().any(|text| text.starts_with("32 of 48 words of the training captions are unknown")),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn bad_data_is_named() {
     let fails = |world: &mut MemoryWorld, more: &str, kind: Kind, part: &str| {
         let error = world.run(&stage(more)).expect_err(part);
@@ -184,7 +219,18 @@ fn bad_data_is_named() {
     };
     let mut other = world();
     other.tables.insert("captions".to_owned(), vec![captions((0..4).map(|i| (i, i, "test", "a".to_owned())))]);
-    fails(&mut other, "epochs = 1", Kind::Data, "nothing to train on");
+    let none = "nothing to train on: table `captions` holds no caption of split `train` or `restval`";
+    fails(&mut other, "epochs = 1", Kind::Data, none);
+
+    let mut other = world();
+    other.tables.insert("captions".to_owned(), vec![captions((0..4).map(|i| (i, i + 90, "train", "a".to_owned())))]);
+    let none =
+        "nothing to train on: none of the 4 captions of the splits `train` and `restval` has an image with a feature";
+    fails(&mut other, "epochs = 1", Kind::Data, none);
+
+    let mut other = world();
+    other.tables.insert("captions".to_owned(), vec![captions((0..4).map(|i| (i, i, "train", " ".to_owned())))]);
+    fails(&mut other, "epochs = 1", Kind::Data, "none of the 4 training captions holds a word");
 
     let mut other = world();
     other.tables.insert("features".to_owned(), vec![features(20, 10), features(1, 7)]);
@@ -214,6 +260,42 @@ fn bad_data_is_named() {
     let error = other.run(&stage("epochs = 1")).expect_err("no finite loss");
     assert!(error.to_string().starts_with("step 0 (epoch 0): the loss is NaN"), "{error}");
     assert!(other.put.is_empty(), "a model that is none was written");
+}
+
+/// Steps too small to change a parameter: all epochs are equal.
+#[test]
+fn of_equal_epochs_the_first_is_the_model() {
+    let mut world = world();
+    world.run(&Train { learning_rate: 1e-30, ..stage("epochs = 3") }).expect("a training");
+    let validation = world.output("validation");
+    let rsums = validation["rsum"].as_primitive::<Float64Type>().values();
+    assert!(rsums[0] > 0.0 && rsums.iter().all(|rsum| rsum.to_bits() == rsums[0].to_bits()), "{rsums:?}");
+    assert!(validation["best"].as_boolean().values().iter().eq([true, false, false]));
+    assert_eq!((description(&world).epoch, description(&world).step), (0, 5));
+}
+
+/// A training whose checkpoints lie elsewhere is the same training, even one that goes on with another distance.
+#[test]
+fn the_distance_of_checkpoints_changes_no_row_and_no_key() {
+    let stages = ["epochs = 2", "epochs = 2\ncheckpoint_steps = 2"].map(stage);
+    assert_eq!(stages[0].settings(), stages[1].settings());
+    assert!(stages[0].settings().get("epochs").is_some());
+    let mut worlds = [world(), world()];
+    for (world, stage) in worlds.iter_mut().zip(&stages) {
+        world.run(stage).expect("a training");
+    }
+    let [seldom, often] = worlds;
+    assert!(often.written["history"].len() > seldom.written["history"].len());
+    assert_eq!(often.output("history"), seldom.output("history"));
+    assert_eq!(often.put, seldom.put);
+
+    let mut cut = world();
+    cut.cancel_after_save = Some(1);
+    cut.run(&stages[1]).expect_err("cancelled");
+    let mut rest = world();
+    rest.saved = cut.saved.clone();
+    rest.run(&stages[0]).expect("the rest of a training");
+    assert_eq!(rest.put, seldom.put);
 }
 
 #[test]
