@@ -148,7 +148,9 @@ fn order<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>) -> Result<Ve
 fn cycles<S>(nodes: &[Node<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -> Vec<Vec<String>> {
     let mut consumers = vec![Vec::new(); nodes.len()];
     for (i, producers) in producers.iter().enumerate() {
-        producers.iter().for_each(|&producer| consumers[producer].push(i));
+        for &producer in producers {
+            consumers[producer].push(i);
+        }
     }
     let mut cycles = Vec::new();
     for start in 0..nodes.len() {
@@ -167,7 +169,9 @@ fn cycles<S>(nodes: &[Node<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -
             names.push(nodes[start].name.clone());
             cycles.push(names);
         }
-        (0..nodes.len()).filter(|&i| before[i].is_some() && after[i].is_some()).for_each(|i| done[i] = true);
+        for (i, done) in done.iter_mut().enumerate() {
+            *done |= before[i].is_some() && after[i].is_some();
+        }
     }
     cycles
 }

@@ -207,6 +207,11 @@ fn queries_in_every_form() {
     assert_eq!(lines[0], serde_json::json!({ "split": "test", "n": 2 }));
     assert_code(&run(folder.path(), &["sql", "SELECT * FROM pairs.pictures"]), 2);
     assert_code(&run(folder.path(), &["--store", "gone", "sql", query]), 3);
+    fs::create_dir(folder.path().join("empty")).expect("a folder");
+    assert_code(&run(folder.path(), &["--store", "empty", "sql", query]), 3);
+    assert_code(&run(folder.path(), &["--store", "empty", "runs"]), 3);
+    assert_eq!(fs::read_dir(folder.path().join("empty")).expect("a folder").count(), 0, "nothing is made");
+    assert_code(&run(folder.path(), &["sql", query, "--output", "answer.xyz"]), 2);
 }
 
 #[test]
