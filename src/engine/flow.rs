@@ -280,12 +280,14 @@ mod tests {
         let mut at = 0;
         let source = || {
             at += 1;
+            if at == 1 {
+                return Ok(Some((at, 1)));
+            }
             // After the first item, nothing comes until somebody says stop.
-            while at > 1 {
+            loop {
                 stop.proceed()?;
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Ok(Some((at, 1)))
         };
         let fail = |_: u64| -> Result<(u64, u64)> { Err(Error::data("broken")) };
         let error = ordered_map(&Budget::new(9), &stop, 2, source, fail, |_| Ok(())).unwrap_err();
