@@ -4,16 +4,19 @@ use super::args::{Common, Runs};
 use super::bytes::seconds;
 use super::open;
 use super::output::{Output, columns};
-use crate::engine::record::{Outcome, RunRecord, records};
-use crate::error::Result;
+use crate::engine::record::{Outcome, RunRecord, all_records};
+use crate::error::{Result, visible};
 
-/// Lists the latest runs of a store.
+/// Lists the latest runs of a store, and warns of those whose record cannot be read.
 ///
 /// # Errors
 /// The store cannot be read.
 pub(super) fn runs(common: &Common, arguments: &Runs, output: Output) -> Result<()> {
     let store = open::existing_store(common)?;
-    let latest = records(&store)?.take(arguments.limit);
+    let readable = |record: Result<RunRecord>| {
+        record.inspect_err(|error| output.note(&format!("warning: {}\n", visible(&error.to_string())))).ok()
+    };
+    let latest = all_records(&store)?.filter_map(readable).take(arguments.limit);
     if output.json {
         for record in latest {
             output.object(&record)?;

@@ -1,9 +1,9 @@
 //! Real runs that are killed, interrupted, or run out of disk, and go on where they stopped.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use pairloom::kernels::sample::Sample;
 
@@ -61,9 +61,11 @@ fn an_interrupted_run_says_how_to_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());
     let mut run = pairloom();
-    run.args(["run", "--store"]).arg(folder.path().join("store")).arg(&file).stderr(Stdio::piped());
-    let run = run.spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(900));
+    run.args(["run", "--json", "--store"]).arg(folder.path().join("store")).arg(&file);
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The first part is there, and nearly everything is still to be done.
+    let mut events = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(events.any(|event| event.contains("part_committed")));
     Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
     let output = run.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
