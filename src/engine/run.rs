@@ -86,7 +86,10 @@ pub fn execute<S: Run>(
             let (places, stop) = (&places, &stop);
             let work = move || {
                 let result = caught(|| build(node, status, store, places, &feed, shared));
-                if result.is_err() {
+                if let Err(error) = &result {
+                    let interrupted = error.kind() == Kind::Interrupted;
+                    let (stage, error) = (status.name.clone(), error.to_string());
+                    observer(&Event::StageFailed { stage, error, interrupted });
                     feed.fail();
                     stop.cancel();
                 }
@@ -251,24 +254,8 @@ fn places<S: Stage>(
 }
 
 /// Runs one stage to its end, or as far as it comes. Gives its manifest, and its wall time unless it was reused.
-fn build<S: Run>(
-    node: &Node<S>,
-    status: &StageStatus,
-    store: &Store,
-    places: &HashMap<(String, String), Place>,
-    feed: &Arc<Feed>,
-    shared: Shared<'_>,
-) -> Ended {
-    let result = build_claimed(node, status, store, places, feed, shared);
-    if let Err(error) = &result {
-        let interrupted = error.kind() == Kind::Interrupted;
-        (shared.observer)(&Event::StageFailed { stage: status.name.clone(), error: error.to_string(), interrupted });
-    }
-    result
-}
-
 #[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
-fn build_claimed<S: Run>(
+fn build<S: Run>(
     node: &Node<S>,
     status: &StageStatus,
     store: &Store,
