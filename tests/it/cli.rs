@@ -49,7 +49,8 @@ fn the_program_that_people_type_does_not_link_libtorch() {
     let libraries = |program: &str| {
         let output =
             Command::new("readelf").args(["-d", program]).output().expect("readelf is there with the compiler");
-        stdout(&output)
+        // Where to look for libraries may well be a folder called so.
+        stdout(&output).lines().filter(|line| line.contains("NEEDED")).collect::<String>()
     };
     assert!(libraries(PAIRLOOM_TORCH).contains("torch"), "the test looks for the right word");
     assert!(!libraries(PAIRLOOM).contains("torch"), "`pairloom` links libtorch: something instantiates `Run`");
