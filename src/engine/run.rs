@@ -68,7 +68,7 @@ pub fn execute<S: Run>(
     let mut record = begin(&statuses, store, options, observer)?;
     let budget = Budget::new(options.memory);
     // Raised by the first failure, so that the other stages stop; the caller's flag stays as it is.
-    let stop = Cancel::new();
+    let stop = cancel.child();
     let shared = Shared { cancel: &stop, budget: &budget, threads: options.threads, device: options.device, observer };
     let feeds: HashMap<String, Arc<Feed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
@@ -99,17 +99,6 @@ pub fn execute<S: Run>(
             let thread =
                 thread.spawn_scoped(scope, work).map_err(|error| Error::internal(format!("no thread: {error}")))?;
             running.push((status.name.clone(), thread));
-        }
-        // The caller's cancellation reaches the stages from here.
-        while running.iter().any(|(_, thread)| !thread.is_finished()) {
-            if cancel.is_cancelled() {
-                stop.cancel();
-            }
-            std::thread::sleep(std::time::Duration::from_millis(if started.elapsed().as_millis() < 500 {
-                1
-            } else {
-                20
-            }));
         }
         for (name, thread) in running {
             let joined = thread.join().unwrap_or_else(|_| Err(Error::internal("the thread of a stage panicked")));
