@@ -9,5 +9,6 @@ pub mod resize;
 pub mod text;
 pub mod loss;
 pub mod dot;
+pub mod similarity;
 pub mod top_k;
 pub mod measure;

@@ -4,7 +4,12 @@
 
 pub mod images;
 pub mod captions;
+pub mod ratings;
 pub mod features;
+pub mod caption_ngrams;
+pub mod scene_graphs;
+pub mod caption_similarity;
+pub mod spice_scores;
 pub mod history;
 pub mod validation;
 pub mod image_embeddings;
@@ -12,6 +17,7 @@ pub mod caption_embeddings;
 pub mod rankings;
 pub mod metrics;
 pub mod summary;
+pub mod correlations;
 mod column;
 
 pub use column::{Column, Table, batch, floats, ids, texts, vector, vectors};
@@ -22,7 +28,12 @@ pub fn all() -> Vec<Table> {
     vec![
         images::table(),
         captions::table(),
+        ratings::table(),
         features::table(),
+        caption_ngrams::table(),
+        scene_graphs::table(),
+        caption_similarity::table(),
+        spice_scores::table(),
         history::table(),
         validation::table(),
         image_embeddings::table(),
@@ -30,5 +41,6 @@ pub fn all() -> Vec<Table> {
         rankings::table(),
         metrics::table(),
         summary::table(),
+        correlations::table(),
     ]
 }
