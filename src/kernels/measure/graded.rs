@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::kernels::top_k::top_k;
 use super::ncs::{ncs, official_ncs, ordered_ncs};
 use super::semantic_recall::soft_semantic_recall;
 use super::sets::{average_precision_at_r, r_precision, set_recall};
+use crate::kernels::top_k::top_k;
 
 /// What a number measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

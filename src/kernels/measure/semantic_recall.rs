@@ -33,8 +33,7 @@ pub fn official_neighbours<'l>(
     for scored in lists.into_iter().flatten() {
         *scores.entry(scored.item).or_default() += f64::from(scored.score);
     }
-    let mut neighbours: Vec<(usize, f64)> =
-        scores.into_iter().filter(|&(image, _)| Some(image) != left_out).collect();
+    let mut neighbours: Vec<(usize, f64)> = scores.into_iter().filter(|&(image, _)| Some(image) != left_out).collect();
     // Stable, and they come in the order of their index.
     neighbours.sort_by(|a, b| b.1.total_cmp(&a.1));
     neighbours.into_iter().take(m).map(|(image, _)| image).collect()
