@@ -21,10 +21,15 @@ pub fn plural(lexicon: &Lexicon, form: &str) -> Option<String> {
     {
         return Some(lemma.to_owned());
     }
-    if !form.ends_with('s') || form.len() < 4 || ["ss", "us", "is"].iter().any(|end| form.ends_with(end)) {
-        return None;
+    if let Some(stem) = form.strip_suffix("men").filter(|stem| !stem.is_empty()) {
+        let lemma = format!("{stem}man");
+        return lexicon.count(Part::Noun, &lemma).map(|_| lemma);
     }
     let own = lexicon.count(Part::Noun, form);
+    let singular = form.ends_with("ss") || own.is_some() && (form.ends_with("us") || form.ends_with("is"));
+    if !form.ends_with('s') || form.len() < 4 || singular {
+        return None;
+    }
     let known = |lemma: String| {
         let count = lexicon.count(Part::Noun, &lemma)?;
         // `gas` is no plural of `ga`: the singular must not be the rarer word by far.

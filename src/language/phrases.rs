@@ -90,7 +90,7 @@ fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
             }
             Tag::Number if nouns.is_none() => parts.push(end),
             // The number of a thing that has one, as in `number 12`.
-            Tag::Number if tag(end + 1).is_none_or(|next| !matches!(next, Tag::Noun | Tag::Plural)) => {}
+            Tag::Number => {}
             Tag::Adjective if nouns.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => parts.push(end),
             Tag::Adverb if nouns.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
             // Adjectives that are listed: `red , white and blue`.

@@ -29,12 +29,15 @@ pub fn parse_words(words: &[String]) -> SceneGraph {
 }
 
 /// Nouns of quantity that stand for no thing: of `a pair of shoes` the graph has shoes.
-const QUANTITIES: &[&str] = &["pair", "bunch", "lot", "couple", "lots"];
+const QUANTITIES: &[&str] = &["pair", "bunch", "lot", "couple"];
+
+/// What shows the thing behind `of`: where a place follows, it is the place of that thing.
+const DEPICTIONS: &[&str] =
+    &["reflection", "image", "picture", "photo", "photograph", "silhouette", "shadow", "view", "painting", "group"];
 
 /// Gerunds that are nouns in the Penn Treebank: after a bare noun, without a period, they are the head of a fragment.
 const GERUND_NOUNS: &[&str] = &[
-    "standing", "walking", "swimming", "driving", "playing", "balancing", "swinging", "skateboarding", "skating",
-    "surfing", "skiing", "snowboarding", "running", "jumping", "grazing", "crossing", "shining", "consuming",
+    "standing", "walking", "swimming", "driving", "playing", "balancing", "skateboarding", "grazing",
 ];
 
 /// A verb whose objects may still come.
@@ -72,6 +75,8 @@ struct Parser<'g> {
     /// Attribute that a quantity hands to the noun after `of`.
     quantity: Option<String>,
     fragment: bool,
+    /// Whether a finite verb was seen.
+    finite: bool,
 }
 
 fn sentence_graph(words: &[Word], graph: &mut SceneGraph) {
@@ -88,6 +93,7 @@ fn sentence_graph(words: &[Word], graph: &mut SceneGraph) {
         preposition: None,
         quantity: None,
         fragment: !ended,
+        finite: false,
     };
     for at in 0..items.len() {
         parser.item(&items, at, words);
@@ -101,7 +107,7 @@ impl Parser<'_> {
         let after = items.get(at + 1);
         match &items[at] {
             Item::Noun(phrase) => self.noun(phrase, items, at),
-            Item::Pronoun => self.pronoun(),
+            Item::Pronoun => self.pronoun(items, at),
             Item::State(adjectives) => self.state(adjectives),
             Item::Verb(lemma, form) => {
                 let text = words.iter().find(|word| word.lemma == *lemma && word.tag == *form).map_or("", |word| &word.text);
@@ -111,8 +117,10 @@ impl Parser<'_> {
                 Tag::Be => {
                     self.finish_verb();
                     self.be = true;
+                    self.finite = true;
                     self.preposition = None;
                 }
+                Tag::Preposition if text == "of" && self.quantity.is_some() => {}
                 Tag::Preposition => self.preposition(text),
                 Tag::To => {
                     if !matches!(after, Some(Item::Verb(_, Tag::Verb))) {
@@ -191,7 +199,8 @@ impl Parser<'_> {
 
     fn noun(&mut self, phrase: &NounPhrase, items: &[Item], at: usize) {
         let of_next = matches!(items.get(at + 1), Some(Item::Other(of, Tag::Preposition)) if of == "of");
-        if of_next && QUANTITIES.contains(&phrase.head.as_str()) && matches!(items.get(at + 2), Some(Item::Noun(_))) {
+        let plural = matches!(self.verb, Some(_)) && phrase.head == "lot";
+        if of_next && (phrase.determined || plural) && QUANTITIES.contains(&phrase.head.as_str()) && matches!(items.get(at + 2), Some(Item::Noun(_))) {
             self.quantity = Some(if phrase.determined { "a".to_owned() } else { phrase.head.clone() });
             return;
         }
@@ -202,13 +211,11 @@ impl Parser<'_> {
         self.last = Some(node);
     }
 
-    fn pronoun(&mut self) {
+    fn pronoun(&mut self, items: &[Item], at: usize) {
         // `it` is what the caption is about.
         if let Some(preposition) = self.preposition.take() {
-            if let (Some(last), true) = (self.last, !self.nodes.is_empty()) {
-                if last != 0 {
-                    self.relate(&[last], &preposition, 0);
-                }
+            if !self.nodes.is_empty() {
+                self.attach_preposition(0, &preposition, items, at);
             }
         } else if let Some(verb) = self.verb.as_mut().filter(|verb| !verb.object) {
             verb.used = true;
@@ -311,8 +318,17 @@ impl Parser<'_> {
             (Item::Noun(_), Some(verb)) if verb.object && ["with", "at"].contains(&preposition) && verb.finite => {
                 (verb.subjects.clone(), format!("{} {preposition}", verb.lemma), verb.silent)
             }
-            (Item::Noun(_), verb) => match self.last {
+            (Item::Noun(_) | Item::Verb(..), verb) => match self.last {
                 Some(last) => {
+                    let last = match &self.link {
+                        Link::Relation(whole, of, _)
+                            if of == "of" && preposition != "of" && !whole.is_empty()
+                                && !DEPICTIONS.contains(&self.nodes[whole[0]].head.as_str()) =>
+                        {
+                            whole[0]
+                        }
+                        _ => last,
+                    };
                     let silent = verb.as_ref().is_some_and(|verb| verb.silent) && preposition != "of" && self.nodes[last].determined;
                     (vec![last], preposition.to_owned(), silent)
                 }
@@ -332,6 +348,15 @@ impl Parser<'_> {
 
     fn verb(&mut self, lemma: &str, form: Tag, text: &str, items: &[Item], at: usize) {
         let before = at.checked_sub(1).map(|at| &items[at]);
+        let perfect = form == Tag::Past && matches!(before, Some(Item::Verb(have, _)) if have == "have");
+        if perfect {
+            // `have folded` is one verb.
+            if let Some(verb) = &mut self.verb {
+                lemma.clone_into(&mut verb.lemma);
+                lemma.clone_into(&mut verb.label);
+            }
+            return;
+        }
         let infinitive = matches!(before, Some(Item::Other(_, Tag::To)));
         let auxiliary = std::mem::take(&mut self.be);
         let participle = matches!(form, Tag::Ing | Tag::Past) && !auxiliary;
@@ -340,9 +365,11 @@ impl Parser<'_> {
         let subjects_before = self.verb.as_ref().map(|verb| verb.subjects.clone());
         let first = self.verb.is_none();
         self.finish_verb();
-        let bare = first && self.nodes.len() == self.subjects.len() && self.fragment && matches!(before, Some(Item::Noun(_)));
+        let bare = first && !self.finite && self.nodes.len() == self.subjects.len() && self.fragment && matches!(before, Some(Item::Noun(_)));
+        let of_place = matches!(items.get(at + 1), Some(Item::Other(place, Tag::Preposition)) if place != "down");
         // A noun and a gerund without a period are a fragment: Treebank parsers see no clause there.
-        if participle && form == Tag::Ing && bare && GERUND_NOUNS.contains(&text) {
+        if participle && form == Tag::Ing && bare && of_place && GERUND_NOUNS.contains(&text) {
+
             let Some(subject) = self.subjects.first().copied() else { return };
             let mut phrase = self.nodes[subject].clone();
             if phrase.determined || phrase.plural {
@@ -364,7 +391,7 @@ impl Parser<'_> {
         } else if participle && matches!(before, Some(Item::Noun(_))) {
             let of = matches!(&self.link, Link::Relation(_, label, _) if label == "of");
             match self.last {
-                Some(last) if form == Tag::Past && !of => vec![last],
+                Some(last) if form == Tag::Past && !of || form == Tag::Ing && self.fragment && self.nodes.len() > 1 => vec![last],
                 _ if !self.subjects.is_empty() => self.subjects.clone(),
                 Some(last) => vec![last],
                 None => Vec::new(),
@@ -373,9 +400,10 @@ impl Parser<'_> {
             self.subjects.clone()
         };
         let silent = infinitive
-            || participle && form == Tag::Ing && bare
+            || participle && form == Tag::Ing && bare && !self.subjects.iter().any(|node| self.nodes[*node].plural)
             || auxiliary && form == Tag::Past
             || (listed || infinitive) && silent_before;
+        self.finite |= !participle && !infinitive;
         self.verb = Some(Verb {
             lemma: lemma.to_owned(),
             label: lemma.to_owned(),

@@ -8,6 +8,12 @@ use super::lemmas::{self, Form};
 use super::lexicon::{Lexicon, Part};
 use super::tags::{PHRASES, Tag, closed};
 
+/// Gerunds that name things, though texts use them too little to tell.
+const THINGS: &[&str] = &[
+    "frosting", "icing", "topping", "siding", "lighting", "flooring", "dressing", "stuffing", "bedding", "covering",
+    "railing", "clothing", "ceiling", "clearing", "crossing", "lettering", "fencing", "paneling", "marking", "tubing",
+];
+
 /// A word, or a preposition of several words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
@@ -27,14 +33,28 @@ struct Readings {
     verb: Option<(u32, String, Form)>,
     adjective: Option<u32>,
     adverb: Option<u32>,
+    /// Whether a past form ends in `-ed` and WordNet has the verb.
+    regular: bool,
+    /// Whether it is a gerund that makes a noun with the next word, as in `parking lot`.
+    compound: bool,
 }
 
 impl Readings {
+    /// Whether a gerund names a thing, as `building` does, rather than what somebody does.
+    fn is_thing(&self, word: &str) -> bool {
+        let verbs = self.verb.as_ref().map_or(0, |(count, ..)| *count);
+        self.noun.is_some_and(|nouns| nouns >= 3 && nouns * 3 >= verbs) || THINGS.contains(&word)
+    }
+
     /// Whether a participle before a noun is an adjective with a lemma of its own: `curved`, not `painted`.
     fn is_adjective(&self, verbs: u32, form: Form) -> bool {
         match form {
-            Form::Ing => self.adjective.is_some() || self.noun.is_some(),
-            Form::Past => self.adjective.is_some_and(|count| count >= verbs),
+            Form::Ing => {
+                self.adjective.is_some_and(|count| count >= 3) || self.noun.is_some() && verbs < 10 || self.compound
+            }
+            Form::Past => {
+                !self.regular || self.noun.is_some() || self.adjective.is_some_and(|count| count >= verbs)
+            }
             Form::Base | Form::Third => true,
         }
     }
@@ -51,7 +71,7 @@ enum Candidate {
 #[must_use]
 pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<Word> {
     let words = with_phrases(words);
-    let candidates: Vec<Candidate> = words
+    let mut candidates: Vec<Candidate> = words
         .iter()
         .map(|word| match closed(word) {
             Some(tag) => Candidate::Closed(tag),
@@ -59,6 +79,11 @@ pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<Word> {
             None => Candidate::Open(readings(lexicon, word)),
         })
         .collect();
+    for at in 1..words.len() {
+        if let [Candidate::Open(first), Candidate::Open(_)] = &mut candidates[at - 1..=at] {
+            first.compound = lexicon.is_gerund_compound(&words[at - 1], &words[at]);
+        }
+    }
     let mut tagged: Vec<Word> = Vec::with_capacity(words.len());
     for (i, text) in words.iter().enumerate() {
         let around = Around { lexicon, words: &words, candidates: &candidates, tagged: &tagged, at: i };
@@ -116,6 +141,7 @@ fn readings(lexicon: &Lexicon, word: &str) -> Readings {
         None => own,
     };
     let verb = lemmas::verb(lexicon, word)
+        .filter(|_| plural.as_deref() != Some(word))
         .map(|(lemma, form)| (lexicon.count(Part::Verb, &lemma).unwrap_or(0), lemma, form));
     let mut found = Readings {
         noun,
@@ -123,6 +149,8 @@ fn readings(lexicon: &Lexicon, word: &str) -> Readings {
         verb,
         adjective: lexicon.count(Part::Adjective, word).or_else(|| comparative(lexicon, word)),
         adverb: lexicon.count(Part::Adverb, word),
+        regular: word.ends_with("ed"),
+        compound: false,
     };
     if found.noun.is_none() && found.verb.is_none() && found.adjective.is_none() && found.adverb.is_none() {
         guess(word, &mut found);
@@ -154,6 +182,7 @@ fn guess(word: &str, found: &mut Readings) {
         found.noun = Some(0);
     } else if let Some(stem) = stem("ed") {
         found.verb = Some((0, stem.to_owned(), Form::Past));
+        found.regular = false;
     } else if stem("ly").is_some() {
         found.adverb = Some(1);
     } else if let Some(stem) = stem("s").filter(|stem| !stem.ends_with(['s', 'u', 'i'])) {
@@ -191,11 +220,10 @@ impl Around<'_> {
     fn nominal_next(&self) -> bool {
         match self.candidates.get(self.at + 1) {
             Some(Candidate::Closed(tag)) => matches!(tag, Tag::Number | Tag::Adjective),
-            Some(Candidate::Open(readings)) => {
-                let verb = readings.verb.as_ref().map_or(0, |(count, ..)| *count);
-                readings.noun.is_some_and(|noun| readings.plural.is_none() || noun * 4 > verb)
-                    || readings.adjective.is_some()
-            }
+            Some(Candidate::Open(readings)) => match readings.verb {
+                Some((_, _, Form::Ing)) => readings.compound || readings.is_thing(&self.words[self.at + 1]),
+                _ => readings.noun.is_some() || readings.adjective.is_some(),
+            },
             None => false,
         }
     }
@@ -212,6 +240,8 @@ impl Around<'_> {
             "that" if !matches!(before, Some(Tag::Noun | Tag::Plural)) && self.nominal_next() => Tag::Determiner,
             "this" | "these" | "those" | "that" if next == Some(Tag::Be) => Tag::Pronoun,
             "like" if matches!(before, Some(Tag::Pronoun | Tag::To)) => Tag::Verb,
+            "can" if next != Some(Tag::Auxiliary) && before.is_none_or(Tag::opens_noun_phrase) => Tag::Noun,
+            "back" if before.is_some_and(Tag::opens_noun_phrase) => Tag::Noun,
             "other" | "others" if matches!(next, Some(Tag::End | Tag::Preposition)) => Tag::Noun,
             "one" if matches!(next, Some(Tag::Be | Tag::Preposition)) && before == Some(Tag::Determiner) => Tag::Noun,
             _ => tag,
@@ -226,9 +256,8 @@ impl Around<'_> {
         let (verbs, form) = readings.verb.as_ref().map_or((0, None), |(count, _, form)| (*count, Some(*form)));
         let next = self.next_closed();
         let nominal_next = self.nominal_next();
-        let compound = self.words.get(self.at + 1).is_some_and(|next| {
-            form == Some(Form::Ing) && self.lexicon.is_gerund_compound(word, next)
-        });
+        let compound = readings.compound;
+        let thing = readings.is_thing(word);
         // What it is where a noun phrase may begin or go on.
         let nominal = || {
             if compound {
@@ -248,7 +277,8 @@ impl Around<'_> {
             }
         };
         match self.before() {
-            Some(Tag::To | Tag::Auxiliary) if form == Some(Form::Base) => Tag::Verb,
+            Some(Tag::Auxiliary) if form == Some(Form::Base) => Tag::Verb,
+            Some(Tag::To) if form == Some(Form::Base) && (verbs > nouns || readings.noun.is_none()) => Tag::Verb,
             Some(Tag::Be) if form == Some(Form::Ing) && !compound => Tag::Ing,
             Some(Tag::Be) if form == Some(Form::Past) => {
                 let state = readings.adjective.is_some() && next != Some(Tag::Preposition) && adjectives >= verbs;
@@ -264,17 +294,23 @@ impl Around<'_> {
             Some(Tag::Noun | Tag::Plural | Tag::Pronoun) => self.after_noun(readings, &nominal),
             before => {
                 let inside = before.is_some_and(Tag::opens_noun_phrase);
+                let listed = matches!(before, Some(Tag::Conjunction | Tag::Comma | Tag::Relative));
                 match form {
                     Some(Form::Ing) if compound => Tag::Adjective,
                     Some(Form::Ing) if nominal_next && next.is_none() => Tag::Adjective,
                     Some(Form::Ing) if inside && before != Some(Tag::Number) => Tag::Noun,
-                    Some(Form::Ing) if readings.noun.is_some() && nouns * 2 > verbs => Tag::Noun,
+                    Some(Form::Ing) if thing => Tag::Noun,
                     Some(Form::Ing) => Tag::Ing,
                     Some(Form::Past) if nominal_next && next.is_none() => Tag::Adjective,
-                    Some(Form::Past) if readings.noun.is_some() && (inside || nouns * 2 > verbs) => noun,
+                    Some(Form::Past)
+                        if readings.noun.is_some()
+                            && (inside || before == Some(Tag::Preposition) || nouns * 2 > verbs) =>
+                    {
+                        noun
+                    }
                     Some(Form::Past) if inside && matches!(next, Some(Tag::Conjunction | Tag::Comma)) => Tag::Adjective,
                     Some(Form::Past) => Tag::Past,
-                    Some(Form::Third) if !inside && readings.noun.is_some_and(|nouns| nouns * 2 < verbs) => Tag::Third,
+                    Some(Form::Third) if listed && readings.noun.is_some_and(|nouns| nouns * 2 < verbs) => Tag::Third,
                     Some(Form::Third) if readings.noun.is_none() => Tag::Third,
                     _ => nominal(),
                 }
@@ -289,15 +325,15 @@ impl Around<'_> {
         let nouns = readings.noun;
         let next = self.next_closed();
         let object_next = matches!(next, Some(Tag::Determiner | Tag::Possessive | Tag::Pronoun | Tag::Number));
-        let compound = self.words.get(self.at + 1).is_some_and(|next| self.lexicon.is_gerund_compound(&self.words[self.at], next));
         match &readings.verb {
-            Some((_, _, Form::Ing)) if !compound => Tag::Ing,
+            Some((_, _, Form::Ing)) if readings.is_thing(&self.words[self.at]) && !object_next => nominal(),
+            Some((_, _, Form::Ing)) if !readings.compound => Tag::Ing,
             Some((verbs, _, Form::Past)) if nouns.is_none_or(|nouns| nouns < 2 * verbs + 1) => Tag::Past,
             Some((verbs, _, Form::Third)) => match nouns {
                 None => Tag::Third,
                 Some(_) if object_next => Tag::Third,
-                Some(nouns) if matches!(next, Some(Tag::Preposition | Tag::To)) && *verbs > nouns => Tag::Third,
-                Some(nouns) if *verbs > 2 * nouns + 1 => Tag::Third,
+                Some(nouns) if matches!(next, Some(Tag::Preposition | Tag::To)) && *verbs * 2 > nouns * 3 => Tag::Third,
+                Some(nouns) if *verbs > 2 * nouns + 5 => Tag::Third,
                 Some(_) => nominal(),
             },
             Some((verbs, _, Form::Base)) if plural => match nouns {

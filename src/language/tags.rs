@@ -62,6 +62,8 @@ pub const PHRASES: &[&[&str]] = &[
     &["in", "front", "of"],
     &["on", "top", "of"],
     &["in", "between"],
+    &["outside", "of"],
+    &["inside", "of"],
     &["next", "to"],
     &["close", "to"],
     &["out", "of"],
@@ -109,7 +111,7 @@ pub fn closed(word: &str) -> Option<Tag> {
         | "how" | "why" => Tag::Relative,
         "very" | "just" | "only" | "too" | "also" | "there" | "here" | "together" | "away" | "back" | "forward" | "almost"
         | "mostly" | "partially" | "partly" | "still" | "then" | "now" | "even" | "probably" | "well" | "really"
-        | "quite" | "yet" | "again" | "apart" | "sideways" => Tag::Adverb,
+        | "quite" | "upside" | "yet" | "again" | "apart" | "sideways" => Tag::Adverb,
         _ if word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().all(|b| b.is_ascii_digit() || b",.:/%$".contains(&b)) => {
             Tag::Number
         }
