@@ -14,10 +14,20 @@ pub struct NounPhrase {
     pub determined: bool,
     /// Whether the noun is a plural.
     pub plural: bool,
+    /// Whether it is counted: `two dogs`.
+    pub numbered: bool,
     /// Whether it begins with `his`.
     pub possessive: bool,
     /// Whose it is: `the man` of `the man 's shirt`.
     pub owner: Option<Box<NounPhrase>>,
+}
+
+impl NounPhrase {
+    /// Whether it is people, or several that are counted.
+    #[must_use]
+    pub fn is_crowd(&self) -> bool {
+        self.head == "people" || self.plural && self.numbered
+    }
 }
 
 /// A part of a caption.
@@ -114,6 +124,7 @@ fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
     };
     let modifiers = parts.iter().filter(|part| **part < head).map(|part| lemma(*part)).collect();
     let plural = words[head].tag == Tag::Plural;
-    let phrase = NounPhrase { head: lemma(head), modifiers, determined, plural, possessive, owner: None };
+    let numbered = words[..end].iter().any(|word| word.tag == Tag::Number);
+    let phrase = NounPhrase { numbered, head: lemma(head), modifiers, determined, plural, possessive, owner: None };
     (Some(Item::Noun(phrase)), end)
 }

@@ -1,7 +1,8 @@
 //! From a caption to its scene graph: objects, attributes and relations, after the rules of SPICE (Anderson et al., ECCV
 //! 2016, section 3.1), which follow those of Schuster et al. (VL 2015).
 
-use super::lexicon::Lexicon;
+use super::lemmas;
+use super::lexicon::{Lexicon, Part};
 use super::phrases::{Item, NounPhrase, items};
 use super::tagger::{Word, tag};
 use super::tags::Tag;
@@ -75,6 +76,8 @@ struct Parser<'g> {
     /// Attribute that a quantity hands to the noun after `of`.
     quantity: Option<String>,
     fragment: bool,
+    /// Whether the first noun may be a verb in the imperative.
+    imperative: bool,
     /// Whether a finite verb was seen.
     finite: bool,
 }
@@ -93,12 +96,28 @@ fn sentence_graph(words: &[Word], graph: &mut SceneGraph) {
         preposition: None,
         quantity: None,
         fragment: !ended,
+        imperative: !ended && imperative(words),
         finite: false,
     };
     for at in 0..items.len() {
         parser.item(&items, at, words);
     }
     parser.finish_verb();
+}
+
+/// Whether a parser trained on sentences takes the first word of a fragment for a verb: `sink in a bathroom`.
+fn imperative(words: &[Word]) -> bool {
+    let [first, second, ..] = words else { return false };
+    let finite = words.iter().any(|word| matches!(word.tag, Tag::Be | Tag::Third | Tag::Verb | Tag::Ing | Tag::Past));
+    let lexicon = Lexicon::wordnet();
+    let verbs = lexicon.count(Part::Verb, &first.text).unwrap_or(0);
+    let nouns = lexicon.count(Part::Noun, &first.text).unwrap_or(0);
+    let gerund = first.text.ends_with("ing") && lemmas::verb(lexicon, &first.text).is_some();
+    let verb = gerund || verbs > 0 && verbs * 3 >= nouns || first.text == "man";
+    !finite
+        && verb
+        && (first.tag == Tag::Noun && second.tag == Tag::Preposition
+            || first.tag == Tag::Adjective && gerund && second.tag == Tag::Noun)
 }
 
 impl Parser<'_> {
@@ -192,7 +211,7 @@ impl Parser<'_> {
         if let Some(owner) = owner {
             self.relate(&[owner], "have", node);
         } else if phrase.possessive && node > 0 {
-            self.relate(&[0], "have", node);
+            self.relate(&[self.subjects.first().copied().unwrap_or(0)], "have", node);
         }
         node
     }
@@ -327,6 +346,7 @@ impl Parser<'_> {
                         {
                             whole[0]
                         }
+                        Link::Subject => self.subjects[0],
                         _ => last,
                     };
                     let silent = verb.as_ref().is_some_and(|verb| verb.silent) && preposition != "of" && self.nodes[last].determined;
@@ -340,7 +360,17 @@ impl Parser<'_> {
         if subjects.is_empty() && self.subjects.is_empty() {
             self.subjects = vec![node];
         }
-        if !silent {
+        let imperative = node == 1 && self.imperative && matches!(governor, Item::Noun(_)) && preposition != "of";
+        let silent = silent || imperative;
+        if !silent && preposition == "on top of" && matches!(governor, Item::Noun(_)) {
+            // Only behind a verb is it one preposition.
+            self.graph.object("top");
+            for subject in &subjects {
+                let subject = self.nodes[*subject].head.clone();
+                self.graph.relation(&subject, "on", "top");
+            }
+            self.relate(&subjects, "of", node);
+        } else if !silent {
             self.relate(&subjects, &label, node);
         }
         self.link = Link::Relation(subjects, label, silent);
@@ -366,7 +396,7 @@ impl Parser<'_> {
         let first = self.verb.is_none();
         self.finish_verb();
         let bare = first && !self.finite && self.nodes.len() == self.subjects.len() && self.fragment && matches!(before, Some(Item::Noun(_)));
-        let of_place = matches!(items.get(at + 1), Some(Item::Other(place, Tag::Preposition)) if place != "down");
+        let of_place = matches!(items.get(at + 1), Some(Item::Other(place, Tag::Preposition)) if place != "down" && (text != "walking" || place == "on"));
         // A noun and a gerund without a period are a fragment: Treebank parsers see no clause there.
         if participle && form == Tag::Ing && bare && of_place && GERUND_NOUNS.contains(&text) {
 
@@ -400,7 +430,7 @@ impl Parser<'_> {
             self.subjects.clone()
         };
         let silent = infinitive
-            || participle && form == Tag::Ing && bare && !self.subjects.iter().any(|node| self.nodes[*node].plural)
+            || participle && form == Tag::Ing && bare && !self.subjects.iter().any(|node| self.nodes[*node].is_crowd())
             || auxiliary && form == Tag::Past
             || (listed || infinitive) && silent_before;
         self.finite |= !participle && !infinitive;

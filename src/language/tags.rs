@@ -84,8 +84,7 @@ pub fn closed(word: &str) -> Option<Tag> {
         | "another" | "either" | "neither" | "whatever" => Tag::Determiner,
         "his" | "its" | "their" | "my" | "your" | "our" | "whose" | "her" => Tag::Possessive,
         "'s" | "'" | "’s" | "´s" => Tag::Owner,
-        "he" | "she" | "it" | "they" | "them" | "him" | "i" | "we" | "you" | "us" | "me" | "someone" | "something"
-        | "everyone" | "everything" | "anyone" | "nothing" | "himself" | "herself" | "itself" | "themselves" => {
+        "he" | "she" | "it" | "they" | "them" | "him" | "i" | "we" | "you" | "us" | "me" | "himself" | "herself" | "itself" | "themselves" => {
             Tag::Pronoun
         }
         "one" | "two" | "three" | "four" | "five" | "six" | "seven" | "eight" | "nine" | "ten" | "eleven" | "twelve"
