@@ -58,7 +58,7 @@ impl Lexicon {
     }
 
     /// Synsets of `lemma`, as any part of speech, that another word is in too. Numbers mean nothing but equality.
-    pub fn synsets(&self, lemma: &str) -> impl Iterator<Item = u32> {
+    pub fn shared_synsets(&self, lemma: &str) -> impl Iterator<Item = u32> {
         self.words.get(lemma).into_iter().flatten().flat_map(|entry| entry.synsets.iter().copied())
     }
 

@@ -6,3 +6,4 @@ pub mod tags;
 pub mod tagger;
 pub mod phrases;
 pub mod scene_graph;
+pub mod synonyms;
