@@ -1,4 +1,4 @@
-//! Words as the COCO evaluation cuts them: the Penn Treebank tokeniser of Stanford CoreNLP 3.4.1, after which punctuation is
+//! Words as the COCO evaluation cuts them: the Penn Treebank tokeniser of Stanford's `CoreNLP` 3.4.1, after which punctuation is
 //! dropped (Chen et al., "Microsoft COCO Captions: Data Collection and Evaluation Server", 2015).
 //!
 //! Written from what that program does with text, not from its source. At every place the longest token wins, as in every

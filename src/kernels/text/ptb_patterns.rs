@@ -326,7 +326,7 @@ fn mail(text: &[char]) -> Option<Found> {
         return None;
     }
     let host = run_of(&text[name + 1..], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
-    let end = text[name + 1..][..host].iter().rposition(|c| c.is_ascii_alphanumeric())?;
+    let end = text[name + 1..][..host].iter().rposition(char::is_ascii_alphanumeric)?;
     let host = &text[name + 1..][..=end];
     if host.contains(&'.') { whole(name + 1 + host.len()) } else { None }
 }
