@@ -5,6 +5,7 @@ pub mod extract;
 pub mod train;
 pub mod embed;
 pub mod evaluate;
+pub mod correlate;
 pub mod report;
 mod registry;
 #[cfg(test)]
