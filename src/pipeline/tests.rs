@@ -171,7 +171,7 @@ fn names_that_the_file_chooses() {
         "32:64 `all` is the string \"high\", wanted a finite number"
     );
     let got = correlate("published = { all = 0.7, rest = 0.1 }");
-    assert_eq!(got[1], "32:76 `scores.0.published.rest`: `rest` is no set of pairs; there are `all`");
+    assert_eq!(got[1], "32:76 `rest` is no set of pairs; there are `all`");
 }
 
 #[test]
