@@ -2,8 +2,12 @@
 
 pub mod tokens;
 pub mod treebank;
+pub mod ptb;
+mod ptb_patterns;
+pub mod python;
 pub mod sentences;
 pub mod vocabulary;
+pub mod cider;
 
-pub use tokens::{treebank, whitespace};
+pub use tokens::Tokenizer;
 pub use vocabulary::Vocabulary;
