@@ -6,6 +6,7 @@ pub mod extract;
 pub mod train;
 pub mod embed;
 pub mod evaluate;
+pub mod correlate;
 pub mod report;
 mod registry;
 #[cfg(test)]

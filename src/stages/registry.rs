@@ -42,6 +42,8 @@ stages! {
     Embed(super::embed::Embed),
     /// Ranks embeddings and measures retrieval.
     Evaluate(super::evaluate::Evaluate),
+    /// Measures how well scores agree with what people say.
+    Correlate(super::correlate::Correlate),
     /// Writes results as a Markdown and an HTML page.
     Report(super::report::Report),
 }
