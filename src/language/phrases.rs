@@ -101,11 +101,15 @@ fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
             Tag::Number if nouns.is_none() => parts.push(end),
             // The number of a thing that has one, as in `number 12`.
             Tag::Number => {}
-            Tag::Adjective if nouns.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => parts.push(end),
-            Tag::Adverb if nouns.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
+            Tag::Adjective if nouns.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => {
+                parts.push(end)
+            }
+            Tag::Adverb
+                if nouns.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
             // Adjectives that are listed: `red , white and blue`.
             Tag::Comma | Tag::Conjunction if nouns.is_none() && !parts.is_empty() => {
-                let next = (end + 1..).find(|at| !matches!(tag(*at), Some(Tag::Comma | Tag::Conjunction | Tag::Adverb)));
+                let next =
+                    (end + 1..).find(|at| !matches!(tag(*at), Some(Tag::Comma | Tag::Conjunction | Tag::Adverb)));
                 match next {
                     Some(next) if tag(next) == Some(Tag::Adjective) => end = next - 1,
                     _ => break,

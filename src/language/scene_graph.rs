@@ -7,7 +7,7 @@ use super::phrases::{Item, NounPhrase, items};
 use super::tagger::{Word, tag};
 use super::tags::Tag;
 use crate::kernels::text::spice::SceneGraph;
-use crate::kernels::text::treebank;
+use crate::kernels::text::tokens::Tokenizer;
 
 /// Name and version of these rules: graphs of different ones do not compare.
 pub const NAME: &str = "rules-1";
@@ -15,7 +15,7 @@ pub const NAME: &str = "rules-1";
 /// The scene graph of `caption`.
 #[must_use]
 pub fn parse(caption: &str) -> SceneGraph {
-    parse_words(&treebank(caption))
+    parse_words(&Tokenizer::Treebank.words(caption, true))
 }
 
 /// The scene graph of a caption that was cut into words in lower case.
@@ -37,9 +37,8 @@ const DEPICTIONS: &[&str] =
     &["reflection", "image", "picture", "photo", "photograph", "silhouette", "shadow", "view", "painting", "group"];
 
 /// Gerunds that are nouns in the Penn Treebank: after a bare noun, without a period, they are the head of a fragment.
-const GERUND_NOUNS: &[&str] = &[
-    "standing", "walking", "swimming", "driving", "playing", "balancing", "skateboarding", "grazing",
-];
+const GERUND_NOUNS: &[&str] =
+    &["standing", "walking", "swimming", "driving", "playing", "balancing", "skateboarding", "grazing"];
 
 /// A verb whose objects may still come.
 #[derive(Debug, Clone)]
@@ -129,7 +128,8 @@ impl Parser<'_> {
             Item::Pronoun => self.pronoun(items, at),
             Item::State(adjectives) => self.state(adjectives),
             Item::Verb(lemma, form) => {
-                let text = words.iter().find(|word| word.lemma == *lemma && word.tag == *form).map_or("", |word| &word.text);
+                let text =
+                    words.iter().find(|word| word.lemma == *lemma && word.tag == *form).map_or("", |word| &word.text);
                 self.verb(lemma, *form, text, items, at);
             }
             Item::Other(text, tag) => match tag {
@@ -148,7 +148,10 @@ impl Parser<'_> {
                 }
                 Tag::Conjunction | Tag::Comma => {
                     let clause = matches!(after, Some(Item::Noun(_)))
-                        && matches!(items.get(at + 2), Some(Item::Verb(_, Tag::Third | Tag::Verb) | Item::Other(_, Tag::Be)));
+                        && matches!(
+                            items.get(at + 2),
+                            Some(Item::Verb(_, Tag::Third | Tag::Verb) | Item::Other(_, Tag::Be))
+                        );
                     if clause && self.verb.as_ref().is_some_and(|verb| verb.finite) || clause && self.be {
                         self.new_clause();
                     }
@@ -219,7 +222,11 @@ impl Parser<'_> {
     fn noun(&mut self, phrase: &NounPhrase, items: &[Item], at: usize) {
         let of_next = matches!(items.get(at + 1), Some(Item::Other(of, Tag::Preposition)) if of == "of");
         let plural = matches!(self.verb, Some(_)) && phrase.head == "lot";
-        if of_next && (phrase.determined || plural) && QUANTITIES.contains(&phrase.head.as_str()) && matches!(items.get(at + 2), Some(Item::Noun(_))) {
+        if of_next
+            && (phrase.determined || plural)
+            && QUANTITIES.contains(&phrase.head.as_str())
+            && matches!(items.get(at + 2), Some(Item::Noun(_)))
+        {
             self.quantity = Some(if phrase.determined { "a".to_owned() } else { phrase.head.clone() });
             return;
         }
@@ -341,7 +348,9 @@ impl Parser<'_> {
                 Some(last) => {
                     let last = match &self.link {
                         Link::Relation(whole, of, _)
-                            if of == "of" && preposition != "of" && !whole.is_empty()
+                            if of == "of"
+                                && preposition != "of"
+                                && !whole.is_empty()
                                 && !DEPICTIONS.contains(&self.nodes[whole[0]].head.as_str()) =>
                         {
                             whole[0]
@@ -349,7 +358,9 @@ impl Parser<'_> {
                         Link::Subject => self.subjects[0],
                         _ => last,
                     };
-                    let silent = verb.as_ref().is_some_and(|verb| verb.silent) && preposition != "of" && self.nodes[last].determined;
+                    let silent = verb.as_ref().is_some_and(|verb| verb.silent)
+                        && preposition != "of"
+                        && self.nodes[last].determined;
                     (vec![last], preposition.to_owned(), silent)
                 }
                 None => (Vec::new(), preposition.to_owned(), true),
@@ -395,11 +406,14 @@ impl Parser<'_> {
         let subjects_before = self.verb.as_ref().map(|verb| verb.subjects.clone());
         let first = self.verb.is_none();
         self.finish_verb();
-        let bare = first && !self.finite && self.nodes.len() == self.subjects.len() && self.fragment && matches!(before, Some(Item::Noun(_)));
+        let bare = first
+            && !self.finite
+            && self.nodes.len() == self.subjects.len()
+            && self.fragment
+            && matches!(before, Some(Item::Noun(_)));
         let of_place = matches!(items.get(at + 1), Some(Item::Other(place, Tag::Preposition)) if place != "down" && (text != "walking" || place == "on"));
         // A noun and a gerund without a period are a fragment: Treebank parsers see no clause there.
         if participle && form == Tag::Ing && bare && of_place && GERUND_NOUNS.contains(&text) {
-
             let Some(subject) = self.subjects.first().copied() else { return };
             let mut phrase = self.nodes[subject].clone();
             if phrase.determined || phrase.plural {
@@ -421,7 +435,9 @@ impl Parser<'_> {
         } else if participle && matches!(before, Some(Item::Noun(_))) {
             let of = matches!(&self.link, Link::Relation(_, label, _) if label == "of");
             match self.last {
-                Some(last) if form == Tag::Past && !of || form == Tag::Ing && self.fragment && self.nodes.len() > 1 => vec![last],
+                Some(last) if form == Tag::Past && !of || form == Tag::Ing && self.fragment && self.nodes.len() > 1 => {
+                    vec![last]
+                }
                 _ if !self.subjects.is_empty() => self.subjects.clone(),
                 Some(last) => vec![last],
                 None => Vec::new(),

@@ -10,8 +10,26 @@ use super::tags::{PHRASES, Tag, closed};
 
 /// Gerunds that name things, though texts use them too little to tell.
 const THINGS: &[&str] = &[
-    "frosting", "icing", "topping", "siding", "lighting", "flooring", "dressing", "stuffing", "bedding", "covering",
-    "railing", "clothing", "ceiling", "clearing", "crossing", "lettering", "fencing", "paneling", "marking", "tubing",
+    "frosting",
+    "icing",
+    "topping",
+    "siding",
+    "lighting",
+    "flooring",
+    "dressing",
+    "stuffing",
+    "bedding",
+    "covering",
+    "railing",
+    "clothing",
+    "ceiling",
+    "clearing",
+    "crossing",
+    "lettering",
+    "fencing",
+    "paneling",
+    "marking",
+    "tubing",
 ];
 
 /// A word, or a preposition of several words.
@@ -52,9 +70,7 @@ impl Readings {
             Form::Ing => {
                 self.adjective.is_some_and(|count| count >= 3) || self.noun.is_some() && verbs < 10 || self.compound
             }
-            Form::Past => {
-                !self.regular || self.noun.is_some() || self.adjective.is_some_and(|count| count >= verbs)
-            }
+            Form::Past => !self.regular || self.noun.is_some() || self.adjective.is_some_and(|count| count >= verbs),
             Form::Base | Form::Third => true,
         }
     }
@@ -97,7 +113,9 @@ pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<Word> {
                 let lemma = match (tag, &readings.plural, &readings.verb) {
                     (Tag::Plural, Some(lemma), _)
                     | (Tag::Verb | Tag::Third | Tag::Ing | Tag::Past, _, Some((_, lemma, _))) => lemma.clone(),
-                    (Tag::Adjective, _, Some((verbs, lemma, form))) if !readings.is_adjective(*verbs, *form) => lemma.clone(),
+                    (Tag::Adjective, _, Some((verbs, lemma, form))) if !readings.is_adjective(*verbs, *form) => {
+                        lemma.clone()
+                    }
                     _ => text.clone(),
                 };
                 Word { text: text.clone(), lemma, tag }
@@ -121,7 +139,8 @@ fn with_phrases(words: &[String]) -> Vec<String> {
     let mut joined = Vec::with_capacity(words.len());
     let mut rest = words;
     while let Some((first, after)) = rest.split_first() {
-        let phrase = PHRASES.iter().find(|phrase| rest.len() >= phrase.len() && phrase.iter().zip(rest).all(|(a, b)| a == b));
+        let phrase =
+            PHRASES.iter().find(|phrase| rest.len() >= phrase.len() && phrase.iter().zip(rest).all(|(a, b)| a == b));
         if let Some(phrase) = phrase {
             joined.push(phrase.join(" "));
             rest = &rest[phrase.len()..];
@@ -264,7 +283,10 @@ impl Around<'_> {
                 return Tag::Adjective;
             }
             let listed = matches!(next, Some(Tag::Conjunction | Tag::Comma));
-            if readings.adjective.is_some() && (nominal_next || listed) && (readings.noun.is_none() || adjectives * 3 >= nouns) {
+            if readings.adjective.is_some()
+                && (nominal_next || listed)
+                && (readings.noun.is_none() || adjectives * 3 >= nouns)
+            {
                 Tag::Adjective
             } else if readings.noun.is_some() {
                 noun
@@ -282,7 +304,11 @@ impl Around<'_> {
             Some(Tag::Be) if form == Some(Form::Ing) && !compound => Tag::Ing,
             Some(Tag::Be) if form == Some(Form::Past) => {
                 let state = readings.adjective.is_some() && next != Some(Tag::Preposition) && adjectives >= verbs;
-                if state || nominal_next && next.is_none() && readings.adjective.is_some() { Tag::Adjective } else { Tag::Past }
+                if state || nominal_next && next.is_none() && readings.adjective.is_some() {
+                    Tag::Adjective
+                } else {
+                    Tag::Past
+                }
             }
             Some(Tag::Be) => {
                 if readings.adjective.is_some() && (nominal_next || adjectives >= nouns) {

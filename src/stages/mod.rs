@@ -1,6 +1,7 @@
 //! The stages, in the order of the flow, and the one list of them.
 
 pub mod ingest;
+pub mod compare;
 pub mod extract;
 pub mod train;
 pub mod embed;

@@ -32,6 +32,8 @@ macro_rules! stages {
 stages! {
     /// Reads a data set: images and captions.
     Ingest(super::ingest::Ingest),
+    /// Compares captions with the captions of images.
+    Compare(super::compare::Compare),
     /// Computes feature vectors of images with a convolutional network.
     Extract(super::extract::Extract),
     /// Trains a joint embedding of images and captions.

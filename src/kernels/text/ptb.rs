@@ -1,4 +1,4 @@
-//! Words as the COCO evaluation cuts them: the Penn Treebank tokeniser of Stanford CoreNLP 3.4.1, after which punctuation is
+//! Words as the COCO evaluation cuts them: the Penn Treebank tokeniser of Stanford's `CoreNLP` 3.4.1, after which punctuation is
 //! dropped (Chen et al., "Microsoft COCO Captions: Data Collection and Evaluation Server", 2015).
 //!
 //! Written from what that program does with text, not from its source. At every place the longest token wins, as in every
@@ -114,5 +114,28 @@ mod tests {
         );
         assert_eq!(words("A (big) dog", true), ["a", "-lrb-", "big", "-rrb-", "dog"]);
         assert!(words(" . , ! \n", true).is_empty());
+    }
+
+    #[test]
+    fn is_quick_with_texts_that_look_like_the_start_of_something() {
+        for start in ["<a", "+", "a.-", "a+", "' ", "a'", ". ", "1,", "&", "a/", "(", "http://"] {
+            let letters = start.repeat(100_000);
+            assert!(words(&letters, true).concat().len() <= 6 * letters.len());
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn keeps_every_letter_and_digit_of_ascii_text(text in "[ -%'-;=?-~]*") {
+            let letters = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+            let got = words(&text.replace(['(', ')', '[', ']', '{', '}'], " "), false);
+            proptest::prop_assert_eq!(letters(&got.concat()), letters(&text));
+        }
+
+        #[test]
+        fn takes_any_text(text: String) {
+            let got = words(&text, true);
+            proptest::prop_assert!(got.iter().all(|word| !word.is_empty() && !word.contains(char::is_whitespace)));
+        }
     }
 }

@@ -72,7 +72,7 @@ fn before_not(text: &[char]) -> Option<Found> {
     let [apostrophe, t, ..] = text.get(letters..)? else { return None };
     let n = |back: usize| letters >= back && text[letters - back].eq_ignore_ascii_case(&'n');
     let not = is_apostrophe(*apostrophe) && t.eq_ignore_ascii_case(&'t') && n(1);
-    (not && letters > 1 && !n(2)).then_some(Found { seen: letters + 2, taken: letters - 1 })
+    (not && letters > 1 && !n(2)).then(|| Found { seen: letters + 2, taken: letters - 1 })
 }
 
 /// `dog` of `dog's`.
@@ -288,6 +288,9 @@ fn number(text: &[char]) -> Option<Found> {
     if length > sign && text[sign] != ',' { whole(length) } else { None }
 }
 
+/// Names of the internet are not longer; so no text makes the look ahead costly.
+const LONGEST_NAME: usize = 254;
+
 /// Addresses of the web.
 fn address(text: &[char]) -> Option<Found> {
     let outside = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '|' | '(' | ')' | '{' | '}');
@@ -301,7 +304,7 @@ fn address(text: &[char]) -> Option<Found> {
             return whole(scheme.len() + path(&text[scheme.len()..]));
         }
     }
-    let host = run_of(text, |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+    let host = run_of(&text[..text.len().min(LONGEST_NAME)], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
     let host: String = text[..host].iter().collect();
     let host = host.trim_end_matches(['.', '-']);
     let parts: Vec<&str> = host.split('.').collect();
@@ -318,12 +321,12 @@ fn address(text: &[char]) -> Option<Found> {
 /// Addresses of electronic mail.
 fn mail(text: &[char]) -> Option<Found> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
-    let name = run_of(text, part);
+    let name = run_of(&text[..text.len().min(LONGEST_NAME)], part);
     if name == 0 || text.get(name) != Some(&'@') {
         return None;
     }
     let host = run_of(&text[name + 1..], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
-    let end = text[name + 1..][..host].iter().rposition(|c| c.is_ascii_alphanumeric())?;
+    let end = text[name + 1..][..host].iter().rposition(char::is_ascii_alphanumeric)?;
     let host = &text[name + 1..][..=end];
     if host.contains(&'.') { whole(name + 1 + host.len()) } else { None }
 }
@@ -351,8 +354,8 @@ fn tag(text: &[char]) -> Option<Found> {
         ['<', '/' | '!' | '?', c, ..] | ['<', c, ..] => *c,
         _ => return None,
     };
-    let end = text.iter().position(|&c| c == '>')?;
-    if letter.is_ascii_alphabetic() && !text[1..end].contains(&'<') { whole(end + 1) } else { None }
+    let inside = run_of(&text[1..], |c| !matches!(c, '<' | '>'));
+    if letter.is_ascii_alphabetic() && text.get(1 + inside) == Some(&'>') { whole(inside + 2) } else { None }
 }
 
 /// Characters written with their names, as web pages have them.

@@ -53,6 +53,7 @@ pub(super) fn world(images: &Images, captions: &Captions) -> MemoryWorld {
             Arc::new(Int64Array::from_iter_values(captions.iter().map(|row| row.0))),
             Arc::new(Int64Array::from_iter_values(captions.iter().map(|row| row.1))),
             Arc::new(StringArray::from_iter_values(captions.iter().map(|row| row.2))),
+            Arc::new(StringArray::from_iter_values(captions.iter().map(|_| "treebank"))),
             tables::vectors(captions.iter().flat_map(|row| row.3.clone()).collect(), caption_width)
                 .expect("whole vectors"),
         ],

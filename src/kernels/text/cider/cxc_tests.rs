@@ -4,14 +4,18 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::kernels::measure::correlation::pearson;
 use crate::kernels::similarity::Similarity;
 use crate::kernels::text::Tokenizer;
 
 /// A rated pair: image, caption, rating, whether the caption was taken for its likeness to one of the image's own.
 type Rated = (usize, usize, f64, bool);
 
-/// Captions by image, and the ratings; nothing where the data are not.
-fn data() -> Option<(Vec<(usize, String)>, Vec<Rated>)> {
+/// A caption: its image and text.
+type Text = (usize, String);
+
+/// The captions and the ratings; nothing where the data are not.
+fn data() -> Option<(Vec<Text>, Vec<Rated>)> {
     let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     let read = |name: &str| std::fs::read_to_string(format!("{folder}/cxc/{name}"));
     let (captions, ratings) = (read("coco_karpathy_test_captions.tsv").ok()?, read("sits_test.csv").ok()?);
@@ -36,18 +40,6 @@ fn data() -> Option<(Vec<(usize, String)>, Vec<Rated>)> {
     Some((texts, rated))
 }
 
-fn pearson(pairs: &[(f64, f64)]) -> f64 {
-    let n = pairs.len() as f64;
-    let (mx, my) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
-    let [mut xx, mut yy, mut xy] = [0.0; 3];
-    for (x, y) in pairs {
-        xx += (x - mx) * (x - mx);
-        yy += (y - my) * (y - my);
-        xy += (x - mx) * (y - my);
-    }
-    xy / (xx * yy).sqrt()
-}
-
 #[test]
 fn correlates_with_human_judgement_as_every_variant_should() {
     let Some((texts, rated)) = data() else {
@@ -70,11 +62,14 @@ fn correlates_with_human_judgement_as_every_variant_should() {
             vectors.push(*image, words.len(), found, &idf);
         }
         let cider = Cider::new(vectors, Form::CiderD, own);
-        let scored: Vec<_> = rated.iter().map(|&(i, c, rating, other)| (cider.pair(i, c), rating, other)).collect();
-        let all: Vec<_> = scored.iter().map(|&(value, rating, _)| (value, rating)).collect();
-        let others: Vec<_> = scored.iter().filter(|s| s.2).map(|&(value, rating, _)| (value, rating)).collect();
+        let correlation = |rated: &[&Rated]| {
+            let (values, ratings): (Vec<f64>, Vec<f64>) =
+                rated.iter().map(|&&(i, c, r, _)| (cider.pair(i, c), r)).unzip();
+            pearson(&values, &ratings).expect("values that differ")
+        };
+        let others: Vec<_> = rated.iter().filter(|rated| rated.3).collect();
         assert_eq!(others.len(), 19_833);
-        (pearson(&all), pearson(&others))
+        (correlation(&rated.iter().collect::<Vec<_>>()), correlation(&others))
     };
     let counted = |frequency: &Frequency| frequency.idf(None).expect("images");
     let as_train = |frequency: &Frequency| frequency.idf(Some(113_287)).expect("images");

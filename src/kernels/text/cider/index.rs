@@ -20,7 +20,7 @@ pub struct Index {
     lengths: Vec<u32>,
     /// Which of these lengths a caption has.
     classes: Vec<u32>,
-    /// 1/‖c_n‖ by n, then caption.
+    /// `1/‖c_n‖` by n, then caption.
     inverse_norms: [Vec<f64>; ORDERS],
     /// Twice the largest relative error of a sum over the index and over the pair.
     error: f64,
@@ -39,7 +39,7 @@ struct List {
 #[derive(Debug, Default)]
 pub struct Scratch {
     sums: Vec<f64>,
-    /// One entry an n-gram of a reference: number, place of the reference, weight, weight/‖r_n‖.
+    /// One entry an n-gram of a reference: number, place of the reference, weight, `1/‖r_n‖`.
     entries: Vec<(u32, usize, f64, f64)>,
     /// The penalty by reference, then length.
     penalties: Vec<f64>,

@@ -34,7 +34,7 @@ pub struct Cider {
     /// Captions by image: those of image i are `captions[offsets[i]..offsets[i + 1]]`.
     offsets: Vec<usize>,
     captions: Vec<usize>,
-    /// 1/‖c_n‖ of each caption, 0 where the norm is.
+    /// `1/‖c_n‖` of each caption, 0 where the norm is.
     pub(super) inverse_norms: Vec<[f64; ORDERS]>,
     /// exp(−Δ²/(2·6²)) for Δ = 0, 1, …; beyond the end it is 0 even in f64.
     gaussian: Vec<f64>,
@@ -112,7 +112,7 @@ impl Cider {
         self.own == Own::LeftOut && self.vectors.caption(caption).image == image
     }
 
-    /// Σ_n of the cosines of caption h with caption r, penalised.
+    /// The sum over n of the cosines of caption h with caption r, penalised.
     fn sentence(&self, h: usize, r: usize) -> f64 {
         let (hypothesis, reference) = (self.vectors.caption(h), self.vectors.caption(r));
         let mut sums = [0.0; ORDERS];

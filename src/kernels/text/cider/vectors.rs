@@ -82,8 +82,8 @@ impl Vectors {
         if lengths.iter().any(|&length| length != ngrams.len()) {
             return Err(format!("{lengths:?} n-grams, orders, counts, weights, wanted as many of each"));
         }
-        if let Some(pair) = ngrams.windows(2).find(|pair| pair[0] >= pair[1]) {
-            return Err(format!("n-gram {} before {}, wanted ascending numbers", pair[0], pair[1]));
+        if let Some([a, b]) = ngrams.array_windows().find(|[a, b]| a >= b) {
+            return Err(format!("n-gram {a} before {b}, wanted ascending numbers"));
         }
         if let Some(number) = ngrams.iter().find(|number| !(0..NUMBERS).contains(*number)) {
             return Err(format!("n-gram {number}, wanted 0 to {}", NUMBERS - 1));

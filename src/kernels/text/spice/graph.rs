@@ -12,6 +12,12 @@ pub struct SceneGraph {
 }
 
 impl SceneGraph {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
     /// Adds an object, unless it is there.
     pub fn object(&mut self, object: &str) {
         if !self.objects.iter().any(|known| known == object) {
