@@ -394,7 +394,7 @@ fn run(text: &[char]) -> Option<Found> {
         '-' | '*' | '#' | '_' => whole(run_of(text, |c| c == first)),
         '?' | '!' => whole(run_of(text, |c| matches!(c, '?' | '!'))),
         '.' => {
-            let spaced = text.chunks(2).take_while(|pair| *pair == ['.', ' ']).count();
+            let spaced = text.chunks(2).take(4).take_while(|pair| *pair == ['.', ' ']).count();
             let points = run_of(text, |c| c == '.').min(5);
             if points > 2 {
                 whole(points)
