@@ -69,7 +69,9 @@ impl Tokenizer {
         self.kernel().name()
     }
 
-    fn kernel(self) -> tokens::Tokenizer {
+    /// The tokeniser itself.
+    #[must_use]
+    pub fn kernel(self) -> tokens::Tokenizer {
         match self {
             Self::Treebank => tokens::Tokenizer::Treebank,
             Self::Whitespace => tokens::Tokenizer::Whitespace,

@@ -8,6 +8,7 @@ pub mod python;
 pub mod sentences;
 pub mod vocabulary;
 pub mod cider;
+pub mod spice;
 
 pub use tokens::Tokenizer;
 pub use vocabulary::Vocabulary;

@@ -29,7 +29,7 @@ pub(super) fn run(stage: &Compare, form: Form, settings: &CiderSettings, cx: &mu
         }
     };
     let rows = stage.rows(cx, &corpus)?;
-    let tokenizer = Tokenizer::from(settings.tokenizer);
+    let tokenizer = settings.tokenizer.kernel();
     let vectors = vectors(&corpus, others.as_ref(), settings, cx)?;
     let own = match settings.own_caption {
         OwnCaption::Keep => Own::Kept,
@@ -51,7 +51,7 @@ pub(super) fn run(stage: &Compare, form: Form, settings: &CiderSettings, cx: &mu
 
 /// The vectors of the captions of `corpus`, with document frequencies over `others` where they are given.
 fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, cx: &mut Cx<'_>) -> Result<Vectors> {
-    let tokenizer = Tokenizer::from(settings.tokenizer);
+    let tokenizer = settings.tokenizer.kernel();
     let words = |corpus: &Corpus| cut(&corpus.texts, cx.threads(), |text| tokenizer.words(text, settings.lowercase));
     let mut ngrams = Ngrams::default();
     let lengths: Vec<usize>;
@@ -65,8 +65,10 @@ fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, c
         Idf::uniform()
     } else {
         let mut frequency = Frequency::default();
-        let other: Vec<_> = others.map(|others| words(others).iter().map(|words| ngrams.count(words)).collect()).unwrap_or_default();
-        let (first, counted) = others.map_or((&corpus.first_caption, &counted), |others| (&others.first_caption, &other));
+        let other: Vec<_> =
+            others.map(|others| words(others).iter().map(|words| ngrams.count(words)).collect()).unwrap_or_default();
+        let (first, counted) =
+            others.map_or((&corpus.first_caption, &counted), |others| (&others.first_caption, &other));
         for ends in first.windows(2) {
             frequency.add(counted[ends[0]..ends[1]].iter().map(Vec::as_slice));
         }

@@ -35,7 +35,9 @@ pub(super) fn read(cx: &mut Cx<'_>, corpus: &Corpus, split: &str) -> Result<Vec<
             match (images.get(&image_id), captions.get(&caption_id)) {
                 (Some(&image), Some(&caption)) => match seen.insert((image, caption), number) {
                     Some(earlier) => {
-                        problem(format!("image_id {image_id} with caption_id {caption_id} stands in row {earlier} too"));
+                        problem(format!(
+                            "image_id {image_id} with caption_id {caption_id} stands in row {earlier} too"
+                        ));
                     }
                     None => wanted[image].push(caption),
                 },

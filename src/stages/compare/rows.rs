@@ -29,9 +29,9 @@ pub(super) enum Rows {
 
 /// What every row says of how φ was made.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Label {
+pub(super) struct Label<'t> {
     pub measure: &'static str,
-    pub tokenizer: &'static str,
+    pub tokenizer: &'t str,
 }
 
 /// Writes φ of the pairs of `rows`.
@@ -42,7 +42,7 @@ pub(super) fn write<S: Similarity>(
     corpus: &Corpus,
     similarity: &S,
     rows: &Rows,
-    label: Label,
+    label: Label<'_>,
 ) -> Result<()> {
     let (count, values) = match rows {
         Rows::Dense => (corpus.image_ids.len(), corpus.caption_ids.len()),
@@ -69,7 +69,7 @@ fn block<S: Similarity>(
     corpus: &Corpus,
     similarity: &S,
     rows: &Rows,
-    label: Label,
+    label: Label<'_>,
     range: Range<usize>,
     scratch: &mut S::Scratch,
     schema: &SchemaRef,

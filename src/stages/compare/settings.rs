@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::text::tokens::Tokenizer;
+use crate::model::trained::Tokenizer;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
@@ -63,8 +63,8 @@ pub enum CompareForm {
 #[serde(deny_unknown_fields)]
 pub struct CiderSettings {
     /// How captions are cut into words.
-    #[serde(default)]
-    pub tokenizer: CompareTokenizer,
+    #[serde(default = "ptb")]
+    pub tokenizer: Tokenizer,
     /// Whether words are compared in lower case.
     #[serde(default = "yes")]
     pub lowercase: bool,
@@ -91,21 +91,6 @@ pub struct SpiceSettings {
     pub graphs: Option<TableRef>,
 }
 
-/// How captions are cut into words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CompareTokenizer {
-    /// As the COCO evaluation does it: Penn Treebank rules, then punctuation is dropped.
-    #[default]
-    Ptb,
-    /// As NLTK's `word_tokenize` does it.
-    Treebank,
-    /// At white space.
-    Whitespace,
-    /// NLTK's words of what Python 3 prints for the bytes of a caption, as published training code has them.
-    Python3Bytes,
-}
-
 /// Whether a caption stays among the references of its own image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -115,17 +100,6 @@ pub enum OwnCaption {
     Keep,
     /// It is compared with the others only.
     LeaveOut,
-}
-
-impl From<CompareTokenizer> for Tokenizer {
-    fn from(tokenizer: CompareTokenizer) -> Self {
-        match tokenizer {
-            CompareTokenizer::Ptb => Self::Ptb,
-            CompareTokenizer::Treebank => Self::Treebank,
-            CompareTokenizer::Whitespace => Self::Whitespace,
-            CompareTokenizer::Python3Bytes => Self::Python3Bytes,
-        }
-    }
 }
 
 impl Measure {
@@ -155,6 +129,10 @@ fn pair_columns() -> SchemaRef {
 
 fn test() -> String {
     "test".to_owned()
+}
+
+fn ptb() -> Tokenizer {
+    Tokenizer::Ptb
 }
 
 fn yes() -> bool {
@@ -224,7 +202,8 @@ impl Stage for Compare {
         if let CompareForm::Top(0) = self.form {
             problems.push(Problem::new("form.top", "got 0, wanted at least 1"));
         }
-        if let (CompareForm::OnDemand, Measure::Spice(SpiceSettings { graphs: Some(_) })) = (&self.form, &self.measure) {
+        if let (CompareForm::OnDemand, Measure::Spice(SpiceSettings { graphs: Some(_) })) = (&self.form, &self.measure)
+        {
             problems.push(
                 Problem::new("form", "there is nothing to do: the graphs are there, and no pairs are asked for")
                     .hint("give the trainer the graphs themselves"),

@@ -2,24 +2,19 @@
 
 use std::collections::HashMap;
 
-use arrow::array::{Array, AsArray, StructArray};
 use maud::{Markup, html};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::sample::Sample;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::{self, scene_graphs::Row};
 
 /// A caption and its graph.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Graph {
     caption_id: i64,
     pub(super) text: String,
-    pub(super) objects: Vec<String>,
-    /// (object, attribute).
-    pub(super) attributes: Vec<(String, String)>,
-    /// (subject, relation, object).
-    pub(super) relations: Vec<(String, String, String)>,
+    graph: Row,
 }
 
 /// Draws `count` graphs that have a relation, in the order of the table (Vitter, "Random sampling with a reservoir", 1985).
@@ -31,13 +26,8 @@ pub(super) fn read(cx: &mut Cx<'_>, count: usize, seed: u64) -> Result<Vec<Graph
     let (mut sample, mut seen) = (Sample::new(seed, &[2]), 0);
     while let Some(batch) = cx.next("graphs")? {
         let ids = tables::ids(&batch, "caption_id")?;
-        let list = |name: &str| {
-            let column = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
-            column.ok_or_else(|| Error::data(format!("no column `{name}` of lists")))
-        };
-        let (objects, attributes, relations) = (list("objects")?, list("attributes")?, list("relations")?);
-        for row in 0..batch.num_rows() {
-            if relations.value_length(row) == 0 {
+        for (row, graph) in tables::scene_graphs::rows(&batch)?.into_iter().enumerate() {
+            if graph.relations.is_empty() {
                 continue;
             }
             seen += 1;
@@ -45,17 +35,7 @@ pub(super) fn read(cx: &mut Cx<'_>, count: usize, seed: u64) -> Result<Vec<Graph
             if place >= count {
                 continue;
             }
-            let objects = objects.value(row);
-            let objects = objects.as_string_opt::<i32>().into_iter().flatten().flatten().map(str::to_owned);
-            let attributes = fields(&attributes.value(row), ["object", "attribute"])?;
-            let relations = fields(&relations.value(row), ["subject", "relation", "object"])?;
-            let graph = Graph {
-                caption_id: ids.value(row),
-                text: String::new(),
-                objects: objects.collect(),
-                attributes: attributes.into_iter().map(|[object, attribute]| (object, attribute)).collect(),
-                relations: relations.into_iter().map(|[subject, relation, object]| (subject, relation, object)).collect(),
-            };
+            let graph = Graph { caption_id: ids.value(row), text: String::new(), graph };
             if place == kept.len() { kept.push(graph) } else { kept[place] = graph }
         }
     }
@@ -81,17 +61,6 @@ pub(super) fn texts(cx: &mut Cx<'_>, graphs: &mut [Graph]) -> Result<()> {
     Ok(())
 }
 
-fn fields<const N: usize>(tuples: &dyn Array, names: [&str; N]) -> Result<Vec<[String; N]>> {
-    let tuples: &StructArray =
-        tuples.as_struct_opt().ok_or_else(|| Error::data(format!("no list of (`{}`)", names.join("`, `"))))?;
-    let mut columns = Vec::new();
-    for name in names {
-        let column = tuples.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
-        columns.push(column.ok_or_else(|| Error::data(format!("no text `{name}` in a list of tuples")))?);
-    }
-    Ok((0..tuples.len()).map(|row| std::array::from_fn(|i| columns[i].value(row).to_owned())).collect())
-}
-
 /// Width of a letter, height of a line, in pixels: an estimate that suits most fonts.
 const LETTER: f64 = 7.6;
 const LINE: f64 = 18.0;
@@ -114,11 +83,12 @@ impl Node<'_> {
 
 /// The picture of a graph.
 pub(super) fn picture(graph: &Graph) -> Markup {
+    let graph = &graph.graph;
     let mut nodes: Vec<Node<'_>> = Vec::new();
     let mut left = 4.0;
     for name in &graph.objects {
         let attributes: Vec<&str> =
-            graph.attributes.iter().filter(|(object, _)| object == name).map(|(_, attribute)| attribute.as_str()).collect();
+            graph.attributes.iter().filter(|[object, _]| object == name).map(|[_, attribute]| attribute.as_str()).collect();
         let longest = attributes.iter().map(|a| a.chars().count()).chain([name.chars().count()]).max().unwrap_or(1);
         let width = text_width(longest) + 20.0;
         nodes.push(Node { name, left, width, attributes });
@@ -126,7 +96,7 @@ pub(super) fn picture(graph: &Graph) -> Markup {
     }
     let at = |name: &str| nodes.iter().position(|node| node.name == name);
     let mut arcs: Vec<(usize, usize, &str)> = Vec::new();
-    for (subject, relation, object) in &graph.relations {
+    for [subject, relation, object] in &graph.relations {
         if let (Some(from), Some(to)) = (at(subject), at(object)) {
             arcs.push((from, to, relation));
         }
@@ -173,9 +143,9 @@ fn arc(from: &Node<'_>, to: &Node<'_>, label: &str, base: f64, top: f64) -> Mark
 }
 
 /// The graph in words, for those who do not see it.
-fn sentence(graph: &Graph) -> String {
-    let attributes = graph.attributes.iter().map(|(object, attribute)| format!("{object} is {attribute}"));
-    let relations = graph.relations.iter().map(|(subject, relation, object)| format!("{subject} {relation} {object}"));
+pub(super) fn sentence(graph: &Row) -> String {
+    let attributes = graph.attributes.iter().map(|[object, attribute]| format!("{object} is {attribute}"));
+    let relations = graph.relations.iter().map(|[subject, relation, object]| format!("{subject} {relation} {object}"));
     attributes.chain(relations).collect::<Vec<_>>().join("; ")
 }
 

@@ -2,9 +2,6 @@
 
 use std::collections::HashMap;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Float32Type, Int64Type};
-
 use crate::error::{Error, Result};
 use crate::stage::Cx;
 use crate::tables;
@@ -102,24 +99,15 @@ pub(super) fn read(cx: &mut Cx<'_>, examples: usize) -> Result<Similarity> {
     let of = owners(cx)?;
     let mut found = Similarity::default();
     while let Some(batch) = cx.next("similarity")? {
-        let image_ids = tables::ids(&batch, "image_id")?;
         let (measures, tokenizers) = (tables::texts(&batch, "measure")?, tables::texts(&batch, "tokenizer")?);
-        let list = |name: &str| {
-            let column = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
-            column.ok_or_else(|| Error::data(format!("no column `{name}` of lists")))
-        };
-        let (captions, values) = (list("caption_ids")?, list("values")?);
-        for row in 0..batch.num_rows() {
-            if found.measure.is_empty() {
-                measures.value(row).clone_into(&mut found.measure);
-                tokenizers.value(row).clone_into(&mut found.tokenizer);
-                let width = if found.measure == "spice" { 1.0 } else { MOST };
-                found.sides = [0, 1].map(|_| Side { width, fine: vec![0; FINE], ..Side::default() });
-            }
-            let (captions, values) = (captions.value(row), values.value(row));
-            let captions = captions.as_primitive_opt::<Int64Type>().map(|ids| ids.values().as_ref()).unwrap_or_default();
-            let values = values.as_primitive_opt::<Float32Type>().map(|ids| ids.values().as_ref()).unwrap_or_default();
-            found.row(image_ids.value(row), captions, values, &of, examples)?;
+        if found.measure.is_empty() && batch.num_rows() > 0 {
+            measures.value(0).clone_into(&mut found.measure);
+            tokenizers.value(0).clone_into(&mut found.tokenizer);
+            let width = if found.measure == "spice" { 1.0 } else { MOST };
+            found.sides = [0, 1].map(|_| Side { width, fine: vec![0; FINE], ..Side::default() });
+        }
+        for row in tables::caption_similarity::rows(&batch)? {
+            found.row(row.image_id, row.caption_ids, row.values, &of, examples)?;
         }
     }
     texts(cx, &mut found)?;

@@ -1,0 +1,130 @@
+//! From a form of a word to its lemma: WordNet's irregular forms first, then endings whose lemma WordNet knows (the way
+//! of its `morphy`); of several lemmas the most frequent one.
+
+use super::lexicon::{Lexicon, Part};
+
+/// Plural nouns that name one thing and keep their form.
+const PLURAL_ONLY: &[&str] = &[
+    "pants",
+    "shorts",
+    "clothes",
+    "goggles",
+    "jeans",
+    "scissors",
+    "trousers",
+    "tights",
+    "pliers",
+    "tongs",
+    "binoculars",
+    "overalls",
+    "pajamas",
+    "pyjamas",
+    "leggings",
+    "suspenders",
+    "fries",
+    "briefs",
+    "tweezers",
+    "shears",
+    "khakis",
+    "capris",
+    "sweatpants",
+    "headquarters",
+    "series",
+    "species",
+    "news",
+    "outskirts",
+    "surroundings",
+    "belongings",
+];
+
+/// The lemma of `form` as a plural noun, or nothing where it is no plural.
+#[must_use]
+pub fn plural(lexicon: &Lexicon, form: &str) -> Option<String> {
+    if PLURAL_ONLY.contains(&form) || form == "people" {
+        return Some(form.to_owned());
+    }
+    if let Some(lemma) = lexicon.exception(Part::Noun, form)
+        && lemma != form
+    {
+        return Some(lemma.to_owned());
+    }
+    if let Some(stem) = form.strip_suffix("men").filter(|stem| !stem.is_empty()) {
+        let lemma = format!("{stem}man");
+        return lexicon.count(Part::Noun, &lemma).map(|_| lemma);
+    }
+    let own = lexicon.count(Part::Noun, form);
+    let singular = form.ends_with("ss") || own.is_some() && (form.ends_with("us") || form.ends_with("is"));
+    if !form.ends_with('s') || form.len() < 4 || singular {
+        return None;
+    }
+    let known = |lemma: String| {
+        let count = lexicon.count(Part::Noun, &lemma)?;
+        // `gas` is no plural of `ga`: the singular must not be the rarer word by far.
+        (own.is_none_or(|own| own <= 3 * count + 3)).then_some((count, lemma))
+    };
+    let mut found: Vec<(u32, String)> = Vec::new();
+    for (ending, lemma) in [("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("s", "")] {
+        if let Some(stem) = form.strip_suffix(ending) {
+            let sibilant = ["s", "x", "z", "ch", "sh", "o"].iter().any(|end| stem.ends_with(end));
+            if ending != "es" || sibilant {
+                found.extend(known(format!("{stem}{lemma}")));
+            }
+        }
+    }
+    found.into_iter().max_by_key(|(count, _)| *count).map(|(_, lemma)| lemma)
+}
+
+/// How a verb is inflected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `sit`.
+    Base,
+    /// `sits`.
+    Third,
+    /// `sitting`.
+    Ing,
+    /// `sat`, `parked`: past tense or participle.
+    Past,
+}
+
+/// The lemma of `form` as a verb and its form, or nothing where it is no verb.
+#[must_use]
+pub fn verb(lexicon: &Lexicon, form: &str) -> Option<(String, Form)> {
+    if let Some(lemma) = lexicon.exception(Part::Verb, form)
+        && lemma != form
+    {
+        let kind = if form.ends_with("ing") {
+            Form::Ing
+        } else if form.ends_with('s') && !lemma.ends_with('s') {
+            Form::Third
+        } else {
+            Form::Past
+        };
+        return Some((lemma.to_owned(), kind));
+    }
+    if lexicon.count(Part::Verb, form).is_some() {
+        return Some((form.to_owned(), Form::Base));
+    }
+    let endings: [(&str, &str, Form); 9] = [
+        ("ies", "y", Form::Third),
+        ("es", "e", Form::Third),
+        ("es", "", Form::Third),
+        ("s", "", Form::Third),
+        ("ied", "y", Form::Past),
+        ("ed", "e", Form::Past),
+        ("ed", "", Form::Past),
+        ("ing", "e", Form::Ing),
+        ("ing", "", Form::Ing),
+    ];
+    let mut best: Option<(u32, String, Form)> = None;
+    for (ending, lemma, kind) in endings {
+        let Some(stem) = form.strip_suffix(ending).filter(|stem| stem.len() >= 2) else { continue };
+        let lemma = format!("{stem}{lemma}");
+        if let Some(count) = lexicon.count(Part::Verb, &lemma)
+            && best.as_ref().is_none_or(|(known, ..)| count > *known)
+        {
+            best = Some((count, lemma, kind));
+        }
+    }
+    best.map(|(_, lemma, kind)| (lemma, kind))
+}
