@@ -1,5 +1,6 @@
 //! What a page says, before it is HTML or Markdown.
 
+use super::sheet::Sheet;
 use crate::kernels::measure::chance::chance;
 use crate::kernels::measure::recall::{Retrieval, rsum};
 
@@ -8,6 +9,8 @@ use crate::kernels::measure::recall::{Retrieval, rsum};
 pub(super) struct Content {
     pub(super) title: String,
     pub(super) results: Vec<ResultRow>,
+    /// Tables beside the results.
+    pub(super) sheets: Vec<Sheet>,
     /// Of every optimiser step: (step, loss).
     pub(super) losses: Vec<(f64, f64)>,
     pub(super) validation: Vec<Epoch>,

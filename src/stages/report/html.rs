@@ -28,7 +28,8 @@ pub(super) fn page(content: &Content) -> Result<String> {
                 main {
                     h1 { (content.title) }
                     (headline(content))
-                    (results(content))
+                    @if !content.results.is_empty() { (results(content)) }
+                    @for sheet in &content.sheets { (sheet.html()) }
                     (curves(content)?)
                     @for (direction, examples) in DIRECTIONS.iter().zip(&content.examples) {
                         (cards::section(direction, examples))

@@ -14,7 +14,21 @@ pub(super) fn page(content: &Content) -> String {
 }
 
 fn write_page(page: &mut String, content: &Content) -> std::fmt::Result {
-    writeln!(page, "# {}\n\n## Results\n", escaped(&content.title))?;
+    writeln!(page, "# {}", escaped(&content.title))?;
+    if !content.results.is_empty() {
+        write_results(page, content)?;
+    }
+    for sheet in &content.sheets {
+        sheet.markdown(page)?;
+    }
+    if !content.validation.is_empty() {
+        write_validation(page, content)?;
+    }
+    write_examples(page, content)
+}
+
+fn write_results(page: &mut String, content: &Content) -> std::fmt::Result {
+    writeln!(page, "\n## Results\n")?;
     let heads: Vec<String> = ["i→t", "t→i"]
         .iter()
         .flat_map(|side| {
@@ -36,9 +50,10 @@ fn write_page(page: &mut String, content: &Content) -> std::fmt::Result {
     if content.results.iter().any(ResultRow::has_intervals) {
         write_intervals(page, content)?;
     }
-    if !content.validation.is_empty() {
-        write_validation(page, content)?;
-    }
+    Ok(())
+}
+
+fn write_examples(page: &mut String, content: &Content) -> std::fmt::Result {
     for (direction, examples) in DIRECTIONS.iter().zip(&content.examples) {
         if examples.is_empty() {
             continue;
@@ -98,7 +113,7 @@ fn line(hit: &Hit) -> String {
 }
 
 /// Text that Markdown shows as it is, on one line.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() {

@@ -50,6 +50,7 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Resul
     while let Some(batch) = cx.next("metrics")? {
         let text = |name: &str| tables::texts(&batch, name);
         let (protocol, method) = (text("protocol")?, text("method")?);
+        let relevance = text("relevance")?;
         let (direction, measure, k) = (text("direction")?, text("measure")?, tables::ids(&batch, "k")?);
         for row in 0..batch.num_rows() {
             let direction = ["i2t", "t2i"].iter().position(|name| *name == direction.value(row));
@@ -57,7 +58,7 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Resul
                 CUTOFFS.iter().position(|&cutoff| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(cutoff));
             let owner = index.get(&(protocol.value(row).to_owned(), method.value(row).to_owned()));
             let (Some(direction), Some(cutoff), Some(&owner)) = (direction, cutoff, owner) else { continue };
-            if measure.value(row) == "recall" {
+            if measure.value(row) == "recall" && relevance.is_null(row) {
                 let ends = (optional(&batch, "ci95_low", row)?, optional(&batch, "ci95_high", row)?);
                 if let (Some(low), Some(high)) = ends {
                     results[owner].intervals[direction][cutoff] = Some((low, high));

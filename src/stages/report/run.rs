@@ -2,18 +2,25 @@
 
 use super::content::Content;
 use super::settings::Report;
-use super::{examples, html, markdown, read};
+use super::{agreement, examples, graded, html, markdown, read};
 use crate::error::{Error, Result};
 use crate::stage::{Cx, Run};
 
 impl Run for Report {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let mut content = Content { title: self.title.clone(), results: read::results(cx)?, ..Content::default() };
-        let Some(first) = content.results.first().cloned() else {
-            return Err(Error::data(format!("`{}` has no rows, so there is nothing to report", self.summary)));
-        };
+        let mut content = Content { title: self.title.clone(), ..Content::default() };
+        if let Some(summary) = &self.summary {
+            content.results = read::results(cx)?;
+            if content.results.is_empty() {
+                return Err(Error::data(format!("`{summary}` has no rows, so there is nothing to report")));
+            }
+        }
         if self.metrics.is_some() {
             read::add_intervals(cx, &mut content.results)?;
+            content.sheets.extend(graded::sheets(cx)?);
+        }
+        for number in 0..self.correlations.len() {
+            content.sheets.push(agreement::sheet(cx, &format!("correlations.{number}"))?);
         }
         if self.history.is_some() {
             content.losses = read::losses(cx)?;
@@ -21,7 +28,7 @@ impl Run for Report {
         if self.validation.is_some() {
             content.validation = read::validation(cx)?;
         }
-        if self.rankings.is_some() {
+        if let Some(first) = content.results.first().filter(|_| self.rankings.is_some()) {
             let rankings = examples::read(cx, &first.protocol, &first.method, self.examples, self.seed)?;
             content.rank_curves = [0, 1].map(|direction: usize| rankings.ranks[direction].cumulative());
             content.examples = examples::resolve(cx, &rankings, self.captions.is_some(), self.images.is_some())?;

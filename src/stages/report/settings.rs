@@ -16,9 +16,12 @@ pub struct Report {
     /// Title of the page.
     pub title: String,
     /// Rows of results.
-    pub summary: TableRef,
+    pub summary: Option<TableRef>,
     /// Every number with its confidence interval.
     pub metrics: Option<TableRef>,
+    /// How well scores agree with people, beside what papers give.
+    #[serde(default)]
+    pub correlations: Vec<TableRef>,
     /// What queries found, for examples.
     pub rankings: Option<TableRef>,
     /// The course of the training, for its curve.
@@ -47,7 +50,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -56,6 +59,7 @@ impl Stage for Report {
 
     fn inputs(&self) -> Vec<Input> {
         let optional = [
+            ("summary", &self.summary, tables::summary::table()),
             ("metrics", &self.metrics, tables::metrics::table()),
             ("rankings", &self.rankings, tables::rankings::table()),
             ("history", &self.history, tables::history::table()),
@@ -63,13 +67,13 @@ impl Stage for Report {
             ("images", &self.images, tables::images::table()),
             ("captions", &self.captions, tables::captions::table()),
         ];
-        let mut inputs = vec![Input::table("summary", &self.summary, tables::summary::table().schema())];
-        inputs.extend(
-            optional
-                .into_iter()
-                .filter_map(|(name, from, table)| Some(Input::table(name, from.as_ref()?, table.schema()))),
-        );
-        inputs
+        let optional = optional
+            .into_iter()
+            .filter_map(|(name, from, table)| Some(Input::table(name, from.as_ref()?, table.schema())));
+        let correlations = self.correlations.iter().enumerate().map(|(number, from)| {
+            Input::table(format!("correlations.{number}"), from, tables::correlations::table().schema())
+        });
+        optional.chain(correlations).collect()
     }
 
     fn outputs(&self) -> Vec<Output> {
@@ -80,6 +84,13 @@ impl Stage for Report {
         let mut problems = Vec::new();
         if self.title.trim().is_empty() {
             problems.push(Problem::new("title", "got an empty title"));
+        }
+        if self.inputs().is_empty() {
+            problems.push(Problem::new("", "names no table to report").hint("name a `summary`, or `correlations`"));
+        }
+        if self.rankings.is_some() && self.summary.is_none() {
+            let message = "needs the `summary` that belongs to it";
+            problems.push(Problem::new("rankings", message).hint("examples are of the first protocol of the summary"));
         }
         if self.examples > MOST_EXAMPLES {
             let message = format!("got {} examples, wanted at most {MOST_EXAMPLES}", self.examples);

@@ -20,7 +20,8 @@ fn report(with_everything: bool) -> Report {
     let optional = |name: &str| with_everything.then(|| table(name));
     Report {
         title: "Hostile <title> & co".to_owned(),
-        summary: table("summary"),
+        summary: Some(table("summary")),
+        correlations: if with_everything { vec![table("correlations")] } else { vec![] },
         metrics: optional("metrics"),
         rankings: optional("rankings"),
         history: optional("history"),
@@ -57,22 +58,59 @@ fn summary() -> RecordBatch {
     tables::batch(&tables::summary::table().schema(), columns).unwrap()
 }
 
+/// A row of `metrics`: direction, measure, relevance, variant, ground truth, m, k, value.
+type Metric =
+    (&'static str, &'static str, Option<&'static str>, Option<&'static str>, Option<bool>, [Option<i64>; 2], f64);
+
+const METRICS: [Metric; 9] = [
+    ("i2t", "recall", None, None, None, [None, Some(1)], 50.0),
+    ("both", "rsum", None, None, None, [None, None], 475.0),
+    ("t2i", "set_recall", None, None, None, [None, Some(5)], 31.25),
+    ("i2t", "ncs", Some("<spice>"), Some("official"), Some(false), [None, Some(1)], 60.04),
+    ("t2i", "ncs", Some("<spice>"), Some("official"), Some(false), [None, Some(1)], 70.06),
+    ("both", "nsum", Some("<spice>"), Some("official"), Some(false), [None, None], 363.4),
+    ("i2t", "ncs_ordered", Some("<spice>"), Some("official"), Some(false), [None, Some(1)], 11.1),
+    ("i2t", "semantic_recall", Some("<spice>"), Some("paper"), Some(true), [Some(5), Some(1)], 20.0),
+    ("t2i", "map_at_r", Some("cxc"), None, None, [None, None], 33.33),
+];
+
 fn metrics() -> RecordBatch {
+    let n = METRICS.len();
+    let optional = |i: usize| Arc::new(METRICS.iter().map(|row| row.5[i]).collect::<Int64Array>()) as ArrayRef;
+    let end = |value| Arc::new((0..n).map(|row| (row == 0).then_some(value)).collect::<Float64Array>()) as ArrayRef;
     let columns = vec![
-        texts(["made-4", "made-4"]),
-        ints([1, 1]),
-        texts(["nns", "nns"]),
-        Arc::new(BooleanArray::from(vec![false, false])) as ArrayRef,
-        texts(["i2t", "both"]),
-        texts(["recall", "rsum"]),
-        Arc::new(Int64Array::from(vec![Some(1), None])),
-        floats([50.0, 475.0]),
-        Arc::new(Float64Array::from(vec![Some(15.0), None])),
-        Arc::new(Float64Array::from(vec![Some(85.0), None])),
-        ints([4, 12]),
-        ints([8, 12]),
+        texts(METRICS.map(|_| "made-4")),
+        ints(METRICS.map(|_| 1)),
+        texts(METRICS.map(|_| "nns")),
+        Arc::new(BooleanArray::from(vec![false; n])) as ArrayRef,
+        texts(METRICS.map(|row| row.0)),
+        texts(METRICS.map(|row| row.1)),
+        Arc::new(METRICS.iter().map(|row| row.2).collect::<StringArray>()),
+        Arc::new(METRICS.iter().map(|row| row.3).collect::<StringArray>()),
+        Arc::new(METRICS.iter().map(|row| row.4).collect::<BooleanArray>()),
+        optional(0),
+        optional(1),
+        floats(METRICS.map(|row| row.6)),
+        end(15.0),
+        end(85.0),
+        ints(METRICS.map(|_| 4)),
+        ints(METRICS.map(|_| 8)),
     ];
     tables::batch(&tables::metrics::table().schema(), columns).unwrap()
+}
+
+fn correlations() -> RecordBatch {
+    let columns = vec![
+        texts(["Binary", "CIDEr-D | <b>"]),
+        texts(["non_gt", "all"]),
+        ints([19_833, 44_833]),
+        floats([0.0, 0.7385]),
+        floats([0.0, 0.7675]),
+        floats([0.0, 0.5]),
+        floats([0.0, 0.25]),
+        Arc::new(Float64Array::from(vec![None, Some(0.734)])) as ArrayRef,
+    ];
+    tables::batch(&tables::correlations::table().schema(), columns).unwrap()
 }
 
 /// (direction, query, rank, items found).
@@ -177,6 +215,7 @@ fn world() -> MemoryWorld {
         ("validation", validation()),
         ("images", images()),
         ("captions", captions()),
+        ("correlations.0", correlations()),
     ] {
         world.tables.insert(name.to_owned(), vec![batch]);
     }
@@ -209,6 +248,44 @@ fn the_pages_have_the_numbers() {
         assert!(html.contains(wanted), "no {wanted}");
     }
     assert_eq!(html.matches("<svg").count(), 4);
+}
+
+#[test]
+fn what_is_relevant_beside_one_hit_stands_in_tables_of_its_own() {
+    let mut world = world();
+    world.run(&report(true)).unwrap();
+    let (markdown, html) = pages(&world);
+    for wanted in [
+        "| protocol | method | relevant | measure | i→t @1 | i→t @5 | t→i @1 | t→i @5 | sum |",
+        "| made-4 | nns | own matches | set recall |  |  |  | 31.2 |  |",
+        "| made-4 | nns | \\<spice\\> | NCS \\(N\\), official | 60.0 |  | 70.1 |  | 363.4 |",
+        "| made-4 | nns | \\<spice\\> | Semantic Recall, paper, m \\= 5 | 20.0 |  |  |  |  |",
+        "| made-4 | nns | cxc | mAP\\@R |  | 33.3 |",
+        "| Binary | non\\_gt | 19833 |  | 0.0000 |  | 0.0000 | 0.0000 | 0.0000 |",
+        "| CIDEr-D \\| \\<b\\> | all | 44833 | 0.734 | 0.7385 | +0.0045 | 0.7675 | 0.5000 | 0.2500 |",
+    ] {
+        assert!(markdown.contains(wanted), "no `{wanted}` in {markdown}");
+    }
+    assert!(!markdown.contains("11.1"), "{markdown}");
+    assert!(html.contains("<td>&lt;spice&gt;</td><td>NCS (N), official</td><td class=\"n\">60.0</td>"), "{html}");
+    assert!(html.contains("<th scope=\"row\">CIDEr-D | &lt;b&gt;</th>"), "{html}");
+}
+
+#[test]
+fn correlations_alone_are_enough_too() {
+    let mut world = world();
+    let alone = Report { summary: None, correlations: report(true).correlations, ..report(false) };
+    assert_eq!(alone.check(), []);
+    world.run(&alone).unwrap();
+    let (markdown, html) = pages(&world);
+    assert!(
+        markdown.starts_with("# Hostile \\<title\\> \\& co\n\n## Agreement with people\n\n| score |"),
+        "{markdown}"
+    );
+    assert!(!html.contains("rsum"), "{html}");
+    let nothing = Report { summary: None, ..report(false) };
+    assert_eq!(nothing.check().len(), 1);
+    assert_eq!(Report { summary: None, ..report(true) }.check()[0].setting, "rankings");
 }
 
 #[test]
