@@ -272,13 +272,17 @@ mod tests {
 
     /// A world with a model, 60 features and captions of 70 images.
     fn world() -> MemoryWorld {
+        world_with("treebank")
+    }
+
+    /// The same, of a model that cuts captions with `tokenizer`.
+    fn world_with(tokenizer: &str) -> MemoryWorld {
         let mut world = MemoryWorld::default();
         world.tables.insert("features".to_owned(), vec![features(0..60, 6)]);
         world.tables.insert("captions".to_owned(), vec![captions(0..140)]);
-        let train: Train = toml::from_str(
-            "features = \"x.features\"\ncaptions = \"x.captions\"\nepochs = 1\nembedding = 24\nword = 8\nmin_count = 1",
-        )
-        .expect("settings");
+        let settings =
+            "features = \"x.features\"\ncaptions = \"x.captions\"\nepochs = 1\nembedding = 24\nword = 8\nmin_count = 1";
+        let train: Train = toml::from_str(&format!("{settings}\ntokenizer = \"{tokenizer}\"")).expect("settings");
         world.run(&train).expect("a model");
         let files = std::mem::take(&mut world.put);
         world.files = files.into_iter().collect();
@@ -331,6 +335,33 @@ mod tests {
             let alone = trained.vse.images(&inputs[i * 6..][..6]).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "image {i}");
         }
+    }
+
+    #[test]
+    fn captions_are_cut_as_the_model_was_trained_and_say_how() {
+        for (tokenizer, first) in [("treebank", "a"), ("whitespace", "a"), ("ptb", "a"), ("python3_bytes", "b'a")] {
+            let mut world = world_with(tokenizer);
+            world.run(&stage(&[])).expect("embeddings");
+            let captions = world.output("caption_embeddings");
+            assert!(
+                tables::texts(&captions, "tokenizer").expect("a column").iter().all(|name| name == Some(tokenizer))
+            );
+            let description = &world.files[&("model".to_owned(), DESCRIPTION.to_owned())];
+            let description: serde_json::Value = serde_json::from_slice(description).expect("a description");
+            let words: Vec<_> = description["vocabulary"].as_array().expect("words").iter().collect();
+            assert!(words.iter().any(|word| *word == first), "{tokenizer}: {words:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_does_not_say_how_captions_are_cut_is_refused() {
+        let mut world = world();
+        let description = world.files.get_mut(&("model".to_owned(), DESCRIPTION.to_owned())).expect("a description");
+        let mut value: serde_json::Value = serde_json::from_slice(description).expect("a description");
+        value.as_object_mut().expect("an object").remove("tokenizer");
+        *description = serde_json::to_vec(&value).expect("a description").into();
+        let error = world.run(&stage(&[])).expect_err("no tokeniser").to_string();
+        assert!(error.contains("`tokenizer`") && error.contains(DESCRIPTION), "{error}");
     }
 
     #[test]
