@@ -8,8 +8,11 @@ use super::lemmas::{self, Form};
 use super::lexicon::{Lexicon, Part};
 use super::tags::{PHRASES, Tag, closed};
 
-/// Gerunds that name things, though texts use them too little to tell.
+/// Gerunds that name things rather than what somebody does.
 const THINGS: &[&str] = &[
+    "building", "painting", "drawing", "writing", "wedding", "opening", "landing", "carving", "engraving", "etching",
+    "molding", "moulding", "padding", "seasoning", "serving", "earring", "wiring", "piping", "roofing", "decking",
+    "piercing", "legging", "matting", "netting", "rigging", "seating", "shelving", "stocking", "string", "tiling",
     "frosting", "icing", "topping", "siding", "lighting", "flooring", "dressing", "stuffing", "bedding", "covering",
     "railing", "clothing", "ceiling", "clearing", "crossing", "lettering", "fencing", "paneling", "marking", "tubing",
 ];
@@ -40,11 +43,6 @@ struct Readings {
 }
 
 impl Readings {
-    /// Whether a gerund names a thing, as `building` does, rather than what somebody does.
-    fn is_thing(&self, word: &str) -> bool {
-        let verbs = self.verb.as_ref().map_or(0, |(count, ..)| *count);
-        self.noun.is_some_and(|nouns| nouns >= 3 && nouns * 3 >= verbs) || THINGS.contains(&word)
-    }
 
     /// Whether a participle before a noun is an adjective with a lemma of its own: `curved`, not `painted`.
     fn is_adjective(&self, verbs: u32, form: Form) -> bool {
@@ -142,6 +140,7 @@ fn readings(lexicon: &Lexicon, word: &str) -> Readings {
     };
     let verb = lemmas::verb(lexicon, word)
         .filter(|_| plural.as_deref() != Some(word))
+        .filter(|_| !word.ends_with("thing") || own.is_none())
         .map(|(lemma, form)| (lexicon.count(Part::Verb, &lemma).unwrap_or(0), lemma, form));
     let mut found = Readings {
         noun,
@@ -177,7 +176,7 @@ fn guess(word: &str, found: &mut Readings) {
     if word.contains('-') || stem("ish").is_some() {
         found.adjective = Some(1);
         found.noun = Some(1);
-    } else if let Some(stem) = stem("ing") {
+    } else if let Some(stem) = stem("ing").filter(|_| !word.ends_with("thing")) {
         found.verb = Some((0, stem.to_owned(), Form::Ing));
         found.noun = Some(0);
     } else if let Some(stem) = stem("ed") {
@@ -221,7 +220,7 @@ impl Around<'_> {
         match self.candidates.get(self.at + 1) {
             Some(Candidate::Closed(tag)) => matches!(tag, Tag::Number | Tag::Adjective),
             Some(Candidate::Open(readings)) => match readings.verb {
-                Some((_, _, Form::Ing)) => readings.compound || readings.is_thing(&self.words[self.at + 1]),
+                Some((_, _, Form::Ing)) => readings.compound || THINGS.contains(&self.words[self.at + 1].as_str()),
                 _ => readings.noun.is_some() || readings.adjective.is_some(),
             },
             None => false,
@@ -257,7 +256,8 @@ impl Around<'_> {
         let next = self.next_closed();
         let nominal_next = self.nominal_next();
         let compound = readings.compound;
-        let thing = readings.is_thing(word);
+        let thing = THINGS.contains(&word);
+        let verb_before = matches!(self.before(), Some(Tag::Verb | Tag::Third | Tag::Ing | Tag::Past));
         // What it is where a noun phrase may begin or go on.
         let nominal = || {
             if compound {
@@ -265,6 +265,8 @@ impl Around<'_> {
             }
             let listed = matches!(next, Some(Tag::Conjunction | Tag::Comma));
             if readings.adjective.is_some() && (nominal_next || listed) && (readings.noun.is_none() || adjectives * 3 >= nouns) {
+                Tag::Adjective
+            } else if verb_before && adjectives > nouns {
                 Tag::Adjective
             } else if readings.noun.is_some() {
                 noun
@@ -297,6 +299,7 @@ impl Around<'_> {
                 let listed = matches!(before, Some(Tag::Conjunction | Tag::Comma | Tag::Relative));
                 match form {
                     Some(Form::Ing) if compound => Tag::Adjective,
+                    Some(Form::Ing) if listed && adjectives == 0 => Tag::Ing,
                     Some(Form::Ing) if nominal_next && next.is_none() => Tag::Adjective,
                     Some(Form::Ing) if inside && before != Some(Tag::Number) => Tag::Noun,
                     Some(Form::Ing) if thing => Tag::Noun,
@@ -326,7 +329,7 @@ impl Around<'_> {
         let next = self.next_closed();
         let object_next = matches!(next, Some(Tag::Determiner | Tag::Possessive | Tag::Pronoun | Tag::Number));
         match &readings.verb {
-            Some((_, _, Form::Ing)) if readings.is_thing(&self.words[self.at]) && !object_next => nominal(),
+            Some((_, _, Form::Ing)) if THINGS.contains(&self.words[self.at].as_str()) && !object_next => nominal(),
             Some((_, _, Form::Ing)) if !readings.compound => Tag::Ing,
             Some((verbs, _, Form::Past)) if nouns.is_none_or(|nouns| nouns < 2 * verbs + 1) => Tag::Past,
             Some((verbs, _, Form::Third)) => match nouns {
