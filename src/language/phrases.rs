@@ -14,6 +14,8 @@ pub struct NounPhrase {
     pub determined: bool,
     /// Whether the noun is a plural.
     pub plural: bool,
+    /// Whether adjectives are listed in it: `blue and white bus`.
+    pub listed: bool,
     /// Whether it is counted: `two dogs`.
     pub numbered: bool,
     /// Whether it begins with `his`.
@@ -125,6 +127,7 @@ fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
     let modifiers = parts.iter().filter(|part| **part < head).map(|part| lemma(*part)).collect();
     let plural = words[head].tag == Tag::Plural;
     let numbered = words[..end].iter().any(|word| word.tag == Tag::Number);
-    let phrase = NounPhrase { numbered, head: lemma(head), modifiers, determined, plural, possessive, owner: None };
+    let listed = words[..head].iter().any(|word| matches!(word.tag, Tag::Conjunction | Tag::Comma));
+    let phrase = NounPhrase { listed, numbered, head: lemma(head), modifiers, determined, plural, possessive, owner: None };
     (Some(Item::Noun(phrase)), end)
 }

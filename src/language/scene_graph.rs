@@ -78,6 +78,7 @@ struct Parser<'g> {
     fragment: bool,
     /// Whether the first noun may be a verb in the imperative.
     imperative: bool,
+    gerund: bool,
     /// Whether a finite verb was seen.
     finite: bool,
 }
@@ -98,6 +99,7 @@ fn sentence_graph(words: &[Word], graph: &mut SceneGraph) {
         fragment: !ended,
         imperative: !ended && imperative(words),
         finite: false,
+        gerund: words.first().is_some_and(|word| word.tag == Tag::Adjective && word.text.ends_with("ing")),
     };
     for at in 0..items.len() {
         parser.item(&items, at, words);
@@ -134,6 +136,7 @@ impl Parser<'_> {
             }
             Item::Other(text, tag) => match tag {
                 Tag::Be => {
+                    self.verb.take_if(|verb| verb.lemma == "have" && !verb.used);
                     self.finish_verb();
                     self.be = true;
                     self.finite = true;
@@ -203,7 +206,8 @@ impl Parser<'_> {
     fn add(&mut self, phrase: &NounPhrase) -> usize {
         let owner = phrase.owner.as_ref().map(|owner| self.add(owner));
         self.graph.object(&phrase.head);
-        for modifier in &phrase.modifiers {
+        let skipped = usize::from(self.imperative && self.gerund && self.nodes.is_empty());
+        for modifier in phrase.modifiers.iter().skip(skipped) {
             self.graph.attribute(&phrase.head, modifier);
         }
         self.nodes.push(phrase.clone());
@@ -347,6 +351,7 @@ impl Parser<'_> {
                             whole[0]
                         }
                         Link::Subject => self.subjects[0],
+                        Link::Relation(whole, place, _) if !matches!(preposition, "of" | "with") && place != "of" && whole.len() == 1 && verb.is_none() && whole[0] != node => whole[0],
                         _ => last,
                     };
                     let silent = verb.as_ref().is_some_and(|verb| verb.silent) && preposition != "of" && self.nodes[last].determined;
@@ -356,18 +361,19 @@ impl Parser<'_> {
             },
             _ => (Vec::new(), preposition.to_owned(), true),
         };
-        let subjects = subjects.into_iter().take(1).collect::<Vec<_>>();
+        let all = matches!(governor, Item::Verb(..));
+        let subjects = subjects.into_iter().take(if all { usize::MAX } else { 1 }).collect::<Vec<_>>();
         if subjects.is_empty() && self.subjects.is_empty() {
             self.subjects = vec![node];
         }
         let imperative = node == 1 && self.imperative && matches!(governor, Item::Noun(_)) && preposition != "of";
         let silent = silent || imperative;
-        if !silent && preposition == "on top of" && matches!(governor, Item::Noun(_)) {
+        if !silent && ["on top of", "in front of"].contains(&preposition) && matches!(governor, Item::Noun(_)) {
             // Only behind a verb is it one preposition.
-            self.graph.object("top");
+            let (place, part) = if preposition == "on top of" { ("on", "top") } else { ("in", "front") };
             for subject in &subjects {
                 let subject = self.nodes[*subject].head.clone();
-                self.graph.relation(&subject, "on", "top");
+                self.graph.relation(&subject, place, part);
             }
             self.relate(&subjects, "of", node);
         } else if !silent {
@@ -392,11 +398,14 @@ impl Parser<'_> {
         let participle = matches!(form, Tag::Ing | Tag::Past) && !auxiliary;
         let listed = matches!(before, Some(Item::Other(_, Tag::Conjunction | Tag::Comma)));
         let silent_before = self.verb.as_ref().is_some_and(|verb| verb.silent);
+        let finite_before = self.verb.as_ref().is_some_and(|verb| verb.finite);
         let subjects_before = self.verb.as_ref().map(|verb| verb.subjects.clone());
         let first = self.verb.is_none();
         self.finish_verb();
         let bare = first && !self.finite && self.nodes.len() == self.subjects.len() && self.fragment && matches!(before, Some(Item::Noun(_)));
-        let of_place = matches!(items.get(at + 1), Some(Item::Other(place, Tag::Preposition)) if place != "down" && (text != "walking" || place == "on"));
+        let plural = self.subjects.first().is_some_and(|node| self.nodes[*node].plural);
+        let of_place = matches!(items.get(at + 1), Some(Item::Other(place, Tag::Preposition)) if place != "down" && (text != "walking" || place == "on" || place == "in" && plural));
+        let plural_place = matches!(items.get(at + 1), Some(Item::Other(place, Tag::Preposition)) if place != "down");
         // A noun and a gerund without a period are a fragment: Treebank parsers see no clause there.
         if participle && form == Tag::Ing && bare && of_place && GERUND_NOUNS.contains(&text) {
 
@@ -429,15 +438,23 @@ impl Parser<'_> {
         } else {
             self.subjects.clone()
         };
-        let silent = infinitive
-            || participle && form == Tag::Ing && bare && !self.subjects.iter().any(|node| self.nodes[*node].is_crowd())
+        let object = match items.get(at + 1) {
+            Some(Item::Noun(object)) if !object.determined && object.modifiers.is_empty() => Some(object.head.clone()),
+            _ => None,
+        };
+        let playing = bare && form == Tag::Ing && ["playing", "swinging"].contains(&text) && object.is_some();
+        if let (true, Some(object)) = (playing, &object) {
+            self.graph.attribute(object, text);
+        }
+        let silent = infinitive || playing
+            || participle && form == Tag::Ing && bare && !self.subjects.iter().any(|node| self.nodes[*node].listed || self.nodes[*node].is_crowd() && (plural_place || self.nodes[*node].numbered))
             || auxiliary && form == Tag::Past
             || (listed || infinitive) && silent_before;
         self.finite |= !participle && !infinitive;
         self.verb = Some(Verb {
             lemma: lemma.to_owned(),
             label: lemma.to_owned(),
-            finite: !participle && !infinitive,
+            finite: !participle && !infinitive || listed && finite_before,
             subjects,
             silent,
             used: false,

@@ -1,16 +1,8 @@
 //! What SPICE asks of words: synsets, and which attributes are colours, numbers and sizes.
 
 use super::lexicon::Lexicon;
-use super::tags::{Tag, closed};
+use super::tags::{COLORS, Tag, closed};
 use crate::kernels::text::spice::Words;
-
-/// Colours, as SPICE's sub-score of colours counts them.
-const COLORS: &[&str] = &[
-    "amber", "aqua", "azure", "beige", "black", "blue", "bronze", "brown", "burgundy", "charcoal", "cream", "crimson",
-    "cyan", "gold", "golden", "gray", "green", "grey", "indigo", "ivory", "lavender", "lilac", "magenta", "maroon",
-    "mauve", "navy", "ochre", "olive", "orange", "peach", "pink", "purple", "red", "rose", "scarlet", "silver", "tan",
-    "teal", "turquoise", "violet", "white", "yellow",
-];
 
 /// Sizes, as SPICE's sub-score of sizes counts them.
 const SIZES: &[&str] = &[

@@ -6,13 +6,13 @@
 
 use super::lemmas::{self, Form};
 use super::lexicon::{Lexicon, Part};
-use super::tags::{PHRASES, Tag, closed};
+use super::tags::{COLORS, PHRASES, Tag, closed};
 
 /// Gerunds that name things rather than what somebody does.
 const THINGS: &[&str] = &[
     "building", "painting", "drawing", "writing", "wedding", "opening", "landing", "carving", "engraving", "etching",
     "molding", "moulding", "padding", "seasoning", "serving", "earring", "wiring", "piping", "roofing", "decking",
-    "piercing", "legging", "matting", "netting", "rigging", "seating", "shelving", "stocking", "string", "tiling",
+    "piercing", "matting", "netting", "rigging", "seating", "shelving", "stocking", "tiling",
     "frosting", "icing", "topping", "siding", "lighting", "flooring", "dressing", "stuffing", "bedding", "covering",
     "railing", "clothing", "ceiling", "clearing", "crossing", "lettering", "fencing", "paneling", "marking", "tubing",
 ];
@@ -151,6 +151,9 @@ fn readings(lexicon: &Lexicon, word: &str) -> Readings {
         regular: word.ends_with("ed"),
         compound: false,
     };
+    if COLORS.contains(&word) {
+        found.adjective = found.adjective.max(found.noun);
+    }
     if found.noun.is_none() && found.verb.is_none() && found.adjective.is_none() && found.adverb.is_none() {
         guess(word, &mut found);
     }
@@ -221,6 +224,8 @@ impl Around<'_> {
             Some(Candidate::Closed(tag)) => matches!(tag, Tag::Number | Tag::Adjective),
             Some(Candidate::Open(readings)) => match readings.verb {
                 Some((_, _, Form::Ing)) => readings.compound || THINGS.contains(&self.words[self.at + 1].as_str()),
+                // `top` of `a white top stopped at the light` is no adjective.
+                Some((_, _, Form::Past)) => matches!(self.candidates.get(self.at + 2), Some(Candidate::Open(_))),
                 _ => readings.noun.is_some() || readings.adjective.is_some(),
             },
             None => false,
@@ -241,6 +246,7 @@ impl Around<'_> {
             "like" if matches!(before, Some(Tag::Pronoun | Tag::To)) => Tag::Verb,
             "can" if next != Some(Tag::Auxiliary) && before.is_none_or(Tag::opens_noun_phrase) => Tag::Noun,
             "back" if before.is_some_and(Tag::opens_noun_phrase) => Tag::Noun,
+            "other" | "others" if self.at > 0 && self.words[self.at - 1] == "each" => Tag::Noun,
             "other" | "others" if matches!(next, Some(Tag::End | Tag::Preposition)) => Tag::Noun,
             "one" if matches!(next, Some(Tag::Be | Tag::Preposition)) && before == Some(Tag::Determiner) => Tag::Noun,
             _ => tag,
@@ -258,6 +264,9 @@ impl Around<'_> {
         let compound = readings.compound;
         let thing = THINGS.contains(&word);
         let verb_before = matches!(self.before(), Some(Tag::Verb | Tag::Third | Tag::Ing | Tag::Past));
+        // `blue and clear`, which nothing follows that they describe.
+        let after_adjectives = matches!(self.tagged, [.., first, and]
+            if first.tag == Tag::Adjective && matches!(and.tag, Tag::Conjunction | Tag::Comma));
         // What it is where a noun phrase may begin or go on.
         let nominal = || {
             if compound {
@@ -266,7 +275,7 @@ impl Around<'_> {
             let listed = matches!(next, Some(Tag::Conjunction | Tag::Comma));
             if readings.adjective.is_some() && (nominal_next || listed) && (readings.noun.is_none() || adjectives * 3 >= nouns) {
                 Tag::Adjective
-            } else if verb_before && adjectives > nouns {
+            } else if verb_before && adjectives > nouns || after_adjectives && adjectives * 3 > nouns {
                 Tag::Adjective
             } else if readings.noun.is_some() {
                 noun
@@ -299,15 +308,16 @@ impl Around<'_> {
                 let listed = matches!(before, Some(Tag::Conjunction | Tag::Comma | Tag::Relative));
                 match form {
                     Some(Form::Ing) if compound => Tag::Adjective,
+                    Some(Form::Ing) if thing => Tag::Noun,
                     Some(Form::Ing) if listed && adjectives == 0 => Tag::Ing,
                     Some(Form::Ing) if nominal_next && next.is_none() => Tag::Adjective,
                     Some(Form::Ing) if inside && before != Some(Tag::Number) => Tag::Noun,
-                    Some(Form::Ing) if thing => Tag::Noun,
                     Some(Form::Ing) => Tag::Ing,
                     Some(Form::Past) if nominal_next && next.is_none() => Tag::Adjective,
                     Some(Form::Past)
                         if readings.noun.is_some()
-                            && (inside || before == Some(Tag::Preposition) || nouns * 2 > verbs) =>
+                            && (!readings.regular && (inside || before == Some(Tag::Preposition))
+                                || nouns * 2 > verbs) =>
                     {
                         noun
                     }
@@ -331,6 +341,12 @@ impl Around<'_> {
         match &readings.verb {
             Some((_, _, Form::Ing)) if THINGS.contains(&self.words[self.at].as_str()) && !object_next => nominal(),
             Some((_, _, Form::Ing)) if !readings.compound => Tag::Ing,
+            // `tan colored pillow`.
+            Some((_, _, Form::Past))
+                if next.is_none() && self.nominal_next() && before.is_some_and(|word| COLORS.contains(&word.text.as_str())) =>
+            {
+                Tag::Adjective
+            }
             Some((verbs, _, Form::Past)) if nouns.is_none_or(|nouns| nouns < 2 * verbs + 1) => Tag::Past,
             Some((verbs, _, Form::Third)) => match nouns {
                 None => Tag::Third,
@@ -351,7 +367,7 @@ impl Around<'_> {
 
     fn adjective_or(&self, readings: &Readings, nominal: &dyn Fn() -> Tag) -> Tag {
         let ends = matches!(self.next_closed(), Some(Tag::Preposition | Tag::End | Tag::To));
-        if ends && readings.adjective.is_some_and(|count| readings.noun.is_none_or(|nouns| count > nouns)) {
+        if ends && readings.adjective.is_some_and(|count| readings.noun.is_none_or(|nouns| count > 5 * nouns)) {
             Tag::Adjective
         } else {
             nominal()

@@ -76,6 +76,14 @@ pub const PHRASES: &[&[&str]] = &[
     &["ahead", "of"],
 ];
 
+/// Colours, as SPICE's sub-score of colours counts them.
+pub const COLORS: &[&str] = &[
+    "amber", "aqua", "azure", "beige", "black", "blue", "bronze", "brown", "burgundy", "charcoal", "cream", "crimson",
+    "cyan", "gold", "golden", "gray", "green", "grey", "indigo", "ivory", "lavender", "lilac", "magenta", "maroon",
+    "mauve", "navy", "ochre", "olive", "orange", "peach", "pink", "purple", "red", "rose", "scarlet", "silver", "tan",
+    "teal", "turquoise", "violet", "white", "yellow",
+];
+
 /// The tag of a word of a closed class.
 #[must_use]
 pub fn closed(word: &str) -> Option<Tag> {
