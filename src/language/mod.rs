@@ -3,6 +3,7 @@
 pub mod lexicon;
 pub mod lemmas;
 pub mod tags;
+pub mod readings;
 pub mod tagger;
 pub mod phrases;
 pub mod scene_graph;
