@@ -14,6 +14,7 @@ pub mod error;
 pub mod suggest;
 pub mod tables;
 pub mod kernels;
+pub mod language;
 pub mod stage;
 pub mod io;
 pub mod model;

@@ -12,6 +12,7 @@
 //!   a cancellation, and the error is simply passed on.
 
 use std::fmt::{self, Debug};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -339,6 +340,9 @@ pub struct Mapped {
 /// A function from rows of an input to rows of an output, called from several threads.
 pub type MapFn<'f> = dyn Fn(&RecordBatch) -> Result<Mapped> + Sync + 'f;
 
+/// A function from a range of numbers to rows of an output, called from several threads.
+pub type ProduceFn<'f> = dyn Fn(Range<usize>) -> Result<Mapped> + Sync + 'f;
+
 /// How far a stage has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
@@ -361,6 +365,8 @@ pub trait World {
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()>;
     /// Maps blocks of `rows` rows of an input to parts of an output, in order, on several threads.
     fn map(&mut self, input: &str, output: &str, rows: usize, function: &MapFn<'_>) -> Result<()>;
+    /// Maps blocks of `size` of the numbers `0..count` to parts of an output, in order, on several threads.
+    fn produce(&mut self, output: &str, count: usize, size: usize, function: &ProduceFn<'_>) -> Result<()>;
     /// A file of a files input.
     fn file(&mut self, input: &str, name: &str) -> Result<Bytes>;
     /// Writes a file of a files output.
@@ -444,6 +450,18 @@ impl<'a> Cx<'a> {
     /// The first error of `function`, in block order, or as [`Cx::next`] and [`Cx::write`].
     pub fn map(&mut self, input: &str, output: &str, rows: usize, function: &MapFn<'_>) -> Result<()> {
         self.world.map(input, output, rows, function)
+    }
+
+    /// Maps blocks of `size` of the numbers `0..count` to parts of `output`, in order, on several threads.
+    ///
+    /// For rows that follow from what the stage holds in memory rather than from rows of one input. Block `i` holds the
+    /// numbers `i·size ..` and becomes part `i` of the output. After a crash only blocks whose part is missing are made
+    /// again. Memory: a few blocks at a time.
+    ///
+    /// # Errors
+    /// The first error of `function`, in block order, or as [`Cx::write`].
+    pub fn produce(&mut self, output: &str, count: usize, size: usize, function: &ProduceFn<'_>) -> Result<()> {
+        self.world.produce(output, count, size, function)
     }
 
     /// A file of a files input, such as `model.safetensors` of a model.

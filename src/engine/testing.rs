@@ -18,6 +18,8 @@ pub(crate) enum Toy {
     Count { n: i64, source: Option<Source> },
     /// Maps numbers x to x + add in blocks of 7, with a warning for each multiple of 20.
     Map { rows: TableRef, add: i64 },
+    /// Writes the squares of 0..n in blocks of 6, with a warning for each block.
+    Squares { n: usize },
     /// Adds up in a state that it saves after every 8 numbers, and writes the sum at that place; then a file.
     Sum { rows: TableRef, fail_at: Option<i64> },
 }
@@ -54,6 +56,7 @@ impl Stage for Toy {
         match self {
             Toy::Count { .. } => "count",
             Toy::Map { .. } => "map",
+            Toy::Squares { .. } => "squares",
             Toy::Sum { .. } => "sum",
         }
     }
@@ -64,12 +67,14 @@ impl Stage for Toy {
         match self {
             Toy::Count { n, .. } => json!({ "n": n }),
             Toy::Map { add, .. } => json!({ "add": add }),
+            Toy::Squares { n } => json!({ "n": n }),
             Toy::Sum { .. } => json!({}),
         }
     }
     fn inputs(&self) -> Vec<Input> {
         match self {
             Toy::Count { source, .. } => source.iter().map(|source| Input::source("source", source)).collect(),
+            Toy::Squares { .. } => vec![],
             Toy::Map { rows, .. } | Toy::Sum { rows, .. } => vec![Input::table("rows", rows, schema())],
         }
     }
@@ -77,6 +82,7 @@ impl Stage for Toy {
         match self {
             Toy::Count { .. } => vec![Output::table("rows", schema(), 10)],
             Toy::Map { .. } => vec![Output::table("rows", schema(), 7)],
+            Toy::Squares { .. } => vec![Output::table("rows", schema(), 6)],
             Toy::Sum { .. } => vec![Output::table("sums", schema(), 3), Output::files("total")],
         }
     }
@@ -100,6 +106,11 @@ impl Run for Toy {
                 let warnings =
                     warnings.map(|x| crate::stage::Warning { subject: x.to_string(), message: "round".to_owned() });
                 Ok(Mapped { batch: numbers(got.iter().map(|x| x + add).collect())?, warnings: warnings.collect() })
+            }),
+            Toy::Squares { n } => cx.produce("rows", *n, 6, &|range| {
+                let warning = crate::stage::Warning { subject: range.start.to_string(), message: "block".to_owned() };
+                let squares = range.map(|x| i64::try_from(x * x).unwrap()).collect();
+                Ok(Mapped { batch: numbers(squares)?, warnings: vec![warning] })
             }),
             Toy::Sum { fail_at, .. } => {
                 let (mut seen, mut sum) = match cx.state()? {

@@ -1,6 +1,7 @@
 //! What a running stage sees of the engine.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use crate::engine::store::Artefact;
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Result};
 use crate::io::parquet;
-use crate::stage::{Device, MapFn, Progress, Warning, World};
+use crate::stage::{Device, MapFn, Mapped, ProduceFn, Progress, Warning, World};
 
 /// Time between two progress events of a stage.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -121,6 +122,50 @@ impl Meter<'_> {
     }
 }
 
+/// A block that became a part, not yet published.
+struct Encoded {
+    /// Rows of the input, or numbers, that the block is made of.
+    units: u64,
+    mapped: Mapped,
+    content: Bytes,
+}
+
+/// Rows of a block as a part, with the bytes that they hold in memory.
+fn encoded(units: usize, mapped: Mapped) -> Result<(Encoded, u64)> {
+    let content = parquet::encode(&mapped.batch.schema(), std::slice::from_ref(&mapped.batch))?;
+    let bytes = weight(&mapped.batch) + content.len() as u64;
+    Ok((Encoded { units: units as u64, mapped, content }, bytes))
+}
+
+/// Blocks of `output` that an earlier run has published; the writer goes on after them.
+fn blocks_done(output: &str, writer: &mut TableWriter, ledger: &Ledger<'_>) -> usize {
+    let parts = ledger.committed.tables.get(output).map_or(&[][..], Vec::as_slice);
+    writer.passed(parts.iter().map(|part| part.rows).sum());
+    parts.len()
+}
+
+/// Where blocks go, in order.
+struct Sink<'w, 'e> {
+    observer: &'e Observer<'e>,
+    output: &'w str,
+    writer: &'w mut TableWriter,
+    ledger: &'w mut Ledger<'e>,
+}
+
+impl Sink<'_, '_> {
+    fn publish(&mut self, block: Encoded) -> Result<()> {
+        let Encoded { mapped, content, .. } = block;
+        self.writer.check(&mapped.batch)?;
+        for warning in &mapped.warnings {
+            (self.observer)(&Event::Warned { stage: self.ledger.stage.clone(), warning: warning.clone() });
+        }
+        let rows = mapped.batch.num_rows() as u64;
+        self.ledger.part(self.output, content, rows, mapped.warnings)?;
+        self.writer.passed(rows);
+        Ok(())
+    }
+}
+
 impl World for EngineWorld<'_> {
     fn next(&mut self, input: &str) -> Result<Option<RecordBatch>> {
         let Some(InputPort::Table(reader, _)) = self.inputs.get_mut(input) else {
@@ -160,9 +205,7 @@ impl World for EngineWorld<'_> {
         let (Some(InputPort::Table(reader, _)), Some(writer)) = (inputs.get_mut(input), outputs.get_mut(output)) else {
             return Err(Error::internal(format!("stage `{}` declares no `{input}` or no `{output}`", ledger.stage)));
         };
-        let blocks_done = ledger.committed.tables.get(output).map_or(0, Vec::len);
-        let rows_done: u64 = ledger.committed.tables.get(output).into_iter().flatten().map(|part| part.rows).sum();
-        writer.passed(rows_done);
+        let blocks_done = blocks_done(output, writer, ledger);
         // Raised by the first error, so that the reader does not wait for a producer in vain.
         let stop = shared.cancel.child();
         reader.rewind();
@@ -184,22 +227,12 @@ impl World for EngineWorld<'_> {
             total.store(blocks.total_rows());
             Ok(block.map(|block| (block.clone(), weight(&block))))
         };
-        let work = |block: RecordBatch| {
-            let mapped = function(&block)?;
-            let content = parquet::encode(&mapped.batch.schema(), std::slice::from_ref(&mapped.batch))?;
-            let bytes = weight(&mapped.batch) + content.len() as u64;
-            Ok(((block.num_rows() as u64, mapped, content), bytes))
-        };
+        let work = |block: RecordBatch| encoded(block.num_rows(), function(&block)?);
         meter.tell(Some(name.clone()));
-        let sink = |(block_rows, mapped, content): (u64, crate::stage::Mapped, Bytes)| {
-            writer.check(&mapped.batch)?;
-            for warning in &mapped.warnings {
-                (shared.observer)(&Event::Warned { stage: ledger.stage.clone(), warning: warning.clone() });
-            }
-            let rows = mapped.batch.num_rows() as u64;
-            ledger.part(output, content, rows, mapped.warnings)?;
-            writer.passed(rows);
-            read += block_rows;
+        let mut sink = Sink { observer: shared.observer, output, writer, ledger };
+        let sink = |block: Encoded| {
+            read += block.units;
+            sink.publish(block)?;
             meter.at(Progress { done: read, total: total.load() });
             if waits.load() {
                 meter.tell(Some(name.clone()));
@@ -210,6 +243,30 @@ impl World for EngineWorld<'_> {
         reader.cancel = shared.cancel.clone();
         *waited += first_wait.load().unwrap_or_default();
         mapped
+    }
+
+    fn produce(&mut self, output: &str, count: usize, size: usize, function: &ProduceFn<'_>) -> Result<()> {
+        let Self { shared, outputs, ledger, meter, .. } = self;
+        let Some(writer) = outputs.get_mut(output) else {
+            return Err(Error::internal(format!("stage `{}` declares no `{output}`", ledger.stage)));
+        };
+        let size = size.max(1);
+        let mut done = blocks_done(output, writer, ledger) * size;
+        let mut next = done;
+        let source = || {
+            let range = next..count.min(next + size);
+            next += size;
+            Ok((range.start < count).then_some((range, 1)))
+        };
+        let work = |range: Range<usize>| encoded(range.len(), function(range)?);
+        let mut sink = Sink { observer: shared.observer, output, writer, ledger };
+        let sink = |block: Encoded| {
+            done += usize::try_from(block.units).unwrap_or(usize::MAX);
+            sink.publish(block)?;
+            meter.at(Progress { done: done as u64, total: Some(count as u64) });
+            Ok(())
+        };
+        ordered_map(shared.budget, &shared.cancel.child(), shared.threads, source, work, sink)
     }
 
     fn file(&mut self, input: &str, file: &str) -> Result<Bytes> {

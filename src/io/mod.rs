@@ -5,6 +5,7 @@ pub mod parquet;
 pub mod files;
 pub mod bounded;
 pub mod text_lines;
+pub mod delimited;
 pub mod json;
 pub mod npy;
 pub mod image;

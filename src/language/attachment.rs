@@ -3,11 +3,10 @@
 use super::clause::{Clause, Link, Relation};
 use super::fragments::Opening;
 use super::phrases::Item;
-use super::tags::Tag;
+use super::tags::{Tag, among};
 
 /// What shows the thing behind `of`: a place that follows is the place of that thing.
-const DEPICTIONS: &[&str] =
-    &["reflection", "image", "picture", "photo", "photograph", "silhouette", "shadow", "view", "painting", "group"];
+const DEPICTIONS: &str = "reflection image picture photo photograph silhouette shadow view painting group";
 
 /// Places that are one preposition behind a verb; behind a noun SPICE has `cat`, `on`, `top` and `cat`, `of`, `box`.
 const PLACES: &[(&str, &str, &str)] = &[("on top of", "on", "top"), ("in front of", "in", "front")];
@@ -31,8 +30,7 @@ impl Clause<'_> {
         if let Some(verb) = self.verb.as_mut().filter(|verb| !verb.object) {
             verb.object = true;
             verb.used = true;
-            let relation =
-                Relation { subjects: verb.subjects.clone(), label: verb.lemma.clone(), silent: verb.silent };
+            let relation = Relation { subjects: verb.subjects.clone(), label: verb.lemma.clone(), silent: verb.silent };
             self.add_relation(relation, node);
         } else if self.be && !self.subjects.is_empty() {
             // `the man is a rider`.
@@ -56,7 +54,8 @@ impl Clause<'_> {
     }
 
     fn attach_preposition(&mut self, node: usize, preposition: &str, items: &[Item], at: usize) {
-        let governor = items[..at].iter().rev().find(|item| !matches!(item, Item::Other(_, Tag::Preposition | Tag::To)));
+        let governor =
+            items[..at].iter().rev().find(|item| !matches!(item, Item::Other(_, Tag::Preposition | Tag::To)));
         let mut relation = self.governed(governor, preposition, node);
         if relation.subjects.is_empty() && self.subjects.is_empty() {
             self.subjects = vec![node];
@@ -118,7 +117,7 @@ impl Clause<'_> {
         match &self.link {
             Link::Subject => self.subjects[0],
             Link::Relation(relation) if preposition != "of" && relation.label == "of" => match relation.subjects[..] {
-                [whole, ..] if !DEPICTIONS.contains(&self.nodes[whole].head.as_str()) => whole,
+                [whole, ..] if !among(DEPICTIONS, &self.nodes[whole].head) => whole,
                 _ => last,
             },
             Link::Relation(relation) if !["of", "with"].contains(&preposition) && self.verb.is_none() => {

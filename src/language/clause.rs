@@ -3,7 +3,7 @@
 use super::fragments::{self, Opening, Reading};
 use super::phrases::{Item, NounPhrase};
 use super::tagger::Word;
-use super::tags::Tag;
+use super::tags::{Tag, among};
 use crate::kernels::text::spice::SceneGraph;
 
 /// What was read so far, as far as it matters for what follows. Nouns are numbered in their order.
@@ -60,7 +60,7 @@ pub(super) struct Relation {
 }
 
 /// Nouns of quantity that stand for no thing: of `a pair of shoes` the graph has shoes.
-const QUANTITIES: &[&str] = &["pair", "bunch", "lot", "couple"];
+const QUANTITIES: &str = "pair bunch lot couple";
 
 /// Subjects that a verb may have. More are no caption, and pairs of subjects and objects are many.
 const SUBJECTS: usize = 16;
@@ -105,7 +105,7 @@ impl<'g> Clause<'g> {
         if let [of, Item::Noun(_), ..] = &items[at + 1..]
             && of.is_preposition("of")
             && counts
-            && QUANTITIES.contains(&phrase.head.as_str())
+            && among(QUANTITIES, &phrase.head)
         {
             self.quantity = Some(if phrase.determined { "a" } else { &phrase.head }.to_owned());
             return;

@@ -9,7 +9,7 @@ use super::lemmas;
 use super::lexicon::{Lexicon, Part};
 use super::phrases::{Item, NounPhrase};
 use super::tagger::Word;
-use super::tags::Tag;
+use super::tags::{Tag, among};
 
 /// What a bare noun phrase and a gerund behind it are taken for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +36,7 @@ pub enum Opening {
 }
 
 /// Gerunds that are nouns in the treebank.
-const NOUNS: &[&str] =
-    &["standing", "walking", "swimming", "driving", "playing", "balancing", "skateboarding", "grazing"];
+const NOUNS: &str = "standing walking swimming driving playing balancing skateboarding grazing";
 
 /// What the gerund `text` with `next` behind it is, after bare `subjects`.
 #[must_use]
@@ -48,7 +47,7 @@ pub fn reading(text: &str, subjects: &[&NounPhrase], next: Option<&Item>) -> Rea
     };
     let plural = subjects.first().is_some_and(|subject| subject.plural);
     let is_noun = |place| text != "walking" || place == "on" || place == "in" && plural;
-    if NOUNS.contains(&text) && place.is_some_and(is_noun) {
+    if among(NOUNS, text) && place.is_some_and(is_noun) {
         return Reading::Noun;
     }
     match next {

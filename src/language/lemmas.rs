@@ -2,18 +2,18 @@
 //! of its `morphy`); of several lemmas the most frequent one.
 
 use super::lexicon::{Lexicon, Part};
+use super::tags::among;
 
 /// Plural nouns that name one thing and keep their form.
-const PLURAL_ONLY: &[&str] = &[
-    "pants", "shorts", "clothes", "goggles", "jeans", "scissors", "trousers", "tights", "pliers", "tongs", "binoculars",
-    "overalls", "pajamas", "pyjamas", "leggings", "suspenders", "fries", "briefs", "tweezers", "shears", "khakis",
-    "capris", "sweatpants", "headquarters", "series", "species", "news", "outskirts", "surroundings", "belongings",
-];
+const PLURAL_ONLY: &str = "\
+    pants shorts clothes goggles jeans scissors trousers tights pliers tongs binoculars overalls pajamas pyjamas \
+    leggings suspenders fries briefs tweezers shears khakis capris sweatpants headquarters series species news \
+    outskirts surroundings belongings";
 
 /// The lemma of `form` as a plural noun, or nothing where it is no plural.
 #[must_use]
 pub fn plural(lexicon: &Lexicon, form: &str) -> Option<String> {
-    if PLURAL_ONLY.contains(&form) || form == "people" {
+    if among(PLURAL_ONLY, form) || form == "people" {
         return Some(form.to_owned());
     }
     if let Some(lemma) = lexicon.exception(Part::Noun, form)

@@ -138,8 +138,11 @@ fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
                     parts.push(end);
                 }
             }
-            Tag::Adjective if head.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => parts.push(end),
-            Tag::Adverb if head.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
+            Tag::Adjective if head.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => {
+                parts.push(end)
+            }
+            Tag::Adverb
+                if head.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
             // Adjectives that are listed: `red , white and blue`.
             Tag::Comma | Tag::Conjunction if head.is_none() && !parts.is_empty() => {
                 let next = (end + 1..)

@@ -2,7 +2,7 @@
 
 use super::lemmas::{self, Form};
 use super::lexicon::{Lexicon, Part};
-use super::tags::COLORS;
+use super::tags::{COLORS, among};
 
 /// Parts of speech that a word can have, with their frequencies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,13 +35,11 @@ pub struct VerbReading {
 }
 
 /// Gerunds that name things rather than what somebody does.
-const THINGS: &[&str] = &[
-    "building", "painting", "drawing", "writing", "wedding", "opening", "landing", "carving", "engraving", "etching",
-    "molding", "moulding", "padding", "seasoning", "serving", "wiring", "piping", "roofing", "decking", "piercing",
-    "matting", "netting", "rigging", "seating", "shelving", "stocking", "tiling", "frosting", "icing", "topping",
-    "siding", "lighting", "flooring", "dressing", "stuffing", "bedding", "covering", "railing", "clothing", "ceiling",
-    "clearing", "crossing", "lettering", "fencing", "paneling", "marking", "tubing",
-];
+const THINGS: &str = "\
+    building painting drawing writing wedding opening landing carving engraving etching molding moulding padding \
+    seasoning serving wiring piping roofing decking piercing matting netting rigging seating shelving stocking \
+    tiling frosting icing topping siding lighting flooring dressing stuffing bedding covering railing clothing \
+    ceiling clearing crossing lettering fencing paneling marking tubing";
 
 impl Readings {
     /// What `word` can be.
@@ -66,10 +64,10 @@ impl Readings {
             verb,
             adjective: lexicon.count(Part::Adjective, word).or_else(|| compared(lexicon, word)),
             adverb: lexicon.count(Part::Adverb, word),
-            thing: THINGS.contains(&word),
+            thing: among(THINGS, word),
             compound: false,
         };
-        if COLORS.contains(&word) {
+        if among(COLORS, word) {
             found.adjective = found.adjective.max(found.noun);
         }
         if found.noun.is_none() && found.verb.is_none() && found.adjective.is_none() && found.adverb.is_none() {
@@ -90,7 +88,9 @@ impl Readings {
         let Some(verb) = &self.verb else { return word };
         let adjective = match verb.form {
             Form::Ing => {
-                self.adjective.is_some_and(|count| count >= 3) || self.noun.is_some() && verb.count < 10 || self.compound
+                self.adjective.is_some_and(|count| count >= 3)
+                    || self.noun.is_some() && verb.count < 10
+                    || self.compound
             }
             Form::Past => {
                 let regular = word.ends_with("ed") && verb.known();

@@ -20,21 +20,16 @@ use super::phrases::items;
 use super::tagger::tag;
 use super::tags::Tag;
 use crate::kernels::text::spice::SceneGraph;
-use crate::kernels::text::treebank;
+use crate::kernels::text::tokens::Tokenizer;
 
 /// Name and version of these rules: graphs of different ones do not compare.
 pub const NAME: &str = "rules-1";
 
-/// The scene graph of `caption`, cut into words as [`treebank`] does. Cost: linear in the words.
+/// The scene graph of `caption`, cut into words by [`Tokenizer::Treebank`]. Cost: linear in the words.
 #[must_use]
 pub fn parse(caption: &str) -> SceneGraph {
-    parse_words(&treebank(caption))
-}
-
-/// The scene graph of a caption that was cut into words in lower case.
-#[must_use]
-pub fn parse_words(words: &[String]) -> SceneGraph {
-    let tagged = tag(Lexicon::wordnet(), words);
+    let words = Tokenizer::Treebank.words(caption, true);
+    let tagged = tag(Lexicon::wordnet(), &words);
     let mut graph = SceneGraph::default();
     for sentence in tagged.split_inclusive(|word| word.tag == Tag::End) {
         Clause::new(sentence, &mut graph).read(&items(sentence));

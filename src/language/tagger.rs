@@ -7,7 +7,7 @@
 use super::lemmas::Form;
 use super::lexicon::Lexicon;
 use super::readings::Readings;
-use super::tags::{COLORS, PHRASES, Tag, closed};
+use super::tags::{COLORS, PHRASES, Tag, among, closed};
 
 /// A word, or a preposition of several words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +135,8 @@ impl Place<'_> {
             "her" if next.is_some() && !self.nominal_next() => Tag::Pronoun,
             "there" if next == Some(Tag::Be) => Tag::There,
             "that" if !matches!(before, Some(Tag::Noun | Tag::Plural)) && self.nominal_next() => Tag::Determiner,
-            "this" | "these" | "those" | "that" if next == Some(Tag::Be) => Tag::Pronoun,
+            "that" if next == Some(Tag::Be) && before.is_none() => Tag::Pronoun,
+            "this" | "these" | "those" if next == Some(Tag::Be) => Tag::Pronoun,
             "like" if matches!(before, Some(Tag::Pronoun | Tag::To)) => Tag::Verb,
             "can" if next != Some(Tag::Auxiliary) && before.is_none_or(Tag::opens_noun_phrase) => Tag::Noun,
             "back" if before.is_some_and(Tag::opens_noun_phrase) => Tag::Noun,
@@ -150,7 +151,9 @@ impl Place<'_> {
     fn open(&self, readings: &Readings) -> Tag {
         match (self.before, readings.form()) {
             (Some(Tag::Auxiliary), Some(Form::Base)) => Tag::Verb,
-            (Some(Tag::To), Some(Form::Base)) if verbs(readings) > nouns(readings) || readings.noun.is_none() => Tag::Verb,
+            (Some(Tag::To), Some(Form::Base)) if verbs(readings) > nouns(readings) || readings.noun.is_none() => {
+                Tag::Verb
+            }
             (Some(Tag::Be), _) => self.after_be(readings),
             (Some(Tag::Noun | Tag::Plural | Tag::Pronoun), _) => self.after_noun(readings),
             _ => self.elsewhere(readings),
@@ -167,7 +170,9 @@ impl Place<'_> {
                 let modifies = next.is_none() && self.nominal_next();
                 if readings.adjective.is_some() && (state || modifies) { Tag::Adjective } else { Tag::Past }
             }
-            _ if readings.adjective.is_some() && (self.nominal_next() || adjectives >= nouns(readings)) => Tag::Adjective,
+            _ if readings.adjective.is_some() && (self.nominal_next() || adjectives >= nouns(readings)) => {
+                Tag::Adjective
+            }
             _ => self.nominal(readings),
         }
     }
@@ -185,9 +190,7 @@ impl Place<'_> {
             Some(Form::Ing) if !readings.compound => Tag::Ing,
             // `tan colored pillow`.
             Some(Form::Past)
-                if next.is_none()
-                    && self.nominal_next()
-                    && last.is_some_and(|word| COLORS.contains(&word.text.as_str())) =>
+                if next.is_none() && self.nominal_next() && last.is_some_and(|word| among(COLORS, &word.text)) =>
             {
                 Tag::Adjective
             }

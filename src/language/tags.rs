@@ -57,7 +57,7 @@ impl Tag {
     }
 }
 
-/// Prepositions of several words, longest first.
+/// Prepositions of several words. Of those that begin alike the longer one is first.
 pub const PHRASES: &[&[&str]] = &[
     &["in", "front", "of"],
     &["on", "top", "of"],
@@ -77,12 +77,16 @@ pub const PHRASES: &[&[&str]] = &[
 ];
 
 /// Colours, as SPICE's sub-score of colours counts them.
-pub const COLORS: &[&str] = &[
-    "amber", "aqua", "azure", "beige", "black", "blue", "bronze", "brown", "burgundy", "charcoal", "cream", "crimson",
-    "cyan", "gold", "golden", "gray", "green", "grey", "indigo", "ivory", "lavender", "lilac", "magenta", "maroon",
-    "mauve", "navy", "ochre", "olive", "orange", "peach", "pink", "purple", "red", "rose", "scarlet", "silver", "tan",
-    "teal", "turquoise", "violet", "white", "yellow",
-];
+pub const COLORS: &str = "\
+    amber aqua azure beige black blue bronze brown burgundy charcoal cream crimson cyan gold golden gray green \
+    grey indigo ivory lavender lilac magenta maroon mauve navy ochre olive orange peach pink purple red rose \
+    scarlet silver tan teal turquoise violet white yellow";
+
+/// Whether `word` is in `list`, whose words spaces divide.
+#[must_use]
+pub fn among(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
 
 /// The tag of a word of a closed class.
 #[must_use]
@@ -92,12 +96,11 @@ pub fn closed(word: &str) -> Option<Tag> {
         | "another" | "either" | "neither" | "whatever" => Tag::Determiner,
         "his" | "its" | "their" | "my" | "your" | "our" | "whose" | "her" => Tag::Possessive,
         "'s" | "'" | "’s" | "´s" => Tag::Owner,
-        "he" | "she" | "it" | "they" | "them" | "him" | "i" | "we" | "you" | "us" | "me" | "himself" | "herself" | "itself" | "themselves" => {
-            Tag::Pronoun
-        }
-        "one" | "two" | "three" | "four" | "five" | "six" | "seven" | "eight" | "nine" | "ten" | "eleven" | "twelve"
-        | "thirteen" | "fourteen" | "fifteen" | "sixteen" | "twenty" | "thirty" | "forty" | "fifty" | "hundred"
-        | "thousand" => Tag::Number,
+        "he" | "she" | "it" | "they" | "them" | "him" | "i" | "we" | "you" | "us" | "me" | "himself" | "herself"
+        | "itself" | "themselves" => Tag::Pronoun,
+        "one" | "two" | "three" | "four" | "five" | "six" | "seven" | "eight" | "nine" | "ten" | "eleven"
+        | "twelve" | "thirteen" | "fourteen" | "fifteen" | "sixteen" | "twenty" | "thirty" | "forty" | "fifty"
+        | "hundred" | "thousand" => Tag::Number,
         "many" | "several" | "few" | "more" | "most" | "other" | "such" | "own" | "same" | "multiple" | "various" => {
             Tag::Adjective
         }
@@ -106,20 +109,24 @@ pub fn closed(word: &str) -> Option<Tag> {
         | "n't" | "not" | "never" | "ca" => Tag::Auxiliary,
         "to" => Tag::To,
         "in" | "on" | "at" | "by" | "with" | "from" | "of" | "under" | "above" | "over" | "near" | "behind"
-        | "beside" | "besides" | "between" | "inbetween" | "through" | "into" | "onto" | "against" | "along" | "across"
-        | "around" | "inside" | "outside" | "beneath" | "below" | "underneath" | "among" | "amongst" | "atop" | "for"
-        | "during" | "about" | "without" | "within" | "toward" | "towards" | "upon" | "after" | "before" | "off"
-        | "up" | "down" | "past" | "like" | "than" | "via" | "alongside" | "throughout" | "beyond" | "out" | "amid"
-        | "w/" | "till" | "until" | "round" | "aboard" | "opposite" | "except" | "per" | "behing" => Tag::Preposition,
+        | "beside" | "besides" | "between" | "inbetween" | "through" | "into" | "onto" | "against" | "along"
+        | "across" | "around" | "inside" | "outside" | "beneath" | "below" | "underneath" | "among" | "amongst"
+        | "atop" | "for" | "during" | "about" | "without" | "within" | "toward" | "towards" | "upon" | "after"
+        | "before" | "off" | "up" | "down" | "past" | "like" | "than" | "via" | "alongside" | "throughout"
+        | "beyond" | "out" | "amid" | "w/" | "till" | "until" | "round" | "aboard" | "opposite" | "except" | "per" => {
+            Tag::Preposition
+        }
         "and" | "or" | "but" | "&" | "nor" => Tag::Conjunction,
         "," | ";" | ":" | "-" | "--" | "(" | ")" | "/" | "``" | "''" | "\"" | "…" | "..." => Tag::Comma,
         "." | "!" | "?" => Tag::End,
         "who" | "which" | "what" | "where" | "when" | "while" | "because" | "if" | "as" | "that" | "whom" | "so"
         | "how" | "why" => Tag::Relative,
-        "very" | "just" | "only" | "too" | "also" | "there" | "here" | "together" | "away" | "back" | "forward" | "almost"
-        | "mostly" | "partially" | "partly" | "still" | "then" | "now" | "even" | "probably" | "well" | "really"
-        | "quite" | "upside" | "yet" | "again" | "apart" | "sideways" => Tag::Adverb,
-        _ if word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().all(|b| b.is_ascii_digit() || b",.:/%$".contains(&b)) => {
+        "very" | "just" | "only" | "too" | "also" | "there" | "here" | "together" | "away" | "back" | "forward"
+        | "almost" | "mostly" | "partially" | "partly" | "still" | "then" | "now" | "even" | "probably" | "well"
+        | "really" | "quite" | "upside" | "yet" | "again" | "apart" | "sideways" => Tag::Adverb,
+        _ if word.bytes().any(|b| b.is_ascii_digit())
+            && word.bytes().all(|b| b.is_ascii_digit() || b",.:/%$".contains(&b)) =>
+        {
             Tag::Number
         }
         _ if !word.chars().any(char::is_alphanumeric) => Tag::Comma,

@@ -49,15 +49,34 @@ pub enum Tokenizer {
     Treebank,
     /// The lower-cased caption split at white space.
     Whitespace,
+    /// The COCO evaluation's: Stanford's Penn Treebank tokeniser, without punctuation.
+    Ptb,
+    /// `treebank` of the caption as Python 3 writes bytes, `b'a dog .'`: what the published codes of HAL, CVSE and SAM make
+    /// of captions under Python 3. For checkpoints that were trained so.
+    Python3Bytes,
 }
 
 impl Tokenizer {
-    /// The words of `caption`.
+    /// The words of `caption`, in lower case.
     #[must_use]
     pub fn words(self, caption: &str) -> Vec<String> {
+        self.kernel().words(caption, true)
+    }
+
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.kernel().name()
+    }
+
+    /// The tokeniser itself.
+    #[must_use]
+    pub fn kernel(self) -> tokens::Tokenizer {
         match self {
-            Self::Treebank => tokens::treebank(caption),
-            Self::Whitespace => tokens::whitespace(caption),
+            Self::Treebank => tokens::Tokenizer::Treebank,
+            Self::Whitespace => tokens::Tokenizer::Whitespace,
+            Self::Ptb => tokens::Tokenizer::Ptb,
+            Self::Python3Bytes => tokens::Tokenizer::Python3Bytes,
         }
     }
 }
@@ -109,6 +128,12 @@ impl Trained {
             )));
         }
         Ok(Self { vse, vocabulary, tokenizer: description.tokenizer })
+    }
+
+    /// How the model cuts captions into words.
+    #[must_use]
+    pub fn tokenizer(&self) -> Tokenizer {
+        self.tokenizer
     }
 
     /// The numbers of the words of `caption`, `<start>` and `<end>` among them.

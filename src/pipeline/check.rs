@@ -209,11 +209,13 @@ impl Checker<'_> {
         let Value::Table(entries) = &mut node.value else { return };
         let empty = serde_json::Map::new();
         let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
+        // Of a table whose names are free, as in `published = { all = 0.734 }`.
+        let any = schema.get("additionalProperties").filter(|any| any.is_object());
         let required = schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
         // Settings that serde can do without are dropped when they are wrong: the rest of the stage can then be read, and
         // what else is wrong with it be found.
         entries.retain_mut(|entry| {
-            let Some(property) = properties.get(&entry.key) else {
+            let Some(property) = properties.get(&entry.key).or(any) else {
                 let message = format!("{} has no setting `{}`", subject.name, entry.key);
                 let names = properties.keys().map(String::as_str);
                 self.faults.push(Fault::new(entry.key_place, message).valid(&entry.key, names));

@@ -159,6 +159,21 @@ fn a_wrong_type() {
     );
 }
 
+/// A table of names that the file chooses: each value is checked, and a mistake in one stands where it stands.
+#[test]
+fn names_that_the_file_chooses() {
+    let correlate = |score: &str| {
+        let scores = format!("[{{ name = \"gt\", sampling = \"own\", {score} }}]");
+        faults_of(&format!("{VALID}[stage.s.correlate]\nratings = \"pairs.images\"\nscores = {scores}\n"), &[])
+    };
+    assert_eq!(
+        correlate("published = { all = \"high\" }")[1],
+        "32:64 `all` is the string \"high\", wanted a finite number"
+    );
+    let got = correlate("published = { all = 0.7, rest = 0.1 }");
+    assert_eq!(got[1], "32:76 `rest` is no set of pairs; there are `all`");
+}
+
 #[test]
 fn a_number_out_of_range() {
     assert_eq!(

@@ -44,7 +44,7 @@ impl Stage for Embed {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -209,15 +209,16 @@ impl Block {
         }
         let table =
             if captions.is_empty() { tables::image_embeddings::table() } else { tables::caption_embeddings::table() };
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(4);
-        if !captions.is_empty() {
-            columns.push(Arc::new(Int64Array::from(captions)));
-        }
         if images.is_empty() {
             return Ok(());
         }
-        columns.push(Arc::new(Int64Array::from(images)));
-        columns.push(Arc::new(StringArray::from(splits)));
+        let rows = images.len();
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(images)), Arc::new(StringArray::from(splits))];
+        if !captions.is_empty() {
+            let tokenizer = std::iter::repeat_n(trained.tokenizer().name(), rows);
+            columns.insert(0, Arc::new(Int64Array::from(captions)));
+            columns.push(Arc::new(StringArray::from_iter_values(tokenizer)));
+        }
         columns.push(tables::vectors(vectors, width)?);
         cx.write(output, tables::batch(&table.schema_of_width(width), columns)?)
     }

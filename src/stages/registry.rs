@@ -32,6 +32,8 @@ macro_rules! stages {
 stages! {
     /// Reads a data set: images and captions.
     Ingest(super::ingest::Ingest),
+    /// Compares captions with the captions of images.
+    Compare(super::compare::Compare),
     /// Computes feature vectors of images with a convolutional network.
     Extract(super::extract::Extract),
     /// Trains a joint embedding of images and captions.
@@ -40,6 +42,8 @@ stages! {
     Embed(super::embed::Embed),
     /// Ranks embeddings and measures retrieval.
     Evaluate(super::evaluate::Evaluate),
+    /// Measures how well scores agree with what people say.
+    Correlate(super::correlate::Correlate),
     /// Writes results as a Markdown and an HTML page.
     Report(super::report::Report),
 }

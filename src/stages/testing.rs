@@ -8,7 +8,7 @@ use arrow::compute::concat_batches;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::stage::{Cx, Device, MapFn, Progress, Run, Warning, World};
+use crate::stage::{Cx, Device, MapFn, ProduceFn, Progress, Run, Warning, World};
 
 /// Inputs before, outputs after.
 #[derive(Debug, Default)]
@@ -74,6 +74,14 @@ impl World for MemoryWorld {
         let all = concat_batches(first.schema_ref(), &batches)?;
         for start in (0..all.num_rows()).step_by(rows) {
             let mapped = function(&all.slice(start, rows.min(all.num_rows() - start)))?;
+            self.warnings.extend(mapped.warnings);
+            self.write(output, mapped.batch)?;
+        }
+        Ok(())
+    }
+    fn produce(&mut self, output: &str, count: usize, size: usize, function: &ProduceFn<'_>) -> Result<()> {
+        for start in (0..count).step_by(size) {
+            let mapped = function(start..count.min(start + size))?;
             self.warnings.extend(mapped.warnings);
             self.write(output, mapped.batch)?;
         }

@@ -14,6 +14,11 @@ pub fn table() -> Table {
             Column::new("caption_id", DataType::Int64, "The caption."),
             Column::new("image_id", DataType::Int64, "The image that it describes."),
             Column::new("split", DataType::Utf8, "The split of the image."),
+            Column::new(
+                "tokenizer",
+                DataType::Utf8,
+                "How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.",
+            ),
             Column::new("embedding", vector(0), "Vector in the joint space, f32, unit L2 norm."),
         ],
     }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Float32Type, Int64Type};
 
-use super::{Column, Table};
+use super::{Column, Table, ids};
+use crate::error::{Error, Result};
 
 /// One row an image.
 #[must_use]
@@ -29,4 +31,61 @@ pub fn table() -> Table {
             ),
         ],
     }
+}
+
+/// φ of one image with captions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row<'b> {
+    /// The image.
+    pub image_id: i64,
+    /// The captions.
+    pub caption_ids: &'b [i64],
+    /// φ of each of them, none of which need be a sensible number.
+    pub values: &'b [f32],
+}
+
+/// The rows of a batch of the table, without a copy.
+///
+/// # Errors
+/// A column that is not that of the table, a missing value, or a row with another number of values than captions.
+pub fn rows(batch: &RecordBatch) -> Result<Vec<Row<'_>>> {
+    let image_ids = ids(batch, "image_id")?;
+    let (starts, caption_ids) = list::<Int64Type>(batch, "caption_ids")?;
+    let (value_starts, values) = list::<Float32Type>(batch, "values")?;
+    let mut rows = Vec::with_capacity(batch.num_rows());
+    for row in 0..batch.num_rows() {
+        let part = |starts: &[i32]| -> Result<std::ops::Range<usize>> {
+            let place = |at: usize| usize::try_from(starts[at]);
+            place(row)
+                .and_then(|start| Ok(start..place(row + 1)?))
+                .map_err(|_| Error::data("a list begins before its column"))
+        };
+        let row = Row {
+            image_id: image_ids.value(row),
+            caption_ids: &caption_ids[part(starts)?],
+            values: &values[part(value_starts)?],
+        };
+        if row.caption_ids.len() != row.values.len() {
+            return Err(Error::data(format!(
+                "image_id {} has {} `caption_ids` and {} `values`, wanted a value for each caption",
+                row.image_id,
+                row.caption_ids.len(),
+                row.values.len()
+            )));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Where the lists of a column begin, and the values of all of them.
+fn list<'b, T: ArrowPrimitiveType>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [i32], &'b [T::Native])> {
+    let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))?;
+    let wrong = || Error::data(format!("column `{name}` is {}, wanted List<{}>", column.data_type(), T::DATA_TYPE));
+    let lists = column.as_list_opt::<i32>().ok_or_else(wrong)?;
+    let values: &PrimitiveArray<T> = lists.values().as_primitive_opt().ok_or_else(wrong)?;
+    if lists.null_count() > 0 || values.null_count() > 0 {
+        return Err(Error::data(format!("column `{name}` has missing values, wanted one for every caption")));
+    }
+    Ok((lists.value_offsets(), values.values()))
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, RecordBatchOptions,
-    StringArray,
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Float64Array, Int64Array, RecordBatch,
+    RecordBatchOptions, StringArray,
 };
-use arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 
@@ -117,6 +117,14 @@ pub fn ids<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Int64Array> {
 /// No such column, or one of another type.
 pub fn texts<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b StringArray> {
     column(batch, name)?.as_string_opt::<i32>().ok_or_else(|| wrong(batch, name, "Utf8"))
+}
+
+/// The f64 column `name`.
+///
+/// # Errors
+/// No such column, or one of another type.
+pub fn numbers<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Float64Array> {
+    column(batch, name)?.as_primitive_opt::<Float64Type>().ok_or_else(|| wrong(batch, name, "Float64"))
 }
 
 /// The vectors of column `name` as (row-major values of the rows of `batch`, width).

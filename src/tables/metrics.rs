@@ -16,16 +16,41 @@ pub fn table() -> Table {
             Column::new("method", DataType::Utf8, "How items were ranked: `nns` is the nearest neighbour."),
             Column::new("transductive", DataType::Boolean, "Whether the method saw the test queries together."),
             Column::new("direction", DataType::Utf8, "`i2t`, `t2i`, or `both`."),
-            Column::new("measure", DataType::Utf8, "`recall`, `medr`, `meanr` or `rsum`."),
+            Column::new(
+                "measure",
+                DataType::Utf8,
+                "`recall` (one hit counts), `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `rsum`; of a graded \
+                 relevance also `semantic_recall` (`_any`, `_soft`), `ncs`, `ncs_ordered`, `nsum`.",
+            ),
+            Column::optional(
+                "relevance",
+                DataType::Utf8,
+                "What is relevant, as the pipeline names it; nothing where the query's own matches are.",
+            ),
+            Column::optional(
+                "variant",
+                DataType::Utf8,
+                "`paper` or `official`, where the published code differs from the paper.",
+            ),
+            Column::optional(
+                "ground_truth",
+                DataType::Boolean,
+                "Of a graded relevance: whether the query's own matches count; deleted from ranking and pool where not, (N).",
+            ),
+            Column::optional(
+                "m",
+                DataType::Int64,
+                "Neighbours that are relevant, if a number says so: items (`paper`), images (`official`).",
+            ),
             Column::optional("k", DataType::Int64, "Cut-off of the measure, if it has one."),
-            Column::new("value", DataType::Float64, "The number: recalls in percent, ranks from 1."),
+            Column::new("value", DataType::Float64, "The number: in percent, ranks from 1, sums of percentages."),
             Column::optional(
                 "ci95_low",
                 DataType::Float64,
                 "Lower end of the 95 % confidence interval, where one is defined.",
             ),
             Column::optional("ci95_high", DataType::Float64, "Upper end of the 95 % confidence interval."),
-            Column::new("n_queries", DataType::Int64, "Queries, of one fold."),
+            Column::new("n_queries", DataType::Int64, "Queries that have something relevant, of one fold."),
             Column::new("n_items", DataType::Int64, "Items in the pool, of one fold."),
         ],
     }

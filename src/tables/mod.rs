@@ -20,7 +20,7 @@ pub mod summary;
 pub mod correlations;
 mod column;
 
-pub use column::{Column, Table, batch, floats, ids, texts, vector, vectors};
+pub use column::{Column, Table, batch, floats, ids, numbers, texts, vector, vectors};
 
 /// Every table, in the order of the flow.
 #[must_use]

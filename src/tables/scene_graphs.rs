@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Fields};
 
 use super::{Column, Table};
+use crate::error::{Error, Result};
 
 /// One row a caption.
 #[must_use]
@@ -40,4 +42,49 @@ pub fn table() -> Table {
             ),
         ],
     }
+}
+
+/// The graph of one row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Objects.
+    pub objects: Vec<String>,
+    /// Object and attribute.
+    pub attributes: Vec<[String; 2]>,
+    /// Subject, relation and object.
+    pub relations: Vec<[String; 3]>,
+}
+
+/// The graphs of a batch of the table.
+///
+/// # Errors
+/// A column that is not that of the table.
+pub fn rows(batch: &RecordBatch) -> Result<Vec<Row>> {
+    let list = |name: &str| {
+        let column = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
+        column.ok_or_else(|| Error::data(format!("no column `{name}` of lists")))
+    };
+    let (objects, attributes, relations) = (list("objects")?, list("attributes")?, list("relations")?);
+    (0..batch.num_rows())
+        .map(|row| {
+            let texts = objects.value(row);
+            let texts = texts.as_string_opt::<i32>().ok_or_else(|| Error::data("`objects` are no texts"))?;
+            Ok(Row {
+                objects: texts.iter().flatten().map(str::to_owned).collect(),
+                attributes: tuples(&attributes.value(row), ["object", "attribute"])?,
+                relations: tuples(&relations.value(row), ["subject", "relation", "object"])?,
+            })
+        })
+        .collect()
+}
+
+fn tuples<const N: usize>(tuples: &dyn Array, names: [&str; N]) -> Result<Vec<[String; N]>> {
+    let wrong = || Error::data(format!("no list of texts `{}`", names.join("`, `")));
+    let tuples = tuples.as_struct_opt().ok_or_else(wrong)?;
+    let mut columns = Vec::with_capacity(N);
+    for name in names {
+        let column = tuples.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+        columns.push(column.ok_or_else(wrong)?);
+    }
+    Ok((0..tuples.len()).map(|row| std::array::from_fn(|i| columns[i].value(row).to_owned())).collect())
 }

@@ -13,7 +13,9 @@ use pairloom::engine::run::{Options, Summary, execute};
 use pairloom::engine::store::{Presence, Store};
 use pairloom::error::{Kind, Result};
 use pairloom::pipeline;
-use pairloom::stage::{Cx, Device, Form, Input, MapFn, Origin, Output, Problem, Progress, Run, Stage, Warning, World};
+use pairloom::stage::{
+    Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Run, Stage, Warning, World,
+};
 use pairloom::stages::AnyStage;
 
 use crate::support::tiny_pipeline;
@@ -88,6 +90,10 @@ impl World for Watch<'_, '_> {
         self.reads(input);
         self.writes(output);
         self.cx.map(input, output, rows, function)
+    }
+    fn produce(&mut self, output: &str, count: usize, size: usize, function: &ProduceFn<'_>) -> Result<()> {
+        self.writes(output);
+        self.cx.produce(output, count, size, function)
     }
     fn file(&mut self, input: &str, name: &str) -> Result<Bytes> {
         self.reads(input);

@@ -36,6 +36,31 @@ fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
 }
 
 #[test]
+fn produced_blocks_resume_where_they_stopped() {
+    let plan = plan(vec![node("squares", Toy::Squares { n: 20 })]);
+    let (mut writes, mut resumed) = (0, 0);
+    loop {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, left) = faulty::store(folder.path(), writes);
+        let failed = !execute(&plan, &store, &options(), &Cancel::new(), &|_| {}).is_ok_and(|s| s.error.is_none());
+        left.store(isize::MAX, Ordering::SeqCst);
+        let (summary, events) = run(&plan, &store);
+        assert!(summary.error.is_none(), "after {writes} writes: {:?}", summary.error);
+        let squares: Vec<i64> = (0..20).map(|x| x * x).collect();
+        assert_eq!(rows(&store, &statuses(&plan, &store)[0], "rows").unwrap(), squares, "after {writes} writes");
+        // Blocks 0, 6, 12 and 18, each told of once.
+        assert_eq!(summary.manifests["squares"].warnings.len(), 4, "after {writes} writes");
+        let goes_on = |e: &Event| matches!(e, Event::StageStarted { resumed_rows, .. } if *resumed_rows > 0);
+        resumed += usize::from(events.iter().any(goes_on));
+        if !failed {
+            break;
+        }
+        writes += 1;
+    }
+    assert!(resumed >= 4, "of {writes} runs {resumed} went on where the first stopped");
+}
+
+#[test]
 fn a_journal_cut_at_any_event_resumes_to_the_same_bytes() {
     let expected = expected();
     for (stage, skip) in [("numbers", 0), ("more", 1), ("sums", 3)] {

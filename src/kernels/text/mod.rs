@@ -2,8 +2,13 @@
 
 pub mod tokens;
 pub mod treebank;
+pub mod ptb;
+mod ptb_patterns;
+pub mod python;
 pub mod sentences;
 pub mod vocabulary;
+pub mod cider;
+pub mod spice;
 
-pub use tokens::{treebank, whitespace};
+pub use tokens::Tokenizer;
 pub use vocabulary::Vocabulary;

@@ -2,15 +2,21 @@
 
 use std::ops::Range;
 
+use super::graded::{Lists, measure_fold};
+use super::means::Means;
 use super::pool::Pool;
-use super::rows::{Direction, Measured, Place, Rankings, Results};
-use super::settings::Evaluate;
+use super::rated::Rated;
+use super::results::{Measured, Pools, Results};
+use super::rows::{Direction, Place, Rankings};
+use super::settings::{Evaluate, input};
+use super::similarity::Similarity;
 use crate::error::{Error, Result};
+use crate::kernels::measure::graded::depth;
 use crate::kernels::measure::recall::Retrieval;
 use crate::model::search::search;
 use crate::stage::{Cx, Run};
 
-/// Items kept of every ranking.
+/// Items of every ranking that `rankings` keeps.
 const TOP: usize = 10;
 /// Queries whose rankings are written together.
 const QUERIES: usize = 512;
@@ -21,72 +27,141 @@ impl Run for Evaluate {
         let n_images = pool.images.ids.len();
         let mut protocols = Vec::new();
         for &protocol in &self.protocols {
-            protocols.push((protocol.label(&self.dataset, n_images), protocol.folds(n_images)?));
+            let folds = protocol.folds(n_images)?;
+            let first = folds.first().cloned().unwrap_or_default();
+            let pools = Pools {
+                protocol: protocol.label(&self.dataset, n_images),
+                folds: folds.len(),
+                n_images: first.len(),
+                n_captions: pool.captions_of(&first).len(),
+            };
+            protocols.push((pools, folds));
         }
-        let queries = |fold: &Range<usize>| fold.len() + pool.captions_of(fold).len();
-        let mut progress = Progress {
-            done: 0,
-            total: protocols.iter().flat_map(|(_, folds)| folds.iter().map(queries)).sum::<usize>() as u64,
-        };
+        let mut rated = Vec::new();
+        for (number, relevance) in self.relevance.iter().enumerate().filter(|(_, of)| of.ratings.is_some()) {
+            let at_least = relevance.at_least.unwrap_or(f64::INFINITY);
+            rated.push((relevance.name.as_str(), Rated::read(cx, &input(number, "ratings"), at_least, &pool)?));
+        }
+        let graded: Vec<_> = self.relevance.iter().enumerate().filter(|(_, of)| of.similarity.is_some()).collect();
+        let neighbours: Vec<usize> = graded.iter().flat_map(|(_, of)| of.neighbours()).copied().collect();
 
+        let queries = |fold: &Range<usize>| fold.len() + pool.captions_of(fold).len();
+        let total = protocols.iter().flat_map(|(_, folds)| folds.iter().map(queries)).sum::<usize>() as u64;
+        let ranking = Ranking { pool: &pool, cutoffs: &self.cutoffs, neighbours: &neighbours, rated: &rated };
+        let (mut done, total) = (0, total * (1 + graded.len() as u64));
         let mut results = Results::default();
-        for (protocol, folds) in &protocols {
+        let mut lists: Vec<Vec<[Lists; 2]>> = Vec::new();
+        for (pools, folds) in &protocols {
             let mut measured = [Vec::new(), Vec::new()];
+            let mut of_folds = Vec::new();
             for (fold, images) in folds.iter().enumerate() {
-                for (direction, measured) in Direction::BOTH.into_iter().zip(&mut measured) {
-                    let place = Place { protocol, fold, direction };
-                    measured.push(rank(cx, &pool, images, place, &mut progress)?);
+                let mut of_fold = [Lists::default(), Lists::default()];
+                for ((direction, measured), lists) in Direction::BOTH.into_iter().zip(&mut measured).zip(&mut of_fold) {
+                    let place = Place { protocol: &pools.protocol, fold, direction };
+                    let lists = if graded.is_empty() { None } else { Some(lists) };
+                    measured.push(ranking.rank(cx, images, place, lists, &mut done, total)?);
                 }
+                of_folds.push(of_fold);
             }
-            results.add(protocol, measured)?;
+            lists.push(of_folds);
+            results.add(pools, &measured)?;
+        }
+        // One after the other, so that one matrix of φ is held at a time.
+        for (number, relevance) in graded {
+            let similarity = Similarity::read(cx, &input(number, "similarity"), &pool)?;
+            for ((pools, folds), lists) in protocols.iter().zip(&lists) {
+                let mut means = [Vec::new(), Vec::new()];
+                for (images, lists) in folds.iter().zip(lists) {
+                    let neighbours = relevance.neighbours();
+                    let fold = measure_fold(cx, &similarity, &pool, images, lists, &self.cutoffs, neighbours)?;
+                    means.iter_mut().zip(fold).for_each(|(folds, fold)| folds.push(fold));
+                    done += queries(images) as u64;
+                    cx.progress(done, Some(total));
+                }
+                results.add_graded(pools, &relevance.name, &means);
+            }
         }
         cx.write("metrics", results.metrics()?)?;
         cx.write("summary", results.summary()?)
     }
 }
 
-/// Queries done, of all.
-struct Progress {
-    done: u64,
-    total: u64,
+/// What every direction of every fold is ranked with.
+struct Ranking<'r> {
+    pool: &'r Pool,
+    cutoffs: &'r [usize],
+    neighbours: &'r [usize],
+    rated: &'r [(&'r str, Rated)],
 }
 
-/// Ranks one direction of the fold of these images, writes its rankings and measures them.
-fn rank(
-    cx: &mut Cx<'_>,
-    pool: &Pool,
-    images: &Range<usize>,
-    place: Place<'_>,
-    progress: &mut Progress,
-) -> Result<Measured> {
-    let task = pool.task(images, place.direction);
-    let ((query_ids, queries), (item_ids, items)) = (task.queries, task.items);
-    let indices: Vec<usize> = (0..item_ids.len()).collect();
-    let mut rankings = Rankings::new(place);
-    let mut ranks = Vec::with_capacity(query_ids.len());
-    search(
-        queries,
-        items,
-        pool.width,
-        TOP,
-        |query| &indices[task.matches[query].clone()],
-        |query, found| {
-            // An image without captions asks for nothing.
-            if let Some(rank) = found.rank {
-                ranks.push(rank.rank);
-                rankings.push(query_ids[query], rank, found.top.iter().map(|top| (item_ids[top.item], top.score)));
+impl Ranking<'_> {
+    /// Ranks one direction of the fold of these images, writes its rankings, measures them by what is known of relevance
+    /// so far, and keeps in `lists` what the graded measures will need.
+    fn rank(
+        &self,
+        cx: &mut Cx<'_>,
+        images: &Range<usize>,
+        place: Place<'_>,
+        mut lists: Option<&mut Lists>,
+        done: &mut u64,
+        total: u64,
+    ) -> Result<Measured> {
+        let task = self.pool.task(images, place.direction);
+        let ((query_ids, queries), (item_ids, items)) = (task.queries, task.items);
+        let indices: Vec<usize> = (0..item_ids.len()).collect();
+        let rated: Vec<_> = self.rated.iter().map(|(_, of)| of.of_fold(self.pool, images, place.direction)).collect();
+        let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
+        let own = most(&mut task.matches.iter().map(Range::len));
+        let relevant = most(&mut rated.iter().flatten().map(Vec::len));
+        let keep = TOP.max(own).max(relevant).max(depth(self.cutoffs, self.neighbours, own));
+
+        let mut rankings = Rankings::new(place);
+        let mut ranks = Vec::with_capacity(query_ids.len());
+        let (mut means, mut rated_means) = (Means::default(), vec![Means::default(); rated.len()]);
+        search(
+            queries,
+            items,
+            self.pool.width,
+            keep,
+            |query| &indices[task.matches[query].clone()],
+            |query, found| {
+                let matches = &task.matches[query];
+                // An image without captions asks for nothing.
+                if let Some(rank) = found.rank {
+                    ranks.push(rank.rank);
+                    let top = found.top.iter().take(TOP).map(|top| (item_ids[top.item], top.score));
+                    rankings.push(query_ids[query], rank, top);
+                    let hits: Vec<bool> = found.top.iter().map(|top| matches.contains(&top.item)).collect();
+                    means.add_hits(&hits, matches.len(), self.cutoffs);
+                }
+                for (means, rated) in rated_means.iter_mut().zip(&rated) {
+                    let hits: Vec<bool> = found.top.iter().map(|top| rated[query].contains(&top.item)).collect();
+                    means.add_hits(&hits, rated[query].len(), self.cutoffs);
+                }
+                if let Some(lists) = &mut lists {
+                    lists.push(found.top.iter().map(|top| top.item));
+                }
+                *done += 1;
+                if rankings.len() == QUERIES || query + 1 == query_ids.len() {
+                    cx.progress(*done, Some(total));
+                    cx.write("rankings", rankings.take()?)?;
+                }
+                Ok(())
+            },
+        )?;
+        let fold = place.fold;
+        let retrieval = Retrieval::of(&ranks).ok_or_else(|| {
+            Error::data(format!("no caption belongs to an image of fold {fold} of protocol `{}`", place.protocol))
+        })?;
+        let mut of_rated = Vec::with_capacity(rated.len());
+        for ((name, _), means) in self.rated.iter().zip(rated_means) {
+            if means.is_empty() {
+                let message =
+                    format!("no pair of fold {fold} of protocol `{}` is relevant by `{name}`", place.protocol);
+                return Err(Error::data(message));
             }
-            progress.done += 1;
-            if rankings.len() == QUERIES || query + 1 == query_ids.len() {
-                cx.progress(progress.done, Some(progress.total));
-                cx.write("rankings", rankings.take()?)?;
-            }
-            Ok(())
-        },
-    )?;
-    let fold = place.fold;
-    let retrieval = Retrieval::of(&ranks).ok_or_else(|| {
-        Error::data(format!("no caption belongs to an image of fold {fold} of protocol `{}`", place.protocol))
-    })?;
-    Ok(Measured { retrieval, n_queries: ranks.len(), n_items: item_ids.len() })
+            of_rated.push(((*name).to_owned(), means));
+        }
+        Ok(Measured { retrieval, means, rated: of_rated, n_queries: ranks.len() })
+    }
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kernels::measure::recall::CUTOFFS;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
@@ -22,6 +23,84 @@ pub struct Evaluate {
     /// Which pools are ranked.
     #[serde(default = "all")]
     pub protocols: Vec<Protocol>,
+    /// Cut-offs of recall, Semantic Recall and NCS; 1, 5 and 10 must be among them, of which sums are made.
+    #[serde(default = "cutoffs")]
+    pub cutoffs: Vec<usize>,
+    /// What else is relevant to a query than its own matches.
+    #[serde(default)]
+    pub relevance: Vec<Relevance>,
+}
+
+/// What is relevant to a query: φ of images and captions, or what people say. One of the two tables.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Relevance {
+    /// What results call it: `spice`, `cxc`.
+    pub name: String,
+    /// Graded: a `caption_similarity` with φ of every image with every caption of the split.
+    pub similarity: Option<TableRef>,
+    /// Yes or no: pairs that people rated `at_least` so high.
+    pub ratings: Option<TableRef>,
+    /// With `similarity`: how many neighbours of a query are relevant to Semantic Recall, NCS of the paper, mAP@R and
+    /// R-precision, each number on its own; `[5]` where not given.
+    pub neighbours: Option<Vec<usize>>,
+    /// With `ratings`: the lowest rating of what is relevant.
+    pub at_least: Option<f64>,
+}
+
+impl Relevance {
+    /// Numbers of neighbours.
+    pub(super) fn neighbours(&self) -> &[usize] {
+        self.neighbours.as_deref().unwrap_or(&[5])
+    }
+
+    fn check(&self, at: &str) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut problem = |setting: &str, message: String, hint: &str| {
+            let setting = if setting.is_empty() { at.to_owned() } else { format!("{at}.{setting}") };
+            problems.push(Problem::new(setting, message).hint(hint));
+        };
+        if self.name.trim().is_empty() {
+            problem("name", "got an empty name".to_owned(), "results are found by it");
+        }
+        match (&self.similarity, &self.ratings) {
+            (Some(_), None) => {
+                if self.at_least.is_some() {
+                    problem(
+                        "at_least",
+                        "belongs to `ratings`".to_owned(),
+                        "`neighbours` says what of a similarity counts",
+                    );
+                }
+                positive(self.neighbours(), |message| problem("neighbours", message, "leave it out for `[5]`"));
+            }
+            (None, Some(_)) => {
+                if self.neighbours.is_some() {
+                    problem("neighbours", "belongs to `similarity`".to_owned(), "`at_least` says which ratings count");
+                }
+                if !self.at_least.is_some_and(f64::is_finite) {
+                    let got = self.at_least.map_or("is missing".to_owned(), |got| format!("got {got}"));
+                    let message = format!("`at_least` {got}, wanted the lowest rating of what is relevant");
+                    problem("", message, "Crisscrossed Captions counts pairs from 3.0 of 5 on");
+                }
+            }
+            (None, None) => problem("", "names no table".to_owned(), "set `similarity` or `ratings`"),
+            (Some(_), Some(_)) => problem("", "names two tables".to_owned(), "make two of it, one with each"),
+        }
+        problems
+    }
+}
+
+/// What is wrong with a list of cut-offs or the like.
+fn positive(numbers: &[usize], mut problem: impl FnMut(String)) {
+    if numbers.is_empty() || numbers.contains(&0) {
+        problem(format!("got {numbers:?}, wanted numbers from 1"));
+    }
+    for (i, number) in numbers.iter().enumerate() {
+        if numbers[..i].contains(number) {
+            problem(format!("{number} stands there twice"));
+        }
+    }
 }
 
 /// Which pool of images and captions a query is ranked in, and so what the first part of a result's name is.
@@ -36,6 +115,11 @@ pub enum Protocol {
     FirstFold,
 }
 
+/// The input of a table of the relevance of this number.
+pub(super) fn input(number: usize, setting: &str) -> String {
+    format!("relevance.{number}.{setting}")
+}
+
 fn test() -> String {
     "test".to_owned()
 }
@@ -44,13 +128,17 @@ fn all() -> Vec<Protocol> {
     vec![Protocol::All]
 }
 
+fn cutoffs() -> Vec<usize> {
+    CUTOFFS.to_vec()
+}
+
 impl Stage for Evaluate {
     fn kind(&self) -> &'static str {
         "evaluate"
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -58,10 +146,20 @@ impl Stage for Evaluate {
     }
 
     fn inputs(&self) -> Vec<Input> {
-        vec![
+        let mut inputs = vec![
             Input::table("images", &self.images, tables::image_embeddings::table().schema()),
             Input::table("captions", &self.captions, tables::caption_embeddings::table().schema()),
-        ]
+        ];
+        for (number, relevance) in self.relevance.iter().enumerate() {
+            let tables = [
+                ("similarity", &relevance.similarity, tables::caption_similarity::table()),
+                ("ratings", &relevance.ratings, tables::ratings::table()),
+            ];
+            for (setting, from, table) in tables {
+                inputs.extend(from.as_ref().map(|from| Input::table(input(number, setting), from, table.schema())));
+            }
+        }
+        inputs
     }
 
     fn outputs(&self) -> Vec<Output> {
@@ -88,6 +186,18 @@ impl Stage for Evaluate {
         for (i, protocol) in self.protocols.iter().enumerate() {
             if self.protocols[..i].contains(protocol) {
                 problems.push(Problem::new("protocols", format!("`{}` stands there twice", protocol.name())));
+            }
+        }
+        positive(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
+        if !CUTOFFS.iter().all(|k| self.cutoffs.contains(k)) {
+            let message = format!("got {:?}, wanted 1, 5 and 10 among them", self.cutoffs);
+            problems.push(Problem::new("cutoffs", message).hint("rsum and nsum are made of these"));
+        }
+        for (number, relevance) in self.relevance.iter().enumerate() {
+            problems.extend(relevance.check(&format!("relevance.{number}")));
+            if self.relevance[..number].iter().any(|earlier| earlier.name == relevance.name) {
+                let message = format!("the name `{}` stands there twice", relevance.name);
+                problems.push(Problem::new(format!("relevance.{number}.name"), message));
             }
         }
         problems

@@ -16,7 +16,7 @@ use crate::stage::{Stage, TableRef};
 use crate::stages::testing::MemoryWorld;
 use crate::tables;
 
-fn stage(protocols: &[Protocol]) -> Evaluate {
+pub(super) fn stage(protocols: &[Protocol]) -> Evaluate {
     let table = |name: &str| TableRef::try_from(format!("vectors.{name}")).expect("a table's name");
     Evaluate {
         images: table("image_embeddings"),
@@ -24,14 +24,16 @@ fn stage(protocols: &[Protocol]) -> Evaluate {
         dataset: "made".to_owned(),
         split: "test".to_owned(),
         protocols: protocols.to_vec(),
+        cutoffs: vec![1, 5, 10],
+        relevance: vec![],
     }
 }
 
 /// (`image_id`, `split`, `vector`) of images; (`caption_id`, `image_id`, `split`, `vector`) of captions.
-type Images = Vec<(i64, &'static str, Vec<f32>)>;
-type Captions = Vec<(i64, i64, &'static str, Vec<f32>)>;
+pub(super) type Images = Vec<(i64, &'static str, Vec<f32>)>;
+pub(super) type Captions = Vec<(i64, i64, &'static str, Vec<f32>)>;
 
-fn world(images: &Images, captions: &Captions) -> MemoryWorld {
+pub(super) fn world(images: &Images, captions: &Captions) -> MemoryWorld {
     let mut world = MemoryWorld::default();
     let width = |vector: Option<&Vec<f32>>| vector.map_or(2, Vec::len);
     let image_width = width(images.first().map(|row| &row.2));
@@ -51,6 +53,7 @@ fn world(images: &Images, captions: &Captions) -> MemoryWorld {
             Arc::new(Int64Array::from_iter_values(captions.iter().map(|row| row.0))),
             Arc::new(Int64Array::from_iter_values(captions.iter().map(|row| row.1))),
             Arc::new(StringArray::from_iter_values(captions.iter().map(|row| row.2))),
+            Arc::new(StringArray::from_iter_values(captions.iter().map(|_| "treebank"))),
             tables::vectors(captions.iter().flat_map(|row| row.3.clone()).collect(), caption_width)
                 .expect("whole vectors"),
         ],
@@ -62,13 +65,13 @@ fn world(images: &Images, captions: &Captions) -> MemoryWorld {
 }
 
 /// Two batches of one, as parts come.
-fn halves(batch: &RecordBatch) -> Vec<RecordBatch> {
+pub(super) fn halves(batch: &RecordBatch) -> Vec<RecordBatch> {
     let middle = batch.num_rows() / 2;
     vec![batch.slice(0, middle), batch.slice(middle, batch.num_rows() - middle)]
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
-fn unit(degrees: f64) -> Vec<f32> {
+pub(super) fn unit(degrees: f64) -> Vec<f32> {
     vec![degrees.to_radians().cos() as f32, degrees.to_radians().sin() as f32]
 }
 
@@ -114,7 +117,7 @@ fn a_hand_case() {
     assert!((f64::from(scores.as_primitive::<Float32Type>().value(1)) - 10f64.to_radians().cos()).abs() < 1e-6);
 
     let metrics = world.output("metrics");
-    assert_eq!(metrics.num_rows(), 11);
+    assert_eq!(metrics.num_rows(), 21);
     assert!((value(&metrics, "made-3", "i2t", "recall", Some(1)) - 200.0 / 3.0).abs() < 1e-9);
     assert!((value(&metrics, "made-3", "t2i", "recall", Some(1)) - 75.0).abs() < 1e-9);
     assert!((value(&metrics, "made-3", "both", "rsum", None) - (200.0 / 3.0 + 75.0 + 400.0)).abs() < 1e-9);
@@ -181,7 +184,7 @@ fn bad_embeddings_are_named() {
 
 /// Images and two captions each, close to their image.
 #[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
-fn random(count: i64, width: usize, seed: u64) -> (Images, Captions) {
+pub(super) fn random(count: i64, width: usize, seed: u64) -> (Images, Captions) {
     let mut sample = Sample::new(seed, &[]);
     let mut near = |centre: Option<&[f32]>| {
         let drawn: Vec<f64> = (0..width)
@@ -203,8 +206,8 @@ fn five_folds_are_averaged() {
     let mut world = world(&images, &captions);
     world.run(&stage(&[Protocol::FirstFold, Protocol::FiveFold])).expect("the input is fine");
     let metrics = world.output("metrics");
-    assert_eq!(int64s(&metrics, "folds")[..11], [1; 11]);
-    assert_eq!(int64s(&metrics, "folds")[11..], [5; 11]);
+    assert_eq!(int64s(&metrics, "folds")[..21], [1; 21]);
+    assert_eq!(int64s(&metrics, "folds")[21..], [5; 21]);
     assert_eq!(world.output("rankings").num_rows(), 3000 + 15000);
 
     let mut folds = Vec::new();

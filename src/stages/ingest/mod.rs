@@ -1,4 +1,4 @@
-//! `ingest`: files of a data set → `images`, `captions` (and `features`, when the data set comes with them).
+//! `ingest`: files of a data set → `images`, `captions` (and `features`, when the data set comes with them), or `ratings`.
 //!
 //! Whatever the form, and so for everything downstream:
 //! - images come in the order of the data set, the captions of an image together and in their order;
@@ -12,10 +12,14 @@ mod karpathy;
 mod flickr;
 mod coco;
 mod precomp;
+mod captions;
+mod ratings;
 mod scenes;
 mod listing;
 mod rows;
 #[cfg(test)]
 mod testing;
 
-pub use settings::{Coco, CocoFile, Flickr, Ingest, Karpathy, OnMissing, Precomp, PrecompTest, Scenes};
+pub use settings::{
+    CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, OnMissing, Precomp, PrecompTest, RatingTable, Scenes,
+};

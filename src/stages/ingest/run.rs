@@ -1,6 +1,6 @@
 //! Chooses the reader of a form of data set.
 
-use super::{Ingest, coco, flickr, karpathy, precomp, scenes};
+use super::{Ingest, captions, coco, flickr, karpathy, precomp, ratings, scenes};
 use crate::error::Result;
 use crate::stage::{Cx, Run};
 
@@ -11,6 +11,8 @@ impl Run for Ingest {
             Ingest::Flickr(set) => flickr::run(set, cx),
             Ingest::Coco(set) => coco::run(set, cx),
             Ingest::Precomp(set) => precomp::run(set, cx),
+            Ingest::Captions(set) => captions::run(set, cx),
+            Ingest::Ratings(_) => ratings::run(cx),
             Ingest::Scenes(set) => scenes::run(set, cx),
         }
     }

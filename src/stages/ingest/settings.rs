@@ -1,4 +1,4 @@
-//! What `ingest` reads: one of five forms in which data sets lie on people's disks.
+//! What `ingest` reads: one of the forms in which data sets lie on people's disks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ use crate::tables;
 pub(super) const IMAGE_PART_ROWS: usize = 1024;
 /// Rows of a part of `captions`.
 pub(super) const CAPTION_PART_ROWS: usize = 8192;
+/// Rows of a part of `ratings`.
+pub(super) const RATING_PART_ROWS: usize = 8192;
 /// Rows of a part of `features`.
 pub(super) const FEATURE_PART_ROWS: usize = 1024;
 
@@ -27,6 +29,10 @@ pub enum Ingest {
     Coco(Coco),
     /// A `*_precomp` folder: features, captions and ids of the published repositories.
     Precomp(Precomp),
+    /// A table of captions with no pictures.
+    Captions(CaptionTable),
+    /// Human ratings of pairs of captions and images.
+    Ratings(RatingTable),
     /// Pictures and captions that are made up here, so that everything runs with no download.
     Scenes(Scenes),
 }
@@ -131,6 +137,37 @@ pub enum PrecompTest {
     Testall,
 }
 
+/// A table of captions.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CaptionTable {
+    /// The table: `.csv` or `.tsv`, perhaps with `.gz`, with column names in its first line.
+    pub file: Source,
+    /// The column that names the image of a caption: its identifier, or a file name.
+    #[serde(default = "image_id")]
+    pub image: String,
+    /// The column of the captions.
+    #[serde(default = "caption")]
+    pub text: String,
+    /// The column of caption identifiers; without it captions are numbered from 0.
+    #[serde(default)]
+    pub caption_id: Option<String>,
+    /// The column of splits.
+    #[serde(default)]
+    pub split_column: Option<String>,
+    /// The split of all captions, where no column says it.
+    #[serde(default)]
+    pub split: Option<String>,
+}
+
+/// Human ratings of pairs of captions and images.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RatingTable {
+    /// `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a file with its columns.
+    pub file: Source,
+}
+
 /// Made-up pictures.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -147,6 +184,14 @@ pub struct Scenes {
     /// Seed; the pipeline's where not given.
     #[serde(default)]
     pub seed: u64,
+}
+
+fn image_id() -> String {
+    "image_id".to_owned()
+}
+
+fn caption() -> String {
+    "caption".to_owned()
 }
 
 fn five() -> usize {
@@ -192,17 +237,22 @@ impl Stage for Ingest {
                 std::iter::once(Input::source("coco.images", &set.images)).chain(files).collect()
             }
             Ingest::Precomp(set) => vec![Input::source("precomp.folder", &set.folder)],
+            Ingest::Captions(set) => vec![Input::source("captions.file", &set.file)],
+            Ingest::Ratings(set) => vec![Input::source("ratings.file", &set.file)],
             Ingest::Scenes(_) => vec![],
         }
     }
 
     fn outputs(&self) -> Vec<Output> {
+        if let Ingest::Ratings(_) = self {
+            return vec![Output::table("ratings", tables::ratings::table().schema(), RATING_PART_ROWS)];
+        }
         let images = Output::table("images", tables::images::table().schema(), IMAGE_PART_ROWS);
         let images = match self {
             Ingest::Karpathy(_) => images.relative_to("karpathy.images"),
             Ingest::Flickr(_) => images.relative_to("flickr.images"),
             Ingest::Coco(_) => images.relative_to("coco.images"),
-            Ingest::Precomp(_) | Ingest::Scenes(_) => images,
+            Ingest::Precomp(_) | Ingest::Captions(_) | Ingest::Ratings(_) | Ingest::Scenes(_) => images,
         };
         let mut outputs =
             vec![images, Output::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
@@ -247,7 +297,20 @@ impl Stage for Ingest {
                     problems.push(Problem::new("scenes.pixels", message));
                 }
             }
-            Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) => {}
+            Ingest::Captions(set) => match (&set.split, &set.split_column) {
+                (Some(name), None) => {
+                    if let Err(message) = listing::split(name) {
+                        problems.push(Problem::new("captions.split", message));
+                    }
+                }
+                (None, Some(_)) => {}
+                (given, _) => {
+                    let got = if given.is_some() { "both" } else { "neither" };
+                    let message = format!("got {got} of `split` and `split_column`, wanted one of them");
+                    problems.push(Problem::new("captions", message));
+                }
+            },
+            Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Ratings(_) => {}
         }
         problems
     }

@@ -15,6 +15,12 @@ pub struct SceneGraph {
 }
 
 impl SceneGraph {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
     /// Adds an object.
     pub fn object(&mut self, object: &str) {
         self.objects.push(object.to_owned());

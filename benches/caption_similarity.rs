@@ -1,0 +1,287 @@
+//! φ at scale: CIDEr-D of whole data sets, beside the loop that people run today.
+//!
+//! Dense (all images × all captions of COCO's 5,000 test images), `top` (for each training image of Flickr30k the 100 best
+//! of all training captions, proven against brute force on a sample) and the block of a mini-batch. The peer is
+//! pycocoevalcap's own scorer in its own Python loop, on a sample of the same pairs in the same run, if the environment
+//! variable `PAIRLOOM_PEER_PYTHON` names an interpreter that can import it.
+//!
+//! Run: `cargo bench --bench caption_similarity`; the data are looked for in `PAIRLOOM_DATA` or `../shared/data`.
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
+#![expect(clippy::cast_precision_loss, reason = "numbers for people")]
+
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use pairloom::kernels::sample::Sample;
+use pairloom::kernels::similarity::Similarity;
+use pairloom::kernels::text::Tokenizer;
+use pairloom::kernels::text::cider::{Cider, Form, Frequency, Ngrams, Own, Vectors};
+
+/// Threads that share the rows.
+const THREADS: usize = 2;
+/// Captions kept for an image.
+const BEST: usize = 100;
+/// Pairs of a mini-batch.
+const BATCH: usize = 128;
+
+/// The captions of a data set: the image of each and its text.
+type Captions = Vec<(usize, String)>;
+
+fn main() {
+    let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
+    let gathers = gathers_a_second();
+    println!(
+        "this machine, {THREADS} threads: {:.2} G updates a second of sums in the second-level cache",
+        gathers / 1e9
+    );
+    match coco(&folder) {
+        Some(captions) => dense(&captions, gathers),
+        None => println!("skipped: no COCO captions in `{folder}`"),
+    }
+    match flickr30k(&folder) {
+        Some(captions) => top_and_block(&captions, gathers),
+        None => println!("skipped: no Flickr30k captions in `{folder}`"),
+    }
+    println!("peak memory of the process {} MB", peak_memory_mb());
+}
+
+/// All images × all captions, and the peer on a sample of the same pairs.
+fn dense(captions: &Captions, gathers: f64) {
+    let clock = Instant::now();
+    let cider = cider_d(captions);
+    let built = clock.elapsed().as_secs_f64();
+    let pairs = (cider.images() * cider.captions()) as f64;
+    let clock = Instant::now();
+    let sum = rows(&cider, |cider, image, scratch, values: &mut Vec<f32>| {
+        values.resize(cider.captions(), 0.0);
+        cider.row(image, scratch, values);
+        values.iter().map(|&value| f64::from(value)).sum()
+    });
+    let seconds = clock.elapsed().as_secs_f64();
+    println!(
+        "\nCOCO, {} images x {} captions, CIDEr-D dense, all captions of an image its references",
+        cider.images(),
+        cider.captions()
+    );
+    println!("vectors           {built:>9.2} s");
+    println!("dense             {seconds:>9.2} s {:>12.1} ns a pair, mean {:.4}", seconds / pairs * 1e9, sum / pairs);
+    let postings = postings(&cider);
+    println!(
+        "limit             {:>9.2} s for {:.2} G entries of the inverted index at the machine's rate",
+        postings / gathers,
+        postings / 1e9
+    );
+    if let Some((peer, difference)) = peer(captions, &cider) {
+        println!(
+            "pycocoevalcap     {:>9.0} s {:>12.1} ns a pair (from a sample), {:.0} times as long; values differ by at most {difference:.1e}",
+            peer * pairs,
+            peer * 1e9,
+            peer * pairs / seconds
+        );
+    }
+}
+
+/// The best captions of each image, compared with brute force on a sample; then blocks.
+fn top_and_block(captions: &Captions, gathers: f64) {
+    let clock = Instant::now();
+    let cider = cider_d(captions);
+    let built = clock.elapsed().as_secs_f64();
+    let clock = Instant::now();
+    let kept = rows(&cider, |cider, image, scratch, _| cider.top(image, BEST, scratch).len() as f64);
+    let seconds = clock.elapsed().as_secs_f64();
+    println!(
+        "\nFlickr30k train, {} images x {} captions, CIDEr-D, the best {BEST} of each",
+        cider.images(),
+        cider.captions()
+    );
+    println!("vectors           {built:>9.2} s");
+    println!("top               {seconds:>9.2} s, {kept} kept");
+    let postings = postings(&cider);
+    println!(
+        "limit             {:>9.2} s for {:.2} G entries of the inverted index at the machine's rate",
+        postings / gathers,
+        postings / 1e9
+    );
+    let mut sample = Sample::new(7, &[]);
+    let mut wrong = 0;
+    let clock = Instant::now();
+    for _ in 0..20 {
+        let image = sample.below(cider.images());
+        let mut all: Vec<(usize, f64)> = (0..cider.captions()).map(|c| (c, cider.pair(image, c))).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        all.truncate(BEST);
+        wrong += usize::from(all != cider.top(image, BEST, &mut pairloom::kernels::text::cider::Scratch::default()));
+    }
+    println!("brute force       {wrong} of 20 images differ, {:.0} ms an image", clock.elapsed().as_secs_f64() * 50.0);
+
+    let mut times: Vec<f64> = (0..50)
+        .map(|_| {
+            let captions: Vec<usize> = (0..BATCH).map(|_| sample.below(cider.captions())).collect();
+            let images: Vec<usize> = captions.iter().map(|&caption| cider.vectors().caption(caption).image).collect();
+            let clock = Instant::now();
+            assert_eq!(cider.block(&images, &captions).len(), BATCH * BATCH);
+            clock.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!("block B = {BATCH}     {:>9.2} ms, slowest of 50 {:.2} ms, one thread", times[25], times[49]);
+}
+
+fn cider_d(captions: &Captions) -> Cider {
+    let mut ngrams = Ngrams::default();
+    let words: Vec<_> = captions.iter().map(|(_, text)| Tokenizer::Whitespace.words(text, true)).collect();
+    let found: Vec<_> = words.iter().map(|words| ngrams.count(words)).collect();
+    let mut frequency = Frequency::default();
+    let indices: Vec<usize> = (0..captions.len()).collect();
+    for image in indices.chunk_by(|&a, &b| captions[a].0 == captions[b].0) {
+        frequency.add(image.iter().map(|&caption| found[caption].as_slice()));
+    }
+    let idf = frequency.idf(None).expect("a corpus of images");
+    let mut vectors = Vectors::default();
+    for ((words, found), (image, _)) in words.iter().zip(&found).zip(captions) {
+        vectors.push(*image, words.len(), found, &idf);
+    }
+    Cider::new(vectors, Form::CiderD, Own::Kept)
+}
+
+/// Does every row, shared among the threads; the sum of what `row` gives.
+fn rows<S: Similarity>(similarity: &S, row: impl Fn(&S, usize, &mut S::Scratch, &mut Vec<f32>) -> f64 + Sync) -> f64 {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let work = || {
+            let (mut scratch, mut values, mut sum) = (S::Scratch::default(), Vec::new(), 0.0);
+            loop {
+                let image = next.fetch_add(1, Ordering::Relaxed);
+                if image >= similarity.images() {
+                    return sum;
+                }
+                sum += row(similarity, image, &mut scratch, &mut values);
+            }
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread that does not panic")).sum()
+    })
+}
+
+/// Entries of the inverted index that all rows read: for each n-gram of positive weight, images × captions that have it.
+fn postings(cider: &Cider) -> f64 {
+    let vectors = cider.vectors();
+    let mut frequency = Frequency::default();
+    let mut of_captions: Vec<f64> = Vec::new();
+    let by_image: Vec<usize> = (0..vectors.len()).collect();
+    for image in by_image.chunk_by(|&a, &b| vectors.caption(a).image == vectors.caption(b).image) {
+        let mut all = Vec::new();
+        for caption in image.iter().map(|&index| vectors.caption(index)) {
+            for ((&number, &order), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
+                if weight > 0.0 {
+                    of_captions.resize(of_captions.len().max(number as usize + 1), 0.0);
+                    of_captions[number as usize] += 1.0;
+                    all.push(pairloom::kernels::text::cider::Ngram { number, order, count: 1 });
+                }
+            }
+        }
+        frequency.add([&all[..]]);
+    }
+    (0u32..).zip(&of_captions).map(|(number, captions)| f64::from(frequency.of(number)) * captions).sum()
+}
+
+/// Updates a second, over all threads, of sums that lie in ascending places: what reading a list of captions is at best.
+fn gathers_a_second() -> f64 {
+    const CAPTIONS: u32 = 100_000;
+    let places: Vec<u32> = (0..CAPTIONS).filter(|place| place % 3 != 0).collect();
+    let rounds = 3000;
+    let clock = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut sums = vec![0.0f64; CAPTIONS as usize];
+                for round in 0..rounds {
+                    let add = f64::from(round);
+                    for &place in &places {
+                        sums[place as usize] += add;
+                    }
+                }
+                std::hint::black_box(sums)
+            });
+        }
+    });
+    f64::from(rounds) * places.len() as f64 * THREADS as f64 / clock.elapsed().as_secs_f64()
+}
+
+/// Seconds a pair in pycocoevalcap's loop, and the largest difference of its values from ours.
+fn peer(captions: &Captions, cider: &Cider) -> Option<(f64, f64)> {
+    let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
+        println!("pycocoevalcap     skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
+        return None;
+    };
+    let file = std::env::temp_dir().join(format!("pairloom-bench-{}.tsv", std::process::id()));
+    let lines: Vec<String> = captions.iter().map(|(image, text)| format!("{image}\t{}", text.to_lowercase())).collect();
+    std::fs::write(&file, lines.join("\n")).expect("a file in the folder of temporary files");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/caption_similarity_peer.py");
+    let output = Command::new(python).arg(script).arg(&file).output();
+    let _ = std::fs::remove_file(&file);
+    let output = match output {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Ok(output) => {
+            println!("pycocoevalcap     skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
+            return None;
+        }
+        Err(error) => {
+            println!("pycocoevalcap     skipped: {error}");
+            return None;
+        }
+    };
+    let mut lines = output.lines();
+    let seconds: f64 = lines.next()?.parse().ok()?;
+    let (mut count, mut difference) = (0u32, 0.0f64);
+    for line in lines {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let (image, caption, value): (usize, usize, f64) =
+            (fields[0].parse().ok()?, fields[1].parse().ok()?, fields[2].parse().ok()?);
+        difference = difference.max((cider.pair(image, caption) - value).abs());
+        count += 1;
+    }
+    Some((seconds / f64::from(count), difference))
+}
+
+/// The captions of COCO's 5,000 test images.
+fn coco(folder: &str) -> Option<Captions> {
+    let text = std::fs::read_to_string(format!("{folder}/cxc/coco_karpathy_test_captions.tsv")).ok()?;
+    Some(numbered(text.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.splitn(3, '\t').collect();
+        Some((*fields.get(1)?, *fields.get(2)?))
+    })))
+}
+
+/// The training captions of Flickr30k.
+fn flickr30k(folder: &str) -> Option<Captions> {
+    let path = format!("{folder}/f30k-captions/captions.tsv.gz");
+    let output = Command::new("gzip").arg("-dc").arg(path).output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(numbered(text.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.splitn(4, '\t').collect();
+        (fields[0] == "train").then(|| Some((*fields.get(1)?, *fields.get(3)?)))?
+    })))
+}
+
+/// Images, which come one after another, as numbers.
+fn numbered<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Captions {
+    let (mut last, mut image) = (None, 0);
+    let mut captions = Vec::new();
+    for (name, text) in lines {
+        if last.is_some_and(|last| last != name) {
+            image += 1;
+        }
+        last = Some(name);
+        captions.push((image, text.to_owned()));
+    }
+    captions
+}
+
+/// The most memory that this process had, in MB, as Linux counts it.
+fn peak_memory_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).map_or(0, |kb| kb / 1024)
+}

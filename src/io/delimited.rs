@@ -1,0 +1,198 @@
+//! Tables of people: comma or tab separated text with a header line, perhaps compressed with gzip.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use csv::{ByteRecord, Reader, ReaderBuilder};
+use flate2::read::MultiGzDecoder;
+
+use super::bounded::MAX_LIST;
+use super::mistakes::Mistakes;
+use crate::error::{Error, Result};
+
+/// A table that is read row by row.
+pub struct Delimited {
+    path: PathBuf,
+    header: Vec<String>,
+    reader: Reader<Box<dyn Read + Send>>,
+}
+
+impl std::fmt::Debug for Delimited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delimited").field("path", &self.path).field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+impl Delimited {
+    /// Opens the table at `path`.
+    ///
+    /// The name says what it is: `.csv` (commas; a field in double quotes may hold any of them) or `.tsv` (tabs; quotes
+    /// are text, since captions have them), either with `.gz` after it.
+    ///
+    /// # Errors
+    /// Another name, no such file, no header.
+    pub fn open(path: &Path) -> Result<Self> {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
+        let tabs = match stem.rsplit_once('.') {
+            Some((_, "tsv" | "tab")) => true,
+            Some((_, "csv")) => false,
+            _ => {
+                let message = format!("`{}` does not say what it is", path.display());
+                return Err(Error::data(message).hint("wanted a name that ends with .csv, .tsv, .csv.gz or .tsv.gz"));
+            }
+        };
+        let failed = |error: std::io::Error| Error::io("read", path, &error);
+        if !path.metadata().map_err(failed)?.is_file() {
+            return Err(Error::data(format!("`{}` is not a file", path.display())));
+        }
+        let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
+        let content: Box<dyn Read + Send> = if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        // A small file can hold a compressed table without end.
+        let content: Box<dyn Read + Send> = Box::new(content.take(MAX_LIST));
+        let mut builder = ReaderBuilder::new();
+        builder.delimiter(if tabs { b'\t' } else { b',' }).quoting(!tabs).flexible(true);
+        let mut this = Self { path: path.to_owned(), header: vec![], reader: builder.from_reader(content) };
+        let header = this.reader.byte_headers().map_err(|error| broken(path, &error))?.clone();
+        let name = |field: &[u8]| String::from_utf8_lossy(field).trim_start_matches('\u{feff}').trim().to_owned();
+        this.header = header.iter().map(name).collect();
+        if this.header.iter().all(String::is_empty) {
+            return Err(Error::data(format!(
+                "`{}` has no header, wanted a first line of column names",
+                path.display()
+            )));
+        }
+        Ok(this)
+    }
+
+    /// Where the table lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Places of these columns.
+    ///
+    /// # Errors
+    /// A column is missing or there twice: all such are named.
+    pub fn columns<const N: usize>(&self, names: [&str; N]) -> Result<[usize; N]> {
+        let mut mistakes = Mistakes::of(&self.path);
+        let places = names.map(|name| {
+            let mut at = self.header.iter().enumerate().filter(|(_, header)| *header == name).map(|(i, _)| i);
+            let first = at.next();
+            if first.is_none() {
+                mistakes.add("header", format_args!("no column `{name}`"));
+            } else if at.next().is_some() {
+                mistakes.add("header", format_args!("column `{name}` is there twice"));
+            }
+            first.unwrap_or(0)
+        });
+        mistakes.hint(format!("its columns are `{}`", self.header.join("`, `")));
+        mistakes.finish()?;
+        Ok(places)
+    }
+
+    /// Gives every row to `row`: its line and its fields, which are as many as the header has. What `row` finds wrong, a
+    /// row of another length and bytes that are not UTF-8 are all gathered.
+    ///
+    /// # Errors
+    /// The mistakes, all at once; or the file cannot be read on, or has more than 4 GiB.
+    pub fn for_each(mut self, mut row: impl FnMut(u64, &[&str]) -> Result<(), String>) -> Result<()> {
+        let mut mistakes = Mistakes::of(&self.path);
+        let mut record = ByteRecord::new();
+        let mut bytes = 0u64;
+        while self.reader.read_byte_record(&mut record).map_err(|error| broken(&self.path, &error))? {
+            bytes = self.reader.position().byte();
+            let line = record.position().map_or(0, csv::Position::line);
+            let place = format_args!("line {line}").to_string();
+            if record.len() != self.header.len() {
+                mistakes.add(place, format_args!("{} fields, wanted {}", record.len(), self.header.len()));
+                continue;
+            }
+            let fields: Result<Vec<&str>, _> = record.iter().map(std::str::from_utf8).collect();
+            match fields {
+                Err(_) => mistakes.add(place, "bytes that are not UTF-8"),
+                Ok(fields) => {
+                    if let Err(problem) = row(line, &fields) {
+                        mistakes.add(place, problem);
+                    }
+                }
+            }
+        }
+        if bytes >= MAX_LIST {
+            return Err(Error::data(format!("`{}` has more than {MAX_LIST} bytes of text", self.path.display())));
+        }
+        mistakes.finish()
+    }
+}
+
+fn broken(path: &Path, error: &csv::Error) -> Error {
+    match error.kind() {
+        csv::ErrorKind::Io(error) => Error::io("read", path, error),
+        _ => Error::data(format!("`{}`: {error}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn read(name: &str, content: &[u8]) -> Result<Vec<(u64, Vec<String>)>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let mut rows = Vec::new();
+        Delimited::open(&path)?.for_each(|line, fields| {
+            rows.push((line, fields.iter().map(|&field| field.to_owned()).collect()));
+            if fields[0] == "bad" { Err("is bad".to_owned()) } else { Ok(()) }
+        })?;
+        Ok(rows)
+    }
+
+    fn row(line: u64, fields: [&str; 2]) -> (u64, Vec<String>) {
+        (line, fields.map(str::to_owned).to_vec())
+    }
+
+    #[test]
+    fn commas_have_quotes_and_tabs_have_none() {
+        let commas = "\u{feff}a,b\n1,\"x, \"\"y\"\"\nz\"\n2,\r\n".as_bytes();
+        assert_eq!(read("a.csv", commas).unwrap(), [row(2, ["1", "x, \"y\"\nz"]), row(4, ["2", ""])]);
+        let tabs = b"a\tb\n\"1\tshe said \"no\"\n";
+        assert_eq!(read("a.tsv", tabs).unwrap(), [row(2, ["\"1", "she said \"no\""])]);
+    }
+
+    #[test]
+    fn gzip_is_read_through_and_damage_is_an_error() {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(b"a\tb\n1\t2\n").unwrap();
+        let packed = packed.finish().unwrap();
+        assert_eq!(read("a.tsv.gz", &packed).unwrap(), [row(2, ["1", "2"])]);
+        assert!(read("a.tsv.gz", &packed[..packed.len() - 9]).is_err());
+        assert!(read("a.tsv.gz", b"a\tb\n").is_err());
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_line() {
+        let message = read("a.tsv", b"a\tb\nbad\t1\n2\nok\t3\nx\t\xff\n").unwrap_err().to_string();
+        for part in ["3 mistakes", "line 2: is bad", "line 3: 1 fields, wanted 2", "line 5: bytes that are not UTF-8"] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert!(read("a.txt", b"a\n").unwrap_err().hint_text().unwrap().contains(".csv"));
+        assert!(read("a.csv", b"").unwrap_err().to_string().contains("no header"));
+    }
+
+    #[test]
+    fn columns_are_found_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        std::fs::write(&path, "a,b,a\n").unwrap();
+        let table = Delimited::open(&path).unwrap();
+        assert_eq!(table.columns(["b"]).unwrap(), [1]);
+        let error = table.columns(["a", "c"]).unwrap_err();
+        assert!(error.to_string().contains("`c`") && error.to_string().contains("`a` is there twice"), "{error}");
+        assert!(error.hint_text().unwrap().contains("`a`, `b`"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Pearson's and Spearman's correlation: how well a score agrees with what people say.
+//!
+//! Pearson, "Notes on regression and inheritance in the case of two parents", 1895; Spearman, "The proof and measurement
+//! of association between two things", 1904. Ties share their mean rank, as in every statistics package.
+
+/// Pearson's r of two samples; `None` when either is constant (or varies too little for the squares of an f64), or of
+/// fewer than two values.
+///
+/// `Σ(x−x̄)(y−ȳ) / √(Σ(x−x̄)²·Σ(y−ȳ)²)`, means first, so that large means cost no digits.
+///
+/// # Shapes
+/// `x` and `y`: `n` finite numbers each.
+///
+/// # Panics
+/// The samples differ in length.
+///
+/// # Cost
+/// `O(n)` time, no extra memory.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "samples are far below 2⁵³")]
+pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
+    assert_eq!(x.len(), y.len(), "a correlation is of pairs");
+    if is_constant(x) || is_constant(y) {
+        return None;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (x_mean, y_mean) = (mean(x), mean(y));
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+    for (x, y) in x.iter().zip(y) {
+        let (x, y) = (x - x_mean, y - y_mean);
+        xx += x * x;
+        yy += y * y;
+        xy += x * y;
+    }
+    // Roots first: a product of two small sums could underflow. Rounding may leave [−1, 1] by a bit.
+    let spread = xx.sqrt() * yy.sqrt();
+    (spread > 0.0).then(|| (xy / spread).clamp(-1.0, 1.0))
+}
+
+/// Spearman's rho of two samples: [`pearson`] of their [`mean_ranks`]; `None` as there.
+///
+/// # Panics
+/// The samples differ in length.
+///
+/// # Cost
+/// `O(n log n)` time, `O(n)` memory.
+#[must_use]
+pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
+    pearson(&mean_ranks(x), &mean_ranks(y))
+}
+
+/// The rank of every value, from 1 for the smallest; equal values share the mean of their ranks.
+///
+/// # Cost
+/// `O(n log n)` time, `O(n)` memory.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "samples are far below 2⁵³")]
+pub fn mean_ranks(values: &[f64]) -> Vec<f64> {
+    let order = ascending(values);
+    let mut ranks = vec![0.0; values.len()];
+    let mut before = 0;
+    for ties in order.chunk_by(|&a, &b| values[a] == values[b]) {
+        let rank = before as f64 + (ties.len() + 1) as f64 / 2.0;
+        for &value in ties {
+            ranks[value] = rank;
+        }
+        before += ties.len();
+    }
+    ranks
+}
+
+/// Whether a sample says nothing: all values are equal, or there are none.
+#[must_use]
+pub fn is_constant(values: &[f64]) -> bool {
+    values.iter().all(|value| *value == values[0])
+}
+
+/// The indices of the values, smallest value first.
+pub(super) fn ascending(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    // −0 and 0 are equal, and so must not be apart; adding 0 makes them one.
+    order.sort_unstable_by(|&a, &b| (values[a] + 0.0).total_cmp(&(values[b] + 0.0)).then(a.cmp(&b)));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hand_cases() {
+        let close = |got: Option<f64>, wanted: f64| assert!((got.expect("both vary") - wanted).abs() < 1e-15);
+        close(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), 1.0);
+        close(pearson(&[1.0, 2.0, 3.0], &[1.0, 0.0, -1.0]), -1.0);
+        // Deviations −1 0 1 and −1 1 0: 1 / (√2·√2).
+        close(pearson(&[1.0, 2.0, 3.0], &[1.0, 3.0, 2.0]), 0.5);
+        assert_eq!(mean_ranks(&[3.0, 1.0, 3.0, 3.0, -0.0, 0.0]), [5.0, 3.0, 5.0, 5.0, 1.5, 1.5]);
+        // Any growing function of a sample has its ranks.
+        let x = [0.3, -2.0, 9.0, 0.1];
+        close(spearman(&x, &x.map(f64::exp)), 1.0);
+    }
+
+    #[test]
+    fn a_constant_sample_has_no_correlation() {
+        // The mean of three 0.1 is not 0.1, and so their variance not 0.
+        for constant in [&[0.1, 0.1, 0.1][..], &[5.0], &[]] {
+            let other: Vec<f64> = (0..constant.len()).map(|i| [1.0, 5.0, 2.0][i]).collect();
+            assert_eq!(pearson(constant, &other), None);
+            assert_eq!(pearson(&other, constant), None);
+            assert_eq!(spearman(constant, &other), None);
+        }
+    }
+
+    #[test]
+    fn large_means_and_small_spreads_cost_no_digits() {
+        let x: Vec<f64> = (0..1000).map(|i| 1e9 + f64::from(i % 7)).collect();
+        let y: Vec<f64> = (0..1000).map(|i| 1e-100 * f64::from(i % 7)).collect();
+        assert!((pearson(&x, &y).expect("both vary") - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,244 @@
+//! CIDEr against the formula written down plainly, against the COCO evaluation's own values, and row, top and block against
+//! pair.
+
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::kernels::similarity::Similarity;
+use crate::kernels::text::tokens::Tokenizer;
+
+/// The captions of images, each image's as one text a caption; weights by `idf` of the frequencies in `counted` images.
+fn vectors(images: &[Vec<String>], counted: usize, idf: impl Fn(&Frequency) -> Idf) -> Vectors {
+    let mut ngrams = Ngrams::default();
+    let mut frequency = Frequency::default();
+    let mut captions = Vec::new();
+    for (image, texts) in images.iter().enumerate() {
+        let words: Vec<_> = texts.iter().map(|text| Tokenizer::Whitespace.words(text, false)).collect();
+        let found: Vec<_> = words.iter().map(|words| ngrams.count(words)).collect();
+        if image < counted {
+            frequency.add(found.iter().map(Vec::as_slice));
+        }
+        captions.extend(words.iter().zip(found).map(|(words, found)| (image, words.len(), found)));
+    }
+    let idf = idf(&frequency);
+    let mut vectors = Vectors::default();
+    for (image, words, found) in captions {
+        vectors.push(image, words, &found, &idf);
+    }
+    vectors
+}
+
+fn counted(frequency: &Frequency) -> Idf {
+    frequency.idf(None).expect("images")
+}
+
+/// φ of one caption with references, straight from the paper's equations and the code's clipping and penalty.
+#[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
+#[expect(clippy::iter_over_hash_type, reason = "the order of a sum moves its last bits only")]
+fn plain(hypothesis: &str, references: &[&str], images: &[Vec<String>], form: Form) -> f64 {
+    fn grams(text: &str, n: usize) -> HashMap<Vec<&str>, f64> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let mut counts = HashMap::new();
+        for window in words.windows(n) {
+            *counts.entry(window.to_vec()).or_insert(0.0) += 1.0;
+        }
+        counts
+    }
+    let bigrams = |text: &str| text.split_whitespace().count().max(1) as f64 - 1.0;
+    let mut total = 0.0;
+    for n in 1..=4 {
+        let mut frequency: HashMap<Vec<&str>, f64> = HashMap::new();
+        for texts in images {
+            let all: HashSet<Vec<&str>> = texts.iter().flat_map(|text| grams(text, n).into_keys()).collect();
+            for gram in all {
+                *frequency.entry(gram).or_insert(0.0) += 1.0;
+            }
+        }
+        let weigh = |text| -> HashMap<Vec<&str>, f64> {
+            let idf = |gram: &Vec<&str>| (images.len() as f64).ln() - frequency.get(gram).map_or(0.0, |df| df.ln());
+            grams(text, n)
+                .into_iter()
+                .map(|(gram, count)| {
+                    let w = count * idf(&gram);
+                    (gram, w)
+                })
+                .collect()
+        };
+        let norm = |v: &HashMap<Vec<&str>, f64>| v.values().map(|w| w * w).sum::<f64>().sqrt();
+        let h = weigh(hypothesis);
+        for reference in references {
+            let r = weigh(reference);
+            let mut sum = 0.0;
+            for (gram, &hw) in &h {
+                let rw = r.get(gram).copied().unwrap_or(0.0);
+                sum += if form == Form::CiderD { hw.min(rw) * rw } else { hw * rw };
+            }
+            let norms = norm(&h) * norm(&r);
+            let delta = bigrams(hypothesis) - bigrams(reference);
+            let penalty = if form == Form::CiderD { (-delta * delta / 72.0).exp() } else { 1.0 };
+            total += if norms > 0.0 { sum / norms * penalty } else { 0.0 };
+        }
+    }
+    if references.is_empty() { 0.0 } else { 10.0 * total / 4.0 / references.len() as f64 }
+}
+
+#[test]
+fn hand_case() {
+    // Three images; N = 3. "a" is everywhere (idf 0), "dog" in two, "cat" in one.
+    let images = [vec!["a dog".to_owned()], vec!["a cat".to_owned()], vec!["a dog dog".to_owned()]];
+    let cider = Cider::new(vectors(&images, 3, counted), Form::CiderD, Own::Kept);
+    // Caption 0 with image 2. Unigrams: h = (dog 1·w), r = (dog 2·w): min·r = 2w², norms w · 2w, cosine 1.
+    // Bigrams: "a dog" has df 2, weight w; r has "a dog" w and "dog dog" ln 3: cosine w/√(w² + ln²3). Δ = 1.
+    let (w, l) = ((3f64 / 2.0).ln(), 3f64.ln());
+    let wanted = 10.0 / 4.0 * (1.0 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
+    assert!((cider.pair(2, 0) - wanted).abs() < 1e-12, "{} {wanted}", cider.pair(2, 0));
+    // The other way round the clipping halves the unigrams: min = w, r = w; w²/(2w · w).
+    let wanted = 10.0 / 4.0 * (0.5 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
+    assert!((cider.pair(0, 2) - wanted).abs() < 1e-12);
+    // Without clipping and penalty both directions are the cosine.
+    let cider = Cider::new(vectors(&images, 3, counted), Form::Cider, Own::Kept);
+    let wanted = 10.0 / 4.0 * (1.0 + w / w.hypot(l));
+    assert!((cider.pair(2, 0) - wanted).abs() < 1e-12 && (cider.pair(0, 2) - wanted).abs() < 1e-12);
+    assert_eq!(cider.pair(0, 1), 0.0);
+}
+
+#[test]
+fn agrees_with_the_coco_evaluation_on_each_of_its_thousand_examples() {
+    let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
+    let Ok(text) = std::fs::read_to_string(format!("{folder}/cider/coco_fakecap_1000.json")) else {
+        println!("skipped: no cider/coco_fakecap_1000.json in `{folder}`");
+        return;
+    };
+    let examples: Vec<serde_json::Value> = serde_json::from_str(&text).expect("the examples are JSON");
+    let string = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+    let mut images: Vec<Vec<String>> = Vec::new();
+    for example in &examples {
+        images.push(example["refs"].as_array().expect("references").iter().map(string).collect());
+    }
+    let references: usize = images.iter().map(Vec::len).sum();
+    // The candidates belong to images of their own, which do not count.
+    images.extend(examples.iter().map(|example| vec![string(&example["test"])]));
+    let cider = Cider::new(vectors(&images, examples.len(), counted), Form::CiderD, Own::Kept);
+    let mut scratch = Scratch::default();
+    let mut values = vec![0.0; cider.captions()];
+    for (image, example) in examples.iter().enumerate() {
+        let wanted = example["cider"].as_f64().expect("a value");
+        let got = cider.pair(image, references + image);
+        assert!((got - wanted).abs() < 1e-9, "image {image}: {got}, wanted {wanted}");
+        cider.row(image, &mut scratch, &mut values);
+        assert!((f64::from(values[references + image]) - wanted).abs() < 1e-6);
+    }
+    assert_eq!(examples.len(), 1000);
+}
+
+#[test]
+fn odd_captions_have_defined_results() {
+    let long = "w ".repeat(10_000) + "dog";
+    let images = [
+        vec![String::new()],
+        vec!["dog".to_owned()],
+        vec!["a 🐕 runs".to_owned(), "כלב רץ".to_owned(), long.clone()],
+        ["one", "two", "three dogs", "four", "five", "six", "seven dog"].map(str::to_owned).to_vec(),
+    ];
+    for form in [Form::CiderD, Form::Cider] {
+        let cider = Cider::new(vectors(&images, 4, counted), form, Own::Kept);
+        let texts: Vec<&str> = images.iter().flatten().map(String::as_str).collect();
+        for (image, own) in images.iter().enumerate() {
+            let references: Vec<&str> = own.iter().map(String::as_str).collect();
+            for (caption, text) in texts.iter().enumerate() {
+                let wanted = plain(text, &references, &images, form);
+                assert!((cider.pair(image, caption) - wanted).abs() < 1e-12, "{image} {caption}");
+            }
+        }
+        // Nothing is like a caption without words, itself included.
+        assert_eq!((cider.pair(0, 0), cider.pair(1, 0), cider.pair(0, 1)), (0.0, 0.0, 0.0));
+        // One word has no longer n-grams: a quarter of the scale.
+        assert!((cider.pair(1, 1) - 2.5).abs() < 1e-12);
+        assert!(!cider.is_zero());
+    }
+    // Without itself, the only caption of an image has nothing to be compared with.
+    let cider = Cider::new(vectors(&images, 4, counted), Form::CiderD, Own::LeftOut);
+    assert_eq!(cider.pair(1, 1), 0.0);
+    assert!(cider.pair(3, 11 - 1) > 0.0 || cider.pair(3, 1) > 0.0);
+}
+
+#[test]
+fn a_corpus_of_one_image_is_zero_and_says_so() {
+    let images = [vec!["a dog runs".to_owned(), "a dog runs".to_owned()]];
+    let cider = Cider::new(vectors(&images, 1, counted), Form::CiderD, Own::Kept);
+    assert!(cider.is_zero());
+    assert_eq!(cider.top(0, 5, &mut Scratch::default()), [(0, 0.0), (1, 0.0)]);
+    assert_eq!(cider.block(&[0], &[0, 1]), [0.0, 0.0]);
+    let uniform = Cider::new(vectors(&images, 1, |_| Idf::uniform()), Form::CiderD, Own::Kept);
+    assert!(!uniform.is_zero() && (uniform.pair(0, 0) - 7.5).abs() < 1e-12);
+    let nothing = Cider::new(Vectors::default(), Form::CiderD, Own::Kept);
+    assert_eq!((nothing.images(), nothing.captions(), nothing.block(&[], &[]).len()), (0, 0, 0));
+}
+
+#[test]
+fn an_image_without_captions_is_like_nothing() {
+    let mut vectors = Vectors::default();
+    let words = ["dog".to_owned()];
+    vectors.push(2, 1, &Ngrams::default().count(&words), &Idf::uniform());
+    let cider = Cider::new(vectors, Form::CiderD, Own::LeftOut);
+    assert_eq!(cider.images(), 3);
+    let mut values = [1.0];
+    cider.row(0, &mut Scratch::default(), &mut values);
+    assert_eq!((values, cider.pair(1, 0)), ([0.0], 0.0));
+    assert_eq!(cider.top(1, 3, &mut Scratch::default()), [(0, 0.0)]);
+    assert_eq!(cider.top(2, 3, &mut Scratch::default()), [(0, 0.0)]);
+}
+
+/// Captions of few different words, so that much is shared and ties are common.
+fn corpus() -> impl Strategy<Value = Vec<Vec<String>>> {
+    let caption = prop::collection::vec(0..6u8, 0..9)
+        .prop_map(|words| words.iter().map(|word| format!("w{word}")).collect::<Vec<_>>().join(" "));
+    prop::collection::vec(prop::collection::vec(caption, 1..7), 1..8)
+}
+
+proptest! {
+    #[test]
+    fn pair_is_the_formula(images in corpus(), d: bool, kept: bool) {
+        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { Own::Kept } else { Own::LeftOut });
+        let cider = Cider::new(vectors(&images, images.len(), counted), form, own);
+        let texts: Vec<(usize, usize, &str)> = images.iter().enumerate()
+            .flat_map(|(i, texts)| texts.iter().enumerate().map(move |(k, text)| (i, k, text.as_str()))).collect();
+        for (image, texts_of) in images.iter().enumerate() {
+            for (caption, &(of, place, text)) in texts.iter().enumerate() {
+                let references: Vec<&str> = texts_of.iter().enumerate()
+                    .filter(|&(k, _)| kept || of != image || k != place).map(|(_, text)| text.as_str()).collect();
+                let wanted = plain(text, &references, &images, form);
+                let got = cider.pair(image, caption);
+                prop_assert!((got - wanted).abs() < 1e-12, "{image} {caption}: {got} {wanted}");
+                prop_assert!((0.0..=10.0 + 1e-12).contains(&got));
+            }
+        }
+    }
+
+    #[test]
+    fn row_top_and_block_agree_with_pair(images in corpus(), d: bool, kept: bool, m in 0..12usize) {
+        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { Own::Kept } else { Own::LeftOut });
+        let cider = Cider::new(vectors(&images, images.len(), counted), form, own);
+        let mut scratch = Scratch::default();
+        let mut values = vec![0.0; cider.captions()];
+        // Some captions twice and not in order, as the pairs of a mini-batch.
+        let captions: Vec<usize> = (0..cider.captions()).rev().chain([0]).collect();
+        let rows: Vec<usize> = (0..cider.images()).chain([0]).collect();
+        let block = cider.block(&rows, &captions);
+        for (place, &image) in rows.iter().enumerate() {
+            cider.row(image, &mut scratch, &mut values);
+            let mut all: Vec<(usize, f64)> = (0..cider.captions()).map(|c| (c, cider.pair(image, c))).collect();
+            for &(caption, wanted) in &all {
+                prop_assert!((f64::from(values[caption]) - wanted).abs() < 1e-6);
+            }
+            for (&caption, &got) in captions.iter().zip(&block[place * captions.len()..]) {
+                prop_assert!((f64::from(got) - cider.pair(image, caption)).abs() < 1e-6);
+            }
+            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            all.truncate(m);
+            prop_assert_eq!(cider.top(image, m, &mut scratch), all);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Words as the COCO evaluation cuts them: the Penn Treebank tokeniser of Stanford's `CoreNLP` 3.4.1, after which punctuation is
+//! dropped (Chen et al., "Microsoft COCO Captions: Data Collection and Evaluation Server", 2015).
+//!
+//! Written from what that program does with text, not from its source. At every place the longest token wins, as in every
+//! lexer; [`super::ptb_patterns`] says what a token is. Two oddities of the evaluation are kept: brackets become `-lrb-` and
+//! the like, which the list of punctuation holds in capitals, so in lower case they stay; and `!!` is no punctuation.
+
+use super::ptb_patterns::longest;
+
+/// What the evaluation drops.
+const PUNCTUATION: [&str; 17] =
+    ["''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-", ".", "?", "!", ",", ":", "-", "--", "...", ";"];
+
+/// The words of `caption`, in lower case if asked for; where it is cut depends on its capitals in either case.
+#[must_use]
+pub fn words(caption: &str, lowercase: bool) -> Vec<String> {
+    let text: Vec<char> = caption.chars().collect();
+    let mut words = Vec::new();
+    let mut rest = text.as_slice();
+    while let Some(&first) = rest.first() {
+        if first.is_whitespace() {
+            rest = &rest[1..];
+            continue;
+        }
+        let (token, after) = rest.split_at(longest(rest));
+        rest = after;
+        let mut word = written(token);
+        if lowercase {
+            word = word.to_lowercase();
+        }
+        if !PUNCTUATION.contains(&word.as_str()) {
+            // A tag may have spaces in it, and the scorers cut there.
+            words.extend(word.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+/// How the tokeniser writes a token; nothing where it knows no such character.
+fn written(token: &[char]) -> String {
+    let word: String = token.iter().collect();
+    let special = match word.as_str() {
+        "\"" | "“" | "”" | "„" | "«" | "»" | "&quot;" => "''",
+        "‘" | "’" | "‚" | "‛" | "‹" | "›" | "&apos;" => "'",
+        "…" => "...",
+        "–" | "—" | "―" | "---" | "----" => "--",
+        "&amp;" => "&",
+        "&lt;" => "<",
+        "&gt;" => ">",
+        "&nbsp;" => "",
+        "½" => "1/2",
+        "¼" => "1/4",
+        "¾" => "3/4",
+        "⅓" => "1/3",
+        "⅔" => "2/3",
+        "£" => "#",
+        "€" | "₠" | "¤" => "$",
+        "¢" => "cents",
+        _ if word.len() > 2 && token.iter().all(|&c| c == '.') => "...",
+        _ => {
+            return match token {
+                [c] if !known(*c) => String::new(),
+                _ => brackets(&word.replace(['’', '\u{92}'], "'").replace("&amp;", "&")),
+            };
+        }
+    };
+    special.to_owned()
+}
+
+/// Brackets as the Treebank writes them, smileys' included; tags keep what they have.
+fn brackets(word: &str) -> String {
+    if word.starts_with('<') {
+        return word.to_owned();
+    }
+    let names = [("(", "-LRB-"), (")", "-RRB-"), ("[", "-LSB-"), ("]", "-RSB-"), ("{", "-LCB-"), ("}", "-RCB-")];
+    names.iter().fold(word.to_owned(), |word, (bracket, name)| word.replace(bracket, name))
+}
+
+/// Whether a character may be a token by itself; emoji and what joins them are not.
+fn known(c: char) -> bool {
+    matches!(c, '!'..='~' | '¡'..='¬' | '®'..='\u{2ff}' | '\u{370}'..='\u{1fff}' | '‐'..='‧' | '‰'..='\u{2bff}')
+        || (u32::from(c) < 0x1_0000 && c.is_alphanumeric())
+        || matches!(c, '\u{3001}'..='\u{303f}' | '\u{ff01}'..='\u{ff65}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line: a caption, a tab, its words in lower case, separated by spaces, as the evaluation gives them;
+    /// `tests/golden/ptb.py` wrote it.
+    #[test]
+    fn agrees_with_the_coco_evaluation_on_every_golden_caption() {
+        let golden = include_str!("../../../tests/golden/ptb.tsv");
+        let mut different = Vec::new();
+        for line in golden.lines() {
+            let (caption, wanted) = line.split_once('\t').expect("a line has two fields");
+            let wanted: Vec<&str> = wanted.split(' ').filter(|word| !word.is_empty()).collect();
+            let got = words(caption, true);
+            if got != wanted {
+                different.push(format!("{caption}\n  got    {got:?}\n  wanted {wanted:?}"));
+            }
+        }
+        let count = golden.lines().count();
+        assert!(count >= 200, "only {count} golden captions");
+        assert!(different.is_empty(), "{} of {count}:\n{}", different.len(), different.join("\n"));
+    }
+
+    #[test]
+    fn keeps_case_when_asked_to() {
+        assert_eq!(
+            words("A man's (big) T-shirt, in the U.S.", false),
+            ["A", "man", "'s", "big", "T-shirt", "in", "the", "U.S."]
+        );
+        assert_eq!(words("A (big) dog", true), ["a", "-lrb-", "big", "-rrb-", "dog"]);
+        assert!(words(" . , ! \n", true).is_empty());
+    }
+
+    #[test]
+    fn is_quick_with_texts_that_look_like_the_start_of_something() {
+        for start in ["<a", "+", "a.-", "a+", "' ", "a'", ". ", "1,", "&", "a/", "(", "http://"] {
+            let letters = start.repeat(100_000);
+            assert!(words(&letters, true).concat().len() <= 6 * letters.len());
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn keeps_every_letter_and_digit_of_ascii_text(text in "[ -%'-;=?-~]*") {
+            let letters = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+            let got = words(&text.replace(['(', ')', '[', ']', '{', '}'], " "), false);
+            proptest::prop_assert_eq!(letters(&got.concat()), letters(&text));
+        }
+
+        #[test]
+        fn takes_any_text(text: String) {
+            let got = words(&text, true);
+            proptest::prop_assert!(got.iter().all(|word| !word.is_empty() && !word.contains(char::is_whitespace)));
+        }
+    }
+}

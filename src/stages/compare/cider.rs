@@ -1,0 +1,139 @@
+//! φ as CIDEr-D or CIDEr: captions to n-grams, n-grams to vectors, vectors to φ.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int8Array, Int32Array, Int64Array, ListArray, StringArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::DataType;
+
+use super::corpus::{self, Corpus};
+use super::rows::{self, Label};
+use super::settings::{CAPTION_PART_ROWS, CiderSettings, Compare, OwnCaption};
+use crate::error::{Error, Result};
+use crate::kernels::text::cider::{Cider, Form, Frequency, Idf, Ngrams, Own, Vectors};
+use crate::kernels::text::tokens::Tokenizer;
+use crate::stage::Cx;
+use crate::tables;
+
+/// Reads captions, writes their vectors, and φ of the pairs that the form asks for.
+pub(super) fn run(stage: &Compare, form: Form, settings: &CiderSettings, cx: &mut Cx<'_>) -> Result<()> {
+    let counted = settings.document_frequency.as_deref().filter(|split| *split != stage.split);
+    let (corpus, others) = match counted {
+        Some(counted) => {
+            let [corpus, others] = corpus::read(cx, [&stage.split, counted])?;
+            (corpus, Some(others))
+        }
+        None => {
+            let [corpus] = corpus::read(cx, [&stage.split])?;
+            (corpus, None)
+        }
+    };
+    let rows = stage.rows(cx, &corpus)?;
+    let tokenizer = settings.tokenizer.kernel();
+    let vectors = vectors(&corpus, others.as_ref(), settings, cx)?;
+    let own = match settings.own_caption {
+        OwnCaption::Keep => Own::Kept,
+        OwnCaption::LeaveOut => Own::LeftOut,
+    };
+    write_vectors(cx, &corpus, &vectors, tokenizer)?;
+    let Some(rows) = rows else { return Ok(()) };
+    let cider = Cider::new(vectors, form, own);
+    if cider.is_zero() {
+        cx.warn(
+            format!("split `{}`", stage.split),
+            "φ is 0 for every pair: no n-gram tells images apart, since document frequencies are counted over so few \
+             images (over one image all of them are 1 of 1)",
+        );
+    }
+    let label = Label { measure: stage.measure.name(), tokenizer: tokenizer.name() };
+    rows::write(cx, &corpus, &cider, &rows, label)
+}
+
+/// The vectors of the captions of `corpus`, with document frequencies over `others` where they are given.
+fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, cx: &mut Cx<'_>) -> Result<Vectors> {
+    let tokenizer = settings.tokenizer.kernel();
+    let words = |corpus: &Corpus| cut(&corpus.texts, cx.threads(), |text| tokenizer.words(text, settings.lowercase));
+    let mut ngrams = Ngrams::default();
+    let lengths: Vec<usize>;
+    let counted: Vec<_> = {
+        let words = words(corpus);
+        lengths = words.iter().map(Vec::len).collect();
+        words.iter().map(|words| ngrams.count(words)).collect()
+    };
+    cx.proceed()?;
+    let idf = if settings.uniform {
+        Idf::uniform()
+    } else {
+        let mut frequency = Frequency::default();
+        let other: Vec<_> =
+            others.map(|others| words(others).iter().map(|words| ngrams.count(words)).collect()).unwrap_or_default();
+        let (first, counted) =
+            others.map_or((&corpus.first_caption, &counted), |others| (&others.first_caption, &other));
+        for ends in first.windows(2) {
+            frequency.add(counted[ends[0]..ends[1]].iter().map(Vec::as_slice));
+        }
+        let images = settings.images.map(u32::try_from).transpose();
+        let images = images.map_err(|_| Error::usage("`images` is above 2^32, wanted the images of a data set"))?;
+        frequency.idf(images).map_err(|problem| Error::data(problem).hint("leave `images` out to count them"))?
+    };
+    cx.proceed()?;
+    let mut vectors = Vectors::default();
+    for ((image, words), ngrams) in corpus.image_of().into_iter().zip(lengths).zip(&counted) {
+        vectors.push(image, words, ngrams, &idf);
+    }
+    Ok(vectors)
+}
+
+/// `function` of every text, on several threads.
+pub(super) fn cut<T: Send>(texts: &[String], threads: usize, function: impl Fn(&str) -> T + Sync) -> Vec<T> {
+    let size = texts.len().div_ceil(threads.max(1)).max(1);
+    let function = &function;
+    std::thread::scope(|scope| {
+        let chunks: Vec<_> = texts
+            .chunks(size)
+            .map(|chunk| scope.spawn(move || chunk.iter().map(|text| function(text)).collect::<Vec<T>>()))
+            .collect();
+        chunks
+            .into_iter()
+            .flat_map(|chunk| chunk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+fn write_vectors(cx: &mut Cx<'_>, corpus: &Corpus, vectors: &Vectors, tokenizer: Tokenizer) -> Result<()> {
+    let schema = tables::caption_ngrams::table().schema();
+    let image_of = corpus.image_of();
+    for start in (0..vectors.len()).step_by(CAPTION_PART_ROWS) {
+        let range = start..vectors.len().min(start + CAPTION_PART_ROWS);
+        let captions: Vec<_> = range.clone().map(|caption| vectors.caption(caption)).collect();
+        let list = |name: &str, values: ArrayRef| -> Result<ArrayRef> {
+            let DataType::List(item) = schema.field_with_name(name)?.data_type() else {
+                return Err(Error::internal(format!("column `{name}` of `caption_ngrams` is a list")));
+            };
+            let offsets = OffsetBuffer::from_lengths(captions.iter().map(|caption| caption.ngrams.len()));
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None)?))
+        };
+        let numbers = captions.iter().flat_map(|caption| caption.ngrams.iter().map(|&number| i64::from(number)));
+        let numbers = list("ngrams", Arc::new(Int64Array::from_iter_values(numbers)))?;
+        let orders = captions.iter().flat_map(|caption| caption.orders.iter().copied());
+        let orders = list("orders", Arc::new(Int8Array::from_iter_values(orders)))?;
+        let counts = captions.iter().flat_map(|caption| caption.counts.iter().copied());
+        let counts = list("counts", Arc::new(Int32Array::from_iter_values(counts)))?;
+        let weights = captions.iter().flat_map(|caption| caption.weights.iter().copied());
+        let weights = list("weights", Arc::new(Float64Array::from_iter_values(weights)))?;
+        let image_ids = range.clone().map(|caption| corpus.image_ids[image_of[caption]]);
+        let words = captions.iter().map(|caption| i64::from(caption.words));
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(corpus.caption_ids[range.clone()].to_vec())),
+            Arc::new(Int64Array::from_iter_values(image_ids)),
+            Arc::new(Int64Array::from_iter_values(words)),
+            numbers,
+            orders,
+            counts,
+            weights,
+            Arc::new(StringArray::from_iter_values(std::iter::repeat_n(tokenizer.name(), range.len()))),
+        ];
+        cx.write("caption_ngrams", tables::batch(&schema, columns)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! The captions of a split, image by image.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::error::{Error, Result};
+use crate::stage::Cx;
+use crate::tables;
+
+/// Problems that an error lists before it says "and more".
+const LISTED: usize = 20;
+
+/// Captions of one split. Images and captions are numbered from 0: images in order of their first caption, captions image
+/// by image and in the order of the table.
+#[derive(Debug, Default)]
+pub(super) struct Corpus {
+    pub image_ids: Vec<i64>,
+    pub caption_ids: Vec<i64>,
+    pub texts: Vec<String>,
+    /// Index of the first caption of each image, and at the end the number of captions.
+    pub first_caption: Vec<usize>,
+}
+
+impl Corpus {
+    /// The image of every caption.
+    pub fn image_of(&self) -> Vec<usize> {
+        let counts = self.first_caption.windows(2).map(|ends| ends[1] - ends[0]);
+        counts.enumerate().flat_map(|(image, count)| std::iter::repeat_n(image, count)).collect()
+    }
+}
+
+/// Reads the captions of these splits, one corpus a split.
+///
+/// # Errors
+/// A caption identifier twice, a split that has no captions, or an image in two splits.
+pub(super) fn read<const N: usize>(cx: &mut Cx<'_>, splits: [&str; N]) -> Result<[Corpus; N]> {
+    let mut rows: [Vec<(usize, i64, String)>; N] = std::array::from_fn(|_| Vec::new());
+    let mut images: [Vec<i64>; N] = std::array::from_fn(|_| Vec::new());
+    let mut numbers: HashMap<i64, (usize, usize)> = HashMap::new();
+    let mut seen: HashMap<i64, usize> = HashMap::new();
+    let (mut problems, mut others) = (Vec::new(), BTreeSet::new());
+    let mut first_row = 0;
+    cx.rewind("captions")?;
+    while let Some(batch) = cx.next("captions")? {
+        let (caption_ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
+        let (split, text) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);
+        for row in 0..batch.num_rows() {
+            let Some(place) = splits.iter().position(|&wanted| wanted == split.value(row)) else {
+                others.insert(split.value(row).to_owned());
+                continue;
+            };
+            let (number, caption_id, image_id) = (first_row + row, caption_ids.value(row), image_ids.value(row));
+            if let Some(earlier) = seen.insert(caption_id, number) {
+                problems.push(format!("row {number}: caption_id {caption_id} stands in row {earlier} too"));
+            }
+            let (of, image) = *numbers.entry(image_id).or_insert_with(|| {
+                images[place].push(image_id);
+                (place, images[place].len() - 1)
+            });
+            if of != place {
+                problems.push(format!(
+                    "row {number}: image_id {image_id} is in split `{}` here and in `{}` before",
+                    splits[place], splits[of]
+                ));
+                continue;
+            }
+            rows[place].push((image, caption_id, text.value(row).to_owned()));
+        }
+        first_row += batch.num_rows();
+    }
+    if !problems.is_empty() {
+        let more = problems.len().saturating_sub(LISTED);
+        problems.truncate(LISTED);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        return Err(Error::data(format!("`captions` cannot be compared: {}{more}", problems.join("; "))));
+    }
+    if let Some(place) = rows.iter().position(Vec::is_empty) {
+        others.extend((0..N).filter(|&i| !rows[i].is_empty()).map(|i| splits[i].to_owned()));
+        let others: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();
+        let there = if others.is_empty() { "no rows at all".to_owned() } else { others.join(", ") };
+        return Err(Error::data(format!("no captions of split `{}`; there are {there}", splits[place])));
+    }
+    let mut images = images.into_iter();
+    Ok(rows.map(|rows| arrange(images.next().unwrap_or_default(), rows)))
+}
+
+fn arrange(image_ids: Vec<i64>, mut rows: Vec<(usize, i64, String)>) -> Corpus {
+    rows.sort_by_key(|&(image, ..)| image);
+    let first_caption = (0..=image_ids.len()).map(|image| rows.partition_point(|&(of, ..)| of < image)).collect();
+    let mut corpus = Corpus { image_ids, first_caption, ..Corpus::default() };
+    for (_, caption_id, text) in rows {
+        corpus.caption_ids.push(caption_id);
+        corpus.texts.push(text);
+    }
+    corpus
+}

@@ -1,0 +1,321 @@
+//! The stage in a world in memory.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use serde_json::json;
+
+use super::Compare;
+use crate::error::{Kind, Result};
+use crate::stage::Stage;
+use crate::stages::testing::MemoryWorld;
+use crate::tables;
+
+/// (caption, image, split, text).
+type Row<'t> = (i64, i64, &'t str, &'t str);
+
+const PICTURES: [Row<'static>; 7] = [
+    (10, 1, "test", "A brown dog runs on the beach."),
+    (11, 1, "test", "the dog is running on sand"),
+    (20, 2, "test", "Two men are playing a red guitar"),
+    (21, 2, "test", "two people play music"),
+    (30, 3, "test", "a red car in the street"),
+    (40, 4, "train", "a dog in a car"),
+    (41, 4, "train", "the dog sits in the back of a car"),
+];
+
+fn captions(rows: &[Row<'_>]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))),
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.2))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.3))),
+    ];
+    tables::batch(&tables::captions::table().schema(), columns).unwrap()
+}
+
+fn pairs(pairs: &[(i64, i64)]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(pairs.iter().map(|pair| pair.1))),
+        Arc::new(Int64Array::from_iter_values(pairs.iter().map(|pair| pair.0))),
+        Arc::new(Float64Array::from(vec![1.0; pairs.len()])),
+        Arc::new(StringArray::from(vec!["x"; pairs.len()])),
+    ];
+    tables::batch(&tables::ratings::table().schema(), columns).unwrap()
+}
+
+fn compare(rows: &[Row<'_>], settings: serde_json::Value) -> Result<MemoryWorld> {
+    let mut world = MemoryWorld::default();
+    world.tables.insert("captions".to_owned(), vec![captions(rows)]);
+    run(world, settings)
+}
+
+fn run(mut world: MemoryWorld, mut settings: serde_json::Value) -> Result<MemoryWorld> {
+    settings["captions"] = json!("pairs.captions");
+    let stage: Compare = serde_json::from_value(settings).unwrap();
+    assert_eq!(stage.check(), []);
+    world.run(&stage)?;
+    let declared: Vec<&str> = stage.outputs().iter().map(|output| output.name).collect();
+    assert!(world.written.keys().all(|name| declared.contains(&name.as_str())), "{declared:?}");
+    Ok(world)
+}
+
+/// image → [(caption, φ)].
+fn similarity(world: &MemoryWorld) -> Vec<(i64, Vec<(i64, f32)>)> {
+    let batch = world.output("caption_similarity");
+    let rows = tables::caption_similarity::rows(&batch).unwrap();
+    let pairs = |row: &tables::caption_similarity::Row<'_>| {
+        row.caption_ids.iter().copied().zip(row.values.iter().copied()).collect()
+    };
+    rows.iter().map(|row| (row.image_id, pairs(row))).collect()
+}
+
+/// CIDEr-D of `h` with `references` as the formula says it, in no hurry; document frequencies over `images`.
+fn cider_d(h: &str, references: &[&str], images: &[Vec<&str>]) -> f64 {
+    use std::collections::{BTreeMap, BTreeSet};
+    let grams = |text: &str, n: usize| -> Vec<String> {
+        let words: Vec<String> = text.to_lowercase().split_whitespace().map(str::to_owned).collect();
+        words.windows(n).map(|gram| gram.join(" ")).collect()
+    };
+    let mut sum = 0.0;
+    for r in references {
+        let delta = grams(h, 2).len().abs_diff(grams(r, 2).len());
+        let penalty = (-f64::from(u32::try_from(delta * delta).unwrap()) / 72.0).exp();
+        for n in 1..=4 {
+            let has = |captions: &Vec<&str>| captions.iter().flat_map(|text| grams(text, n)).collect::<BTreeSet<_>>();
+            let sets: Vec<_> = images.iter().map(has).collect();
+            let vector = |text: &str| {
+                let mut vector: BTreeMap<String, f64> = BTreeMap::new();
+                for gram in grams(text, n) {
+                    let df = sets.iter().filter(|set| set.contains(&gram)).count().max(1);
+                    *vector.entry(gram).or_default() += (images.len() as f64).ln() - (df as f64).ln();
+                }
+                vector
+            };
+            let (h, r) = (vector(h), vector(r));
+            let norm = |v: &BTreeMap<String, f64>| v.values().map(|w| w * w).sum::<f64>().sqrt();
+            let dot: f64 = h.iter().filter_map(|(g, w)| r.get(g).map(|x| w.min(*x) * x)).sum();
+            if norm(&h) * norm(&r) > 0.0 {
+                sum += penalty * dot / (norm(&h) * norm(&r));
+            }
+        }
+    }
+    10.0 * sum / 4.0 / references.len() as f64
+}
+
+/// Captions of each image of a split.
+fn references<'t>(rows: &[Row<'t>], split: &str) -> Vec<(i64, Vec<&'t str>)> {
+    let mut images: Vec<(i64, Vec<&str>)> = Vec::new();
+    for row in rows.iter().filter(|row| row.2 == split) {
+        match images.iter_mut().find(|image| image.0 == row.1) {
+            Some(image) => image.1.push(row.3),
+            None => images.push((row.1, vec![row.3])),
+        }
+    }
+    images
+}
+
+fn close(got: f32, wanted: f64) -> bool {
+    (f64::from(got) - wanted).abs() < 1e-6
+}
+
+#[test]
+fn dense_is_every_image_with_every_caption_of_the_split() {
+    let world = compare(&PICTURES, json!({"measure": {"cider_d": {"tokenizer": "whitespace"}}})).unwrap();
+    let images = references(&PICTURES, "test");
+    let all: Vec<Vec<&str>> = images.iter().map(|image| image.1.clone()).collect();
+    let rows = similarity(&world);
+    assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3]);
+    for ((_, row), (_, references)) in rows.iter().zip(&images) {
+        assert_eq!(row.iter().map(|pair| pair.0).collect::<Vec<_>>(), [10, 11, 20, 21, 30]);
+        for &(caption, got) in row {
+            let text = PICTURES.iter().find(|row| row.0 == caption).unwrap().3;
+            let wanted = cider_d(text, references, &all);
+            assert!(close(got, wanted), "caption {caption}: {got}, wanted {wanted}");
+        }
+    }
+    let batch = world.output("caption_similarity");
+    assert_eq!(tables::texts(&batch, "measure").unwrap().value(0), "cider_d");
+    assert_eq!(tables::texts(&batch, "tokenizer").unwrap().value(0), "whitespace");
+    assert_eq!(world.warnings, []);
+}
+
+#[test]
+fn document_frequencies_may_be_those_of_another_split() {
+    let rows = [PICTURES[0], PICTURES[2], PICTURES[5], (50, 5, "train", "a man with a guitar")];
+    let settings = json!({"measure": {"cider_d": {"tokenizer": "whitespace", "document_frequency": "train"}}});
+    let world = compare(&rows, settings).unwrap();
+    let train: Vec<Vec<&str>> = references(&rows, "train").into_iter().map(|image| image.1).collect();
+    let own = similarity(&world)[1].1[1].1;
+    assert!(close(own, cider_d(rows[1].3, &[rows[1].3], &train)), "{own}");
+    // In the split itself another weight: ln 2 of every word but those that both images have.
+    assert!(similarity(&compare(&rows, json!({"measure": {"cider_d": {}}})).unwrap())[1].1[1].1 > 0.0);
+}
+
+#[test]
+fn top_is_the_beginning_of_dense_in_order() {
+    for measure in [json!({"cider_d": {}}), json!({"cider": {}}), json!({"spice": {}})] {
+        let dense = similarity(&compare(&PICTURES, json!({"measure": measure})).unwrap());
+        let top = similarity(&compare(&PICTURES, json!({"measure": measure, "form": {"top": 2}})).unwrap());
+        for ((image, mut all), (of, best)) in dense.into_iter().zip(top) {
+            assert_eq!(image, of);
+            all.sort_by(|a, b| b.1.total_cmp(&a.1));
+            all.truncate(2);
+            assert_eq!(all, best, "{measure}, image {image}");
+        }
+    }
+}
+
+#[test]
+fn pairs_are_those_asked_for_and_spice_says_what_it_is_made_of() {
+    let asked = [(3, 30), (1, 21), (1, 11), (2, 10)];
+    for measure in [json!({"cider_d": {}}), json!({"spice": {}})] {
+        let mut world = MemoryWorld::default();
+        world.tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+        world.tables.insert("form.pairs".to_owned(), vec![pairs(&asked[..2]), pairs(&asked[2..])]);
+        let world = run(world, json!({"measure": measure, "form": {"pairs": "people.ratings"}})).unwrap();
+        let rows = similarity(&world);
+        let ids: Vec<(i64, Vec<i64>)> =
+            rows.iter().map(|row| (row.0, row.1.iter().map(|pair| pair.0).collect())).collect();
+        assert_eq!(ids, [(1, vec![21, 11]), (2, vec![10]), (3, vec![30])]);
+        let dense = similarity(&compare(&PICTURES, json!({"measure": measure})).unwrap());
+        for (image, row) in rows {
+            for (caption, value) in row {
+                let all = &dense.iter().find(|row| row.0 == image).unwrap().1;
+                let wanted = all.iter().find(|pair| pair.0 == caption).unwrap().1;
+                assert!((value - wanted).abs() < 1e-6, "{value} {wanted}");
+            }
+        }
+        let Some(scores) = world.written.get("spice_scores") else { continue };
+        let float = |name: &str| {
+            scores[0].column_by_name(name).unwrap().as_any().downcast_ref::<Float64Array>().unwrap().clone()
+        };
+        // Image 1 with caption 11, one of its own: all of its tuples are there.
+        assert_eq!(float("precision").value(1), 1.0);
+        assert!(float("recall").value(1) < 1.0);
+        let (p, r) = (float("precision").value(1), float("recall").value(1));
+        assert!((float("f").value(1) - 2.0 * p * r / (p + r)).abs() < 1e-12);
+        assert!(float("size").is_null(1), "nobody speaks of size");
+    }
+}
+
+#[test]
+fn graphs_are_written_and_may_be_used_again() {
+    let world = compare(&PICTURES, json!({"measure": {"spice": {}}, "form": "on_demand"})).unwrap();
+    assert!(!world.written.contains_key("caption_similarity"));
+    let graphs = world.output("scene_graphs");
+    let rows = tables::scene_graphs::rows(&graphs).unwrap();
+    assert_eq!(rows[4].objects, ["car", "street"]);
+    assert_eq!(rows[4].attributes, [["car".to_owned(), "red".to_owned()]]);
+    assert_eq!(rows[4].relations, [["car", "in", "street"].map(str::to_owned)]);
+    let dense = compare(&PICTURES, json!({"measure": {"spice": {}}})).unwrap();
+    let mut again = MemoryWorld::default();
+    again.tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+    again.tables.insert("measure.spice.graphs".to_owned(), vec![graphs.clone()]);
+    let again = run(again, json!({"measure": {"spice": {"graphs": "meaning.scene_graphs"}}})).unwrap();
+    assert_eq!(similarity(&again), similarity(&dense));
+    assert!(!again.written.contains_key("scene_graphs"));
+    // Of all captions but one.
+    let mut short = MemoryWorld::default();
+    short.tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+    short.tables.insert("measure.spice.graphs".to_owned(), vec![graphs.slice(1, 4)]);
+    let error = run(short, json!({"measure": {"spice": {"graphs": "meaning.scene_graphs"}}})).unwrap_err();
+    assert!(error.to_string().contains("1 captions have no scene graph: caption_id 10"), "{error}");
+}
+
+#[test]
+fn vectors_of_captions_are_written() {
+    let world = compare(&PICTURES, json!({"measure": {"cider": {}}, "form": "on_demand"})).unwrap();
+    let vectors = world.output("caption_ngrams");
+    assert_eq!(vectors.num_rows(), 5);
+    // "a red car in the street": six words, so 6 + 5 + 4 + 3 n-grams.
+    assert_eq!(tables::ids(&vectors, "words").unwrap().value(4), 6);
+    let lists = vectors.column_by_name("ngrams").unwrap();
+    assert_eq!(arrow::array::AsArray::as_list::<i32>(lists).value_length(4), 18);
+    assert_eq!(tables::texts(&vectors, "tokenizer").unwrap().value(0), "ptb");
+}
+
+#[test]
+fn one_image_says_that_cider_is_zero_there() {
+    let world = compare(&PICTURES[..2], json!({"measure": {"cider_d": {}}})).unwrap();
+    assert_eq!(similarity(&world), [(1, vec![(10, 0.0), (11, 0.0)])]);
+    assert!(world.warnings[0].message.starts_with("φ is 0 for every pair"), "{:?}", world.warnings);
+    // Seven captions of one image and one of another are as good as five.
+    let mut rows: Vec<Row<'_>> = (0..7).map(|i| (i, 1, "test", PICTURES[i as usize % 2].3)).collect();
+    rows.push(PICTURES[4]);
+    let world = compare(&rows, json!({"measure": {"cider_d": {}}})).unwrap();
+    assert_eq!(world.warnings, []);
+    assert!(similarity(&world)[1].1[7].1 > 9.9, "{:?}", similarity(&world));
+}
+
+#[test]
+fn odd_captions_have_a_similarity() {
+    let long = "word ".repeat(10_000);
+    let rows = [
+        (1, 1, "test", ""),
+        (2, 1, "test", "dog"),
+        (3, 2, "test", "🐕 🎸 👩‍👩‍👧"),
+        (4, 2, "test", "كلب على الشاطئ"),
+        (5, 3, "test", long.as_str()),
+        (6, 4, "test", "\u{0}\u{7f} \u{feff}"),
+    ];
+    for measure in [json!({"cider_d": {}}), json!({"cider": {"tokenizer": "python3_bytes"}}), json!({"spice": {}})] {
+        let world = compare(&rows, json!({"measure": measure})).unwrap();
+        let rows = similarity(&world);
+        assert_eq!(rows.len(), 4);
+        assert!(
+            rows.iter().flat_map(|row| &row.1).all(|pair| (0.0..=10.0001).contains(&pair.1)),
+            "{measure}: {rows:?}"
+        );
+        assert_eq!(rows[1].1[0].1, 0.0, "an empty caption is like nothing");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_named() {
+    let refused = |rows: &[Row<'_>], settings: serde_json::Value| {
+        let error = compare(rows, settings).unwrap_err();
+        assert_eq!(error.kind(), Kind::Data, "{error}");
+        error.to_string()
+    };
+    let measure = json!({"measure": {"cider_d": {}}});
+    let twice = [PICTURES[0], PICTURES[0], (11, 1, "train", "x")];
+    let mut both = measure.clone();
+    both["measure"]["cider_d"]["document_frequency"] = json!("train");
+    let message = refused(&twice, both.clone());
+    assert!(message.contains("row 1: caption_id 10 stands in row 0 too"), "{message}");
+    assert!(message.contains("row 2: image_id 1 is in split `train` here and in `test` before"), "{message}");
+    let message = refused(&PICTURES[..5], both);
+    assert!(message.contains("no captions of split `train`; there are `test`"), "{message}");
+    assert!(refused(&[], measure.clone()).contains("there are no rows at all"));
+    let message = refused(&PICTURES, json!({"measure": {"cider_d": {"images": 1}}}));
+    assert!(message.contains('1'), "{message}");
+
+    let mut world = MemoryWorld::default();
+    world.tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+    world.tables.insert("form.pairs".to_owned(), vec![pairs(&[(1, 10), (1, 10), (9, 10), (1, 99), (4, 40)])]);
+    let error = run(world, json!({"measure": {"cider_d": {}}, "form": {"pairs": "a.b"}})).unwrap_err().to_string();
+    for part in [
+        "row 1: image_id 1 with caption_id 10 stands in row 0 too",
+        "row 2: no image_id 9 in split `test`",
+        "row 3: no caption_id 99 in split `test`",
+        "row 4: no image_id 4 in split `test`",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn settings_that_mean_nothing_are_refused() {
+    let check = |mut settings: serde_json::Value| {
+        settings["captions"] = json!("pairs.captions");
+        let stage: Compare = serde_json::from_value(settings).unwrap();
+        stage.check().into_iter().map(|problem| problem.setting).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        check(json!({"measure": {"cider_d": {"images": 0}}, "form": {"top": 0}, "split": " "})),
+        ["split", "form.top", "measure.cider_d.images"]
+    );
+    assert_eq!(check(json!({"measure": {"cider": {"uniform": true, "images": 3}}})), ["measure.cider"]);
+    assert_eq!(check(json!({"measure": {"spice": {"graphs": "a.b"}}, "form": "on_demand"})), ["form"]);
+}

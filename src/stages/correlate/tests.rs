@@ -1,0 +1,203 @@
+//! `correlate` in a world in memory: hand cases, bad input, and the published ratings where they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+
+use super::{Correlate, Pairs, Score};
+use crate::stage::{Stage, TableRef};
+use crate::stages::testing::MemoryWorld;
+use crate::tables;
+
+const OTHER: &str = "c2i_intrasim";
+const OWN: &str = "c2i_original";
+
+fn table(name: &str) -> TableRef {
+    TableRef::try_from(format!("s.{name}")).expect("a table's name")
+}
+
+fn by_sampling(name: &str) -> Score {
+    Score { name: name.to_owned(), similarity: None, sampling: Some(OWN.to_owned()), published: BTreeMap::new() }
+}
+
+fn by_similarity(name: &str) -> Score {
+    Score { similarity: Some(table("caption_similarity")), sampling: None, ..by_sampling(name) }
+}
+
+fn stage(scores: Vec<Score>) -> Correlate {
+    let pairs = [("non_gt".to_owned(), Pairs { sampling: OTHER.to_owned() })].into();
+    Correlate { ratings: table("ratings"), scores, pairs }
+}
+
+/// Rows of `ratings`: caption, image, rating, sampling.
+fn ratings(rows: &[(i64, i64, f64, &str)]) -> RecordBatch {
+    let columns = vec![
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))) as ArrayRef,
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1))),
+        Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.2))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.3))),
+    ];
+    tables::batch(&tables::ratings::table().schema(), columns).expect("columns fit")
+}
+
+/// Rows of `caption_similarity`: image, and its captions with φ.
+fn similarity(rows: &[(i64, &[(i64, f32)])]) -> RecordBatch {
+    let schema = tables::caption_similarity::table().schema();
+    let list = |name: &str, values: ArrayRef| -> ArrayRef {
+        let DataType::List(item) = schema.field_with_name(name).expect("a column").data_type() else {
+            panic!("a list")
+        };
+        let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.1.len()));
+        Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None).expect("lists fit"))
+    };
+    let pairs = || rows.iter().flat_map(|row| row.1.iter().copied());
+    let columns = vec![
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))) as ArrayRef,
+        list("caption_ids", Arc::new(Int64Array::from_iter_values(pairs().map(|pair| pair.0)))),
+        list("values", Arc::new(Float32Array::from_iter_values(pairs().map(|pair| pair.1)))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|_| "cider_d"))),
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|_| "ptb"))),
+    ];
+    tables::batch(&schema, columns).expect("columns fit")
+}
+
+fn world(rated: &[(i64, i64, f64, &str)], phi: &[RecordBatch]) -> MemoryWorld {
+    let mut world = MemoryWorld::default();
+    let rated = ratings(rated);
+    let middle = rated.num_rows() / 2;
+    let halves = vec![rated.slice(0, middle), rated.slice(middle, rated.num_rows() - middle)];
+    world.tables.insert("ratings".to_owned(), halves);
+    for number in 0..3 {
+        world.tables.insert(format!("scores.{number}.similarity"), phi.to_vec());
+    }
+    world
+}
+
+/// (score, pairs) to n, the four coefficients, and what is published.
+type Rows = BTreeMap<(String, String), (i64, [f64; 4], Option<f64>)>;
+
+fn rows(world: &MemoryWorld) -> Rows {
+    let batch = world.output("correlations");
+    let text = |name: &str, row: usize| batch[name].as_string::<i32>().value(row).to_owned();
+    let number = |name: &str, row: usize| batch[name].as_primitive::<Float64Type>().value(row);
+    (0..batch.num_rows())
+        .map(|row| {
+            let coefficients = ["pearson", "spearman", "kendall_b", "kendall_c"].map(|name| number(name, row));
+            let published = batch["published"].is_valid(row).then(|| number("published", row));
+            let n = batch["n"].as_primitive::<Int64Type>().value(row);
+            ((text("score", row), text("pairs", row)), (n, coefficients, published))
+        })
+        .collect()
+}
+
+const RATED: [(i64, i64, f64, &str); 5] =
+    [(1, 10, 5.0, OWN), (2, 10, 2.0, OTHER), (3, 11, 4.0, OWN), (1, 11, 1.0, OTHER), (3, 10, 3.0, OTHER)];
+
+/// φ: image 10 with captions 2, 1, 3 is 1, 2, 3; image 11, in two rows, with captions 1 and 3 is 0 and 4.
+fn phi() -> Vec<RecordBatch> {
+    let nan = f32::NAN;
+    vec![
+        similarity(&[(11, &[(1, 0.0), (9, nan)]), (12, &[(1, nan)]), (10, &[(2, 1.0), (1, 2.0), (3, 3.0)])]),
+        similarity(&[(11, &[(3, 4.0)])]),
+    ]
+}
+
+#[test]
+fn a_hand_case() {
+    let mut world = world(&RATED, &phi());
+    let published = [("all".to_owned(), 0.7), ("non_gt".to_owned(), -0.2)].into();
+    let stage = stage(vec![by_sampling("own"), Score { published, ..by_similarity("phi") }]);
+    assert_eq!(stage.check(), []);
+    world.tables.remove("scores.0.similarity");
+    world.run(&stage).expect("the input is fine");
+    let rows = rows(&world);
+    let get = |score: &str, pairs: &str| rows[&(score.to_owned(), pairs.to_owned())];
+    let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-12, "{got}, wanted {wanted}");
+
+    // Ratings 5 2 4 1 3, mean 3; φ 2 1 4 0 3, mean 2. Products 0 1 2 4 0 = 7; squares 4 1 1 4 0 = 10 and 0 1 4 4 1 = 10.
+    let (n, [pearson, spearman, tau_b, tau_c], published) = get("phi", "all");
+    assert_eq!((n, published), (5, Some(0.7)));
+    close(pearson, 0.7);
+    close(spearman, 0.7);
+    // Of ten pairs of pairs two are discordant: (5, 2) with (4, 4), and with (3, 3).
+    close(tau_b, 0.6);
+    close(tau_c, 0.6);
+    // Without the images' own: ratings 2 1 3, φ 1 0 3.
+    let (n, [pearson, spearman, ..], published) = get("phi", "non_gt");
+    assert_eq!((n, published), (3, Some(-0.2)));
+    close(pearson, 3.0 / (2.0f64 * 14.0 / 3.0).sqrt());
+    close(spearman, 1.0);
+    // 1 0 1 0 0 with 5 2 4 1 3: deviations .6 −.4 .6 −.4 −.4, products 1.2 .4 .6 .8 0 = 3; squares 1.2 and 10.
+    let (_, [pearson, ..], published) = get("own", "all");
+    close(pearson, 3.0 / 12f64.sqrt());
+    assert_eq!(published, None);
+    // All of the others score 0: no correlation, and said so.
+    assert_eq!(get("own", "non_gt"), (3, [0.0; 4], None));
+    let told: Vec<String> = world.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
+    assert_eq!(told, ["score `own`: is 0 for all of `non_gt`: its correlation is set to 0"]);
+}
+
+#[test]
+fn rated_pairs_without_a_similarity_are_named() {
+    let fail = |rated: &[(i64, i64, f64, &str)], phi: &[RecordBatch]| {
+        world(rated, phi).run(&stage(vec![by_similarity("phi")])).expect_err("the input is wrong").to_string()
+    };
+    assert_eq!(
+        fail(&RATED, &phi()[..1]),
+        "`scores.0.similarity` lacks 1 of 5 rated pairs: caption_id 3 with image_id 11"
+    );
+    let twice = [phi(), vec![similarity(&[(10, &[(2, f32::INFINITY)])])]].concat();
+    assert_eq!(
+        fail(&RATED, &twice),
+        "`scores.0.similarity` cannot be used: caption_id 2 with image_id 10: φ is inf, wanted a finite number; \
+         caption_id 2 with image_id 10: φ stands there twice"
+    );
+    let many: Vec<(i64, i64, f64, &str)> =
+        (0..30u32).map(|i| (i64::from(i), 10, f64::from(i), if i % 2 == 0 { OWN } else { OTHER })).collect();
+    let got = fail(&many, &phi());
+    assert!(got.contains("lacks 27 of 30 rated pairs: caption_id 0 with") && got.ends_with("; and 7 more"), "{got}");
+
+    let bad = [(1, 10, 5.0, OWN), (2, 10, f64::NAN, OTHER), (1, 10, 5.0, OWN)];
+    assert_eq!(
+        fail(&bad, &phi()),
+        "`ratings` cannot be used: row 1: the rating is NaN, wanted a finite number; \
+         row 2: caption_id 1 with image_id 10 stands in row 0 too"
+    );
+    assert!(fail(&[], &phi()).contains("has no rows"));
+    let same = [(1, 10, 5.0, OWN), (2, 10, 5.0, OTHER)];
+    assert!(fail(&same, &phi()).contains("all of `all` (2 pairs) have one rating"));
+    let own = [(1, 10, 5.0, OWN), (3, 10, 4.0, OWN)];
+    assert_eq!(
+        fail(&own, &phi()),
+        "`pairs.non_gt`: no pair of `ratings` has the sampling `c2i_intrasim`; there are `c2i_original`"
+    );
+}
+
+#[test]
+fn bad_settings_are_named_by_their_place() {
+    let told = |stage: &Correlate| -> Vec<String> {
+        stage.check().iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
+    };
+    assert_eq!(told(&stage(vec![])), ["scores: got an empty list, wanted at least one score"]);
+    let both = Score { sampling: Some(OWN.to_owned()), ..by_similarity("both") };
+    let none = Score { similarity: None, ..by_similarity(" ") };
+    let published = [("nongt".to_owned(), 1.0), ("all".to_owned(), 1.0)].into();
+    let mut wrong = stage(vec![both, none, Score { published, ..by_sampling("both") }]);
+    wrong.pairs.insert("all".to_owned(), Pairs { sampling: OWN.to_owned() });
+    assert_eq!(
+        told(&wrong),
+        [
+            "pairs.all: `all` is the name of all rated pairs already",
+            "scores.0: has both `similarity` and `sampling`, wanted one",
+            "scores.1.name: got an empty name",
+            "scores.1: scores nothing",
+            "scores.2.name: the name `both` stands there twice",
+            "scores.2.published.nongt: `nongt` is no set of pairs; there are `all`, `non_gt`",
+        ]
+    );
+}

@@ -1,0 +1,196 @@
+//! Rows of `metrics` and `summary`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+
+use super::means::{Mean, Means, Name};
+use super::rows::{Direction, METHOD, floats, int, ints, repeat, texts};
+use crate::error::{Error, Result};
+use crate::kernels::measure::interval::wilson_95;
+use crate::kernels::measure::recall::{CUTOFFS, Retrieval, rsum};
+use crate::tables;
+
+/// A protocol and the pools of its folds; their sizes are those of the first fold.
+#[derive(Debug, Clone)]
+pub(super) struct Pools {
+    pub(super) protocol: String,
+    pub(super) folds: usize,
+    pub(super) n_images: usize,
+    pub(super) n_captions: usize,
+}
+
+/// What one direction of one fold gave.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    pub(super) retrieval: Retrieval,
+    /// Recall and other measures of the queries' own matches.
+    pub(super) means: Means,
+    /// The same of pairs that people rated, by the name of the relevance.
+    pub(super) rated: Vec<(String, Means)>,
+    pub(super) n_queries: usize,
+}
+
+/// Results of all protocols.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    metrics: Vec<Metric>,
+    summaries: Vec<(Pools, [Retrieval; 2])>,
+}
+
+#[derive(Debug)]
+struct Metric {
+    protocol: String,
+    folds: usize,
+    direction: &'static str,
+    name: Name,
+    relevance: Option<String>,
+    value: f64,
+    interval: Option<(f64, f64)>,
+    n_queries: usize,
+    n_items: usize,
+}
+
+impl Results {
+    /// Adds a protocol: what its folds gave, image to text and text to image. Every statistic is the mean over the folds.
+    pub(super) fn add(&mut self, pools: &Pools, directions: &[Vec<Measured>; 2]) -> Result<()> {
+        let mean = |folds: &[Measured]| {
+            let retrievals: Vec<Retrieval> = folds.iter().map(|fold| fold.retrieval).collect();
+            Retrieval::mean(&retrievals)
+                .ok_or_else(|| Error::internal(format!("protocol `{}` has no folds", pools.protocol)))
+        };
+        let means = [mean(&directions[0])?, mean(&directions[1])?];
+        for ((direction, folds), retrieval) in Direction::BOTH.into_iter().zip(directions).zip(means) {
+            let own: Vec<&Means> = folds.iter().map(|fold| &fold.means).collect();
+            self.add_means(pools, direction, None, &Means::over_folds(&own));
+            for (measure, value) in [("medr", retrieval.medr), ("meanr", retrieval.meanr)] {
+                self.add_value(pools, direction.name(), Name::new(measure, None), None, value, folds[0].n_queries);
+            }
+            for (number, (relevance, _)) in folds[0].rated.iter().enumerate() {
+                let rated: Vec<&Means> = folds.iter().map(|fold| &fold.rated[number].1).collect();
+                self.add_means(pools, direction, Some(relevance), &Means::over_folds(&rated));
+            }
+        }
+        let n_queries = directions.iter().map(|folds| folds[0].n_queries).sum();
+        self.add_value(pools, "both", Name::new("rsum", None), None, rsum(&means[0], &means[1]), n_queries);
+        self.summaries.push((pools.clone(), means));
+        Ok(())
+    }
+
+    /// Adds what a graded relevance says of a protocol: its folds, image to text and text to image.
+    ///
+    /// Nsum is the sum of NCS at 1, 5 and 10 in both directions, for each way to compute NCS.
+    pub(super) fn add_graded(&mut self, pools: &Pools, relevance: &str, directions: &[Vec<Means>; 2]) {
+        let means = directions.each_ref().map(|folds| Means::over_folds(&folds.iter().collect::<Vec<_>>()));
+        for (direction, means) in Direction::BOTH.into_iter().zip(&means) {
+            self.add_means(pools, direction, Some(relevance), means);
+        }
+        for name in means[0].keys().filter(|name| name.measure == "ncs" && name.k == Some(CUTOFFS[0])) {
+            let at = |means: &BTreeMap<Name, Mean>| CUTOFFS.map(|k| means.get(&Name { k: Some(k), ..*name }).copied());
+            let six: Option<Vec<Mean>> = means.iter().flat_map(at).collect();
+            if let Some(six) = six {
+                let name = Name { measure: "nsum", k: None, ..*name };
+                let sum = six.iter().map(|mean| mean.percent).sum();
+                let n_queries = six[0].n_queries + six[CUTOFFS.len()].n_queries;
+                self.add_value(pools, "both", name, Some(relevance), sum, n_queries);
+            }
+        }
+    }
+
+    fn add_means(
+        &mut self,
+        pools: &Pools,
+        direction: Direction,
+        relevance: Option<&str>,
+        means: &BTreeMap<Name, Mean>,
+    ) {
+        for (&name, mean) in means {
+            self.add_value(pools, direction.name(), name, relevance, mean.percent, mean.n_queries);
+            if let Some(metric) = self.metrics.last_mut().filter(|_| name.measure == "recall") {
+                metric.interval = Some(wilson_95(mean.percent, mean.n_all));
+            }
+        }
+    }
+
+    fn add_value(
+        &mut self,
+        pools: &Pools,
+        direction: &'static str,
+        name: Name,
+        relevance: Option<&str>,
+        value: f64,
+        n_queries: usize,
+    ) {
+        let n_items = match direction {
+            "i2t" => pools.n_captions,
+            "t2i" => pools.n_images,
+            _ => pools.n_captions + pools.n_images,
+        };
+        self.metrics.push(Metric {
+            protocol: pools.protocol.clone(),
+            folds: pools.folds,
+            direction,
+            name,
+            relevance: relevance.map(str::to_owned),
+            value,
+            interval: None,
+            n_queries,
+            n_items,
+        });
+    }
+
+    /// The rows of `metrics`.
+    pub(super) fn metrics(&self) -> Result<RecordBatch> {
+        let rows = &self.metrics;
+        let optional = |get: &dyn Fn(&Metric) -> Option<usize>| -> ArrayRef {
+            Arc::new(rows.iter().map(|row| get(row).map(int)).collect::<Int64Array>())
+        };
+        tables::batch(
+            &tables::metrics::table().schema(),
+            vec![
+                texts(rows, |row| &row.protocol),
+                ints(rows, |row| row.folds),
+                repeat(METHOD, rows.len()),
+                Arc::new(BooleanArray::from(vec![false; rows.len()])),
+                texts(rows, |row| row.direction),
+                texts(rows, |row| row.name.measure),
+                Arc::new(rows.iter().map(|row| row.relevance.as_deref()).collect::<StringArray>()),
+                Arc::new(rows.iter().map(|row| row.name.variant).collect::<StringArray>()),
+                Arc::new(rows.iter().map(|row| row.name.ground_truth).collect::<BooleanArray>()),
+                optional(&|row| row.name.m),
+                optional(&|row| row.name.k),
+                floats(rows, |row| row.value),
+                Arc::new(rows.iter().map(|row| row.interval.map(|(low, _)| low)).collect::<Float64Array>()),
+                Arc::new(rows.iter().map(|row| row.interval.map(|(_, high)| high)).collect::<Float64Array>()),
+                ints(rows, |row| row.n_queries),
+                ints(rows, |row| row.n_items),
+            ],
+        )
+    }
+
+    /// The rows of `summary`.
+    pub(super) fn summary(&self) -> Result<RecordBatch> {
+        let rows = &self.summaries;
+        let mut columns = vec![
+            texts(rows, |(pools, _)| &pools.protocol),
+            repeat(METHOD, rows.len()),
+            Arc::new(BooleanArray::from(vec![false; rows.len()])) as ArrayRef,
+            ints(rows, |(pools, _)| pools.n_images),
+            ints(rows, |(pools, _)| pools.n_captions),
+        ];
+        for side in [0, 1] {
+            for value in [
+                |r: &Retrieval| r.r1,
+                |r: &Retrieval| r.r5,
+                |r: &Retrieval| r.r10,
+                |r: &Retrieval| r.medr,
+                |r: &Retrieval| r.meanr,
+            ] {
+                columns.push(floats(rows, |(_, directions)| value(&directions[side])));
+            }
+        }
+        columns.push(floats(rows, |(_, [i2t, t2i])| rsum(i2t, t2i)));
+        tables::batch(&tables::summary::table().schema(), columns)
+    }
+}

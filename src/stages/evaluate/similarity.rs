@@ -1,0 +1,136 @@
+//! φ of every image with every caption of a split, as a matrix in the order of the pool.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::pool::Pool;
+use crate::error::{Error, Result};
+use crate::stage::Cx;
+use crate::tables::caption_similarity::{Row, rows};
+
+/// Faults that an error lists before it says "and more".
+const LISTED: usize = 20;
+
+/// φ of images (rows) and captions (columns), f32, held once: 500 MB for COCO's 5,000 × 25,000.
+#[derive(Debug)]
+pub(super) struct Similarity {
+    values: Vec<f32>,
+    n_captions: usize,
+}
+
+impl Similarity {
+    /// Reads φ of the pool from a `caption_similarity`; what it has of other images and captions is passed over.
+    ///
+    /// Every pair of the pool must be there. With lists of the best captions alone, an absent pair would count as
+    /// φ = 0, which makes what could be found too small, and so NCS too large by an unknown amount: that is refused.
+    ///
+    /// # Errors
+    /// A pair that is absent or stands there twice; φ that is no number of at least 0.
+    pub(super) fn read(cx: &mut Cx<'_>, input: &str, pool: &Pool) -> Result<Self> {
+        let (n_images, n_captions) = (pool.images.ids.len(), pool.captions.ids.len());
+        let images: HashMap<i64, usize> = pool.images.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let captions: HashMap<i64, usize> = pool.captions.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        // Not a number stands for an absent pair.
+        let mut values = vec![f32::NAN; n_images * n_captions];
+        let mut faults = Faults::default();
+        // In a dense table every row has the same captions, so where they go is found out once.
+        let (mut of, mut columns): (Vec<i64>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
+        cx.rewind(input)?;
+        while let Some(batch) = cx.next(input)? {
+            for row in rows(&batch)? {
+                let Some(&image) = images.get(&row.image_id) else { continue };
+                if of != row.caption_ids {
+                    columns = row.caption_ids.iter().map(|id| captions.get(id).copied()).collect();
+                    row.caption_ids.clone_into(&mut of);
+                }
+                place(&row, &columns, &mut values[image * n_captions..(image + 1) * n_captions], &mut faults);
+            }
+        }
+        let this = Self { values, n_captions };
+        faults.fail(input)?;
+        this.check_whole(input, pool)?;
+        Ok(this)
+    }
+
+    /// φ of an image with these captions.
+    pub(super) fn row(&self, image: usize, captions: &Range<usize>) -> &[f32] {
+        &self.values[image * self.n_captions..][captions.clone()]
+    }
+
+    /// φ of these images with these captions, one caption after the other: a copy of a block, never of the whole.
+    pub(super) fn columns(&self, images: &Range<usize>, captions: &Range<usize>, columns: &mut Vec<f32>) {
+        columns.clear();
+        columns.resize(images.len() * captions.len(), 0.0);
+        for (i, image) in images.clone().enumerate() {
+            for (c, &phi) in self.row(image, captions).iter().enumerate() {
+                columns[c * images.len() + i] = phi;
+            }
+        }
+    }
+
+    fn check_whole(&self, input: &str, pool: &Pool) -> Result<()> {
+        let mut faults = Faults::default();
+        let mut lacking = vec![0usize; self.n_captions];
+        let mut present = 0;
+        for (row, &image_id) in self.values.chunks_exact(self.n_captions).zip(&pool.images.ids) {
+            if row.iter().all(|phi| phi.is_nan()) {
+                faults.add(|| format!("no row of image_id {image_id}"));
+                continue;
+            }
+            present += 1;
+            for (lacking, phi) in lacking.iter_mut().zip(row) {
+                *lacking += usize::from(phi.is_nan());
+            }
+        }
+        for (&lacking, caption_id) in lacking.iter().zip(&pool.captions.ids) {
+            if lacking == present && present > 0 {
+                faults.add(|| format!("no value of caption_id {caption_id}"));
+            } else if lacking > 0 {
+                faults.add(|| format!("caption_id {caption_id} lacks {lacking} of {present} images"));
+            }
+        }
+        faults.fail(input).map_err(|error| {
+            error.hint("every image with every caption of the split is wanted: the dense form of `compare`")
+        })
+    }
+}
+
+/// Puts a row of the table where its captions stand in the pool.
+fn place(row: &Row<'_>, columns: &[Option<usize>], values: &mut [f32], faults: &mut Faults) {
+    for ((column, &phi), caption_id) in columns.iter().zip(row.values).zip(row.caption_ids) {
+        let Some(column) = *column else { continue };
+        let pair = || format!("image_id {} with caption_id {caption_id}", row.image_id);
+        if !(phi >= 0.0 && phi.is_finite()) {
+            faults.add(|| format!("{} has φ = {phi}, wanted a number of at least 0", pair()));
+        } else if !values[column].is_nan() {
+            faults.add(|| format!("{} stands there twice", pair()));
+        }
+        values[column] = phi;
+    }
+}
+
+/// What is wrong with a table: the first few, and how many more.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    first: Vec<String>,
+    more: usize,
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, fault: impl FnOnce() -> String) {
+        if self.first.len() < LISTED {
+            self.first.push(fault());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// An error that names the faults of `input`, if there are any.
+    pub(super) fn fail(&self, input: &str) -> Result<()> {
+        if self.first.is_empty() {
+            return Ok(());
+        }
+        let more = if self.more > 0 { format!("; and {} more", self.more) } else { String::new() };
+        Err(Error::data(format!("`{input}` cannot say what is relevant: {}{more}", self.first.join("; "))))
+    }
+}
