@@ -56,7 +56,7 @@ fn written(token: &[char]) -> String {
         "£" => "#",
         "€" | "₠" | "¤" => "$",
         "¢" => "cents",
-        _ if word.len() > 2 && token.iter().all(|&c| c == '.') => "...",
+        _ if word.len() > 2 && token.iter().all(|c| matches!(c, '.' | ' ')) => "...",
         _ => {
             return match token {
                 [c] if !known(*c) => String::new(),

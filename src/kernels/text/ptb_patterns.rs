@@ -394,12 +394,13 @@ fn run(text: &[char]) -> Option<Found> {
         '-' | '*' | '#' | '_' => whole(run_of(text, |c| c == first)),
         '?' | '!' => whole(run_of(text, |c| matches!(c, '?' | '!'))),
         '.' => {
-            let spaced = text.chunks(2).take_while(|pair| *pair == ['.', ' ']).count();
+            let spaced = text.chunks(2).take(4).take_while(|pair| *pair == ['.', ' ']).count();
+            let spaced = if text.get(2 * spaced) == Some(&'.') { 2 * spaced + 1 } else { (2 * spaced).max(1) - 1 };
             let points = run_of(text, |c| c == '.').min(5);
             if points > 2 {
                 whole(points)
-            } else if spaced > 1 && text.get(2 * spaced) == Some(&'.') {
-                whole(2 * spaced + 1)
+            } else if spaced > 4 {
+                whole(spaced)
             } else {
                 None
             }

@@ -1,5 +1,5 @@
 //! Where a sentence of a caption ends, after Punkt (Kiss and Strunk, "Unsupervised Multilingual Sentence Boundary
-//! Detection", Computational Linguistics 32(4), 2006), for text in lower case.
+//! Detection", Computational Linguistics 32(4), 2006), as it is without what it learns about capitals.
 //!
 //! It matters little: it decides only whether a period in the middle of a caption stays on its word. Punkt's learned
 //! list of abbreviations is replaced by the few that captions use.
@@ -12,15 +12,17 @@ pub const ABBREVIATIONS: [&str; 20] = [
 
 /// The sentences of `text`, without the white space around them.
 ///
-/// A sentence ends after a word that ends with `?`, `!` or one period; not after an abbreviation, a single letter or a
-/// number with a period.
+/// A sentence ends after a word that ends with `?`, `!` or one period; not after an abbreviation or a single letter, and
+/// after a number with a period only before a capital.
 #[must_use]
 pub fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
-    for word in text.split_whitespace() {
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
         let end = word.as_ptr() as usize - text.as_ptr() as usize + word.len();
-        if ends_sentence(word) {
+        let capital = words.peek().is_some_and(|next| next.starts_with(char::is_uppercase));
+        if ends_sentence(word, capital) {
             found.push(text[start..end].trim());
             start = end;
         }
@@ -30,7 +32,7 @@ pub fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-fn ends_sentence(word: &str) -> bool {
+fn ends_sentence(word: &str, before_capital: bool) -> bool {
     if word.ends_with(['?', '!']) {
         return true;
     }
@@ -43,8 +45,9 @@ fn ends_sentence(word: &str) -> bool {
     let single = letters.next().is_some_and(char::is_alphabetic) && letters.next().is_none();
     let number = stem.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '-'))
         && stem.chars().any(|c| c.is_ascii_digit());
-    let last = stem.rsplit('-').next().unwrap_or(stem);
-    !single && !number && !ABBREVIATIONS.contains(&stem) && !ABBREVIATIONS.contains(&last)
+    let stem = stem.to_lowercase();
+    let last = stem.rsplit('-').next().unwrap_or(&stem);
+    !single && (!number || before_capital) && !ABBREVIATIONS.contains(&stem.as_str()) && !ABBREVIATIONS.contains(&last)
 }
 
 #[cfg(test)]
@@ -55,6 +58,7 @@ mod tests {
     fn ends_at_periods_but_not_at_abbreviations() {
         assert_eq!(sentences("a dog runs. it is wet ."), ["a dog runs.", "it is wet ."]);
         assert_eq!(sentences("mr. smith has no. 5. a hat"), ["mr. smith has no. 5. a hat"]);
+        assert_eq!(sentences("Mr. Smith runs. Dr. No too"), ["Mr. Smith runs.", "Dr. No too"]);
         assert_eq!(sentences("so... he j. runs ! ok"), ["so... he j. runs !", "ok"]);
         assert!(sentences("  ").is_empty());
     }

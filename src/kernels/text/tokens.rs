@@ -55,12 +55,12 @@ mod tests {
     use super::*;
 
     /// Each line of `golden`: a caption, a tab, its words in JSON.
-    fn agrees(tokenizer: Tokenizer, golden: &str) {
+    fn agrees(tokenizer: Tokenizer, lowercase: bool, golden: &str) {
         let mut different = Vec::new();
         for line in golden.lines() {
             let (caption, wanted) = line.split_once('\t').expect("a line has two fields");
             let wanted: Vec<String> = serde_json::from_str(wanted).expect("words are JSON");
-            let got = tokenizer.words(caption, true);
+            let got = tokenizer.words(caption, lowercase);
             if got != wanted {
                 different.push(format!("{caption}\n  got    {got:?}\n  wanted {wanted:?}"));
             }
@@ -73,13 +73,19 @@ mod tests {
     /// `tests/golden/tokens.py` wrote the file.
     #[test]
     fn agrees_with_nltk_on_every_golden_caption() {
-        agrees(Tokenizer::Treebank, include_str!("../../../tests/golden/tokens.tsv"));
+        agrees(Tokenizer::Treebank, true, include_str!("../../../tests/golden/tokens.tsv"));
+    }
+
+    /// `tests/golden/tokens_cased.py` wrote the file.
+    #[test]
+    fn agrees_with_nltk_on_captions_with_capitals() {
+        agrees(Tokenizer::Treebank, false, include_str!("../../../tests/golden/tokens_cased.tsv"));
     }
 
     /// `tests/golden/python_bytes.py` wrote the file.
     #[test]
     fn agrees_with_python_on_captions_read_as_bytes() {
-        agrees(Tokenizer::Python3Bytes, include_str!("../../../tests/golden/python_bytes.tsv"));
+        agrees(Tokenizer::Python3Bytes, true, include_str!("../../../tests/golden/python_bytes.tsv"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Each rule is one pass over the text and inserts spaces; the words are what lies between spaces in the end. The order
 //! of the rules matters.
 
-/// The words of one sentence in lower case.
+/// The words of one sentence.
 #[must_use]
 pub fn words(sentence: &str) -> Vec<String> {
     let mut text: Vec<char> = sentence.trim().chars().collect();
@@ -43,7 +43,8 @@ fn opening_quotes(text: &[char]) -> Vec<char> {
         out.push(c);
         if c == '\'' && !(i > 0 && is_word(text[i - 1])) {
             let word: String = text[i + 1..].iter().take(3).take_while(|c| is_word(**c)).collect();
-            let contraction = matches!(word.as_str(), "re" | "ve" | "ll" | "m" | "t" | "s" | "d" | "n");
+            let contraction =
+                matches!(word.to_ascii_lowercase().as_str(), "re" | "ve" | "ll" | "m" | "t" | "s" | "d" | "n");
             if !word.is_empty() && !contraction {
                 out.push(' ');
             }
@@ -93,10 +94,14 @@ fn endings(text: &[char]) -> Vec<char> {
             if matches!(first, '\'' | ' ') {
                 return None;
             }
-            let ending = endings.iter().find(|ending| starts_with(rest, ending))?;
+            let ending = endings.iter().find(|ending| starts_with(rest, ending))?.len();
+            let shouted = rest[..ending].iter().filter(|c| c.is_alphabetic()).all(char::is_ascii_uppercase);
+            if ending > 3 && !shouted && rest[..ending].iter().any(char::is_ascii_uppercase) {
+                return None;
+            }
             let mut out = vec![*first, ' '];
-            out.extend(ending.chars());
-            Some((1 + ending.chars().count(), out))
+            out.extend(&rest[..ending]);
+            Some((1 + ending, out))
         });
     }
     text
@@ -127,7 +132,9 @@ fn contractions(text: &[char]) -> Vec<char> {
                 && (*first != "wan" || text.get(i + length).is_some_and(|c| c.is_whitespace()))
         });
         if let Some((first, second)) = pair {
-            out.extend(format!(" {first} {second} ").chars());
+            let (first, rest) = text[i..].split_at(first.len());
+            let second = &rest[..second.len()];
+            out.extend([&[' '], first, &[' '], second, &[' ']].concat());
             i += first.len() + second.len();
         } else {
             out.push(text[i]);
@@ -141,9 +148,10 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
+/// In whatever case; patterns are in lower case.
 fn starts_with(text: &[char], pattern: &str) -> bool {
     let mut chars = text.iter();
-    pattern.chars().all(|wanted| chars.next() == Some(&wanted))
+    pattern.chars().all(|wanted| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
 }
 
 /// Puts a space on either side of every character of a kind.
