@@ -2,45 +2,18 @@
 //! of its `morphy`); of several lemmas the most frequent one.
 
 use super::lexicon::{Lexicon, Part};
+use super::tags::among;
 
 /// Plural nouns that name one thing and keep their form.
-const PLURAL_ONLY: &[&str] = &[
-    "pants",
-    "shorts",
-    "clothes",
-    "goggles",
-    "jeans",
-    "scissors",
-    "trousers",
-    "tights",
-    "pliers",
-    "tongs",
-    "binoculars",
-    "overalls",
-    "pajamas",
-    "pyjamas",
-    "leggings",
-    "suspenders",
-    "fries",
-    "briefs",
-    "tweezers",
-    "shears",
-    "khakis",
-    "capris",
-    "sweatpants",
-    "headquarters",
-    "series",
-    "species",
-    "news",
-    "outskirts",
-    "surroundings",
-    "belongings",
-];
+const PLURAL_ONLY: &str = "\
+    pants shorts clothes goggles jeans scissors trousers tights pliers tongs binoculars overalls pajamas pyjamas \
+    leggings suspenders fries briefs tweezers shears khakis capris sweatpants headquarters series species news \
+    outskirts surroundings belongings";
 
 /// The lemma of `form` as a plural noun, or nothing where it is no plural.
 #[must_use]
 pub fn plural(lexicon: &Lexicon, form: &str) -> Option<String> {
-    if PLURAL_ONLY.contains(&form) || form == "people" {
+    if among(PLURAL_ONLY, form) || form == "people" {
         return Some(form.to_owned());
     }
     if let Some(lemma) = lexicon.exception(Part::Noun, form)
@@ -65,13 +38,28 @@ pub fn plural(lexicon: &Lexicon, form: &str) -> Option<String> {
     let mut found: Vec<(u32, String)> = Vec::new();
     for (ending, lemma) in [("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("s", "")] {
         if let Some(stem) = form.strip_suffix(ending) {
-            let sibilant = ["s", "x", "z", "ch", "sh", "o"].iter().any(|end| stem.ends_with(end));
-            if ending != "es" || sibilant {
+            if ending != "es" || takes_es(stem) {
                 found.extend(known(format!("{stem}{lemma}")));
             }
         }
     }
     found.into_iter().max_by_key(|(count, _)| *count).map(|(_, lemma)| lemma)
+}
+
+/// Whether `-es`, not `-s`, follows `stem`.
+fn takes_es(stem: &str) -> bool {
+    ["s", "x", "z", "ch", "sh", "o"].iter().any(|end| stem.ends_with(end))
+}
+
+/// Whether the last consonant of `stem` is doubled before `-ed` and `-ing`: one syllable, one vowel, one consonant.
+fn doubles(stem: &str) -> bool {
+    let vowel = |byte: &u8| b"aeiou".contains(byte);
+    match stem.as_bytes() {
+        [start @ .., last_but_one, last] => {
+            vowel(last_but_one) && !vowel(last) && !b"wxy".contains(last) && !start.iter().any(vowel)
+        }
+        _ => false,
+    }
 }
 
 /// How a verb is inflected.
@@ -119,6 +107,15 @@ pub fn verb(lexicon: &Lexicon, form: &str) -> Option<(String, Form)> {
     let mut best: Option<(u32, String, Form)> = None;
     for (ending, lemma, kind) in endings {
         let Some(stem) = form.strip_suffix(ending).filter(|stem| stem.len() >= 2) else { continue };
+        // `planes` is not of `plan`, and `striped` not of `strip`, whose consonant would be doubled.
+        let impossible = match (ending, lemma) {
+            ("es", "") => !takes_es(stem),
+            ("ed" | "ing", "") => doubles(stem),
+            _ => false,
+        };
+        if impossible {
+            continue;
+        }
         let lemma = format!("{stem}{lemma}");
         if let Some(count) = lexicon.count(Part::Verb, &lemma)
             && best.as_ref().is_none_or(|(known, ..)| count > *known)

@@ -3,23 +3,47 @@
 use super::tagger::Word;
 use super::tags::Tag;
 
-/// A noun with what stands before it.
+/// A part of a caption.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// `a brown dog`.
+    Noun(NounPhrase),
+    /// `it`.
+    Pronoun,
+    /// Adjectives without a noun: `red and white` of `it is red and white`.
+    State(Vec<String>),
+    /// Any verb but `be`.
+    Verb {
+        /// As it stands in the caption.
+        text: String,
+        /// The verb.
+        lemma: String,
+        /// One of the tags of verbs.
+        form: Tag,
+    },
+    /// Everything else: its lemma and tag.
+    Other(String, Tag),
+}
+
+/// A noun with what stands before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NounPhrase {
     /// Lemma of the noun.
     pub head: String,
     /// Lemmas of adjectives, numbers and nouns before it.
     pub modifiers: Vec<String>,
-    /// Whether it begins with `a` or `the`.
+    /// Whether it begins with a word like `the` or `his`, or with an owner.
     pub determined: bool,
+    /// Whether it begins with a word like `his`.
+    pub possessive: bool,
     /// Whether the noun is a plural.
     pub plural: bool,
     /// Whether it is counted: `two dogs`.
     pub numbered: bool,
-    /// Whether it begins with `his`.
-    pub possessive: bool,
-    /// Whose it is: `the man` of `the man 's shirt`.
-    pub owner: Option<Box<NounPhrase>>,
+    /// Whether adjectives are listed in it: `blue and white bus`.
+    pub listed: bool,
+    /// Whose it is, the owner of the owner first: `the man`, `the shirt` of `the man 's shirt 's button`.
+    pub owners: Vec<NounPhrase>,
 }
 
 impl NounPhrase {
@@ -30,19 +54,12 @@ impl NounPhrase {
     }
 }
 
-/// A part of a caption.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
-    /// `a brown dog`.
-    Noun(NounPhrase),
-    /// `it`.
-    Pronoun,
-    /// Adjectives without a noun: `red and white` of `it is red and white`.
-    State(Vec<String>),
-    /// Any verb but `be`: lemma and form.
-    Verb(String, Tag),
-    /// Everything else: its text and tag.
-    Other(String, Tag),
+impl Item {
+    /// Whether it is the preposition `text`.
+    #[must_use]
+    pub fn is_preposition(&self, text: &str) -> bool {
+        matches!(self, Self::Other(own, Tag::Preposition) if own == text)
+    }
 }
 
 /// The parts of a caption, in order.
@@ -54,81 +71,98 @@ pub fn items(words: &[Word]) -> Vec<Item> {
         match word.tag {
             Tag::Noun | Tag::Plural | Tag::Determiner | Tag::Possessive | Tag::Number | Tag::Adjective => {
                 let (item, length) = noun_phrase(&words[at..]);
-                at += length;
                 items.extend(item);
-                continue;
+                at += length;
             }
             Tag::Owner => {
-                // The owner is part of the phrase behind it; without one it is a slip for `is`.
                 let (item, length) = noun_phrase(&words[at + 1..]);
-                if let (Some(Item::Noun(mut owned)), Some(Item::Noun(_))) = (item, items.last()) {
-                    let Some(Item::Noun(owner)) = items.pop() else { unreachable!("it was just seen") };
-                    owned.owner = Some(Box::new(owner));
-                    owned.determined = true;
-                    items.push(Item::Noun(owned));
-                    at += 1 + length;
-                    continue;
-                }
-                items.push(Item::Other(word.text.clone(), Tag::Be));
+                // The owner is part of the phrase behind it; where there is none, `'s` is a verb.
+                let taken = match (item, items.last_mut()) {
+                    (Some(Item::Noun(owned)), Some(Item::Noun(owner))) => {
+                        own(owned, owner);
+                        length
+                    }
+                    _ => {
+                        items.push(Item::Other(word.text.clone(), Tag::Be));
+                        0
+                    }
+                };
+                at += 1 + taken;
             }
-            Tag::Pronoun => items.push(Item::Pronoun),
-            Tag::Verb | Tag::Third | Tag::Ing | Tag::Past => items.push(Item::Verb(word.lemma.clone(), word.tag)),
-            Tag::Adverb => {}
-            tag => items.push(Item::Other(word.lemma.clone(), tag)),
+            Tag::Adverb => at += 1,
+            tag => {
+                items.push(match tag {
+                    Tag::Pronoun => Item::Pronoun,
+                    Tag::Verb | Tag::Third | Tag::Ing | Tag::Past => {
+                        Item::Verb { text: word.text.clone(), lemma: word.lemma.clone(), form: tag }
+                    }
+                    _ => Item::Other(word.lemma.clone(), tag),
+                });
+                at += 1;
+            }
         }
-        at += 1;
     }
     items
 }
 
-/// The noun phrase that `words` begin with, and how many words it takes.
+/// Puts `owned` in the place of its owner.
+fn own(mut owned: NounPhrase, owner: &mut NounPhrase) {
+    let mut owners = std::mem::take(&mut owner.owners);
+    owners.push(std::mem::take(owner));
+    owned.determined = true;
+    owned.owners = owners;
+    *owner = owned;
+}
+
+/// The noun phrase that `words` begin with, and how many words it takes: at least one, but of no words.
 fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
     let tag = |at: usize| words.get(at).map(|word| word.tag);
     let mut end = 0;
-    let mut nouns: Option<usize> = None;
+    let mut head: Option<usize> = None;
     let mut parts: Vec<usize> = Vec::new();
-    let (mut determined, mut possessive) = (false, false);
+    let mut phrase = NounPhrase::default();
     while let Some(found) = tag(end) {
         match found {
             Tag::Determiner | Tag::Possessive if parts.is_empty() => {
-                determined = true;
-                possessive |= found == Tag::Possessive;
+                phrase.determined = true;
+                phrase.possessive |= found == Tag::Possessive;
             }
             Tag::Noun | Tag::Plural => {
-                nouns = Some(end);
+                head = Some(end);
                 parts.push(end);
             }
-            Tag::Number if nouns.is_none() => parts.push(end),
-            // The number of a thing that has one, as in `number 12`.
-            Tag::Number => {}
-            Tag::Adjective if nouns.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => {
+            // Behind a noun it is its number, as in `number 12`.
+            Tag::Number => {
+                phrase.numbered = true;
+                if head.is_none() {
+                    parts.push(end);
+                }
+            }
+            Tag::Adjective if head.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => {
                 parts.push(end)
             }
             Tag::Adverb
-                if nouns.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
+                if head.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
             // Adjectives that are listed: `red , white and blue`.
-            Tag::Comma | Tag::Conjunction if nouns.is_none() && !parts.is_empty() => {
-                let next =
-                    (end + 1..).find(|at| !matches!(tag(*at), Some(Tag::Comma | Tag::Conjunction | Tag::Adverb)));
-                match next {
-                    Some(next) if tag(next) == Some(Tag::Adjective) => end = next - 1,
-                    _ => break,
-                }
+            Tag::Comma | Tag::Conjunction if head.is_none() && !parts.is_empty() => {
+                let next = (end + 1..)
+                    .find(|at| !matches!(tag(*at), Some(Tag::Comma | Tag::Conjunction | Tag::Adverb)))
+                    .filter(|next| tag(*next) == Some(Tag::Adjective));
+                let Some(next) = next else { break };
+                phrase.listed = true;
+                end = next - 1;
             }
             _ => break,
         }
         end += 1;
     }
     let lemma = |at: usize| words[at].lemma.clone();
-    let Some(head) = nouns else {
-        if parts.is_empty() {
-            return (None, end.max(1));
-        }
-        return (Some(Item::State(parts.into_iter().map(lemma).collect())), end);
+    let Some(head) = head else {
+        let state = (!parts.is_empty()).then(|| Item::State(parts.into_iter().map(lemma).collect()));
+        return (state, end.max(1));
     };
-    let modifiers = parts.iter().filter(|part| **part < head).map(|part| lemma(*part)).collect();
-    let plural = words[head].tag == Tag::Plural;
-    let numbered = words[..end].iter().any(|word| word.tag == Tag::Number);
-    let phrase = NounPhrase { numbered, head: lemma(head), modifiers, determined, plural, possessive, owner: None };
+    phrase.head = lemma(head);
+    phrase.plural = words[head].tag == Tag::Plural;
+    phrase.modifiers = parts.into_iter().filter(|part| *part < head).map(lemma).collect();
     (Some(Item::Noun(phrase)), end)
 }

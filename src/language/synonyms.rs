@@ -1,87 +1,13 @@
 //! What SPICE asks of words: synsets, and which attributes are colours, numbers and sizes.
 
 use super::lexicon::Lexicon;
-use super::tags::{Tag, closed};
+use super::tags::{COLORS, Tag, among, closed};
 use crate::kernels::text::spice::Words;
 
-/// Colours, as SPICE's sub-score of colours counts them.
-const COLORS: &[&str] = &[
-    "amber",
-    "aqua",
-    "azure",
-    "beige",
-    "black",
-    "blue",
-    "bronze",
-    "brown",
-    "burgundy",
-    "charcoal",
-    "cream",
-    "crimson",
-    "cyan",
-    "gold",
-    "golden",
-    "gray",
-    "green",
-    "grey",
-    "indigo",
-    "ivory",
-    "lavender",
-    "lilac",
-    "magenta",
-    "maroon",
-    "mauve",
-    "navy",
-    "ochre",
-    "olive",
-    "orange",
-    "peach",
-    "pink",
-    "purple",
-    "red",
-    "rose",
-    "scarlet",
-    "silver",
-    "tan",
-    "teal",
-    "turquoise",
-    "violet",
-    "white",
-    "yellow",
-];
-
 /// Sizes, as SPICE's sub-score of sizes counts them.
-const SIZES: &[&str] = &[
-    "big",
-    "bigger",
-    "biggest",
-    "enormous",
-    "gigantic",
-    "giant",
-    "gargantuan",
-    "huge",
-    "immense",
-    "large",
-    "larger",
-    "largest",
-    "little",
-    "long",
-    "massive",
-    "mammoth",
-    "medium",
-    "mini",
-    "miniature",
-    "narrow",
-    "short",
-    "small",
-    "smaller",
-    "smallest",
-    "tall",
-    "thick",
-    "thin",
-    "tiny",
-    "wide",
-];
+const SIZES: &str = "\
+    big bigger biggest enormous gigantic giant gargantuan huge immense large larger largest little long massive \
+    mammoth medium mini miniature narrow short small smaller smallest tall thick thin tiny wide";
 
 impl Words for Lexicon {
     fn synsets(&self, element: &str) -> Vec<u32> {
@@ -89,7 +15,7 @@ impl Words for Lexicon {
     }
 
     fn is_color(&self, attribute: &str) -> bool {
-        COLORS.contains(&attribute)
+        among(COLORS, attribute)
     }
 
     fn is_count(&self, attribute: &str) -> bool {
@@ -97,6 +23,6 @@ impl Words for Lexicon {
     }
 
     fn is_size(&self, attribute: &str) -> bool {
-        SIZES.contains(&attribute)
+        among(SIZES, attribute)
     }
 }

@@ -57,7 +57,7 @@ impl Tag {
     }
 }
 
-/// Prepositions of several words, longest first.
+/// Prepositions of several words. Of those that begin alike the longer one is first.
 pub const PHRASES: &[&[&str]] = &[
     &["in", "front", "of"],
     &["on", "top", "of"],
@@ -75,6 +75,18 @@ pub const PHRASES: &[&[&str]] = &[
     &["away", "from"],
     &["ahead", "of"],
 ];
+
+/// Colours, as SPICE's sub-score of colours counts them.
+pub const COLORS: &str = "\
+    amber aqua azure beige black blue bronze brown burgundy charcoal cream crimson cyan gold golden gray green \
+    grey indigo ivory lavender lilac magenta maroon mauve navy ochre olive orange peach pink purple red rose \
+    scarlet silver tan teal turquoise violet white yellow";
+
+/// Whether `word` is in `list`, whose words spaces divide.
+#[must_use]
+pub fn among(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
 
 /// The tag of a word of a closed class.
 #[must_use]
@@ -101,8 +113,9 @@ pub fn closed(word: &str) -> Option<Tag> {
         | "across" | "around" | "inside" | "outside" | "beneath" | "below" | "underneath" | "among" | "amongst"
         | "atop" | "for" | "during" | "about" | "without" | "within" | "toward" | "towards" | "upon" | "after"
         | "before" | "off" | "up" | "down" | "past" | "like" | "than" | "via" | "alongside" | "throughout"
-        | "beyond" | "out" | "amid" | "w/" | "till" | "until" | "round" | "aboard" | "opposite" | "except" | "per"
-        | "behing" => Tag::Preposition,
+        | "beyond" | "out" | "amid" | "w/" | "till" | "until" | "round" | "aboard" | "opposite" | "except" | "per" => {
+            Tag::Preposition
+        }
         "and" | "or" | "but" | "&" | "nor" => Tag::Conjunction,
         "," | ";" | ":" | "-" | "--" | "(" | ")" | "/" | "``" | "''" | "\"" | "…" | "..." => Tag::Comma,
         "." | "!" | "?" => Tag::End,

@@ -30,7 +30,8 @@ pub fn table() -> Table {
             Column::optional(
                 "variant",
                 DataType::Utf8,
-                "`paper` or `official`, where the published code differs from the paper.",
+                "`paper` or `official`, where the published code differs from the paper; `official_whole_split`: NCS of the \
+                 first 1,000 images over what all captions of the split have, as published for COCO-1K.",
             ),
             Column::optional(
                 "ground_truth",

@@ -69,8 +69,13 @@ fn graded_measures_are_those_of_numpy() {
             let official: [Vec<Range<usize>>; 2] = official;
             let ranking = top_k(&row(&scores), depth(&CUTOFFS, &NEIGHBOURS, own_items.len()));
             let ranking: Vec<usize> = ranking.iter().map(|scored| scored.item).collect();
-            let query =
-                Query { phi: &row(&phi), ranking: &ranking, own: &own_items, official: [&official[0], &official[1]] };
+            let query = Query {
+                phi: &row(&phi),
+                ranking: &ranking,
+                own: &own_items,
+                official: [&official[0], &official[1]],
+                whole: None,
+            };
             measure(&query, &CUTOFFS, &NEIGHBOURS, |name, value| {
                 *sums.entry((direction, name)).or_default() += value / if direction == "i2t" { 40.0 } else { 200.0 };
             });

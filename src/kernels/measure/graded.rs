@@ -12,7 +12,8 @@ use crate::kernels::top_k::top_k;
 pub struct Measure {
     /// `semantic_recall`, `semantic_recall_any`, `semantic_recall_soft`, `ncs`, `ncs_ordered`, `map_at_r`, `r_precision`.
     pub name: &'static str,
-    /// `paper` or `official`, where the published code differs from the paper.
+    /// `paper` or `official`, where the published code differs from the paper; `official_whole_split` where the pool that
+    /// it takes the largest φ from is wider than the pool that it ranks.
     pub variant: Option<&'static str>,
     /// Whether the query's own matches count; they are deleted from the ranking and from the pool where not, "(N)".
     pub ground_truth: bool,
@@ -34,6 +35,9 @@ pub struct Query<'q> {
     /// What the published code takes for the query's neighbours, with the own matches and without, best first: images, as
     /// the items of each.
     pub official: [&'q [Range<usize>]; 2],
+    /// φ of every item of a wider pool that begins with this one. The published NCS of 1,000 images of COCO rank 5,000
+    /// captions, and divide by the largest φ of all 25,000.
+    pub whole: Option<&'q [f32]>,
 }
 
 /// How much of a ranking [`measure`] reads, for a query with `own` matches.
@@ -54,10 +58,14 @@ pub fn depth(cutoffs: &[usize], neighbours: &[usize], own: usize) -> usize {
 pub fn measure(query: &Query<'_>, cutoffs: &[usize], neighbours: &[usize], mut found: impl FnMut(Measure, f64)) {
     let deepest = depth(cutoffs, neighbours, query.own.len());
     let best = top_k(query.phi, deepest);
+    let whole = query.whole.map(|phi| top_k(phi, deepest));
     for (ground_truth, official) in [true, false].into_iter().zip(query.official) {
         let counts = |item: usize| ground_truth || !query.own.contains(&item);
         let ranking: Vec<usize> = query.ranking.iter().copied().filter(|&item| counts(item)).collect();
         let ideal: Vec<usize> = best.iter().map(|scored| scored.item).filter(|&item| counts(item)).collect();
+        let whole_phi = whole.as_ref().map(|whole| -> Vec<f32> {
+            whole.iter().filter(|scored| counts(scored.item)).map(|scored| scored.score).collect()
+        });
         let phi = |items: &[usize]| items.iter().map(|&item| query.phi[item]).collect::<Vec<f32>>();
         let (ranking_phi, ideal_phi) = (phi(&ranking), phi(&ideal));
         let mut tell = |name, variant, m, k, value: Option<f64>| {
@@ -70,6 +78,8 @@ pub fn measure(query: &Query<'_>, cutoffs: &[usize], neighbours: &[usize], mut f
             let official = Some("official");
             tell("ncs", official, None, Some(k), Some(official_ncs(&ranking_phi, &ideal_phi, k)));
             tell("ncs_ordered", official, None, Some(k), Some(ordered_ncs(&ranking_phi, &ideal_phi, k)));
+            let of_whole = whole_phi.as_ref().map(|whole| official_ncs(&ranking_phi, whole, k));
+            tell("ncs", Some("official_whole_split"), None, Some(k), of_whole);
         }
         for &m in neighbours {
             let relevant = &ideal[..m.min(ideal.len())];
@@ -102,4 +112,39 @@ pub fn measure(query: &Query<'_>, cutoffs: &[usize], neighbours: &[usize], mut f
 
 fn hits(ranking: &[usize], relevant: impl Fn(usize) -> bool) -> Vec<bool> {
     ranking.iter().map(|&item| relevant(item)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_found_may_lie_beyond_the_pool() {
+        // The pool has φ 1 and 2, its own match 4; beyond it lie 3 and 8.
+        let whole = [4.0, 1.0, 2.0, 3.0, 8.0];
+        let query =
+            Query { phi: &whole[..3], ranking: &[0, 2, 1], own: &(0..1), official: [&[], &[]], whole: Some(&whole) };
+        let mut got = Vec::new();
+        measure(&query, &[1, 2], &[], |name, value| {
+            if name.name == "ncs" {
+                got.push((name.variant, name.ground_truth, name.k, value));
+            }
+        });
+        let (pool, split) = (Some("official"), Some("official_whole_split"));
+        let wanted = [
+            (pool, true, 1, 1.0),
+            (split, true, 1, 0.5),
+            (pool, true, 2, 1.0),
+            (split, true, 2, 6.0 / 12.0),
+            (pool, false, 1, 1.0),
+            (split, false, 1, 2.0 / 8.0),
+            (pool, false, 2, 1.0),
+            (split, false, 2, 3.0 / 11.0),
+        ];
+        assert_eq!(got.len(), wanted.len());
+        for (got, wanted) in got.iter().zip(wanted) {
+            assert_eq!((got.0, got.1, got.2), (wanted.0, wanted.1, Some(wanted.2)));
+            assert!((got.3 - wanted.3).abs() < 1e-9, "{got:?}, wanted {wanted:?}");
+        }
+    }
 }

@@ -54,7 +54,7 @@ fn spice(corpus: &Corpus, graphs: &[SceneGraph]) -> Spice {
     }
     let references: Vec<Vec<usize>> =
         corpus.first_caption.windows(2).map(|ends| (ends[0]..ends[1]).collect()).collect();
-    builder.build(&references, words)
+    builder.build(&references)
 }
 
 fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[SceneGraph]) -> Result<()> {
@@ -143,7 +143,7 @@ fn read_graphs(cx: &mut Cx<'_>, corpus: &Corpus) -> Result<(Vec<SceneGraph>, Str
             graph.objects.iter().for_each(|object| read.object(object));
             graph.attributes.iter().for_each(|[object, attribute]| read.attribute(object, attribute));
             graph.relations.iter().for_each(|[subject, relation, object]| read.relation(subject, relation, object));
-            graphs[place] = Some(read);
+            graphs[place] = Some(read.unique());
         }
     }
     let missing = graphs.iter().zip(&corpus.caption_ids).filter(|(graph, _)| graph.is_none());

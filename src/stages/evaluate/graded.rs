@@ -34,6 +34,15 @@ impl Lists {
     }
 }
 
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct What<'w> {
+    pub(super) cutoffs: &'w [usize],
+    pub(super) neighbours: &'w [usize],
+    /// Whether the fold, the first, is also measured by what all captions of the split have; see [`Query::whole`].
+    pub(super) whole: bool,
+}
+
 /// Measures the rankings of one fold, image to text and text to image.
 ///
 /// One pass over the captions in blocks gives text to image and, on the way, the neighbours of every image that the
@@ -47,8 +56,7 @@ pub(super) fn measure_fold(
     pool: &Pool,
     images: &Range<usize>,
     [i2t, t2i]: &[Lists; 2],
-    cutoffs: &[usize],
-    neighbours: &[usize],
+    what: &What<'_>,
 ) -> Result<[Means; 2]> {
     let captions = pool.captions_of(images);
     // Of an image of the fold: its captions, numbered as in the fold.
@@ -56,6 +64,7 @@ pub(super) fn measure_fold(
         let of = pool.captions_of(&(images.start + image..images.start + image + 1));
         of.start - captions.start..of.end - captions.start
     };
+    let What { cutoffs, neighbours, .. } = *what;
     let most = neighbours.iter().copied().max().unwrap_or(0);
     let mut official: Vec<[Vec<usize>; 2]> = Vec::with_capacity(images.len());
     let (mut of_images, mut of_captions) = (Means::default(), Means::default());
@@ -78,6 +87,7 @@ pub(super) fn measure_fold(
                     ranking: &t2i.of(caption),
                     own: &(image..image + 1),
                     official: alone.each_ref().map(Vec::as_slice),
+                    whole: None,
                 };
                 measure(&query, cutoffs, neighbours, |name, value| of_captions.add(name.into(), value));
             }
@@ -97,6 +107,7 @@ pub(super) fn measure_fold(
             ranking: &i2t.of(image),
             own: &own,
             official: near.each_ref().map(Vec::as_slice),
+            whole: what.whole.then(|| similarity.row(images.start + image, &(0..pool.captions.ids.len()))),
         };
         measure(&query, cutoffs, neighbours, |name, value| of_images.add(name.into(), value));
     }

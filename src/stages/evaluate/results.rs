@@ -87,8 +87,13 @@ impl Results {
             self.add_means(pools, direction, Some(relevance), means);
         }
         for name in means[0].keys().filter(|name| name.measure == "ncs" && name.k == Some(CUTOFFS[0])) {
-            let at = |means: &BTreeMap<Name, Mean>| CUTOFFS.map(|k| means.get(&Name { k: Some(k), ..*name }).copied());
-            let six: Option<Vec<Mean>> = means.iter().flat_map(at).collect();
+            // Text to image, the first images of a split are all that the published code knows.
+            let narrow =
+                Name { variant: name.variant.map(|variant| variant.trim_end_matches("_whole_split")), ..*name };
+            let at = |(means, of): (&BTreeMap<Name, Mean>, &Name)| {
+                CUTOFFS.map(|k| means.get(&Name { k: Some(k), ..*of }).copied())
+            };
+            let six: Option<Vec<Mean>> = means.iter().zip([name, &narrow]).flat_map(at).collect();
             if let Some(six) = six {
                 let name = Name { measure: "nsum", k: None, ..*name };
                 let sum = six.iter().map(|mean| mean.percent).sum();

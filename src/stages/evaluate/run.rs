@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::graded::{Lists, measure_fold};
+use super::graded::{Lists, What, measure_fold};
 use super::means::Means;
 use super::pool::Pool;
 use super::rated::Rated;
@@ -72,8 +72,9 @@ impl Run for Evaluate {
             for ((pools, folds), lists) in protocols.iter().zip(&lists) {
                 let mut means = [Vec::new(), Vec::new()];
                 for (images, lists) in folds.iter().zip(lists) {
-                    let neighbours = relevance.neighbours();
-                    let fold = measure_fold(cx, &similarity, &pool, images, lists, &self.cutoffs, neighbours)?;
+                    let whole = pools.folds == 1 && images.end < n_images;
+                    let what = What { cutoffs: &self.cutoffs, neighbours: relevance.neighbours(), whole };
+                    let fold = measure_fold(cx, &similarity, &pool, images, lists, &what)?;
                     means.iter_mut().zip(fold).for_each(|(folds, fold)| folds.push(fold));
                     done += queries(images) as u64;
                     cx.progress(done, Some(total));

@@ -1,6 +1,8 @@
 //! What a page says, before it is HTML or Markdown.
 
+use super::graphs::Graph;
 use super::sheet::Sheet;
+use super::similarity::Similarity;
 use crate::kernels::measure::chance::chance;
 use crate::kernels::measure::recall::{Retrieval, rsum};
 
@@ -17,6 +19,8 @@ pub(super) struct Content {
     /// Of the first protocol, image to text and text to image.
     pub(super) rank_curves: [Vec<(f64, f64)>; 2],
     pub(super) examples: [Vec<Example>; 2],
+    pub(super) similarity: Option<Similarity>,
+    pub(super) graphs: Vec<Graph>,
 }
 
 /// A row of the table of results.

@@ -168,6 +168,7 @@ fn read_captions(cx: &mut Cx<'_>, i2t: &[Query], t2i: &[Query], things: &mut Thi
     let of_images: HashSet<i64> = i2t.iter().map(|query| query.id).collect();
     let found = i2t.iter().flat_map(|query| query.top.iter().map(|top| top.0));
     let wanted: HashSet<i64> = found.chain(t2i.iter().map(|query| query.id)).collect();
+    cx.rewind("captions")?;
     while let Some(batch) = cx.next("captions")? {
         let (ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
         let texts = tables::texts(&batch, "text")?;

@@ -17,6 +17,13 @@ pub(super) struct Graph {
     graph: Row,
 }
 
+impl Graph {
+    /// The graph in words.
+    pub(super) fn sentence(&self) -> String {
+        sentence(&self.graph)
+    }
+}
+
 /// Draws `count` graphs that have a relation, in the order of the table (Vitter, "Random sampling with a reservoir", 1985).
 ///
 /// # Errors
@@ -87,8 +94,12 @@ pub(super) fn picture(graph: &Graph) -> Markup {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     let mut left = 4.0;
     for name in &graph.objects {
-        let attributes: Vec<&str> =
-            graph.attributes.iter().filter(|[object, _]| object == name).map(|[_, attribute]| attribute.as_str()).collect();
+        let attributes: Vec<&str> = graph
+            .attributes
+            .iter()
+            .filter(|[object, _]| object == name)
+            .map(|[_, attribute]| attribute.as_str())
+            .collect();
         let longest = attributes.iter().map(|a| a.chars().count()).chain([name.chars().count()]).max().unwrap_or(1);
         let width = text_width(longest) + 20.0;
         nodes.push(Node { name, left, width, attributes });
@@ -143,7 +154,7 @@ fn arc(from: &Node<'_>, to: &Node<'_>, label: &str, base: f64, top: f64) -> Mark
 }
 
 /// The graph in words, for those who do not see it.
-pub(super) fn sentence(graph: &Row) -> String {
+fn sentence(graph: &Row) -> String {
     let attributes = graph.attributes.iter().map(|[object, attribute]| format!("{object} is {attribute}"));
     let relations = graph.relations.iter().map(|[subject, relation, object]| format!("{subject} {relation} {object}"));
     attributes.chain(relations).collect::<Vec<_>>().join("; ")

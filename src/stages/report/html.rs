@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::content::{Content, DIRECTIONS, ResultRow, tenth};
-use super::{cards, plots};
+use super::{cards, meaning, plots};
 use crate::error::Result;
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
 
@@ -31,6 +31,7 @@ pub(super) fn page(content: &Content) -> Result<String> {
                     @if !content.results.is_empty() { (results(content)) }
                     @for sheet in &content.sheets { (sheet.html()) }
                     (curves(content)?)
+                    (meaning::sections(content)?)
                     @for (direction, examples) in DIRECTIONS.iter().zip(&content.examples) {
                         (cards::section(direction, examples))
                     }

@@ -24,6 +24,7 @@ fn write_page(page: &mut String, content: &Content) -> std::fmt::Result {
     if !content.validation.is_empty() {
         write_validation(page, content)?;
     }
+    super::meaning::markdown(page, content)?;
     write_examples(page, content)
 }
 

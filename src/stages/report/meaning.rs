@@ -1,15 +1,23 @@
-//! What captions mean, on the HTML page: how φ is distributed, pairs at its ends, scene graphs.
+//! What captions mean, on both pages: how φ is distributed, pairs at its ends, scene graphs.
+
+use std::fmt::{self, Write as _};
 
 use maud::{Markup, PreEscaped, html};
 
 use super::content::Content;
 use super::graphs::{self, Graph};
+use super::markdown::escaped;
 use super::plots;
-use super::similarity::{Pair, Side, Similarity};
+use super::sheet::Sheet;
+use super::similarity::{Pair, Similarity};
 use crate::error::Result;
 
+/// Names of the examples.
+const ENDS: [&str; 2] =
+    ["Captions of other images with the largest φ", "Captions of the image itself with the smallest φ"];
+
 /// Names of the two kinds of pairs.
-pub(super) const SIDES: [&str; 2] = ["captions of the image itself", "captions of other images"];
+const SIDES: [&str; 2] = ["captions of the image itself", "captions of other images"];
 
 /// The sections, where the page has their tables.
 ///
@@ -26,8 +34,7 @@ pub(super) fn sections(content: &Content) -> Result<Markup> {
 fn similarity(found: &Similarity) -> Result<Markup> {
     Ok(html! {
         section {
-            h2 { "Caption similarity" }
-            p.lead { "φ is " code { (found.measure) } " on words cut by " code { (found.tokenizer) } "." }
+            h2 { "Caption similarity: " code { (found.measure) } }
             div.plots {
                 @if let Some(svg) = plots::similarity(found)? {
                     figure role="group" aria-label="Distribution of φ" {
@@ -38,43 +45,59 @@ fn similarity(found: &Similarity) -> Result<Markup> {
                         (PreEscaped(svg))
                     }
                 }
-                (table(found))
             }
             div.examples {
-                (pairs("Captions of other images with the largest φ", "middling", &found.high))
-                (pairs("Captions of the image itself with the smallest φ", "bad", &found.low))
+                (pairs(ENDS[0], "middling", &found.high))
+                (pairs(ENDS[1], "bad", &found.low))
             }
         }
     })
 }
 
-/// The numbers of the distribution.
-fn table(found: &Similarity) -> Markup {
-    html! {
-        div.wide {
-            table {
-                thead { tr { th { "pairs of an image with" } th.n { "pairs" } @for name in COLUMNS { th.n { (name) } } } }
-                tbody {
-                    @for (name, side) in SIDES.iter().zip(&found.sides) {
-                        tr {
-                            th scope="row" { (name) }
-                            td.n { (side.count) }
-                            @for value in columns(side) { td.n { (value) } }
-                        }
-                    }
+/// The numbers of the distribution, as a table of both pages.
+pub(super) fn sheet(found: &Similarity) -> Sheet {
+    let columns = ["pairs of an image with", "pairs", "mean", "5 %", "median", "95 %"];
+    let rows = SIDES.iter().zip(&found.sides).map(|(name, side)| {
+        let values = [side.mean(), side.quantile(0.05), side.quantile(0.5), side.quantile(0.95)];
+        let values = values.map(|value| value.map_or_else(String::new, |value| format!("{value:.3}")));
+        [(*name).to_owned(), side.count.to_string()].into_iter().chain(values).collect()
+    });
+    Sheet {
+        title: "Caption similarity".to_owned(),
+        columns: columns.map(str::to_owned).into(),
+        texts: 1,
+        rows: rows.collect(),
+        note: format!(
+            "φ(image, caption) is `{}` with the captions of the image as references, on words cut by `{}`; quantiles to a \
+             thousandth of the scale.",
+            found.measure, found.tokenizer
+        ),
+    }
+}
+
+/// Pairs and graphs in Markdown.
+pub(super) fn markdown(page: &mut String, content: &Content) -> fmt::Result {
+    if let Some(found) = &content.similarity {
+        for (title, pairs) in ENDS.iter().zip([&found.high, &found.low]) {
+            if pairs.is_empty() {
+                continue;
+            }
+            writeln!(page, "\n## {title}")?;
+            for pair in pairs {
+                writeln!(page, "\n**{}** (φ = {:.3}) with the captions\n", escaped(&pair.caption), pair.value)?;
+                for reference in &pair.references {
+                    writeln!(page, "- {}", escaped(reference))?;
                 }
             }
         }
     }
-}
-
-/// Names of [`columns`].
-pub(super) const COLUMNS: [&str; 4] = ["mean", "5 %", "median", "95 %"];
-
-/// Mean and quantiles as text, empty where there are no pairs.
-pub(super) fn columns(side: &Side) -> [String; 4] {
-    let values = [side.mean(), side.quantile(0.05), side.quantile(0.5), side.quantile(0.95)];
-    values.map(|value| value.map_or_else(String::new, |value| format!("{value:.3}")))
+    if !content.graphs.is_empty() {
+        writeln!(page, "\n## Scene graphs\n")?;
+        for graph in &content.graphs {
+            writeln!(page, "- **{}**: {}", escaped(&graph.text), escaped(&graph.sentence()))?;
+        }
+    }
+    Ok(())
 }
 
 fn pairs(title: &str, class: &str, pairs: &[Pair]) -> Markup {

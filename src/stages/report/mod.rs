@@ -7,6 +7,9 @@ mod content;
 mod sheet;
 mod graded;
 mod agreement;
+mod similarity;
+mod graphs;
+mod meaning;
 mod examples;
 mod curves;
 mod plots;
@@ -15,5 +18,7 @@ mod cards;
 mod markdown;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod meaning_tests;
 
 pub use settings::Report;

@@ -8,6 +8,7 @@ use plotters::prelude::*;
 
 use super::content::Content;
 use super::curves::{smoothed, thinned};
+use super::similarity::Similarity;
 use crate::error::{Error, Result};
 use crate::kernels::measure::chance::chance;
 
@@ -85,6 +86,22 @@ pub(super) fn recalls(content: &Content) -> Result<Option<String>> {
     let x = span(content.validation.iter().map(|e| e.number as f64));
     let y = span(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
     draw(x.0..x.1, padded(0.0, y.1), "epoch", &lines, &[]).map(Some)
+}
+
+/// How φ is distributed: captions of the image itself, and of other images; percent of pairs on a logarithmic axis.
+pub(super) fn similarity(found: &Similarity) -> Result<Option<String>> {
+    let [own, others] = found.curves();
+    let points = || own.iter().chain(&others);
+    if points().count() < 2 {
+        return Ok(None);
+    }
+    // Empty bins lie on the axis.
+    let least = points().map(|p| p.1).filter(|&share| share > 0.0).fold(100.0, f64::min) / 2.0;
+    let above = |points: &[(f64, f64)]| points.iter().map(|p| (p.0, p.1.max(least))).collect::<Vec<_>>();
+    let lines = [Line::new(above(&others), B, 2), Line::new(above(&own), A, 2)];
+    let x = span(points().map(|p| p.0).chain([0.0]));
+    let lines: Vec<Line> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
+    draw(x.0..x.1, (least..100.0).log_scale().base(10.0), "φ", &lines, &[]).map(Some)
 }
 
 /// Which share of queries has its best match among the first k items, for every k.

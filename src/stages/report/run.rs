@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use super::settings::Report;
-use super::{agreement, examples, graded, html, markdown, read};
+use super::{agreement, examples, graded, graphs, html, markdown, meaning, read, similarity};
 use crate::error::{Error, Result};
 use crate::stage::{Cx, Run};
 
@@ -21,6 +21,15 @@ impl Run for Report {
         }
         for number in 0..self.correlations.len() {
             content.sheets.push(agreement::sheet(cx, &format!("correlations.{number}"))?);
+        }
+        if self.similarity.is_some() {
+            let found = similarity::read(cx, self.examples)?;
+            content.sheets.push(meaning::sheet(&found));
+            content.similarity = Some(found);
+        }
+        if self.graphs.is_some() {
+            content.graphs = graphs::read(cx, self.examples, self.seed)?;
+            graphs::texts(cx, &mut content.graphs)?;
         }
         if self.history.is_some() {
             content.losses = read::losses(cx)?;

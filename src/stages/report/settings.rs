@@ -32,6 +32,10 @@ pub struct Report {
     pub images: Option<TableRef>,
     /// The captions, to show them in examples.
     pub captions: Option<TableRef>,
+    /// φ of images and captions: its distribution, and pairs at its ends; needs `captions`.
+    pub similarity: Option<TableRef>,
+    /// Scene graphs of captions, some of which are drawn; needs `captions`.
+    pub graphs: Option<TableRef>,
     /// Queries shown as examples in each direction.
     #[serde(default = "examples")]
     pub examples: usize,
@@ -66,6 +70,8 @@ impl Stage for Report {
             ("validation", &self.validation, tables::validation::table()),
             ("images", &self.images, tables::images::table()),
             ("captions", &self.captions, tables::captions::table()),
+            ("similarity", &self.similarity, tables::caption_similarity::table()),
+            ("graphs", &self.graphs, tables::scene_graphs::table()),
         ];
         let optional = optional
             .into_iter()
@@ -91,6 +97,11 @@ impl Stage for Report {
         if self.rankings.is_some() && self.summary.is_none() {
             let message = "needs the `summary` that belongs to it";
             problems.push(Problem::new("rankings", message).hint("examples are of the first protocol of the summary"));
+        }
+        for (setting, given) in [("similarity", &self.similarity), ("graphs", &self.graphs)] {
+            if given.is_some() && self.captions.is_none() {
+                problems.push(Problem::new(setting, "needs the `captions` that it is about"));
+            }
         }
         if self.examples > MOST_EXAMPLES {
             let message = format!("got {} examples, wanted at most {MOST_EXAMPLES}", self.examples);

@@ -51,7 +51,11 @@ impl Side {
         self.count += 1;
         self.sum += f64::from(value);
         self.largest = self.largest.max(value);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "φ is between 0 and its largest value")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "φ is between 0 and its largest value"
+        )]
         let bin = ((value / self.width * FINE as f32) as usize).min(FINE - 1);
         self.fine[bin] += 1;
     }
@@ -87,7 +91,8 @@ impl Similarity {
         let largest = self.sides.iter().map(used).max().unwrap_or(0);
         let bins = largest.div_ceil(BINS).max(1);
         let largest = (largest.div_ceil(bins) * bins).min(FINE);
-        [0, 1].map(|side: usize| if self.sides[side].count > 0 { self.sides[side].curve(bins, largest) } else { vec![] })
+        [0, 1]
+            .map(|side: usize| if self.sides[side].count > 0 { self.sides[side].curve(bins, largest) } else { vec![] })
     }
 }
 
@@ -115,7 +120,14 @@ pub(super) fn read(cx: &mut Cx<'_>, examples: usize) -> Result<Similarity> {
 }
 
 impl Similarity {
-    fn row(&mut self, image_id: i64, captions: &[i64], values: &[f32], of: &HashMap<i64, i64>, most: usize) -> Result<()> {
+    fn row(
+        &mut self,
+        image_id: i64,
+        captions: &[i64],
+        values: &[f32],
+        of: &HashMap<i64, i64>,
+        most: usize,
+    ) -> Result<()> {
         let mut ends: [Option<(i64, f32)>; 2] = [None, None];
         for (&caption_id, &value) in captions.iter().zip(values) {
             let owner = of.get(&caption_id);

@@ -28,6 +28,8 @@ fn report(with_everything: bool) -> Report {
         validation: optional("validation"),
         images: optional("images"),
         captions: optional("captions"),
+        similarity: None,
+        graphs: None,
         examples: 4,
         seed: 1,
     }

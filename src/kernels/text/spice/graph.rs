@@ -1,6 +1,9 @@
 //! What a caption says: objects, their attributes, and relations between them.
 
-/// The scene graph of a caption, in lemmas. The order is that of the caption; nothing occurs twice.
+use std::collections::HashSet;
+use std::hash::Hash;
+
+/// The scene graph of a caption, in lemmas, in the order of the caption.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SceneGraph {
     /// Objects: `dog`.
@@ -18,27 +21,35 @@ impl SceneGraph {
         self.objects.is_empty()
     }
 
-    /// Adds an object, unless it is there.
+    /// Adds an object.
     pub fn object(&mut self, object: &str) {
-        if !self.objects.iter().any(|known| known == object) {
-            self.objects.push(object.to_owned());
-        }
+        self.objects.push(object.to_owned());
     }
 
-    /// Adds an attribute and its object, unless they are there.
+    /// Adds an attribute and its object.
     pub fn attribute(&mut self, object: &str, attribute: &str) {
         self.object(object);
-        if !self.attributes.iter().any(|(o, a)| o == object && a == attribute) {
-            self.attributes.push((object.to_owned(), attribute.to_owned()));
-        }
+        self.attributes.push((object.to_owned(), attribute.to_owned()));
     }
 
-    /// Adds a relation and its objects, unless they are there.
+    /// Adds a relation and its objects.
     pub fn relation(&mut self, subject: &str, relation: &str, object: &str) {
         self.object(subject);
         self.object(object);
-        if !self.relations.iter().any(|(s, r, o)| s == subject && r == relation && o == object) {
-            self.relations.push((subject.to_owned(), relation.to_owned(), object.to_owned()));
-        }
+        self.relations.push((subject.to_owned(), relation.to_owned(), object.to_owned()));
     }
+
+    /// The graph with everything once, where it was first.
+    #[must_use]
+    pub fn unique(mut self) -> Self {
+        keep_first(&mut self.objects);
+        keep_first(&mut self.attributes);
+        keep_first(&mut self.relations);
+        self
+    }
+}
+
+fn keep_first<T: Clone + Eq + Hash>(all: &mut Vec<T>) {
+    let mut seen = HashSet::with_capacity(all.len());
+    all.retain(|one| seen.insert(one.clone()));
 }

@@ -1,8 +1,29 @@
 //! F-scores of tuples, for any image with any caption.
 
+use std::collections::HashSet;
+
 use super::SceneGraph;
-use super::vocabulary::Vocabulary;
+use super::vocabulary::{Vocabulary, kind};
 use crate::kernels::similarity::Similarity;
+
+/// SPICE of every image with every caption.
+///
+/// With `R` the tuples of an image's references, `C` those of a caption, each merged (of tuples that match the first
+/// stays), and `M` the tuples of `C` that match one of `R`, at most as many as `R` has: precision `|M| / |C|`, recall
+/// `|M| / |R|`, `φ = 2 |M| / (|C| + |R|)`, which is 0 where there is no tuple. Tuples match where they have as many
+/// elements and each is the same lemma or in a common synset.
+#[derive(Debug)]
+pub struct Spice {
+    /// For each tuple those that match it.
+    matches: Vec<Vec<u32>>,
+    kinds: Vec<u8>,
+    /// Tuples of each caption.
+    captions: Vec<Vec<u32>>,
+    /// Tuples of each image, ascending.
+    images: Vec<Vec<u32>>,
+    /// For each tuple the captions that have it.
+    postings: Vec<Vec<u32>>,
+}
 
 /// SPICE of one image and one caption, with what it is made of. A score of no tuples on either side is missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,7 +48,7 @@ pub struct Scores {
     pub size: Option<f64>,
 }
 
-/// What the builder needs to know of words.
+/// What the score needs to know of words.
 pub trait Words {
     /// Synsets of an element of a tuple; elements in a common one match.
     fn synsets(&self, element: &str) -> Vec<u32>;
@@ -39,7 +60,7 @@ pub trait Words {
     fn is_size(&self, attribute: &str) -> bool;
 }
 
-/// Takes the graphs of captions one by one and keeps numbers of them.
+/// Takes the graphs of captions one by one and keeps their tuples as numbers.
 #[derive(Debug, Default)]
 pub struct SpiceBuilder {
     vocabulary: Vocabulary,
@@ -49,130 +70,82 @@ pub struct SpiceBuilder {
 impl SpiceBuilder {
     /// Adds the graph of the next caption.
     pub fn push(&mut self, graph: &SceneGraph, words: &impl Words) {
-        let tuples = self.vocabulary.tuples(graph, &|element| words.synsets(element));
+        let tuples = self.vocabulary.tuples(graph, words);
         self.captions.push(tuples);
     }
 
-    /// The similarity, given which captions are the references of each image. Cost: proportional to the tuples and the
+    /// The similarity, given which captions are the references of each image. Cost: proportional to the tuples and to the
     /// pairs of them that match.
     ///
     /// # Panics
     ///
     /// Where a reference is no caption that was pushed.
     #[must_use]
-    pub fn build(self, references: &[Vec<usize>], words: &impl Words) -> Spice {
+    pub fn build(self, references: &[Vec<usize>]) -> Spice {
         let matches = self.vocabulary.matches();
-        let kinds = {
-            let color = self.vocabulary.mark(1, 2, &|word| words.is_color(word));
-            let count = self.vocabulary.mark(1, 2, &|word| words.is_count(word));
-            let size = self.vocabulary.mark(1, 2, &|word| words.is_size(word));
-            let kind = |(tuple, elements)| match self.vocabulary.arity(elements) {
-                1 => OBJECT,
-                2 => {
-                    let tuple: usize = tuple;
-                    ATTRIBUTE
-                        | if color[tuple] { COLOR } else { 0 }
-                        | if count[tuple] { COUNT } else { 0 }
-                        | if size[tuple] { SIZE } else { 0 }
-                }
-                _ => RELATION,
-            };
-            self.vocabulary.tuples.iter().enumerate().map(kind).collect()
+        let image = |references: &Vec<usize>| {
+            let all = references.iter().flat_map(|reference| &self.captions[*reference]);
+            let mut tuples = merged(all, &matches);
+            tuples.sort_unstable();
+            tuples
         };
+        let images = references.iter().map(image).collect();
         let captions: Vec<Vec<u32>> = self.captions.iter().map(|tuples| merged(tuples, &matches)).collect();
-        let images: Vec<Vec<u32>> = references
-            .iter()
-            .map(|references| {
-                let mut all = Vec::new();
-                for reference in references {
-                    all.extend(self.captions[*reference].iter().copied());
-                }
-                merged(&all, &matches)
-            })
-            .collect();
         let mut postings = vec![Vec::new(); matches.len()];
         for (caption, tuples) in (0..).zip(&captions) {
             for tuple in tuples {
                 postings[*tuple as usize].push(caption);
             }
         }
-        Spice { matches, kinds, captions, images, postings }
+        Spice { matches, kinds: self.vocabulary.kinds, captions, images, postings }
     }
 }
 
-const OBJECT: u8 = 1;
-const ATTRIBUTE: u8 = 2;
-const RELATION: u8 = 4;
-const COLOR: u8 = 8;
-const COUNT: u8 = 16;
-const SIZE: u8 = 32;
-const ALL: u8 = OBJECT | ATTRIBUTE | RELATION;
-
 /// `tuples` without those that match an earlier one.
-fn merged(tuples: &[u32], matches: &[Vec<u32>]) -> Vec<u32> {
-    let mut kept: Vec<u32> = Vec::with_capacity(tuples.len());
+fn merged<'a>(tuples: impl IntoIterator<Item = &'a u32>, matches: &[Vec<u32>]) -> Vec<u32> {
+    let mut kept = Vec::new();
+    let mut known = HashSet::new();
     for tuple in tuples {
-        if !kept.iter().any(|known| matches[*known as usize].binary_search(tuple).is_ok()) {
+        if !matches[*tuple as usize].iter().any(|other| known.contains(other)) {
+            known.insert(*tuple);
             kept.push(*tuple);
         }
     }
     kept
 }
 
-/// SPICE of every image with every caption.
-///
-/// With `R` the tuples of an image's references, `C` those of a caption, each merged (of tuples that match one stays),
-/// and `M` the tuples of `C` that match one of `R`: precision `|M| / |C|`, recall `|M| / |R|`, `φ = 2 |M| / (|C| + |R|)`.
-#[derive(Debug)]
-pub struct Spice {
-    matches: Vec<Vec<u32>>,
-    kinds: Vec<u8>,
-    captions: Vec<Vec<u32>>,
-    images: Vec<Vec<u32>>,
-    /// Captions that have each tuple.
-    postings: Vec<Vec<u32>>,
-}
-
 impl Spice {
     /// φ with precision, recall and sub-scores.
     #[must_use]
     pub fn scores(&self, image: usize, caption: usize) -> Scores {
-        let f = |kind| self.f(image, caption, kind);
-        let (matched, of_caption, of_image) = self.sizes(image, caption, ALL);
-        let share = |of: usize| if of == 0 { 0.0 } else { ratio(matched, of) };
+        let all = self.shared(image, caption, kind::ALL);
+        let f = |kind| self.shared(image, caption, kind).f();
+        let share = |of| if of == 0 { 0.0 } else { ratio(all.matched, of) };
         Scores {
-            f: f(ALL).unwrap_or(0.0),
-            precision: share(of_caption),
-            recall: share(of_image),
-            object: f(OBJECT),
-            attribute: f(ATTRIBUTE),
-            relation: f(RELATION),
-            color: f(COLOR),
-            count: f(COUNT),
-            size: f(SIZE),
+            f: all.f().unwrap_or(0.0),
+            precision: share(all.of_caption),
+            recall: share(all.of_image),
+            object: f(kind::OBJECT),
+            attribute: f(kind::ATTRIBUTE),
+            relation: f(kind::RELATION),
+            color: f(kind::COLOR),
+            count: f(kind::COUNT),
+            size: f(kind::SIZE),
         }
     }
 
-    /// F-score of the tuples of `kind`; nothing where neither side has one.
-    fn f(&self, image: usize, caption: usize, kind: u8) -> Option<f64> {
-        let (matched, of_caption, of_image) = self.sizes(image, caption, kind);
-        (of_caption + of_image > 0).then(|| ratio(2 * matched, of_caption + of_image))
-    }
-
-    /// Tuples of `kind` that match, of the caption, and of the image.
-    fn sizes(&self, image: usize, caption: usize, kind: u8) -> (usize, usize, usize) {
+    fn shared(&self, image: usize, caption: usize, kind: u8) -> Shared {
+        let (image, caption) = (&self.images[image], &self.captions[caption]);
         let is = |tuple: &&u32| self.kinds[**tuple as usize] & kind != 0;
-        let of_image = self.images[image].iter().filter(is).count();
-        let of_caption = self.captions[caption].iter().filter(is).count();
-        let matched = self.captions[caption].iter().filter(is).filter(|tuple| {
-            let matches = &self.matches[**tuple as usize];
-            self.images[image].iter().any(|known| matches.binary_search(known).is_ok())
-        });
-        // Synonymy is not transitive: two tuples of a caption that do not match may match the same one.
-        (matched.count().min(of_image), of_caption, of_image)
+        let of_image = image.iter().filter(is).count();
+        let of_caption = caption.iter().filter(is).count();
+        let matches =
+            |tuple: &&u32| self.matches[**tuple as usize].iter().any(|other| image.binary_search(other).is_ok());
+        let matched = caption.iter().filter(is).filter(matches).count().min(of_image);
+        Shared { matched, of_caption, of_image }
     }
 
-    /// For each caption how many of its tuples match the image, before that is limited to the tuples of the image.
+    /// For each caption how many of its tuples match one of the image.
     fn count(&self, image: usize, scratch: &mut Scratch) {
         scratch.matched.clear();
         scratch.matched.resize(self.captions.len(), 0);
@@ -187,10 +160,25 @@ impl Spice {
         }
     }
 
-    fn value(&self, image: usize, caption: usize, matched: usize) -> f64 {
+    fn value(&self, image: usize, caption: usize, matched: u32) -> f64 {
         let (of_image, of_caption) = (self.images[image].len(), self.captions[caption].len());
-        let matched = matched.min(of_image);
-        if matched == 0 { 0.0 } else { ratio(2 * matched, of_caption + of_image) }
+        Shared { matched: (matched as usize).min(of_image), of_caption, of_image }.f().unwrap_or(0.0)
+    }
+}
+
+/// Numbers of tuples. Synonymy is not transitive: two tuples of a caption that do not match may match the same tuple of
+/// the image, and no more count than the image has.
+#[derive(Debug, Clone, Copy)]
+struct Shared {
+    matched: usize,
+    of_caption: usize,
+    of_image: usize,
+}
+
+impl Shared {
+    fn f(self) -> Option<f64> {
+        let all = self.of_caption + self.of_image;
+        (all > 0).then(|| ratio(2 * self.matched, all))
     }
 }
 
@@ -218,21 +206,20 @@ impl Similarity for Spice {
     }
 
     fn pair(&self, image: usize, caption: usize) -> f64 {
-        self.f(image, caption, ALL).unwrap_or(0.0)
+        self.shared(image, caption, kind::ALL).f().unwrap_or(0.0)
     }
 
     fn row(&self, image: usize, scratch: &mut Scratch, values: &mut [f32]) {
         self.count(image, scratch);
         for (caption, (value, matched)) in values.iter_mut().zip(&scratch.matched).enumerate() {
-            *value = narrow(self.value(image, caption, *matched as usize));
+            *value = narrow(self.value(image, caption, *matched));
         }
     }
 
     fn top(&self, image: usize, m: usize, scratch: &mut Scratch) -> Vec<(usize, f64)> {
         self.count(image, scratch);
-        let counts = scratch.matched.iter().enumerate();
-        let mut best: Vec<(usize, f64)> =
-            counts.map(|(caption, matched)| (caption, self.value(image, caption, *matched as usize))).collect();
+        let value = |(caption, matched): (usize, &u32)| (caption, self.value(image, caption, *matched));
+        let mut best: Vec<(usize, f64)> = scratch.matched.iter().enumerate().map(value).collect();
         let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if m < best.len() {
             best.select_nth_unstable_by(m, order);

@@ -1,0 +1,121 @@
+//! The pages of caption similarity and scene graphs, in a world in memory.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, SchemaRef};
+use serde_json::json;
+
+use super::Report;
+use crate::error::Result;
+use crate::stage::Stage;
+use crate::stages::testing::MemoryWorld;
+use crate::tables;
+
+fn ints(values: &[i64]) -> ArrayRef {
+    Arc::new(Int64Array::from(values.to_vec()))
+}
+
+fn texts(values: &[&str]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+fn list(schema: &SchemaRef, name: &str, lengths: &[usize], values: ArrayRef) -> ArrayRef {
+    let DataType::List(item) = schema.field_with_name(name).unwrap().data_type() else { panic!("no list") };
+    Arc::new(
+        ListArray::try_new(Arc::clone(item), OffsetBuffer::from_lengths(lengths.iter().copied()), values, None)
+            .unwrap(),
+    )
+}
+
+fn captions() -> RecordBatch {
+    let columns = vec![
+        ints(&[1, 2, 3, 4]),
+        ints(&[10, 10, 20, 20]),
+        texts(&["test"; 4]),
+        texts(&["a <dog>", "the dog sits on a wall", "a cat", "one | cat"]),
+    ];
+    tables::batch(&tables::captions::table().schema(), columns).unwrap()
+}
+
+/// Two images with all four captions.
+fn similarity(captions: &[i64]) -> RecordBatch {
+    let schema = tables::caption_similarity::table().schema();
+    let values = Arc::new(Float32Array::from(vec![2.0, 4.0, 0.5, 0.0, 0.25, 0.0, 3.0, 1.0]));
+    let columns = vec![
+        ints(&[10, 20]),
+        list(&schema, "caption_ids", &[4, 4], ints(captions)),
+        list(&schema, "values", &[4, 4], values),
+        texts(&["cider_d"; 2]),
+        texts(&["ptb"; 2]),
+    ];
+    tables::batch(&schema, columns).unwrap()
+}
+
+/// Of caption 2: dog, wall; dog is brown; dog sit on wall.
+fn graphs() -> RecordBatch {
+    let schema = tables::scene_graphs::table().schema();
+    let tuple = |name: &str, columns: Vec<ArrayRef>| {
+        let DataType::List(item) = schema.field_with_name(name).unwrap().data_type() else { panic!("no list") };
+        let DataType::Struct(fields) = item.data_type() else { panic!("no tuples") };
+        list(&schema, name, &[1], Arc::new(StructArray::try_new(fields.clone(), columns, None).unwrap()))
+    };
+    let columns = vec![
+        ints(&[2]),
+        ints(&[10]),
+        texts(&["test"]),
+        list(&schema, "objects", &[2], texts(&["<dog>", "wall"])),
+        tuple("attributes", vec![texts(&["<dog>"]), texts(&["brown"])]),
+        tuple("relations", vec![texts(&["<dog>"]), texts(&["sit on"]), texts(&["wall"])]),
+        texts(&["rules-1"]),
+        texts(&["treebank"]),
+    ];
+    tables::batch(&schema, columns).unwrap()
+}
+
+fn pages(similarity: RecordBatch) -> Result<[String; 2]> {
+    let settings = json!({"title": "t", "captions": "a.captions", "similarity": "b.caption_similarity",
+                          "graphs": "b.scene_graphs", "examples": 1});
+    let stage: Report = serde_json::from_value(settings).unwrap();
+    assert_eq!(stage.check(), []);
+    let mut world = MemoryWorld::default();
+    world.tables.insert("captions".to_owned(), vec![captions()]);
+    world.tables.insert("similarity".to_owned(), vec![similarity]);
+    world.tables.insert("graphs".to_owned(), vec![graphs()]);
+    world.run(&stage)?;
+    let page = |name: &str| String::from_utf8(world.put[&("page".to_owned(), name.to_owned())].to_vec()).unwrap();
+    Ok([page("report.md"), page("report.html")])
+}
+
+#[test]
+fn pages_show_the_distribution_its_ends_and_graphs() {
+    let [markdown, html] = pages(similarity(&[1, 2, 3, 4, 1, 2, 3, 4])).unwrap();
+    // Own pairs are 2, 4, 3, 1: mean 2.5; others 0.5, 0, 0.25, 0: mean 0.1875.
+    assert!(markdown.contains("| captions of the image itself | 4 | 2.500 |"), "{markdown}");
+    assert!(markdown.contains("| captions of other images | 4 | 0.188 |"), "{markdown}");
+    // The best of another image is caption 3 with image 10, the worst of its own caption 4 with image 20.
+    assert!(
+        markdown.contains("**a cat** (φ = 0.500) with the captions\n\n- a \\<dog\\>\n- the dog sits on a wall\n"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("**one \\| cat** (φ = 1.000) with the captions\n\n- a cat\n"), "{markdown}");
+    assert!(markdown.contains("- **the dog sits on a wall**: \\<dog\\> is brown; \\<dog\\> sit on wall"), "{markdown}");
+    for part in ["Distribution of φ", "&lt;dog&gt;</text>", ">sit on</text>", ">brown</text>", "Scene graphs"] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("<dog>"));
+}
+
+#[test]
+fn a_caption_that_is_not_there_is_named() {
+    let error = pages(similarity(&[1, 2, 3, 9, 1, 2, 3, 4])).unwrap_err();
+    assert!(error.to_string().contains("caption_id 9, which `captions` lacks"), "{error}");
+}
+
+#[test]
+fn captions_are_needed() {
+    let stage: Report = serde_json::from_value(json!({"title": "t", "graphs": "a.b", "similarity": "a.b"})).unwrap();
+    let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
+    assert_eq!(settings, ["similarity", "graphs"]);
+}
