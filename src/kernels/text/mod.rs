@@ -3,7 +3,6 @@
 pub mod tokens;
 pub mod treebank;
 pub mod ptb;
-mod ptb_patterns;
 pub mod python;
 pub mod sentences;
 pub mod vocabulary;

@@ -1,11 +1,6 @@
-//! Words as the COCO evaluation cuts them: the Penn Treebank tokeniser of Stanford's `CoreNLP` 3.4.1, after which punctuation is
-//! dropped (Chen et al., "Microsoft COCO Captions: Data Collection and Evaluation Server", 2015).
-//!
-//! Written from what that program does with text, not from its source. At every place the longest token wins, as in every
-//! lexer; [`super::ptb_patterns`] says what a token is. Two oddities of the evaluation are kept: brackets become `-lrb-` and
-//! the like, which the list of punctuation holds in capitals, so in lower case they stay; and `!!` is no punctuation.
+//! The loop over the tokens of a caption, and how each is written.
 
-use super::ptb_patterns::longest;
+use super::patterns::longest;
 
 /// What the evaluation drops.
 const PUNCTUATION: [&str; 17] =
@@ -91,7 +86,7 @@ mod tests {
     /// `tests/golden/ptb.py` wrote it.
     #[test]
     fn agrees_with_the_coco_evaluation_on_every_golden_caption() {
-        let golden = include_str!("../../../tests/golden/ptb.tsv");
+        let golden = include_str!("../../../../tests/golden/ptb.tsv");
         let mut different = Vec::new();
         for line in golden.lines() {
             let (caption, wanted) = line.split_once('\t').expect("a line has two fields");
