@@ -35,7 +35,9 @@ fn main() -> ExitCode {
         ["run"] => Err(shell::Failure::usage("which pipeline? try `cargo xtask run pipelines/quickstart.toml`")),
         ["test"] => test::test().map(|()| ExitCode::SUCCESS),
         ["wordnet", folder] => wordnet::wordnet(folder.as_ref()).map(|()| ExitCode::SUCCESS),
-        ["wordnet"] => Err(shell::Failure::usage("which folder? it must hold `index.noun` and its like, of WordNet 3.0")),
+        ["wordnet"] => {
+            Err(shell::Failure::usage("which folder? it must hold `index.noun` and its like, of WordNet 3.0"))
+        }
         ["setup" | "test", extra, ..] => Err(shell::Failure::usage(format!("`{extra}` is not understood here"))),
         [other, ..] => Err(shell::Failure::usage(format!("there is no `cargo xtask {other}`\n\n{HELP}"))),
     };
