@@ -38,15 +38,20 @@ pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<Word> {
         }
     }
     let mut tagged: Vec<Word> = Vec::with_capacity(words.len());
-    let mut before = None;
+    let (mut before, mut single) = (None, false);
     for (at, text) in words.iter().enumerate() {
-        let place = Place { words: &words, candidates: &candidates, tagged: &tagged, before, at };
+        let place = Place { words: &words, candidates: &candidates, tagged: &tagged, before, single, at };
         let (tag, lemma) = match &candidates[at] {
             Candidate::Closed(tag) => (place.closed(*tag), if text == "w/" { "with" } else { text }),
             Candidate::Open(readings) => {
                 let tag = place.open(readings);
                 (tag, lemma(tag, text, readings))
             }
+        };
+        single = match tag {
+            Tag::Determiner => among("a an each every this another", text),
+            Tag::Adjective | Tag::Noun | Tag::Adverb => single,
+            _ => false,
         };
         let lemma = lemma.to_owned();
         if tag != Tag::Adverb {
@@ -98,6 +103,8 @@ struct Place<'a> {
     tagged: &'a [Word],
     /// The tag before, adverbs left out.
     before: Option<Tag>,
+    /// Whether the noun phrase before is of one thing: `a dog`.
+    single: bool,
     at: usize,
 }
 
@@ -197,7 +204,7 @@ impl Place<'_> {
             Some(Form::Past) if nouns.is_none_or(|nouns| nouns < 2 * verbs + 1) => Tag::Past,
             Some(Form::Third) => match nouns {
                 None => Tag::Third,
-                Some(_) if object_next => Tag::Third,
+                Some(_) if object_next || self.single => Tag::Third,
                 Some(nouns) if place_next && verbs * 2 > nouns * 3 => Tag::Third,
                 Some(nouns) if verbs > 2 * nouns + 5 => Tag::Third,
                 Some(_) => self.nominal(readings),
