@@ -158,6 +158,7 @@ impl Place<'_> {
     fn open(&self, readings: &Readings) -> Tag {
         match (self.before, readings.form()) {
             (Some(Tag::Auxiliary), Some(Form::Base)) => Tag::Verb,
+            (Some(Tag::Relative), Some(Form::Base)) if verbs(readings) > nouns(readings) => Tag::Verb,
             (Some(Tag::To), Some(Form::Base)) if verbs(readings) > nouns(readings) || readings.noun.is_none() => {
                 Tag::Verb
             }
@@ -234,7 +235,9 @@ impl Place<'_> {
         match readings.form() {
             Some(Form::Ing) if readings.compound => Tag::Adjective,
             Some(Form::Ing) if readings.thing => Tag::Noun,
-            Some(Form::Ing) if listed && readings.adjective.unwrap_or(0) == 0 => Tag::Ing,
+            Some(Form::Ing) if (listed || self.before == Some(Tag::Ing)) && readings.adjective.unwrap_or(0) == 0 => {
+                Tag::Ing
+            }
             Some(Form::Ing) if modifies => Tag::Adjective,
             Some(Form::Ing) if inside && self.before != Some(Tag::Number) => Tag::Noun,
             Some(Form::Ing) => Tag::Ing,
