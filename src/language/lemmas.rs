@@ -125,3 +125,50 @@ pub fn verb(lexicon: &Lexicon, form: &str) -> Option<(String, Form)> {
     }
     best.map(|(_, lemma, kind)| (lemma, kind))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_become_singular() {
+        let of = |form: &str| plural(Lexicon::wordnet(), form);
+        for (form, lemma) in [
+            ("dogs", "dog"),
+            ("women", "woman"),
+            ("children", "child"),
+            ("leaves", "leaf"),
+            ("knives", "knife"),
+            ("buses", "bus"),
+            ("skies", "sky"),
+            ("skis", "ski"),
+            ("glasses", "glass"),
+            ("people", "people"),
+            ("pants", "pants"),
+        ] {
+            assert_eq!(of(form).as_deref(), Some(lemma), "{form}");
+        }
+        for form in ["dog", "bus", "tennis", "grass", "gas", "is", "s", ""] {
+            assert_eq!(of(form), None, "{form}");
+        }
+    }
+
+    #[test]
+    fn verbs_lose_their_endings() {
+        for (form, lemma, kind) in [
+            ("sit", "sit", Form::Base),
+            ("sits", "sit", Form::Third),
+            ("flies", "fly", Form::Third),
+            ("sitting", "sit", Form::Ing),
+            ("riding", "ride", Form::Ing),
+            ("staring", "stare", Form::Ing),
+            ("lying", "lie", Form::Ing),
+            ("parked", "park", Form::Past),
+            ("striped", "stripe", Form::Past),
+            ("ridden", "ride", Form::Past),
+        ] {
+            assert_eq!(verb(Lexicon::wordnet(), form), Some((lemma.to_owned(), kind)), "{form}");
+        }
+        assert_eq!(verb(Lexicon::wordnet(), "giraffe"), None);
+    }
+}

@@ -1,4 +1,7 @@
 //! WordNet 3.0 in memory: parts of speech with their frequencies, irregular forms, and synsets shared by several words.
+//!
+//! Fellbaum (ed.): WordNet: An Electronic Lexical Database, MIT Press 1998; data Copyright 2006 by Princeton University,
+//! its licence in `data/wordnet/LICENSE`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -53,7 +56,6 @@ impl Lexicon {
     /// The lemma of an irregular form: `man` of `men`.
     #[must_use]
     pub fn exception(&self, part: Part, form: &str) -> Option<&'static str> {
-        // The key borrows for as long as the table lives, so the word is looked up by value.
         self.exceptions.get(&(part, form)).copied()
     }
 
@@ -70,24 +72,29 @@ impl Lexicon {
 
     /// Lines `word n12:1a,2b v3`: part of speech, count, synsets in base 16; lines `n men man`.
     fn read(words: &'static str, exceptions: &'static str) -> Self {
-        let entry = |field: &str| -> Option<Entry> {
-            let (head, synsets) = field.split_once(':').unwrap_or((field, ""));
-            Some(Entry {
-                part: part(head.get(..1)?)?,
-                count: head.get(1..)?.parse().ok()?,
-                synsets: synsets.split(',').filter_map(|id| u32::from_str_radix(id, 16).ok()).collect(),
-            })
-        };
-        let words = words.lines().filter_map(|line| {
-            let (word, fields) = line.split_once(' ')?;
-            Some((word, fields.split(' ').filter_map(entry).collect()))
+        let words = words.lines().map(|line| {
+            let (word, fields) = line.split_once(' ').expect(MADE_BY_XTASK);
+            (word, fields.split(' ').map(|field| entry(field).expect(MADE_BY_XTASK)).collect())
         });
-        let exceptions = exceptions.lines().filter_map(|line| {
-            let mut fields = line.split(' ');
-            Some(((part(fields.next()?)?, fields.next()?), fields.next()?))
+        let exceptions = exceptions.lines().map(|line| {
+            let [letter, form, lemma] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{MADE_BY_XTASK}") };
+            ((part(letter).expect(MADE_BY_XTASK), form), lemma)
         });
         Self { words: words.collect(), exceptions: exceptions.collect() }
     }
+}
+
+/// Why reading the tables cannot fail.
+const MADE_BY_XTASK: &str = "the tables are part of the program, made by `cargo xtask wordnet`, and a test reads them";
+
+fn entry(field: &str) -> Option<Entry> {
+    let (head, synsets) = field.split_once(':').unwrap_or((field, ""));
+    let synsets = synsets.split(',').filter(|id| !id.is_empty());
+    Some(Entry {
+        part: part(head.get(..1)?)?,
+        count: head.get(1..)?.parse().ok()?,
+        synsets: synsets.map(|id| u32::from_str_radix(id, 16).ok()).collect::<Option<_>>()?,
+    })
 }
 
 fn part(letter: &str) -> Option<Part> {
@@ -97,5 +104,37 @@ fn part(letter: &str) -> Option<Part> {
         "a" => Some(Part::Adjective),
         "r" => Some(Part::Adverb),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_hold_what_wordnet_has() {
+        let wordnet = Lexicon::wordnet();
+        assert_eq!((wordnet.words.len(), wordnet.exceptions.len()), (84_961, 5_827));
+        // From WordNet's own index and counts.
+        assert_eq!(wordnet.count(Part::Noun, "couch"), Some(5));
+        assert_eq!(wordnet.count(Part::Verb, "couch"), Some(1));
+        assert_eq!(wordnet.count(Part::Adjective, "couch"), None);
+        assert_eq!(wordnet.exception(Part::Noun, "geese"), Some("goose"));
+        assert_eq!(wordnet.exception(Part::Verb, "sat"), Some("sit"));
+        assert!(wordnet.is_gerund_compound("parking", "lot"));
+        assert!(!wordnet.is_gerund_compound("parking", "dog"));
+    }
+
+    #[test]
+    fn synonyms_share_a_synset() {
+        let share = |a, b| {
+            Lexicon::wordnet().shared_synsets(a).any(|id| Lexicon::wordnet().shared_synsets(b).any(|other| other == id))
+        };
+        for (a, b) in [("couch", "sofa"), ("bicycle", "bike"), ("road", "route"), ("big", "large"), ("grey", "gray")] {
+            assert!(share(a, b), "{a} {b}");
+        }
+        for (a, b) in [("couch", "dog"), ("dog", "cat"), ("red", "blue"), ("nosuchword", "couch")] {
+            assert!(!share(a, b), "{a} {b}");
+        }
     }
 }

@@ -38,15 +38,20 @@ pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<Word> {
         }
     }
     let mut tagged: Vec<Word> = Vec::with_capacity(words.len());
-    let mut before = None;
+    let (mut before, mut single) = (None, false);
     for (at, text) in words.iter().enumerate() {
-        let place = Place { words: &words, candidates: &candidates, tagged: &tagged, before, at };
+        let place = Place { words: &words, candidates: &candidates, tagged: &tagged, before, single, at };
         let (tag, lemma) = match &candidates[at] {
             Candidate::Closed(tag) => (place.closed(*tag), if text == "w/" { "with" } else { text }),
             Candidate::Open(readings) => {
                 let tag = place.open(readings);
                 (tag, lemma(tag, text, readings))
             }
+        };
+        single = match tag {
+            Tag::Determiner => among("a an each every this another", text),
+            Tag::Adjective | Tag::Noun | Tag::Adverb => single,
+            _ => false,
         };
         let lemma = lemma.to_owned();
         if tag != Tag::Adverb {
@@ -98,6 +103,8 @@ struct Place<'a> {
     tagged: &'a [Word],
     /// The tag before, adverbs left out.
     before: Option<Tag>,
+    /// Whether the noun phrase before is of one thing: `a dog`.
+    single: bool,
     at: usize,
 }
 
@@ -151,6 +158,7 @@ impl Place<'_> {
     fn open(&self, readings: &Readings) -> Tag {
         match (self.before, readings.form()) {
             (Some(Tag::Auxiliary), Some(Form::Base)) => Tag::Verb,
+            (Some(Tag::Relative), Some(Form::Base)) if verbs(readings) > nouns(readings) => Tag::Verb,
             (Some(Tag::To), Some(Form::Base)) if verbs(readings) > nouns(readings) || readings.noun.is_none() => {
                 Tag::Verb
             }
@@ -197,7 +205,7 @@ impl Place<'_> {
             Some(Form::Past) if nouns.is_none_or(|nouns| nouns < 2 * verbs + 1) => Tag::Past,
             Some(Form::Third) => match nouns {
                 None => Tag::Third,
-                Some(_) if object_next => Tag::Third,
+                Some(_) if object_next || self.single => Tag::Third,
                 Some(nouns) if place_next && verbs * 2 > nouns * 3 => Tag::Third,
                 Some(nouns) if verbs > 2 * nouns + 5 => Tag::Third,
                 Some(_) => self.nominal(readings),
@@ -227,7 +235,9 @@ impl Place<'_> {
         match readings.form() {
             Some(Form::Ing) if readings.compound => Tag::Adjective,
             Some(Form::Ing) if readings.thing => Tag::Noun,
-            Some(Form::Ing) if listed && readings.adjective.unwrap_or(0) == 0 => Tag::Ing,
+            Some(Form::Ing) if (listed || self.before == Some(Tag::Ing)) && readings.adjective.unwrap_or(0) == 0 => {
+                Tag::Ing
+            }
             Some(Form::Ing) if modifies => Tag::Adjective,
             Some(Form::Ing) if inside && self.before != Some(Tag::Number) => Tag::Noun,
             Some(Form::Ing) => Tag::Ing,

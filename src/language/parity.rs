@@ -1,0 +1,117 @@
+//! Graphs and scores against those of the Java tool, on real captions where the folder of data is.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::golden::tuples;
+use super::lexicon::Lexicon;
+use super::scene_graph::parse;
+use crate::kernels::similarity::Similarity;
+use crate::kernels::text::spice::SpiceBuilder;
+
+/// The text of a file of the data folder; says so where it is absent.
+fn read(name: &str) -> Option<String> {
+    let root = std::env::var_os("PAIRLOOM_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let text = std::fs::read_to_string(root.join(name)).ok();
+    if text.is_none() {
+        println!("skipped: no `{name}` in `{}` (set PAIRLOOM_DATA)", root.display());
+    }
+    text
+}
+
+/// F1 of tuples: for each caption the set of its attributes (`object, is, attribute`) and relations, or of its objects
+/// where it has none of these, which is what the file prints. A tuple is right where the file has it for the caption,
+/// letter by letter; precision and recall are over the tuples of all captions.
+#[test]
+fn tuples_are_mostly_those_of_the_java_tool() {
+    let Some(text) = read("spice/spice_parser_tuples.tsv") else { return };
+    let (mut right, mut ours, mut theirs) = (0_u32, 0_u32, 0_u32);
+    for line in text.lines() {
+        let (caption, printed) = line.split_once('\t').expect("a caption and its tuples");
+        let wanted: BTreeSet<String> = printed
+            .split(" ) , ( ")
+            .map(|tuple| tuple.trim_matches(['(', ')', ' ']).split(" , ").collect::<Vec<_>>().join(", "))
+            .collect();
+        let got: BTreeSet<String> = tuples(&parse(caption)).into_iter().collect();
+        let size = |set: usize| u32::try_from(set).expect("few tuples");
+        right += size(got.intersection(&wanted).count());
+        ours += size(got.len());
+        theirs += size(wanted.len());
+    }
+    let f1 = f64::from(2 * right) / f64::from(ours + theirs);
+    println!("F1 {f1:.4}: {right} of {ours} tuples are right, {theirs} were wanted");
+    assert!(theirs > 1_000, "only {theirs} tuples in the file");
+    assert!(f1 >= 0.80, "F1 {f1:.4}");
+}
+
+/// The Java tool's mean is 0.133.
+#[test]
+fn the_mean_on_coco_captions_is_near_that_of_the_java_tool() {
+    let Some(text) = read("cider/coco_fakecap_1000.json") else { return };
+    let images: Vec<serde_json::Value> = serde_json::from_str(&text).expect("a list");
+    let mut builder = SpiceBuilder::default();
+    let mut pushed = 0;
+    let mut push = |caption: &serde_json::Value| {
+        builder.push(&parse(caption.as_str().expect("a caption")), Lexicon::wordnet());
+        pushed += 1;
+        pushed - 1
+    };
+    let candidates: Vec<usize> = images.iter().map(|image| push(&image["test"])).collect();
+    let references = |image: &serde_json::Value, push: &mut dyn FnMut(&serde_json::Value) -> usize| {
+        image["refs"].as_array().expect("a list").iter().map(push).collect()
+    };
+    let references: Vec<Vec<usize>> = images.iter().map(|image| references(image, &mut push)).collect();
+    let spice = builder.build(&references);
+    let sum: f64 = candidates.iter().enumerate().map(|(image, caption)| spice.pair(image, *caption)).sum();
+    let mean = sum / f64::from(u32::try_from(images.len()).expect("few images"));
+    println!("mean {mean:.4}");
+    assert_eq!(images.len(), 1_000);
+    assert!((0.12..=0.15).contains(&mean), "mean {mean:.4}");
+}
+
+/// SAM (ECCV 2022), Table 1: 0.729 on all pairs of Crisscrossed Captions, 0.536 on those that are no caption of the
+/// image.
+#[test]
+fn people_agree_as_much_as_with_the_java_tool() {
+    let (Some(captions), Some(ratings)) = (read("cxc/coco_karpathy_test_captions.tsv"), read("cxc/sits_test.csv"))
+    else {
+        return;
+    };
+    let mut builder = SpiceBuilder::default();
+    let (mut images, mut references, mut numbers) = (HashMap::new(), Vec::<Vec<usize>>::new(), HashMap::new());
+    for (number, line) in captions.lines().skip(1).enumerate() {
+        let [id, image, caption] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else { panic!("three columns") };
+        let next = images.len();
+        let image = *images.entry(image.parse::<u64>().expect("an id")).or_insert(next);
+        references.resize(images.len(), Vec::new());
+        references[image].push(number);
+        numbers.insert(id, number);
+        builder.push(&parse(caption), Lexicon::wordnet());
+    }
+    let spice = builder.build(&references);
+    let (mut all, mut others) = (Vec::new(), Vec::new());
+    for line in ratings.lines().skip(1) {
+        let [caption, image, rating, method] = line.split(',').collect::<Vec<_>>()[..] else { panic!("four columns") };
+        let caption = numbers[caption.rsplit(':').next().expect("an id")];
+        let image = image.trim_end_matches(".jpg").rsplit('_').next().expect("an id");
+        let image = images[&image.parse::<u64>().expect("an id")];
+        let pair = (spice.pair(image, caption), rating.parse::<f64>().expect("a number"));
+        all.push(pair);
+        if method.trim() == "c2i_intrasim" {
+            others.push(pair);
+        }
+    }
+    let (of_all, of_others) = (pearson(&all), pearson(&others));
+    println!("Pearson {of_all:.4} on {} pairs, {of_others:.4} on {}", all.len(), others.len());
+    assert_eq!((all.len(), others.len()), (44_833, 19_833));
+    assert!(of_all >= 0.729 && of_others >= 0.536, "{of_all:.4} {of_others:.4}");
+}
+
+fn pearson(pairs: &[(f64, f64)]) -> f64 {
+    let count = f64::from(u32::try_from(pairs.len()).expect("few pairs"));
+    let sum = |get: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(get).sum::<f64>();
+    let (x, y) = (sum(&|pair| pair.0) / count, sum(&|pair| pair.1) / count);
+    let product = sum(&|pair| (pair.0 - x) * (pair.1 - y));
+    product / (sum(&|pair| (pair.0 - x).powi(2)) * sum(&|pair| (pair.1 - y).powi(2))).sqrt()
+}
