@@ -44,16 +44,36 @@ features = "cnn.features"
 captions = "pairs.captions"
 splits = ["test"]
 
+[stage.meaning.compare]
+captions = "pairs.captions"
+measure = { cider_d = {} }
+
+[stage.people.ingest]
+ratings = { file = "ratings.csv" }
+
 [stage.test.evaluate]
 images = "joint.image_embeddings"
 captions = "joint.caption_embeddings"
 dataset = "tiny"
+relevance = [
+    { name = "cider_d", similarity = "meaning.caption_similarity", neighbours = [1, 5] },
+    { name = "people", ratings = "people.ratings", at_least = 3.0 },
+]
+
+[stage.agree.correlate]
+ratings = "people.ratings"
+pairs = { other = { sampling = "c2i_intrasim" } }
+scores = [
+    { name = "own", sampling = "c2i_original", published = { all = 0.7 } },
+    { name = "cider_d", similarity = "meaning.caption_similarity" },
+]
 
 [stage.page.report]
 title = "Tiny"
 summary = "test.summary"
 metrics = "test.metrics"
 rankings = "test.rankings"
+correlations = ["agree.correlations"]
 history = "fit.history"
 validation = "fit.validation"
 images = "pairs.images"
@@ -65,10 +85,21 @@ pub(crate) fn tiny_pipeline(folder: &Path) -> PathBuf {
     pipeline(folder, "tiny.toml", str::to_owned)
 }
 
-/// A file with a changed [`TINY`] in `folder`.
+/// Ratings of the test images, 112 to 127, with a caption of their own and one of the image before.
+fn ratings() -> String {
+    let line = |image: u32| {
+        let other = if image == 112 { 127 } else { image - 1 };
+        let own = format!("{},{image},{},c2i_original", 5 * image, 4.0 + f64::from(image % 3) / 2.0);
+        format!("{own}\n{},{image},{},c2i_intrasim\n", 5 * other + 1, f64::from(image % 7) / 2.0)
+    };
+    format!("caption,image,agg_score,sampling_method\n{}", (112..128).map(line).collect::<String>())
+}
+
+/// A file with a changed [`TINY`] and what it reads in `folder`.
 pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> String) -> PathBuf {
     let file = folder.join(name);
     std::fs::write(&file, change(TINY)).unwrap();
+    std::fs::write(folder.join("ratings.csv"), ratings()).unwrap();
     file
 }
 
