@@ -37,10 +37,9 @@ pub fn plural(lexicon: &Lexicon, form: &str) -> Option<String> {
     };
     let mut found: Vec<(u32, String)> = Vec::new();
     for (ending, lemma) in [("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("s", "")] {
-        if let Some(stem) = form.strip_suffix(ending) {
-            if ending != "es" || takes_es(stem) {
-                found.extend(known(format!("{stem}{lemma}")));
-            }
+        let Some(stem) = form.strip_suffix(ending) else { continue };
+        if ending != "es" || takes_es(stem) {
+            found.extend(known(format!("{stem}{lemma}")));
         }
     }
     found.into_iter().max_by_key(|(count, _)| *count).map(|(_, lemma)| lemma)

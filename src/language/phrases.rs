@@ -139,18 +139,19 @@ fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
                 }
             }
             Tag::Adjective if head.is_none() || matches!(tag(end + 1), Some(Tag::Noun | Tag::Plural)) => {
-                parts.push(end)
+                parts.push(end);
             }
             Tag::Adverb
                 if head.is_none() && matches!(tag(end + 1), Some(Tag::Adjective | Tag::Number | Tag::Adverb)) => {}
             // Adjectives that are listed: `red , white and blue`.
             Tag::Comma | Tag::Conjunction if head.is_none() && !parts.is_empty() => {
-                let next = (end + 1..)
-                    .find(|at| !matches!(tag(*at), Some(Tag::Comma | Tag::Conjunction | Tag::Adverb)))
-                    .filter(|next| tag(*next) == Some(Tag::Adjective));
-                let Some(next) = next else { break };
+                let between = |word: &&Word| matches!(word.tag, Tag::Comma | Tag::Conjunction | Tag::Adverb);
+                let last = end + words[end + 1..].iter().take_while(between).count();
+                if tag(last + 1) != Some(Tag::Adjective) {
+                    break;
+                }
                 phrase.listed = true;
-                end = next - 1;
+                end = last;
             }
             _ => break,
         }

@@ -234,19 +234,26 @@ impl Place<'_> {
         let modifies = next.is_none() && self.nominal_next();
         match readings.form() {
             Some(Form::Ing) if readings.compound => Tag::Adjective,
-            Some(Form::Ing) if readings.thing => Tag::Noun,
-            Some(Form::Ing) if (listed || self.before == Some(Tag::Ing)) && readings.adjective.unwrap_or(0) == 0 => {
-                Tag::Ing
+            Some(Form::Ing) => {
+                let verb_likely = (listed || self.before == Some(Tag::Ing)) && readings.adjective.unwrap_or(0) == 0;
+                if readings.thing || inside && self.before != Some(Tag::Number) && !modifies {
+                    Tag::Noun
+                } else if modifies && !verb_likely {
+                    Tag::Adjective
+                } else {
+                    Tag::Ing
+                }
             }
-            Some(Form::Ing) if modifies => Tag::Adjective,
-            Some(Form::Ing) if inside && self.before != Some(Tag::Number) => Tag::Noun,
-            Some(Form::Ing) => Tag::Ing,
-            Some(Form::Past) if modifies => Tag::Adjective,
-            Some(Form::Past) if readings.noun.is_some() && self.is_past_noun(readings, inside) => noun(readings),
-            Some(Form::Past) if inside && matches!(next, Some(Tag::Conjunction | Tag::Comma)) => Tag::Adjective,
-            Some(Form::Past) => Tag::Past,
-            Some(Form::Third) if listed && readings.noun.is_some_and(|nouns| nouns * 2 < verbs(readings)) => Tag::Third,
-            Some(Form::Third) if readings.noun.is_none() => Tag::Third,
+            Some(Form::Past) => {
+                if !modifies && readings.noun.is_some() && self.is_past_noun(readings, inside) {
+                    noun(readings)
+                } else if modifies || inside && matches!(next, Some(Tag::Conjunction | Tag::Comma)) {
+                    Tag::Adjective
+                } else {
+                    Tag::Past
+                }
+            }
+            Some(Form::Third) if readings.noun.is_none_or(|nouns| listed && nouns * 2 < verbs(readings)) => Tag::Third,
             _ => self.nominal(readings),
         }
     }

@@ -31,15 +31,23 @@ impl Words for Few {
 
 fn graph(objects: &[&str], attributes: &[(&str, &str)], relations: &[(&str, &str, &str)]) -> SceneGraph {
     let mut graph = SceneGraph::default();
-    objects.iter().for_each(|object| graph.object(object));
-    attributes.iter().for_each(|(object, attribute)| graph.attribute(object, attribute));
-    relations.iter().for_each(|(subject, relation, object)| graph.relation(subject, relation, object));
+    for object in objects {
+        graph.object(object);
+    }
+    for (object, attribute) in attributes {
+        graph.attribute(object, attribute);
+    }
+    for (subject, relation, object) in relations {
+        graph.relation(subject, relation, object);
+    }
     graph.unique()
 }
 
 fn spice(graphs: &[SceneGraph], references: &[Vec<usize>]) -> Spice {
     let mut builder = SpiceBuilder::default();
-    graphs.iter().for_each(|graph| builder.push(graph, &Few));
+    for graph in graphs {
+        builder.push(graph, &Few);
+    }
     builder.build(references)
 }
 
