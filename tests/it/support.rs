@@ -48,6 +48,11 @@ splits = ["test"]
 captions = "pairs.captions"
 measure = { cider_d = {} }
 
+[stage.graphs.compare]
+captions = "pairs.captions"
+measure = { spice = {} }
+form = { pairs = "people.ratings" }
+
 [stage.people.ingest]
 ratings = { file = "ratings.csv" }
 
@@ -66,6 +71,7 @@ pairs = { other = { sampling = "c2i_intrasim" } }
 scores = [
     { name = "own", sampling = "c2i_original", published = { all = 0.7 } },
     { name = "cider_d", similarity = "meaning.caption_similarity" },
+    { name = "spice", similarity = "graphs.caption_similarity" },
 ]
 
 [stage.page.report]
@@ -74,6 +80,8 @@ summary = "test.summary"
 metrics = "test.metrics"
 rankings = "test.rankings"
 correlations = ["agree.correlations"]
+similarity = "meaning.caption_similarity"
+graphs = "graphs.scene_graphs"
 history = "fit.history"
 validation = "fit.validation"
 images = "pairs.images"
