@@ -25,13 +25,18 @@ impl Similarity {
     /// φ = 0, which makes what could be found too small, and so NCS too large by an unknown amount: that is refused.
     ///
     /// # Errors
-    /// A pair that is absent or stands there twice; φ that is no number of at least 0.
+    /// A pair that is absent or stands there twice; φ that is no number of at least 0; too little memory for the matrix.
     pub(super) fn read(cx: &mut Cx<'_>, input: &str, pool: &Pool) -> Result<Self> {
         let (n_images, n_captions) = (pool.images.ids.len(), pool.captions.ids.len());
         let images: HashMap<i64, usize> = pool.images.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
         let captions: HashMap<i64, usize> = pool.captions.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
         // Not a number stands for an absent pair.
-        let mut values = vec![f32::NAN; n_images * n_captions];
+        let pairs = n_images * n_captions;
+        let mut values = Vec::new();
+        values.try_reserve_exact(pairs).map_err(|_| {
+            Error::stage(format!("no memory for φ of {n_images} images with {n_captions} captions, 4 bytes a pair"))
+        })?;
+        values.resize(pairs, f32::NAN);
         let mut faults = Faults::default();
         // In a dense table every row has the same captions, so where they go is found out once.
         let (mut of, mut columns): (Vec<i64>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
