@@ -67,7 +67,7 @@ fn the_quickstart_keeps_its_promise_and_a_second_run_does_nothing() {
         all
     };
     let before = manifests(&store);
-    assert_eq!(before.len(), 6);
+    assert_eq!(before.len(), 7);
     run(&mut quickstart());
     assert_eq!(manifests(&store), before);
 }
