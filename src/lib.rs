@@ -3,8 +3,12 @@
 //! ```text
 //!            images, captions      features              model, history       embeddings           rankings, metrics
 //! sources ─► ingest ─────────────► extract ────────────► train ─────────────► embed ─────────────► evaluate ────────► report
-//!              │ captions                                  ▲                    ▲                                     SQL over
-//!              └───────────────────────────────────────────┴────────────────────┘                                     any table
+//!              │ captions                                  ▲                    ▲                    ▲                  ▲
+//!              ├───────────────────────────────────────────┴────────────────────┘                    │                  │
+//!              ├─────► compare ──────────────────────────────────────────────────────────────────────┤                  │
+//!              │       caption_similarity, scene_graphs, caption_ngrams                              ▼                  │
+//!              └─────► ratings of people ───────────────────────────────────────────────────────► correlate ────────────┘
+//!                                                                                                 SQL over any table
 //! ```
 //!
 //! Read in this order: [`stages`] (the flow), one stage file, [`stage`] (the contract). Nothing else is needed to write a
