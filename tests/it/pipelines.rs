@@ -110,6 +110,55 @@ fn precomputed_features_go_all_the_way() {
     assert!(rsum > 60.0, "{rsum}");
 }
 
+/// The pipeline's own expectations are the figures of the paper and of an independent computation.
+#[test]
+fn caption_similarity_agrees_with_people_as_published() {
+    let Some(data) = data() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let mut command = pairloom();
+    command.arg("run").arg("--store").arg(&store).arg(file("cxc-table1.toml")).env("CXC", data.join("cxc"));
+    run(&mut command);
+    let pearson = |score: &str, pairs: &str| {
+        let sql = "SELECT pearson FROM agree.correlations WHERE";
+        number(&store, &format!("{sql} score = '{score}' AND pairs = '{pairs}'"))
+    };
+    let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 5.1e-5, "{got}, wanted {wanted}");
+    close(pearson("Binary", "all"), 0.7115);
+    close(pearson("CIDEr-D", "non_gt"), 0.4869);
+    close(pearson("CIDEr-D, case kept, N of train", "all"), 0.7346);
+    close(pearson("CIDEr-D, case kept, N of train", "non_gt"), 0.4563);
+    assert_eq!(number(&store, "SELECT count(*) FROM graphs.spice_scores"), 44_833.0);
+    assert_eq!(number(&store, "SELECT count(*) FROM (SELECT unnest(values) FROM lower.caption_similarity)"), 44_833.0);
+}
+
+/// On the test split: 1,000 images, 5,000 captions. In each row captions come best first, the image's own in the front.
+#[test]
+fn the_best_captions_of_flickr30k_are_its_own() {
+    let Some(data) = data() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let mut command = pairloom();
+    command
+        .arg("run")
+        .arg("--store")
+        .arg(&store)
+        .arg(file("flickr30k-top.toml"))
+        .env("F30K", data.join("f30k-captions"));
+    command.args(["--set", "stage.meaning.compare.split=test", "--set", "stage.graphs.compare.split=test"]);
+    run(&mut command);
+    let rows =
+        "SELECT image_id, unnest(caption_ids) AS caption_id, unnest(values) AS phi FROM meaning.caption_similarity";
+    assert_eq!(number(&store, &format!("SELECT count(*) FROM ({rows})")), 100_000.0);
+    let own = format!(
+        "SELECT avg(CASE WHEN captions.image_id = best.image_id THEN 1.0 ELSE 0.0 END) FROM \
+         (SELECT image_id, caption_ids[1] AS caption_id FROM meaning.caption_similarity) AS best \
+         JOIN pairs.captions AS captions ON captions.caption_id = best.caption_id"
+    );
+    assert_eq!(number(&store, &own), 1.0);
+    assert_eq!(number(&store, "SELECT count(*) FROM graphs.scene_graphs"), 5000.0);
+}
+
 #[test]
 fn a_query_that_cannot_be_asked_is_found_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
