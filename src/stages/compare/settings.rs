@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::language::scene_graph;
 use crate::model::trained::Tokenizer;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
@@ -149,7 +150,12 @@ impl Stage for Compare {
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        let mut settings = serde_json::json!(self);
+        // Graphs of another parser are other graphs.
+        if let Measure::Spice(_) = self.measure {
+            settings["parser"] = scene_graph::NAME.into();
+        }
+        settings
     }
 
     fn inputs(&self) -> Vec<Input> {
