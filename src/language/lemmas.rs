@@ -32,8 +32,8 @@ pub fn plural(lexicon: &Lexicon, form: &str) -> Option<String> {
     }
     let known = |lemma: String| {
         let count = lexicon.count(Part::Noun, &lemma)?;
-        // `gas` is no plural of `ga`: the singular must not be the rarer word by far.
-        (own.is_none_or(|own| own <= 3 * count + 3)).then_some((count, lemma))
+        // `gas` is no plural of `ga`, which nobody uses.
+        (count > 0 || own.is_none_or(|own| own <= 3)).then_some((count, lemma))
     };
     let mut found: Vec<(u32, String)> = Vec::new();
     for (ending, lemma) in [("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("s", "")] {
