@@ -115,6 +115,8 @@ impl Clause<'_> {
     /// Of the nouns before a preposition the one that it belongs to: the last, or the one that the last belongs to.
     fn governing_noun(&self, last: usize, preposition: &str, node: usize) -> usize {
         match &self.link {
+            // `on it` is behind what it says something about.
+            _ if node == 0 => last,
             Link::Subject => self.subjects[0],
             Link::Relation(relation) if preposition != "of" && relation.label == "of" => match relation.subjects[..] {
                 [whole, ..] if !among(DEPICTIONS, &self.nodes[whole].head) => whole,
