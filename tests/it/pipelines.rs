@@ -150,12 +150,10 @@ fn the_best_captions_of_flickr30k_are_its_own() {
     let rows =
         "SELECT image_id, unnest(caption_ids) AS caption_id, unnest(values) AS phi FROM meaning.caption_similarity";
     assert_eq!(number(&store, &format!("SELECT count(*) FROM ({rows})")), 100_000.0);
-    let own = format!(
-        "SELECT avg(CASE WHEN captions.image_id = best.image_id THEN 1.0 ELSE 0.0 END) FROM \
+    let own = "SELECT avg(CASE WHEN captions.image_id = best.image_id THEN 1.0 ELSE 0.0 END) FROM \
          (SELECT image_id, caption_ids[1] AS caption_id FROM meaning.caption_similarity) AS best \
-         JOIN pairs.captions AS captions ON captions.caption_id = best.caption_id"
-    );
-    assert_eq!(number(&store, &own), 1.0);
+         JOIN pairs.captions AS captions ON captions.caption_id = best.caption_id";
+    assert_eq!(number(&store, own), 1.0);
     assert_eq!(number(&store, "SELECT count(*) FROM graphs.scene_graphs"), 5000.0);
 }
 

@@ -118,7 +118,7 @@ pub(super) fn picture(graph: &Graph) -> Markup {
     let base = 14.0 + LINE * 1.5 * f64_of(levels);
     let most = nodes.iter().map(|node| node.attributes.len()).max().unwrap_or(0);
     let labels = arcs.iter().map(|&(from, to, label)| {
-        (nodes[from].middle() + nodes[to].middle()) / 2.0 + text_width(label.chars().count()) / 2.0 + 8.0
+        f64::midpoint(nodes[from].middle(), nodes[to].middle()) + text_width(label.chars().count()) / 2.0 + 8.0
     });
     let width = labels.fold(left - GAP + 4.0, f64::max);
     let height = base + 30.0 + LINE * f64_of(most) + 8.0;
@@ -149,7 +149,7 @@ fn arc(from: &Node<'_>, to: &Node<'_>, label: &str, base: f64, top: f64) -> Mark
     html! {
         path.relation d=(path) fill="none" {}
         polygon.head points=(head) {}
-        text.label x=((start + end) / 2.0) y=(format!("{:.1}", y - 4.0)) text-anchor="middle" font-size="13" { (label) }
+        text.label x=(f64::midpoint(start, end)) y=(format!("{:.1}", y - 4.0)) text-anchor="middle" font-size="13" { (label) }
     }
 }
 

@@ -46,16 +46,17 @@ pub(super) struct Pair {
     pub(super) references: Vec<String>,
 }
 
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts of pairs are far below 2⁵³, and φ is between 0 and its largest value"
+)]
 impl Side {
     fn add(&mut self, value: f32) {
         self.count += 1;
         self.sum += f64::from(value);
         self.largest = self.largest.max(value);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "φ is between 0 and its largest value"
-        )]
         let bin = ((value / self.width * FINE as f32) as usize).min(FINE - 1);
         self.fine[bin] += 1;
     }
