@@ -23,6 +23,11 @@ pub fn table() -> Table {
             part("color", "F-score of the attributes that are colours."),
             part("count", "F-score of the attributes that are numbers."),
             part("size", "F-score of the attributes that are sizes."),
+            Column::new(
+                "tokenizer",
+                DataType::Utf8,
+                "How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.",
+            ),
         ],
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn run(stage: &Compare, settings: &SpiceSettings, cx: &mut Cx<'_>) ->
     }
     let spice = spice(&corpus, &graphs);
     if let Rows::Pairs(pairs) = &rows {
-        write_scores(cx, &corpus, &spice, pairs)?;
+        write_scores(cx, &corpus, &spice, pairs, &tokenizer)?;
     }
     rows::write(cx, &corpus, &spice, &rows, Label { measure: stage.measure.name(), tokenizer: &tokenizer })
 }
@@ -156,7 +156,13 @@ fn read_graphs(cx: &mut Cx<'_>, corpus: &Corpus) -> Result<(Vec<SceneGraph>, Str
     Ok((graphs.into_iter().flatten().collect(), tokenizer))
 }
 
-fn write_scores(cx: &mut Cx<'_>, corpus: &Corpus, spice: &Spice, pairs: &[(usize, Vec<usize>)]) -> Result<()> {
+fn write_scores(
+    cx: &mut Cx<'_>,
+    corpus: &Corpus,
+    spice: &Spice,
+    pairs: &[(usize, Vec<usize>)],
+    tokenizer: &str,
+) -> Result<()> {
     let schema = tables::spice_scores::table().schema();
     let pairs: Vec<(usize, usize)> =
         pairs.iter().flat_map(|(image, captions)| captions.iter().map(|&caption| (*image, caption))).collect();
@@ -179,6 +185,7 @@ fn write_scores(cx: &mut Cx<'_>, corpus: &Corpus, spice: &Spice, pairs: &[(usize
             part_of(|s| s.color),
             part_of(|s| s.count),
             part_of(|s| s.size),
+            Arc::new(StringArray::from(vec![tokenizer; part.len()])),
         ];
         cx.write("spice_scores", tables::batch(&schema, columns)?)?;
     }
