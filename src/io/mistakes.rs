@@ -1,4 +1,4 @@
-//! All that is wrong with one file, gathered and reported at once.
+//! All that is wrong with one file or table, gathered and reported at once.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// Mistakes that a message shows; the others are counted.
 const SHOWN: usize = 20;
 
-/// The mistakes found in one file so far.
+/// The mistakes found in one file or table so far.
 #[derive(Debug)]
 pub struct Mistakes {
     subject: String,
@@ -21,7 +21,13 @@ impl Mistakes {
     /// No mistakes yet in the file at `path`.
     #[must_use]
     pub fn of(path: &Path) -> Self {
-        Self { subject: path.display().to_string(), shown: Vec::new(), count: 0, hint: None }
+        Self::of_table(&path.display().to_string())
+    }
+
+    /// No mistakes yet in the table `name`.
+    #[must_use]
+    pub fn of_table(name: &str) -> Self {
+        Self { subject: name.to_owned(), shown: Vec::new(), count: 0, hint: None }
     }
 
     /// Adds a mistake at `place`, such as `line 4`.

@@ -3,11 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result};
+use crate::io::Mistakes;
 use crate::stage::Cx;
 use crate::tables;
-
-/// Problems that an error lists before it says "and more".
-const LISTED: usize = 20;
 
 /// Captions of one split. Images and captions are numbered from 0: images in order of their first caption, captions image
 /// by image and in the order of the table.
@@ -37,7 +35,7 @@ pub(super) fn read<const N: usize>(cx: &mut Cx<'_>, splits: [&str; N]) -> Result
     let mut images: [Vec<i64>; N] = std::array::from_fn(|_| Vec::new());
     let mut numbers: HashMap<i64, (usize, usize)> = HashMap::new();
     let mut seen: HashMap<i64, usize> = HashMap::new();
-    let (mut problems, mut others) = (Vec::new(), BTreeSet::new());
+    let (mut mistakes, mut others) = (Mistakes::of_table("captions"), BTreeSet::new());
     let mut first_row = 0;
     cx.rewind("captions")?;
     while let Some(batch) = cx.next("captions")? {
@@ -50,29 +48,26 @@ pub(super) fn read<const N: usize>(cx: &mut Cx<'_>, splits: [&str; N]) -> Result
             };
             let (number, caption_id, image_id) = (first_row + row, caption_ids.value(row), image_ids.value(row));
             if let Some(earlier) = seen.insert(caption_id, number) {
-                problems.push(format!("row {number}: caption_id {caption_id} stands in row {earlier} too"));
+                mistakes.add(
+                    format_args!("row {number}"),
+                    format_args!("caption_id {caption_id} stands in row {earlier} too"),
+                );
             }
             let (of, image) = *numbers.entry(image_id).or_insert_with(|| {
                 images[place].push(image_id);
                 (place, images[place].len() - 1)
             });
             if of != place {
-                problems.push(format!(
-                    "row {number}: image_id {image_id} is in split `{}` here and in `{}` before",
-                    splits[place], splits[of]
-                ));
+                let (here, before) = (splits[place], splits[of]);
+                let message = format!("image_id {image_id} is in split `{here}` here and in `{before}` before");
+                mistakes.add(format_args!("row {number}"), message);
                 continue;
             }
             rows[place].push((image, caption_id, text.value(row).to_owned()));
         }
         first_row += batch.num_rows();
     }
-    if !problems.is_empty() {
-        let more = problems.len().saturating_sub(LISTED);
-        problems.truncate(LISTED);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        return Err(Error::data(format!("`captions` cannot be compared: {}{more}", problems.join("; "))));
-    }
+    mistakes.finish()?;
     if let Some(place) = rows.iter().position(Vec::is_empty) {
         others.extend((0..N).filter(|&i| !rows[i].is_empty()).map(|i| splits[i].to_owned()));
         let others: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();

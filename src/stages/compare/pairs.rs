@@ -4,11 +4,9 @@ use std::collections::HashMap;
 
 use super::corpus::Corpus;
 use crate::error::{Error, Result};
+use crate::io::Mistakes;
 use crate::stage::Cx;
 use crate::tables;
-
-/// Problems that an error lists before it says "and more".
-const LISTED: usize = 20;
 
 /// For each image of `corpus` that the table names, in the order of the corpus: the image and its captions, in the order
 /// of the table.
@@ -20,18 +18,13 @@ pub(super) fn read(cx: &mut Cx<'_>, corpus: &Corpus, split: &str) -> Result<Vec<
     let (images, captions) = (index(&corpus.image_ids), index(&corpus.caption_ids));
     let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); corpus.image_ids.len()];
     let mut seen: HashMap<(usize, usize), usize> = HashMap::new();
-    let (mut problems, mut count, mut first_row) = (Vec::new(), 0usize, 0usize);
+    let (mut mistakes, mut first_row) = (Mistakes::of_table("form.pairs"), 0);
     cx.rewind("form.pairs")?;
     while let Some(batch) = cx.next("form.pairs")? {
         let (image_ids, caption_ids) = (tables::ids(&batch, "image_id")?, tables::ids(&batch, "caption_id")?);
         for row in 0..batch.num_rows() {
             let (number, image_id, caption_id) = (first_row + row, image_ids.value(row), caption_ids.value(row));
-            let mut problem = |what: String| {
-                count += 1;
-                if problems.len() < LISTED {
-                    problems.push(format!("row {number}: {what}"));
-                }
-            };
+            let mut problem = |what: String| mistakes.add(format_args!("row {number}"), what);
             match (images.get(&image_id), captions.get(&caption_id)) {
                 (Some(&image), Some(&caption)) => match seen.insert((image, caption), number) {
                     Some(earlier) => {
@@ -47,12 +40,8 @@ pub(super) fn read(cx: &mut Cx<'_>, corpus: &Corpus, split: &str) -> Result<Vec<
         }
         first_row += batch.num_rows();
     }
-    if count > 0 {
-        let more = count - problems.len();
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        return Err(Error::data(format!("the pairs cannot be compared: {}{more}", problems.join("; ")))
-            .hint("captions and pairs must come from the same data set and split"));
-    }
+    mistakes.hint("captions and pairs must come from the same data set and split");
+    mistakes.finish()?;
     if first_row == 0 {
         return Err(Error::data("the table of pairs has no rows"));
     }
