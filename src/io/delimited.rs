@@ -1,7 +1,8 @@
 //! Tables of people: comma or tab separated text with a header line, perhaps compressed with gzip.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -72,18 +73,19 @@ impl Delimited {
         &self.path
     }
 
-    /// Places of these columns.
+    /// Places of these columns; one may be asked for more than once.
     ///
     /// # Errors
     /// A column is missing or there twice: all such are named.
     pub fn columns<const N: usize>(&self, names: [&str; N]) -> Result<[usize; N]> {
         let mut mistakes = Mistakes::of(&self.path);
+        let mut told = BTreeSet::new();
         let places = names.map(|name| {
             let mut at = self.header.iter().enumerate().filter(|(_, header)| *header == name).map(|(i, _)| i);
             let first = at.next();
-            if first.is_none() {
+            if first.is_none() && told.insert(name) {
                 mistakes.add("header", format_args!("no column `{name}`"));
-            } else if at.next().is_some() {
+            } else if at.next().is_some() && told.insert(name) {
                 mistakes.add("header", format_args!("column `{name}` is there twice"));
             }
             first.unwrap_or(0)
@@ -129,6 +131,10 @@ impl Delimited {
 
 fn broken(path: &Path, error: &csv::Error) -> Error {
     match error.kind() {
+        // What a decoder says of bytes that are no gzip at all.
+        csv::ErrorKind::Io(error) if error.kind() == ErrorKind::InvalidInput => {
+            Error::data(format!("cannot read `{}`: {error}", path.display()))
+        }
         csv::ErrorKind::Io(error) => Error::io("read", path, error),
         _ => Error::data(format!("`{}`: {error}", path.display())),
     }
@@ -139,6 +145,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::error::Kind;
 
     fn read(name: &str, content: &[u8]) -> Result<Vec<(u64, Vec<String>)>> {
         let folder = tempfile::tempdir().unwrap();
@@ -171,7 +178,8 @@ mod tests {
         let packed = packed.finish().unwrap();
         assert_eq!(read("a.tsv.gz", &packed).unwrap(), [row(2, ["1", "2"])]);
         assert!(read("a.tsv.gz", &packed[..packed.len() - 9]).is_err());
-        assert!(read("a.tsv.gz", b"a\tb\n").is_err());
+        let error = read("a.tsv.gz", b"a long enough table\tb\n").unwrap_err();
+        assert_eq!(error.kind(), Kind::Data, "{error}");
     }
 
     #[test]
@@ -194,5 +202,7 @@ mod tests {
         let error = table.columns(["a", "c"]).unwrap_err();
         assert!(error.to_string().contains("`c`") && error.to_string().contains("`a` is there twice"), "{error}");
         assert!(error.hint_text().unwrap().contains("`a`, `b`"));
+        let error = Delimited::open(&path).unwrap().columns(["a", "c", "a", "c"]).unwrap_err().to_string();
+        assert!(error.contains("has 2 mistakes"), "{error}");
     }
 }

@@ -338,7 +338,12 @@ fn connect(reads: Vec<Read>, references: Vec<(String, Place)>, faults: &mut Vec<
 
 /// A message that names the setting that it is about.
 fn named(setting: &str, message: String) -> String {
-    let name = format!("`{}`", setting.rsplit('.').next().unwrap_or(setting));
+    let mut parts = setting.rsplit('.');
+    let last = parts.next().unwrap_or(setting);
+    let name = match (last.parse::<usize>(), parts.next()) {
+        (Ok(item), Some(list)) => format!("item {} of `{list}`", item + 1),
+        _ => format!("`{last}`"),
+    };
     if setting.is_empty() || message.contains(&name) { message } else { format!("{name}: {message}") }
 }
 

@@ -159,6 +159,15 @@ fn a_wrong_type() {
     );
 }
 
+#[test]
+fn an_item_of_a_list() {
+    let relevance = "relevance = [{ name = \"a\", ratings = \"r.ratings\", at_least = 3.0 }, { name = \"b\" }]";
+    let file =
+        format!("{VALID}[stage.t.evaluate]\nimages = \"a.b\"\ncaptions = \"a.b\"\ndataset = \"x\"\n{relevance}\n");
+    let got = faults_of(&file, &[]).join("\n");
+    assert!(got.contains("item 2 of `relevance`: names no table"), "{got}");
+}
+
 /// A table of names that the file chooses: each value is checked, and a mistake in one stands where it stands.
 #[test]
 fn names_that_the_file_chooses() {

@@ -2,6 +2,9 @@
 
 These codes open a file of captions as bytes and cut `str(line).lower()` with NLTK, so that words of `b'a dog .'` come out.
 The sentence splitter is the one of tokens.py. The captions are those of tokens.tsv and some with other letters.
+
+Left out, because the product cuts some of them otherwise: captions with a period and a space inside. The quotes of `b'…'`
+change where Punkt ends a sentence: in `b'mr. and mrs. smith.'` even at `mrs.`.
 """
 
 import json

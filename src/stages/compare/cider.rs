@@ -73,7 +73,7 @@ fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, c
             frequency.add(counted[ends[0]..ends[1]].iter().map(Vec::as_slice));
         }
         let images = settings.images.map(u32::try_from).transpose();
-        let images = images.map_err(|_| Error::usage("`images` is above 2^32, wanted the images of a data set"))?;
+        let images = images.map_err(|_| Error::internal("`images` was checked to fit"))?;
         frequency.idf(images).map_err(|problem| Error::data(problem).hint("leave `images` out to count them"))?
     };
     cx.proceed()?;

@@ -216,8 +216,9 @@ impl Stage for Compare {
             );
         }
         if let Some((name, cider)) = self.measure.cider() {
-            if cider.images == Some(0) {
-                problems.push(Problem::new(format!("{name}.images"), "got 0, wanted at least 1"));
+            if let Some(images) = cider.images.filter(|images| !(1..=u64::from(u32::MAX)).contains(images)) {
+                let message = format!("got {images}, wanted 1 to {}", u32::MAX);
+                problems.push(Problem::new(format!("{name}.images"), message));
             }
             if cider.uniform && (cider.images.is_some() || cider.document_frequency.is_some()) {
                 let message = "got `uniform` with `images` or `document_frequency`, which mean nothing then";

@@ -318,6 +318,7 @@ fn settings_that_mean_nothing_are_refused() {
         check(json!({"measure": {"cider_d": {"images": 0}}, "form": {"top": 0}, "split": " "})),
         ["split", "form.top", "measure.cider_d.images"]
     );
+    assert_eq!(check(json!({"measure": {"cider": {"images": 1_u64 << 32}}})), ["measure.cider.images"]);
     assert_eq!(check(json!({"measure": {"cider": {"uniform": true, "images": 3}}})), ["measure.cider"]);
     assert_eq!(check(json!({"measure": {"spice": {"graphs": "a.b"}}, "form": "on_demand"})), ["form"]);
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::path::Path;
 
 use super::listing;
 use super::rows::{self, Image, Rows};
 use super::settings::CaptionTable;
 use crate::error::{Error, Result};
+use crate::io::Mistakes;
 use crate::io::delimited::Delimited;
 use crate::stage::Cx;
 
@@ -22,15 +24,33 @@ struct Described {
 /// If every image is named by a whole number, that is its `image_id`; otherwise images are numbered from 0 in order of
 /// first appearance. Without a column of caption identifiers a caption's is its place in the table, from 0.
 pub(super) fn run(set: &CaptionTable, cx: &mut Cx<'_>) -> Result<()> {
-    let images = read(set, Delimited::open(&cx.source("captions.file")?)?)?;
-    let ids: Option<Vec<i64>> = images.iter().map(|image| image.name.parse().ok()).collect();
-    let ids = ids.unwrap_or_else(|| (0..).take(images.len()).collect());
+    let path = cx.source("captions.file")?;
+    let images = read(set, Delimited::open(&path)?)?;
+    let ids = identifiers(&path, &images)?;
     let mut rows = Rows::default();
     for (id, image) in ids.into_iter().zip(&images) {
         let row = Image { id, split: image.split, file_name: &image.name, path: None, bytes: None };
         rows.push(cx, &row, image.captions.iter().map(|(id, text)| (*id, text.as_str())))?;
     }
     rows.finish(cx)
+}
+
+/// The identifier of each image.
+///
+/// # Errors
+/// Two images with one: names such as `7` and `007`, which are one number.
+fn identifiers(path: &Path, images: &[Described]) -> Result<Vec<i64>> {
+    let ids: Option<Vec<i64>> = images.iter().map(|image| image.name.parse().ok()).collect();
+    let Some(ids) = ids else { return Ok((0..).take(images.len()).collect()) };
+    let mut names: HashMap<i64, &str> = HashMap::with_capacity(ids.len());
+    let mut mistakes = Mistakes::of(path);
+    for (id, image) in ids.iter().zip(images) {
+        if let Some(other) = names.insert(*id, &image.name) {
+            mistakes.add(format_args!("image `{}`", image.name), format_args!("is the number {id}, as `{other}` is"));
+        }
+    }
+    mistakes.finish()?;
+    Ok(ids)
 }
 
 fn read(set: &CaptionTable, table: Delimited) -> Result<Vec<Described>> {
@@ -114,6 +134,18 @@ mod tests {
             captions(&world).iter().map(|row| (row.0, row.3.as_str())).collect::<Vec<_>>(),
             [(7, "a, b"), (5, "c")]
         );
+    }
+
+    #[test]
+    fn two_names_of_one_number_are_refused() {
+        let settings = json!({"captions": {"file": "c.csv", "split": "test"}});
+        let table = b"image_id,caption\n7,a\n007,b\n8,c\n+7,d\n";
+        let message = refused(ingest(folder(&[("c.csv", table)]).path(), settings.clone()));
+        assert!(message.contains("image `007`: is the number 7, as `7` is"), "{message}");
+        assert!(message.contains("image `+7`: is the number 7"), "{message}");
+        // Beside a name that is no number all are names, and differ.
+        let world = ingest(folder(&[("c.csv", b"image_id,caption\n7,a\n007,b\nx,c\n")]).path(), settings).unwrap();
+        assert_eq!(images(&world).iter().map(|row| row.0).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
