@@ -109,7 +109,8 @@ impl Index {
         self.sum(cider, image, scratch);
         let scale = scale(cider.references(image).len());
         for (value, &sum) in values.iter_mut().zip(&scratch.sums) {
-            *value = single(sum * scale);
+            // `+ 0.0` takes the sign from a zero.
+            *value = single(sum * scale + 0.0);
         }
         for &caption in cider.references(image).iter().filter(|&&caption| cider.leaves_out(image, caption)) {
             values[caption] = single(cider.pair(image, caption));
@@ -132,18 +133,24 @@ impl Index {
         // are in question.
         let bar = if bar < TINY { 0.0 } else { bar * (1.0 - self.error) };
         let candidates = scratch.sums.iter().enumerate().filter(|&(_, &sum)| sum >= bar);
-        let mut best: Vec<(usize, f64)> = candidates.map(|(c, _)| (c, cider.pair(image, c))).collect();
-        best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        best.truncate(m);
+        let value = |(c, sum): (usize, &f64)| (c, if sum.is_sign_negative() { 0.0 } else { cider.pair(image, c) });
+        let mut best: Vec<(usize, f64)> = candidates.map(value).collect();
+        let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if m < best.len() {
+            best.select_nth_unstable_by(m, order);
+            best.truncate(m);
+        }
+        best.sort_unstable_by(order);
         best
     }
 
-    /// Σ over references, n and n-grams for every caption, no reference left out.
+    /// Σ over references, n and n-grams for every caption, no reference left out. A caption that shares nothing with the
+    /// image keeps −0, so that nobody has to look at the pair again; any term, even one that underflows, makes it +0.
     fn sum(&self, cider: &Cider, image: usize, scratch: &mut Scratch) {
         let references = cider.references(image);
         let Scratch { sums, entries, penalties, table, .. } = scratch;
         sums.clear();
-        sums.resize(cider.captions(), 0.0);
+        sums.resize(cider.captions(), -0.0);
         entries.clear();
         penalties.clear();
         for (place, &reference) in references.iter().enumerate() {

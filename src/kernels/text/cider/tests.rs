@@ -177,6 +177,20 @@ fn a_corpus_of_one_image_is_zero_and_says_so() {
     assert_eq!((nothing.images(), nothing.captions(), nothing.block(&[], &[]).len()), (0, 0, 0));
 }
 
+/// Nobody shares a word, as captions in a script without spaces: all but the own ones are 0, in order.
+#[test]
+fn captions_that_share_nothing_are_zero_and_in_order() {
+    let images: Vec<Vec<String>> = (0..4000).map(|image| vec![format!("w{image}"), format!("v{image}")]).collect();
+    let cider = Cider::new(vectors(&images, images.len(), counted), Form::CiderD, Own::Kept);
+    let mut scratch = Scratch::default();
+    for image in 0..images.len() {
+        let top = cider.top(image, 3, &mut scratch);
+        let first = usize::from(image == 0) * 2;
+        assert_eq!(top.iter().map(|best| best.0).collect::<Vec<_>>(), [2 * image, 2 * image + 1, first], "{image}");
+        assert_eq!(top[2].1.to_bits(), 0.0f64.to_bits());
+    }
+}
+
 #[test]
 fn an_image_without_captions_is_like_nothing() {
     let mut vectors = Vectors::default();
@@ -232,6 +246,7 @@ proptest! {
             let mut all: Vec<(usize, f64)> = (0..cider.captions()).map(|c| (c, cider.pair(image, c))).collect();
             for &(caption, wanted) in &all {
                 prop_assert!((f64::from(values[caption]) - wanted).abs() < 1e-6);
+                prop_assert!(values[caption].is_sign_positive());
             }
             for (&caption, &got) in captions.iter().zip(&block[place * captions.len()..]) {
                 prop_assert!((f64::from(got) - cider.pair(image, caption)).abs() < 1e-6);
