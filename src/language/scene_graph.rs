@@ -25,14 +25,65 @@ use crate::kernels::text::tokens::Tokenizer;
 /// Name and version of these rules: graphs of different ones do not compare.
 pub const NAME: &str = "rules-1";
 
-/// The scene graph of `caption`, cut into words by [`Tokenizer::Treebank`]. Cost: linear in the words.
+/// How a caption without a final period is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// As SPICE's parser reads it, which often takes it for something else than a sentence: see [`super::fragments`].
+    AsSpice,
+    /// As if the period were there.
+    AsSentence,
+}
+
+impl Unfinished {
+    /// The name of the parser that reads so: graphs of different ones do not compare.
+    #[must_use]
+    pub fn parser(self) -> String {
+        match self {
+            Self::AsSpice => NAME.to_owned(),
+            Self::AsSentence => format!("{NAME}-as-sentences"),
+        }
+    }
+}
+
+/// The scene graph of `caption` as SPICE's parser would read it: [`parse_as`] with [`Unfinished::AsSpice`].
 #[must_use]
 pub fn parse(caption: &str) -> SceneGraph {
-    let words = Tokenizer::Treebank.words(caption, true);
+    parse_as(caption, Unfinished::AsSpice)
+}
+
+/// The scene graph of `caption`, cut into words by [`Tokenizer::Treebank`]. Cost: linear in the words.
+///
+/// The table above is of captions that end with a period; what others are taken for is `unfinished`'s to say.
+#[must_use]
+pub fn parse_as(caption: &str, unfinished: Unfinished) -> SceneGraph {
+    let mut words = Tokenizer::Treebank.words(caption, true);
+    if unfinished == Unfinished::AsSentence && !words.is_empty() {
+        // A second period ends an empty sentence.
+        words.push(".".to_owned());
+    }
     let tagged = tag(Lexicon::wordnet(), &words);
     let mut graph = SceneGraph::default();
     for sentence in tagged.split_inclusive(|word| word.tag == Tag::End) {
         Clause::new(sentence, &mut graph).read(&items(sentence));
     }
     graph.unique()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_may_be_taken_as_read() {
+        let relation = |graph: SceneGraph| graph.relations;
+        let ride = ["man", "ride", "horse"].map(str::to_owned);
+        let ride = vec![ride.into()];
+        assert_eq!(relation(parse("man riding a horse")), []);
+        assert_eq!(relation(parse_as("man riding a horse", Unfinished::AsSentence)), ride);
+        for unfinished in [Unfinished::AsSpice, Unfinished::AsSentence] {
+            assert_eq!(relation(parse_as("man riding a horse .", unfinished)), ride);
+            assert_eq!(parse_as("", unfinished), SceneGraph::default());
+        }
+        assert_ne!(Unfinished::AsSpice.parser(), Unfinished::AsSentence.parser());
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Float32Type, Int64Type};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Float32Type, Int64Type};
 
+use super::lists::Lists;
 use super::{Column, Table, ids};
 use crate::error::{Error, Result};
 
@@ -22,7 +23,7 @@ pub fn table() -> Table {
                 list(DataType::Int64),
                 "The captions compared: all in the order of the split (dense), the best, best first (top), or those asked for (pairs).",
             ),
-            Column::new("values", list(DataType::Float32), "φ of the image with each of these captions."),
+            Column::new("similarities", list(DataType::Float32), "φ of the image with each of these captions."),
             Column::new("measure", DataType::Utf8, "What φ is: `cider_d`, `cider` or `spice`."),
             Column::new(
                 "tokenizer",
@@ -50,24 +51,14 @@ pub struct Row<'b> {
 /// A column that is not that of the table, a missing value, or a row with another number of values than captions.
 pub fn rows(batch: &RecordBatch) -> Result<Vec<Row<'_>>> {
     let image_ids = ids(batch, "image_id")?;
-    let (starts, caption_ids) = list::<Int64Type>(batch, "caption_ids")?;
-    let (value_starts, values) = list::<Float32Type>(batch, "values")?;
+    let caption_ids = Lists::<Int64Type>::of(batch, "caption_ids")?;
+    let values = Lists::<Float32Type>::of(batch, "similarities")?;
     let mut rows = Vec::with_capacity(batch.num_rows());
     for row in 0..batch.num_rows() {
-        let part = |starts: &[i32]| -> Result<std::ops::Range<usize>> {
-            let place = |at: usize| usize::try_from(starts[at]);
-            place(row)
-                .and_then(|start| Ok(start..place(row + 1)?))
-                .map_err(|_| Error::data("a list begins before its column"))
-        };
-        let row = Row {
-            image_id: image_ids.value(row),
-            caption_ids: &caption_ids[part(starts)?],
-            values: &values[part(value_starts)?],
-        };
+        let row = Row { image_id: image_ids.value(row), caption_ids: caption_ids.row(row)?, values: values.row(row)? };
         if row.caption_ids.len() != row.values.len() {
             return Err(Error::data(format!(
-                "image_id {} has {} `caption_ids` and {} `values`, wanted a value for each caption",
+                "image_id {} has {} `caption_ids` and {} `similarities`, wanted a value for each caption",
                 row.image_id,
                 row.caption_ids.len(),
                 row.values.len()
@@ -76,16 +67,4 @@ pub fn rows(batch: &RecordBatch) -> Result<Vec<Row<'_>>> {
         rows.push(row);
     }
     Ok(rows)
-}
-
-/// Where the lists of a column begin, and the values of all of them.
-fn list<'b, T: ArrowPrimitiveType>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [i32], &'b [T::Native])> {
-    let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))?;
-    let wrong = || Error::data(format!("column `{name}` is {}, wanted List<{}>", column.data_type(), T::DATA_TYPE));
-    let lists = column.as_list_opt::<i32>().ok_or_else(wrong)?;
-    let values: &PrimitiveArray<T> = lists.values().as_primitive_opt().ok_or_else(wrong)?;
-    if lists.null_count() > 0 || values.null_count() > 0 {
-        return Err(Error::data(format!("column `{name}` has missing values, wanted one for every caption")));
-    }
-    Ok((lists.value_offsets(), values.values()))
 }

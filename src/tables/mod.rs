@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod summary;
 pub mod correlations;
 mod column;
+mod lists;
 
 pub use column::{Column, Table, batch, floats, ids, numbers, texts, vector, vectors};
 

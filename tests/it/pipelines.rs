@@ -129,7 +129,10 @@ fn caption_similarity_agrees_with_people_as_published() {
     close(pearson("CIDEr-D, case kept, N of train", "all"), 0.7346);
     close(pearson("CIDEr-D, case kept, N of train", "non_gt"), 0.4563);
     assert_eq!(number(&store, "SELECT count(*) FROM graphs.spice_scores"), 44_833.0);
-    assert_eq!(number(&store, "SELECT count(*) FROM (SELECT unnest(values) FROM lower.caption_similarity)"), 44_833.0);
+    assert_eq!(
+        number(&store, "SELECT count(*) FROM (SELECT unnest(similarities) FROM lower.caption_similarity)"),
+        44_833.0
+    );
 }
 
 /// On the test split: 1,000 images, 5,000 captions. In each row captions come best first, the image's own in the front.
@@ -147,8 +150,7 @@ fn the_best_captions_of_flickr30k_are_its_own() {
         .env("F30K", data.join("f30k-captions"));
     command.args(["--set", "stage.meaning.compare.split=test", "--set", "stage.graphs.compare.split=test"]);
     run(&mut command);
-    let rows =
-        "SELECT image_id, unnest(caption_ids) AS caption_id, unnest(values) AS phi FROM meaning.caption_similarity";
+    let rows = "SELECT image_id, unnest(caption_ids) AS caption_id, unnest(similarities) AS phi FROM meaning.caption_similarity";
     assert_eq!(number(&store, &format!("SELECT count(*) FROM ({rows})")), 100_000.0);
     let own = "SELECT avg(CASE WHEN captions.image_id = best.image_id THEN 1.0 ELSE 0.0 END) FROM \
          (SELECT image_id, caption_ids[1] AS caption_id FROM meaning.caption_similarity) AS best \

@@ -12,7 +12,8 @@ use crate::tables;
 /// of the table.
 ///
 /// # Errors
-/// A pair whose image or caption is not in the split, or that stands there twice: all such are named.
+/// A pair whose image or caption is not in the split, or that stands there twice: all such are named. Rows of a table with
+/// a column `split` that are of another split are passed over.
 pub(super) fn read(cx: &mut Cx<'_>, corpus: &Corpus, split: &str) -> Result<Vec<(usize, Vec<usize>)>> {
     let index = |ids: &[i64]| ids.iter().enumerate().map(|(i, &id)| (id, i)).collect::<HashMap<_, _>>();
     let (images, captions) = (index(&corpus.image_ids), index(&corpus.caption_ids));
@@ -22,7 +23,12 @@ pub(super) fn read(cx: &mut Cx<'_>, corpus: &Corpus, split: &str) -> Result<Vec<
     cx.rewind("form.pairs")?;
     while let Some(batch) = cx.next("form.pairs")? {
         let (image_ids, caption_ids) = (tables::ids(&batch, "image_id")?, tables::ids(&batch, "caption_id")?);
+        // A table of several splits, such as `captions`, asks for this one.
+        let splits = batch.column_by_name("split").map(|_| tables::texts(&batch, "split")).transpose()?;
         for row in 0..batch.num_rows() {
+            if splits.is_some_and(|splits| splits.value(row) != split) {
+                continue;
+            }
             let (number, image_id, caption_id) = (first_row + row, image_ids.value(row), caption_ids.value(row));
             let mut problem = |what: String| mistakes.add(format_args!("row {number}"), what);
             match (images.get(&image_id), captions.get(&caption_id)) {
@@ -42,8 +48,8 @@ pub(super) fn read(cx: &mut Cx<'_>, corpus: &Corpus, split: &str) -> Result<Vec<
     }
     mistakes.hint("captions and pairs must come from the same data set and split");
     mistakes.finish()?;
-    if first_row == 0 {
-        return Err(Error::data("the table of pairs has no rows"));
+    if wanted.iter().all(Vec::is_empty) {
+        return Err(Error::data(format!("the table of pairs has no rows of split `{split}`")));
     }
     Ok(wanted.into_iter().enumerate().filter(|(_, captions)| !captions.is_empty()).collect())
 }

@@ -118,7 +118,7 @@ fn block<S: Similarity>(
         vec![
             Arc::new(Int64Array::from(image_ids)),
             list("caption_ids", Arc::new(Int64Array::from(caption_ids)))?,
-            list("values", Arc::new(Float32Array::from(values)))?,
+            list("similarities", Arc::new(Float32Array::from(values)))?,
             repeat(label.measure),
             repeat(label.tokenizer),
         ],

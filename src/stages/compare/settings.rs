@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::language::scene_graph;
+use crate::language::scene_graph::{self, Unfinished};
 use crate::model::trained::Tokenizer;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
@@ -53,7 +53,8 @@ pub enum CompareForm {
     Dense,
     /// For each image of the split the captions of the split with the largest φ: how many.
     Top(usize),
-    /// The pairs of a table with the columns `image_id` and `caption_id`, such as `ratings` or `captions`.
+    /// The pairs of a table with the columns `image_id` and `caption_id`, such as `ratings` or `captions`; where it has a
+    /// column `split` too, those of the split.
     Pairs(TableRef),
     /// None: only what φ follows from is written, for a trainer that asks for the pairs of each mini-batch.
     OnDemand,
@@ -90,6 +91,29 @@ pub struct SpiceSettings {
     /// Scene graphs that an earlier comparison wrote; parsed here where not given.
     #[serde(default)]
     pub graphs: Option<TableRef>,
+    /// How a caption without a final period is read, such as `man riding a horse`.
+    #[serde(default)]
+    pub unfinished: UnfinishedCaption,
+}
+
+/// How a caption without a final period is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnfinishedCaption {
+    /// As SPICE's parser reads it, misreadings included: scores compare with published ones.
+    #[default]
+    AsSpice,
+    /// As if the period were there: graphs say what people mean.
+    AsSentence,
+}
+
+impl From<UnfinishedCaption> for Unfinished {
+    fn from(unfinished: UnfinishedCaption) -> Self {
+        match unfinished {
+            UnfinishedCaption::AsSpice => Self::AsSpice,
+            UnfinishedCaption::AsSentence => Self::AsSentence,
+        }
+    }
 }
 
 /// Whether a caption stays among the references of its own image.
@@ -160,7 +184,7 @@ impl Stage for Compare {
 
     fn inputs(&self) -> Vec<Input> {
         let mut inputs = vec![Input::table("captions", &self.captions, tables::captions::table().schema())];
-        if let Measure::Spice(SpiceSettings { graphs: Some(graphs) }) = &self.measure {
+        if let Measure::Spice(SpiceSettings { graphs: Some(graphs), .. }) = &self.measure {
             inputs.push(Input::table("measure.spice.graphs", graphs, tables::scene_graphs::table().schema()));
         }
         if let CompareForm::Pairs(pairs) = &self.form {
@@ -208,7 +232,8 @@ impl Stage for Compare {
         if let CompareForm::Top(0) = self.form {
             problems.push(Problem::new("form.top", "got 0, wanted at least 1"));
         }
-        if let (CompareForm::OnDemand, Measure::Spice(SpiceSettings { graphs: Some(_) })) = (&self.form, &self.measure)
+        if let (CompareForm::OnDemand, Measure::Spice(SpiceSettings { graphs: Some(_), .. })) =
+            (&self.form, &self.measure)
         {
             problems.push(
                 Problem::new("form", "there is nothing to do: the graphs are there, and no pairs are asked for")

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::kernels::text::spice::{SceneGraph, Scores, Spice, SpiceBuilder};
 use crate::kernels::text::tokens::Tokenizer;
 use crate::language::lexicon::Lexicon;
-use crate::language::scene_graph;
+use crate::language::scene_graph::{self, Unfinished};
 use crate::stage::Cx;
 use crate::tables;
 
@@ -26,11 +26,12 @@ const TOKENIZER: Tokenizer = Tokenizer::Treebank;
 pub(super) fn run(stage: &Compare, settings: &SpiceSettings, cx: &mut Cx<'_>) -> Result<()> {
     let [corpus] = corpus::read(cx, [&stage.split])?;
     let rows = stage.rows(cx, &corpus)?;
+    let unfinished = Unfinished::from(settings.unfinished);
     let (graphs, tokenizer) = if settings.graphs.is_some() {
-        read_graphs(cx, &corpus)?
+        read_graphs(cx, &corpus, &unfinished.parser())?
     } else {
-        let graphs = cut(&corpus.texts, cx.threads(), scene_graph::parse);
-        write_graphs(cx, stage, &corpus, &graphs)?;
+        let graphs = cut(&corpus.texts, cx.threads(), |text| scene_graph::parse_as(text, unfinished));
+        write_graphs(cx, stage, &corpus, &graphs, &unfinished.parser())?;
         (graphs, TOKENIZER.name().to_owned())
     };
     let Some(rows) = rows else { return Ok(()) };
@@ -57,7 +58,7 @@ fn spice(corpus: &Corpus, graphs: &[SceneGraph]) -> Spice {
     builder.build(&references)
 }
 
-fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[SceneGraph]) -> Result<()> {
+fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[SceneGraph], parser: &str) -> Result<()> {
     let schema = tables::scene_graphs::table().schema();
     let image_of = corpus.image_of();
     for start in (0..graphs.len()).step_by(CAPTION_PART_ROWS) {
@@ -106,7 +107,7 @@ fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[Sce
             Arc::new(objects),
             attributes,
             relations,
-            repeat(scene_graph::NAME),
+            repeat(parser),
             repeat(TOKENIZER.name()),
         ];
         cx.write("scene_graphs", tables::batch(&schema, columns)?)?;
@@ -118,7 +119,7 @@ fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[Sce
 ///
 /// # Errors
 /// A caption without a graph, or graphs of another parser than this program's, whose φ would not compare.
-fn read_graphs(cx: &mut Cx<'_>, corpus: &Corpus) -> Result<(Vec<SceneGraph>, String)> {
+fn read_graphs(cx: &mut Cx<'_>, corpus: &Corpus, wanted: &str) -> Result<(Vec<SceneGraph>, String)> {
     const INPUT: &str = "measure.spice.graphs";
     let places: HashMap<i64, usize> = corpus.caption_ids.iter().enumerate().map(|(place, &id)| (id, place)).collect();
     let mut graphs: Vec<Option<SceneGraph>> = vec![None; corpus.caption_ids.len()];
@@ -130,8 +131,8 @@ fn read_graphs(cx: &mut Cx<'_>, corpus: &Corpus) -> Result<(Vec<SceneGraph>, Str
         let rows = tables::scene_graphs::rows(&batch)?;
         for (row, graph) in rows.into_iter().enumerate() {
             let Some(&place) = places.get(&ids.value(row)) else { continue };
-            if parsers.value(row) != scene_graph::NAME {
-                let (got, wanted) = (parsers.value(row), scene_graph::NAME);
+            if parsers.value(row) != wanted {
+                let got = parsers.value(row);
                 return Err(Error::data(format!(
                     "caption_id {} has a graph of `{got}`, wanted `{wanted}`",
                     ids.value(row)

@@ -237,6 +237,38 @@ fn vectors_of_captions_are_written() {
 }
 
 #[test]
+fn blocks_of_any_pairs_follow_from_the_vectors_of_the_table() {
+    use crate::kernels::similarity::Similarity;
+    use crate::kernels::text::cider::{Cider, Form, Own, Vectors};
+    let world = compare(&PICTURES, json!({"measure": {"cider_d": {}}, "form": "on_demand"})).unwrap();
+    let table = world.output("caption_ngrams");
+    let (mut vectors, mut images) = (Vectors::default(), Vec::new());
+    for row in tables::caption_ngrams::rows(&table).unwrap() {
+        if images.last() != Some(&row.image_id) {
+            images.push(row.image_id);
+        }
+        let image = images.len() - 1;
+        vectors.push_row(image, row.words, row.ngrams, row.orders, row.counts, row.weights).unwrap();
+    }
+    let cider = Cider::new(vectors, Form::CiderD, Own::Kept);
+    let block = cider.block(&[2, 0], &[4, 1, 0]);
+    let dense = similarity(&compare(&PICTURES, json!({"measure": {"cider_d": {}}})).unwrap());
+    let wanted: Vec<f32> =
+        [2, 0].iter().flat_map(|&image: &usize| [4, 1, 0].map(|c: usize| dense[image].1[c].1)).collect();
+    assert!(block.iter().zip(&wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-6), "{block:?} {wanted:?}");
+    assert!(wanted[0] > 9.0 && wanted[1] < 1.0, "{wanted:?}");
+}
+
+#[test]
+fn a_table_of_several_splits_asks_for_the_pairs_of_one() {
+    let mut world = MemoryWorld::default();
+    world.tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+    world.tables.insert("form.pairs".to_owned(), vec![captions(&PICTURES)]);
+    let world = run(world, json!({"measure": {"cider_d": {}}, "form": {"pairs": "pairs.captions"}})).unwrap();
+    assert_eq!(similarity(&world).iter().map(|row| row.1.len()).collect::<Vec<_>>(), [2, 2, 1]);
+}
+
+#[test]
 fn one_image_says_that_cider_is_zero_there() {
     let world = compare(&PICTURES[..2], json!({"measure": {"cider_d": {}}})).unwrap();
     assert_eq!(similarity(&world), [(1, vec![(10, 0.0), (11, 0.0)])]);

@@ -59,7 +59,7 @@ fn similarity(rows: &[(i64, &[(i64, f32)])]) -> RecordBatch {
     let columns = vec![
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))) as ArrayRef,
         list("caption_ids", Arc::new(Int64Array::from_iter_values(pairs().map(|pair| pair.0)))),
-        list("values", Arc::new(Float32Array::from_iter_values(pairs().map(|pair| pair.1)))),
+        list("similarities", Arc::new(Float32Array::from_iter_values(pairs().map(|pair| pair.1)))),
         Arc::new(StringArray::from_iter_values(rows.iter().map(|_| "cider_d"))),
         Arc::new(StringArray::from_iter_values(rows.iter().map(|_| "ptb"))),
     ];

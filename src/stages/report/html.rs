@@ -40,7 +40,8 @@ pub(super) fn page(content: &Content) -> Result<String> {
             }
         }
     };
-    Ok(markup.into_string())
+    // HTML knows no such character, and captions are whatever people wrote.
+    Ok(markup.into_string().replace('\0', "\u{fffd}"))
 }
 
 /// The numbers that people look for first, of the first row.

@@ -68,8 +68,8 @@ pub(super) fn sheet(found: &Similarity) -> Sheet {
         texts: 1,
         rows: rows.collect(),
         note: format!(
-            "φ(image, caption) is {} with the captions of the image as references, on words cut by {}; quantiles to a \
-             thousandth of the scale.",
+            "φ(image, caption) is {} with the captions of the image as references, on words cut by {}; quantiles are \
+             rounded down to a thousandth of the scale.",
             found.measure, found.tokenizer
         ),
     }

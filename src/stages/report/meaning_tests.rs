@@ -46,7 +46,7 @@ fn similarity(captions: &[i64]) -> RecordBatch {
     let columns = vec![
         ints(&[10, 20]),
         list(&schema, "caption_ids", &[4, 4], ints(captions)),
-        list(&schema, "values", &[4, 4], values),
+        list(&schema, "similarities", &[4, 4], values),
         texts(&["cider_d"; 2]),
         texts(&["ptb"; 2]),
     ];

@@ -66,14 +66,14 @@ impl Side {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// The value below which this share of the pairs lies, to a thousandth of the scale.
+    /// The value below which this share of the pairs lies, rounded down to a thousandth of the scale.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let mut below = 0;
         let bin = self.fine.iter().position(|&count| {
             below += count;
             below as f64 >= share * self.count as f64
         })?;
-        (self.count > 0).then(|| (bin as f64 + 0.5) / FINE as f64 * f64::from(self.width))
+        (self.count > 0).then(|| bin as f64 / FINE as f64 * f64::from(self.width))
     }
 
     /// (φ, percent of the pairs in a bin around it), with `bins` fine bins in each.
