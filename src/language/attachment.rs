@@ -63,7 +63,7 @@ impl Clause<'_> {
         let behind_noun = matches!(governor, Some(Item::Noun(_)));
         relation.silent |= self.opening != Opening::Thing && node == 1 && behind_noun && preposition != "of";
         match PLACES.iter().find(|(place, ..)| *place == preposition) {
-            Some((_, place, part)) if behind_noun && !relation.silent => {
+            Some((_, place, part)) if behind_noun && !relation.silent && !self.apart => {
                 for subject in &relation.subjects {
                     self.relate_to(*subject, place, part);
                 }
@@ -103,7 +103,7 @@ impl Clause<'_> {
                     let subject = self.governing_noun(last, preposition, node);
                     let silent = self.verb.as_ref().is_some_and(|verb| verb.silent)
                         && preposition != "of"
-                        && self.nodes[subject].determined;
+                        && (self.nodes[subject].determined || preposition == "with");
                     Relation { subjects: vec![subject], silent, ..nowhere }
                 }
                 None => nowhere,
@@ -119,7 +119,7 @@ impl Clause<'_> {
             _ if node == 0 => last,
             Link::Subject => self.subjects[0],
             Link::Relation(relation) if preposition != "of" && relation.label == "of" => match relation.subjects[..] {
-                [whole, ..] if !among(DEPICTIONS, &self.nodes[whole].head) => whole,
+                [whole, ..] if !self.is_part(whole, last) => whole,
                 _ => last,
             },
             Link::Relation(relation) if !["of", "with"].contains(&preposition) && self.verb.is_none() => {
@@ -130,5 +130,11 @@ impl Clause<'_> {
             }
             _ => last,
         }
+    }
+
+    /// Whether of `whole of last` what follows belongs to `last`: to several things, unless a period ends the caption, and
+    /// to what a picture shows.
+    fn is_part(&self, whole: usize, last: usize) -> bool {
+        self.fragment && self.nodes[last].plural || among(DEPICTIONS, &self.nodes[whole].head)
     }
 }

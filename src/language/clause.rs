@@ -25,8 +25,10 @@ pub(super) struct Clause<'g> {
     /// Whether a finite verb was seen.
     finite: bool,
     /// Whether no period ends the caption.
-    fragment: bool,
+    pub(super) fragment: bool,
     pub(super) opening: Opening,
+    /// Whether a noun phrase begins behind a gerund that ended another.
+    pub(super) apart: bool,
 }
 
 /// A verb that may still get objects.
@@ -84,6 +86,7 @@ impl<'g> Clause<'g> {
             finite: false,
             fragment,
             opening: if fragment { fragments::opening(words) } else { Opening::Thing },
+            apart: false,
         }
     }
 
@@ -129,7 +132,10 @@ impl<'g> Clause<'g> {
 
     fn add_owned(&mut self, phrase: NounPhrase, owner: Option<usize>) -> usize {
         let node = self.nodes.len();
-        self.graph.object(&phrase.head);
+        // A verb is no thing.
+        if self.opening != Opening::Command || node > 0 {
+            self.graph.object(&phrase.head);
+        }
         let verb_first = self.opening == Opening::Gerund && node == 0;
         for modifier in phrase.modifiers.iter().skip(usize::from(verb_first)) {
             self.graph.attribute(&phrase.head, modifier);
@@ -286,13 +292,27 @@ impl<'g> Clause<'g> {
         let bare = self.fragment && earlier.is_none() && !self.finite && self.nodes.len() == self.subjects.len();
         let reading = if participle && form == Tag::Ing && bare && behind_noun {
             let subjects: Vec<&NounPhrase> = self.subjects.iter().map(|node| &self.nodes[*node]).collect();
-            fragments::reading(text, &subjects, items.get(at + 1))
+            fragments::reading(text, &subjects, &items[at + 1..])
         } else {
             Reading::Clause
         };
         match &reading {
             Reading::Noun => return self.gerund(text),
             Reading::Attribute(object) => self.graph.attribute(object, text),
+            Reading::Compound(object) => {
+                self.graph.attribute(object, text);
+                for subject in &self.subjects {
+                    self.graph.attribute(object, &self.nodes[*subject].head);
+                }
+            }
+            Reading::End => {
+                for subject in &self.subjects {
+                    self.graph.attribute(text, &self.nodes[*subject].head);
+                }
+                self.new_clause();
+                self.apart = true;
+                return;
+            }
             Reading::Clause | Reading::Apart => {}
         }
         let subjects = match &earlier {

@@ -22,6 +22,10 @@ pub enum Reading {
     Noun,
     /// An attribute of the noun behind the gerund.
     Attribute(String),
+    /// As the subjects an attribute of the noun behind the gerund: `girl swinging tennis racket`.
+    Compound(String),
+    /// The end of a noun phrase behind which another begins: `a batter swinging | the bat at a game`.
+    End,
 }
 
 /// How the caption begins.
@@ -31,6 +35,8 @@ pub enum Opening {
     Thing,
     /// With a noun that is taken for a verb.
     Command,
+    /// With `man`, which is a verb in the treebank too, but mostly a thing.
+    Man,
     /// With a gerund that is taken for a verb, not for an attribute.
     Gerund,
 }
@@ -38,9 +44,10 @@ pub enum Opening {
 /// Gerunds that are nouns in the treebank.
 const NOUNS: &str = "standing walking swimming driving playing balancing skateboarding grazing";
 
-/// What the gerund `text` with `next` behind it is, after bare `subjects`.
+/// What the gerund `text` with `rest` behind it is, after bare `subjects`.
 #[must_use]
-pub fn reading(text: &str, subjects: &[&NounPhrase], next: Option<&Item>) -> Reading {
+pub fn reading(text: &str, subjects: &[&NounPhrase], rest: &[Item]) -> Reading {
+    let next = rest.first();
     let place = match next {
         Some(Item::Other(place, Tag::Preposition)) if place != "down" => Some(place.as_str()),
         _ => None,
@@ -50,11 +57,24 @@ pub fn reading(text: &str, subjects: &[&NounPhrase], next: Option<&Item>) -> Rea
     if among(NOUNS, text) && place.is_some_and(is_noun) {
         return Reading::Noun;
     }
+    let bare = |phrase: &&NounPhrase| !phrase.determined && phrase.modifiers.is_empty() && phrase.head != "man";
     match next {
         Some(Item::Noun(object))
             if ["playing", "swinging"].contains(&text) && !object.determined && object.modifiers.is_empty() =>
         {
             return Reading::Attribute(object.head.clone());
+        }
+        // `wearing` is nothing but a verb in the treebank.
+        _ if text == "wearing" => {}
+        Some(Item::Noun(object)) if object.compound && !object.determined && subjects.iter().all(bare) => {
+            return Reading::Compound(object.head.clone());
+        }
+        Some(Item::Noun(object))
+            if object.determined
+                && !object.possessive
+                && matches!(&rest[1..], [Item::Other(place, Tag::Preposition), Item::Noun(_), ..] if !["of", "with"].contains(&place.as_str())) =>
+        {
+            return Reading::End;
         }
         _ => {}
     }
@@ -66,20 +86,21 @@ pub fn reading(text: &str, subjects: &[&NounPhrase], next: Option<&Item>) -> Rea
 #[must_use]
 pub fn opening(words: &[Word]) -> Opening {
     let [first, second, ..] = words else { return Opening::Thing };
+    let lexicon = Lexicon::wordnet();
+    let gerund = first.text.ends_with("ing") && lemmas::verb(lexicon, &first.text).is_some();
+    let verbs = lexicon.count(Part::Verb, &first.text).unwrap_or(0);
+    let nouns = lexicon.count(Part::Noun, &first.text).unwrap_or(0);
+    let command = verbs > 0 && verbs * 3 >= nouns;
+    if (first.tag, second.tag) == (Tag::Noun, Tag::Ing) && verbs > nouns {
+        return Opening::Command;
+    }
     if words.iter().any(|word| matches!(word.tag, Tag::Be | Tag::Third | Tag::Verb | Tag::Ing | Tag::Past)) {
         return Opening::Thing;
     }
-    let lexicon = Lexicon::wordnet();
-    let gerund = first.text.ends_with("ing") && lemmas::verb(lexicon, &first.text).is_some();
     match (first.tag, second.tag) {
         (Tag::Adjective, Tag::Noun) if gerund => Opening::Gerund,
-        (Tag::Noun, Tag::Preposition) => {
-            let verbs = lexicon.count(Part::Verb, &first.text).unwrap_or(0);
-            let nouns = lexicon.count(Part::Noun, &first.text).unwrap_or(0);
-            // `man` is a verb in the treebank too.
-            let verb = gerund || verbs > 0 && verbs * 3 >= nouns || first.text == "man";
-            if verb { Opening::Command } else { Opening::Thing }
-        }
+        (Tag::Noun, Tag::Preposition) if first.text == "man" => Opening::Man,
+        (Tag::Noun, Tag::Preposition) if gerund || command => Opening::Command,
         _ => Opening::Thing,
     }
 }
