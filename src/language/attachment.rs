@@ -11,6 +11,9 @@ const DEPICTIONS: &str = "reflection image picture photo photograph silhouette s
 /// Places that are one preposition behind a verb; behind a noun SPICE has `cat`, `on`, `top` and `cat`, `of`, `box`.
 const PLACES: &[(&str, &str, &str)] = &[("on top of", "on", "top"), ("in front of", "in", "front")];
 
+/// Prepositions of places.
+const LOCATIVES: &str = "on at in under near by beside behind above below over";
+
 impl Clause<'_> {
     /// Attaches the noun `node`, the item at `at`.
     pub(super) fn attach(&mut self, node: usize, items: &[Item], at: usize) {
@@ -118,6 +121,12 @@ impl Clause<'_> {
             // `on it` is behind what it says something about.
             _ if node == 0 => last,
             Link::Subject => self.subjects[0],
+            // `benches on side of a lake` has benches of the lake.
+            Link::Relation(relation)
+                if self.fragment && preposition == "of" && self.nodes[last].is_bare() && among(LOCATIVES, &relation.label) =>
+            {
+                relation.subjects.first().copied().unwrap_or(last)
+            }
             Link::Relation(relation) if preposition != "of" && relation.label == "of" => match relation.subjects[..] {
                 [whole, ..] if !self.is_part(whole, last) => whole,
                 _ => last,

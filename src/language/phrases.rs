@@ -49,6 +49,12 @@ pub struct NounPhrase {
 }
 
 impl NounPhrase {
+    /// Whether it is a single word that names one thing.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        !self.determined && !self.plural && self.modifiers.is_empty()
+    }
+
     /// Whether it is people, or several that are counted.
     #[must_use]
     pub fn is_crowd(&self) -> bool {

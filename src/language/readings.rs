@@ -41,6 +41,9 @@ const THINGS: &str = "\
     tiling frosting icing topping siding lighting flooring dressing stuffing bedding covering railing clothing \
     ceiling clearing crossing lettering fencing paneling marking tubing";
 
+/// Participles of verbs that are seen less often are adjectives in the treebank.
+const RARE: u32 = 13;
+
 impl Readings {
     /// What `word` can be.
     #[must_use]
@@ -93,8 +96,8 @@ impl Readings {
                     || self.compound
             }
             Form::Past => {
-                let regular = word.ends_with("ed") && verb.known();
-                !regular || self.noun.is_some() || self.adjective.is_some_and(|count| count >= verb.count)
+                let regular = word.ends_with("ed");
+                !regular || verb.count < RARE || self.noun.is_some() || self.adjective.is_some_and(|count| count >= verb.count)
             }
             Form::Base | Form::Third => true,
         };
@@ -121,13 +124,6 @@ impl Readings {
         } else {
             self.noun = Some(1);
         }
-    }
-}
-
-impl VerbReading {
-    /// Whether WordNet has the verb.
-    fn known(&self) -> bool {
-        Lexicon::wordnet().count(Part::Verb, &self.lemma).is_some()
     }
 }
 
