@@ -41,6 +41,9 @@ impl Clause<'_> {
             let (subjects, rider) = (self.subjects.clone(), self.nodes[node].head.clone());
             self.describe(&subjects, &rider);
             self.link = Link::None;
+        } else if at > 0 && matches!(items[at - 1], Item::Noun(_)) && self.nodes[node].determined && !self.finite {
+            // `the watch the man is wearing` says something about the watch.
+            self.link = Link::None;
         } else {
             self.finish_verb();
             self.be = false;

@@ -23,7 +23,7 @@ pub(super) struct Clause<'g> {
     /// An attribute that a word of quantity hands to the noun behind `of`.
     quantity: Option<String>,
     /// Whether a finite verb was seen.
-    finite: bool,
+    pub(super) finite: bool,
     /// Whether no period ends the caption.
     pub(super) fragment: bool,
     pub(super) opening: Opening,
