@@ -61,8 +61,11 @@ pub(super) struct Relation {
     pub(super) silent: bool,
 }
 
-/// Nouns of quantity that stand for no thing: of `a pair of shoes` the graph has shoes.
-const QUANTITIES: &str = "pair bunch lot couple";
+/// Nouns of quantity that stand for no thing, as Universal Dependencies for English have them: of `a pair of shoes` the
+/// graph has shoes.
+const QUANTITIES: &str = "\
+    lot assortment number couple bunch handful slew dozen series variety multitude wad clutch wave mountain array \
+    string ton range plethora heap sort form kind type version bit pair triple total";
 
 /// Subjects that a verb may have. More are no caption, and pairs of subjects and objects are many.
 const SUBJECTS: usize = 16;
@@ -306,8 +309,9 @@ impl<'g> Clause<'g> {
                 }
             }
             Reading::End => {
-                for subject in &self.subjects {
-                    self.graph.attribute(text, &self.nodes[*subject].head);
+                self.gerund(text);
+                if let Some(subject) = self.nodes.first().filter(|subject| subject.determined) {
+                    self.graph.attribute(text, &subject.head);
                 }
                 self.new_clause();
                 self.apart = true;

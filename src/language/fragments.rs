@@ -70,7 +70,8 @@ pub fn reading(text: &str, subjects: &[&NounPhrase], rest: &[Item]) -> Reading {
             return Reading::Compound(object.head.clone());
         }
         Some(Item::Noun(object))
-            if object.determined
+            if subjects.iter().all(|subject| !subject.plural && !subject.listed)
+                && object.determined
                 && !object.possessive
                 && matches!(&rest[1..], [Item::Other(place, Tag::Preposition), Item::Noun(_), ..] if !["of", "with"].contains(&place.as_str())) =>
         {
