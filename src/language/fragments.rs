@@ -99,8 +99,10 @@ pub fn opening(words: &[Word]) -> Opening {
         return Opening::Thing;
     }
     match (first.tag, second.tag) {
-        (Tag::Adjective, Tag::Noun) if gerund => Opening::Gerund,
-        (Tag::Noun, Tag::Preposition) if first.text == "man" => Opening::Man,
+        (Tag::Adjective, Tag::Noun) if gerund && !lexicon.is_gerund_compound(&first.text, &second.text) => Opening::Gerund,
+        (Tag::Noun, Tag::Preposition) if first.text == "man" => {
+            if second.text == "in" { Opening::Man } else { Opening::Thing }
+        }
         (Tag::Noun, Tag::Preposition) if gerund || command => Opening::Command,
         _ => Opening::Thing,
     }

@@ -195,7 +195,8 @@ impl Place<'_> {
         let (verbs, nouns) = (verbs(readings), readings.noun);
         match readings.form() {
             Some(Form::Ing) if readings.thing && !object_next => self.nominal(readings),
-            Some(Form::Ing) if !readings.compound => Tag::Ing,
+            // `zebras drinking water`, but `a kitchen cutting board`.
+            Some(Form::Ing) if !readings.compound || plural => Tag::Ing,
             // `tan colored pillow`.
             Some(Form::Past)
                 if next.is_none() && self.nominal_next() && last.is_some_and(|word| among(COLORS, &word.text)) =>
@@ -219,7 +220,7 @@ impl Place<'_> {
             }
             _ => {
                 // `a bowl full of fruit`.
-                let ends = matches!(next, Some(Tag::Preposition | Tag::End | Tag::To));
+                let ends = matches!(self.words.get(self.at + 1).map(String::as_str), Some("of" | "to"));
                 let described = |count| nouns.is_none_or(|nouns| count > 5 * nouns);
                 if ends && readings.adjective.is_some_and(described) { Tag::Adjective } else { self.nominal(readings) }
             }
@@ -245,7 +246,8 @@ impl Place<'_> {
                 }
             }
             Some(Form::Past) => {
-                if !modifies && readings.noun.is_some() && self.is_past_noun(readings, inside) {
+                let other = readings.adjective.is_none() && nouns(readings) > verbs(readings);
+                if other || !modifies && readings.noun.is_some() && self.is_past_noun(readings, inside) {
                     noun(readings)
                 } else if modifies || inside && matches!(next, Some(Tag::Conjunction | Tag::Comma)) {
                     Tag::Adjective
