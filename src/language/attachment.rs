@@ -126,7 +126,10 @@ impl Clause<'_> {
             Link::Subject => self.subjects[0],
             // `benches on side of a lake` has benches of the lake.
             Link::Relation(relation)
-                if self.fragment && preposition == "of" && self.nodes[last].is_bare() && among(LOCATIVES, &relation.label) =>
+                if self.fragment
+                    && preposition == "of"
+                    && self.nodes[last].is_bare()
+                    && among(LOCATIVES, &relation.label) =>
             {
                 relation.subjects.first().copied().unwrap_or(last)
             }

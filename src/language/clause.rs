@@ -304,8 +304,10 @@ impl<'g> Clause<'g> {
             Reading::Attribute(object) => self.graph.attribute(object, text),
             Reading::Compound(object) => {
                 self.graph.attribute(object, text);
-                for subject in &self.subjects {
-                    self.graph.attribute(object, &self.nodes[*subject].head);
+                for subject in self.subjects.iter().map(|subject| &self.nodes[*subject].head) {
+                    if subject != object {
+                        self.graph.attribute(object, subject);
+                    }
                 }
             }
             Reading::End => {

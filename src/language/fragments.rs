@@ -2,8 +2,10 @@
 //!
 //! SPICE parses with Stanford CoreNLP, whose treebank has few noun phrases on their own. Where no period ends a caption,
 //! it often takes `man riding a horse` for two nouns side by side, `horse standing in a field` for a thing called
-//! `standing`, and `sink in a bathroom` for a command. These are habits that its tuples show again and again, and the
-//! graphs follow them, so that scores compare with SPICE's; a caption that ends with a period is read as it is meant.
+//! `standing`, and `sink in a bathroom` for a command, whose verb is no thing. In `boy riding a bike in the park` a
+//! noun phrase ends behind the gerund and another begins; in `girl holding candy cane` all four words are one. These are
+//! habits that its tuples show again and again, and the graphs follow them, so that scores compare with SPICE's; a
+//! caption that ends with a period is read as it is meant.
 
 use super::lemmas;
 use super::lexicon::{Lexicon, Part};
@@ -57,30 +59,32 @@ pub fn reading(text: &str, subjects: &[&NounPhrase], rest: &[Item]) -> Reading {
     if among(NOUNS, text) && place.is_some_and(is_noun) {
         return Reading::Noun;
     }
-    let bare = |phrase: &&NounPhrase| !phrase.determined && phrase.modifiers.is_empty() && phrase.head != "man";
-    match next {
-        Some(Item::Noun(object))
-            if ["playing", "swinging"].contains(&text) && !object.determined && object.modifiers.is_empty() =>
-        {
-            return Reading::Attribute(object.head.clone());
-        }
-        // `wearing` is nothing but a verb in the treebank.
-        _ if text == "wearing" => {}
-        Some(Item::Noun(object)) if object.compound && !object.determined && subjects.iter().all(bare) => {
-            return Reading::Compound(object.head.clone());
-        }
-        Some(Item::Noun(object))
-            if subjects.iter().all(|subject| !subject.plural && !subject.listed)
-                && object.determined
-                && !object.possessive
-                && matches!(&rest[1..], [Item::Other(place, Tag::Preposition), Item::Noun(_), ..] if !["of", "with"].contains(&place.as_str())) =>
-        {
-            return Reading::End;
-        }
-        _ => {}
+    // `wearing` is nothing but a verb in the treebank.
+    if let Some(Item::Noun(object)) = next
+        && text != "wearing"
+        && let Some(reading) = before_object(text, subjects, object, &rest[1..])
+    {
+        return reading;
     }
     let together = |phrase: &&NounPhrase| phrase.listed || phrase.is_crowd() && (place.is_some() || phrase.numbered);
     if subjects.iter().any(together) { Reading::Clause } else { Reading::Apart }
+}
+
+/// What the gerund `text` is, if no verb, where `object` and then `rest` is behind it.
+fn before_object(text: &str, subjects: &[&NounPhrase], object: &NounPhrase, rest: &[Item]) -> Option<Reading> {
+    if object.determined {
+        let one = subjects.iter().all(|subject| !subject.plural && !subject.listed);
+        let place = match rest {
+            [Item::Other(place, Tag::Preposition), Item::Noun(_), ..] => place != "of" && place != "with",
+            _ => false,
+        };
+        return (one && place && !object.possessive).then_some(Reading::End);
+    }
+    if ["playing", "swinging"].contains(&text) && object.modifiers.is_empty() {
+        return Some(Reading::Attribute(object.head.clone()));
+    }
+    let bare = |phrase: &&NounPhrase| !phrase.determined && phrase.modifiers.is_empty() && phrase.head != "man";
+    (object.compound && subjects.iter().all(bare)).then(|| Reading::Compound(object.head.clone()))
 }
 
 /// How the words of a caption without a period begin.
@@ -99,9 +103,15 @@ pub fn opening(words: &[Word]) -> Opening {
         return Opening::Thing;
     }
     match (first.tag, second.tag) {
-        (Tag::Adjective, Tag::Noun) if gerund && !lexicon.is_gerund_compound(&first.text, &second.text) => Opening::Gerund,
+        (Tag::Adjective, Tag::Noun) if gerund && !lexicon.is_gerund_compound(&first.text, &second.text) => {
+            Opening::Gerund
+        }
         (Tag::Noun, Tag::Preposition) if first.text == "man" => {
-            if second.text == "in" { Opening::Man } else { Opening::Thing }
+            if second.text == "in" {
+                Opening::Man
+            } else {
+                Opening::Thing
+            }
         }
         (Tag::Noun, Tag::Preposition) if gerund || command => Opening::Command,
         _ => Opening::Thing,

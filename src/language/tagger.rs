@@ -132,6 +132,16 @@ impl Place<'_> {
         }
     }
 
+    /// Whether the next word can follow an auxiliary verb.
+    fn verb_next(&self) -> bool {
+        match self.candidates.get(self.at + 1) {
+            Some(Candidate::Closed(Tag::Be)) => self.words[self.at + 1] == "be",
+            Some(Candidate::Closed(tag)) => matches!(tag, Tag::Auxiliary | Tag::Pronoun),
+            Some(Candidate::Open(readings)) => readings.adverb.is_some() || readings.form() == Some(Form::Base),
+            None => false,
+        }
+    }
+
     /// The tag of a word of a closed class: a few are ambiguous.
     fn closed(&self, tag: Tag) -> Tag {
         let before = self.tagged.last().map(|word| word.tag);
@@ -146,7 +156,9 @@ impl Place<'_> {
             "this" | "these" | "those" if next == Some(Tag::Be) => Tag::Pronoun,
             "like" if matches!(before, Some(Tag::Pronoun | Tag::To)) => Tag::Verb,
             "can" if next != Some(Tag::Auxiliary) && before.is_none_or(Tag::opens_noun_phrase) => Tag::Noun,
-            "back" if before.is_some_and(Tag::opens_noun_phrase) => Tag::Noun,
+            // `a trash can on a sidewalk`.
+            "can" if before == Some(Tag::Noun) && !self.verb_next() => Tag::Noun,
+            "back" if before.is_some_and(|tag| tag.opens_noun_phrase() || tag == Tag::Preposition) => Tag::Noun,
             "other" if self.at > 0 && self.words[self.at - 1] == "each" => Tag::Noun,
             "other" if matches!(next, Some(Tag::End | Tag::Preposition)) => Tag::Noun,
             "one" if matches!(next, Some(Tag::Be | Tag::Preposition)) && before == Some(Tag::Determiner) => Tag::Noun,
@@ -194,7 +206,9 @@ impl Place<'_> {
         let place_next = matches!(next, Some(Tag::Preposition | Tag::To));
         let (verbs, nouns) = (verbs(readings), readings.noun);
         match readings.form() {
-            Some(Form::Ing) if readings.thing && !object_next => self.nominal(readings),
+            Some(Form::Ing) if readings.thing && !object_next && !(plural && self.nominal_next()) => {
+                self.nominal(readings)
+            }
             // `zebras drinking water`, but `a kitchen cutting board`.
             Some(Form::Ing) if !readings.compound || plural => Tag::Ing,
             // `tan colored pillow`.
