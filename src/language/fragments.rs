@@ -66,7 +66,10 @@ pub fn reading(text: &str, subjects: &[&NounPhrase], rest: &[Item]) -> Reading {
     {
         return reading;
     }
-    let together = |phrase: &&NounPhrase| phrase.listed || phrase.is_crowd() && (place.is_some() || phrase.numbered);
+    let several = |phrase: &NounPhrase| phrase.plural && !phrase.determined && phrase.modifiers.is_empty();
+    let together = |phrase: &&NounPhrase| {
+        phrase.listed || phrase.numbered && phrase.is_crowd() || place.is_some() && (phrase.is_crowd() || several(phrase))
+    };
     if subjects.iter().any(together) { Reading::Clause } else { Reading::Apart }
 }
 
