@@ -68,7 +68,9 @@ pub fn reading(text: &str, subjects: &[&NounPhrase], rest: &[Item]) -> Reading {
     }
     let several = |phrase: &NounPhrase| phrase.plural && !phrase.determined && phrase.modifiers.is_empty();
     let together = |phrase: &&NounPhrase| {
-        phrase.listed || phrase.numbered && phrase.is_crowd() || place.is_some() && (phrase.is_crowd() || several(phrase))
+        phrase.listed
+            || phrase.numbered && phrase.is_crowd()
+            || place.is_some() && (phrase.is_crowd() || several(phrase))
     };
     if subjects.iter().any(together) { Reading::Clause } else { Reading::Apart }
 }
