@@ -11,6 +11,9 @@ const DEPICTIONS: &str = "reflection image picture photo photograph silhouette s
 /// Places that are one preposition behind a verb; behind a noun SPICE has `cat`, `on`, `top` and `cat`, `of`, `box`.
 const PLACES: &[(&str, &str, &str)] = &[("on top of", "on", "top"), ("in front of", "in", "front")];
 
+/// Prepositions of places.
+const LOCATIVES: &str = "on at in under near by beside behind above below over";
+
 impl Clause<'_> {
     /// Attaches the noun `node`, the item at `at`.
     pub(super) fn attach(&mut self, node: usize, items: &[Item], at: usize) {
@@ -38,6 +41,9 @@ impl Clause<'_> {
             let (subjects, rider) = (self.subjects.clone(), self.nodes[node].head.clone());
             self.describe(&subjects, &rider);
             self.link = Link::None;
+        } else if at > 0 && matches!(items[at - 1], Item::Noun(_)) && self.nodes[node].determined && !self.finite {
+            // `the watch the man is wearing` says something about the watch.
+            self.link = Link::None;
         } else {
             self.finish_verb();
             self.be = false;
@@ -63,7 +69,7 @@ impl Clause<'_> {
         let behind_noun = matches!(governor, Some(Item::Noun(_)));
         relation.silent |= self.opening != Opening::Thing && node == 1 && behind_noun && preposition != "of";
         match PLACES.iter().find(|(place, ..)| *place == preposition) {
-            Some((_, place, part)) if behind_noun && !relation.silent => {
+            Some((_, place, part)) if behind_noun && !relation.silent && !self.apart => {
                 for subject in &relation.subjects {
                     self.relate_to(*subject, place, part);
                 }
@@ -103,7 +109,7 @@ impl Clause<'_> {
                     let subject = self.governing_noun(last, preposition, node);
                     let silent = self.verb.as_ref().is_some_and(|verb| verb.silent)
                         && preposition != "of"
-                        && self.nodes[subject].determined;
+                        && (self.nodes[subject].determined || preposition == "with");
                     Relation { subjects: vec![subject], silent, ..nowhere }
                 }
                 None => nowhere,
@@ -118,8 +124,17 @@ impl Clause<'_> {
             // `on it` is behind what it says something about.
             _ if node == 0 => last,
             Link::Subject => self.subjects[0],
+            // `benches on side of a lake` has benches of the lake.
+            Link::Relation(relation)
+                if self.fragment
+                    && preposition == "of"
+                    && self.nodes[last].is_bare()
+                    && among(LOCATIVES, &relation.label) =>
+            {
+                relation.subjects.first().copied().unwrap_or(last)
+            }
             Link::Relation(relation) if preposition != "of" && relation.label == "of" => match relation.subjects[..] {
-                [whole, ..] if !among(DEPICTIONS, &self.nodes[whole].head) => whole,
+                [whole, ..] if !self.is_part(whole, last) => whole,
                 _ => last,
             },
             Link::Relation(relation) if !["of", "with"].contains(&preposition) && self.verb.is_none() => {
@@ -130,5 +145,11 @@ impl Clause<'_> {
             }
             _ => last,
         }
+    }
+
+    /// Whether of `whole of last` what follows belongs to `last`: to several things, unless a period ends the caption, and
+    /// to what a picture shows.
+    fn is_part(&self, whole: usize, last: usize) -> bool {
+        self.fragment && self.nodes[last].plural || among(DEPICTIONS, &self.nodes[whole].head)
     }
 }

@@ -23,10 +23,12 @@ pub(super) struct Clause<'g> {
     /// An attribute that a word of quantity hands to the noun behind `of`.
     quantity: Option<String>,
     /// Whether a finite verb was seen.
-    finite: bool,
+    pub(super) finite: bool,
     /// Whether no period ends the caption.
-    fragment: bool,
+    pub(super) fragment: bool,
     pub(super) opening: Opening,
+    /// Whether a noun phrase begins behind a gerund that ended another.
+    pub(super) apart: bool,
 }
 
 /// A verb that may still get objects.
@@ -59,8 +61,11 @@ pub(super) struct Relation {
     pub(super) silent: bool,
 }
 
-/// Nouns of quantity that stand for no thing: of `a pair of shoes` the graph has shoes.
-const QUANTITIES: &str = "pair bunch lot couple";
+/// Nouns of quantity that stand for no thing, as Universal Dependencies for English have them: of `a pair of shoes` the
+/// graph has shoes.
+const QUANTITIES: &str = "\
+    lot assortment number couple bunch handful slew dozen series variety multitude wad clutch wave mountain array \
+    string ton range plethora heap sort form kind type version bit pair triple total";
 
 /// Subjects that a verb may have. More are no caption, and pairs of subjects and objects are many.
 const SUBJECTS: usize = 16;
@@ -84,6 +89,7 @@ impl<'g> Clause<'g> {
             finite: false,
             fragment,
             opening: if fragment { fragments::opening(words) } else { Opening::Thing },
+            apart: false,
         }
     }
 
@@ -129,7 +135,10 @@ impl<'g> Clause<'g> {
 
     fn add_owned(&mut self, phrase: NounPhrase, owner: Option<usize>) -> usize {
         let node = self.nodes.len();
-        self.graph.object(&phrase.head);
+        // A verb is no thing.
+        if self.opening != Opening::Command || node > 0 {
+            self.graph.object(&phrase.head);
+        }
         let verb_first = self.opening == Opening::Gerund && node == 0;
         for modifier in phrase.modifiers.iter().skip(usize::from(verb_first)) {
             self.graph.attribute(&phrase.head, modifier);
@@ -286,13 +295,30 @@ impl<'g> Clause<'g> {
         let bare = self.fragment && earlier.is_none() && !self.finite && self.nodes.len() == self.subjects.len();
         let reading = if participle && form == Tag::Ing && bare && behind_noun {
             let subjects: Vec<&NounPhrase> = self.subjects.iter().map(|node| &self.nodes[*node]).collect();
-            fragments::reading(text, &subjects, items.get(at + 1))
+            fragments::reading(text, &subjects, &items[at + 1..])
         } else {
             Reading::Clause
         };
         match &reading {
             Reading::Noun => return self.gerund(text),
             Reading::Attribute(object) => self.graph.attribute(object, text),
+            Reading::Compound(object) => {
+                self.graph.attribute(object, text);
+                for subject in self.subjects.iter().map(|subject| &self.nodes[*subject].head) {
+                    if subject != object {
+                        self.graph.attribute(object, subject);
+                    }
+                }
+            }
+            Reading::End => {
+                self.gerund(text);
+                if let Some(subject) = self.nodes.first().filter(|subject| subject.determined) {
+                    self.graph.attribute(text, &subject.head);
+                }
+                self.new_clause();
+                self.apart = true;
+                return;
+            }
             Reading::Clause | Reading::Apart => {}
         }
         let subjects = match &earlier {

@@ -8,7 +8,7 @@ use super::tags::among;
 const PLURAL_ONLY: &str = "\
     pants shorts clothes goggles jeans scissors trousers tights pliers tongs binoculars overalls pajamas pyjamas \
     leggings suspenders fries briefs tweezers shears khakis capris sweatpants headquarters series species news \
-    outskirts surroundings belongings";
+    outskirts surroundings belongings graffiti";
 
 /// The lemma of `form` as a plural noun, or nothing where it is no plural.
 #[must_use]

@@ -42,11 +42,19 @@ pub struct NounPhrase {
     pub numbered: bool,
     /// Whether adjectives are listed in it: `blue and white bus`.
     pub listed: bool,
+    /// Whether the word before the noun is one: `tennis racket`.
+    pub compound: bool,
     /// Whose it is, the owner of the owner first: `the man`, `the shirt` of `the man 's shirt 's button`.
     pub owners: Vec<NounPhrase>,
 }
 
 impl NounPhrase {
+    /// Whether it is a single word that names one thing.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        !self.determined && !self.plural && self.modifiers.is_empty()
+    }
+
     /// Whether it is people, or several that are counted.
     #[must_use]
     pub fn is_crowd(&self) -> bool {
@@ -164,6 +172,7 @@ fn noun_phrase(words: &[Word]) -> (Option<Item>, usize) {
     };
     phrase.head = lemma(head);
     phrase.plural = words[head].tag == Tag::Plural;
+    phrase.compound = head > 0 && matches!(words[head - 1].tag, Tag::Noun | Tag::Plural);
     phrase.modifiers = parts.into_iter().filter(|part| *part < head).map(lemma).collect();
     (Some(Item::Noun(phrase)), end)
 }

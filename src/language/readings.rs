@@ -41,6 +41,12 @@ const THINGS: &str = "\
     tiling frosting icing topping siding lighting flooring dressing stuffing bedding covering railing clothing \
     ceiling clearing crossing lettering fencing paneling marking tubing";
 
+/// Nouns that end like gerunds.
+const NO_GERUNDS: &str = "thing something anything nothing everything plaything clothing ceiling";
+
+/// Participles of verbs that are seen less often are adjectives in the treebank.
+const RARE: u32 = 13;
+
 impl Readings {
     /// What `word` can be.
     #[must_use]
@@ -52,7 +58,7 @@ impl Readings {
             None => own,
         };
         // `pants` is no form of `pant`, and `something` none of a verb.
-        let never_verb = plural.as_deref() == Some(word) || word.ends_with("thing") && own.is_some();
+        let never_verb = plural.as_deref() == Some(word) || among(NO_GERUNDS, word);
         let verb = lemmas::verb(lexicon, word).filter(|_| !never_verb).map(|(lemma, form)| VerbReading {
             count: lexicon.count(Part::Verb, &lemma).unwrap_or(0),
             lemma,
@@ -93,8 +99,11 @@ impl Readings {
                     || self.compound
             }
             Form::Past => {
-                let regular = word.ends_with("ed") && verb.known();
-                !regular || self.noun.is_some() || self.adjective.is_some_and(|count| count >= verb.count)
+                let regular = word.ends_with("ed");
+                !regular
+                    || verb.count < RARE
+                    || self.noun.is_some()
+                    || self.adjective.is_some_and(|count| count >= verb.count)
             }
             Form::Base | Form::Third => true,
         };
@@ -121,13 +130,6 @@ impl Readings {
         } else {
             self.noun = Some(1);
         }
-    }
-}
-
-impl VerbReading {
-    /// Whether WordNet has the verb.
-    fn known(&self) -> bool {
-        Lexicon::wordnet().count(Part::Verb, &self.lemma).is_some()
     }
 }
 

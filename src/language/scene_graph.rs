@@ -23,7 +23,7 @@ use crate::kernels::text::spice::SceneGraph;
 use crate::kernels::text::tokens::Tokenizer;
 
 /// Name and version of these rules: graphs of different ones do not compare.
-pub const NAME: &str = "rules-1";
+pub const NAME: &str = "rules-2";
 
 /// How a caption without a final period is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

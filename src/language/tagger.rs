@@ -132,6 +132,16 @@ impl Place<'_> {
         }
     }
 
+    /// Whether the next word can follow an auxiliary verb.
+    fn verb_next(&self) -> bool {
+        match self.candidates.get(self.at + 1) {
+            Some(Candidate::Closed(Tag::Be)) => self.words[self.at + 1] == "be",
+            Some(Candidate::Closed(tag)) => matches!(tag, Tag::Auxiliary | Tag::Pronoun),
+            Some(Candidate::Open(readings)) => readings.adverb.is_some() || readings.form() == Some(Form::Base),
+            None => false,
+        }
+    }
+
     /// The tag of a word of a closed class: a few are ambiguous.
     fn closed(&self, tag: Tag) -> Tag {
         let before = self.tagged.last().map(|word| word.tag);
@@ -146,7 +156,9 @@ impl Place<'_> {
             "this" | "these" | "those" if next == Some(Tag::Be) => Tag::Pronoun,
             "like" if matches!(before, Some(Tag::Pronoun | Tag::To)) => Tag::Verb,
             "can" if next != Some(Tag::Auxiliary) && before.is_none_or(Tag::opens_noun_phrase) => Tag::Noun,
-            "back" if before.is_some_and(Tag::opens_noun_phrase) => Tag::Noun,
+            // `a trash can on a sidewalk`.
+            "can" if before == Some(Tag::Noun) && !self.verb_next() => Tag::Noun,
+            "back" if before.is_some_and(|tag| tag.opens_noun_phrase() || tag == Tag::Preposition) => Tag::Noun,
             "other" if self.at > 0 && self.words[self.at - 1] == "each" => Tag::Noun,
             "other" if matches!(next, Some(Tag::End | Tag::Preposition)) => Tag::Noun,
             "one" if matches!(next, Some(Tag::Be | Tag::Preposition)) && before == Some(Tag::Determiner) => Tag::Noun,
@@ -194,8 +206,11 @@ impl Place<'_> {
         let place_next = matches!(next, Some(Tag::Preposition | Tag::To));
         let (verbs, nouns) = (verbs(readings), readings.noun);
         match readings.form() {
-            Some(Form::Ing) if readings.thing && !object_next => self.nominal(readings),
-            Some(Form::Ing) if !readings.compound => Tag::Ing,
+            Some(Form::Ing) if readings.thing && !object_next && !(plural && self.nominal_next()) => {
+                self.nominal(readings)
+            }
+            // `zebras drinking water`, but `a kitchen cutting board`.
+            Some(Form::Ing) if !readings.compound || plural => Tag::Ing,
             // `tan colored pillow`.
             Some(Form::Past)
                 if next.is_none() && self.nominal_next() && last.is_some_and(|word| among(COLORS, &word.text)) =>
@@ -219,7 +234,7 @@ impl Place<'_> {
             }
             _ => {
                 // `a bowl full of fruit`.
-                let ends = matches!(next, Some(Tag::Preposition | Tag::End | Tag::To));
+                let ends = matches!(self.words.get(self.at + 1).map(String::as_str), Some("of" | "to"));
                 let described = |count| nouns.is_none_or(|nouns| count > 5 * nouns);
                 if ends && readings.adjective.is_some_and(described) { Tag::Adjective } else { self.nominal(readings) }
             }
@@ -245,7 +260,8 @@ impl Place<'_> {
                 }
             }
             Some(Form::Past) => {
-                if !modifies && readings.noun.is_some() && self.is_past_noun(readings, inside) {
+                let other = readings.adjective.is_none() && nouns(readings) > verbs(readings);
+                if other || !modifies && readings.noun.is_some() && self.is_past_noun(readings, inside) {
                     noun(readings)
                 } else if modifies || inside && matches!(next, Some(Tag::Conjunction | Tag::Comma)) {
                     Tag::Adjective
