@@ -18,7 +18,7 @@ pub fn table() -> Table {
     };
     Table {
         name: "scene_graphs",
-        about: "One row a caption: its scene graph, in lemmas.",
+        about: "One row a caption: its scene graph, in lemmas. What a caption without a final period is taken for, its parser says.",
         columns: vec![
             Column::new("caption_id", DataType::Int64, "The caption."),
             Column::new("image_id", DataType::Int64, "The image that it describes."),

@@ -48,6 +48,9 @@ pub(super) struct What<'w> {
 /// One pass over the captions in blocks gives text to image and, on the way, the neighbours of every image that the
 /// published code takes for relevant, since it makes them of its captions' lists; then one pass over the images.
 ///
+/// Gives the means, and the queries of which fewer items than neighbours have a φ above 0, so that items that have nothing
+/// to do with them fill up what is relevant, the lower index first.
+///
 /// # Cost
 /// `O(n_images · n_captions)` time; beside φ itself a block of columns.
 pub(super) fn measure_fold(
@@ -57,7 +60,7 @@ pub(super) fn measure_fold(
     images: &Range<usize>,
     [i2t, t2i]: &[Lists; 2],
     what: &What<'_>,
-) -> Result<[Means; 2]> {
+) -> Result<([Means; 2], usize)> {
     let captions = pool.captions_of(images);
     // Of an image of the fold: its captions, numbered as in the fold.
     let captions_of = |image: usize| {
@@ -69,6 +72,8 @@ pub(super) fn measure_fold(
     let mut official: Vec<[Vec<usize>; 2]> = Vec::with_capacity(images.len());
     let (mut of_images, mut of_captions) = (Means::default(), Means::default());
     let mut columns = Vec::new();
+    let few = |phi: &[f32]| usize::from(phi.iter().filter(|&&phi| phi > 0.0).count() < most.min(phi.len()));
+    let mut unclear = 0;
     for start in (0..images.len()).step_by(BLOCK) {
         cx.proceed()?;
         let block = start..images.len().min(start + BLOCK);
@@ -89,6 +94,7 @@ pub(super) fn measure_fold(
                     official: alone.each_ref().map(Vec::as_slice),
                     whole: None,
                 };
+                unclear += few(query.phi);
                 measure(&query, cutoffs, neighbours, |name, value| of_captions.add(name.into(), value));
             }
             official.push(near);
@@ -109,7 +115,8 @@ pub(super) fn measure_fold(
             official: near.each_ref().map(Vec::as_slice),
             whole: what.whole.then(|| similarity.row(images.start + image, &(0..pool.captions.ids.len()))),
         };
+        unclear += few(query.phi);
         measure(&query, cutoffs, neighbours, |name, value| of_images.add(name.into(), value));
     }
-    Ok([of_images, of_captions])
+    Ok(([of_images, of_captions], unclear))
 }

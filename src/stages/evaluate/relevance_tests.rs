@@ -328,6 +328,8 @@ fn a_relevance_without_differences_is_measured_too() {
         close(&values, "t2i ncs_ordered official false - 10", wanted);
         close(&values, "i2t semantic_recall paper true 2 10", 100.0);
         assert!(values.values().all(|(value, _)| value.is_finite()));
+        let told = world.warnings.iter().filter(|warning| warning.message.contains("φ above 0")).count();
+        assert_eq!(told, usize::from(level == 0.0), "{:?}", world.warnings);
     }
 }
 

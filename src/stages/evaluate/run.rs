@@ -70,14 +70,26 @@ impl Run for Evaluate {
         for (number, relevance) in graded {
             let similarity = Similarity::read(cx, &input(number, "similarity"), &pool)?;
             for ((pools, folds), lists) in protocols.iter().zip(&lists) {
+                let (mut unclear, mut asked) = (0, 0);
                 let mut means = [Vec::new(), Vec::new()];
                 for (images, lists) in folds.iter().zip(lists) {
                     let whole = pools.folds == 1 && images.end < n_images;
                     let what = What { cutoffs: &self.cutoffs, neighbours: relevance.neighbours(), whole };
-                    let fold = measure_fold(cx, &similarity, &pool, images, lists, &what)?;
+                    let (fold, of_fold) = measure_fold(cx, &similarity, &pool, images, lists, &what)?;
+                    unclear += of_fold;
+                    asked += queries(images);
                     means.iter_mut().zip(fold).for_each(|(folds, fold)| folds.push(fold));
                     done += queries(images) as u64;
                     cx.progress(done, Some(total));
+                }
+                if unclear > 0 {
+                    let most = relevance.neighbours().iter().max().copied().unwrap_or(0);
+                    let message = format!(
+                        "{unclear} of {asked} queries of `{}` have fewer than {most} items with φ above 0: items that have \
+                         nothing to do with them fill up what is relevant, the lower index first",
+                        pools.protocol
+                    );
+                    cx.warn(format!("relevance `{}`", relevance.name), message);
                 }
                 results.add_graded(pools, &relevance.name, &means);
             }

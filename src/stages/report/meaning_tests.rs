@@ -68,7 +68,7 @@ fn graphs() -> RecordBatch {
         list(&schema, "objects", &[2], texts(&["<dog>", "wall"])),
         tuple("attributes", vec![texts(&["<dog>"]), texts(&["brown"])]),
         tuple("relations", vec![texts(&["<dog>"]), texts(&["sit on"]), texts(&["wall"])]),
-        texts(&["rules-1"]),
+        texts(&["rules-2"]),
         texts(&["treebank"]),
     ];
     tables::batch(&schema, columns).unwrap()
