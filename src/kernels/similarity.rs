@@ -26,3 +26,13 @@ pub trait Similarity: Sync {
     /// φ of every one of `images` with every one of `captions`, row-major: the block of a mini-batch.
     fn block(&self, images: &[usize], captions: &[usize]) -> Vec<f32>;
 }
+
+/// Leaves the `m` (caption, φ) with the largest φ, best first; of equal ones the lower index. Cost: linear, and a sort of `m`.
+pub(crate) fn best_first(scored: &mut Vec<(usize, f64)>, m: usize) {
+    let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    if m < scored.len() {
+        scored.select_nth_unstable_by(m, order);
+        scored.truncate(m);
+    }
+    scored.sort_unstable_by(order);
+}

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Float32Type, Int64Type};
 
 use super::lists::Lists;
-use super::{Column, Table, ids};
+use super::{Column, Table, ids, list};
 use crate::error::{Error, Result};
 
 /// One row an image.
@@ -32,6 +32,28 @@ pub fn table() -> Table {
             ),
         ],
     }
+}
+
+/// Rows of the table: of each image the identifier and how many captions it is compared with, then these captions and
+/// their φ, image by image.
+///
+/// # Errors
+/// The numbers of captions do not add up.
+pub fn batch(
+    image_ids: Vec<i64>,
+    lengths: &[usize],
+    caption_ids: Vec<i64>,
+    similarities: Vec<f32>,
+    measure: &str,
+    tokenizer: &str,
+) -> Result<RecordBatch> {
+    let schema = table().schema();
+    let repeat = |text| Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, lengths.len()))) as ArrayRef;
+    let lists = |name, values| list(&schema, name, lengths.iter().copied(), values);
+    let caption_ids = lists("caption_ids", Arc::new(Int64Array::from(caption_ids)))?;
+    let similarities = lists("similarities", Arc::new(Float32Array::from(similarities)))?;
+    let image_ids = Arc::new(Int64Array::from(image_ids));
+    super::batch(&schema, vec![image_ids, caption_ids, similarities, repeat(measure), repeat(tokenizer)])
 }
 
 /// φ of one image with captions.

@@ -1,9 +1,28 @@
-//! Typed access to a column of lists, without a copy.
+//! Columns of lists: made from their values, and read without a copy.
 
-use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
-use arrow::datatypes::ArrowPrimitiveType;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, PrimitiveArray, RecordBatch};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, SchemaRef};
 
 use crate::error::{Error, Result};
+
+/// The column `name` of `schema`, whose lists have these lengths, from the values of all of them.
+///
+/// # Errors
+/// The column is no list of such values, or the lengths do not add up to the values.
+pub fn list(
+    schema: &SchemaRef,
+    name: &str,
+    lengths: impl IntoIterator<Item = usize>,
+    values: ArrayRef,
+) -> Result<ArrayRef> {
+    let DataType::List(item) = schema.field_with_name(name)?.data_type() else {
+        return Err(Error::internal(format!("column `{name}` is a list")));
+    };
+    Ok(Arc::new(ListArray::try_new(Arc::clone(item), OffsetBuffer::from_lengths(lengths), values, None)?))
+}
 
 /// A column of lists of numbers, none of them missing.
 #[derive(Debug)]

@@ -22,6 +22,7 @@ mod column;
 mod lists;
 
 pub use column::{Column, Table, batch, floats, ids, numbers, texts, vector, vectors};
+pub use lists::list;
 
 /// Every table, in the order of the flow.
 #[must_use]

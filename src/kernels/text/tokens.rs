@@ -14,8 +14,8 @@ pub enum Tokenizer {
     Treebank,
     /// What lies between white space, punctuation included.
     Whitespace,
-    /// `Treebank` of the caption, without white space around it, as Python 3 writes bytes, `b'a dog .'`: what the published training codes of HAL, CVSE and
-    /// SAM feed their models with under Python 3. See [`python`].
+    /// `Treebank` of the caption, without white space around it, as Python 3 writes bytes, `b'a dog .'`: what the published
+    /// training codes of HAL, CVSE and SAM feed their models with under Python 3. See [`python`].
     Python3Bytes,
 }
 

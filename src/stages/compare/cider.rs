@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int8Array, Int32Array, Int64Array, ListArray, StringArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, Float64Array, Int8Array, Int32Array, Int64Array, StringArray};
 
 use super::corpus::{self, Corpus};
 use super::rows::{self, Label};
@@ -52,7 +50,7 @@ pub(super) fn run(stage: &Compare, form: Form, settings: &CiderSettings, cx: &mu
 /// The vectors of the captions of `corpus`, with document frequencies over `others` where they are given.
 fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, cx: &mut Cx<'_>) -> Result<Vectors> {
     let tokenizer = settings.tokenizer.kernel();
-    let words = |corpus: &Corpus| cut(&corpus.texts, cx.threads(), |text| tokenizer.words(text, settings.lowercase));
+    let words = |corpus: &Corpus| corpus.map_texts(cx.threads(), |text| tokenizer.words(text, settings.lowercase));
     let mut ngrams = Ngrams::default();
     let lengths: Vec<usize>;
     let counted: Vec<_> = {
@@ -84,35 +82,14 @@ fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, c
     Ok(vectors)
 }
 
-/// `function` of every text, on several threads.
-pub(super) fn cut<T: Send>(texts: &[String], threads: usize, function: impl Fn(&str) -> T + Sync) -> Vec<T> {
-    let size = texts.len().div_ceil(threads.max(1)).max(1);
-    let function = &function;
-    std::thread::scope(|scope| {
-        let chunks: Vec<_> = texts
-            .chunks(size)
-            .map(|chunk| scope.spawn(move || chunk.iter().map(|text| function(text)).collect::<Vec<T>>()))
-            .collect();
-        chunks
-            .into_iter()
-            .flat_map(|chunk| chunk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    })
-}
-
 fn write_vectors(cx: &mut Cx<'_>, corpus: &Corpus, vectors: &Vectors, tokenizer: Tokenizer) -> Result<()> {
     let schema = tables::caption_ngrams::table().schema();
     let image_of = corpus.image_of();
     for start in (0..vectors.len()).step_by(CAPTION_PART_ROWS) {
         let range = start..vectors.len().min(start + CAPTION_PART_ROWS);
         let captions: Vec<_> = range.clone().map(|caption| vectors.caption(caption)).collect();
-        let list = |name: &str, values: ArrayRef| -> Result<ArrayRef> {
-            let DataType::List(item) = schema.field_with_name(name)?.data_type() else {
-                return Err(Error::internal(format!("column `{name}` of `caption_ngrams` is a list")));
-            };
-            let offsets = OffsetBuffer::from_lengths(captions.iter().map(|caption| caption.ngrams.len()));
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None)?))
-        };
+        let list =
+            |name, values| tables::list(&schema, name, captions.iter().map(|caption| caption.ngrams.len()), values);
         let numbers = captions.iter().flat_map(|caption| caption.ngrams.iter().map(|&number| i64::from(number)));
         let numbers = list("ngrams", Arc::new(Int64Array::from_iter_values(numbers)))?;
         let orders = captions.iter().flat_map(|caption| caption.orders.iter().copied());

@@ -24,6 +24,23 @@ impl Corpus {
         let counts = self.first_caption.windows(2).map(|ends| ends[1] - ends[0]);
         counts.enumerate().flat_map(|(image, count)| std::iter::repeat_n(image, count)).collect()
     }
+
+    /// `function` of every text, on several threads.
+    pub fn map_texts<T: Send>(&self, threads: usize, function: impl Fn(&str) -> T + Sync) -> Vec<T> {
+        let size = self.texts.len().div_ceil(threads.max(1)).max(1);
+        let function = &function;
+        std::thread::scope(|scope| {
+            let chunks: Vec<_> = self
+                .texts
+                .chunks(size)
+                .map(|chunk| scope.spawn(move || chunk.iter().map(|text| function(text)).collect::<Vec<T>>()))
+                .collect();
+            chunks
+                .into_iter()
+                .flat_map(|chunk| chunk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
+    }
 }
 
 /// Reads the captions of these splits, one corpus a split.

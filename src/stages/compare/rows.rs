@@ -1,14 +1,12 @@
 //! Rows of `caption_similarity`.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::RecordBatch;
 
 use super::corpus::Corpus;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::similarity::Similarity;
 use crate::stage::{Cx, Mapped};
 use crate::tables;
@@ -50,12 +48,11 @@ pub(super) fn write<S: Similarity>(
         Rows::Pairs(pairs) => (pairs.len(), pairs.iter().map(|(_, captions)| captions.len()).max().unwrap_or(1)),
     };
     let size = (PART_VALUES / values.max(1)).clamp(1, 1024);
-    let schema = tables::caption_similarity::table().schema();
     // Threads come and go with blocks; what they work with stays.
     let idle: Mutex<Vec<S::Scratch>> = Mutex::default();
     cx.produce("caption_similarity", count, size, &|range| {
         let mut scratch = lock(&idle).pop().unwrap_or_default();
-        let batch = block(corpus, similarity, rows, label, range, &mut scratch, &schema)?;
+        let batch = block(corpus, similarity, rows, label, range, &mut scratch)?;
         lock(&idle).push(scratch);
         Ok(Mapped { batch, warnings: vec![] })
     })
@@ -72,7 +69,6 @@ fn block<S: Similarity>(
     label: Label<'_>,
     range: Range<usize>,
     scratch: &mut S::Scratch,
-    schema: &SchemaRef,
 ) -> Result<RecordBatch> {
     let n_rows = range.len();
     let (mut image_ids, mut caption_ids, mut values) = (Vec::with_capacity(n_rows), Vec::new(), Vec::new());
@@ -105,24 +101,7 @@ fn block<S: Similarity>(
         image_ids.push(corpus.image_ids[image]);
         lengths.push(values.len() - before);
     }
-    let list = |name: &str, values: ArrayRef| -> Result<ArrayRef> {
-        let DataType::List(item) = schema.field_with_name(name)?.data_type() else {
-            return Err(Error::internal(format!("column `{name}` of `caption_similarity` is a list")));
-        };
-        let offsets = OffsetBuffer::from_lengths(lengths.iter().copied());
-        Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None)?))
-    };
-    let repeat = |text| Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, n_rows))) as ArrayRef;
-    tables::batch(
-        schema,
-        vec![
-            Arc::new(Int64Array::from(image_ids)),
-            list("caption_ids", Arc::new(Int64Array::from(caption_ids)))?,
-            list("similarities", Arc::new(Float32Array::from(values)))?,
-            repeat(label.measure),
-            repeat(label.tokenizer),
-        ],
-    )
+    tables::caption_similarity::batch(image_ids, &lengths, caption_ids, values, label.measure, label.tokenizer)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "tables hold f32")]

@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, StringArray, StructArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, StructArray};
+use arrow::datatypes::{DataType, Field};
 
-use super::cider::cut;
 use super::corpus::{self, Corpus};
 use super::rows::{self, Label, Rows};
 use super::settings::{CAPTION_PART_ROWS, Compare, SCORE_PART_ROWS, SpiceSettings};
@@ -30,7 +28,7 @@ pub(super) fn run(stage: &Compare, settings: &SpiceSettings, cx: &mut Cx<'_>) ->
     let (graphs, tokenizer) = if settings.graphs.is_some() {
         read_graphs(cx, &corpus, &unfinished.parser())?
     } else {
-        let graphs = cut(&corpus.texts, cx.threads(), |text| scene_graph::parse_as(text, unfinished));
+        let graphs = corpus.map_texts(cx.threads(), |text| scene_graph::parse_as(text, unfinished));
         write_graphs(cx, stage, &corpus, &graphs, &unfinished.parser())?;
         (graphs, TOKENIZER.name().to_owned())
     };
@@ -64,28 +62,20 @@ fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[Sce
     for start in (0..graphs.len()).step_by(CAPTION_PART_ROWS) {
         let range = start..graphs.len().min(start + CAPTION_PART_ROWS);
         let part = &graphs[range.clone()];
-        let item = |name: &str| match schema.field_with_name(name)?.data_type() {
-            DataType::List(item) => Ok(Arc::clone(item)),
-            _ => Err(Error::internal(format!("column `{name}` of `scene_graphs` is a list"))),
-        };
         let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
-        let objects = text(part.iter().flat_map(|graph| &graph.objects).map(String::as_str).collect());
-        let offsets = OffsetBuffer::from_lengths(part.iter().map(|graph| graph.objects.len()));
-        let objects = ListArray::try_new(item("objects")?, offsets, objects, None)?;
-        let tuples = |name: &str, columns: Vec<ArrayRef>, lengths: Vec<usize>| -> Result<ArrayRef> {
-            let item = item(name)?;
-            let DataType::Struct(fields) = item.data_type() else {
-                return Err(Error::internal(format!("column `{name}` of `scene_graphs` holds tuples")));
-            };
-            let values = Arc::new(StructArray::try_new(fields.clone(), columns, None)?);
-            Ok(Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), values, None)?))
+        let tuples = |name: &str, columns: Vec<(&str, Vec<&str>)>, lengths: Vec<usize>| {
+            let field = |name: &str| Arc::new(Field::new(name, DataType::Utf8, false));
+            let columns: Vec<_> = columns.into_iter().map(|(name, values)| (field(name), text(values))).collect();
+            tables::list(&schema, name, lengths, Arc::new(StructArray::from(columns)))
         };
+        let objects = text(part.iter().flat_map(|graph| &graph.objects).map(String::as_str).collect());
+        let objects = tables::list(&schema, "objects", part.iter().map(|graph| graph.objects.len()), objects)?;
         let attributes = || part.iter().flat_map(|graph| &graph.attributes);
         let attributes = tuples(
             "attributes",
             vec![
-                text(attributes().map(|(o, _)| o.as_str()).collect()),
-                text(attributes().map(|(_, a)| a.as_str()).collect()),
+                ("object", attributes().map(|(object, _)| object.as_str()).collect()),
+                ("attribute", attributes().map(|(_, attribute)| attribute.as_str()).collect()),
             ],
             part.iter().map(|graph| graph.attributes.len()).collect(),
         )?;
@@ -93,9 +83,9 @@ fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[Sce
         let relations = tuples(
             "relations",
             vec![
-                text(relations().map(|(s, _, _)| s.as_str()).collect()),
-                text(relations().map(|(_, r, _)| r.as_str()).collect()),
-                text(relations().map(|(_, _, o)| o.as_str()).collect()),
+                ("subject", relations().map(|(subject, _, _)| subject.as_str()).collect()),
+                ("relation", relations().map(|(_, relation, _)| relation.as_str()).collect()),
+                ("object", relations().map(|(_, _, object)| object.as_str()).collect()),
             ],
             part.iter().map(|graph| graph.relations.len()).collect(),
         )?;
@@ -104,7 +94,7 @@ fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[Sce
             Arc::new(Int64Array::from(corpus.caption_ids[range.clone()].to_vec())),
             Arc::new(Int64Array::from_iter_values(range.map(|caption| corpus.image_ids[image_of[caption]]))),
             repeat(&stage.split),
-            Arc::new(objects),
+            objects,
             attributes,
             relations,
             repeat(parser),

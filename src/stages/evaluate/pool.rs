@@ -47,7 +47,7 @@ impl Pool {
             ))
             .hint("both tables must come from one model"));
         }
-        let index: HashMap<i64, usize> = images.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let index = images.places();
 
         let mut order: Vec<(usize, usize)> = Vec::with_capacity(of.len());
         let mut orphans = Vec::new();
@@ -126,6 +126,11 @@ pub(super) struct Task<'p> {
 }
 
 impl Side {
+    /// Where each identifier stands.
+    pub(super) fn places(&self) -> HashMap<i64, usize> {
+        self.ids.iter().enumerate().map(|(place, &id)| (id, place)).collect()
+    }
+
     fn part(&self, rows: &Range<usize>, width: usize) -> (&[i64], &[f32]) {
         (&self.ids[rows.clone()], &self.vectors[rows.start * width..rows.end * width])
     }

@@ -1,6 +1,6 @@
 //! What people rated high enough to be relevant, in the order of the pool.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::pool::Pool;
@@ -23,8 +23,7 @@ impl Rated {
     /// # Errors
     /// A pair that stands there twice, a rating that is no number, or no relevant pair in the pool.
     pub(super) fn read(cx: &mut Cx<'_>, input: &str, at_least: f64, pool: &Pool) -> Result<Self> {
-        let images: HashMap<i64, usize> = pool.images.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
-        let captions: HashMap<i64, usize> = pool.captions.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let (images, captions) = (pool.images.places(), pool.captions.places());
         let mut this =
             Self { captions_of: vec![Vec::new(); images.len()], images_of: vec![Vec::new(); captions.len()] };
         let (mut seen, mut faults) = (HashSet::new(), Faults::default());

@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
-};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::settings::Evaluate;
 use super::tests::{Captions, Images, halves, random, stage, unit, world};
@@ -48,23 +45,11 @@ fn with(relevance: Vec<Relevance>, protocol: Protocol) -> Evaluate {
 
 /// Rows of `caption_similarity`: image, and its captions with φ.
 fn phi(rows: &[(i64, Vec<(i64, f32)>)]) -> RecordBatch {
-    let schema = tables::caption_similarity::table().schema();
-    let list = |name: &str, values: ArrayRef| -> ArrayRef {
-        let DataType::List(item) = schema.field_with_name(name).expect("a column").data_type() else {
-            panic!("a list")
-        };
-        let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.1.len()));
-        Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None).expect("lists fit"))
-    };
     let pairs = || rows.iter().flat_map(|row| row.1.iter().copied());
-    let columns = vec![
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))) as ArrayRef,
-        list("caption_ids", Arc::new(Int64Array::from_iter_values(pairs().map(|pair| pair.0)))),
-        list("similarities", Arc::new(Float32Array::from_iter_values(pairs().map(|pair| pair.1)))),
-        Arc::new(StringArray::from_iter_values(rows.iter().map(|_| "cider_d"))),
-        Arc::new(StringArray::from_iter_values(rows.iter().map(|_| "ptb"))),
-    ];
-    tables::batch(&schema, columns).expect("columns fit")
+    let lengths: Vec<usize> = rows.iter().map(|row| row.1.len()).collect();
+    let image_ids = rows.iter().map(|row| row.0).collect();
+    let (caption_ids, phi) = (pairs().map(|pair| pair.0).collect(), pairs().map(|pair| pair.1).collect());
+    tables::caption_similarity::batch(image_ids, &lengths, caption_ids, phi, "cider_d", "ptb").expect("columns fit")
 }
 
 fn rated(rows: &[(i64, i64, f64)]) -> RecordBatch {

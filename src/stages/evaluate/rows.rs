@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::measure::rank::Rank;
 use crate::tables;
 
@@ -89,13 +88,7 @@ impl<'p> Rankings<'p> {
         let rows = self.len();
         let schema = Arc::clone(&self.schema);
         let lengths = std::mem::take(&mut self.top_lengths);
-        let list = |name: &str, values: ArrayRef| -> Result<ArrayRef> {
-            let DataType::List(item) = schema.field_with_name(name)?.data_type() else {
-                return Err(Error::internal(format!("column `{name}` of `rankings` is a list")));
-            };
-            let offsets = OffsetBuffer::from_lengths(lengths.iter().copied());
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None)?))
-        };
+        let list = |name, values| tables::list(&schema, name, lengths.iter().copied(), values);
         let top_ids = list("top_ids", Arc::new(Int64Array::from(std::mem::take(&mut self.top_ids))))?;
         let top_scores = list("top_scores", Arc::new(Float32Array::from(std::mem::take(&mut self.top_scores))))?;
         let [rank, optimistic, pessimistic] = std::mem::take(&mut self.ranks);

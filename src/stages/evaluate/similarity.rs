@@ -1,6 +1,5 @@
 //! φ of every image with every caption of a split, as a matrix in the order of the pool.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::pool::Pool;
@@ -28,8 +27,7 @@ impl Similarity {
     /// A pair that is absent or stands there twice; φ that is no number of at least 0; too little memory for the matrix.
     pub(super) fn read(cx: &mut Cx<'_>, input: &str, pool: &Pool) -> Result<Self> {
         let (n_images, n_captions) = (pool.images.ids.len(), pool.captions.ids.len());
-        let images: HashMap<i64, usize> = pool.images.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
-        let captions: HashMap<i64, usize> = pool.captions.ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let (images, captions) = (pool.images.places(), pool.captions.places());
         // Not a number stands for an absent pair.
         let pairs = n_images * n_captions;
         let mut values = Vec::new();

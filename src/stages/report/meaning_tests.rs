@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
-use arrow::buffer::OffsetBuffer;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray};
 use arrow::datatypes::{DataType, SchemaRef};
 use serde_json::json;
 
@@ -22,11 +21,7 @@ fn texts(values: &[&str]) -> ArrayRef {
 }
 
 fn list(schema: &SchemaRef, name: &str, lengths: &[usize], values: ArrayRef) -> ArrayRef {
-    let DataType::List(item) = schema.field_with_name(name).unwrap().data_type() else { panic!("no list") };
-    Arc::new(
-        ListArray::try_new(Arc::clone(item), OffsetBuffer::from_lengths(lengths.iter().copied()), values, None)
-            .unwrap(),
-    )
+    tables::list(schema, name, lengths.iter().copied(), values).unwrap()
 }
 
 fn captions() -> RecordBatch {
@@ -41,16 +36,8 @@ fn captions() -> RecordBatch {
 
 /// Two images with all four captions.
 fn similarity(captions: &[i64]) -> RecordBatch {
-    let schema = tables::caption_similarity::table().schema();
-    let values = Arc::new(Float32Array::from(vec![2.0, 4.0, 0.5, 0.0, 0.25, 0.0, 3.0, 1.0]));
-    let columns = vec![
-        ints(&[10, 20]),
-        list(&schema, "caption_ids", &[4, 4], ints(captions)),
-        list(&schema, "similarities", &[4, 4], values),
-        texts(&["cider_d"; 2]),
-        texts(&["ptb"; 2]),
-    ];
-    tables::batch(&schema, columns).unwrap()
+    let values = vec![2.0, 4.0, 0.5, 0.0, 0.25, 0.0, 3.0, 1.0];
+    tables::caption_similarity::batch(vec![10, 20], &[4, 4], captions.to_vec(), values, "cider_d", "ptb").unwrap()
 }
 
 /// Of caption 2: dog, wall; dog is brown; dog sit on wall.

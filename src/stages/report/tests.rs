@@ -4,10 +4,8 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+    ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
 };
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::DataType;
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::Report;
@@ -118,11 +116,7 @@ fn correlations() -> RecordBatch {
 /// (direction, query, rank, items found).
 fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
     let schema = tables::rankings::table().schema();
-    let list = |name: &str, values: ArrayRef| {
-        let DataType::List(item) = schema.field_with_name(name).unwrap().data_type() else { panic!("a list") };
-        let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.3.len()));
-        Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None).unwrap()) as ArrayRef
-    };
+    let list = |name, values| tables::list(&schema, name, rows.iter().map(|row| row.3.len()), values).unwrap();
     let ids: Vec<i64> = rows.iter().flat_map(|row| row.3.to_vec()).collect();
     let scores = Float32Array::from_iter_values((0..ids.len()).map(|_| 0.5));
     let ranks = || ints(rows.iter().map(|row| row.2));

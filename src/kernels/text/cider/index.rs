@@ -6,7 +6,7 @@
 
 use super::measure::{Cider, order, scale};
 use super::ngrams::ORDERS;
-use crate::kernels::similarity::Similarity;
+use crate::kernels::similarity::{Similarity, best_first};
 
 /// The captions of every n-gram.
 #[derive(Debug)]
@@ -135,12 +135,7 @@ impl Index {
         let candidates = scratch.sums.iter().enumerate().filter(|&(_, &sum)| sum >= bar);
         let value = |(c, sum): (usize, &f64)| (c, if sum.is_sign_negative() { 0.0 } else { cider.pair(image, c) });
         let mut best: Vec<(usize, f64)> = candidates.map(value).collect();
-        let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if m < best.len() {
-            best.select_nth_unstable_by(m, order);
-            best.truncate(m);
-        }
-        best.sort_unstable_by(order);
+        best_first(&mut best, m);
         best
     }
 

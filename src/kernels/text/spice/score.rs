@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::SceneGraph;
 use super::vocabulary::{Vocabulary, kind};
-use crate::kernels::similarity::Similarity;
+use crate::kernels::similarity::{Similarity, best_first};
 
 /// SPICE of every image with every caption.
 ///
@@ -220,12 +220,7 @@ impl Similarity for Spice {
         self.count(image, scratch);
         let value = |(caption, matched): (usize, &u32)| (caption, self.value(image, caption, *matched));
         let mut best: Vec<(usize, f64)> = scratch.matched.iter().enumerate().map(value).collect();
-        let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if m < best.len() {
-            best.select_nth_unstable_by(m, order);
-            best.truncate(m);
-        }
-        best.sort_unstable_by(order);
+        best_first(&mut best, m);
         best
     }
 
