@@ -1,5 +1,6 @@
 //! Writes an artefact: cuts rows into parts, publishes each part, and records it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -22,6 +23,8 @@ pub(super) struct Ledger<'e> {
     pub artefact: Artefact,
     /// What is committed.
     pub committed: Committed,
+    /// States that are removed.
+    pub removed: BTreeSet<String>,
     /// Who reads along.
     pub feed: Arc<Feed>,
     /// Who is told.
@@ -51,16 +54,19 @@ impl Ledger<'_> {
         self.record(Entry::File { output: output.to_owned(), file })
     }
 
-    /// Publishes a state, and removes the one before it.
-    pub fn state(&mut self, content: Bytes, warnings: Vec<Warning>) -> Result<()> {
+    /// Publishes a state, and removes those before the `last`.
+    pub fn state(&mut self, content: Bytes, warnings: Vec<Warning>, last: usize) -> Result<()> {
         let name = format!("state-{:08}", self.committed.entries);
-        let before = self.committed.state.as_ref().map(|(file, _)| file.name.clone());
         let bytes = content.len() as u64;
         let file = FileEntry { name: name.clone(), bytes, digest: digest(&content) };
         self.artefact.put(&name, content)?;
         self.record(Entry::State { file, warnings })?;
-        if let Some(before) = before.filter(|before| *before != name) {
-            self.artefact.delete(&before)?;
+        let keep = self.committed.states.len().saturating_sub(last.max(1));
+        for state in &self.committed.states[..keep] {
+            if !self.removed.contains(&state.file.name) {
+                self.artefact.delete(&state.file.name)?;
+                self.removed.insert(state.file.name.clone());
+            }
         }
         (self.observer)(&Event::StateSaved { stage: self.stage.clone(), bytes });
         Ok(())

@@ -1,6 +1,7 @@
 //! Bytes to batches and back: the only place that opens files.
 
 pub mod objects;
+pub mod shards;
 pub mod parquet;
 pub mod files;
 pub mod bounded;

@@ -88,6 +88,7 @@ fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
             key: (*key).clone(),
             reused: false,
             seconds: Some(0.25),
+            stalls: None,
         });
     }
     record.save(store).unwrap();
