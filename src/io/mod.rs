@@ -11,6 +11,8 @@ pub mod json;
 pub mod npy;
 pub mod image;
 pub mod thumbnail;
+pub mod shard;
+pub mod cache;
 mod mistakes;
 
 pub use mistakes::Mistakes;
