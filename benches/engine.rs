@@ -101,7 +101,13 @@ fn main() -> Result<()> {
         }
         Plan::new(nodes).expect("a plan without faults")
     };
-    let options = Options { pipeline: "bench".to_owned(), threads: 2, memory: 256 << 20, device: Device::Cpu, cache: CachePlace { folder: None, limit: 0 } };
+    let options = Options {
+        pipeline: "bench".to_owned(),
+        threads: 2,
+        memory: 256 << 20,
+        device: Device::Cpu,
+        cache: CachePlace { folder: None, limit: 0 },
+    };
     let observer = |_: &Event| {};
     execute(&plan(false), &store, &options, &Cancel::new(), &observer)?;
 

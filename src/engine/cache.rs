@@ -33,7 +33,8 @@ impl<'p> LazyCache<'p> {
             return Ok(cache.clone());
         }
         let folder = self.place.folder.as_ref().ok_or_else(|| {
-            Error::usage("there is no folder for the cache of shards: this user has no home").hint("name one with `--cache`")
+            Error::usage("there is no folder for the cache of shards: this user has no home")
+                .hint("name one with `--cache`")
         })?;
         Ok(cache.insert(Cache::open(folder, self.place.limit)?).clone())
     }

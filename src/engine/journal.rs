@@ -129,7 +129,8 @@ pub fn fold_sound(artefact: &Artefact) -> Result<(Committed, Vec<String>)> {
         if content.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == state.file.digest) {
             break;
         }
-        passed.push(format!("`{}` is damaged (another digest); going on from what was saved before it", state.file.name));
+        passed
+            .push(format!("`{}` is damaged (another digest); going on from what was saved before it", state.file.name));
         committed = fold_until(artefact, state.entries)?;
     }
     Ok((committed, passed))

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
+use crate::engine::cache::LazyCache;
 use crate::engine::cancel::Cancel;
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
 use crate::engine::flow::{Budget, ordered_map};
-use crate::engine::reader::{Blocks, TableReader, weight};
-use crate::engine::cache::LazyCache;
 use crate::engine::journal::State;
 use crate::engine::key::Identity;
+use crate::engine::reader::{Blocks, TableReader, weight};
 use crate::engine::store::Artefact;
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Result};
@@ -230,16 +230,16 @@ impl World for EngineWorld<'_> {
             meter.tell(Some(name.clone()));
         })?;
         self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
-        let sources = parts.iter().map(|part| Source {
-            digest: part.digest.clone(),
-            rows: usize::try_from(part.rows).unwrap_or(usize::MAX),
-        });
+        let sources = parts
+            .iter()
+            .map(|part| Source { digest: part.digest.clone(), rows: usize::try_from(part.rows).unwrap_or(usize::MAX) });
         let (sources, artefact, table) = (sources.collect(), reader.artefact.clone(), reader.table.clone());
         let read = move |shard: usize| {
             let part = &parts[shard];
             let name = Artefact::part_name(&table, part.index);
             let content = artefact.read(&name, part.bytes, &part.digest)?;
-            parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name).display())))
+            parquet::decode_whole(content)
+                .map_err(|error| error.context(format!("`{}`", artefact.place(&name).display())))
         };
         let cancel = self.shared.cancel.clone();
         let proceed = move || cancel.proceed();

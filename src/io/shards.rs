@@ -88,13 +88,7 @@ impl Shards {
         Self::with(name.into(), sources, None, read, Box::new(|| Ok(())))
     }
 
-    fn with(
-        name: String,
-        sources: Vec<Source>,
-        cache: Option<Cache>,
-        read: Box<Read>,
-        proceed: Box<Proceed>,
-    ) -> Self {
+    fn with(name: String, sources: Vec<Source>, cache: Option<Cache>, read: Box<Read>, proceed: Box<Proceed>) -> Self {
         Self(Arc::new(Inner {
             name,
             sources,
@@ -161,7 +155,8 @@ impl Shards {
                 let _slot = slots.acquire().await;
                 let wanted = this.state().ahead.contains(&shard);
                 let inner = Arc::clone(&this.0);
-                let opened = if wanted { tokio::task::spawn_blocking(move || inner.open(shard)).await.ok() } else { None };
+                let opened =
+                    if wanted { tokio::task::spawn_blocking(move || inner.open(shard)).await.ok() } else { None };
                 let mut state = this.state();
                 // Released meanwhile, it is not wanted any more.
                 if state.ahead.remove(&shard)

@@ -38,7 +38,8 @@ impl Ahead {
         self.open = open;
         let mut begun = Vec::new();
         while let Some(stretch) = stretches.get(self.next) {
-            let waits = |&open: &usize| stretches[open].set == stretch.set && stretches[open].positions.start > position;
+            let waits =
+                |&open: &usize| stretches[open].set == stretch.set && stretches[open].positions.start > position;
             if stretch.positions.start > position && self.open.iter().any(waits) {
                 break;
             }
@@ -48,7 +49,8 @@ impl Ahead {
             }
             self.next += 1;
         }
-        let bounds = self.open.iter().flat_map(|&open| [stretches[open].positions.start, stretches[open].positions.end]);
+        let bounds =
+            self.open.iter().flat_map(|&open| [stretches[open].positions.start, stretches[open].positions.end]);
         self.due = bounds.filter(|&bound| bound > position).min().unwrap_or(usize::MAX);
         (begun, ended.into_iter().map(|ended| &stretches[ended]).collect())
     }

@@ -294,10 +294,7 @@ fn data_sets_are_mixed_by_weight() {
     let data = Data::new(&samples(&rows), vec![set(&[10, 5], 1.0), set(&[10, 10, 10], 3.0)]).unwrap();
     assert_eq!(
         data.plan_sets(),
-        [
-            PlanSet { shards: vec![20, 10], weight: 1.0 },
-            PlanSet { shards: vec![20, 20, 20], weight: 3.0 },
-        ]
+        [PlanSet { shards: vec![20, 10], weight: 1.0 }, PlanSet { shards: vec![20, 20, 20], weight: 3.0 },]
     );
     let plan = Plan::new(&data.plan_sets(), Order::Global, 5, 9).unwrap();
     let all = ids(&mut start(&(Arc::new(data), Arc::new(plan)), Start::alone(0, 0, 1)).unwrap());

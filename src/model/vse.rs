@@ -263,9 +263,13 @@ impl Vse {
         // SAFETY: `features` has this many values in this order. What is given here does not leave this module, and nothing
         // keeps it: it is used up while `features` is still borrowed, and a step ends by reading its loss, which waits for
         // a copy that is under way.
-        #[expect(unsafe_code, reason = "a batch is read where it lies; page-locked memory goes to a GPU without a copy")]
-        let rows =
-            unsafe { Tensor::from_blob(features.as_ptr().cast(), &[rows, width], &[width, 1], Kind::Float, Device::Cpu) };
+        #[expect(
+            unsafe_code,
+            reason = "a batch is read where it lies; page-locked memory goes to a GPU without a copy"
+        )]
+        let rows = unsafe {
+            Tensor::from_blob(features.as_ptr().cast(), &[rows, width], &[width, 1], Kind::Float, Device::Cpu)
+        };
         Ok(rows.to_device_(self.device(), self.parameters[0].kind(), true, false))
     }
 }

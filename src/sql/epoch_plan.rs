@@ -58,9 +58,8 @@ impl TableFunctionImpl for EpochPlan {
 
 /// The columns of the answer.
 fn schema() -> SchemaRef {
-    let columns = [
-        "epoch", "position", "batch", "rank", "data_set", "sample", "caption_id", "image_id", "shard", "row",
-    ];
+    let columns =
+        ["epoch", "position", "batch", "rank", "data_set", "sample", "caption_id", "image_id", "shard", "row"];
     Arc::new(Schema::new(columns.map(|name| Field::new(name, DataType::Int64, false)).to_vec()))
 }
 
@@ -76,8 +75,9 @@ impl EpochPlan {
                 return Err(names.unknown(&format!("{stage}.{table}"))?);
             };
             let Some(parts) = manifest.tables.get(table) else {
-                return Err(Error::usage(format!("stage `{stage}` has no table `{table}`"))
-                    .hint("name a stage that trains"));
+                return Err(
+                    Error::usage(format!("stage `{stage}` has no table `{table}`")).hint("name a stage that trains")
+                );
             };
             let batches: Result<Vec<_>> = parts
                 .iter()
@@ -106,7 +106,9 @@ fn plan(sets: &RecordBatch, samples: &RecordBatch) -> Result<Plan> {
     let mut last = None;
     for (&set, &shard) in set_of.values().iter().zip(shard_of.values()) {
         let data_set = usize::try_from(set).ok().and_then(|set| data_sets.get_mut(set));
-        let shards = &mut data_set.ok_or_else(|| Error::data(format!("a sample of data set {set}, of which `plan` says nothing")))?.shards;
+        let shards = &mut data_set
+            .ok_or_else(|| Error::data(format!("a sample of data set {set}, of which `plan` says nothing")))?
+            .shards;
         match shards.last_mut() {
             Some(count) if last == Some((set, shard)) => *count += 1,
             _ => shards.push(1),
@@ -142,7 +144,8 @@ fn answer(plan: &Plan, samples: &RecordBatch, epoch: u64, ranks: u64) -> Result<
         for rank in 0..ranks {
             let share = share(batch.len(), rank, ranks);
             for position in batch.start + share.start..batch.start + share.end {
-                let all = [number(usize::try_from(epoch).unwrap_or(usize::MAX)), number(position), number(b), number(rank)];
+                let all =
+                    [number(usize::try_from(epoch).unwrap_or(usize::MAX)), number(position), number(b), number(rank)];
                 columns.iter_mut().zip(all).for_each(|(column, value)| column.push(value));
             }
         }

@@ -35,7 +35,13 @@ fn plan(nodes: Vec<Node<Toy>>) -> Plan<Toy> {
 }
 
 fn options() -> Options {
-    Options { pipeline: "toy.toml".to_owned(), threads: 3, memory: 1 << 20, device: Device::Cpu, cache: CachePlace { folder: None, limit: 0 } }
+    Options {
+        pipeline: "toy.toml".to_owned(),
+        threads: 3,
+        memory: 1 << 20,
+        device: Device::Cpu,
+        cache: CachePlace { folder: None, limit: 0 },
+    }
 }
 
 /// Runs to the end; gives the summary, which holds the error if there was one, and the events.

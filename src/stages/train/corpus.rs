@@ -110,12 +110,8 @@ impl Corpus {
     /// A shard cannot be read, or the run was cancelled.
     pub fn validation(&self, cx: &Cx<'_>) -> Result<Validation> {
         let (images, shards, rows) = (self.val.ids("image_id")?, self.val.ids("shard")?, self.val.ids("row")?);
-        let mut all = Validation {
-            features: vec![],
-            image_of: vec![],
-            captions_of: vec![],
-            words: self.val.numbers("words")?,
-        };
+        let mut all =
+            Validation { features: vec![], image_of: vec![], captions_of: vec![], words: self.val.numbers("words")? };
         let mut places = std::collections::HashMap::new();
         let mut opened = std::collections::BTreeSet::new();
         for caption in 0..self.val.rows() {

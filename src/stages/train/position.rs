@@ -62,23 +62,16 @@ impl PlanName {
 
     fn describe(&self) -> String {
         let Self { samples, shards, weights, order, batch, seed } = self;
-        format!("samples {samples:?} in shards {shards:?}, weights {weights:?}, order {order}, batch {batch}, seed {seed}")
+        format!(
+            "samples {samples:?} in shards {shards:?}, weights {weights:?}, order {order}, batch {batch}, seed {seed}"
+        )
     }
 }
 
 impl Position {
     /// Before the first step.
     pub fn start(plan: PlanName) -> Self {
-        Self {
-            plan,
-            epoch: 0,
-            batches: 0,
-            step: 0,
-            loss: 0.0,
-            collapsed_loss: 0.0,
-            collapsed_epochs: 0,
-            best: None,
-        }
+        Self { plan, epoch: 0, batches: 0, step: 0, loss: 0.0, collapsed_loss: 0.0, collapsed_epochs: 0, best: None }
     }
 
     /// A position as text.

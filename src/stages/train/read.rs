@@ -112,7 +112,8 @@ fn number_words(stage: &Train, samples: &mut [Sample], summary: &mut Summary) ->
         let words = encode(&vocabulary, stage.tokenizer, &sample.caption.text)
             .map_err(|error| error.context(format!("caption {}", sample.caption.id)))?;
         let small = words.iter().map(|&word| i32::try_from(word));
-        sample.words = small.collect::<Result<_, _>>().map_err(|_| Error::data("a vocabulary of more than 2^31 words"))?;
+        sample.words =
+            small.collect::<Result<_, _>>().map_err(|_| Error::data("a vocabulary of more than 2^31 words"))?;
     }
     Ok(vocabulary)
 }

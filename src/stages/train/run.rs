@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array};
 
-use super::settings::Order;
 use super::Train;
 use super::corpus::{Corpus, Validation};
 use super::history::{History, int, write_validation};
 use super::position::{Best, PlanName, Position};
+use super::settings::Order;
 use super::validate::validate;
 use crate::error::{Error, Result};
 use crate::kernels::measure::recall::rsum;
@@ -218,4 +218,3 @@ fn diverged(done: Stepped, at: &Position, batch: &Batch) -> Error {
     ))
     .hint("try a lower `learning_rate`")
 }
-
