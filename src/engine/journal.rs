@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::claim::rights::rival;
 use crate::engine::store::{Artefact, FileEntry, Part};
 use crate::error::{Error, Result};
 use crate::stage::Warning;
@@ -91,11 +92,12 @@ impl Committed {
 /// The store cannot be read.
 pub fn fold(artefact: &Artefact) -> Result<Committed> {
     let mut committed = Committed::default();
-    for name in artefact.list("journal")? {
-        if name != entry_name(committed.entries) {
+    let sizes = artefact.sizes()?;
+    for name in sizes.keys().filter(|name| name.starts_with("journal/")) {
+        if *name != entry_name(committed.entries) {
             break;
         }
-        let Some(content) = artefact.get(&name)? else { break };
+        let Some(content) = artefact.get(name)? else { break };
         let Ok(entry) = serde_json::from_slice::<Entry>(&content) else { break };
         let (object, bytes) = match &entry {
             Entry::Part { table, part, .. } => (Artefact::part_name(table, part.index), part.bytes),
@@ -103,8 +105,8 @@ pub fn fold(artefact: &Artefact) -> Result<Committed> {
             Entry::State { file, .. } => (file.name.clone(), file.bytes),
         };
         let superseded = matches!(entry, Entry::State { .. });
-        match artefact.size(&object)? {
-            Some(got) if got == bytes => {}
+        match sizes.get(&object) {
+            Some(got) if *got == bytes => {}
             // Older states are removed once a newer one is committed.
             None if superseded => {}
             _ => break,
@@ -112,7 +114,7 @@ pub fn fold(artefact: &Artefact) -> Result<Committed> {
         committed.apply(entry);
     }
     if let Some((file, _)) = &committed.state
-        && artefact.size(&file.name)?.is_none()
+        && !sizes.contains_key(&file.name)
     {
         return Ok(Committed::default());
     }
@@ -141,8 +143,7 @@ pub fn append(artefact: &Artefact, index: usize, entry: &Entry) -> Result<()> {
     if artefact.create(&entry_name(index), Bytes::from(content))? {
         return Ok(());
     }
-    Err(Error::stage(format!("another process builds `{}` too", artefact.folder().display()))
-        .hint("wait for it to end, then run the same command again"))
+    Err(rival(artefact))
 }
 
 fn entry_name(index: usize) -> String {

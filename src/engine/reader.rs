@@ -75,7 +75,7 @@ impl TableReader {
             let content = self.artefact.read(&name, part.bytes, &part.digest)?;
             let place = self.artefact.place(&name);
             self.current =
-                Some(parquet::decode(content).map_err(|error| error.context(format!("`{}`", place.display())))?);
+                Some(parquet::decode(content).map_err(|error| error.context(format!("`{place}`")))?);
         }
     }
 

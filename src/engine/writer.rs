@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 
+use crate::engine::claim::Claim;
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
 use crate::engine::journal::{self, Committed, Entry};
@@ -20,6 +21,8 @@ pub(super) struct Ledger<'e> {
     pub stage: String,
     /// The artefact.
     pub artefact: Artefact,
+    /// The right to build it.
+    pub claim: &'e Claim,
     /// What is committed.
     pub committed: Committed,
     /// Who reads along.
@@ -33,7 +36,7 @@ impl Ledger<'_> {
     pub fn part(&mut self, table: &str, content: Bytes, rows: u64, warnings: Vec<Warning>) -> Result<()> {
         let index = self.committed.tables.get(table).map_or(0, Vec::len);
         let part = Part { index, rows, bytes: content.len() as u64, digest: digest(&content) };
-        self.artefact.put(&Artefact::part_name(table, index), content)?;
+        self.claim.publish(&self.artefact, &Artefact::part_name(table, index), content)?;
         self.record(Entry::Part { table: table.to_owned(), part: part.clone(), warnings })?;
         let (stage, table) = (self.stage.clone(), table.to_owned());
         self.feed.part(&table, part.clone());
@@ -47,7 +50,7 @@ impl Ledger<'_> {
         if self.committed.files.get(output).is_some_and(|files| files.contains(&file)) {
             return Ok(());
         }
-        self.artefact.put(&format!("{output}/{name}"), content)?;
+        self.claim.publish(&self.artefact, &format!("{output}/{name}"), content)?;
         self.record(Entry::File { output: output.to_owned(), file })
     }
 
@@ -57,7 +60,7 @@ impl Ledger<'_> {
         let before = self.committed.state.as_ref().map(|(file, _)| file.name.clone());
         let bytes = content.len() as u64;
         let file = FileEntry { name: name.clone(), bytes, digest: digest(&content) };
-        self.artefact.put(&name, content)?;
+        self.claim.publish(&self.artefact, &name, content)?;
         self.record(Entry::State { file, warnings })?;
         if let Some(before) = before.filter(|before| *before != name) {
             self.artefact.delete(&before)?;

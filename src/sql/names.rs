@@ -86,7 +86,7 @@ impl Names {
         let Some((artefact, manifest, (_, kind, key))) = self.artefact(stage)? else { return Ok(None) };
         let Some((name, parts)) = manifest.tables.iter().find(|(name, _)| same(name, table)) else { return Ok(None) };
         if let Presence::Damaged(problem) = artefact.presence()? {
-            return Err(Error::data(format!("`{}` is damaged: {problem}", artefact.folder().display()))
+            return Err(Error::data(format!("`{}` is damaged: {problem}", artefact.place("")))
                 .hint("run the pipeline again: it builds this table anew"));
         }
         if parts.is_empty() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::Kind;
 
 fn part_of(store: &Store, stage: usize) -> std::path::PathBuf {
-    statuses(&pipeline(), store)[stage].artefact(store).place("rows/part-00001.parquet")
+    statuses(&pipeline(), store)[stage].artefact(store).folder().unwrap().join("rows/part-00001.parquet")
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_manifest_that_is_none_is_built_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    std::fs::write(statuses(&pipeline(), &store)[0].artefact(&store).place("manifest.json"), "{").unwrap();
+    std::fs::write(statuses(&pipeline(), &store)[0].artefact(&store).folder().unwrap().join("manifest.json"), "{").unwrap();
     assert_eq!(to_run(&pipeline(), &store), ["numbers"]);
     let (summary, _) = run(&pipeline(), &store);
     assert!(summary.error.is_none());
@@ -60,13 +60,13 @@ fn a_flipped_bit_of_an_unfinished_artefact(stage: usize, object: &str) {
     let store = Store::open(folder.path()).unwrap();
     let artefact = statuses(&pipeline(), &store)[stage].artefact(&store);
     // A folder in the place of the manifest keeps the artefact from being finished.
-    std::fs::create_dir_all(artefact.place("manifest.json").join("in the way")).unwrap();
+    std::fs::create_dir_all(artefact.folder().unwrap().join("manifest.json").join("in the way")).unwrap();
     assert!(run(&pipeline(), &store).0.error.is_some());
-    std::fs::remove_dir_all(artefact.place("manifest.json")).unwrap();
+    std::fs::remove_dir_all(artefact.folder().unwrap().join("manifest.json")).unwrap();
     let name = artefact.list("").unwrap().into_iter().find(|name| name.starts_with(object)).unwrap();
-    let mut flipped = std::fs::read(artefact.place(&name)).unwrap();
+    let mut flipped = std::fs::read(artefact.folder().unwrap().join(&name)).unwrap();
     flipped[1] ^= 1;
-    std::fs::write(artefact.place(&name), flipped).unwrap();
+    std::fs::write(artefact.folder().unwrap().join(&name), flipped).unwrap();
     // Nothing downstream is there that would save reading it.
     for status in &statuses(&pipeline(), &store)[stage + 1..] {
         status.artefact(&store).clear().unwrap();

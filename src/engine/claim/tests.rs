@@ -1,0 +1,1 @@
+//! Rights at a URL: who gets them, keeps them, loses them.
