@@ -209,6 +209,12 @@ impl Artefact {
         self.objects.place(&self.name(name))
     }
 
+    /// The path of one of its objects in the store underneath.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        self.objects.path(&self.name(name))
+    }
+
     /// The name that one of its objects has in the store, or that all of them begin with (``).
     #[must_use]
     pub fn name(&self, name: &str) -> String {

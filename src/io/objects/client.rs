@@ -1,8 +1,8 @@
 //! The client of a store at a URL: which server, with which settings, and how patiently.
 //!
 //! A request that fails for a reason that may pass (no connection, a time-out, a server error, "slow down") is tried again
-//! after 0.1 s, then after random pauses that double up to 10 s, for a minute in all ([`Patience::Usual`]). While nothing
-//! is known of the server, or after it has failed for a minute, a request is given up after some five seconds
+//! after 0.1 s, then after random pauses that grow to 10 s at most, for a minute in all ([`Patience::Usual`]). While
+//! nothing is known of the server, or after it has failed for a minute, a request is given up after some five seconds
 //! ([`Patience::Short`]): a wrong address is told soon, and a run whose server is gone ends soon. A connection must come
 //! about in 5 s and a request be answered in 30 s; one that carries more than 16 MiB may take 10 minutes.
 
@@ -15,6 +15,7 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::SpawnedReqwestConnector;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
+use object_store::path::Path as Name;
 use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig};
 use tokio::runtime::Runtime;
@@ -31,6 +32,10 @@ pub(super) struct Client {
     usual: Arc<dyn ObjectStore>,
     short: Arc<dyn ObjectStore>,
     large: Arc<dyn ObjectStore>,
+    /// What all names begin with, in the bucket.
+    prefix: Name,
+    /// The bucket, with all names in full.
+    whole: Arc<dyn ObjectStore>,
     /// Whether the server answered the last request.
     reached: AtomicBool,
 }
@@ -49,20 +54,30 @@ pub(super) enum Patience {
 impl Client {
     /// The clients of the store at `url`, with settings as the environment names them (`AWS_REGION`).
     pub(super) fn new(url: &Url, settings: &[(String, String)]) -> Result<Self> {
-        let open = |patience| open(url, settings, patience);
-        let (usual, short) = (open(Patience::Usual)?, open(Patience::Short)?);
-        Ok(Self { usual, short, large: open(Patience::Large)?, reached: AtomicBool::new(false) })
+        let (_, prefix) = ObjectStoreScheme::parse(url)
+            .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
+        let whole = open(url, settings, Patience::Usual)?;
+        let below = |store| -> Arc<dyn ObjectStore> { Arc::new(PrefixStore::new(store, prefix.clone())) };
+        let usual = below(Arc::clone(&whole));
+        let short = below(open(url, settings, Patience::Short)?);
+        let large = below(open(url, settings, Patience::Large)?);
+        Ok(Self { usual, short, large, prefix, whole, reached: AtomicBool::new(false) })
     }
 
     /// The one client `inner`, for tests.
     pub(super) fn of(inner: &Arc<dyn ObjectStore>) -> Self {
-        let [usual, short, large] = [(); 3].map(|()| Arc::clone(inner));
-        Self { usual, short, large, reached: AtomicBool::new(true) }
+        let [usual, short, large, whole] = [(); 4].map(|()| Arc::clone(inner));
+        Self { usual, short, large, prefix: Name::default(), whole, reached: AtomicBool::new(true) }
     }
 
-    /// The client for readers that bring their own threads.
-    pub(super) fn usual(&self) -> &Arc<dyn ObjectStore> {
-        &self.usual
+    /// The client for readers that bring their own threads; it knows objects by their [`Client::path`].
+    pub(super) fn whole(&self) -> &Arc<dyn ObjectStore> {
+        &self.whole
+    }
+
+    /// The name of an object in the bucket.
+    pub(super) fn path(&self, name: &str) -> String {
+        self.prefix.parts().chain(Name::from(name).parts()).collect::<Name>().to_string()
     }
 
     /// Whom to ask now, if `patience` is wished for.
@@ -101,10 +116,11 @@ pub(super) fn runtime() -> Result<&'static Runtime> {
 }
 
 fn retry(patience: Patience) -> RetryConfig {
-    let (max_retries, seconds) = if patience == Patience::Short { (6, 5) } else { (30, 60) };
+    let (most, seconds) = if patience == Patience::Short { (1, 5) } else { (10, 60) };
     let backoff =
-        BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(10), base: 2.0 };
-    RetryConfig { backoff, max_retries, retry_timeout: Duration::from_secs(seconds) }
+        BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(most), base: 3.0 };
+    // Time is what bounds them.
+    RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: Duration::from_secs(seconds) }
 }
 
 /// A builder of `object_store` with what all of them have: address, time-outs, settings, retries, threads. Settings of
@@ -129,10 +145,10 @@ fn open(url: &Url, settings: &[(String, String)], patience: Patience) -> Result<
         Error::usage(format!("cannot open the store at `{url}`: {error}"))
             .hint("its settings come from the environment: `AWS_REGION`, `AWS_ENDPOINT_URL` and their like")
     };
-    let (scheme, prefix) = ObjectStoreScheme::parse(url)
+    let (scheme, _) = ObjectStoreScheme::parse(url)
         .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
     let timeout = if patience == Patience::Large { "600s" } else { "30s" };
-    let store: Arc<dyn ObjectStore> = match scheme {
+    Ok(match scheme {
         ObjectStoreScheme::AmazonS3 => {
             let builder = AmazonS3Builder::new().with_url(url.as_str());
             let key = AmazonS3ConfigKey::Client;
@@ -156,6 +172,5 @@ fn open(url: &Url, settings: &[(String, String)], patience: Patience) -> Result<
             let none: &[(String, String)] = &[];
             Arc::new(built!(builder, ClientConfigKey, key, none, patience, timeout).map_err(wrong)?)
         }
-    };
-    Ok(Arc::new(PrefixStore::new(store, prefix)))
+    })
 }

@@ -36,7 +36,7 @@ pub(super) fn of_url(doing: &str, place: &str, error: &object_store::Error) -> E
             "a store that is written to needs S3, Google Cloud Storage or Azure; others can only be read"
         }
         _ if http.is_some_and(|kind| kind != HttpErrorKind::Decode) => {
-            "is its server up, and its address right (`AWS_ENDPOINT_URL`, the region)? the same command goes on from here"
+            "is its server up, and its address right (`AWS_ENDPOINT_URL`, the region)? then the same command goes on from here"
         }
         _ if cause.starts_with('5') || cause.starts_with("429") => {
             "the server has trouble or is asked too much; the same command goes on from here"
@@ -58,8 +58,9 @@ fn chain<'e>(error: &'e object_store::Error) -> impl Iterator<Item = &'e (dyn So
 
 /// The request of `object_store`'s message `Error performing PUT http://… in 1.2s, after 3 retries, … - …`.
 fn request(error: &object_store::Error) -> Option<(String, String)> {
-    let text = chain(error).map(ToString::to_string).find(|text| text.starts_with("Error performing "))?;
-    let (head, reason) = text.strip_prefix("Error performing ")?.split_once(" - ")?;
+    let text = error.to_string();
+    let (_, request) = text.split_once("Error performing ")?;
+    let (head, reason) = request.split_once(" - ")?;
     Some((head.to_owned(), reason.to_owned()))
 }
 
@@ -73,9 +74,15 @@ fn tried(error: &object_store::Error) -> Option<String> {
     let time = rest.next().unwrap_or_default();
     let retries = rest.find_map(|piece| piece.strip_prefix("after ")?.strip_suffix(" retries")?.parse::<u64>().ok());
     Some(match retries {
-        Some(retries) => format!("{asked}, {} times in {time}", retries + 1),
+        Some(retries) => format!("{asked}, {} times in {}", retries + 1, short(time)),
         None => format!("{asked}, once"),
     })
+}
+
+/// A time without the digits after its point: `61s` for `61.284s`.
+fn short(time: &str) -> String {
+    let (whole, rest) = time.split_once('.').unwrap_or((time, ""));
+    format!("{whole}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
 /// Why it failed, in a line: the operating system's or the server's own words.

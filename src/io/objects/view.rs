@@ -91,12 +91,21 @@ impl Objects {
         Self { patience: Patience::Short, ..self.clone() }
     }
 
-    /// The store underneath, for readers that bring their own threads.
+    /// The store underneath, for readers that bring their own threads. It knows objects by their [`Objects::path`].
     #[must_use]
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         match &self.base {
             Base::Folder(inner, _) => inner,
-            Base::Url(client, _) => client.usual(),
+            Base::Url(client, _) => client.whole(),
+        }
+    }
+
+    /// The name of an object in the store underneath.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        match &self.base {
+            Base::Folder(..) => name.to_owned(),
+            Base::Url(client, _) => client.path(name),
         }
     }
 
