@@ -96,7 +96,9 @@ fn pages(store: &Store, summary: &Summary) -> Vec<(String, String)> {
             manifest.files.iter().flat_map(|(output, files)| files.iter().map(move |file| (output, &file.name)));
         let html = files.filter(|(_, name)| name.ends_with(".html"));
         let artefact = store.artefact(&stage.kind, &stage.key);
-        pages.extend(html.map(|(output, name)| (stage.name.clone(), short(artefact.place(&format!("{output}/{name}"))))));
+        pages.extend(
+            html.map(|(output, name)| (stage.name.clone(), short(artefact.place(&format!("{output}/{name}"))))),
+        );
     }
     pages
 }

@@ -304,7 +304,8 @@ fn build<S: Run>(
         }
     }
     let feed = Arc::clone(feed);
-    let ledger = Ledger { stage: status.name.clone(), artefact, claim: &claim, committed, feed, observer: shared.observer };
+    let ledger =
+        Ledger { stage: status.name.clone(), artefact, claim: &claim, committed, feed, observer: shared.observer };
     let mut world = EngineWorld::new(shared, ports(node, places, shared.cancel)?, tables, files, ledger);
     for warning in warnings {
         world.warn(warning);
@@ -379,7 +380,8 @@ fn publish(world: EngineWorld<'_>, status: &StageStatus, seconds: f64) -> Result
     ledger.feed.complete(manifest.tables.clone(), manifest.files.clone());
     // The manifest says it all now. What cannot be removed is only untidy.
     let rest = ledger.artefact.list("").unwrap_or_default();
-    let rest = rest.into_iter().filter(|name| name.starts_with("journal/") || name.starts_with("state-") || name == "means");
+    let rest =
+        rest.into_iter().filter(|name| name.starts_with("journal/") || name.starts_with("state-") || name == "means");
     let _ = ledger.artefact.delete_all(rest);
     Ok(manifest)
 }

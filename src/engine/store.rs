@@ -90,8 +90,9 @@ impl Store {
         let _ = self.objects.delete(&name);
         let Some(missing) = probed? else { return Ok(()) };
         let place = self.objects.place("");
-        Err(Error::usage(format!("the server of `{place}` does not keep writers apart: it ignores `{missing}`"))
-            .hint("use a server that honours conditional writes, as Amazon S3, Google Cloud Storage, Azure and MinIO do"))
+        Err(Error::usage(format!("the server of `{place}` does not keep writers apart: it ignores `{missing}`")).hint(
+            "use a server that honours conditional writes, as Amazon S3, Google Cloud Storage, Azure and MinIO do",
+        ))
     }
 
     /// The condition that the server ignores.

@@ -225,8 +225,7 @@ impl Right {
     fn beat(&self) {
         let mut state = self.lock();
         loop {
-            let (waited, over) =
-                self.changed.wait_timeout(state, self.beat).unwrap_or_else(PoisonError::into_inner);
+            let (waited, over) = self.changed.wait_timeout(state, self.beat).unwrap_or_else(PoisonError::into_inner);
             state = waited;
             if state.ended || state.version.is_none() {
                 return;

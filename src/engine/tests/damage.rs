@@ -47,7 +47,8 @@ fn a_manifest_that_is_none_is_built_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    std::fs::write(statuses(&pipeline(), &store)[0].artefact(&store).folder().unwrap().join("manifest.json"), "{").unwrap();
+    std::fs::write(statuses(&pipeline(), &store)[0].artefact(&store).folder().unwrap().join("manifest.json"), "{")
+        .unwrap();
     assert_eq!(to_run(&pipeline(), &store), ["numbers"]);
     let (summary, _) = run(&pipeline(), &store);
     assert!(summary.error.is_none());

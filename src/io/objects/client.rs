@@ -128,12 +128,11 @@ fn retry(patience: Patience) -> RetryConfig {
 macro_rules! built {
     ($builder:expr, $key:ty, $client:expr, $settings:expr, $patience:expr, $timeout:expr) => {{
         let builder = $builder.with_config($client(ClientConfigKey::Timeout), $timeout);
-        let builder = $settings.iter().fold(builder, |builder, (name, value)| {
-            match name.to_ascii_lowercase().parse::<$key>() {
+        let builder =
+            $settings.iter().fold(builder, |builder, (name, value)| match name.to_ascii_lowercase().parse::<$key>() {
                 Ok(key) => builder.with_config(key, value),
                 Err(_) => builder,
-            }
-        });
+            });
         let connector = SpawnedReqwestConnector::new(runtime()?.handle().clone());
         builder.with_retry(retry($patience)).with_http_connector(connector).build()
     }};

@@ -26,7 +26,7 @@ pub(super) fn of_url(doing: &str, place: &str, error: &object_store::Error) -> E
                        `GOOGLE_…`), and may they do this?";
     let hint = match error {
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => credentials,
-        _ if cause.contains("169.254.169.254") || cause.contains("metadata") => {
+        _ if error.to_string().contains("169.254.169.254") || cause.contains("metadata") => {
             "there are no credentials: set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, `AZURE_…` or `GOOGLE_…`"
         }
         _ if cause.contains("NoSuchBucket") => "make the bucket first; is the region right (`AWS_REGION`)?",
@@ -59,7 +59,7 @@ fn chain<'e>(error: &'e object_store::Error) -> impl Iterator<Item = &'e (dyn So
 /// The request of `object_store`'s message `Error performing PUT http://… in 1.2s, after 3 retries, … - …`.
 fn request(error: &object_store::Error) -> Option<(String, String)> {
     let text = error.to_string();
-    let (_, request) = text.split_once("Error performing ")?;
+    let (_, request) = text.rsplit_once("Error performing ")?;
     let (head, reason) = request.split_once(" - ")?;
     Some((head.to_owned(), reason.to_owned()))
 }

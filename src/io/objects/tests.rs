@@ -85,6 +85,9 @@ fn a_server_that_is_not_there_is_told_in_seconds_with_what_was_tried() {
     assert!(clock.elapsed() < std::time::Duration::from_secs(20), "{:?}", clock.elapsed());
     let told = error.to_string();
     assert!(told.starts_with("cannot read `s3://bucket/store/a`: Connection refused"), "{told}");
-    assert!(told.contains(&format!("GET http://127.0.0.1:{port}/bucket/store/a, ")) && told.contains("times"), "{told}");
+    assert!(
+        told.contains(&format!("GET http://127.0.0.1:{port}/bucket/store/a, ")) && told.contains("times"),
+        "{told}"
+    );
     assert!(!told.contains("secret") && error.hint_text().is_some_and(|hint| hint.contains("AWS_ENDPOINT_URL")));
 }
