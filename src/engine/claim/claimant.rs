@@ -49,6 +49,8 @@ impl Claimant {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Error::data(format!("`{token}` is no name of a holder, wanted hexadecimal digits")));
         }
+        // Somebody may tidy up the caches of a user at any time.
+        fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
         Ok(Passing::take(&folder.join(token))?.map(Some))
     }
 

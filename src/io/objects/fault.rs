@@ -50,6 +50,11 @@ pub(super) fn of_url(doing: &str, place: &str, error: &object_store::Error) -> E
     Error::new(kind, message).hint(hint)
 }
 
+/// Whether the network failed, and not the server.
+pub(super) fn is_of_transport(error: &object_store::Error) -> bool {
+    chain(error).any(|cause| cause.is::<HttpError>())
+}
+
 /// An error and all that caused it, from the outside in.
 fn chain<'e>(error: &'e object_store::Error) -> impl Iterator<Item = &'e (dyn Source + 'static)> {
     let first: &'e (dyn Source + 'static) = error;
@@ -88,9 +93,8 @@ fn short(time: &str) -> String {
 /// Why it failed, in a line: the operating system's or the server's own words.
 pub(super) fn cause(error: &object_store::Error) -> String {
     let innermost = || chain(error).last().map(ToString::to_string).unwrap_or_default();
-    let transport = chain(error).any(|cause| cause.is::<HttpError>());
     let reason = match request(error) {
-        Some((_, reason)) if !transport => reason,
+        Some((_, reason)) if !is_of_transport(error) => reason,
         _ => innermost(),
     };
     let reason = reason.strip_prefix("Server returned non-2xx status code: ").unwrap_or(&reason);

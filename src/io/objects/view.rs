@@ -14,7 +14,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Name;
 use object_store::{
-    Error as Fault, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
+    Error as Fault, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    UpdateVersion,
 };
 
 use crate::error::{Error, Result};
@@ -25,6 +26,8 @@ use crate::io::objects::{Location, Pending, fault};
 const REQUESTS: usize = 8;
 /// Times that a conditional write is tried when nobody knows what became of it.
 const WRITES: u32 = 4;
+/// Time within which a failure is no sign of a server that is gone.
+const QUICK: Duration = Duration::from_secs(4);
 
 /// Named byte objects.
 #[derive(Debug, Clone)]
@@ -158,22 +161,10 @@ impl Objects {
     }
 
     async fn read_version(&self, name: &str) -> Result<Option<(Bytes, Version)>> {
-        let store = self.ask(Patience::Usual);
-        let read = async {
-            let found = store.get(&Name::from(name)).await?;
-            let version = Version { tag: found.meta.e_tag.clone(), generation: found.meta.version.clone() };
-            let size = found.meta.size;
-            let content = match (&self.base, found.meta.e_tag.clone()) {
-                // Several requests, each within its time-out, and all for the same content.
-                (Base::Url(..), Some(tag)) if size > REQUEST => {
-                    drop(found);
-                    ranges(store, &Name::from(name), size, tag).await?
-                }
-                _ => found.bytes().await?,
-            };
-            Ok((content, version))
-        };
-        match self.learned(read.await) {
+        let object = Name::from(name);
+        let at_url = self.folder().is_none();
+        let read = |store| read(store, object.clone(), at_url);
+        match self.ask(Patience::Usual, read).await {
             Ok(found) => Ok(Some(found)),
             Err(Fault::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.fault("read", name, &error)),
@@ -185,8 +176,7 @@ impl Objects {
     /// # Errors
     /// The store cannot be read.
     pub fn size(&self, name: &str) -> Result<Option<u64>> {
-        let head = async { self.ask(Patience::Usual).head(&Name::from(name)).await };
-        match self.learned(self.wait(head)?) {
+        match self.head(name)? {
             Ok(meta) => Ok(Some(meta.size)),
             Err(Fault::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.fault("read", name, &error)),
@@ -198,8 +188,7 @@ impl Objects {
     /// # Errors
     /// The store cannot be read.
     pub fn version(&self, name: &str) -> Result<Option<Version>> {
-        let head = async { self.ask(Patience::Usual).head(&Name::from(name)).await };
-        match self.learned(self.wait(head)?) {
+        match self.head(name)? {
             Ok(meta) => Ok(Some(Version { tag: meta.e_tag, generation: meta.version })),
             Err(Fault::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.fault("read", name, &error)),
@@ -211,9 +200,12 @@ impl Objects {
     /// # Errors
     /// The store cannot be written; then the object is as it was.
     pub fn put(&self, name: &str, content: Bytes) -> Result<()> {
-        let store = self.ask(patience(&content));
-        let wrote = self.wait(async { store.put(&Name::from(name), PutPayload::from(content)).await })?;
-        self.learned(wrote).map(drop).map_err(|error| self.fault("write", name, &error))
+        let object = Name::from(name);
+        let (object, content) = (&object, &content);
+        let put =
+            |store: Arc<dyn ObjectStore>| async move { store.put(object, PutPayload::from(content.clone())).await };
+        let wrote = self.wait(self.ask(patience(content), put))?;
+        wrote.map(drop).map_err(|error| self.fault("write", name, &error))
     }
 
     /// Publishes an object whole if there is none of this name; says whether it did.
@@ -246,12 +238,12 @@ impl Objects {
     }
 
     async fn write_if(&self, name: &str, content: Bytes, mode: PutMode) -> Result<Option<Version>> {
-        let object = Name::from(name);
+        let object = &Name::from(name);
         let mut tries = 0;
         loop {
             let options = PutOptions::from(mode.clone());
             let payload = PutPayload::from(content.clone());
-            let wrote = self.learned(self.ask(patience(&content)).put_opts(&object, payload, options).await);
+            let wrote = self.learned(self.whom(patience(&content)).put_opts(object, payload, options).await);
             tries += 1;
             let error = match wrote {
                 Ok(wrote) => return Ok(Some(Version { tag: wrote.e_tag, generation: wrote.version })),
@@ -265,7 +257,7 @@ impl Objects {
                 return Err(self.fault("write", name, &error));
             }
             // An answer got lost, or the request was sent again after it had succeeded: see what is there.
-            let there = match self.learned(self.ask(Patience::Usual).head(&object).await) {
+            let there = match self.ask(Patience::Usual, |store| async move { store.head(object).await }).await {
                 Ok(meta) if meta.size == content.len() as u64 => self.read_version(name).await?,
                 Ok(_) if refused => return Ok(None),
                 Ok(_) | Err(Fault::NotFound { .. }) => None,
@@ -295,13 +287,12 @@ impl Objects {
     /// # Errors
     /// The store cannot be read.
     pub fn sizes(&self, prefix: &str) -> Result<BTreeMap<String, u64>> {
-        let store = self.ask(Patience::Usual);
         let below = Name::from(prefix);
-        let list = async {
-            let below = (!below.as_ref().is_empty()).then_some(&below);
+        let below = (!below.as_ref().is_empty()).then_some(&below);
+        let list = |store: Arc<dyn ObjectStore>| async move {
             store.list(below).map_ok(|meta| (meta.location.to_string(), meta.size)).try_collect().await
         };
-        match self.learned(self.wait(list)?) {
+        match self.wait(self.ask(Patience::Usual, list))? {
             Ok(sizes) => Ok(sizes),
             Err(error) => Err(self.fault("list", prefix, &error)),
         }
@@ -331,8 +322,13 @@ impl Objects {
     /// # Errors
     /// The store cannot be written.
     pub fn delete(&self, name: &str) -> Result<()> {
-        let deleted = self.wait(async { self.ask(Patience::Usual).delete(&Name::from(name)).await })?;
-        match self.learned(deleted) {
+        self.wait(self.remove(name))?
+    }
+
+    async fn remove(&self, name: &str) -> Result<()> {
+        let object = Name::from(name);
+        let object = &object;
+        match self.ask(Patience::Usual, |store| async move { store.delete(object).await }).await {
             Ok(()) | Err(Fault::NotFound { .. }) => Ok(()),
             Err(error) => Err(self.fault("remove", name, &error)),
         }
@@ -343,27 +339,39 @@ impl Objects {
     /// # Errors
     /// The store cannot be written.
     pub fn delete_all(&self, names: &[String]) -> Result<()> {
-        let Base::Url(..) = self.base else { return names.iter().try_for_each(|name| self.delete(name)) };
-        let delete = |name: &String| {
-            let name = name.clone();
-            async move {
-                let deleted = self.ask(Patience::Usual).delete(&Name::from(name.as_str())).await;
-                (name, deleted)
+        let at_once = if self.folder().is_some() { 1 } else { REQUESTS };
+        let removals = stream::iter(names.iter().map(|name| self.remove(name)));
+        self.wait(removals.buffer_unordered(at_once).try_collect())?
+    }
+
+    fn head(&self, name: &str) -> Result<object_store::Result<ObjectMeta>> {
+        let object = Name::from(name);
+        let object = &object;
+        self.wait(self.ask(Patience::Usual, |store| async move { store.head(object).await }))
+    }
+
+    /// Asks the store what may be asked twice. `object_store` tries again what fails before an answer begins; what fails
+    /// in the middle of one is tried again here, for as long as that takes no time.
+    async fn ask<T, F: Future<Output = object_store::Result<T>>>(
+        &self,
+        patience: Patience,
+        call: impl Fn(Arc<dyn ObjectStore>) -> F,
+    ) -> object_store::Result<T> {
+        let begun = tokio::time::Instant::now();
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let answer = self.learned(call(Arc::clone(self.whom(patience))).await);
+            let broken = answer.as_ref().is_err_and(fault::is_of_transport) && self.folder().is_none();
+            if !broken || begun.elapsed() > QUICK {
+                return answer;
             }
-        };
-        let deleted: Vec<_> =
-            self.wait(stream::iter(names.iter().map(delete)).buffer_unordered(REQUESTS).collect::<Vec<_>>())?;
-        for (name, deleted) in deleted {
-            match self.learned(deleted) {
-                Ok(()) | Err(Fault::NotFound { .. }) => {}
-                Err(error) => return Err(self.fault("remove", &name, &error)),
-            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
         }
-        Ok(())
     }
 
     /// Whom to ask now.
-    fn ask(&self, patience: Patience) -> &Arc<dyn ObjectStore> {
+    fn whom(&self, patience: Patience) -> &Arc<dyn ObjectStore> {
         match &self.base {
             Base::Folder(inner, _) => inner,
             Base::Url(client, _) if self.patience == Patience::Short => client.ask(self.patience),
@@ -398,13 +406,30 @@ fn patience(content: &Bytes) -> Patience {
     if content.len() as u64 > REQUEST { Patience::Large } else { Patience::Usual }
 }
 
+/// The content of an object, and which one that is.
+async fn read(store: Arc<dyn ObjectStore>, name: Name, at_url: bool) -> object_store::Result<(Bytes, Version)> {
+    let found = store.get(&name).await?;
+    let meta = found.meta.clone();
+    let version = Version { tag: meta.e_tag.clone(), generation: meta.version };
+    let content = match meta.e_tag {
+        // Several requests, each within its time-out, and all for the same content.
+        Some(tag) if at_url && meta.size > REQUEST => {
+            drop(found);
+            ranges(store, name, meta.size, tag).await?
+        }
+        _ => found.bytes().await?,
+    };
+    Ok((content, version))
+}
+
 /// The content of a large object, some of its ranges at once.
-async fn ranges(store: &Arc<dyn ObjectStore>, name: &Name, size: u64, tag: String) -> object_store::Result<Bytes> {
+async fn ranges(store: Arc<dyn ObjectStore>, name: Name, size: u64, tag: String) -> object_store::Result<Bytes> {
     let starts = (0..size).step_by(usize::try_from(REQUEST).unwrap_or(usize::MAX));
-    let pieces = starts.map(|start| {
+    let pieces = starts.map(move |start| {
         let range = Some(GetRange::Bounded(start..(start + REQUEST).min(size)));
         let options = GetOptions { range, if_match: Some(tag.clone()), ..GetOptions::default() };
-        async move { store.get_opts(name, options).await?.bytes().await }
+        let (store, name) = (Arc::clone(&store), name.clone());
+        async move { store.get_opts(&name, options).await?.bytes().await }
     });
     let mut pieces = stream::iter(pieces).buffered(REQUESTS);
     let mut content = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0));
