@@ -1,5 +1,6 @@
 //! What can be typed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
@@ -36,9 +37,9 @@ Exit codes:
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// Folder of the store
+    /// Folder of the store, or its URL: s3://bucket/path, gs://, az://, http(s):// to read
     #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_STORE", default_value = "store")]
-    pub store: PathBuf,
+    pub store: OsString,
     /// Threads that a stage may keep busy, at most four for each processor [default: one for each]
     #[arg(long, global = true, value_name = "N", env = "PAIRLOOM_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::claim::rights::rival;
 use crate::engine::store::{Artefact, FileEntry, Part};
 use crate::error::{Error, Result};
 use crate::stage::Warning;
@@ -139,11 +140,12 @@ pub fn fold_sound(artefact: &Artefact) -> Result<(Committed, Vec<String>)> {
 /// The fold over the first `most` entries.
 fn fold_until(artefact: &Artefact, most: usize) -> Result<Committed> {
     let mut committed = Committed::default();
-    for name in artefact.list("journal")?.into_iter().take(most) {
-        if name != entry_name(committed.entries) {
+    let sizes = artefact.sizes()?;
+    for name in sizes.keys().filter(|name| name.starts_with("journal/")).take(most) {
+        if *name != entry_name(committed.entries) {
             break;
         }
-        let Some(content) = artefact.get(&name)? else { break };
+        let Some(content) = artefact.get(name)? else { break };
         let Ok(entry) = serde_json::from_slice::<Entry>(&content) else { break };
         let (object, bytes) = match &entry {
             Entry::Part { table, part, .. } => (Artefact::part_name(table, part.index), part.bytes),
@@ -151,8 +153,8 @@ fn fold_until(artefact: &Artefact, most: usize) -> Result<Committed> {
             Entry::State { file, .. } => (file.name.clone(), file.bytes),
         };
         let superseded = matches!(entry, Entry::State { .. });
-        match artefact.size(&object)? {
-            Some(got) if got == bytes => {}
+        match sizes.get(&object) {
+            Some(got) if *got == bytes => {}
             // Older states are removed once newer ones are committed.
             _ if superseded => {}
             _ => break,
@@ -184,8 +186,7 @@ pub fn append(artefact: &Artefact, index: usize, entry: &Entry) -> Result<()> {
     if artefact.create(&entry_name(index), Bytes::from(content))? {
         return Ok(());
     }
-    Err(Error::stage(format!("another process builds `{}` too", artefact.folder().display()))
-        .hint("wait for it to end, then run the same command again"))
+    Err(rival(artefact))
 }
 
 fn entry_name(index: usize) -> String {

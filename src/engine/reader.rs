@@ -85,8 +85,7 @@ impl TableReader {
             let name = Artefact::part_name(&self.table, part.index);
             let content = self.artefact.read(&name, part.bytes, &part.digest)?;
             let place = self.artefact.place(&name);
-            self.current =
-                Some(parquet::decode(content).map_err(|error| error.context(format!("`{}`", place.display())))?);
+            self.current = Some(parquet::decode(content).map_err(|error| error.context(format!("`{place}`")))?);
         }
     }
 

@@ -124,10 +124,7 @@ pub fn all_records(store: &Store) -> Result<impl Iterator<Item = Result<RunRecor
         let content = objects.get(&name).transpose()?;
         let record = content.and_then(|content| {
             serde_json::from_slice(&content).map_err(|error| {
-                Error::data(format!(
-                    "the record of a run cannot be read: {error}: `{}`",
-                    objects.place(&name).display()
-                ))
+                Error::data(format!("the record of a run cannot be read: {error}: `{}`", objects.place(&name)))
             })
         });
         Some(record)

@@ -67,6 +67,7 @@ pub fn execute<S: Run>(
     observer: &Observer<'_>,
 ) -> Result<Summary> {
     let started = Instant::now();
+    store.check_writable()?;
     let _hold = hold(store, cancel)?;
     let statuses = status(plan, store, options.threads, cancel, observer)?;
     let mut record = begin(&statuses, store, options, observer)?;
@@ -273,7 +274,7 @@ fn build<S: Run>(
         let waiting_for = Some("another process that builds it".to_owned());
         (shared.observer)(&Event::Progress { stage: stage.clone(), done: 0, total: None, waiting_for });
     };
-    let _claim = claim(&artefact, shared.cancel, waiting)?;
+    let claim = claim(store, &artefact, shared.cancel, waiting)?;
     match artefact.presence()? {
         Presence::Complete(manifest) => {
             // Another process built it while this one waited.
@@ -321,6 +322,7 @@ fn build<S: Run>(
     let ledger = Ledger {
         stage: status.name.clone(),
         artefact,
+        claim: &claim,
         committed,
         removed: BTreeSet::new(),
         feed,
@@ -398,14 +400,12 @@ fn publish(world: EngineWorld<'_>, status: &StageStatus, seconds: f64) -> Result
         return Err(Error::data(format!("something it wrote is damaged: {problem}"))
             .hint("run the same command again: it builds what is damaged anew"));
     }
-    ledger.artefact.put("manifest.json", content.into())?;
+    ledger.claim.complete(&ledger.artefact, "manifest.json", content.into())?;
     ledger.feed.complete(manifest.tables.clone(), manifest.files.clone());
     // The manifest says it all now. What cannot be removed is only untidy.
-    let _ = journal::cut(&ledger.artefact, 0);
-    for name in ledger.artefact.list("").unwrap_or_default() {
-        if name.starts_with("state-") || name == "means" {
-            let _ = ledger.artefact.delete(&name);
-        }
-    }
+    let rest = ledger.artefact.list("").unwrap_or_default();
+    let rest =
+        rest.into_iter().filter(|name| name.starts_with("journal/") || name.starts_with("state-") || name == "means");
+    let _ = ledger.artefact.delete_all(rest);
     Ok(manifest)
 }

@@ -238,8 +238,7 @@ impl World for EngineWorld<'_> {
             let part = &parts[shard];
             let name = Artefact::part_name(&table, part.index);
             let content = artefact.read(&name, part.bytes, &part.digest)?;
-            parquet::decode_whole(content)
-                .map_err(|error| error.context(format!("`{}`", artefact.place(&name).display())))
+            parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name))))
         };
         let cancel = self.shared.cancel.clone();
         let proceed = move || cancel.proceed();

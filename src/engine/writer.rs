@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 
+use crate::engine::claim::Claim;
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
 use crate::engine::journal::{self, Committed, Entry};
@@ -21,6 +22,8 @@ pub(super) struct Ledger<'e> {
     pub stage: String,
     /// The artefact.
     pub artefact: Artefact,
+    /// The right to build it.
+    pub claim: &'e Claim,
     /// What is committed.
     pub committed: Committed,
     /// States that are removed.
@@ -36,7 +39,7 @@ impl Ledger<'_> {
     pub fn part(&mut self, table: &str, content: Bytes, rows: u64, warnings: Vec<Warning>) -> Result<()> {
         let index = self.committed.tables.get(table).map_or(0, Vec::len);
         let part = Part { index, rows, bytes: content.len() as u64, digest: digest(&content) };
-        self.artefact.put(&Artefact::part_name(table, index), content)?;
+        self.claim.publish(&self.artefact, &Artefact::part_name(table, index), content)?;
         self.record(Entry::Part { table: table.to_owned(), part: part.clone(), warnings })?;
         let (stage, table) = (self.stage.clone(), table.to_owned());
         self.feed.part(&table, part.clone());
@@ -50,7 +53,7 @@ impl Ledger<'_> {
         if self.committed.files.get(output).is_some_and(|files| files.contains(&file)) {
             return Ok(());
         }
-        self.artefact.put(&format!("{output}/{name}"), content)?;
+        self.claim.publish(&self.artefact, &format!("{output}/{name}"), content)?;
         self.record(Entry::File { output: output.to_owned(), file })
     }
 
@@ -59,7 +62,7 @@ impl Ledger<'_> {
         let name = format!("state-{:08}", self.committed.entries);
         let bytes = content.len() as u64;
         let file = FileEntry { name: name.clone(), bytes, digest: digest(&content) };
-        self.artefact.put(&name, content)?;
+        self.claim.publish(&self.artefact, &name, content)?;
         self.record(Entry::State { file, warnings })?;
         let keep = self.committed.states.len().saturating_sub(last.max(1));
         for state in &self.committed.states[..keep] {

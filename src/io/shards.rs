@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
 use crate::io::cache::Cache;
+use crate::io::objects::runtime;
 use crate::io::shard::Shard;
 
 /// Version of what is made of a part; enters the name of a shard in the cache.
@@ -141,6 +141,8 @@ impl Shards {
     /// Begins to open shards, some at a time, in this order; [`Shards::open`] then finds them mapped. An error is met again
     /// by whoever opens the shard.
     pub fn ahead(&self, shards: impl IntoIterator<Item = usize>) {
+        // Without threads nothing is read ahead; whoever opens a shard reads it.
+        let Ok(runtime) = runtime() else { return };
         for shard in shards {
             {
                 let mut state = self.state();
@@ -150,7 +152,7 @@ impl Shards {
             }
             let this = self.clone();
             let slots = Arc::clone(&self.0.slots);
-            RUNTIME.spawn(async move {
+            runtime.spawn(async move {
                 // The semaphore is never closed.
                 let _slot = slots.acquire().await;
                 let wanted = this.state().ahead.contains(&shard);
@@ -185,16 +187,6 @@ impl Shards {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// What shards are read ahead on. Threads are started as they are needed.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("read ahead")
-        .enable_all()
-        .build()
-        .expect("the operating system gives a thread")
-});
 
 impl Inner {
     fn open(&self, shard: usize) -> Result<Arc<Shard>> {

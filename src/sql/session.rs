@@ -175,9 +175,8 @@ impl Session {
                 return Ok(Some((Arc::new(table), 0)));
             }
             Found::Parts(parts, bytes) => {
-                let urls: Result<Vec<_>, _> =
-                    parts.iter().map(|part| ListingTableUrl::parse(format!("{MOUNT}{part}"))).collect();
-                let urls = urls.map_err(|error| fault(&error))?;
+                let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{MOUNT}{part}")));
+                let urls = urls.collect::<Result<Vec<_>, _>>().map_err(|error| fault(&error))?;
                 let options = ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)));
                 let state = self.context.state();
                 let schema =

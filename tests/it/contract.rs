@@ -180,7 +180,7 @@ fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary 
 
 /// Everything that a store holds of stages, by name below it.
 fn content(store: &Store) -> BTreeMap<PathBuf, Vec<u8>> {
-    let all = walkdir::WalkDir::new(store.objects().folder()).into_iter().map(std::result::Result::unwrap);
+    let all = walkdir::WalkDir::new(store.objects().folder().unwrap()).into_iter().map(std::result::Result::unwrap);
     let of_stages = |path: &Path| {
         let name = path.to_string_lossy();
         !["manifest.json", "lock"].iter().any(|end| name.ends_with(end))
@@ -190,7 +190,7 @@ fn content(store: &Store) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = all.filter(|entry| entry.file_type().is_file() && of_stages(entry.path()));
     files
         .map(|entry| {
-            let name = entry.path().strip_prefix(store.objects().folder()).unwrap().to_owned();
+            let name = entry.path().strip_prefix(store.objects().folder().unwrap()).unwrap().to_owned();
             (name, std::fs::read(entry.path()).unwrap())
         })
         .collect()

@@ -5,7 +5,7 @@ use crate::engine::store::Artefact;
 use crate::error::Kind;
 
 fn part_of(store: &Store, stage: usize) -> std::path::PathBuf {
-    statuses(&pipeline(), store)[stage].artefact(store).place("rows/part-00001.parquet")
+    statuses(&pipeline(), store)[stage].artefact(store).folder().unwrap().join("rows/part-00001.parquet")
 }
 
 #[test]
@@ -48,7 +48,8 @@ fn a_manifest_that_is_none_is_built_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    std::fs::write(statuses(&pipeline(), &store)[0].artefact(&store).place("manifest.json"), "{").unwrap();
+    std::fs::write(statuses(&pipeline(), &store)[0].artefact(&store).folder().unwrap().join("manifest.json"), "{")
+        .unwrap();
     assert_eq!(to_run(&pipeline(), &store), ["numbers"]);
     let (summary, _) = run(&pipeline(), &store);
     assert!(summary.error.is_none());
@@ -59,16 +60,16 @@ fn unfinished(folder: &Path, stage: usize) -> (Store, Artefact) {
     let store = Store::open(folder).unwrap();
     let artefact = statuses(&pipeline(), &store)[stage].artefact(&store);
     // A folder in the place of the manifest keeps the artefact from being finished.
-    std::fs::create_dir_all(artefact.place("manifest.json").join("in the way")).unwrap();
+    std::fs::create_dir_all(artefact.folder().unwrap().join("manifest.json").join("in the way")).unwrap();
     assert!(run(&pipeline(), &store).0.error.is_some());
-    std::fs::remove_dir_all(artefact.place("manifest.json")).unwrap();
+    std::fs::remove_dir_all(artefact.folder().unwrap().join("manifest.json")).unwrap();
     (store, artefact)
 }
 
 fn flip_a_bit(artefact: &Artefact, name: &str) {
-    let mut flipped = std::fs::read(artefact.place(name)).unwrap();
+    let mut flipped = std::fs::read(artefact.folder().unwrap().join(name)).unwrap();
     flipped[1] ^= 1;
-    std::fs::write(artefact.place(name), flipped).unwrap();
+    std::fs::write(artefact.folder().unwrap().join(name), flipped).unwrap();
 }
 
 /// Whatever of the last states is damaged, the stage goes on from the one before, or begins anew, and says so.

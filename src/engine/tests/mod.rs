@@ -1,9 +1,10 @@
-//! Tests of whole runs of toy stages: reuse, crashes at every point, damage, two processes at once.
+//! Tests of whole runs of toy stages: reuse, crashes at every point, damage, two processes at once, stores at URLs.
 
 mod faulty;
 mod reuse;
 mod crash;
 mod damage;
+mod at_url;
 
 use std::collections::BTreeMap;
 use std::path::Path;
