@@ -4,21 +4,22 @@
 
 FOLDER holds `features.npy` (n x 1,024 or n x 36 x 2,048, f32) and `tokens.npy` (n x 24, i32; the first of each row is
 the row's number); they are made here, seeded, when they are absent (`--regions` makes the larger form). Each peer gets
-the same rows in its own format below FOLDER, written once. What is measured has a process of its own, one after another,
-with no workers (one process, as many threads as the library takes), batch 128, after the files were just written or read
-(warm page cache). Each batch is consumed: its row numbers are kept and its first feature column is summed. After the
+the same rows in its own format below FOLDER, written once. What is measured has a process of its own, one after
+another, with no workers, one OpenMP thread (what PyTorch gives a worker; two were slower), batch 128, and the files in the
+page cache. Each batch is consumed: its row numbers are kept and its first feature column is summed. After the
 epoch every row must have come exactly once, with the right sum, or the peer fails.
 
 Prints one JSON object a line and peer:
     peer                name and version
-    samples_per_second  median of the timed epochs, after one that is not timed; `epochs` has each
+    samples_per_second  median of five timed epochs, after one that is not timed; `epochs` has each
     construct_ms        making the data set and the loader, imports done
     first_batch_ms      from then to the first batch of the process
     resume_ms           in a new process, loader constructed: handing it the state of 75 % of the epoch, to the first
                         batch; null if the peer keeps no state
     resume_exact        whether that batch is the one that came next in the epoch
     shuffle             how far rows travel, in the peer's own terms
-    disk_mb, memory_mb  bytes written; most private and shared memory during an epoch, above that after the imports
+    disk_mb, memory_mb  bytes written; most private and shared memory (not the page cache) during an epoch, above that
+                        after the imports
 The limits of the machine come as `peer: "memcpy ..."`: a plain copy of the same bytes, in order and in batches of
 random rows. The packages are pinned in streaming_peers.txt.
 """
@@ -35,7 +36,7 @@ import warnings
 import numpy as np
 
 BATCH = 128
-EPOCHS = 3
+EPOCHS = 5
 SEED = 7
 TOKENS = 24
 
@@ -75,7 +76,7 @@ class Peer:
         for batch in loader:
             yield batch["feature"], batch["tokens"]
 
-    def state(self, loader, samples):
+    def state(self, loader):
         return None
 
 
@@ -159,7 +160,7 @@ class LitData(Peer):
         data = litdata.StreamingDataset(self.folder, shuffle=True, seed=SEED, drop_last=False, **self.options)
         return litdata.StreamingDataLoader(data, batch_size=BATCH, num_workers=0, drop_last=False)
 
-    def state(self, loader, samples):
+    def state(self, loader):
         return loader.state_dict()
 
     def resume(self, loader, state):
@@ -202,7 +203,7 @@ class Mosaic(Peer):
         data = streaming.StreamingDataset(local=self.folder, shuffle=True, shuffle_seed=SEED, batch_size=BATCH)
         return streaming.StreamingDataLoader(data, batch_size=BATCH, num_workers=0)
 
-    def state(self, loader, samples):
+    def state(self, loader):
         return loader.state_dict()
 
     def resume(self, loader, state):
@@ -279,8 +280,15 @@ class Lance(Peer):
         return f"Lance {lance.__version__}, take"
 
 
-PEERS = {"litdata": LitData, "litdata-blocks": LitDataBlocks, "mosaicml": Mosaic, "webdataset": WebDataset, "memmap-rows": MemmapNaive,
-         "memmap-batches": MemmapBatch, "lance": Lance}
+PEERS = {
+    "memmap-rows": MemmapNaive,
+    "memmap-batches": MemmapBatch,
+    "litdata": LitData,
+    "litdata-blocks": LitDataBlocks,
+    "mosaicml": Mosaic,
+    "webdataset": WebDataset,
+    "lance": Lance,
+}
 
 
 def numbers(batch):
@@ -331,7 +339,7 @@ def measure(peer, notes):
             if epoch == 0 and number % 8 == 0:
                 most = max(most, held_mb())
             if epoch == 0 and number + 1 == cut:
-                kept = {"state": peer.state(loader, cut * BATCH)}
+                kept = {"state": peer.state(loader)}
             elif epoch == 0 and number == cut:
                 kept["next"] = row.tolist()
         seconds = time.perf_counter() - clock
@@ -401,7 +409,8 @@ def memcpy(folder):
 def child(folder, name, task):
     """Runs one task of a peer in a process of its own; its last line is JSON."""
     command = [sys.executable, os.path.abspath(__file__), folder, "--task", task, "--only", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
         raise RuntimeError(lines[-1])
@@ -419,8 +428,10 @@ def main():
     if words.task:
         peer = PEERS[words.only[0]](folder)
         notes = os.path.join(folder, f"{words.only[0]}.json")
-        tasks = {"write": lambda: peer.write(), "measure": lambda: measure(peer, notes), "resume": lambda: resume(peer, notes)}
-        print(json.dumps(tasks[words.task]()))
+        if words.task == "write":
+            print(json.dumps(peer.write()))
+        else:
+            print(json.dumps({"measure": measure, "resume": resume}[words.task](peer, notes)))
         return
     make(folder, words.regions)
     memcpy(folder)
