@@ -5,6 +5,7 @@
 
 pub mod sample;
 pub mod order;
+pub mod epoch;
 pub mod resize;
 pub mod text;
 pub mod loss;
