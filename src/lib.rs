@@ -21,6 +21,7 @@ pub mod kernels;
 pub mod language;
 pub mod stage;
 pub mod io;
+pub mod loader;
 pub mod model;
 pub mod stages;
 pub mod pipeline;

@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tables", &["error"]),
     ("stage", &["tables", "error"]),
     ("io", &["tables", "error"]),
+    ("loader", &["io", "kernels", "tables", "error"]),
     ("model", &["kernels", "tables", "error", "stage::Device"]),
     ("stages", &["stage", "tables", "kernels", "language", "model", "io", "error"]),
     ("engine", &["stage", "tables", "io", "suggest", "error"]),

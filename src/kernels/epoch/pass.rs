@@ -116,7 +116,10 @@ impl Pass {
             Self::Global(_) => vec![(0..layout.samples(), (0..layout.shards()).collect())],
             Self::Windows(windows) => {
                 let ranges = windows.starts.windows(2).map(|pair| pair[0]..pair[1]);
-                ranges.zip(windows.shards.chunks(windows.size)).map(|(range, shards)| (range, shards.to_vec())).collect()
+                ranges
+                    .zip(windows.shards.chunks(windows.size))
+                    .map(|(range, shards)| (range, shards.to_vec()))
+                    .collect()
             }
         }
     }
