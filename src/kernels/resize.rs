@@ -64,8 +64,7 @@ pub fn crop_and_resize(rgb: &[u8], width: usize, height: usize, region: Region, 
 
 /// The pixels that `columns` and `rows` make of a picture whose rows have `width` pixels.
 ///
-/// 8 bits are kept between the two passes, so their order shows in the last bit. PIL takes columns first, as
-/// `vertical_first` says since its version 13.
+/// 8 bits are kept between the two passes, so their order shows in the last bit.
 fn resample(rgb: &[u8], width: usize, columns: &[Taps], rows: &[Taps], vertical_first: bool) -> Vec<u8> {
     let (across, down) = (reach(columns), reach(rows));
     if vertical_first {
@@ -77,8 +76,8 @@ fn resample(rgb: &[u8], width: usize, columns: &[Taps], rows: &[Taps], vertical_
     }
 }
 
-/// Whether PIL resizes the columns of a picture before its rows: if the height shrinks by more than twice as many pixels as
-/// the width.
+/// Whether PIL resamples the columns of a picture before its rows, as it does since version 13 where the height shrinks by
+/// more than twice as many pixels as the width.
 fn vertical_first((width, height): (usize, usize), (new_width, new_height): (usize, usize)) -> bool {
     height > new_height && height - new_height > 2 * width.saturating_sub(new_width)
 }
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!([256, 257, 258, 259, 260].map(|side| centre(side, 224)), [16, 16, 17, 18, 18]);
     }
 
-    /// Seen in Pillow 13.0.0: the last size at which columns come first, and the next, for widths and squares by name.
+    /// Seen in Pillow 13.0.0: the greatest height at which rows are resampled first, for a width and a wanted size.
     #[test]
     fn passes_have_pils_order() {
         for (width, size, last) in [(60, (32, 32), 88), (157, (32, 32), 282), (60, (20, 40), 120), (60, (40, 20), 60)] {
