@@ -194,11 +194,16 @@ impl TableWriter {
 
 /// A schema whose lists of any width have width 1: for a table without rows, every width is true.
 fn narrow(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::FixedSizeList(item, 0) => {
-            Field::new(field.name(), DataType::FixedSizeList(Arc::clone(item), 1), field.is_nullable())
-        }
-        _ => field.as_ref().clone(),
-    });
+    let fields = schema.fields().iter().map(|field| narrow_field(field));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn narrow_field(field: &Field) -> Field {
+    match field.data_type() {
+        DataType::FixedSizeList(item, width) => {
+            let list = DataType::FixedSizeList(Arc::new(narrow_field(item)), (*width).max(1));
+            field.clone().with_data_type(list)
+        }
+        _ => field.clone(),
+    }
 }

@@ -6,6 +6,8 @@
 pub mod sample;
 pub mod epoch;
 pub mod resize;
+pub mod augment;
+pub mod normalize;
 pub mod text;
 pub mod loss;
 pub mod dot;

@@ -15,9 +15,13 @@ mod builder;
 mod ahead;
 mod stream;
 mod stalls;
+mod augmented;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod parity;
 
+pub use augmented::AugmentedPictures;
 pub use batch::{Allocate, Batch, Memory, plain};
 pub use data::{Data, DataSet, Images};
 pub use stalls::Stalls;

@@ -6,6 +6,7 @@ pub mod images;
 pub mod captions;
 pub mod ratings;
 pub mod features;
+pub mod regions;
 pub mod caption_ngrams;
 pub mod scene_graphs;
 pub mod caption_similarity;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Table> {
         captions::table(),
         ratings::table(),
         features::table(),
+        regions::table(),
         caption_ngrams::table(),
         scene_graphs::table(),
         caption_similarity::table(),

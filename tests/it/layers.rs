@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("language", &["kernels", "error"]),
     ("tables", &["error"]),
     ("io", &["tables", "error"]),
-    ("loader", &["kernels::epoch", "kernels::augment", "io", "tables", "error"]),
+    ("loader", &["kernels", "io", "tables", "error"]),
     ("stage", &["tables", "io::shard", "io::shards", "loader::Stalls", "error"]),
     ("model", &["kernels", "tables", "loader", "error", "stage::Device"]),
     ("stages", &["stage", "tables", "kernels", "language", "model", "io", "loader", "error"]),
