@@ -73,7 +73,7 @@ impl Folder {
             make(&root.join(name))?;
         }
         let path = root.join("lock");
-        let file = open_lock(&path, true).map_err(|error| failed(&path, &error))?;
+        let file = open_private(&path, true).map_err(|error| failed(&path, &error))?;
         let lock = Identity::of(&file).map_err(|error| failed(&path, &error))?;
         Ok(Self { named, root, lock })
     }
@@ -146,7 +146,7 @@ impl Folder {
     /// The lock of the cache, if nobody has it.
     pub fn try_alone(&self) -> Result<Option<File>> {
         let path = self.root.join("lock");
-        let file = open_lock(&path, false).map_err(|error| self.failed("open the lock", &path, &error))?;
+        let file = open_private(&path, false).map_err(|error| self.failed("open the lock", &path, &error))?;
         let locked = self.locked(&path, file.try_lock())?;
         self.alive()?;
         Ok(locked.then_some(file))
@@ -172,8 +172,8 @@ impl Folder {
     }
 }
 
-/// A file to lock.
-pub(super) fn open_lock(path: &Path, create: bool) -> io::Result<File> {
+/// A file of this user alone, as it is if it is there.
+pub(super) fn open_private(path: &Path, create: bool) -> io::Result<File> {
     OpenOptions::new().create(create).truncate(false).write(true).mode(0o600).open(path)
 }
 

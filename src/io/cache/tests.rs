@@ -15,7 +15,7 @@ use crate::io::shard::{SHARD, SUMS, Shard};
 use crate::tables;
 
 /// Bytes of a shard of [`table`] with its digests and its mark of use, rounded down.
-const SHARD_BYTES: u64 = 80_000;
+pub(super) const SHARD_BYTES: u64 = 80_000;
 
 /// Ten thousand numbers from `first`.
 pub(super) fn table(first: i64) -> RecordBatch {
@@ -193,6 +193,30 @@ fn a_maker_that_fails_or_is_cancelled_or_panics_leaves_the_turn_to_the_next() {
         done.wait();
     });
     assert_eq!(first(&other.get(&key(1)).unwrap().unwrap()), 1);
+    assert!(leftovers(folder.path()).is_empty());
+}
+
+#[test]
+fn there_is_never_a_second_maker_of_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let cache = Cache::open(folder.path(), 1 << 30).unwrap();
+                // Makers that fail take and leave the lock of the key over and over.
+                let make = || {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    Err(Error::data("nothing"))
+                };
+                for _ in 0..300 {
+                    assert_eq!(cache.get_or_make(&key(1), make, &go).unwrap_err().to_string(), "nothing");
+                }
+            });
+        }
+    });
     assert!(leftovers(folder.path()).is_empty());
 }
 

@@ -39,10 +39,18 @@ impl std::fmt::Debug for Shard {
     }
 }
 
-/// A map and its file: what is locked on the file stays so while any row is held.
+/// A map and its file: a lock on the file is held as long as any row.
 struct Mapped {
     map: Mmap,
-    _file: File,
+    file: File,
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // A process that another thread starts at this moment has a copy of the file for an instant. Closing ours would
+        // leave the lock to it. A file that was not locked is not minded.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Shard {
@@ -64,7 +72,7 @@ impl Shard {
         let sums = Sums::open(folder, length)?;
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", &place, &error))?;
-        let mapped = Arc::new(Mapped { map, _file: file });
+        let mapped = Arc::new(Mapped { map, file });
         let start = NonNull::from(&mapped.map[..]).cast();
         let length = mapped.map.len();
         #[expect(unsafe_code, reason = "the buffer owns the map and is as long as it")]
