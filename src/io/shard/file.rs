@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::FileDecoder;
 use memmap2::Mmap;
 
-use super::layout::Layout;
+use super::layout::{Layout, distrusted};
 use super::sums::{Damage, Sums};
 use super::{SHARD, write};
 use crate::error::{Error, Result};
@@ -90,7 +90,8 @@ impl Shard {
         Self::of_bytes(Buffer::from_slice_ref(&bytes), None, PathBuf::from("shard in memory"))
     }
 
-    fn of_bytes(bytes: Buffer, sums: Option<Sums>, place: PathBuf) -> Result<Self> {
+    /// The shard whose Arrow file has these bytes.
+    pub(super) fn of_bytes(bytes: Buffer, sums: Option<Sums>, place: PathBuf) -> Result<Self> {
         let check = |range| match &sums {
             Some(sums) => sums.check(&bytes, range).map_err(|damage| damage.error()),
             None => Ok(()),
@@ -145,9 +146,9 @@ impl Shard {
         self.check_all()?;
         let Layout { schema, version, block, message, .. } = &self.layout;
         let content = self.bytes.slice_with_length(message.start, message.len());
-        let read = FileDecoder::new(schema.clone(), *version).read_record_batch(block, &content);
-        let batch = read.map_err(Error::from).and_then(|batch| batch.ok_or_else(|| Error::data("no record batch")));
-        batch.map_err(|error| self.wrong(error))
+        let decoder = FileDecoder::new(schema.clone(), *version);
+        let read = distrusted(|| decoder.read_record_batch(block, &content)).and_then(|read| read.map_err(Error::from));
+        read.and_then(|batch| batch.ok_or_else(|| Error::data("no record batch"))).map_err(|error| self.wrong(error))
     }
 
     /// That these bytes of the file are what was written. Cost when they were checked before: a load for each 16 KiB.
