@@ -20,11 +20,13 @@ pub(super) struct Folder {
     named: PathBuf,
     /// The version below it.
     root: PathBuf,
-    /// The file of the lock when the cache was opened: another one means another cache.
+    /// The file of the lock when the cache was opened: another one at its path means another cache.
     lock: Identity,
+    /// Open, so that no other file can become the same.
+    _lock: File,
 }
 
-/// A file, whatever its name is now.
+/// A file, whatever its name is now. Disks give the number of a file that is gone and not open any more to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -75,7 +77,7 @@ impl Folder {
         let path = root.join("lock");
         let file = open_private(&path, true).map_err(|error| failed(&path, &error))?;
         let lock = Identity::of(&file).map_err(|error| failed(&path, &error))?;
-        Ok(Self { named, root, lock })
+        Ok(Self { named, root, lock, _lock: file })
     }
 
     /// The folder that was asked for.
