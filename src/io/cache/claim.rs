@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::folder::{Folder, Identity, ignore_missing, is_key, open_lock};
+use super::folder::{Folder, Identity, ignore_missing, is_key, open_private};
 use crate::error::Result;
 
 /// The right to make the shard of a key, given back on drop together with all that was not taken into the cache.
@@ -23,7 +23,7 @@ impl Claim {
         let failed = |error: std::io::Error| folder.failed("open the lock", &lock, &error);
         loop {
             folder.alive()?;
-            let file = open_lock(&lock, true).map_err(failed)?;
+            let file = open_private(&lock, true).map_err(failed)?;
             if !folder.locked(&lock, file.try_lock())? {
                 return Ok(None);
             }

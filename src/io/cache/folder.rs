@@ -20,11 +20,13 @@ pub(super) struct Folder {
     named: PathBuf,
     /// The version below it.
     root: PathBuf,
-    /// The file of the lock when the cache was opened: another one means another cache.
+    /// The file of the lock when the cache was opened: another one at its path means another cache.
     lock: Identity,
+    /// Open, so that no other file can become the same.
+    _lock: File,
 }
 
-/// A file, whatever its name is now.
+/// A file, whatever its name is now. Disks give the number of a file that is gone and not open any more to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -73,9 +75,9 @@ impl Folder {
             make(&root.join(name))?;
         }
         let path = root.join("lock");
-        let file = open_lock(&path, true).map_err(|error| failed(&path, &error))?;
+        let file = open_private(&path, true).map_err(|error| failed(&path, &error))?;
         let lock = Identity::of(&file).map_err(|error| failed(&path, &error))?;
-        Ok(Self { named, root, lock })
+        Ok(Self { named, root, lock, _lock: file })
     }
 
     /// The folder that was asked for.
@@ -146,7 +148,7 @@ impl Folder {
     /// The lock of the cache, if nobody has it.
     pub fn try_alone(&self) -> Result<Option<File>> {
         let path = self.root.join("lock");
-        let file = open_lock(&path, false).map_err(|error| self.failed("open the lock", &path, &error))?;
+        let file = open_private(&path, false).map_err(|error| self.failed("open the lock", &path, &error))?;
         let locked = self.locked(&path, file.try_lock())?;
         self.alive()?;
         Ok(locked.then_some(file))
@@ -172,8 +174,8 @@ impl Folder {
     }
 }
 
-/// A file to lock.
-pub(super) fn open_lock(path: &Path, create: bool) -> io::Result<File> {
+/// A file of this user alone, as it is if it is there.
+pub(super) fn open_private(path: &Path, create: bool) -> io::Result<File> {
     OpenOptions::new().create(create).truncate(false).write(true).mode(0o600).open(path)
 }
 

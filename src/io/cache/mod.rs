@@ -23,5 +23,7 @@ mod claim;
 mod room;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod process_tests;
 
 pub use store::{Cache, Statistics};

@@ -1,12 +1,12 @@
 //! Room for a shard: those that were not used for longest go first, those in use stay.
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::claim::{self, Claim};
-use super::folder::{Folder, Identity, ignore_missing, is_key};
+use super::folder::{Folder, Identity, ignore_missing, is_key, open_private};
 use crate::error::{Error, Kind, Result};
 use crate::io::shard::{self, SHARD, Shard, Size};
 
@@ -76,7 +76,7 @@ pub(super) fn bytes(folder: &Folder) -> Result<u64> {
 /// Notes that the shard in `path` is used now.
 pub(super) fn touch(path: &Path) -> io::Result<()> {
     // A written byte sets the time: the disk's clock, which processes share.
-    std::fs::write(path.join(USED), b"\n")
+    open_private(&path.join(USED), true)?.write_all(b"\n")
 }
 
 /// Removes the shard of `key` if its Arrow file is `damaged` (`None`: it has none), and every other shard that cannot

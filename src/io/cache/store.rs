@@ -76,7 +76,7 @@ impl Cache {
     /// The shard is damaged (then it is removed), or the folder of the cache is gone.
     pub fn get(&self, key: &str) -> Result<Option<Arc<Shard>>> {
         let slot = self.slot(key)?;
-        let found = self.find(key, &slot)?;
+        let found = self.find(key, &slot, &|| Ok(()))?;
         self.inner.hits.fetch_add(u64::from(found.is_some()), Ordering::Relaxed);
         Ok(found)
     }
@@ -97,7 +97,7 @@ impl Cache {
     ) -> Result<Arc<Shard>> {
         let Inner { folder, .. } = &*self.inner;
         let slot = self.slot(key)?;
-        if let Some(shard) = self.find(key, &slot)? {
+        if let Some(shard) = self.find(key, &slot, cancel)? {
             self.inner.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(shard);
         }
@@ -115,7 +115,7 @@ impl Cache {
             folder.wait(cancel)?;
         };
         // Who was waited for has made it, or failed.
-        if let Some(shard) = self.find(key, &slot)? {
+        if let Some(shard) = self.find(key, &slot, cancel)? {
             self.inner.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(shard);
         }
@@ -124,7 +124,7 @@ impl Cache {
         let _kept = self.publish(key, &claim, &batch, cancel)?;
         drop(batch);
         self.inner.misses.fetch_add(1, Ordering::Relaxed);
-        self.find(key, &slot)?.ok_or_else(|| folder.vanished())
+        self.find(key, &slot, cancel)?.ok_or_else(|| folder.vanished())
     }
 
     /// What the cache holds, and what it did. Cost: a look at every shard of the folder.
@@ -158,7 +158,7 @@ impl Cache {
     }
 
     /// The shard if it is in the folder, locked so that it stays there.
-    fn find(&self, key: &str, slot: &Slot) -> Result<Option<Arc<Shard>>> {
+    fn find(&self, key: &str, slot: &Slot, cancel: &dyn Fn() -> Result<()>) -> Result<Option<Arc<Shard>>> {
         let mut open = lock(&slot.open);
         if let Some(shard) = open.upgrade() {
             return Ok(Some(shard));
@@ -166,29 +166,38 @@ impl Cache {
         let cache = &self.inner.folder;
         let (folder, path) = (cache.shard(key), cache.shard(key).join(SHARD));
         let failed = |doing: &str, error: std::io::Error| cache.failed(doing, &path, &error);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                // A folder appears with all that is in it, perhaps just now.
-                if !folder.is_dir() || path.exists() {
-                    return Ok(None);
+        let (file, identity) = loop {
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    // A folder appears with all that is in it, perhaps just now.
+                    if !folder.is_dir() || path.exists() {
+                        return Ok(None);
+                    }
+                    return Err(self.damaged(key, None, Error::io("open the shard", &path, &error)));
                 }
-                return Err(self.damaged(key, None, Error::io("open the shard", &path, &error)));
+                Err(error) => return Err(failed("open the shard", error)),
+            };
+            // Who holds it alone makes room, perhaps without it; he may have removed it between our open and our lock.
+            if !cache.locked(&path, file.try_lock_shared())? {
+                cache.wait(cancel)?;
+                continue;
             }
-            Err(error) => return Err(failed("open the shard", error)),
+            let identity = Identity::of(&file).map_err(|error| failed("look at", error))?;
+            if Identity::at(&path).map_err(|error| failed("look at", error))? == Some(identity) {
+                break (file, identity);
+            }
         };
-        // Who holds it alone is removing it, and may be done between our open and our lock.
-        let locked = cache.locked(&path, file.try_lock_shared())?;
-        let identity = Identity::of(&file).map_err(|error| failed("look at", error))?;
-        if !locked || Identity::at(&path).map_err(|error| failed("look at", error))? != Some(identity) {
-            return Ok(None);
-        }
         let mut shard = match Shard::of_file(file, &folder) {
             Ok(shard) => shard,
             Err(error) if error.kind() == Kind::Data => return Err(self.damaged(key, Some(identity), error)),
             Err(error) => return Err(error),
         };
-        room::touch(&folder).map_err(|error| failed("note the use of", error))?;
+        match room::touch(&folder) {
+            // Somebody else found it damaged just now.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            touched => touched.map_err(|error| failed("note the use of", error))?,
+        }
         let (this, owned) = (self.clone(), key.to_owned());
         shard.when_damaged(Box::new(move || this.remove(&owned, identity)));
         let shard = Arc::new(shard);

@@ -15,7 +15,7 @@ use crate::io::shard::{SHARD, SUMS, Shard};
 use crate::tables;
 
 /// Bytes of a shard of [`table`] with its digests and its mark of use, rounded down.
-const SHARD_BYTES: u64 = 80_000;
+pub(super) const SHARD_BYTES: u64 = 80_000;
 
 /// Ten thousand numbers from `first`.
 pub(super) fn table(first: i64) -> RecordBatch {
@@ -28,6 +28,7 @@ pub(super) fn key(i: usize) -> String {
     format!("{i:016x}")
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "callers pass it as the question whether to go on")]
 pub(super) fn go() -> Result<()> {
     Ok(())
 }
@@ -159,6 +160,37 @@ fn what_does_not_fit_beside_what_is_in_use_is_an_error_that_removes_nothing() {
 }
 
 #[test]
+fn what_others_are_making_takes_room_and_what_they_left_behind_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path(), 3 * (SHARD_BYTES + 2000)).unwrap();
+    // As another process would: a lock, and a folder with what is there so far.
+    let below = |name: &str, key: &str| folder.path().join("v1").join(name).join(key);
+    let write = |folder: &Path| {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join(SHARD), vec![0; usize::try_from(SHARD_BYTES).unwrap()]).unwrap();
+    };
+    let other = std::fs::File::create(below("tmp", &format!("{}.lock", key(9)))).unwrap();
+    other.lock().unwrap();
+    write(&below("tmp", &key(9)));
+    for i in 1..=3 {
+        std::thread::sleep(Duration::from_millis(20));
+        get(&cache, i).unwrap();
+    }
+    assert_eq!(held(&cache), [2, 3]);
+    assert!(cache.statistics().unwrap().bytes > 3 * SHARD_BYTES);
+    // The other one is gone, and so is one that was removing a shard.
+    drop(other);
+    write(&below("gone", &key(10)));
+    get(&cache, 4).unwrap();
+    assert_eq!(held(&cache), [2, 3, 4]);
+    assert!(leftovers(folder.path()).is_empty());
+    write(&below("tmp", &key(9)));
+    write(&below("gone", &key(10)));
+    Cache::open(folder.path(), 1).unwrap();
+    assert!(leftovers(folder.path()).is_empty());
+}
+
+#[test]
 fn a_maker_that_fails_or_is_cancelled_or_panics_leaves_the_turn_to_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path(), 1 << 30).unwrap();
@@ -193,6 +225,30 @@ fn a_maker_that_fails_or_is_cancelled_or_panics_leaves_the_turn_to_the_next() {
         done.wait();
     });
     assert_eq!(first(&other.get(&key(1)).unwrap().unwrap()), 1);
+    assert!(leftovers(folder.path()).is_empty());
+}
+
+#[test]
+fn there_is_never_a_second_maker_of_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let cache = Cache::open(folder.path(), 1 << 30).unwrap();
+                // Makers that fail take and leave the lock of the key over and over.
+                let make = || {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    Err(Error::data("nothing"))
+                };
+                for _ in 0..300 {
+                    assert_eq!(cache.get_or_make(&key(1), make, &go).unwrap_err().to_string(), "nothing");
+                }
+            });
+        }
+    });
     assert!(leftovers(folder.path()).is_empty());
 }
 
@@ -272,18 +328,23 @@ fn a_folder_that_disappears_while_a_shard_is_made_or_waited_for_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
     let caches = [0, 1].map(|_| Cache::open(&place, 1 << 30).unwrap());
-    let inside = Barrier::new(2);
+    let inside = Barrier::new(3);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            inside.wait();
-            get(&caches[1], 1).unwrap_err()
+        let waiting = [&caches[0], &caches[1]].map(|cache| {
+            let inside = &inside;
+            scope.spawn(move || {
+                inside.wait();
+                get(cache, 1).unwrap_err()
+            })
         });
         let make = || {
             inside.wait();
             std::thread::sleep(Duration::from_millis(50));
             std::fs::remove_dir_all(&place).unwrap();
-            // The one that waits finds out by itself, not because this one is done.
-            assert!(waiting.join().unwrap().to_string().contains("was removed"));
+            // Those that wait find out by themselves, not because this one is done.
+            for error in waiting.map(|thread| thread.join().unwrap()) {
+                assert!(error.to_string().contains("was removed"), "{error}");
+            }
             Ok(table(1))
         };
         let error = caches[0].get_or_make(&key(1), make, &go).unwrap_err();

@@ -243,13 +243,7 @@ impl Shard {
         if length == 0 {
             return Ok(Values { shard: self.clone(), start: 0, values: ScalarBuffer::default() });
         }
-        // The file itself starts at a page of memory, or at a cache line.
-        if place.start % size != 0 {
-            return Err(self.wrong(Error::data(format!(
-                "column `{column}` starts at byte {}, wanted a multiple of {size}",
-                place.start
-            ))));
-        }
+        // Buffers start at multiples of 8 bytes of the file, which itself starts at a page of memory or a cache line.
         let values = ScalarBuffer::new(self.bytes.clone(), place.start / size, length);
         Ok(Values { shard: self.clone(), start: place.start, values })
     }

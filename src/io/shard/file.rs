@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::FileDecoder;
 use memmap2::Mmap;
 
-use super::layout::Layout;
+use super::layout::{Layout, distrusted};
 use super::sums::{Damage, Sums};
 use super::{SHARD, write};
 use crate::error::{Error, Result};
@@ -39,10 +39,18 @@ impl std::fmt::Debug for Shard {
     }
 }
 
-/// A map and its file: what is locked on the file stays so while any row is held.
+/// A map and its file: a lock on the file is held as long as any row.
 struct Mapped {
     map: Mmap,
-    _file: File,
+    file: File,
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // A process that another thread starts at this moment has a copy of the file for an instant. Closing ours would
+        // leave the lock to it. A file that was not locked is not minded.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Shard {
@@ -64,7 +72,7 @@ impl Shard {
         let sums = Sums::open(folder, length)?;
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", &place, &error))?;
-        let mapped = Arc::new(Mapped { map, _file: file });
+        let mapped = Arc::new(Mapped { map, file });
         let start = NonNull::from(&mapped.map[..]).cast();
         let length = mapped.map.len();
         #[expect(unsafe_code, reason = "the buffer owns the map and is as long as it")]
@@ -82,7 +90,8 @@ impl Shard {
         Self::of_bytes(Buffer::from_slice_ref(&bytes), None, PathBuf::from("shard in memory"))
     }
 
-    fn of_bytes(bytes: Buffer, sums: Option<Sums>, place: PathBuf) -> Result<Self> {
+    /// The shard whose Arrow file has these bytes.
+    pub(super) fn of_bytes(bytes: Buffer, sums: Option<Sums>, place: PathBuf) -> Result<Self> {
         let check = |range| match &sums {
             Some(sums) => sums.check(&bytes, range).map_err(|damage| damage.error()),
             None => Ok(()),
@@ -137,9 +146,9 @@ impl Shard {
         self.check_all()?;
         let Layout { schema, version, block, message, .. } = &self.layout;
         let content = self.bytes.slice_with_length(message.start, message.len());
-        let read = FileDecoder::new(schema.clone(), *version).read_record_batch(block, &content);
-        let batch = read.map_err(Error::from).and_then(|batch| batch.ok_or_else(|| Error::data("no record batch")));
-        batch.map_err(|error| self.wrong(error))
+        let decoder = FileDecoder::new(schema.clone(), *version);
+        let read = distrusted(|| decoder.read_record_batch(block, &content)).and_then(|read| read.map_err(Error::from));
+        read.and_then(|batch| batch.ok_or_else(|| Error::data("no record batch"))).map_err(|error| self.wrong(error))
     }
 
     /// That these bytes of the file are what was written. Cost when they were checked before: a load for each 16 KiB.
