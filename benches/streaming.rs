@@ -95,8 +95,9 @@ impl Data {
             #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
             features.extend([(radius * angle.cos()) as f32, (radius * angle.sin()) as f32]);
         }
-        let token =
-            |at: usize, sample: &mut Sample| if at % TOKENS == 0 { at / TOKENS } else { 4 + sample.below(9996) };
+        let token = |at: usize, sample: &mut Sample| {
+            if at.is_multiple_of(TOKENS) { at / TOKENS } else { 4 + sample.below(9996) }
+        };
         let tokens = (0..rows * TOKENS).map(|at| i32::try_from(token(at, &mut sample)).expect("both are small"));
         let tokens = tokens.collect();
         Self { name, rows, shape, features, tokens }
@@ -170,16 +171,14 @@ impl Data {
                     let batch = batch?;
                     match name {
                         "captions" => rows += tables::texts(&batch, "text")?.len(),
-                        "regions" => {
-                            sum += tables::regions::values(&batch)?.0.iter().step_by(self.width()).sum::<f32>()
-                        }
-                        _ => sum += tables::floats(&batch, "feature")?.0.iter().step_by(self.width()).sum::<f32>(),
+                        "regions" => sum += first_values(tables::regions::values(&batch)?.0, self.width()),
+                        _ => sum += first_values(tables::floats(&batch, "feature")?.0, self.width()),
                     }
                 }
             }
         }
-        let wanted: f32 = self.features.iter().step_by(self.width()).sum();
-        assert!(rows == self.rows && (sum - wanted).abs() < 0.1, "{rows} rows, {sum}, wanted {wanted}");
+        let wanted = first_values(&self.features, self.width());
+        assert!(rows == self.rows && (sum - wanted).abs() < 1e-6, "{rows} rows, {sum}, wanted {wanted}");
         Ok(())
     }
 
@@ -211,6 +210,11 @@ impl Data {
             println!("{name:<46} {rate:>11.0} samples/s, {:.1} GB/s", rate * self.sample_bytes() / 1e9);
         }
     }
+}
+
+/// The sum of the first value of each row.
+fn first_values(values: &[f32], width: usize) -> f64 {
+    values.iter().step_by(width).map(|&value| f64::from(value)).sum()
 }
 
 /// Seconds of `work`: the median, after one round that does not count.

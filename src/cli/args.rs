@@ -1,5 +1,6 @@
 //! What can be typed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
@@ -36,15 +37,21 @@ Exit codes:
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// Folder of the store
+    /// Folder of the store, or its URL: s3://bucket/path, gs://, az://, http(s):// to read
     #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_STORE", default_value = "store")]
-    pub store: PathBuf,
+    pub store: OsString,
     /// Threads that a stage may keep busy, at most four for each processor [default: one for each]
     #[arg(long, global = true, value_name = "N", env = "PAIRLOOM_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
     /// Bytes in flight between threads at most
     #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_MEMORY", default_value = "512MiB", value_parser = super::bytes::parse)]
     pub memory: u64,
+    /// Folder of the cache of shards, which trainings read from [default: `pairloom/shards` in the user's cache folder]
+    #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_CACHE")]
+    pub cache: Option<PathBuf>,
+    /// Bytes of all shards in the cache at most
+    #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_CACHE_SIZE", default_value = "64GiB", value_parser = super::bytes::parse)]
+    pub cache_size: u64,
     /// Where tensors live: cpu, cuda or cuda:N
     #[arg(long, global = true, value_name = "DEVICE", env = "PAIRLOOM_DEVICE", default_value = "cpu", value_parser = device)]
     pub device: Device,

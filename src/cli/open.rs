@@ -1,13 +1,15 @@
 //! Opening what the command line names: pipeline files and stores.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::args::Common;
 use super::expect;
 use super::output::{Output, tell};
+use crate::engine::cache::CachePlace;
 use crate::engine::run::Options;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
+use crate::io::objects::Location;
 use crate::pipeline::{self, Faults, Pipeline};
 
 /// The pipeline, or all that is wrong with the file.
@@ -34,13 +36,44 @@ pub(super) fn show(faults: &Faults, output: Output) -> Error {
 /// What is in every store, and so tells one from another folder: the layout that this version reads.
 const LAYOUT: &str = "v1";
 
+/// Beginnings of variables that say how to reach a store at a URL.
+const SERVICES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+
+/// The store, which in a folder is made if it is not there.
+pub(super) fn store(common: &Common) -> Result<Store> {
+    at(&location(common)?)
+}
+
+/// What `--store` names. The parser of the command line would show a wrong URL with the password that is in it.
+fn location(common: &Common) -> Result<Location> {
+    Location::parse(common.store.clone()).map_err(|error| error.context("`--store`"))
+}
+
+fn at(location: &Location) -> Result<Store> {
+    let settings: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| SERVICES.iter().any(|service| name.starts_with(service)))
+        .collect();
+    let locks = dirs::cache_dir().map(|folder| folder.join("pairloom/claims"));
+    Store::at(location, &settings, locks.as_deref())
+}
+
 /// The store, which must be there for commands that only read it.
 pub(super) fn existing_store(common: &Common) -> Result<Store> {
-    if !common.store.join(LAYOUT).is_dir() {
-        let message = format!("there is no store at `{}`", common.store.display());
-        return Err(Error::data(message).hint("run a pipeline first, or name the folder with `--store`"));
+    let location = location(common)?;
+    let missing = || {
+        let error = Error::data(format!("there is no store at `{location}`"));
+        error.hint("run a pipeline first, or name the folder or URL with `--store`")
+    };
+    if let Location::Folder(folder) = &location {
+        return if folder.join(LAYOUT).is_dir() { at(&location) } else { Err(missing()) };
     }
-    Store::open(&common.store)
+    let store = at(&location)?;
+    // Every store has a record of the run that made it.
+    if store.objects().list("runs")?.is_empty() {
+        return Err(missing());
+    }
+    Ok(store)
 }
 
 /// How to run.
@@ -50,6 +83,10 @@ pub(super) fn options(common: &Common, file: &Path) -> Options {
         threads: threads(common),
         memory: common.memory,
         device: common.device,
+        cache: CachePlace {
+            folder: common.cache.clone().or_else(|| Some(dirs::cache_dir()?.join("pairloom").join("shards"))),
+            limit: common.cache_size,
+        },
     }
 }
 
@@ -77,7 +114,8 @@ fn processors() -> usize {
 }
 
 /// A place as short as it can be said: relative to the current folder if it lies below.
-pub(super) fn short(path: PathBuf) -> PathBuf {
+pub(super) fn short(place: String) -> String {
     let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
-    here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or(path)
+    let below = here.ok().and_then(|here| Some(Path::new(&place).strip_prefix(here).ok()?.display().to_string()));
+    below.unwrap_or(place)
 }

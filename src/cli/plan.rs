@@ -9,7 +9,6 @@ use super::output::{Output, columns};
 use super::progress::Progress;
 use crate::engine::cancel::Cancel;
 use crate::engine::status::{StageStatus, Verdict, status};
-use crate::engine::store::Store;
 use crate::error::Result;
 
 /// Shows for each stage whether it would be reused, resumed or run, and which component of its key changed.
@@ -19,7 +18,7 @@ use crate::error::Result;
 pub(super) fn plan(common: &Common, arguments: &Arguments, output: Output) -> Result<()> {
     let pipeline =
         open::pipeline(&arguments.file, &arguments.set, true).map_err(|faults| open::show(&faults, output))?;
-    let store = Store::open(&common.store)?;
+    let store = open::store(common)?;
     open::note_threads(common, output);
     let progress = Progress::new(Output { json: false, ..output });
     let observer = |event: &crate::engine::event::Event| progress.see(event);

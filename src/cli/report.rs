@@ -50,7 +50,7 @@ pub(super) fn report(common: &Common, arguments: &Report, output: Output) -> Res
 
 fn content(artefact: &Artefact, file: &str) -> Result<bytes::Bytes> {
     artefact.get(file)?.ok_or_else(|| {
-        Error::data(format!("the store lacks `{}`", artefact.folder().join(file).display()))
+        Error::data(format!("the store lacks `{}`", artefact.place(file)))
             .hint("run the pipeline again: what is missing is built anew")
     })
 }

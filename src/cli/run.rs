@@ -19,7 +19,7 @@ use crate::pipeline::Pipeline;
 pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execute>, output: Output) -> Result<()> {
     let pipeline =
         open::pipeline(&arguments.file, &arguments.set, true).map_err(|faults| open::show(&faults, output))?;
-    let store = Store::open(&common.store)?;
+    let store = open::store(common)?;
     let options = open::options(common, &arguments.file);
     let cancel = Cancel::new();
     interrupt::watch(&cancel)?;

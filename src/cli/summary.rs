@@ -47,7 +47,7 @@ pub(super) fn show(store: &Store, summary: &Summary, progress: &Progress, output
         if ran > 0 { format!(", at most {} in flight", human(summary.peak_bytes_in_flight)) } else { String::new() };
     let _ = writeln!(text, "{ran} of {} stages ran, {}{peak}", summary.record.stages.len(), seconds(seen.seconds));
     for (stage, page) in pages(store, summary) {
-        let _ = writeln!(text, "page of `{stage}`: {}", page.display());
+        let _ = writeln!(text, "page of `{stage}`: {page}");
     }
     output.note(&text);
     Ok(())
@@ -88,15 +88,17 @@ fn warnings(seen: &Seen, all: bool, text: &mut String) {
 }
 
 /// Pages that people can open, by stage.
-fn pages(store: &Store, summary: &Summary) -> Vec<(String, std::path::PathBuf)> {
+fn pages(store: &Store, summary: &Summary) -> Vec<(String, String)> {
     let mut pages = Vec::new();
     for stage in &summary.record.stages {
         let Some(manifest) = summary.manifests.get(&stage.name) else { continue };
         let files =
             manifest.files.iter().flat_map(|(output, files)| files.iter().map(move |file| (output, &file.name)));
         let html = files.filter(|(_, name)| name.ends_with(".html"));
-        let folder = store.artefact(&stage.kind, &stage.key).folder();
-        pages.extend(html.map(|(output, name)| (stage.name.clone(), short(folder.join(output).join(name)))));
+        let artefact = store.artefact(&stage.kind, &stage.key);
+        pages.extend(
+            html.map(|(output, name)| (stage.name.clone(), short(artefact.place(&format!("{output}/{name}"))))),
+        );
     }
     pages
 }

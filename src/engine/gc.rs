@@ -1,10 +1,10 @@
 //! Removes what no recent run needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::claim::alone;
 use crate::engine::record::all_records;
-use crate::engine::store::Store;
+use crate::engine::store::{HOLDS, Store};
 use crate::error::{Error, Result};
 
 /// An artefact that nobody needs.
@@ -40,50 +40,29 @@ pub fn collect(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garb
             old_runs.push(record.run);
         }
     }
-    let root = store.objects().folder();
-    let mut garbage = Vec::new();
-    for kind in folders(root)?.into_iter().filter(|kind| kind != "runs" && kind != "sources") {
-        for key in folders(&root.join(&kind))? {
-            let name = format!("{kind}/{key}");
-            if kept.contains(&name) {
-                continue;
-            }
-            let folder = root.join(&name);
-            let files = walkdir::WalkDir::new(&folder).into_iter().filter_map(std::result::Result::ok);
-            let bytes = files
-                .filter_map(|entry| entry.metadata().ok())
-                .filter(std::fs::Metadata::is_file)
-                .map(|meta| meta.len())
-                .sum();
-            if remove {
-                let artefact = store.artefact(
-                    &kind,
-                    &serde_json::from_value(key.into()).map_err(|error| Error::internal(error.to_string()))?,
-                );
-                artefact.clear()?;
-                std::fs::remove_dir_all(&folder).map_err(|error| Error::io("remove the folder", &folder, &error))?;
-            }
-            garbage.push(Garbage { name, bytes });
+    let mut artefacts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for (name, bytes) in store.objects().sizes("")? {
+        if let [kind, key, _, ..] = name.split('/').collect::<Vec<_>>()[..]
+            && !["runs", "sources", HOLDS].contains(&kind)
+        {
+            *artefacts.entry((kind.to_owned(), key.to_owned())).or_default() += bytes;
         }
+    }
+    let mut garbage = Vec::new();
+    for ((kind, key), bytes) in artefacts {
+        let name = format!("{kind}/{key}");
+        if kept.contains(&name) {
+            continue;
+        }
+        if remove {
+            let key = serde_json::from_value(key.into()).map_err(|error| Error::internal(error.to_string()))?;
+            store.artefact(&kind, &key).remove()?;
+        }
+        garbage.push(Garbage { name, bytes });
     }
     if remove {
-        for run in old_runs {
-            store.objects().delete(&format!("runs/{run}.json"))?;
-        }
+        let records: Vec<String> = old_runs.into_iter().map(|run| format!("runs/{run}.json")).collect();
+        store.objects().delete_all(&records)?;
     }
     Ok(garbage)
-}
-
-/// Names of the folders in a folder, sorted.
-fn folders(folder: &std::path::Path) -> Result<Vec<String>> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Error::io("read the folder", folder, &error))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| Error::io("read the folder", folder, &error))?;
-        if entry.path().is_dir() {
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::claim::rights::rival;
 use crate::engine::store::{Artefact, FileEntry, Part};
 use crate::error::{Error, Result};
 use crate::stage::Warning;
@@ -41,6 +42,17 @@ pub enum Entry {
     },
 }
 
+/// A state that a stage saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// The object that holds it.
+    pub file: FileEntry,
+    /// Parts of every table at that time.
+    pub parts: BTreeMap<String, usize>,
+    /// Entries before it.
+    entries: usize,
+}
+
 /// What is committed: the fold over all entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
@@ -48,8 +60,8 @@ pub struct Committed {
     pub tables: BTreeMap<String, Vec<Part>>,
     /// Files by output.
     pub files: BTreeMap<String, Vec<FileEntry>>,
-    /// The last state, with the parts of every table at that time.
-    pub state: Option<(FileEntry, BTreeMap<String, usize>)>,
+    /// States, the last one at the end.
+    pub states: Vec<State>,
     /// Warnings so far.
     pub warnings: Vec<Warning>,
     /// Entries so far.
@@ -71,7 +83,7 @@ impl Committed {
             }
             Entry::State { file, warnings } => {
                 let parts = self.tables.iter().map(|(table, parts)| (table.clone(), parts.len())).collect();
-                self.state = Some((file, parts));
+                self.states.push(State { file, parts, entries: self.entries });
                 self.warnings.extend(warnings);
             }
         }
@@ -85,17 +97,55 @@ impl Committed {
     }
 }
 
-/// Reads the journal of an artefact: everything committed. Parts that are gone or have another size end the fold there.
+/// Reads the journal of an artefact: everything committed. Parts that are gone or have another size end the fold there, and
+/// so does a last state that is gone: what was committed before an earlier state that is there still counts.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn fold(artefact: &Artefact) -> Result<Committed> {
-    let mut committed = Committed::default();
-    for name in artefact.list("journal")? {
-        if name != entry_name(committed.entries) {
+    let all = fold_until(artefact, usize::MAX)?;
+    let there = |state: &&State| Ok::<_, Error>(artefact.size(&state.file.name)? == Some(state.file.bytes));
+    let mut gone = None;
+    for state in all.states.iter().rev() {
+        if there(&state)? {
             break;
         }
-        let Some(content) = artefact.get(&name)? else { break };
+        gone = Some(state.entries);
+    }
+    match gone {
+        Some(entries) => fold_until(artefact, entries),
+        None => Ok(all),
+    }
+}
+
+/// As [`fold`], for whoever goes on from it: also reads the last state, and passes over one that is damaged. Says so.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn fold_sound(artefact: &Artefact) -> Result<(Committed, Vec<String>)> {
+    let mut committed = fold(artefact)?;
+    let mut passed = Vec::new();
+    while let Some(state) = committed.states.last() {
+        let content = artefact.get(&state.file.name)?;
+        if content.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == state.file.digest) {
+            break;
+        }
+        passed
+            .push(format!("`{}` is damaged (another digest); going on from what was saved before it", state.file.name));
+        committed = fold_until(artefact, state.entries)?;
+    }
+    Ok((committed, passed))
+}
+
+/// The fold over the first `most` entries.
+fn fold_until(artefact: &Artefact, most: usize) -> Result<Committed> {
+    let mut committed = Committed::default();
+    let sizes = artefact.sizes()?;
+    for name in sizes.keys().filter(|name| name.starts_with("journal/")).take(most) {
+        if *name != entry_name(committed.entries) {
+            break;
+        }
+        let Some(content) = artefact.get(name)? else { break };
         let Ok(entry) = serde_json::from_slice::<Entry>(&content) else { break };
         let (object, bytes) = match &entry {
             Entry::Part { table, part, .. } => (Artefact::part_name(table, part.index), part.bytes),
@@ -103,18 +153,13 @@ pub fn fold(artefact: &Artefact) -> Result<Committed> {
             Entry::State { file, .. } => (file.name.clone(), file.bytes),
         };
         let superseded = matches!(entry, Entry::State { .. });
-        match artefact.size(&object)? {
-            Some(got) if got == bytes => {}
-            // Older states are removed once a newer one is committed.
-            None if superseded => {}
+        match sizes.get(&object) {
+            Some(got) if *got == bytes => {}
+            // Older states are removed once newer ones are committed.
+            _ if superseded => {}
             _ => break,
         }
         committed.apply(entry);
-    }
-    if let Some((file, _)) = &committed.state
-        && artefact.size(&file.name)?.is_none()
-    {
-        return Ok(Committed::default());
     }
     Ok(committed)
 }
@@ -141,8 +186,7 @@ pub fn append(artefact: &Artefact, index: usize, entry: &Entry) -> Result<()> {
     if artefact.create(&entry_name(index), Bytes::from(content))? {
         return Ok(());
     }
-    Err(Error::stage(format!("another process builds `{}` too", artefact.folder().display()))
-        .hint("wait for it to end, then run the same command again"))
+    Err(rival(artefact))
 }
 
 fn entry_name(index: usize) -> String {

@@ -57,9 +57,10 @@ struct SourceFile {
 }
 
 /// All files at or below `path`, sorted by name, but for the store itself if it lies there.
-fn files(path: &Path, store: &Path) -> Result<Vec<SourceFile>> {
+fn files(path: &Path, store: Option<&Path>) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
-    for entry in walkdir::WalkDir::new(path).follow_links(true).into_iter().filter_entry(|entry| entry.path() != store)
+    for entry in
+        walkdir::WalkDir::new(path).follow_links(true).into_iter().filter_entry(|entry| Some(entry.path()) != store)
     {
         let entry =
             entry.map_err(|error| Error::data(format!("cannot read the folder `{}`: {error}", path.display())))?;

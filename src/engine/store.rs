@@ -1,4 +1,4 @@
-//! Where artefacts lie.
+//! Where artefacts lie, in a folder or at a URL.
 //!
 //! ```text
 //! store/v1/
@@ -9,33 +9,39 @@
 //!       manifest.json                          written last: the artefact is complete
 //!       journal/00000003.json                  while it is being built: what is committed
 //!       state-00000002                         while it is being built: the stage's own state
-//!       lock                                   held by the process that builds it
+//!       lock, claim                            held by the process that builds it, in a folder or at a URL
 //!   train/93ab…/model/model.safetensors        files that are published together
 //!   runs/20261121T070105-3f2a.json             what each run did
 //!   sources/5c9e….tsv                          digests of files outside of the store, by size and time
+//!   holds/77b0…                                at a URL: a run that uses the store, or who removes from it
 //! ```
 //!
 //! A finished artefact is never modified, with one exception: when a part turns out damaged, a marker is put beside it,
 //! and the next run builds the artefact again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::claim::Claimant;
 use crate::engine::key::{Identity, Key};
 use crate::error::{Error, Result};
-use crate::io::objects::Objects;
+use crate::io::objects::{Location, Objects, Version};
 use crate::stage::Warning;
 
 /// Version of the layout: the first folder of every store.
 const LAYOUT: &str = "v1";
 
-/// A folder of artefacts.
+/// Where runs at a URL say that they use the store.
+pub(super) const HOLDS: &str = "holds";
+
+/// A folder of artefacts, or a place for them at a URL.
 #[derive(Debug, Clone)]
 pub struct Store {
     objects: Objects,
+    claimant: Claimant,
 }
 
 impl Store {
@@ -44,13 +50,62 @@ impl Store {
     /// # Errors
     /// The folder cannot be made.
     pub fn open(folder: &Path) -> Result<Self> {
-        Ok(Self { objects: Objects::local(&folder.join(LAYOUT))? })
+        Ok(Self::over(Objects::local(&folder.join(LAYOUT))?, Claimant::new(None)))
+    }
+
+    /// The store at a place: a folder, which is made if it is not there, or a URL with its settings, which are named as in
+    /// the environment (`AWS_REGION`). `locks` is a folder of the user for locks of what is at a URL.
+    ///
+    /// # Errors
+    /// The folder cannot be made; a setting is wrong. No server is asked yet.
+    pub fn at(location: &Location, settings: &[(String, String)], locks: Option<&Path>) -> Result<Self> {
+        let locks = locks.filter(|_| matches!(location, Location::Url(_)));
+        Ok(Self::over(Objects::open(&location.join(LAYOUT), settings)?, Claimant::new(locks)))
     }
 
     /// The store in `objects`: for tests that put a faulty store in between.
     #[must_use]
-    pub fn over(objects: Objects) -> Self {
-        Self { objects }
+    pub fn over(objects: Objects, claimant: Claimant) -> Self {
+        Self { objects, claimant }
+    }
+
+    /// Who this process is to others that use the store.
+    #[must_use]
+    pub fn claimant(&self) -> &Claimant {
+        &self.claimant
+    }
+
+    /// Fails if a server does not do what several writers need: refuse to create what is there, and to replace what is no
+    /// longer what was seen. Without that, two runs could damage each other's results. Asks at a URL only.
+    ///
+    /// # Errors
+    /// The server does not do it, or the store cannot be written.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.objects.folder().is_some() {
+            return Ok(());
+        }
+        let name = format!("{HOLDS}/probe-{}", crate::engine::claim::token());
+        let probed = self.probe(&name);
+        // What cannot be removed is only untidy.
+        let _ = self.objects.delete(&name);
+        let Some(missing) = probed? else { return Ok(()) };
+        let place = self.objects.place("");
+        Err(Error::usage(format!("the server of `{place}` does not keep writers apart: it ignores `{missing}`")).hint(
+            "use a server that honours conditional writes, as Amazon S3, Google Cloud Storage, Azure and MinIO do",
+        ))
+    }
+
+    /// The condition that the server ignores.
+    fn probe(&self, name: &str) -> Result<Option<&'static str>> {
+        let Some(first) = self.objects.create_version(name, "1".into())? else {
+            return Err(Error::internal(format!("`{}` is there already", self.objects.place(name))));
+        };
+        if self.objects.create(name, "2".into())? {
+            return Ok(Some("If-None-Match"));
+        }
+        let second = self.objects.replace(name, "3".into(), &first)?;
+        let again = self.objects.replace(name, "4".into(), &first)?;
+        Ok(if second.is_none() || again.is_some() { Some("If-Match") } else { None })
     }
 
     /// Its objects.
@@ -143,20 +198,28 @@ pub enum Presence {
 }
 
 impl Artefact {
-    /// Where it lies, for messages and locks.
+    /// The folder where it lies, unless it is at a URL.
     #[must_use]
-    pub fn folder(&self) -> std::path::PathBuf {
-        self.objects.place(&self.prefix)
+    pub fn folder(&self) -> Option<PathBuf> {
+        Some(self.objects.folder()?.join(&self.prefix))
     }
 
-    /// Where one of its objects lies, for messages.
+    /// Where one of its objects lies, or it itself (``), for messages.
     #[must_use]
-    pub fn place(&self, name: &str) -> std::path::PathBuf {
+    pub fn place(&self, name: &str) -> String {
         self.objects.place(&self.name(name))
     }
 
-    fn name(&self, name: &str) -> String {
-        format!("{}/{name}", self.prefix)
+    /// The path of one of its objects in the store underneath.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        self.objects.path(&self.name(name))
+    }
+
+    /// The name that one of its objects has in the store, or that all of them begin with (``).
+    #[must_use]
+    pub fn name(&self, name: &str) -> String {
+        if name.is_empty() { self.prefix.clone() } else { format!("{}/{name}", self.prefix) }
     }
 
     /// Name of a part inside of the artefact.
@@ -185,9 +248,10 @@ impl Artefact {
             .files
             .iter()
             .flat_map(|(output, files)| files.iter().map(move |file| (format!("{output}/{}", file.name), file.bytes)));
+        let sizes = self.sizes()?;
         for (name, wanted) in parts.chain(files) {
-            match self.objects.size(&self.name(&name))? {
-                Some(got) if got == wanted => {}
+            match sizes.get(&name) {
+                Some(got) if *got == wanted => {}
                 Some(got) => return Ok(Presence::Damaged(format!("`{name}` has {got} bytes, wanted {wanted}"))),
                 None => return Ok(Presence::Damaged(format!("`{name}` is gone"))),
             }
@@ -213,7 +277,7 @@ impl Artefact {
             // Whoever removes or rebuilds an artefact takes its manifest away first: that is not damage.
             None if self.objects.size(&self.name("manifest.json"))?.is_none() => {
                 let place = self.place(name);
-                return Err(Error::data(format!("`{}` was removed while it was needed", place.display()))
+                return Err(Error::data(format!("`{place}` was removed while it was needed"))
                     .hint("run the same command again"));
             }
             None => "it is gone".to_owned(),
@@ -226,7 +290,7 @@ impl Artefact {
         let marker = format!("`{name}`: {problem}");
         // Best effort: without the marker the message below is still right, and the size check finds most damage.
         let _ = self.objects.put(&self.name("damaged"), Bytes::from(marker));
-        Err(Error::data(format!("`{}` is damaged: {problem}", self.place(name).display()))
+        Err(Error::data(format!("`{}` is damaged: {problem}", self.place(name)))
             .hint("run the same command again: it builds what is damaged anew"))
     }
 
@@ -267,12 +331,38 @@ impl Artefact {
     /// # Errors
     /// The store cannot be read.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let prefix = if folder.is_empty() { self.prefix.clone() } else { self.name(folder) };
-        let names = self.objects.list(&prefix)?;
-        Ok(names
-            .into_iter()
-            .filter_map(|name| name.strip_prefix(&self.prefix)?.strip_prefix('/').map(str::to_owned))
-            .collect())
+        let names = self.objects.list(&self.name(folder))?;
+        Ok(names.iter().filter_map(|name| self.own(name)).collect())
+    }
+
+    /// Sizes of all its objects in bytes, by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn sizes(&self) -> Result<BTreeMap<String, u64>> {
+        let sizes = self.objects.sizes(&self.prefix)?;
+        Ok(sizes.iter().filter_map(|(name, size)| Some((self.own(name)?, *size))).collect())
+    }
+
+    /// The name inside of the artefact that an object of the store has.
+    fn own(&self, name: &str) -> Option<String> {
+        name.strip_prefix(&self.prefix)?.strip_prefix('/').map(str::to_owned)
+    }
+
+    /// Which content an object has now; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn version(&self, name: &str) -> Result<Option<Version>> {
+        self.objects.version(&self.name(name))
+    }
+
+    /// Publishes an object in place of the one that was seen; says whether that was still there.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn replace(&self, name: &str, content: Bytes, seen: &Version) -> Result<bool> {
+        Ok(self.objects.replace(&self.name(name), content, seen)?.is_some())
     }
 
     /// Removes an object.
@@ -283,6 +373,15 @@ impl Artefact {
         self.objects.delete(&self.name(name))
     }
 
+    /// Removes objects in any order.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn delete_all(&self, names: impl IntoIterator<Item = String>) -> Result<()> {
+        let names: Vec<String> = names.into_iter().map(|name| self.name(&name)).collect();
+        self.objects.delete_all(&names)
+    }
+
     /// Removes what a killed process left half-written.
     ///
     /// # Errors
@@ -291,19 +390,30 @@ impl Artefact {
         self.objects.sweep(&self.prefix)
     }
 
-    /// Removes everything but the lock; the manifest first, so that nobody takes what is left for complete.
+    /// Removes everything but the lock or claim; the manifest first, so that nobody takes what is left for complete.
     ///
     /// # Errors
     /// The store cannot be written.
     pub fn clear(&self) -> Result<()> {
         self.delete("manifest.json")?;
         self.sweep()?;
-        for name in self.list("")? {
-            if name != "lock" && name != "damaged" {
-                self.delete(&name)?;
-            }
-        }
+        let kept = ["lock", "claim", "damaged"];
+        self.delete_all(self.list("")?.into_iter().filter(|name| !kept.contains(&name.as_str())))?;
         // Last, so that a crash in between leaves no journal that is believed.
         self.delete("damaged")
+    }
+
+    /// Removes everything.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove(&self) -> Result<()> {
+        self.clear()?;
+        match self.folder() {
+            Some(folder) => {
+                std::fs::remove_dir_all(&folder).map_err(|error| Error::io("remove the folder", &folder, &error))
+            }
+            None => self.delete_all(self.list("")?),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Batches to the bytes of a Parquet part and back.
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
@@ -32,6 +32,22 @@ pub fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Bytes> {
 /// `content` is not a Parquet file.
 pub fn decode(content: Bytes) -> Result<ParquetRecordBatchReader> {
     Ok(ParquetRecordBatchReaderBuilder::try_new(content)?.with_batch_size(BATCH_ROWS).build()?)
+}
+
+/// All rows of one part, in one batch.
+///
+/// # Errors
+/// `content` is not a Parquet file.
+pub fn decode_whole(content: Bytes) -> Result<RecordBatch> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(content)?;
+    let rows = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let reader = reader.with_batch_size(rows.max(1)).build()?;
+    let schema = reader.schema();
+    let batches = reader.collect::<Result<Vec<_>, _>>()?;
+    match batches.as_slice() {
+        [one] => Ok(one.clone()),
+        batches => Ok(arrow::compute::concat_batches(&schema, batches)?),
+    }
 }
 
 /// zstd for what people read; vectors as they are, because f32 values hardly compress and are read over and over.

@@ -4,7 +4,6 @@
 //! first; randomness is [`sample`] with a seed.
 
 pub mod sample;
-pub mod order;
 pub mod epoch;
 pub mod resize;
 pub mod augment;

@@ -35,7 +35,7 @@ pub(super) type Declared = (String, String, SchemaRef);
 
 /// What a table is made of.
 pub(super) enum Found {
-    /// Objects of the store, in order, and their size in bytes.
+    /// Paths in the store underneath, in order, and the size of all in bytes.
     Parts(Vec<String>, u64),
     /// No rows; these would be its columns.
     Empty(SchemaRef),
@@ -83,19 +83,32 @@ impl Names {
             let found = declared.iter().find(|(name, kind, _)| Some(name.as_str()) == of && same(kind, table));
             return Ok(found.map(|(_, _, schema)| Found::Empty(schema.clone())));
         }
-        let Some((artefact, manifest, (_, kind, key))) = self.artefact(stage)? else { return Ok(None) };
+        let Some((artefact, manifest, _)) = self.artefact(stage)? else { return Ok(None) };
         let Some((name, parts)) = manifest.tables.iter().find(|(name, _)| same(name, table)) else { return Ok(None) };
         if let Presence::Damaged(problem) = artefact.presence()? {
-            return Err(Error::data(format!("`{}` is damaged: {problem}", artefact.folder().display()))
+            return Err(Error::data(format!("`{}` is damaged: {problem}", artefact.place("")))
                 .hint("run the pipeline again: it builds this table anew"));
         }
         if parts.is_empty() {
             let known = tables::all().into_iter().find(|table| table.name == name);
             return Ok(known.map(|table| Found::Empty(table.schema())));
         }
-        let object = |index| format!("{kind}/{key}/{}", Artefact::part_name(name, index));
+        let object = |index| artefact.path(&Artefact::part_name(name, index));
         let bytes = parts.iter().map(|part| part.bytes).sum();
         Ok(Some(Found::Parts(parts.iter().map(|part| object(part.index)).collect(), bytes)))
+    }
+
+    /// The complete artefact that `stage` stands for, with its manifest.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) fn artefact_of(&self, stage: &str) -> Result<Option<(Artefact, Manifest)>> {
+        Ok(self.artefact(stage)?.map(|(artefact, manifest, _)| (artefact, manifest)))
+    }
+
+    /// The stages that are given, if they are.
+    pub(super) fn given(&self) -> Option<&[Stage]> {
+        self.given.as_deref()
     }
 
     /// The complete artefact that `stage` stands for.

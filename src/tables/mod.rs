@@ -11,6 +11,8 @@ pub mod caption_ngrams;
 pub mod scene_graphs;
 pub mod caption_similarity;
 pub mod spice_scores;
+pub mod plan;
+pub mod samples;
 pub mod history;
 pub mod validation;
 pub mod image_embeddings;
@@ -38,6 +40,8 @@ pub fn all() -> Vec<Table> {
         scene_graphs::table(),
         caption_similarity::table(),
         spice_scores::table(),
+        plan::table(),
+        samples::table(),
         history::table(),
         validation::table(),
         image_embeddings::table(),

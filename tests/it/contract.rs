@@ -82,6 +82,16 @@ impl World for Watch<'_, '_> {
     fn rewind(&mut self, input: &str) -> Result<()> {
         self.cx.rewind(input)
     }
+    fn shards(&mut self, input: &str) -> Result<Shards> {
+        self.reads(input);
+        self.cx.shards(input)
+    }
+    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
+        self.cx.kept(name, settings)
+    }
+    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        self.cx.keep(name, settings, batch)
+    }
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
         self.writes(output);
         self.cx.write(output, batch)
@@ -113,8 +123,8 @@ impl World for Watch<'_, '_> {
     fn state(&mut self) -> Result<Option<Bytes>> {
         self.cx.state()
     }
-    fn save(&mut self, state: Bytes) -> Result<()> {
-        self.cx.save(state)
+    fn save(&mut self, state: Bytes, last: usize) -> Result<()> {
+        self.cx.save(state, last)
     }
     fn proceed(&self) -> Result<()> {
         self.cx.proceed()
@@ -124,6 +134,9 @@ impl World for Watch<'_, '_> {
     }
     fn progress(&mut self, progress: Progress) {
         self.cx.progress(progress.done, progress.total);
+    }
+    fn stalled(&mut self, stalls: Stalls) {
+        self.cx.stalled(stalls);
     }
     fn threads(&self) -> usize {
         self.cx.threads()
@@ -149,7 +162,14 @@ fn watched(folder: &Path) -> (Plan<Watched>, Used) {
 }
 
 fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary {
-    let options = Options { pipeline: "tiny".to_owned(), threads: 2, memory: 64 << 20, device: Device::Cpu };
+    let shards = store.objects().folder().join("../../shards");
+    let options = Options {
+        pipeline: "tiny".to_owned(),
+        threads: 2,
+        memory: 64 << 20,
+        device: Device::Cpu,
+        cache: CachePlace { folder: Some(shards), limit: 1 << 30 },
+    };
     let cancel = Cancel::new();
     let observer = |event: &Event| match event {
         Event::StageStarted { stage, .. } if Some(stage.as_str()) == cancel_at => cancel.cancel(),
@@ -160,7 +180,7 @@ fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary 
 
 /// Everything that a store holds of stages, by name below it.
 fn content(store: &Store) -> BTreeMap<PathBuf, Vec<u8>> {
-    let all = walkdir::WalkDir::new(store.objects().folder()).into_iter().map(std::result::Result::unwrap);
+    let all = walkdir::WalkDir::new(store.objects().folder().unwrap()).into_iter().map(std::result::Result::unwrap);
     let of_stages = |path: &Path| {
         let name = path.to_string_lossy();
         !["manifest.json", "lock"].iter().any(|end| name.ends_with(end))
@@ -170,7 +190,7 @@ fn content(store: &Store) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = all.filter(|entry| entry.file_type().is_file() && of_stages(entry.path()));
     files
         .map(|entry| {
-            let name = entry.path().strip_prefix(store.objects().folder()).unwrap().to_owned();
+            let name = entry.path().strip_prefix(store.objects().folder().unwrap()).unwrap().to_owned();
             (name, std::fs::read(entry.path()).unwrap())
         })
         .collect()

@@ -70,7 +70,8 @@ fn recipe() -> String {
     })
 }
 
-fn provide_with(folder: &Path, recipe: &str, fetch: impl FnOnce(&Path) -> Outcome) -> Outcome {
+/// Makes sure that `folder` holds all that `fetch` brought when it was called with this recipe, calling it if need be.
+pub(crate) fn provide_with(folder: &Path, recipe: &str, fetch: impl FnOnce(&Path) -> Outcome) -> Outcome {
     if damage(folder, recipe).is_none() {
         return Ok(());
     }
@@ -92,7 +93,7 @@ fn provide_with(folder: &Path, recipe: &str, fetch: impl FnOnce(&Path) -> Outcom
     done
 }
 
-/// Why `folder` is not a whole libtorch; `None` if it is.
+/// Why `folder` is not whole; `None` if it is.
 fn damage(folder: &Path, recipe: &str) -> Option<String> {
     let Ok(marker) = fs::read_to_string(folder.join(MARKER)) else {
         return Some(if folder.exists() { "it is half-finished" } else { "it is not there" }.to_owned());

@@ -11,6 +11,7 @@ mod setup;
 mod run;
 mod test;
 mod libtorch;
+mod server;
 mod wordnet;
 mod shell;
 

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::server;
 use crate::setup;
 use crate::shell::{self, Failure, Outcome, say};
 
@@ -32,9 +33,11 @@ const CHECKS: [Check; 4] = [
 pub(crate) fn test() -> Outcome {
     let start = Instant::now();
     setup::setup()?;
+    let server = server::provide();
     for Check { name, command, variable } in CHECKS {
         let mut cargo = shell::cargo(command.iter().copied())?;
         cargo.envs(variable);
+        cargo.envs(server.iter().map(|folder| (server::VARIABLE, folder)));
         say(format!("{name}: {}", shell::display(&cargo)));
         let begin = Instant::now();
         shell::execute(&mut cargo)

@@ -87,7 +87,7 @@ fn a_journal_cut_at_any_event_resumes_to_the_same_bytes() {
 
 /// Runs until everything of `status` but its manifest is written; gives the entries of its journal.
 fn run_to_the_manifest(store: &Store, left: &std::sync::atomic::AtomicIsize, status: &StageStatus) -> usize {
-    let manifest = status.artefact(store).folder().join("manifest.json");
+    let manifest = status.artefact(store).folder().unwrap().join("manifest.json");
     // A folder in the place of the manifest makes its publication fail, and nothing else.
     std::fs::create_dir_all(manifest.join("in the way")).unwrap();
     left.store(isize::MAX, Ordering::SeqCst);

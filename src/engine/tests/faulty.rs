@@ -14,6 +14,7 @@ use object_store::{
     PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem,
 };
 
+use crate::engine::claim::Claimant;
 use crate::engine::store::Store;
 use crate::io::objects::Objects;
 
@@ -31,7 +32,7 @@ pub(super) fn store(folder: &Folder, writes: isize) -> (Store, Arc<AtomicIsize>)
     let writes_left = Arc::new(AtomicIsize::new(writes));
     let inner = LocalFileSystem::new_with_prefix(&folder).unwrap();
     let faulty = Faulty { inner, writes_left: Arc::clone(&writes_left) };
-    (Store::over(Objects::wrapping(Arc::new(faulty), &folder)), writes_left)
+    (Store::over(Objects::wrapping(Arc::new(faulty), &folder), Claimant::new(None)), writes_left)
 }
 
 impl fmt::Display for Faulty {

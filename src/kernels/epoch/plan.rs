@@ -83,6 +83,12 @@ impl Plan {
         Ok(Self { sets, mixture, order, seed, batch })
     }
 
+    /// How each data set is shuffled.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
     /// Positions of an epoch.
     #[must_use]
     pub fn positions(&self) -> usize {

@@ -1,0 +1,83 @@
+//! Whole runs on a store at a URL, in memory: the same rows, the same reuse, one builder at a time.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+
+use super::*;
+use crate::engine::claim::Claimant;
+use crate::engine::gc::collect;
+use crate::io::objects::{Location, Objects};
+
+/// As many views of one store as there are processes on a machine.
+fn stores<const N: usize>(locks: &Path) -> [Store; N] {
+    let inner: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let location = Location::parse("s3://bucket/store".into()).unwrap();
+    [(); N].map(|()| Store::over(Objects::at_url(&inner, &location), Claimant::new(Some(locks))))
+}
+
+/// Every table part and file, by its name in a folder.
+fn content_of(store: &Store) -> BTreeMap<String, Vec<u8>> {
+    let names = store.objects().list("").unwrap().into_iter();
+    let names = names.filter(|name| name.ends_with(".parquet") || name.ends_with(".txt"));
+    names.map(|name| (format!("v1/{name}"), store.objects().get(&name).unwrap().unwrap().to_vec())).collect()
+}
+
+#[test]
+fn a_run_at_a_url_leaves_the_bytes_of_a_run_in_a_folder_and_a_second_run_runs_nothing() {
+    let locks = tempfile::tempdir().unwrap();
+    let [store] = stores(locks.path());
+    let (summary, _) = run(&pipeline(), &store);
+    assert!(summary.error.is_none(), "{:?}", summary.error);
+    assert_eq!(content_of(&store), expected());
+    assert_eq!(to_run(&pipeline(), &store), Vec::<String>::new());
+    assert_eq!(collect(&store, 1, true).unwrap(), []);
+    assert_eq!(collect(&store, 0, true).unwrap().len(), 4);
+    assert_eq!(store.objects().list("").unwrap(), Vec::<String>::new(), "no records, no claims, no holds");
+}
+
+#[test]
+fn two_runs_at_a_url_share_the_work() {
+    let locks = tempfile::tempdir().unwrap();
+    let stores: [Store; 2] = stores(locks.path());
+    let started = std::thread::scope(|scope| {
+        let runs: Vec<_> = stores.iter().map(|store| scope.spawn(move || run(&pipeline(), store))).collect();
+        let ended = runs.into_iter().map(|run| run.join().unwrap());
+        let started = ended.map(|(summary, events)| {
+            assert!(summary.error.is_none(), "{:?}", summary.error);
+            events.iter().filter(|event| matches!(event, Event::StageStarted { .. })).count()
+        });
+        started.sum::<usize>()
+    });
+    assert_eq!(started, 4, "every stage was built once");
+    assert_eq!(content_of(&stores[0]), expected());
+}
+
+#[test]
+fn a_run_at_a_url_resumes_after_every_entry_of_a_journal() {
+    let expected = expected();
+    let mut resumed = 0;
+    for stop in 1.. {
+        let locks = tempfile::tempdir().unwrap();
+        let [store] = stores(locks.path());
+        let cancel = Cancel::new();
+        let commits = std::sync::atomic::AtomicUsize::new(0);
+        let observer = |event: &Event| {
+            let commit = matches!(event, Event::PartCommitted { .. } | Event::StateSaved { .. });
+            if commit && commits.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 == stop {
+                cancel.cancel();
+            }
+        };
+        let stopped = execute(&pipeline(), &store, &options(), &cancel, &observer).unwrap().error.is_some();
+        let (summary, events) = run(&pipeline(), &store);
+        assert!(summary.error.is_none(), "after {stop} commits: {:?}", summary.error);
+        assert_eq!(content_of(&store), expected, "after {stop} commits");
+        let goes_on = |e: &Event| matches!(e, Event::StageStarted { resumed_rows, .. } if *resumed_rows > 0);
+        resumed += usize::from(events.iter().any(goes_on));
+        if !stopped {
+            break;
+        }
+    }
+    assert!(resumed > 5, "{resumed} runs went on where the one before stopped");
+}

@@ -1,0 +1,110 @@
+//! Where objects lie, as people say it: a folder, or a URL.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use url::Url;
+
+use crate::error::{Error, Result};
+
+/// A folder or a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A folder of this machine.
+    Folder(PathBuf),
+    /// A bucket, a container or a web server, with a path in it.
+    Url(Url),
+}
+
+/// Beginnings of URLs that name a place for objects.
+const SCHEMES: [&str; 10] = ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https"];
+
+impl Location {
+    /// What `text` names: a URL if it has `://`, and a folder otherwise.
+    ///
+    /// # Errors
+    /// It is a URL of an unknown kind, or one that carries a password, a query or a fragment.
+    pub fn parse(text: OsString) -> Result<Self> {
+        let url = match text.to_str() {
+            Some(url) if url.contains("://") => url,
+            _ => return Ok(Self::Folder(PathBuf::from(text))),
+        };
+        // The text may hold a password, so messages show only what cannot.
+        let mut url = Url::parse(url).map_err(|error| Error::usage(format!("not a URL: {error}")))?;
+        let scheme = url.scheme();
+        if scheme == "file" {
+            return Err(Error::usage("a store in a folder is named by its path, without `file://`"));
+        }
+        if !SCHEMES.contains(&scheme) {
+            let known = "`s3://`, `gs://`, `az://`, `http://` or `https://`";
+            return Err(Error::usage(format!("there are no stores at `{scheme}://`, wanted a folder, or {known}")));
+        }
+        // `az://container@account/…` names an account where other URLs have a user.
+        let account = scheme.starts_with('a') && url.password().is_none();
+        if !account && (!url.username().is_empty() || url.password().is_some()) {
+            return Err(Error::usage(format!("the `{scheme}://` URL has a user or a password in it"))
+                .hint("give credentials in the environment, as in `AWS_ACCESS_KEY_ID`"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(Error::usage(format!("the `{scheme}://` URL has a `?` or a `#`, wanted a plain path")));
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(Error::usage(format!("the `{scheme}://` URL names no bucket, container or server")));
+        }
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&path);
+        Ok(Self::Url(url))
+    }
+
+    /// A place below this one.
+    #[must_use]
+    pub fn join(&self, name: &str) -> Self {
+        match self {
+            Self::Folder(folder) => Self::Folder(folder.join(name)),
+            Self::Url(url) => {
+                let mut below = url.clone();
+                below.set_path(&format!("{}/{name}", url.path().trim_end_matches('/')));
+                Self::Url(below)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => folder.display().fmt(f),
+            Self::Url(url) => f.write_str(url.as_str().trim_end_matches('/')),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_told_from_a_folder() {
+        let shown = |text: &str| Location::parse(text.into()).unwrap().to_string();
+        assert_eq!(Location::parse("store".into()).unwrap(), Location::Folder("store".into()));
+        assert_eq!(shown("s3://bucket/a/b/"), "s3://bucket/a/b");
+        assert_eq!(shown("s3://bucket"), "s3://bucket");
+        assert_eq!(shown("az://container@account/a"), "az://container@account/a");
+        assert_eq!(Location::parse("s3://bucket".into()).unwrap().join("v1").to_string(), "s3://bucket/v1");
+        assert_eq!(Location::parse("s3://bucket/a".into()).unwrap().join("v1").to_string(), "s3://bucket/a/v1");
+    }
+
+    #[test]
+    fn what_is_no_place_for_a_store_is_refused_without_showing_a_password() {
+        let refused = |text: &str| Location::parse(text.into()).unwrap_err().to_string();
+        assert!(refused("ftp://host/a").contains("`ftp://`"));
+        assert!(refused("file:///a").contains("without `file://`"));
+        assert!(refused("s3://").contains("no bucket"));
+        for text in ["s3://key:secret@bucket/a", "https://key:secret@host/a", "az://c:secret@account/a"] {
+            let told = refused(text);
+            assert!(told.contains("password") && !told.contains("secret"), "{told}");
+        }
+        assert!(!refused("https://host/a?sig=secret").contains("secret"));
+    }
+}
