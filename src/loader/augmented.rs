@@ -37,6 +37,15 @@ impl AugmentedPictures {
         Ok(Self { batches, root, side })
     }
 
+    /// The picture in row `row` of the `batch`-th batch.
+    ///
+    /// # Errors
+    /// There is no such row.
+    pub fn row(&self, batch: usize, row: usize) -> Result<usize> {
+        let found = self.starts.get(batch).map(|start| start + row).filter(|row| *row < self.rows());
+        found.ok_or_else(|| Error::data(format!("a sample shows picture {row} of part {batch}, and there is none")))
+    }
+
     /// Values of a sample: 3 channels × side × side.
     #[must_use]
     pub fn values(&self) -> usize {

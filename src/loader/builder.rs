@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender};
 
 use super::batch::{Allocate, Batch, Buffers};
-use super::data::Data;
+use super::data::{Data, Images};
 use crate::error::{Error, Result};
 use crate::io::shard::Vectors;
+use crate::io::shards::Shards;
 use crate::kernels::epoch::{Epoch, Plan, Sample, share};
 
 /// A batch, and how long it took to read and to put together.
@@ -27,6 +28,8 @@ pub(super) struct Builder<'b> {
     pub data: &'b Data,
     pub plan: &'b Plan,
     pub epoch: &'b Epoch<'b>,
+    /// Number of the epoch.
+    pub number: u64,
     pub rank: usize,
     pub ranks: usize,
     pub allocate: &'b Allocate,
@@ -55,27 +58,36 @@ impl Builder<'_> {
         let mut buffers = Buffers::back(&self.home.1);
         for (i, &sample) in self.samples.iter().enumerate() {
             let place = self.data.place(sample)?;
-            let vectors = match self.mapped.entry((sample.set, place.shard)) {
-                Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(entry) => {
-                    let opening = now();
-                    let vectors = self.data.sets()[sample.set].images.open(place.shard)?;
-                    storage += opening.elapsed();
-                    entry.insert(vectors)
+            match &self.data.sets()[sample.set].images {
+                Images::Vectors { shards, column } => {
+                    let vectors = match self.mapped.entry((sample.set, place.shard)) {
+                        Entry::Occupied(entry) => entry.into_mut(),
+                        Entry::Vacant(entry) => {
+                            let opening = now();
+                            let vectors = open(shards, column, place.shard)?;
+                            storage += opening.elapsed();
+                            entry.insert(vectors)
+                        }
+                    };
+                    let row = vectors.row(place.row)?;
+                    Self::same(&mut width, row.len(), sample)?;
+                    buffers.reserve(self.allocate, width * share.len())?;
+                    buffers.images_mut()[i * width..][..width].copy_from_slice(row);
                 }
-            };
-            let row = vectors.row(place.row)?;
-            if width == 0 {
-                width = row.len();
-                buffers.reserve(self.allocate, width * share.len())?;
-            } else if width != row.len() {
-                return Err(Error::data(format!(
-                    "data set {} has {} values an image, wanted {width} as in the others",
-                    sample.set,
-                    row.len()
-                )));
+                Images::Pictures(pictures) => {
+                    Self::same(&mut width, pictures.values(), sample)?;
+                    buffers.reserve(self.allocate, width * share.len())?;
+                    let position = (all.start + share.start + i) as u64;
+                    let pixels = &mut buffers.images_mut()[i * width..][..width];
+                    pictures.sample(
+                        pictures.row(place.shard, place.row)?,
+                        self.plan.seed(),
+                        self.number,
+                        position,
+                        pixels,
+                    )?;
+                }
             }
-            buffers.images_mut()[i * width..][..width].copy_from_slice(row);
             buffers.words.extend(self.data.words(sample)?.iter().map(|&word| i64::from(word)));
             buffers.ends.push(buffers.words.len());
             buffers.captions.push(self.data.caption(sample)?);
@@ -83,4 +95,25 @@ impl Builder<'_> {
         let batch = Batch { number, all: all.len(), width, buffers, home: self.home.0.clone() };
         Ok(Built { batch, storage, decode: begun.elapsed().saturating_sub(storage) })
     }
+
+    /// Whether a sample has as many values as those before it, which are `width` once that is known.
+    fn same(width: &mut usize, got: usize, sample: Sample) -> Result<()> {
+        if *width == 0 {
+            *width = got;
+        }
+        if *width == got {
+            return Ok(());
+        }
+        let (set, wanted) = (sample.set, *width);
+        Err(Error::data(format!("data set {set} has {got} values an image, wanted {wanted} as in the others")))
+    }
+}
+
+/// The column of a shard, mapped.
+fn open(shards: &Shards, column: &str, shard: usize) -> Result<Vectors> {
+    if shard >= shards.len() {
+        let (name, wanted) = (shards.name(), shards.len());
+        return Err(Error::data(format!("a sample lies in shard {shard} of `{name}`, which has {wanted}")));
+    }
+    shards.open(shard)?.vectors(column)
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::augmented::AugmentedPictures;
 use crate::error::{Error, Result};
-use crate::io::shard::{Ids, Numbers, Shard, Vectors};
+use crate::io::shard::{Ids, Numbers, Shard};
 use crate::io::shards::Shards;
 use crate::kernels::epoch;
 
@@ -42,29 +43,23 @@ pub enum Images {
         /// The column.
         column: String,
     },
+    /// The pictures themselves, each seen through a view of its own; shard and row are those of the table `images`.
+    Pictures(AugmentedPictures),
 }
 
 impl Images {
-    /// The column of a shard, mapped.
-    pub(super) fn open(&self, shard: usize) -> Result<Vectors> {
-        let Self::Vectors { shards, column } = self;
-        if shard >= shards.len() {
-            let (name, wanted) = (shards.name(), shards.len());
-            return Err(Error::data(format!("a sample lies in shard {shard} of `{name}`, which has {wanted}")));
-        }
-        shards.open(shard)?.vectors(column)
-    }
-
     /// Begins to open shards.
     pub(super) fn ahead(&self, wanted: impl IntoIterator<Item = usize>) {
-        let Self::Vectors { shards, .. } = self;
-        shards.ahead(wanted);
+        if let Self::Vectors { shards, .. } = self {
+            shards.ahead(wanted);
+        }
     }
 
     /// Lets go of a shard.
     pub(super) fn release(&self, shard: usize) {
-        let Self::Vectors { shards, .. } = self;
-        shards.release(shard);
+        if let Self::Vectors { shards, .. } = self {
+            shards.release(shard);
+        }
     }
 }
 

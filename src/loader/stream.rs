@@ -189,6 +189,7 @@ impl Work {
             data: &self.data,
             plan: &self.plan,
             epoch: &epoch,
+            number: self.start.epoch,
             rank: self.start.rank,
             ranks: self.start.ranks,
             allocate: &self.allocate,

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
 
 use super::*;
 use crate::error::{Error, Kind, Result};
@@ -304,4 +304,61 @@ fn data_sets_are_mixed_by_weight() {
     }
     // 90 samples: 22½ and 67½ by weight; of equal remainders the first takes more.
     assert_eq!(all.iter().flatten().filter(|caption| **caption >= 1000).count(), 67);
+}
+
+/// Pictures are seen through views that depend on the position alone: any thread, and any beginning, gives the same bits.
+#[test]
+fn pictures_are_the_same_for_any_threads_and_beginning() {
+    let rows = [4, 3];
+    let pictures = || {
+        let batches = rows.iter().enumerate().map(|(shard, &rows)| pictures(shard, rows)).collect();
+        let images = Images::Pictures(AugmentedPictures::new(batches, None, 8).unwrap());
+        let set = DataSet { images, samples: 14, weight: 1.0 };
+        let data = Data::new(&samples(&[&rows]), vec![set]).unwrap();
+        let plan = Plan::new(&data.plan_sets(), Order::Global, 5, 4).unwrap();
+        (Arc::new(data), Arc::new(plan))
+    };
+    let read = |from: Start| {
+        let mut loader = start(&pictures(), from).unwrap();
+        let mut all = Vec::new();
+        while let Some(batch) = loader.next(|| Ok(())).unwrap() {
+            all.push((batch.captions().to_vec(), batch.images().to_vec()));
+        }
+        all
+    };
+    let whole = read(Start::alone(2, 0, 1));
+    assert_eq!(whole[0].1.len(), 4 * 3 * 8 * 8);
+    assert_eq!(read(Start::alone(2, 0, 3)), whole);
+    assert_eq!(read(Start::alone(2, 2, 2)), whole[2..]);
+    assert_ne!(read(Start::alone(3, 0, 1)), whole);
+    // A picture has two captions, so it is seen twice, through two views.
+    let views = |image| {
+        whole.iter().flat_map(move |(captions, pixels)| {
+            let seen = captions.iter().enumerate().filter(move |(_, caption)| **caption / 2 == image);
+            seen.map(|(i, _)| pixels[i * 192..][..192].to_vec())
+        })
+    };
+    let views: Vec<_> = views(1).collect();
+    assert!(views.len() == 2 && views[0] != views[1]);
+}
+
+/// Rows of `images`: PNG pictures of 20 × 15 pixels, no two alike.
+fn pictures(shard: usize, rows: usize) -> RecordBatch {
+    use image::{ExtendedColorType, ImageEncoder as _, codecs::png::PngEncoder};
+    let png = |image: usize| {
+        let pixel = |i: usize| [i % 256, i / 20 * 17 % 256, image * 20 % 256].map(|value| u8::try_from(value).unwrap());
+        let mut bytes = Vec::new();
+        let rgb: Vec<u8> = (0..300).flat_map(pixel).collect();
+        PngEncoder::new(&mut bytes).write_image(&rgb, 20, 15, ExtendedColorType::Rgb8).unwrap();
+        bytes
+    };
+    let images = 10 * shard..10 * shard + rows;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(images.clone().map(|image| i64::try_from(image).unwrap()))),
+        Arc::new(StringArray::from(vec!["train"; rows])),
+        Arc::new(StringArray::from_iter_values(images.clone().map(|image| format!("number {image}")))),
+        Arc::new(StringArray::from(vec![None::<&str>; rows])),
+        Arc::new(BinaryArray::from_iter_values(images.map(png))),
+    ];
+    tables::batch(&tables::images::table().schema(), columns).unwrap()
 }

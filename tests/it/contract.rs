@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
+use pairloom::engine::cache::CachePlace;
 use pairloom::engine::cancel::Cancel;
 use pairloom::engine::event::Event;
 use pairloom::engine::plan::{Node, Plan};
 use pairloom::engine::run::{Options, Summary, execute};
 use pairloom::engine::store::{Presence, Store};
 use pairloom::error::{Kind, Result};
+use pairloom::io::shard::Shard;
+use pairloom::io::shards::Shards;
+use pairloom::loader::Stalls;
 use pairloom::pipeline;
 use pairloom::stage::{
     Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Run, Stage, Warning, World,
@@ -162,7 +166,7 @@ fn watched(folder: &Path) -> (Plan<Watched>, Used) {
 }
 
 fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary {
-    let shards = store.objects().folder().join("../../shards");
+    let shards = store.objects().folder().unwrap().join("../../shards");
     let options = Options {
         pipeline: "tiny".to_owned(),
         threads: 2,

@@ -83,6 +83,12 @@ impl Plan {
         Ok(Self { sets, mixture, order, seed, batch })
     }
 
+    /// The seed, for what else is drawn at a position.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// How each data set is shuffled.
     #[must_use]
     pub fn order(&self) -> Order {
