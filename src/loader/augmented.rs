@@ -1,6 +1,6 @@
 //! Pictures decoded on the fly for fine-tuning, each through a random view of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 
@@ -18,12 +18,14 @@ use crate::kernels::resize::crop_and_resize;
 #[derive(Debug)]
 pub struct AugmentedPictures {
     batches: Vec<RecordBatch>,
+    /// The first row of each batch, and the number of rows.
+    starts: Vec<usize>,
     root: Option<PathBuf>,
     side: usize,
 }
 
 impl AugmentedPictures {
-    /// The pictures of the parts of `images`, whose paths are relative to `root`, as squares of `side` pixels.
+    /// The pictures of `batches` of `images`, whose paths are relative to `root`, as squares of `side` pixels.
     ///
     /// # Errors
     /// A batch has not the columns of `images`, or `side` is 0.
@@ -31,10 +33,18 @@ impl AugmentedPictures {
         if side == 0 {
             return Err(Error::data("squares have 0 pixels a side, wanted at least 1"));
         }
+        let mut starts = vec![0];
         for batch in &batches {
             Pictures::new(batch, root.as_deref())?;
+            starts.push(starts[starts.len() - 1] + batch.num_rows());
         }
-        Ok(Self { batches, root, side })
+        Ok(Self { batches, starts, root, side })
+    }
+
+    /// Pictures in all.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.starts[self.starts.len() - 1]
     }
 
     /// The picture in row `row` of the `batch`-th batch.
@@ -52,34 +62,28 @@ impl AugmentedPictures {
         3 * self.side * self.side
     }
 
-    /// Writes the picture of row `row` of part `part` as it is seen at `position` of `epoch` to `pixels`: red, green, blue, each row by row.
+    /// Writes picture `row` as it is seen at `position` of `epoch` to `pixels`: red, green, blue, each row by row.
     ///
     /// Cost: decoding, some milliseconds for a photograph of 500 × 375 pixels. Memory while it works: the decoded picture.
     ///
     /// # Errors
-    /// There is no such row; or the picture cannot be read, lies outside of the folder, is damaged or too large: the
-    /// message names it.
+    /// The picture cannot be read, lies outside of the folder, is damaged or too large: the message names it.
     ///
     /// # Panics
-    /// `pixels` has other than [`AugmentedPictures::values`] values.
-    pub fn sample(
-        &self,
-        (part, row): (usize, usize),
-        seed: u64,
-        epoch: u64,
-        position: u64,
-        pixels: &mut [f32],
-    ) -> Result<()> {
-        let picture = self.decode(part, row)?;
+    /// There is no such row, or `pixels` has other than [`AugmentedPictures::values`] values.
+    pub fn sample(&self, row: usize, seed: u64, epoch: u64, position: u64, pixels: &mut [f32]) -> Result<()> {
+        let picture = self.decode(row)?;
         let view = View::draw(seed, epoch, position, picture.width, picture.height);
         write(&picture, view, self.side, pixels);
         Ok(())
     }
 
-    fn decode(&self, part: usize, row: usize) -> Result<Picture> {
-        let batch = self.batches.get(part).filter(|batch| row < batch.num_rows());
-        let batch = batch.ok_or_else(|| Error::data(format!("`images` has no row {row} in part {part}")))?;
-        let pictures = Pictures::new(batch, self.root.as_deref())?;
+    fn decode(&self, row: usize) -> Result<Picture> {
+        assert!(row < self.rows(), "picture {row} of {}", self.rows());
+        let batch = self.starts.partition_point(|&start| start <= row) - 1;
+        let root: Option<&Path> = self.root.as_deref();
+        let pictures = Pictures::new(&self.batches[batch], root)?;
+        let row = row - self.starts[batch];
         pictures.decode(row).map_err(|error| error.context(format!("picture `{}`", pictures.name(row))))
     }
 }
@@ -123,9 +127,9 @@ mod tests {
         tables::batch(&tables::images::table().schema(), columns).unwrap()
     }
 
-    fn seen(pictures: &AugmentedPictures, part: usize, epoch: u64, position: u64) -> Vec<f32> {
+    fn seen(pictures: &AugmentedPictures, row: usize, epoch: u64, position: u64) -> Vec<f32> {
         let mut pixels = vec![f32::NAN; pictures.values()];
-        pictures.sample((part, 0), 5, epoch, position, &mut pixels).unwrap();
+        pictures.sample(row, 5, epoch, position, &mut pixels).unwrap();
         pixels
     }
 
@@ -135,13 +139,13 @@ mod tests {
         std::fs::write(folder.path().join("a.png"), png()).unwrap();
         let batches = vec![images(&[(None, Some(png()))]), images(&[]), images(&[(Some("a.png"), None)])];
         let pictures = AugmentedPictures::new(batches, Some(folder.path().to_owned()), 16).unwrap();
-        assert_eq!(pictures.values(), 768);
+        assert_eq!((pictures.rows(), pictures.values()), (2, 768));
         let first = seen(&pictures, 0, 1, 2);
         assert!(first.iter().all(|value| value.is_finite()));
         assert_ne!(seen(&pictures, 0, 2, 2), first);
         assert_ne!(seen(&pictures, 0, 1, 3), first);
         // The same picture in a file, by another thread and later.
-        let again = std::thread::scope(|scope| scope.spawn(|| seen(&pictures, 2, 1, 2)).join().unwrap());
+        let again = std::thread::scope(|scope| scope.spawn(|| seen(&pictures, 1, 1, 2)).join().unwrap());
         assert_eq!(again, first);
     }
 
@@ -164,18 +168,14 @@ mod tests {
         for (row, wanted) in
             ["gone.png", "leads out of the image folder", "damaged", "a GIF picture", "neither"].into_iter().enumerate()
         {
-            let error = pictures.sample((0, row), 0, 0, 0, &mut pixels).unwrap_err();
+            let error = pictures.sample(row, 0, 0, 0, &mut pixels).unwrap_err();
             let message = error.to_string();
             assert!(message.starts_with(&format!("picture `number {row}`: ")) && message.contains(wanted), "{message}");
             assert_eq!(error.kind(), Kind::Data);
         }
         let rootless = AugmentedPictures::new(vec![images(&rows)], None, 8).unwrap();
-        let error = rootless.sample((0, 0), 0, 0, 0, &mut pixels).unwrap_err();
+        let error = rootless.sample(0, 0, 0, 0, &mut pixels).unwrap_err();
         assert!(error.to_string().contains("relative to no folder"), "{error}");
-        for place in [(0, 5), (1, 0)] {
-            let error = rootless.sample(place, 0, 0, 0, &mut pixels).unwrap_err();
-            assert!(error.to_string().contains("has no row"), "{error}");
-        }
         assert!(AugmentedPictures::new(vec![], None, 0).is_err());
     }
 }
