@@ -19,18 +19,16 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::array::{Array, ArrayRef, Int64Array, StringArray};
 use pairloom::error::{Error, Result};
 use pairloom::io::parquet;
 use pairloom::kernels::sample::Sample;
-use pairloom::tables;
+use pairloom::tables::{self, Table};
 
 /// Samples of a batch.
 const BATCH: usize = 128;
 /// Token ids of a caption.
 const TOKENS: usize = 24;
-/// Rows of a part, as `ingest` and `extract` cut them.
-const PART_ROWS: usize = 1024;
 /// Times that each figure is taken; the median is printed.
 const EPOCHS: usize = 5;
 
@@ -72,15 +70,15 @@ fn form(data: &Data, folder: &Path) -> Result<()> {
     );
     fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
     data.write_npy(folder)?;
+    let store = folder.join("store");
     let clock = Instant::now();
-    let bytes = data.write_parts(&folder.join("store"))?;
-    let seconds = clock.elapsed().as_secs_f64();
-    println!(
-        "{:<46} {:>11.0} samples/s, {} MB",
-        "written as Parquet parts",
-        data.rows as f64 / seconds,
-        bytes / 1_000_000
-    );
+    let bytes = data.write_parts(&store)?;
+    let rate = data.rows as f64 / clock.elapsed().as_secs_f64();
+    println!("{:<46} {rate:>11.0} samples/s, {} MB", "written as Parquet parts, one thread", bytes / 1_000_000);
+    let clock = Instant::now();
+    data.read_parts(&store)?;
+    let rate = data.rows as f64 / clock.elapsed().as_secs_f64();
+    println!("{:<46} {rate:>11.0} samples/s", "Parquet parts read in order, one thread");
     data.limits();
     peers(folder)
 }
@@ -97,8 +95,9 @@ impl Data {
             #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
             features.extend([(radius * angle.cos()) as f32, (radius * angle.sin()) as f32]);
         }
-        let token =
-            |at: usize, sample: &mut Sample| if at % TOKENS == 0 { at / TOKENS } else { 4 + sample.below(9996) };
+        let token = |at: usize, sample: &mut Sample| {
+            if at.is_multiple_of(TOKENS) { at / TOKENS } else { 4 + sample.below(9996) }
+        };
         let tokens = (0..rows * TOKENS).map(|at| i32::try_from(token(at, &mut sample)).expect("both are small"));
         let tokens = tokens.collect();
         Self { name, rows, shape, features, tokens }
@@ -119,14 +118,19 @@ impl Data {
         npy(&folder.join("tokens.npy"), "<i4", &[self.rows, TOKENS], self.tokens.iter().map(|id| id.to_le_bytes()))
     }
 
-    /// The tables `features` and `captions` as a store holds them: a word a token id. Gives their bytes.
+    /// The table of the vectors, and rows of its parts as `ingest` and `extract` cut them.
+    fn vectors_table(&self) -> (Table, usize) {
+        if self.shape.len() == 1 { (tables::features::table(), 1024) } else { (tables::regions::table(), 128) }
+    }
+
+    /// The tables `features` or `regions`, and `captions`, as a store holds them: a word a token id. Gives their bytes.
     fn write_parts(&self, store: &Path) -> Result<usize> {
+        let (table, part_rows) = self.vectors_table();
+        let (vectors, captions) = (table.schema_of_shape(self.shape), tables::captions::table().schema());
         let width = self.width();
-        let (features, captions) =
-            (tables::features::table().schema_of_width(width), tables::captions::table().schema());
         let mut bytes = 0;
-        for (part, start) in (0..self.rows).step_by(PART_ROWS).enumerate() {
-            let rows = start..self.rows.min(start + PART_ROWS);
+        for (part, start) in (0..self.rows).step_by(part_rows).enumerate() {
+            let rows = start..self.rows.min(start + part_rows);
             let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(
                 rows.clone().map(|row| i64::try_from(row).expect("rows are counted in thousands")),
             ));
@@ -135,12 +139,15 @@ impl Data {
             let texts = texts.map(|ids| ids.iter().map(|id| format!("w{id}")).collect::<Vec<_>>().join(" "));
             let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
             let values = self.features[rows.start * width..rows.end * width].to_vec();
-            let vectors = tables::vectors(values, width)?;
-            let tables = [
-                ("features", &features, vec![Arc::clone(&ids), Arc::clone(&splits), vectors]),
+            let values = match *self.shape {
+                [count, width] => tables::regions::column(values, count, width)?,
+                _ => tables::vectors(values, width)?,
+            };
+            let parts = [
+                (table.name, &vectors, vec![Arc::clone(&ids), Arc::clone(&splits), values]),
                 ("captions", &captions, vec![Arc::clone(&ids), ids, splits, texts]),
             ];
-            for (name, schema, columns) in tables {
+            for (name, schema, columns) in parts {
                 let content = parquet::encode(schema, &[tables::batch(schema, columns)?])?;
                 bytes += content.len();
                 let folder = store.join(name);
@@ -150,6 +157,29 @@ impl Data {
             }
         }
         Ok(bytes)
+    }
+
+    /// Reads every part of both tables and looks at one value of each row.
+    fn read_parts(&self, store: &Path) -> Result<()> {
+        let (table, part_rows) = self.vectors_table();
+        let (mut rows, mut sum) = (0, 0.0);
+        for part in 0..self.rows.div_ceil(part_rows) {
+            for name in [table.name, "captions"] {
+                let path = store.join(name).join(format!("part-{part:05}.parquet"));
+                let content = fs::read(&path).map_err(|error| Error::io("read", &path, &error))?;
+                for batch in parquet::decode(content.into())? {
+                    let batch = batch?;
+                    match name {
+                        "captions" => rows += tables::texts(&batch, "text")?.len(),
+                        "regions" => sum += first_values(tables::regions::values(&batch)?.0, self.width()),
+                        _ => sum += first_values(tables::floats(&batch, "feature")?.0, self.width()),
+                    }
+                }
+            }
+        }
+        let wanted = first_values(&self.features, self.width());
+        assert!(rows == self.rows && (sum - wanted).abs() < 1e-6, "{rows} rows, {sum}, wanted {wanted}");
+        Ok(())
     }
 
     /// What one thread copies: all bytes in order, and batches of random rows.
@@ -180,6 +210,11 @@ impl Data {
             println!("{name:<46} {rate:>11.0} samples/s, {:.1} GB/s", rate * self.sample_bytes() / 1e9);
         }
     }
+}
+
+/// The sum of the first value of each row.
+fn first_values(values: &[f32], width: usize) -> f64 {
+    values.iter().step_by(width).map(|&value| f64::from(value)).sum()
 }
 
 /// Seconds of `work`: the median, after one round that does not count.
