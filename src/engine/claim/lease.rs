@@ -225,16 +225,16 @@ impl Right {
     fn beat(&self) {
         let mut state = self.lock();
         loop {
-            let (waited, over) = self.changed.wait_timeout(state, self.beat).unwrap_or_else(PoisonError::into_inner);
-            state = waited;
-            if state.ended || state.version.is_none() {
+            // It may have ended before this thread came to its first look.
+            let lasts = |state: &mut State| !state.ended && state.version.is_some();
+            let waited = self.changed.wait_timeout_while(state, self.beat, lasts);
+            let (held, over) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !over.timed_out() {
                 return;
             }
-            if over.timed_out() {
-                // A server that does not answer now may do so the next time.
-                let _ = self.renew(state);
-                state = self.lock();
-            }
+            // A server that does not answer now may do so the next time.
+            let _ = self.renew(held);
+            state = self.lock();
         }
     }
 
