@@ -301,6 +301,37 @@ fn what_vanished_or_was_damaged_is_named_and_the_next_run_repairs_it() {
 }
 
 #[test]
+fn a_large_object_comes_in_pieces_and_many_objects_come_at_once() {
+    let Some(server) = server() else { return };
+    let direct = server.bucket("reads");
+    let proxy = Proxy::new(server, |method, request| match (method, request % 5) {
+        ("GET", 3) => Fate::Cut,
+        ("GET", _) => Fate::Late,
+        _ => Fate::Pass,
+    });
+    let bucket = direct.through(&proxy);
+    let large: Vec<u8> = (0..40_u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let objects = bucket.objects();
+    objects.put("large", large.clone().into()).unwrap();
+    assert!(objects.get("large").unwrap().unwrap() == large, "40 MiB are not what was written");
+    let names: Vec<String> = (0..40).map(|i| format!("small/{i:02}")).collect();
+    for name in &names {
+        direct.objects().put(name, name.clone().into()).unwrap();
+    }
+    let late = proxy.count(Fate::Late);
+    #[expect(clippy::disallowed_methods, reason = "that reads overlap shows in their time alone")]
+    let clock = std::time::Instant::now();
+    let pending: Vec<_> = names.iter().map(|name| objects.fetch(name).unwrap()).collect();
+    for (name, read) in names.iter().zip(pending) {
+        assert_eq!(read.wait().unwrap().unwrap(), name.as_bytes());
+    }
+    // One after the other they would take 0.3 s each.
+    let (time, late) = (clock.elapsed().as_secs_f64(), proxy.count(Fate::Late) - late);
+    assert!(late >= 30 && time < 0.1 * late as f64, "{late} late answers in {time} s");
+    assert!(proxy.count(Fate::Cut) >= 5);
+}
+
+#[test]
 fn a_url_that_cannot_be_a_store_is_refused_without_showing_what_is_in_it() {
     let told = |url: &str| {
         let output = pairloom().args(["runs", "--store", url]).output().unwrap();
