@@ -21,7 +21,7 @@ use crate::io::objects::{Objects, Version};
 pub(super) struct Lease {
     right: Arc<Right>,
     thread: Option<JoinHandle<()>>,
-    _lock: Option<Passing>,
+    _lock: Passing,
 }
 
 /// What the holder and the thread that gives its signs of life share.
@@ -110,7 +110,7 @@ impl Watch {
         let sign: Option<Sign> = serde_json::from_slice(content).ok();
         match sign.filter(|sign| claimant.shares_locks_with(&sign.machine)) {
             Some(sign) => match claimant.lock(&sign.token)? {
-                Some(lock) => Ok(Life::Dead(lock)),
+                Some(lock) => Ok(Life::Dead(Some(lock))),
                 None => {
                     self.here = Some(sign.token);
                     Ok(Life::Here)

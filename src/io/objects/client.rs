@@ -142,7 +142,7 @@ fn open(url: &Url, settings: &[(String, String)], patience: Patience) -> Result<
     let wrong = |error: object_store::Error| {
         let error = super::fault::cause(&error);
         Error::usage(format!("cannot open the store at `{url}`: {error}"))
-            .hint("its settings come from the environment: `AWS_REGION`, `AWS_ENDPOINT_URL` and their like")
+            .hint("its settings come from the environment: `AWS_REGION`, `AZURE_STORAGE_ACCOUNT_NAME` and their like")
     };
     let (scheme, _) = ObjectStoreScheme::parse(url)
         .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
