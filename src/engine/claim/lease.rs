@@ -208,9 +208,10 @@ impl Drop for Lease {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // Nobody takes it over within the next minute, so what is removed is ours. If the server is gone, the object stays
-        // and is taken for dead in due time.
-        if self.renew().is_ok() {
+        // If the server is gone, the object stays and is taken for dead in due time. Once it is renewed nobody takes it
+        // over within the next minute, so what is removed is ours.
+        let silent = self.right.lock().last.elapsed() > 2 * self.right.beat;
+        if !silent && self.renew().is_ok() {
             let _ = self.right.objects.delete(&self.right.name);
         }
     }
