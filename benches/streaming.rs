@@ -12,6 +12,9 @@
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(clippy::cast_precision_loss, reason = "numbers for people")]
 
+#[path = "streaming/loader.rs"]
+mod loader;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -79,7 +82,17 @@ fn form(data: &Data, folder: &Path) -> Result<()> {
     data.read_parts(&store)?;
     let rate = data.rows as f64 / clock.elapsed().as_secs_f64();
     println!("{:<46} {rate:>11.0} samples/s", "Parquet parts read in order, one thread");
-    data.limits();
+    let limit = data.limits();
+    let (table, part_rows) = data.vectors_table();
+    let stored = loader::Stored {
+        rows: data.rows,
+        part_rows,
+        width: data.width(),
+        column: if data.shape.len() == 1 { "feature" } else { "regions" },
+        tokens: &data.tokens,
+        table: folder.join("store").join(table.name),
+    };
+    stored.measure(folder, first_values(&data.features, data.width()), limit)?;
     peers(folder)
 }
 
@@ -182,8 +195,8 @@ impl Data {
         Ok(())
     }
 
-    /// What one thread copies: all bytes in order, and batches of random rows.
-    fn limits(&self) {
+    /// What one thread copies: all bytes in order, and batches of random rows. Gives samples a second of the first.
+    fn limits(&self) -> f64 {
         let width = self.width();
         let mut target = vec![0.0f32; self.features.len()];
         let in_order = median(|_| target.copy_from_slice(&self.features));
@@ -209,6 +222,7 @@ impl Data {
             let rate = self.rows as f64 / seconds;
             println!("{name:<46} {rate:>11.0} samples/s, {:.1} GB/s", rate * self.sample_bytes() / 1e9);
         }
+        self.rows as f64 / in_order
     }
 }
 

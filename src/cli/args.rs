@@ -37,7 +37,7 @@ Exit codes:
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// Folder of the store, or its URL: s3://bucket/path, gs://, az://, http(s):// to read
+    /// Folder of the store, or its URL: `s3://bucket/path`, `gs://`, `az://`, `http(s)://` to read
     #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_STORE", default_value = "store")]
     pub store: OsString,
     /// Threads that a stage may keep busy, at most four for each processor [default: one for each]

@@ -21,6 +21,8 @@ pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execut
         open::pipeline(&arguments.file, &arguments.set, true).map_err(|faults| open::show(&faults, output))?;
     let store = open::store(common)?;
     let options = open::options(common, &arguments.file);
+    // Every mapped shard is an open file. Where no more can be had, running out of them is an error that says so.
+    let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = Cancel::new();
     interrupt::watch(&cancel)?;
     let progress = Progress::new(output);

@@ -126,12 +126,15 @@ pub fn fold_sound(artefact: &Artefact) -> Result<(Committed, Vec<String>)> {
     let mut committed = fold(artefact)?;
     let mut passed = Vec::new();
     while let Some(state) = committed.states.last() {
-        let content = artefact.get(&state.file.name)?;
-        if content.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == state.file.digest) {
-            break;
+        match artefact.get(&state.file.name)? {
+            Some(content) if blake3::hash(&content).to_hex().as_str() == state.file.digest => break,
+            Some(_) => passed.push(format!(
+                "`{}` is damaged (another digest); going on from what was saved before it",
+                state.file.name
+            )),
+            // An older one, which was removed when there were enough.
+            None => {}
         }
-        passed
-            .push(format!("`{}` is damaged (another digest); going on from what was saved before it", state.file.name));
         committed = fold_until(artefact, state.entries)?;
     }
     Ok((committed, passed))

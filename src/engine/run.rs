@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::engine::cache::{CachePlace, LazyCache};
 use crate::engine::cancel::Cancel;
-use crate::engine::claim::{claim, hold};
+use crate::engine::claim::{check_writable, claim, hold};
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
 use crate::engine::flow::{Budget, caught};
@@ -67,7 +67,7 @@ pub fn execute<S: Run>(
     observer: &Observer<'_>,
 ) -> Result<Summary> {
     let started = Instant::now();
-    store.check_writable()?;
+    check_writable(store)?;
     let _hold = hold(store, cancel)?;
     let statuses = status(plan, store, options.threads, cancel, observer)?;
     let mut record = begin(&statuses, store, options, observer)?;

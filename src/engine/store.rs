@@ -75,39 +75,6 @@ impl Store {
         &self.claimant
     }
 
-    /// Fails if a server does not do what several writers need: refuse to create what is there, and to replace what is no
-    /// longer what was seen. Without that, two runs could damage each other's results. Asks at a URL only.
-    ///
-    /// # Errors
-    /// The server does not do it, or the store cannot be written.
-    pub fn check_writable(&self) -> Result<()> {
-        if self.objects.folder().is_some() {
-            return Ok(());
-        }
-        let name = format!("{HOLDS}/probe-{}", crate::engine::claim::token());
-        let probed = self.probe(&name);
-        // What cannot be removed is only untidy.
-        let _ = self.objects.delete(&name);
-        let Some(missing) = probed? else { return Ok(()) };
-        let place = self.objects.place("");
-        Err(Error::usage(format!("the server of `{place}` does not keep writers apart: it ignores `{missing}`")).hint(
-            "use a server that honours conditional writes, as Amazon S3, Google Cloud Storage, Azure and MinIO do",
-        ))
-    }
-
-    /// The condition that the server ignores.
-    fn probe(&self, name: &str) -> Result<Option<&'static str>> {
-        let Some(first) = self.objects.create_version(name, "1".into())? else {
-            return Err(Error::internal(format!("`{}` is there already", self.objects.place(name))));
-        };
-        if self.objects.create(name, "2".into())? {
-            return Ok(Some("If-None-Match"));
-        }
-        let second = self.objects.replace(name, "3".into(), &first)?;
-        let again = self.objects.replace(name, "4".into(), &first)?;
-        Ok(if second.is_none() || again.is_some() { Some("If-Match") } else { None })
-    }
-
     /// Its objects.
     #[must_use]
     pub fn objects(&self) -> &Objects {
@@ -204,7 +171,7 @@ impl Artefact {
         Some(self.objects.folder()?.join(&self.prefix))
     }
 
-    /// Where one of its objects lies, or it itself (``), for messages.
+    /// Where one of its objects lies, or with no name it itself, for messages.
     #[must_use]
     pub fn place(&self, name: &str) -> String {
         self.objects.place(&self.name(name))
@@ -216,7 +183,7 @@ impl Artefact {
         self.objects.path(&self.name(name))
     }
 
-    /// The name that one of its objects has in the store, or that all of them begin with (``).
+    /// The name that one of its objects has in the store; without a name, what all of these begin with.
     #[must_use]
     pub fn name(&self, name: &str) -> String {
         if name.is_empty() { self.prefix.clone() } else { format!("{}/{name}", self.prefix) }

@@ -1,3 +1,5 @@
+//! What a stream of batches promises, for any threads, ranks and beginning.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,6 +8,7 @@ use arrow::array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch, S
 
 use super::*;
 use crate::error::{Error, Kind, Result};
+use crate::io::cache::Cache;
 use crate::io::shard::Shard;
 use crate::io::shards::{Shards, Source};
 use crate::kernels::epoch::{DataSet as PlanSet, Order, Plan};
@@ -186,10 +189,14 @@ fn windows_are_read_ahead_once_and_let_go() {
     let rows = [6; 24];
     let reads = Arc::new(Mutex::new(vec![0; rows.len()]));
     let counted = Arc::clone(&reads);
-    let shards = shards(&rows, move |shard| {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(&folder.path().join("cache"), 1 << 20).unwrap();
+    let sources = rows.iter().enumerate().map(|(shard, &rows)| Source { digest: shard.to_string(), rows });
+    let read = move |shard| {
         counted.lock().unwrap()[shard] += 1;
         Ok(features(shard, 6, WIDTH))
-    });
+    };
+    let shards = Shards::new("features", sources.collect(), cache, Box::new(read), Box::new(|| Ok(())));
     let data = with(shards.clone(), &rows, Order::Windows(4), 6);
     let mut loader = start(&data, Start::alone(0, 0, 1)).unwrap();
     let mut most = 0;

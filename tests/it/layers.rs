@@ -34,7 +34,7 @@ const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("std::env", &[], "settings come from the pipeline file or the command line"),
     ("std::process", &["engine"], "a stage does nothing to the world but through its `Cx`"),
     ("std::net", &[], "only servers listen"),
-    ("std::time::Instant", &["engine", "loader"], "results must not depend on the clock; waiting is measured"),
+    ("std::time::Instant", &["engine", "loader"], "results must not depend on the clock"),
     ("std::time::SystemTime", &["engine"], "results must not depend on the clock"),
     ("jiff", &["engine", "sql"], "results must not depend on the clock"),
     ("std::thread::Builder", &["engine", "io", "loader"], "threads that outlive a call are the engine's"),

@@ -144,7 +144,14 @@ pub(crate) enum Fate {
 pub(crate) struct Proxy {
     port: u16,
     refuses: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     counts: Arc<[AtomicUsize; 7]>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
 }
 
 impl Proxy {
@@ -152,14 +159,15 @@ impl Proxy {
     pub(crate) fn new(server: &Server, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let refuses = Arc::new(AtomicBool::new(false));
+        let (refuses, ended): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
         let counts: Arc<[AtomicUsize; 7]> = Arc::default();
-        let (flag, shared, upstream) = (Arc::clone(&refuses), Arc::clone(&counts), server.port);
+        let (flag, end, shared, upstream) =
+            (Arc::clone(&refuses), Arc::clone(&ended), Arc::clone(&counts), server.port);
         let fate = Arc::new(fate);
         let requests = Arc::new(AtomicUsize::new(0));
         let serve = move || {
             let mut listener = Some(listener);
-            loop {
+            while !end.load(Ordering::SeqCst) {
                 if flag.load(Ordering::SeqCst) {
                     // Without a listener the system refuses connections.
                     listener = None;
@@ -185,7 +193,7 @@ impl Proxy {
             }
         };
         std::thread::Builder::new().name("proxy".to_owned()).spawn(serve).unwrap();
-        Self { port, refuses, counts }
+        Self { port, refuses, ended, counts }
     }
 
     /// From now on connections are refused, or accepted again.

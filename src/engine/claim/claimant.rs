@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Pause between two signs of life of a holder.
 const BEAT: Duration = Duration::from_secs(10);
 /// Time without a sign of life after which a holder counts as dead.
-const DEAD: Duration = Duration::from_secs(60);
+const DEAD: Duration = Duration::from_mins(1);
 
 /// A process that may claim something of a store at a URL.
 #[derive(Debug, Clone)]
@@ -44,14 +44,14 @@ impl Claimant {
 
     /// The lock of the holder `token` on this machine; `None` if it lives. There is nothing to lock where there is no
     /// folder for locks.
-    pub(super) fn lock(&self, token: &str) -> Result<Option<Option<Passing>>> {
-        let Some(folder) = &self.folder else { return Ok(Some(None)) };
+    pub(super) fn lock(&self, token: &str) -> Result<Option<Passing>> {
+        let Some(folder) = &self.folder else { return Ok(Some(Passing::nothing())) };
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Error::data(format!("`{token}` is no name of a holder, wanted hexadecimal digits")));
         }
         // Somebody may tidy up the caches of a user at any time.
         fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
-        Ok(Passing::take(&folder.join(token))?.map(Some))
+        Passing::take(&folder.join(token))
     }
 
     /// Whether a holder of `machine` has a lock that this process can look at.
@@ -61,7 +61,7 @@ impl Claimant {
 }
 
 /// A name that nobody else has.
-pub(in crate::engine) fn token() -> String {
+pub(super) fn token() -> String {
     let noise = fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let mut hasher = blake3::Hasher::new();
     hasher.update(&noise).update(&std::process::id().to_le_bytes());

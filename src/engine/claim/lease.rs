@@ -21,7 +21,7 @@ use crate::io::objects::{Objects, Version};
 pub(super) struct Lease {
     right: Arc<Right>,
     thread: Option<JoinHandle<()>>,
-    _lock: Option<Passing>,
+    _lock: Passing,
 }
 
 /// What the holder and the thread that gives its signs of life share.
@@ -110,7 +110,7 @@ impl Watch {
         let sign: Option<Sign> = serde_json::from_slice(content).ok();
         match sign.filter(|sign| claimant.shares_locks_with(&sign.machine)) {
             Some(sign) => match claimant.lock(&sign.token)? {
-                Some(lock) => Ok(Life::Dead(lock)),
+                Some(lock) => Ok(Life::Dead(Some(lock))),
                 None => {
                     self.here = Some(sign.token);
                     Ok(Life::Here)
@@ -208,9 +208,10 @@ impl Drop for Lease {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // Nobody takes it over within the next minute, so what is removed is ours. If the server is gone, the object stays
-        // and is taken for dead in due time.
-        if self.renew().is_ok() {
+        // If the server is gone, the object stays and is taken for dead in due time. Once it is renewed nobody takes it
+        // over within the next minute, so what is removed is ours.
+        let silent = self.right.lock().last.elapsed() > 2 * self.right.beat;
+        if !silent && self.renew().is_ok() {
             let _ = self.right.objects.delete(&self.right.name);
         }
     }
@@ -225,16 +226,16 @@ impl Right {
     fn beat(&self) {
         let mut state = self.lock();
         loop {
-            let (waited, over) = self.changed.wait_timeout(state, self.beat).unwrap_or_else(PoisonError::into_inner);
-            state = waited;
-            if state.ended || state.version.is_none() {
+            // It may have ended before this thread came to its first look.
+            let lasts = |state: &mut State| !state.ended && state.version.is_some();
+            let waited = self.changed.wait_timeout_while(state, self.beat, lasts);
+            let (held, over) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !over.timed_out() {
                 return;
             }
-            if over.timed_out() {
-                // A server that does not answer now may do so the next time.
-                let _ = self.renew(state);
-                state = self.lock();
-            }
+            // A server that does not answer now may do so the next time.
+            let _ = self.renew(held);
+            state = self.lock();
         }
     }
 

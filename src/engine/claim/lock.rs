@@ -16,12 +16,14 @@ pub(super) fn of_folder(folder: &Path, how: impl FnOnce(&File) -> Result<(), Try
 /// A lock whose file is removed when it is given back. One that a killed process leaves is empty, and goes with the next
 /// holder.
 #[derive(Debug)]
-pub(super) struct Passing {
-    _file: File,
-    path: PathBuf,
-}
+pub(super) struct Passing(Option<(File, PathBuf)>);
 
 impl Passing {
+    /// No lock at all.
+    pub(super) fn nothing() -> Self {
+        Self(None)
+    }
+
     /// The lock at `path`; `None` if somebody has it.
     pub(super) fn take(path: &Path) -> Result<Option<Self>> {
         loop {
@@ -29,7 +31,7 @@ impl Passing {
             let locked = file.metadata().map_err(|error| Error::io("lock", path, &error))?;
             // Its last holder may have removed it between the opening and the locking: then it is no lock for anybody.
             if std::fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (locked.dev(), locked.ino())) {
-                return Ok(Some(Self { _file: file, path: path.to_owned() }));
+                return Ok(Some(Self(Some((file, path.to_owned())))));
             }
         }
     }
@@ -37,8 +39,10 @@ impl Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // While it is still held. A file that cannot be removed is only untidy.
-        let _ = std::fs::remove_file(&self.path);
+        if let Some((_held, path)) = &self.0 {
+            // While it is still held. A file that cannot be removed is only untidy.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

@@ -14,9 +14,10 @@ pub mod rights;
 pub mod claimant;
 mod lease;
 mod lock;
+mod probe;
 #[cfg(test)]
 mod tests;
 
 pub use claimant::Claimant;
-pub(super) use claimant::token;
+pub(super) use probe::check_writable;
 pub use rights::{Claim, Hold, alone, claim, hold};

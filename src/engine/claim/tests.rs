@@ -93,7 +93,7 @@ fn the_claim_of_a_dead_process_is_taken_over_at_once_here_and_after_a_while_else
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let shared = Shared::new();
     // Nobody waits for so long in this test.
-    let patient = |folder: &Path| shared.with_times(folder, BEAT, Duration::from_secs(3600));
+    let patient = |folder: &Path| shared.with_times(folder, BEAT, Duration::from_hours(1));
     let here = patient(folders[0].path());
     let name = artefact(&here).name("claim");
     killed(&here, &name);
@@ -108,7 +108,7 @@ fn who_wakes_up_after_another_took_over_can_publish_nothing() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let shared = Shared::new();
     // Gives no sign of life: stopped, and woken up later.
-    let asleep = shared.with_times(folders[0].path(), Duration::from_secs(3600), DEAD);
+    let asleep = shared.with_times(folders[0].path(), Duration::from_hours(1), DEAD);
     let sleeper = claimed(&asleep);
     let place = artefact(&asleep);
     sleeper.publish(&place, "rows/part-00000.parquet", "zero".into()).unwrap();

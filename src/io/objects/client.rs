@@ -36,7 +36,7 @@ pub(super) struct Client {
     prefix: Name,
     /// The bucket, with all names in full.
     whole: Arc<dyn ObjectStore>,
-    /// Whether the server answered the last request.
+    /// Whether the server answered the last request, or was not waited for long enough to say.
     reached: AtomicBool,
 }
 
@@ -90,10 +90,12 @@ impl Client {
         }
     }
 
-    /// Remembers whether the server answers.
-    pub(super) fn learn<T>(&self, result: &object_store::Result<T>) {
+    /// Remembers whether the server answers. That it was silent for some seconds alone says nothing.
+    pub(super) fn learn<T>(&self, patience: Patience, result: &object_store::Result<T>) {
         let silent = matches!(result, Err(object_store::Error::Generic { .. }));
-        self.reached.store(!silent, Ordering::Relaxed);
+        if !silent || patience != Patience::Short {
+            self.reached.store(!silent, Ordering::Relaxed);
+        }
     }
 }
 
@@ -142,7 +144,7 @@ fn open(url: &Url, settings: &[(String, String)], patience: Patience) -> Result<
     let wrong = |error: object_store::Error| {
         let error = super::fault::cause(&error);
         Error::usage(format!("cannot open the store at `{url}`: {error}"))
-            .hint("its settings come from the environment: `AWS_REGION`, `AWS_ENDPOINT_URL` and their like")
+            .hint("its settings come from the environment: `AWS_REGION`, `AZURE_STORAGE_ACCOUNT_NAME` and their like")
     };
     let (scheme, _) = ObjectStoreScheme::parse(url)
         .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;

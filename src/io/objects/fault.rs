@@ -18,7 +18,10 @@ pub(super) fn of_folder(doing: &str, place: &Path, error: &object_store::Error) 
 /// The error of a server.
 pub(super) fn of_url(doing: &str, place: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
-    let cause = cause(error);
+    let cause = match error {
+        E::NotImplemented { .. } => "a server of this kind cannot keep writers apart".to_owned(),
+        _ => cause(error),
+    };
     let tried = tried(error).map_or(String::new(), |tried| format!(" ({tried})"));
     let message = format!("cannot {doing} `{place}`: {cause}{tried}");
     let http = chain(error).find_map(|cause| cause.downcast_ref::<HttpError>()).map(HttpError::kind);
@@ -52,7 +55,7 @@ pub(super) fn of_url(doing: &str, place: &str, error: &object_store::Error) -> E
 
 /// Whether the network failed, and not the server.
 pub(super) fn is_of_transport(error: &object_store::Error) -> bool {
-    chain(error).any(|cause| cause.is::<HttpError>())
+    chain(error).any(<dyn Source>::is::<HttpError>)
 }
 
 /// An error and all that caused it, from the outside in.

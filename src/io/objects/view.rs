@@ -235,7 +235,8 @@ impl Objects {
         loop {
             let options = PutOptions::from(mode.clone());
             let payload = PutPayload::from(content.clone());
-            let wrote = self.learned(self.whom(patience(&content)).put_opts(object, payload, options).await);
+            let patience = patience(&content);
+            let wrote = self.learned(patience, self.whom(patience).put_opts(object, payload, options).await);
             tries += 1;
             let error = match wrote {
                 Ok(wrote) => return Ok(Some(Version { tag: wrote.e_tag, generation: wrote.version })),
@@ -352,7 +353,7 @@ impl Objects {
         let begun = tokio::time::Instant::now();
         let mut pause = Duration::from_millis(100);
         loop {
-            let answer = self.learned(call(Arc::clone(self.whom(patience))).await);
+            let answer = self.learned(patience, call(Arc::clone(self.whom(patience))).await);
             let broken = answer.as_ref().is_err_and(fault::is_of_transport) && self.folder().is_none();
             if !broken || begun.elapsed() > QUICK {
                 return answer;
@@ -366,16 +367,19 @@ impl Objects {
     fn whom(&self, patience: Patience) -> &Arc<dyn ObjectStore> {
         match &self.base {
             Base::Folder(inner, _) => inner,
-            Base::Url(client, _) if self.patience == Patience::Short => client.ask(self.patience),
-            Base::Url(client, _) => client.ask(patience),
+            Base::Url(client, _) => client.ask(self.least(patience)),
         }
     }
 
-    fn learned<T>(&self, result: object_store::Result<T>) -> object_store::Result<T> {
+    fn learned<T>(&self, patience: Patience, result: object_store::Result<T>) -> object_store::Result<T> {
         if let Base::Url(client, _) = &self.base {
-            client.learn(&result);
+            client.learn(self.least(patience), &result);
         }
         result
+    }
+
+    fn least(&self, patience: Patience) -> Patience {
+        if self.patience == Patience::Short { Patience::Short } else { patience }
     }
 
     /// Runs to the end: files on this thread, requests with the threads of the store.

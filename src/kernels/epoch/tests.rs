@@ -1,3 +1,5 @@
+//! What an epoch promises, and the order of small ones by hand.
+
 use std::collections::HashMap;
 
 use super::*;

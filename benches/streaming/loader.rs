@@ -1,0 +1,221 @@
+//! What our loader does on the rows of the benchmark: warm, cold, resumed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use pairloom::error::{Error, Result};
+use pairloom::io::cache::Cache;
+use pairloom::io::parquet as parts;
+use pairloom::io::shard::Shard;
+use pairloom::io::shards::{Shards, Source};
+use pairloom::kernels::epoch::{Order, Plan};
+use pairloom::loader::{Data, DataSet, Images, Loader, Start, plain};
+use pairloom::tables;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::{BATCH, TOKENS, median};
+
+/// Threads that put batches together.
+const THREADS: usize = 2;
+
+/// A table of vectors in parts, with its captions.
+pub(super) struct Stored<'d> {
+    pub rows: usize,
+    pub part_rows: usize,
+    pub width: usize,
+    pub column: &'static str,
+    pub tokens: &'d [i32],
+    /// The folder of the parts.
+    pub table: PathBuf,
+}
+
+/// What a training opens before it asks for its first batch.
+type Opened = (Arc<Data>, Arc<Plan>);
+
+impl Stored<'_> {
+    /// Measures, and prints a line for each figure. `expected` is the sum of the first values of all rows.
+    pub fn measure(&self, folder: &Path, expected: f64, limit: f64) -> Result<()> {
+        let cache = folder.join("cache");
+        let samples = self.samples()?;
+        self.cold(&self.table, &cache, &samples, "cold cache, from the parts of the store")?;
+        let zstd = folder.join("zstd");
+        self.compress(&zstd)?;
+        self.cold(&zstd, &cache, &samples, "cold cache, from parts compressed with zstd")?;
+
+        // The cache is warm now.
+        let digests = digests(&self.table)?;
+        let opened = self.open(&self.table, &digests, &cache, &samples)?;
+        for threads in [1, THREADS] {
+            let seconds = median(|epoch| {
+                let sum = self.epoch(&opened, epoch, threads).expect("the loader works");
+                assert!((sum - expected).abs() < 1e-6 * self.rows as f64, "{sum}, wanted {expected}");
+            });
+            let rate = self.rows as f64 / seconds;
+            let bytes = rate * ((self.width + TOKENS) * 4) as f64 / 1e9;
+            let name = format!("Pairloom, {threads} thread{}", if threads == 1 { "" } else { "s" });
+            println!(
+                "{name:<46} {rate:>11.0} samples/s, {bytes:.1} GB/s, {:.2} of a copy in order by one thread",
+                rate / limit
+            );
+        }
+        drop(opened);
+        let whole = self.rows.div_ceil(BATCH);
+        for (name, batch) in [("first batch, warm", 0), ("first batch after a resume at 75 %", whole * 3 / 4)] {
+            let seconds = median(|epoch| {
+                let opened = self.open(&self.table, &digests, &cache, &samples).expect("the cache is warm");
+                let mut loader = start(&opened, epoch, batch, THREADS).expect("the loader works");
+                let first = loader.next(|| Ok(())).expect("a batch").expect("a batch");
+                assert_eq!(first.number, batch);
+            });
+            println!("{:<46} {:>8.2} ms", format!("Pairloom, {name}"), seconds * 1e3);
+        }
+        println!(
+            "{:<46} {:>8.0} MB",
+            "Pairloom, memory beside the mapped shards",
+            anonymous_memory(|| {
+                let opened = self.open(&self.table, &digests, &cache, &samples).expect("the cache is warm");
+                self.epoch(&opened, 9, THREADS).expect("the loader works");
+            })
+        );
+        Ok(())
+    }
+
+    /// Epochs from a cache that is empty each time, of parts in the page cache.
+    fn cold(&self, table: &Path, cache: &Path, samples: &RecordBatch, name: &str) -> Result<()> {
+        let digests = digests(table)?;
+        let mut first = Vec::new();
+        let seconds = median(|epoch| {
+            let _ = fs::remove_dir_all(cache);
+            let clock = Instant::now();
+            let opened = self.open(table, &digests, cache, samples).expect("the parts are there");
+            let mut loader = start(&opened, epoch, 0, THREADS).expect("the loader works");
+            let mut rows = 0;
+            while let Some(batch) = loader.next(|| Ok(())).expect("the loader works") {
+                if rows == 0 {
+                    first.push(clock.elapsed().as_secs_f64());
+                }
+                rows += batch.len();
+            }
+            assert_eq!(rows, self.rows);
+        });
+        first.sort_by(f64::total_cmp);
+        println!(
+            "{:<46} {:>11.0} samples/s, first batch after {:.0} ms",
+            format!("Pairloom, {name}"),
+            self.rows as f64 / seconds,
+            first[first.len() / 2] * 1e3
+        );
+        Ok(())
+    }
+
+    /// Opens cache, shards and samples, and makes the plan.
+    fn open(&self, table: &Path, digests: &[String], cache: &Path, samples: &RecordBatch) -> Result<Opened> {
+        let cache = Cache::open(cache, 16 << 30)?;
+        let rows = |part: usize| self.part_rows.min(self.rows - part * self.part_rows);
+        let sources = digests.iter().enumerate();
+        let sources = sources.map(|(part, digest)| Source { digest: digest.clone(), rows: rows(part) }).collect();
+        // The samples of a training are kept in the cache too.
+        let samples = cache.get_or_make("5a3b1e5500000000", || Ok(samples.clone()), &|| Ok(()))?;
+        let (folder, digests) = (table.to_owned(), digests.to_vec());
+        let read = move |part: usize| {
+            let path = folder.join(format!("part-{part:05}.parquet"));
+            let content = fs::read(&path).map_err(|error| Error::io("read", &path, &error))?;
+            assert_eq!(blake3::hash(&content).to_hex().as_str(), digests[part]);
+            parts::decode_whole(content.into())
+        };
+        let shards = Shards::new("features", sources, cache, Box::new(read), Box::new(|| Ok(())));
+        let images = Images::Vectors { shards, column: self.column.to_owned() };
+        let data = Data::new(&samples, vec![DataSet { images, samples: self.rows, weight: 1.0 }])?;
+        let plan = Plan::new(&data.plan_sets(), Order::Global, 7, BATCH).map_err(Error::data)?;
+        Ok((Arc::new(data), Arc::new(plan)))
+    }
+
+    /// One epoch; the sum of the first values, as the peers take it.
+    fn epoch(&self, opened: &Opened, epoch: u64, threads: usize) -> Result<f64> {
+        let mut loader = start(opened, epoch, 0, threads)?;
+        let (mut sum, mut rows) = (0.0, 0);
+        while let Some(batch) = loader.next(|| Ok(()))? {
+            sum += batch.images().iter().step_by(self.width).map(|&value| f64::from(value)).sum::<f64>();
+            rows += batch.lengths().filter(|&length| length == TOKENS).count();
+        }
+        assert_eq!(rows, self.rows);
+        Ok(sum)
+    }
+
+    /// One caption an image, of [`TOKENS`] words.
+    fn samples(&self) -> Result<RecordBatch> {
+        let schema = tables::samples::table().schema();
+        let column = |value: &dyn Fn(usize) -> usize| -> ArrayRef {
+            let number = |i| i64::try_from(value(i)).expect("rows are counted in thousands");
+            Arc::new(Int64Array::from_iter_values((0..self.rows).map(number)))
+        };
+        let words = Arc::new(Int32Array::from(self.tokens.to_vec()));
+        let words = tables::list(&schema, "words", vec![TOKENS; self.rows], words)?;
+        let (shard, row) = (column(&|i| i / self.part_rows), column(&|i| i % self.part_rows));
+        let columns = vec![column(&|_| 0), column(&|i| i), column(&|i| i), column(&|i| i), shard, row, words];
+        tables::batch(&schema, columns)
+    }
+
+    /// The same parts with every column compressed.
+    fn compress(&self, to: &Path) -> Result<()> {
+        fs::create_dir_all(to).map_err(|error| Error::io("create", to, &error))?;
+        let level = ZstdLevel::try_new(1).unwrap_or_default();
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        for part in 0..self.rows.div_ceil(self.part_rows) {
+            let name = format!("part-{part:05}.parquet");
+            let from = self.table.join(&name);
+            let content = fs::read(&from).map_err(|error| Error::io("read", &from, &error))?;
+            let batch = parts::decode_whole(content.into())?;
+            let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.clone()))?;
+            writer.write(&batch)?;
+            fs::write(to.join(&name), writer.into_inner()?).map_err(|error| Error::io("write", to, &error))?;
+        }
+        Ok(())
+    }
+}
+
+fn start(opened: &Opened, epoch: u64, batch: usize, threads: usize) -> Result<Loader> {
+    let start = Start::alone(epoch, batch, threads);
+    Loader::start(Arc::clone(&opened.0), Arc::clone(&opened.1), start, &plain())
+}
+
+/// Digests of the parts, which a store's manifest has.
+fn digests(table: &Path) -> Result<Vec<String>> {
+    let mut digests = Vec::new();
+    loop {
+        let path = table.join(format!("part-{:05}.parquet", digests.len()));
+        match fs::read(&path) {
+            Ok(content) => digests.push(blake3::hash(&content).to_hex().to_string()),
+            Err(_) => return Ok(digests),
+        }
+    }
+}
+
+/// By how many megabytes the memory of the process that belongs to no file grows while `work` runs, at its highest.
+fn anonymous_memory(work: impl FnOnce()) -> f64 {
+    let now = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
+    };
+    let before = now();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut most: f64 = 0.0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                most = most.max(now() - before);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            most
+        });
+        work();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        watch.join().unwrap_or(f64::NAN)
+    })
+}
