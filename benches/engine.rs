@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use pairloom::engine::cache::CachePlace;
 use pairloom::engine::cancel::Cancel;
 use pairloom::engine::event::Event;
 use pairloom::engine::plan::{Node, Plan};
@@ -100,7 +101,13 @@ fn main() -> Result<()> {
         }
         Plan::new(nodes).expect("a plan without faults")
     };
-    let options = Options { pipeline: "bench".to_owned(), threads: 2, memory: 256 << 20, device: Device::Cpu };
+    let options = Options {
+        pipeline: "bench".to_owned(),
+        threads: 2,
+        memory: 256 << 20,
+        device: Device::Cpu,
+        cache: CachePlace { folder: None, limit: 0 },
+    };
     let observer = |_: &Event| {};
     execute(&plan(false), &store, &options, &Cancel::new(), &observer)?;
 

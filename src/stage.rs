@@ -14,6 +14,7 @@
 use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -22,6 +23,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::io::shard::Shard;
+use crate::io::shards::Shards;
+use crate::loader::Stalls;
 
 /// The settings of a stage: what it is, what it reads and what it writes.
 pub trait Stage: Debug + Send + Sync {
@@ -361,6 +365,12 @@ pub trait World {
     fn next(&mut self, input: &str) -> Result<Option<RecordBatch>>;
     /// Starts a table input from its first row again.
     fn rewind(&mut self, input: &str) -> Result<()>;
+    /// The parts of a table input as mapped shards; waits for the producer to end.
+    fn shards(&mut self, input: &str) -> Result<Shards>;
+    /// What [`World::keep`] kept under this name for these settings and inputs.
+    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>>;
+    /// Keeps what follows from some settings and the inputs, in the shard cache.
+    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>>;
     /// Appends rows to a table output.
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()>;
     /// Maps blocks of `rows` rows of an input to parts of an output, in order, on several threads.
@@ -377,14 +387,16 @@ pub trait World {
     fn root(&self, input: &str) -> Result<Option<PathBuf>>;
     /// What the last [`World::save`] kept.
     fn state(&mut self) -> Result<Option<Bytes>>;
-    /// Keeps `state`, together with everything written so far.
-    fn save(&mut self, state: Bytes) -> Result<()>;
+    /// Keeps `state`, together with everything written so far, and the `last` - 1 states before it.
+    fn save(&mut self, state: Bytes, last: usize) -> Result<()>;
     /// Fails once the run is cancelled.
     fn proceed(&self) -> Result<()>;
     /// Tells a person something.
     fn warn(&mut self, warning: Warning);
     /// Tells how far the stage has come, in its own units.
     fn progress(&mut self, progress: Progress);
+    /// Tells what the stage waited for since it began.
+    fn stalled(&mut self, stalls: Stalls);
     /// Threads that the stage may keep busy.
     fn threads(&self) -> usize;
     /// Where tensors live.
@@ -431,6 +443,33 @@ impl<'a> Cx<'a> {
             batches.push(batch);
         }
         Ok(batches)
+    }
+
+    /// The parts of a table input as shards: memory-mapped files in a cache, for reading rows in any order. Waits until the
+    /// producer has ended.
+    ///
+    /// # Errors
+    /// The producer failed, or the run was cancelled.
+    pub fn shards(&mut self, input: &str) -> Result<Shards> {
+        self.world.shards(input)
+    }
+
+    /// What [`Cx::keep`] kept under this name for the same `settings` and the same content of all inputs; `None` if there
+    /// is no such thing, or no more.
+    ///
+    /// # Errors
+    /// The cache cannot be read, or the run was cancelled.
+    pub fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
+        self.world.kept(name, settings)
+    }
+
+    /// Keeps rows that follow from `settings` and the inputs in the cache of shards, so that they need not be made again: by
+    /// a run that goes on, or by another one with the same of these settings. Gives them as a shard.
+    ///
+    /// # Errors
+    /// The cache cannot take them, or the run was cancelled.
+    pub fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        self.world.keep(name, settings, batch)
     }
 
     /// Appends rows to a table output. The engine cuts parts and publishes each as it fills.
@@ -510,10 +549,13 @@ impl<'a> Cx<'a> {
     /// Keeps `state` and commits everything written so far, shorter parts included; so call it at places that depend on
     /// the data alone, never on the clock.
     ///
+    /// The `last` states are kept, at least one: should the last one turn out damaged, the stage goes on from the one before
+    /// it.
+    ///
     /// # Errors
     /// The store cannot be written, or the run was cancelled.
-    pub fn save(&mut self, state: impl Into<Bytes>) -> Result<()> {
-        self.world.save(state.into())
+    pub fn save(&mut self, state: impl Into<Bytes>, last: usize) -> Result<()> {
+        self.world.save(state.into(), last)
     }
 
     /// Fails once the run is cancelled. For long work between other calls.
@@ -532,6 +574,11 @@ impl<'a> Cx<'a> {
     /// Tells how far the stage has come, in its own units (steps, queries). `map` and `write` count rows by themselves.
     pub fn progress(&mut self, done: u64, total: Option<u64>) {
         self.world.progress(Progress { done, total });
+    }
+
+    /// Tells what the stage waited for since it began, in seconds.
+    pub fn stalled(&mut self, stalls: Stalls) {
+        self.world.stalled(stalls);
     }
 
     /// Threads that the stage may keep busy.

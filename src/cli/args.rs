@@ -46,6 +46,12 @@ pub struct Common {
     /// Bytes in flight between threads at most
     #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_MEMORY", default_value = "512MiB", value_parser = super::bytes::parse)]
     pub memory: u64,
+    /// Folder of the cache of shards, which trainings read from [default: `pairloom/shards` in the user's cache folder]
+    #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_CACHE")]
+    pub cache: Option<PathBuf>,
+    /// Bytes of all shards in the cache at most
+    #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_CACHE_SIZE", default_value = "64GiB", value_parser = super::bytes::parse)]
+    pub cache_size: u64,
     /// Where tensors live: cpu, cuda or cuda:N
     #[arg(long, global = true, value_name = "DEVICE", env = "PAIRLOOM_DEVICE", default_value = "cpu", value_parser = device)]
     pub device: Device,

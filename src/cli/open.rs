@@ -5,6 +5,7 @@ use std::path::Path;
 use super::args::Common;
 use super::expect;
 use super::output::{Output, tell};
+use crate::engine::cache::CachePlace;
 use crate::engine::run::Options;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
@@ -82,6 +83,10 @@ pub(super) fn options(common: &Common, file: &Path) -> Options {
         threads: threads(common),
         memory: common.memory,
         device: common.device,
+        cache: CachePlace {
+            folder: common.cache.clone().or_else(|| Some(dirs::cache_dir()?.join("pairloom").join("shards"))),
+            limit: common.cache_size,
+        },
     }
 }
 

@@ -9,6 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::bytes::{count, human, seconds};
 use super::output::{Output, tell};
 use crate::engine::event::Event;
+use crate::loader::Stalls;
 use crate::stage::Warning;
 
 /// Warnings kept of a stage; the rest is counted.
@@ -117,6 +118,11 @@ impl Progress {
                 self.line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
             }
             Event::RunFinished { seconds, .. } => state.seen.seconds = *seconds,
+            Event::Loading { stage, stalls } => {
+                if let Some(bar) = state.running.get(stage) {
+                    bar.set_message(stalled(*stalls));
+                }
+            }
             Event::RunStarted { .. } | Event::PartCommitted { .. } | Event::StateSaved { .. } => {}
         }
     }
@@ -143,6 +149,15 @@ impl Progress {
     }
 }
 
+/// What a training waits for, if that is more than nothing.
+fn stalled(stalls: Stalls) -> String {
+    let share = |seconds: f64| 100.0 * seconds / stalls.total().max(f64::MIN_POSITIVE);
+    let waits = [(share(stalls.storage), "storage"), (share(stalls.decode), "decoding")];
+    let waits = waits.iter().filter(|(share, _)| *share >= 0.5).map(|(share, what)| format!("{share:.0} % for {what}"));
+    let waits = waits.collect::<Vec<_>>().join(", ");
+    if waits.is_empty() { waits } else { format!("waited {waits}") }
+}
+
 fn show(bar: &ProgressBar, done: u64, total: Option<u64>, waiting_for: Option<&str>) {
     if bar.length() != total {
         bar.set_style(style(total.is_some()));
@@ -152,7 +167,11 @@ fn show(bar: &ProgressBar, done: u64, total: Option<u64>, waiting_for: Option<&s
         }
     }
     bar.set_position(done);
-    bar.set_message(waiting_for.map(|what| format!("waits for {what}")).unwrap_or_default());
+    match waiting_for {
+        Some(what) => bar.set_message(format!("waits for {what}")),
+        None if bar.message().starts_with("waits for ") => bar.set_message(""),
+        None => {}
+    }
 }
 
 fn remove(state: &mut State, bars: &MultiProgress, stage: &str) {

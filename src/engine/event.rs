@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::loader::Stalls;
 use crate::stage::Warning;
 
 /// Something that happened in a run.
@@ -23,6 +24,8 @@ pub enum Event {
     StageStarted { stage: String, kind: String, key: String, resumed_rows: u64 },
     /// How far a stage has come, and what it waits for, if it waits.
     Progress { stage: String, done: u64, total: Option<u64>, waiting_for: Option<String> },
+    /// What a stage waited for since it began, in seconds: `storage`, `decode`; `trainer` is work.
+    Loading { stage: String, stalls: Stalls },
     /// A part of a table was published.
     PartCommitted { stage: String, table: String, part: usize, rows: u64, bytes: u64 },
     /// A stage saved a state to go on from.

@@ -42,6 +42,17 @@ pub enum Entry {
     },
 }
 
+/// A state that a stage saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// The object that holds it.
+    pub file: FileEntry,
+    /// Parts of every table at that time.
+    pub parts: BTreeMap<String, usize>,
+    /// Entries before it.
+    entries: usize,
+}
+
 /// What is committed: the fold over all entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
@@ -49,8 +60,8 @@ pub struct Committed {
     pub tables: BTreeMap<String, Vec<Part>>,
     /// Files by output.
     pub files: BTreeMap<String, Vec<FileEntry>>,
-    /// The last state, with the parts of every table at that time.
-    pub state: Option<(FileEntry, BTreeMap<String, usize>)>,
+    /// States, the last one at the end.
+    pub states: Vec<State>,
     /// Warnings so far.
     pub warnings: Vec<Warning>,
     /// Entries so far.
@@ -72,7 +83,7 @@ impl Committed {
             }
             Entry::State { file, warnings } => {
                 let parts = self.tables.iter().map(|(table, parts)| (table.clone(), parts.len())).collect();
-                self.state = Some((file, parts));
+                self.states.push(State { file, parts, entries: self.entries });
                 self.warnings.extend(warnings);
             }
         }
@@ -86,14 +97,51 @@ impl Committed {
     }
 }
 
-/// Reads the journal of an artefact: everything committed. Parts that are gone or have another size end the fold there.
+/// Reads the journal of an artefact: everything committed. Parts that are gone or have another size end the fold there, and
+/// so does a last state that is gone: what was committed before an earlier state that is there still counts.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn fold(artefact: &Artefact) -> Result<Committed> {
+    let all = fold_until(artefact, usize::MAX)?;
+    let there = |state: &&State| Ok::<_, Error>(artefact.size(&state.file.name)? == Some(state.file.bytes));
+    let mut gone = None;
+    for state in all.states.iter().rev() {
+        if there(&state)? {
+            break;
+        }
+        gone = Some(state.entries);
+    }
+    match gone {
+        Some(entries) => fold_until(artefact, entries),
+        None => Ok(all),
+    }
+}
+
+/// As [`fold`], for whoever goes on from it: also reads the last state, and passes over one that is damaged. Says so.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn fold_sound(artefact: &Artefact) -> Result<(Committed, Vec<String>)> {
+    let mut committed = fold(artefact)?;
+    let mut passed = Vec::new();
+    while let Some(state) = committed.states.last() {
+        let content = artefact.get(&state.file.name)?;
+        if content.is_some_and(|content| blake3::hash(&content).to_hex().as_str() == state.file.digest) {
+            break;
+        }
+        passed
+            .push(format!("`{}` is damaged (another digest); going on from what was saved before it", state.file.name));
+        committed = fold_until(artefact, state.entries)?;
+    }
+    Ok((committed, passed))
+}
+
+/// The fold over the first `most` entries.
+fn fold_until(artefact: &Artefact, most: usize) -> Result<Committed> {
     let mut committed = Committed::default();
     let sizes = artefact.sizes()?;
-    for name in sizes.keys().filter(|name| name.starts_with("journal/")) {
+    for name in sizes.keys().filter(|name| name.starts_with("journal/")).take(most) {
         if *name != entry_name(committed.entries) {
             break;
         }
@@ -107,16 +155,11 @@ pub fn fold(artefact: &Artefact) -> Result<Committed> {
         let superseded = matches!(entry, Entry::State { .. });
         match sizes.get(&object) {
             Some(got) if *got == bytes => {}
-            // Older states are removed once a newer one is committed.
-            None if superseded => {}
+            // Older states are removed once newer ones are committed.
+            _ if superseded => {}
             _ => break,
         }
         committed.apply(entry);
-    }
-    if let Some((file, _)) = &committed.state
-        && !sizes.contains_key(&file.name)
-    {
-        return Ok(Committed::default());
     }
     Ok(committed)
 }

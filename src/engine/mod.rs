@@ -16,6 +16,7 @@ pub mod store;
 pub mod journal;
 pub mod status;
 pub mod event;
+pub mod cache;
 pub mod cancel;
 pub mod claim;
 pub mod feed;

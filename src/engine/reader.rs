@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 
 use crate::engine::cancel::Cancel;
 use crate::engine::feed::Feed;
-use crate::engine::store::Artefact;
+use crate::engine::store::{Artefact, Part};
 use crate::error::Result;
 use crate::io::parquet;
 
@@ -15,8 +15,10 @@ use crate::io::parquet;
 pub(super) struct TableReader {
     /// What the input is called where people look: `pairs.images`.
     pub name: String,
-    artefact: Artefact,
-    table: String,
+    /// The artefact of the producer.
+    pub artefact: Artefact,
+    /// The table, as the producer calls it.
+    pub table: String,
     feed: Arc<Feed>,
     /// Ends waiting and reading.
     pub cancel: Cancel,
@@ -42,6 +44,15 @@ impl TableReader {
     /// Rows of the table, once that is known.
     pub fn total_rows(&self) -> Option<u64> {
         self.feed.total_rows(&self.table)
+    }
+
+    /// All parts, once the producer has ended; calls `waiting` if it has to wait.
+    pub fn parts(&self, waiting: &mut dyn FnMut()) -> Result<Vec<Part>> {
+        let mut parts = Vec::new();
+        while let Some(part) = self.feed.next(&self.table, parts.len(), &self.cancel, waiting)? {
+            parts.push(part);
+        }
+        Ok(parts)
     }
 
     /// The next rows; calls `waiting` once if it has to wait for the producer.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::key::Key;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
+use crate::loader::Stalls;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,9 @@ pub struct StageRecord {
     pub reused: bool,
     /// Wall time, if it ran to its end in this run.
     pub seconds: Option<f64>,
+    /// What it waited for in this run, if it told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
 }
 
 /// An expectation of a run.

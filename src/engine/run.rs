@@ -1,10 +1,11 @@
 //! Runs what is missing of a plan: one thread a stage, all at once; each waits for its inputs by reading them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::engine::cache::{CachePlace, LazyCache};
 use crate::engine::cancel::Cancel;
 use crate::engine::claim::{check_writable, claim, hold};
 use crate::engine::event::{Event, Observer};
@@ -19,6 +20,7 @@ use crate::engine::store::{Manifest, Presence, Store};
 use crate::engine::world::{EngineWorld, InputPort, Shared};
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Kind, Result};
+use crate::loader::Stalls;
 use crate::stage::{Cx, Device, Form, Origin, Run, Stage, TableRef, Warning, World};
 
 /// How to run.
@@ -32,6 +34,8 @@ pub struct Options {
     pub memory: u64,
     /// Where tensors live.
     pub device: Device,
+    /// Where shards are kept, and how many bytes of them.
+    pub cache: CachePlace,
 }
 
 /// What a run did.
@@ -70,7 +74,15 @@ pub fn execute<S: Run>(
     let budget = Budget::new(options.memory);
     // Raised by the first failure, so that the other stages stop; the caller's flag stays as it is.
     let stop = cancel.child();
-    let shared = Shared { cancel: &stop, budget: &budget, threads: options.threads, device: options.device, observer };
+    let cache = LazyCache::new(&options.cache);
+    let shared = Shared {
+        cancel: &stop,
+        budget: &budget,
+        threads: options.threads,
+        device: options.device,
+        cache: &cache,
+        observer,
+    };
     let feeds: HashMap<String, Arc<Feed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
     let places = places(plan, &statuses, store, &feeds);
@@ -142,6 +154,7 @@ fn begin(statuses: &[StageStatus], store: &Store, options: &Options, observer: &
             key: status.key.clone(),
             reused: status.is_reuse(),
             seconds: None,
+            stalls: None,
         })
         .collect();
     if !statuses.iter().all(StageStatus::is_reuse) {
@@ -157,8 +170,8 @@ fn begin(statuses: &[StageStatus], store: &Store, options: &Options, observer: &
     Ok(record)
 }
 
-/// How a stage ended: what it made, and in how many seconds if it ran.
-type Ended = Result<(Manifest, Option<f64>)>;
+/// How a stage ended: what it made, and if it ran, in how many seconds and what it waited for.
+type Ended = Result<(Manifest, Option<(f64, Option<Stalls>)>)>;
 
 /// Writes the record of a run that ends, and makes its summary.
 fn conclude(
@@ -173,11 +186,12 @@ fn conclude(
     let mut first: Option<Error> = None;
     for (name, result) in ended {
         match result {
-            Ok((manifest, seconds)) => {
+            Ok((manifest, ran)) => {
                 if let Some(stage) = record.stages.iter_mut().find(|stage| stage.name == name) {
-                    stage.seconds = seconds;
+                    stage.seconds = ran.map(|(seconds, _)| seconds);
+                    stage.stalls = ran.and_then(|(_, stalls)| stalls);
                     // Another process, or another stage of the same key, may have built it while this one waited.
-                    stage.reused = seconds.is_none();
+                    stage.reused = ran.is_none();
                 }
                 manifests.insert(name, manifest);
             }
@@ -243,7 +257,7 @@ fn places<S: Stage>(
     places
 }
 
-/// Runs one stage to its end, or as far as it comes. Gives its manifest, and its wall time unless it was reused.
+/// Runs one stage to its end, or as far as it comes.
 #[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
 fn build<S: Run>(
     node: &Node<S>,
@@ -272,11 +286,12 @@ fn build<S: Run>(
         Presence::Absent => {}
     }
     artefact.sweep()?;
-    let committed = journal::fold(&artefact)?;
+    let (committed, passed) = journal::fold_sound(&artefact)?;
     journal::cut(&artefact, committed.entries)?;
     (shared.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows() });
     let means = format!("{} threads on {}", shared.threads, shared.device);
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<Warning> =
+        passed.into_iter().map(|message| Warning { subject: status.name.clone(), message }).collect();
     if !artefact.create("means", means.clone().into())?
         && let Some(before) = artefact.get("means")?.filter(|before| *before != means)
     {
@@ -295,7 +310,7 @@ fn build<S: Run>(
         match output.form {
             Form::Table { schema, part_rows, .. } => {
                 let parts = committed.tables.get(output.name).map_or(&[][..], Vec::as_slice);
-                let before_state = committed.state.as_ref().and_then(|(_, parts)| parts.get(output.name)).copied();
+                let before_state = committed.states.last().and_then(|state| state.parts.get(output.name)).copied();
                 let rows = |parts: &[crate::engine::store::Part]| parts.iter().map(|part| part.rows).sum();
                 let position = rows(&parts[..before_state.unwrap_or(0)]);
                 tables.insert(output.name, TableWriter::new(output.name, schema, part_rows, position, rows(parts)));
@@ -304,19 +319,28 @@ fn build<S: Run>(
         }
     }
     let feed = Arc::clone(feed);
-    let ledger =
-        Ledger { stage: status.name.clone(), artefact, claim: &claim, committed, feed, observer: shared.observer };
-    let mut world = EngineWorld::new(shared, ports(node, places, shared.cancel)?, tables, files, ledger);
+    let ledger = Ledger {
+        stage: status.name.clone(),
+        artefact,
+        claim: &claim,
+        committed,
+        removed: BTreeSet::new(),
+        feed,
+        observer: shared.observer,
+    };
+    let inputs = ports(node, places, shared.cancel)?;
+    let mut world = EngineWorld::new(shared, &status.identity, inputs, tables, files, ledger);
     for warning in warnings {
         world.warn(warning);
     }
     node.stage.run(&mut Cx::new(&mut world))?;
     world.finish()?;
     let seconds = started.elapsed().saturating_sub(world.waited).as_secs_f64();
+    let stalls = world.stalls;
     let manifest = publish(world, status, seconds)?;
     let (rows, bytes, warnings) = (manifest.rows(), manifest.bytes(), manifest.warnings.len() as u64);
     (shared.observer)(&Event::StageFinished { stage: status.name.clone(), rows, bytes, seconds, warnings });
-    Ok((manifest, Some(seconds)))
+    Ok((manifest, Some((seconds, stalls))))
 }
 
 /// The inputs of a stage, ready to be read.

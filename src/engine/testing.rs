@@ -135,7 +135,7 @@ impl Run for Toy {
                         cx.warn(seen.to_string(), "four more");
                     }
                     if seen % 8 == 0 {
-                        cx.save(format!("{seen} {sum}"))?;
+                        cx.save(format!("{seen} {sum}"), 2)?;
                     }
                 }
                 cx.put_file("total", "total.txt", sum.to_string())

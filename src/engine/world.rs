@@ -9,15 +9,21 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
+use crate::engine::cache::LazyCache;
 use crate::engine::cancel::Cancel;
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
 use crate::engine::flow::{Budget, ordered_map};
+use crate::engine::journal::State;
+use crate::engine::key::Identity;
 use crate::engine::reader::{Blocks, TableReader, weight};
 use crate::engine::store::Artefact;
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Result};
 use crate::io::parquet;
+use crate::io::shard::Shard;
+use crate::io::shards::{Shards, Source};
+use crate::loader::Stalls;
 use crate::stage::{Device, MapFn, Mapped, ProduceFn, Progress, Warning, World};
 
 /// Time between two progress events of a stage.
@@ -40,12 +46,14 @@ pub(super) struct Shared<'e> {
     pub budget: &'e Budget,
     pub threads: usize,
     pub device: Device,
+    pub cache: &'e LazyCache<'e>,
     pub observer: &'e Observer<'e>,
 }
 
 /// The world of one running stage.
 pub(super) struct EngineWorld<'e> {
     pub shared: Shared<'e>,
+    identity: &'e Identity,
     pub inputs: BTreeMap<String, InputPort>,
     pub outputs: BTreeMap<&'static str, TableWriter>,
     pub files: Vec<&'static str>,
@@ -54,6 +62,9 @@ pub(super) struct EngineWorld<'e> {
     pub warnings: Vec<Warning>,
     /// Time spent waiting for producers.
     pub waited: Duration,
+    /// What the stage waited for, if it told.
+    pub stalls: Option<Stalls>,
+    told: Option<Instant>,
     meter: Meter<'e>,
 }
 
@@ -61,6 +72,7 @@ impl<'e> EngineWorld<'e> {
     /// A world with these inputs and outputs.
     pub fn new(
         shared: Shared<'e>,
+        identity: &'e Identity,
         inputs: BTreeMap<String, InputPort>,
         outputs: BTreeMap<&'static str, TableWriter>,
         files: Vec<&'static str>,
@@ -72,7 +84,19 @@ impl<'e> EngineWorld<'e> {
             last: None,
             now: Progress { done: 0, total: None },
         };
-        Self { shared, inputs, outputs, files, ledger, warnings: vec![], waited: Duration::ZERO, meter }
+        Self {
+            shared,
+            identity,
+            inputs,
+            outputs,
+            files,
+            ledger,
+            warnings: vec![],
+            waited: Duration::ZERO,
+            stalls: None,
+            told: None,
+            meter,
+        }
     }
 
     /// Publishes what is left of every table.
@@ -81,6 +105,13 @@ impl<'e> EngineWorld<'e> {
             writer.finish(&mut self.ledger)?;
         }
         Ok(())
+    }
+
+    /// What is kept is called by everything that it follows from.
+    fn kept_name(&self, name: &str, settings: &serde_json::Value) -> String {
+        let Identity { kind, version, inputs, .. } = self.identity;
+        let whole = serde_json::json!(["kept 1", kind, version, name, settings, inputs]);
+        blake3::hash(whole.to_string().as_bytes()).to_hex()[..32].to_owned()
     }
 
     fn table(&mut self, input: &str) -> Result<&mut TableReader> {
@@ -185,6 +216,43 @@ impl World for EngineWorld<'_> {
     fn rewind(&mut self, input: &str) -> Result<()> {
         self.table(input)?.rewind();
         self.proceed()
+    }
+
+    fn shards(&mut self, input: &str) -> Result<Shards> {
+        let Some(InputPort::Table(reader, _)) = self.inputs.get(input) else {
+            return Err(Error::internal(format!("stage `{}` declares no table `{input}`", self.ledger.stage)));
+        };
+        let meter = &mut self.meter;
+        let mut since = None;
+        let name = reader.name.clone();
+        let parts = reader.parts(&mut || {
+            since.get_or_insert_with(now);
+            meter.tell(Some(name.clone()));
+        })?;
+        self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
+        let sources = parts
+            .iter()
+            .map(|part| Source { digest: part.digest.clone(), rows: usize::try_from(part.rows).unwrap_or(usize::MAX) });
+        let (sources, artefact, table) = (sources.collect(), reader.artefact.clone(), reader.table.clone());
+        let read = move |shard: usize| {
+            let part = &parts[shard];
+            let name = Artefact::part_name(&table, part.index);
+            let content = artefact.read(&name, part.bytes, &part.digest)?;
+            parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name))))
+        };
+        let cancel = self.shared.cancel.clone();
+        let proceed = move || cancel.proceed();
+        Ok(Shards::new(name, sources, self.shared.cache.get()?, Box::new(read), Box::new(proceed)))
+    }
+
+    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
+        self.proceed()?;
+        self.shared.cache.get()?.get(&self.kept_name(name, settings))
+    }
+
+    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        let cancel = self.shared.cancel;
+        self.shared.cache.get()?.get_or_make(&self.kept_name(name, settings), || Ok(batch), &|| cancel.proceed())
     }
 
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
@@ -310,16 +378,16 @@ impl World for EngineWorld<'_> {
     }
 
     fn state(&mut self) -> Result<Option<Bytes>> {
-        let Some((file, _)) = &self.ledger.committed.state else { return Ok(None) };
+        let Some(State { file, .. }) = self.ledger.committed.states.last() else { return Ok(None) };
         self.ledger.artefact.read(&file.name, file.bytes, &file.digest).map(Some)
     }
 
-    fn save(&mut self, state: Bytes) -> Result<()> {
+    fn save(&mut self, state: Bytes, last: usize) -> Result<()> {
         self.proceed()?;
         for writer in self.outputs.values_mut() {
             writer.cut(&mut self.ledger)?;
         }
-        self.ledger.state(state, std::mem::take(&mut self.warnings))
+        self.ledger.state(state, std::mem::take(&mut self.warnings), last)
     }
 
     fn proceed(&self) -> Result<()> {
@@ -333,6 +401,14 @@ impl World for EngineWorld<'_> {
 
     fn progress(&mut self, progress: Progress) {
         self.meter.at(progress);
+    }
+
+    fn stalled(&mut self, stalls: Stalls) {
+        self.stalls = Some(stalls);
+        if self.told.is_none_or(|told| told.elapsed() >= PROGRESS_PAUSE) {
+            self.told = Some(now());
+            (self.shared.observer)(&Event::Loading { stage: self.ledger.stage.clone(), stalls });
+        }
     }
 
     fn threads(&self) -> usize {

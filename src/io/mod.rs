@@ -1,6 +1,7 @@
 //! Bytes to batches and back: the only place that opens files.
 
 pub mod objects;
+pub mod shards;
 pub mod parquet;
 pub mod files;
 pub mod bounded;
@@ -10,6 +11,8 @@ pub mod json;
 pub mod npy;
 pub mod image;
 pub mod thumbnail;
+pub mod shard;
+pub mod cache;
 mod mistakes;
 
 pub use mistakes::Mistakes;

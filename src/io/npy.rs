@@ -1,4 +1,4 @@
-//! `NumPy` files of f32 matrices, memory-mapped.
+//! `NumPy` files of f32 vectors, one or several to a row, memory-mapped.
 //!
 //! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
@@ -17,7 +17,8 @@ const HEADER_BRACKETS: usize = 64;
 /// Digits of a header. The parser multiplies the shape without looking for overflow: 19 digits cannot pass 2⁶⁴.
 const HEADER_DIGITS: usize = 19;
 
-/// A row-major f32 matrix in a file. Rows are read from disk as they are asked for.
+/// A row-major f32 array in a file, whose rows are vectors or stacks of vectors. Rows are read from disk as they are asked
+/// for.
 ///
 /// The file must not change while it is open.
 #[derive(Debug)]
@@ -25,7 +26,23 @@ pub struct Matrix {
     path: PathBuf,
     map: Mmap,
     start: usize,
+    shape: Shape,
+}
+
+/// What the rows of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// One vector each: an array (rows, width).
+    Vectors,
+    /// Several vectors each: an array (rows, vectors, width).
+    Stacks,
+}
+
+/// Rows, vectors of a row and values of a vector.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
     rows: usize,
+    vectors: usize,
     width: usize,
 }
 
@@ -33,14 +50,14 @@ impl Matrix {
     /// Opens the file at `path`. Cost: reads the header only.
     ///
     /// # Errors
-    /// It cannot be read, is no npy file, is cut short, or holds anything but a two-dimensional little-endian f32 array
-    /// in C order.
-    pub fn open(path: &Path) -> Result<Self> {
+    /// It cannot be read, is no npy file, is cut short, or holds anything but a little-endian f32 array in C order with the
+    /// dimensions of `wanted`.
+    pub fn open(path: &Path, wanted: Rows) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io("open", path, &error))?;
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, &error))?;
-        let (start, rows, width) = layout(&map).map_err(|error| error.context(format!("`{}`", path.display())))?;
-        Ok(Self { path: path.to_owned(), map, start, rows, width })
+        let (start, shape) = layout(&map, wanted).map_err(|error| error.context(format!("`{}`", path.display())))?;
+        Ok(Self { path: path.to_owned(), map, start, shape })
     }
 
     /// Where the file lies.
@@ -52,13 +69,19 @@ impl Matrix {
     /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.rows
+        self.shape.rows
     }
 
-    /// Values of a row.
+    /// Vectors of a row: 1 for [`Rows::Vectors`].
+    #[must_use]
+    pub fn vectors(&self) -> usize {
+        self.shape.vectors
+    }
+
+    /// Values of a vector.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.width
+        self.shape.width
     }
 
     /// The bytes of row `row`; equal rows have equal bytes.
@@ -67,15 +90,15 @@ impl Matrix {
     /// There is no such row.
     #[must_use]
     pub fn row_bytes(&self, row: usize) -> &[u8] {
-        assert!(row < self.rows, "row {row} of {}", self.rows);
-        let bytes = self.width * size_of::<f32>();
+        assert!(row < self.shape.rows, "row {row} of {}", self.shape.rows);
+        let bytes = self.shape.vectors * self.shape.width * size_of::<f32>();
         &self.map[self.start + row * bytes..][..bytes]
     }
 
     /// Appends row `row` to `values`.
     ///
     /// # Errors
-    /// A value is not finite: the error names file, row and column.
+    /// A value is not finite: the error names file, row, vector and column.
     ///
     /// # Panics
     /// There is no such row.
@@ -84,18 +107,22 @@ impl Matrix {
         let (numbers, _) = self.row_bytes(row).as_chunks();
         values.extend(numbers.iter().map(|&bytes| f32::from_le_bytes(bytes)));
         match values[start..].iter().position(|value| !value.is_finite()) {
-            Some(column) => Err(Error::data(format!(
-                "`{}` row {row} column {column} (from 0): value is {}, wanted a finite number",
-                self.path.display(),
-                values[start + column]
-            ))),
+            Some(place) => {
+                let (vector, column) = (place / self.shape.width, place % self.shape.width);
+                let vector = if self.shape.vectors > 1 { format!(" vector {vector}") } else { String::new() };
+                Err(Error::data(format!(
+                    "`{}` row {row}{vector} column {column} (from 0): value is {}, wanted a finite number",
+                    self.path.display(),
+                    values[start + place]
+                )))
+            }
             None => Ok(()),
         }
     }
 }
 
-/// Where the values start, rows, and values of a row.
-fn layout(file: &[u8]) -> Result<(usize, usize, usize)> {
+/// Where the values start, and how they lie.
+fn layout(file: &[u8], wanted: Rows) -> Result<(usize, Shape)> {
     let text = header_text(file)?;
     let start = text.end;
     let text = &file[text];
@@ -118,25 +145,25 @@ fn layout(file: &[u8]) -> Result<(usize, usize, usize)> {
         }
     }
     let shape = header.shape();
-    let &[rows, width] = shape else {
-        let error = Error::data(format!("array has shape {shape:?}, wanted one vector an image: (images, width)"));
-        return Err(if shape.len() == 3 {
-            error.hint("vectors of regions are not read; average them first: `numpy.save(path, x.mean(axis=1))`")
-        } else {
-            error
-        });
+    let (rows, vectors, width) = match (wanted, shape) {
+        (Rows::Vectors, &[rows, width]) => (rows, 1, width),
+        (Rows::Stacks, &[rows, vectors, width]) => (rows, vectors, width),
+        _ => return Err(other_dimensions(wanted, shape)),
     };
-    if header.order() != Order::C && rows > 1 && width > 1 {
+    if header.order() != Order::C && shape.iter().filter(|&&size| size > 1).count() > 1 {
         return Err(Error::data("array is in Fortran order, wanted C order")
             .hint("convert the array: `numpy.save(path, numpy.ascontiguousarray(x))`"));
     }
-    if width == 0 {
+    if vectors == 0 || width == 0 {
         return Err(Error::data(format!("array has shape {shape:?}, wanted at least one value a row")));
     }
-    let wanted = rows.checked_mul(width).and_then(|values| values.checked_mul(4));
+    let wanted = shape.iter().try_fold(4u64, |bytes, &size| bytes.checked_mul(size));
     let held = file.len() - start;
-    match (wanted.and_then(|bytes| usize::try_from(bytes).ok()), usize::try_from(rows), usize::try_from(width)) {
-        (Some(bytes), Ok(rows), Ok(width)) if bytes == held => Ok((start, rows, width)),
+    let sizes = [rows, vectors, width].map(usize::try_from);
+    match (wanted.and_then(|bytes| usize::try_from(bytes).ok()), sizes) {
+        (Some(bytes), [Ok(rows), Ok(vectors), Ok(width)]) if bytes == held => {
+            Ok((start, Shape { rows, vectors, width }))
+        }
         _ => Err(Error::data(format!(
             "array of shape {shape:?} has {held} bytes of f32 values, wanted {}",
             match wanted {
@@ -145,6 +172,21 @@ fn layout(file: &[u8]) -> Result<(usize, usize, usize)> {
             }
         ))
         .hint("the file is damaged or cut short: copy or make it again")),
+    }
+}
+
+/// The error of an array whose rows are something else.
+fn other_dimensions(wanted: Rows, shape: &[u64]) -> Error {
+    match wanted {
+        Rows::Vectors => {
+            let error = Error::data(format!("array has shape {shape:?}, wanted one vector an image: (images, width)"));
+            if shape.len() == 3 { error.hint("vectors of regions are read with `regions = true`") } else { error }
+        }
+        Rows::Stacks => {
+            let wanted = "vectors of regions: (images, regions, width)";
+            let error = Error::data(format!("array has shape {shape:?}, wanted {wanted}"));
+            if shape.len() == 2 { error.hint("one vector an image is read without `regions = true`") } else { error }
+        }
     }
 }
 
@@ -185,15 +227,23 @@ mod tests {
         bytes
     }
 
-    fn open(bytes: &[u8]) -> Result<Matrix> {
+    fn open_as(bytes: &[u8], wanted: Rows) -> Result<Matrix> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npy");
         std::fs::write(&path, bytes).unwrap();
-        Matrix::open(&path)
+        Matrix::open(&path, wanted)
+    }
+
+    fn open(bytes: &[u8]) -> Result<Matrix> {
+        open_as(bytes, Rows::Vectors)
     }
 
     fn message(bytes: &[u8]) -> String {
-        let error = open(bytes).unwrap_err();
+        described(open(bytes))
+    }
+
+    fn described(result: Result<Matrix>) -> String {
+        let error = result.unwrap_err();
         assert_eq!(error.kind(), Kind::Data);
         assert!(error.to_string().contains("a.npy"), "{error}");
         format!("{error}; {}", error.hint_text().unwrap_or_default())
@@ -213,6 +263,34 @@ mod tests {
     }
 
     #[test]
+    fn reads_stacks_of_vectors() {
+        let file = |shape: &str, order: &str, values: &[f32]| {
+            npy(&format!("{{'descr': '<f4', 'fortran_order': {order}, 'shape': {shape}, }}"), values)
+        };
+        let values = [1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., f32::INFINITY];
+        let stacks = open_as(&file("(2, 3, 2)", "False", &values), Rows::Stacks).unwrap();
+        assert_eq!((stacks.rows(), stacks.vectors(), stacks.width()), (2, 3, 2));
+        let mut read = Vec::new();
+        stacks.read_row(0, &mut read).unwrap();
+        assert_eq!(read, values[..6]);
+        let error = stacks.read_row(1, &mut read).unwrap_err().to_string();
+        assert!(error.contains("row 1 vector 2 column 1 (from 0): value is inf"), "{error}");
+        for (shape, wanted) in [
+            ("(2, 6)", "wanted vectors of regions: (images, regions, width); one vector an image is read without"),
+            ("(2, 3, 2, 1)", "shape [2, 3, 2, 1], wanted vectors of regions"),
+            ("(12, 0, 2)", "at least one value"),
+            ("(2, 3, 3)", "has 48 bytes of f32 values, wanted 72"),
+            ("(4294967296, 4294967296, 1)", "no plain array of a size"),
+            ("(999999, 999999, 999999)", "wanted 3999988000011999996"),
+        ] {
+            let message = described(open_as(&file(shape, "False", &values), Rows::Stacks));
+            assert!(message.contains(wanted), "{message}");
+        }
+        let message = described(open_as(&file("(2, 3, 2)", "True", &values), Rows::Stacks));
+        assert!(message.contains("Fortran order"), "{message}");
+    }
+
+    #[test]
     fn refuses_what_is_no_f32_matrix_in_c_order() {
         let header = |descr: &str, fortran: &str, shape: &str| {
             format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}")
@@ -223,7 +301,7 @@ mod tests {
         assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
         assert!(message(&npy(&header("'<f4'", "True", "(2, 2)"), &four)).contains("Fortran order"));
         assert!(message(&npy(&header("'<f4'", "False", "(4,)"), &four)).contains("shape [4]"));
-        assert!(message(&npy(&header("'<f4'", "False", "(1, 2, 2)"), &four)).contains("regions are not read"));
+        assert!(message(&npy(&header("'<f4'", "False", "(1, 2, 2)"), &four)).contains("read with `regions = true`"));
         assert!(message(&npy(&header("'<f4'", "False", "(2, 0)"), &[])).contains("at least one value"));
         assert!(message(&npy(&header("[('a', '<f4')]", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
     }

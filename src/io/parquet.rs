@@ -1,7 +1,7 @@
 //! Batches to the bytes of a Parquet part and back.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{RecordBatch, RecordBatchReader as _};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -34,6 +34,22 @@ pub fn decode(content: Bytes) -> Result<ParquetRecordBatchReader> {
     Ok(ParquetRecordBatchReaderBuilder::try_new(content)?.with_batch_size(BATCH_ROWS).build()?)
 }
 
+/// All rows of one part, in one batch.
+///
+/// # Errors
+/// `content` is not a Parquet file.
+pub fn decode_whole(content: Bytes) -> Result<RecordBatch> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(content)?;
+    let rows = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let reader = reader.with_batch_size(rows.max(1)).build()?;
+    let schema = reader.schema();
+    let batches = reader.collect::<Result<Vec<_>, _>>()?;
+    match batches.as_slice() {
+        [one] => Ok(one.clone()),
+        batches => Ok(arrow::compute::concat_batches(&schema, batches)?),
+    }
+}
+
 /// zstd for what people read; vectors as they are, because f32 values hardly compress and are read over and over.
 fn properties(schema: &SchemaRef) -> WriterProperties {
     let level = ZstdLevel::try_new(1).unwrap_or_default();
@@ -41,8 +57,8 @@ fn properties(schema: &SchemaRef) -> WriterProperties {
         .set_created_by(concat!("pairloom ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level));
     for field in schema.fields() {
-        if let DataType::FixedSizeList(item, _) = field.data_type() {
-            let path = ColumnPath::new(vec![field.name().clone(), "list".to_owned(), item.name().clone()]);
+        if let Some(path) = vectors(field) {
+            let path = ColumnPath::new(path);
             properties = properties
                 .set_column_compression(path.clone(), Compression::UNCOMPRESSED)
                 .set_column_dictionary_enabled(path.clone(), false)
@@ -50,6 +66,17 @@ fn properties(schema: &SchemaRef) -> WriterProperties {
         }
     }
     properties.build()
+}
+
+/// The path of the values of `field` if it holds vectors, perhaps several to a row.
+fn vectors(field: &Field) -> Option<Vec<String>> {
+    let mut path = vec![field.name().clone()];
+    let mut data_type = field.data_type();
+    while let DataType::FixedSizeList(item, _) = data_type {
+        path.extend(["list".to_owned(), item.name().clone()]);
+        data_type = item.data_type();
+    }
+    (path.len() > 1).then_some(path)
 }
 
 /// The schema of a part.
@@ -66,7 +93,8 @@ pub fn schema(content: &Bytes) -> Result<SchemaRef> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Int64Array, StringArray};
+    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
 
     use super::*;
     use crate::tables;
@@ -89,5 +117,28 @@ mod tests {
         assert_eq!(back, [batch]);
         assert!(decode(content.slice(..content.len() - 9)).is_err());
         assert!(decode(Bytes::new()).is_err());
+    }
+
+    /// Values that zstd would shrink to nothing: what is stored as it is takes its full size.
+    #[test]
+    fn vectors_of_regions_come_back_and_are_not_compressed() {
+        let table = tables::regions::table();
+        let schema = table.schema_of_shape(&[36, 128]);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![1, 2, 3])),
+            Arc::new(StringArray::from(vec!["train", "val", "test"])),
+            tables::regions::column(vec![0.25; 3 * 36 * 128], 36, 128).unwrap(),
+        ];
+        let batch = tables::batch(&schema, columns).unwrap();
+        let content = encode(&schema, std::slice::from_ref(&batch)).unwrap();
+        let reader = SerializedFileReader::new(content.clone()).unwrap();
+        let groups = reader.metadata().row_groups();
+        let values = groups[0].columns().last().unwrap();
+        assert_eq!(values.column_path().string(), "regions.list.item.list.item");
+        assert_eq!(values.compression(), Compression::UNCOMPRESSED);
+        assert_eq!(values.dictionary_page_offset(), None);
+        assert!(values.compressed_size() >= 3 * 36 * 128 * 4, "{}", values.compressed_size());
+        let back: Vec<_> = decode(content).unwrap().map(Result::unwrap).collect();
+        assert_eq!(back, [batch]);
     }
 }

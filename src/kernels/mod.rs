@@ -4,8 +4,10 @@
 //! first; randomness is [`sample`] with a seed.
 
 pub mod sample;
-pub mod order;
+pub mod epoch;
 pub mod resize;
+pub mod augment;
+pub mod normalize;
 pub mod text;
 pub mod loss;
 pub mod dot;

@@ -1,7 +1,9 @@
 //! Antialiased bilinear resampling of 8-bit RGB pictures, to the bit as PIL does it.
 //!
-//! Source: `Resample.c` of Pillow 13 (triangle filter, fixed point with 22 fractional bits, first the rows, then the
-//! columns, 8 bits in between) and `Resize` and `CenterCrop` of torchvision 0.26 for the sizes.
+//! Source: `Resample.c` of Pillow 13 (triangle filter, fixed point with 22 fractional bits, two passes with 8 bits in
+//! between) and `Resize`, `CenterCrop` and `functional.resized_crop` of torchvision 0.26 for the sizes.
+
+use std::ops::Range;
 
 /// Fractional bits of a weight: 32 less 8 for the pixel and 2 for sums that overshoot.
 const PRECISION: u32 = 22;
@@ -9,7 +11,7 @@ const PRECISION: u32 = 22;
 /// Resizes an RGB picture so that its shorter side has `shorter` pixels, and cuts the central square of side `crop`.
 ///
 /// `rgb` holds rows of `width` pixels of three bytes; so does the result, `crop` × `crop` pixels. Only the pixels of the
-/// square are computed: memory is O(`crop` · `height`) whatever the shape of the picture.
+/// square are computed: memory is O(`crop` · longer side) whatever the shape of the picture.
 ///
 /// # Panics
 /// `rgb` is not `width` × `height` pixels, a side is 0, or `crop` is larger than `shorter`.
@@ -20,16 +22,79 @@ pub fn resize_and_crop(rgb: &[u8], width: usize, height: usize, shorter: usize, 
     let (new_width, new_height) = resized(width, height, shorter);
     let columns = weights(width, new_width, centre(new_width, crop), crop);
     let rows = weights(height, new_height, centre(new_height, crop), crop);
+    resample(rgb, width, &columns, &rows, vertical_first((width, height), (new_width, new_height)))
+}
 
-    // Rows of the picture that the square depends on.
-    let first = rows.first().map_or(0, |taps| taps.start);
-    let last = rows.last().map_or(0, |taps| taps.start + taps.weights.len());
-    let stride = crop * 3;
-    let mut narrow = vec![0; (last - first) * stride];
-    for (source, target) in rgb[first * width * 3..].chunks_exact(width * 3).zip(narrow.chunks_exact_mut(stride)) {
+/// A rectangle of pixels of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Pixels left of it.
+    pub left: usize,
+    /// Rows above it.
+    pub top: usize,
+    /// Pixels of a row of it.
+    pub width: usize,
+    /// Rows of it.
+    pub height: usize,
+}
+
+/// Cuts `region` out of an RGB picture and resizes it to `side` × `side` pixels, whatever its shape.
+///
+/// As with a picture that has only those pixels: nothing outside of the region shows. Memory: O(`side` · longer side of
+/// the region).
+///
+/// # Panics
+/// `rgb` is not `width` × `height` pixels, the region is empty or not inside of them, or `side` is 0.
+#[must_use]
+pub fn crop_and_resize(rgb: &[u8], width: usize, height: usize, region: Region, side: usize) -> Vec<u8> {
+    assert!(rgb.len() == width * height * 3, "the picture has other than its pixels");
+    assert!(region.width > 0 && region.height > 0 && side > 0, "there is no pixel in {region:?} or the square");
+    let inside = region.left + region.width <= width && region.top + region.height <= height;
+    assert!(inside, "{region:?} is not inside of {width} × {height} pixels");
+    let shifted = |size: usize, by: usize| {
+        let mut taps = weights(size, side, 0, side);
+        for taps in &mut taps {
+            taps.start += by;
+        }
+        taps
+    };
+    let (columns, rows) = (shifted(region.width, region.left), shifted(region.height, region.top));
+    resample(rgb, width, &columns, &rows, vertical_first((region.width, region.height), (side, side)))
+}
+
+/// The pixels that `columns` and `rows` make of a picture whose rows have `width` pixels.
+///
+/// 8 bits are kept between the two passes, so their order shows in the last bit.
+fn resample(rgb: &[u8], width: usize, columns: &[Taps], rows: &[Taps], vertical_first: bool) -> Vec<u8> {
+    let (across, down) = (reach(columns), reach(rows));
+    if vertical_first {
+        let low = vertical(rgb, width, across.clone(), rows, 0);
+        horizontal(&low, across.len(), columns, across.start)
+    } else {
+        let narrow = horizontal(&rgb[down.start * width * 3..down.end * width * 3], width, columns, 0);
+        vertical(&narrow, columns.len(), 0..columns.len(), rows, down.start)
+    }
+}
+
+/// Whether PIL resamples the columns of a picture before its rows, as it does since version 13 where the height shrinks by
+/// more than twice as many pixels as the width.
+fn vertical_first((width, height): (usize, usize), (new_width, new_height): (usize, usize)) -> bool {
+    height > new_height && height - new_height > 2 * width.saturating_sub(new_width)
+}
+
+/// The pixels that any of `taps`, which are in order, depends on.
+fn reach(taps: &[Taps]) -> Range<usize> {
+    taps.first().map_or(0, |taps| taps.start)..taps.last().map_or(0, |taps| taps.start + taps.weights.len())
+}
+
+/// Each row of `rgb` resampled; places of `columns` count from `left`.
+fn horizontal(rgb: &[u8], width: usize, columns: &[Taps], left: usize) -> Vec<u8> {
+    let stride = columns.len() * 3;
+    let mut narrow = vec![0; rgb.len() / (width * 3) * stride];
+    for (source, target) in rgb.chunks_exact(width * 3).zip(narrow.chunks_exact_mut(stride)) {
         for (taps, pixel) in columns.iter().zip(target.chunks_exact_mut(3)) {
             let mut sums = [1 << (PRECISION - 1); 3];
-            for (&weight, from) in taps.weights.iter().zip(source[taps.start * 3..].chunks_exact(3)) {
+            for (&weight, from) in taps.weights.iter().zip(source[(taps.start - left) * 3..].chunks_exact(3)) {
                 for (sum, &value) in sums.iter_mut().zip(from) {
                     *sum += weight * i32::from(value);
                 }
@@ -37,19 +102,25 @@ pub fn resize_and_crop(rgb: &[u8], width: usize, height: usize, shorter: usize, 
             pixel.copy_from_slice(&sums.map(to_byte));
         }
     }
+    narrow
+}
 
-    let mut square = Vec::with_capacity(crop * stride);
+/// The columns `across` of `rgb` resampled; places of `rows` count from `top`.
+fn vertical(rgb: &[u8], width: usize, across: Range<usize>, rows: &[Taps], top: usize) -> Vec<u8> {
+    let stride = across.len() * 3;
+    let mut low = Vec::with_capacity(rows.len() * stride);
     let mut sums = vec![0; stride];
-    for taps in &rows {
+    for taps in rows {
         sums.fill(1 << (PRECISION - 1));
-        for (&weight, from) in taps.weights.iter().zip(narrow[(taps.start - first) * stride..].chunks_exact(stride)) {
-            for (sum, &value) in sums.iter_mut().zip(from) {
+        let from = rgb[(taps.start - top) * width * 3..].chunks_exact(width * 3);
+        for (&weight, row) in taps.weights.iter().zip(from) {
+            for (sum, &value) in sums.iter_mut().zip(&row[across.start * 3..across.end * 3]) {
                 *sum += weight * i32::from(value);
             }
         }
-        square.extend(sums.iter().copied().map(to_byte));
+        low.extend(sums.iter().copied().map(to_byte));
     }
-    square
+    low
 }
 
 /// The size of a picture whose shorter side is brought to `shorter` pixels; the longer side is rounded down.
@@ -111,12 +182,33 @@ mod tests {
         assert_eq!([256, 257, 258, 259, 260].map(|side| centre(side, 224)), [16, 16, 17, 18, 18]);
     }
 
+    /// Seen in Pillow 13.0.0: the greatest height at which rows are resampled first, for a width and a wanted size.
+    #[test]
+    fn passes_have_pils_order() {
+        for (width, size, last) in [(60, (32, 32), 88), (157, (32, 32), 282), (60, (20, 40), 120), (60, (40, 20), 60)] {
+            assert!(!vertical_first((width, last), size) && vertical_first((width, last + 1), size), "{width}");
+        }
+        assert!(!vertical_first((20, 32), (32, 32)) && vertical_first((20, 33), (32, 32)));
+    }
+
     #[test]
     fn a_picture_of_the_wanted_size_is_only_cut() {
         let rgb: Vec<u8> = (0..6 * 6 * 3).map(|i| u8::try_from(i * 7 % 256).unwrap()).collect();
         let cut = resize_and_crop(&rgb, 6, 6, 6, 4);
         let wanted: Vec<u8> = (1..5).flat_map(|row| rgb[(row * 6 + 1) * 3..(row * 6 + 5) * 3].to_vec()).collect();
         assert_eq!(cut, wanted);
+    }
+
+    #[test]
+    fn a_region_is_resized_as_if_it_were_the_picture() {
+        let rgb: Vec<u8> = (0..9 * 7 * 3).map(|i| u8::try_from(i * 11 % 256).unwrap()).collect();
+        let region = Region { left: 2, top: 1, width: 5, height: 5 };
+        let rows = (1..6).flat_map(|row| rgb[(row * 9 + 2) * 3..(row * 9 + 7) * 3].to_vec());
+        let cut: Vec<u8> = rows.collect();
+        assert_eq!(crop_and_resize(&rgb, 9, 7, region, 5), cut);
+        for side in [1, 3, 8] {
+            assert_eq!(crop_and_resize(&rgb, 9, 7, region, side), resize_and_crop(&cut, 5, 5, side, side));
+        }
     }
 
     #[test]

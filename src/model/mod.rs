@@ -1,6 +1,7 @@
 //! Everything that touches tensors.
 
 pub mod device;
+pub mod memory;
 pub mod threads;
 pub mod named;
 mod tensor_file;

@@ -258,8 +258,19 @@ impl Vse {
         if !features.len().is_multiple_of(width) {
             return Err(Error::internal(format!("{} values are not rows of {width}", features.len())));
         }
-        let width = i64::try_from(width).unwrap_or(i64::MAX);
-        Ok(Tensor::from_slice(features).view([-1, width]).to_device(self.device()).to_kind(self.parameters[0].kind()))
+        let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        let (rows, width) = (size(features.len() / width.max(1)), size(width));
+        // SAFETY: `features` has this many values in this order. What is given here does not leave this module, and nothing
+        // keeps it: it is used up while `features` is still borrowed, and a step ends by reading its loss, which waits for
+        // a copy that is under way.
+        #[expect(
+            unsafe_code,
+            reason = "a batch is read where it lies; page-locked memory goes to a GPU without a copy"
+        )]
+        let rows = unsafe {
+            Tensor::from_blob(features.as_ptr().cast(), &[rows, width], &[width, 1], Kind::Float, Device::Cpu)
+        };
+        Ok(rows.to_device_(self.device(), self.parameters[0].kind(), true, false))
     }
 }
 

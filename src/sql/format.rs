@@ -161,14 +161,16 @@ fn shortened(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> R
         DataType::LargeBinary => return Ok(format!("{} bytes", column.as_binary::<i64>().value(row).len())),
         _ => return whole(column, row, formatter),
     };
-    if values.len() <= SHOWN_IN_FULL {
+    let vectors = matches!(values.data_type(), DataType::FixedSizeList(..));
+    if values.len() <= SHOWN_IN_FULL && !vectors {
         return whole(column, row, formatter);
     }
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(&values, &options)?;
     let mut text = String::from("[");
-    for value in 0..SHOWN {
-        write!(text, "{}, ", formatter.value(value).try_to_string()?).map_err(|e| Error::internal(e.to_string()))?;
+    let shown = if vectors { 1 } else { SHOWN };
+    for value in 0..shown.min(values.len()) {
+        write!(text, "{}, ", shortened(&values, value, &formatter)?).map_err(|e| Error::internal(e.to_string()))?;
     }
     write!(text, "… {} values]", values.len()).map_err(|e| Error::internal(e.to_string()))?;
     Ok(text)

@@ -4,6 +4,7 @@
 
 pub mod session;
 pub mod format;
+mod epoch_plan;
 mod names;
 mod system;
 #[cfg(test)]

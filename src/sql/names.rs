@@ -98,6 +98,19 @@ impl Names {
         Ok(Some(Found::Parts(parts.iter().map(|part| object(part.index)).collect(), bytes)))
     }
 
+    /// The complete artefact that `stage` stands for, with its manifest.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) fn artefact_of(&self, stage: &str) -> Result<Option<(Artefact, Manifest)>> {
+        Ok(self.artefact(stage)?.map(|(artefact, manifest, _)| (artefact, manifest)))
+    }
+
+    /// The stages that are given, if they are.
+    pub(super) fn given(&self) -> Option<&[Stage]> {
+        self.given.as_deref()
+    }
+
     /// The complete artefact that `stage` stands for.
     fn artefact(&self, stage: &str) -> Result<Option<(Artefact, Manifest, Stage)>> {
         let Some(store) = &self.store else { return Ok(None) };

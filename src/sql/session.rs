@@ -23,6 +23,7 @@ use tokio::runtime::Runtime;
 use crate::engine::key::Key;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
+use crate::sql::epoch_plan::{self, EpochPlan};
 use crate::sql::names::{Found, Names};
 use crate::sql::system;
 
@@ -93,7 +94,10 @@ impl Session {
         if let Some(store) = names.store() {
             state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().store()));
         }
-        Ok(Self { context: SessionContext::new_with_state(state.build()), runtime, names })
+        let context = SessionContext::new_with_state(state.build());
+        let given = names.given().map(<[_]>::to_vec);
+        context.register_udtf(epoch_plan::NAME, Arc::new(EpochPlan { store: names.store().cloned(), given }));
+        Ok(Self { context, runtime, names })
     }
 
     /// Plans and starts a query.
@@ -111,7 +115,9 @@ impl Session {
         }
         let mut bytes = 0;
         for reference in state.resolve_table_references(&statement).map_err(|error| fault(&error))? {
-            bytes += self.register(&reference)?;
+            if !matches!(&reference, TableReference::Bare { table } if self.is_function(table)) {
+                bytes += self.register(&reference)?;
+            }
         }
         if bytes < SMALL {
             state.config_mut().options_mut().execution.target_partitions = 1;
@@ -126,6 +132,11 @@ impl Session {
             SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
         });
         Ok(Rows { runtime: &self.runtime, stream: stream.map_err(|error| fault(&error))? })
+    }
+
+    /// Whether a name without a stage is that of a function that gives a table.
+    fn is_function(&self, name: &str) -> bool {
+        self.context.state().table_functions().contains_key(name)
     }
 
     /// Makes known to DataFusion what `reference` stands for, and says how many bytes it has.

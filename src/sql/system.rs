@@ -64,6 +64,9 @@ fn stages(names: &Names) -> Result<Columns> {
         ("key", texts(rows.iter().map(|(_, stage)| Some(stage.key.to_string())))),
         ("reused", flags(rows.iter().map(|(_, stage)| stage.reused))),
         ("seconds", floats(rows.iter().map(|(_, stage)| stage.seconds))),
+        ("waited_for_storage", floats(rows.iter().map(|(_, stage)| stage.stalls.map(|stalls| stalls.storage)))),
+        ("waited_for_decode", floats(rows.iter().map(|(_, stage)| stage.stalls.map(|stalls| stalls.decode)))),
+        ("trained", floats(rows.iter().map(|(_, stage)| stage.stalls.map(|stalls| stalls.trainer)))),
     ])
 }
 

@@ -88,6 +88,7 @@ fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
             key: (*key).clone(),
             reused: false,
             seconds: Some(0.25),
+            stalls: None,
         });
     }
     record.save(store).unwrap();
@@ -344,6 +345,9 @@ fn every_form_of_an_answer() {
          | 3        | test  | [0.0, 0.25, 0.5, … 16 values] |\n\
          +----------+-------+-------------------------------+\n"
     );
+    let regions =
+        text(&session, "SELECT [feature, feature] AS regions FROM cnn.features WHERE image_id = 3", Format::Table);
+    assert!(regions.unwrap().contains("| [[0.0, 0.25, 0.5, … 16 values], … 2 values] |"));
     assert_eq!(all(Format::Csv), format!("image_id,split,feature\n3,test,\"[{}]\"\n", vector.join(", ")));
     let object = format!("{{\"image_id\":3,\"split\":\"test\",\"feature\":[{}]}}", vector.join(","));
     assert_eq!(all(Format::Json), format!("[{object}]\n"));

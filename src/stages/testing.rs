@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
+use crate::io::shard::Shard;
+use crate::io::shards::Shards;
+use crate::loader::Stalls;
 use crate::stage::{Cx, Device, MapFn, ProduceFn, Progress, Run, Warning, World};
 
 /// Inputs before, outputs after.
@@ -27,6 +31,10 @@ pub(crate) struct MemoryWorld {
     pub put: BTreeMap<(String, String), Bytes>,
     /// What was saved last.
     pub saved: Option<Bytes>,
+    /// What is kept beside the outputs.
+    pub kept: HashMap<String, Arc<Shard>>,
+    /// What was waited for.
+    pub stalls: Stalls,
     /// Calls of `save` so far.
     pub saves: usize,
     /// The call of `save` (from 1) after which the world is cancelled.
@@ -61,6 +69,19 @@ impl World for MemoryWorld {
     fn rewind(&mut self, input: &str) -> Result<()> {
         self.at.insert(input.to_owned(), 0);
         self.proceed()
+    }
+    fn shards(&mut self, input: &str) -> Result<Shards> {
+        self.rewind(input)?;
+        let mut cx = Cx::new(self);
+        Ok(Shards::in_memory(input, cx.read_all(input)?))
+    }
+    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
+        Ok(self.kept.get(&format!("{name} {settings}")).cloned())
+    }
+    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        let shard = Arc::new(Shard::of_batch(&batch)?);
+        self.kept.insert(format!("{name} {settings}"), Arc::clone(&shard));
+        Ok(shard)
     }
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
         self.proceed()?;
@@ -105,7 +126,7 @@ impl World for MemoryWorld {
     fn state(&mut self) -> Result<Option<Bytes>> {
         Ok(self.saved.clone())
     }
-    fn save(&mut self, state: Bytes) -> Result<()> {
+    fn save(&mut self, state: Bytes, _last: usize) -> Result<()> {
         self.proceed()?;
         self.saved = Some(state);
         self.saves += 1;
@@ -121,6 +142,9 @@ impl World for MemoryWorld {
         self.warnings.push(warning);
     }
     fn progress(&mut self, _progress: Progress) {}
+    fn stalled(&mut self, stalls: Stalls) {
+        self.stalls = stalls;
+    }
     fn threads(&self) -> usize {
         2
     }

@@ -58,16 +58,25 @@ impl Table {
     /// Columns as Arrow knows them, with lists of any width fixed to `width`.
     #[must_use]
     pub fn schema_of_width(&self, width: usize) -> SchemaRef {
-        let fields = self.columns.iter().map(|column| {
-            let data_type = match &column.data_type {
-                DataType::FixedSizeList(item, 0) => {
-                    DataType::FixedSizeList(Arc::clone(item), i32::try_from(width).unwrap_or(i32::MAX))
-                }
-                other => other.clone(),
-            };
-            Field::new(column.name, data_type, column.nullable)
-        });
+        self.schema_of_shape(&[width])
+    }
+
+    /// Columns as Arrow knows them, with lists of any width fixed to those of `shape`, an outer list before what it holds.
+    #[must_use]
+    pub fn schema_of_shape(&self, shape: &[usize]) -> SchemaRef {
+        let fields = self.columns.iter();
+        let fields = fields.map(|column| Field::new(column.name, of_shape(&column.data_type, shape), column.nullable));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+fn of_shape(data_type: &DataType, shape: &[usize]) -> DataType {
+    match (data_type, shape) {
+        (DataType::FixedSizeList(item, 0), [width, inner @ ..]) => {
+            let item = item.as_ref().clone().with_data_type(of_shape(item.data_type(), inner));
+            DataType::FixedSizeList(Arc::new(item), i32::try_from(*width).unwrap_or(i32::MAX))
+        }
+        _ => data_type.clone(),
     }
 }
 

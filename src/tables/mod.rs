@@ -6,10 +6,13 @@ pub mod images;
 pub mod captions;
 pub mod ratings;
 pub mod features;
+pub mod regions;
 pub mod caption_ngrams;
 pub mod scene_graphs;
 pub mod caption_similarity;
 pub mod spice_scores;
+pub mod plan;
+pub mod samples;
 pub mod history;
 pub mod validation;
 pub mod image_embeddings;
@@ -32,10 +35,13 @@ pub fn all() -> Vec<Table> {
         captions::table(),
         ratings::table(),
         features::table(),
+        regions::table(),
         caption_ngrams::table(),
         scene_graphs::table(),
         caption_similarity::table(),
         spice_scores::table(),
+        plan::table(),
+        samples::table(),
         history::table(),
         validation::table(),
         image_embeddings::table(),

@@ -157,7 +157,7 @@ def golden():
     resized = []
     for width, height, resize, crop in [
         (500, 375, 256, 224), (333, 500, 256, 224), (37, 53, 256, 224), (256, 256, 256, 224), (900, 17, 64, 51),
-        (17, 900, 64, 51), (1, 1, 40, 33), (1021, 767, 97, 64), (64, 48, 48, 48),
+        (17, 900, 64, 51), (1, 1, 40, 33), (1021, 767, 97, 64), (64, 48, 48, 48), (300, 1000, 128, 112),
     ]:  # fmt: skip
         square = transforms.CenterCrop(crop)(transforms.Resize(resize)(formula_picture(width, height)))
         pixels = np.asarray(square).tobytes()

@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
+use pairloom::engine::cache::CachePlace;
 use pairloom::engine::cancel::Cancel;
 use pairloom::engine::event::Event;
 use pairloom::engine::plan::{Node, Plan};
 use pairloom::engine::run::{Options, Summary, execute};
 use pairloom::engine::store::{Presence, Store};
 use pairloom::error::{Kind, Result};
+use pairloom::io::shard::Shard;
+use pairloom::io::shards::Shards;
+use pairloom::loader::Stalls;
 use pairloom::pipeline;
 use pairloom::stage::{
     Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Run, Stage, Warning, World,
@@ -82,6 +86,16 @@ impl World for Watch<'_, '_> {
     fn rewind(&mut self, input: &str) -> Result<()> {
         self.cx.rewind(input)
     }
+    fn shards(&mut self, input: &str) -> Result<Shards> {
+        self.reads(input);
+        self.cx.shards(input)
+    }
+    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
+        self.cx.kept(name, settings)
+    }
+    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        self.cx.keep(name, settings, batch)
+    }
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
         self.writes(output);
         self.cx.write(output, batch)
@@ -113,8 +127,8 @@ impl World for Watch<'_, '_> {
     fn state(&mut self) -> Result<Option<Bytes>> {
         self.cx.state()
     }
-    fn save(&mut self, state: Bytes) -> Result<()> {
-        self.cx.save(state)
+    fn save(&mut self, state: Bytes, last: usize) -> Result<()> {
+        self.cx.save(state, last)
     }
     fn proceed(&self) -> Result<()> {
         self.cx.proceed()
@@ -124,6 +138,9 @@ impl World for Watch<'_, '_> {
     }
     fn progress(&mut self, progress: Progress) {
         self.cx.progress(progress.done, progress.total);
+    }
+    fn stalled(&mut self, stalls: Stalls) {
+        self.cx.stalled(stalls);
     }
     fn threads(&self) -> usize {
         self.cx.threads()
@@ -149,7 +166,14 @@ fn watched(folder: &Path) -> (Plan<Watched>, Used) {
 }
 
 fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary {
-    let options = Options { pipeline: "tiny".to_owned(), threads: 2, memory: 64 << 20, device: Device::Cpu };
+    let shards = store.objects().folder().unwrap().join("../../shards");
+    let options = Options {
+        pipeline: "tiny".to_owned(),
+        threads: 2,
+        memory: 64 << 20,
+        device: Device::Cpu,
+        cache: CachePlace { folder: Some(shards), limit: 1 << 30 },
+    };
     let cancel = Cancel::new();
     let observer = |event: &Event| match event {
         Event::StageStarted { stage, .. } if Some(stage.as_str()) == cancel_at => cancel.cancel(),

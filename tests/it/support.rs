@@ -12,6 +12,7 @@ pub(crate) fn pairloom() -> Command {
         command.env_remove(name);
     }
     command.env("NO_COLOR", "1");
+    command.env("PAIRLOOM_CACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("shards"));
     command
 }
 

@@ -1,6 +1,7 @@
 //! Stores that were damaged behind our back.
 
 use super::*;
+use crate::engine::store::Artefact;
 use crate::error::Kind;
 
 fn part_of(store: &Store, stage: usize) -> std::path::PathBuf {
@@ -54,22 +55,54 @@ fn a_manifest_that_is_none_is_built_again() {
     assert!(summary.error.is_none());
 }
 
-/// Flips a bit of the first object of an unfinished artefact whose name begins so: the first run says so, the second repairs it.
-fn a_flipped_bit_of_an_unfinished_artefact(stage: usize, object: &str) {
-    let expected = expected();
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+/// An artefact in `folder` whose stage did all it has to do, and could not finish.
+fn unfinished(folder: &Path, stage: usize) -> (Store, Artefact) {
+    let store = Store::open(folder).unwrap();
     let artefact = statuses(&pipeline(), &store)[stage].artefact(&store);
     // A folder in the place of the manifest keeps the artefact from being finished.
     std::fs::create_dir_all(artefact.folder().unwrap().join("manifest.json").join("in the way")).unwrap();
     assert!(run(&pipeline(), &store).0.error.is_some());
     std::fs::remove_dir_all(artefact.folder().unwrap().join("manifest.json")).unwrap();
-    let name = artefact.list("").unwrap().into_iter().find(|name| name.starts_with(object)).unwrap();
-    let mut flipped = std::fs::read(artefact.folder().unwrap().join(&name)).unwrap();
+    (store, artefact)
+}
+
+fn flip_a_bit(artefact: &Artefact, name: &str) {
+    let mut flipped = std::fs::read(artefact.folder().unwrap().join(name)).unwrap();
     flipped[1] ^= 1;
-    std::fs::write(artefact.folder().unwrap().join(&name), flipped).unwrap();
+    std::fs::write(artefact.folder().unwrap().join(name), flipped).unwrap();
+}
+
+/// Whatever of the last states is damaged, the stage goes on from the one before, or begins anew, and says so.
+#[test]
+fn a_damaged_state_is_passed_over() {
+    let expected = expected();
+    for damaged in 1..=2 {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, artefact) = unfinished(folder.path(), 3);
+        let states: Vec<String> =
+            artefact.list("").unwrap().into_iter().filter(|name| name.starts_with("state-")).collect();
+        assert_eq!(states.len(), 2, "{states:?}");
+        for name in states.iter().rev().take(damaged) {
+            flip_a_bit(&artefact, name);
+        }
+        let (summary, events) = run(&pipeline(), &store);
+        assert!(summary.error.is_none(), "{:?}", summary.error);
+        let told =
+            |event: &Event| matches!(event, Event::Warned { warning, .. } if warning.message.contains("damaged"));
+        assert_eq!(events.iter().filter(|event| told(event)).count(), damaged);
+        assert_eq!(content(folder.path()), expected);
+    }
+}
+
+/// Flips a bit of a part of an unfinished artefact: the first run says so, the second repairs it.
+#[test]
+fn a_damaged_part_of_an_unfinished_producer_is_repaired_by_the_next_run() {
+    let expected = expected();
+    let folder = tempfile::tempdir().unwrap();
+    let (store, artefact) = unfinished(folder.path(), 0);
+    flip_a_bit(&artefact, &artefact.list("rows").unwrap()[0]);
     // Nothing downstream is there that would save reading it.
-    for status in &statuses(&pipeline(), &store)[stage + 1..] {
+    for status in &statuses(&pipeline(), &store)[1..] {
         status.artefact(&store).clear().unwrap();
     }
     let first = run(&pipeline(), &store).0.error.map(|error| error.kind());
@@ -78,16 +111,6 @@ fn a_flipped_bit_of_an_unfinished_artefact(stage: usize, object: &str) {
     assert!(summary.error.is_none(), "{:?}", summary.error);
     assert_eq!(content(folder.path()), expected);
     assert_eq!(to_run(&pipeline(), &store), Vec::<String>::new());
-}
-
-#[test]
-fn a_damaged_state_is_repaired_by_the_next_run() {
-    a_flipped_bit_of_an_unfinished_artefact(3, "state-");
-}
-
-#[test]
-fn a_damaged_part_of_an_unfinished_producer_is_repaired_by_the_next_run() {
-    a_flipped_bit_of_an_unfinished_artefact(0, "rows/");
 }
 
 #[test]

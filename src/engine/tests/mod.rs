@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
+use crate::engine::cache::CachePlace;
 use crate::engine::cancel::Cancel;
 use crate::engine::event::Event;
 use crate::engine::plan::{Node, Plan};
@@ -35,7 +36,13 @@ fn plan(nodes: Vec<Node<Toy>>) -> Plan<Toy> {
 }
 
 fn options() -> Options {
-    Options { pipeline: "toy.toml".to_owned(), threads: 3, memory: 1 << 20, device: Device::Cpu }
+    Options {
+        pipeline: "toy.toml".to_owned(),
+        threads: 3,
+        memory: 1 << 20,
+        device: Device::Cpu,
+        cache: CachePlace { folder: None, limit: 0 },
+    }
 }
 
 /// Runs to the end; gives the summary, which holds the error if there was one, and the events.

@@ -13,7 +13,9 @@ mod decode;
 mod jpeg;
 mod picture;
 mod png;
+mod rows;
 
 pub use below::read_below;
 pub use decode::decode;
 pub use picture::{MAX_PIXELS, Picture};
+pub use rows::Pictures;

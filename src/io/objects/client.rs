@@ -103,7 +103,7 @@ impl Client {
 ///
 /// # Errors
 /// Threads cannot be started.
-pub(super) fn runtime() -> Result<&'static Runtime> {
+pub(in crate::io) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);

@@ -3,18 +3,17 @@
 //!
 //! ```text
 //! Location ──► Objects: get, size, list, put, create, replace, delete ──► a folder: files and renames
-//!  (a folder       │                                                 └──► a URL: the client of `object_store`, with
-//!   or a URL)      └──► Pending: a read that goes on in the background        retries and time-outs, on its own threads
+//!  (a folder                                                         └──► a URL: the client of `object_store`, with
+//!   or a URL)                                                              retries and time-outs, on its own threads
 //! ```
 
 mod view;
 mod location;
 mod client;
-mod pending;
 mod fault;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::io) use client::runtime;
 pub use location::Location;
-pub use pending::Pending;
 pub use view::{Objects, Version};

@@ -20,8 +20,6 @@ fn an_object_is_absent_or_whole(objects: &Objects) {
     assert!(!objects.create("a/b", Bytes::from_static(b"two")).unwrap());
     assert!(objects.create("a/c", Bytes::from_static(b"three")).unwrap());
     assert_eq!(objects.get("a/b").unwrap().unwrap(), "one");
-    assert_eq!(objects.fetch("a/b").unwrap().wait().unwrap().unwrap(), "one");
-    assert_eq!(objects.fetch("a/x").unwrap().wait().unwrap(), None);
     assert_eq!(objects.size("a/c").unwrap(), Some(5));
     assert_eq!(objects.list("a").unwrap(), ["a/b", "a/c"]);
     objects.delete("a/b").unwrap();

@@ -20,7 +20,7 @@ use object_store::{
 
 use crate::error::{Error, Result};
 use crate::io::objects::client::{self, Client, Patience, REQUEST};
-use crate::io::objects::{Location, Pending, fault};
+use crate::io::objects::{Location, fault};
 
 /// Requests of one call that are under way at once.
 const REQUESTS: usize = 8;
@@ -137,14 +137,6 @@ impl Objects {
     /// The store cannot be read.
     pub fn get(&self, name: &str) -> Result<Option<Bytes>> {
         self.wait(self.read(name))?
-    }
-
-    /// Starts to read an object; from a URL on threads of the store, so that several are under way at once.
-    ///
-    /// # Errors
-    /// Threads cannot be started.
-    pub fn fetch(&self, name: &str) -> Result<Pending> {
-        Pending::new(self.clone(), name)
     }
 
     /// As [`Objects::get`], for tasks of the store's own threads.

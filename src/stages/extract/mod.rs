@@ -7,7 +7,6 @@
 
 mod settings;
 mod run;
-mod read;
 mod preprocess;
 #[cfg(test)]
 mod tests;

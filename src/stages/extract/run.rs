@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 
 use super::preprocess;
-use super::read::Pictures;
 use super::settings::{Extract, OnUndecodable, PART_ROWS, Pooling, Weights};
 use crate::error::{Error, Kind, Result};
 use crate::io::bounded;
+use crate::io::image::Pictures;
 use crate::model::cnn::{Cnn, Output};
 use crate::model::{device, threads};
 use crate::stage::{Cx, Mapped, Run, Warning};

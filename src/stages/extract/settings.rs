@@ -116,8 +116,9 @@ impl Stage for Extract {
         "extract"
     }
 
+    /// 2: tall pictures are resampled columns first, as Pillow 13 does.
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {

@@ -1,4 +1,4 @@
-//! `ingest`: files of a data set → `images`, `captions` (and `features`, when the data set comes with them), or `ratings`.
+//! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, when the data set comes with them), or `ratings`.
 //!
 //! Whatever the form, and so for everything downstream:
 //! - images come in the order of the data set, the captions of an image together and in their order;

@@ -16,6 +16,8 @@ pub(super) const CAPTION_PART_ROWS: usize = 8192;
 pub(super) const RATING_PART_ROWS: usize = 8192;
 /// Rows of a part of `features`.
 pub(super) const FEATURE_PART_ROWS: usize = 1024;
+/// Rows of a part of `regions`: 38 MB of 36 vectors of 2,048 values.
+pub(super) const REGION_PART_ROWS: usize = 128;
 
 /// Reads a data set.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -118,6 +120,10 @@ pub struct CocoFile {
 pub struct Precomp {
     /// The folder: `{train,dev,test}_{caps.txt,ims.npy,ids.txt}`.
     pub folder: Source,
+    /// Whether the features are vectors of regions, (images, regions, width), as SCAN and its heirs have them: the stage
+    /// then writes the table `regions` in place of `features`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub regions: bool,
     /// Which files make the split `test`.
     #[serde(default)]
     pub test: PrecompTest,
@@ -184,6 +190,12 @@ pub struct Scenes {
     /// Seed; the pipeline's where not given.
     #[serde(default)]
     pub seed: u64,
+}
+
+/// Keeps a setting that older results did not have out of their keys.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 fn image_id() -> String {
@@ -256,8 +268,12 @@ impl Stage for Ingest {
         };
         let mut outputs =
             vec![images, Output::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
-        if let Ingest::Precomp(_) = self {
-            outputs.push(Output::table("features", tables::features::table().schema(), FEATURE_PART_ROWS));
+        if let Ingest::Precomp(set) = self {
+            outputs.push(if set.regions {
+                Output::table("regions", tables::regions::table().schema(), REGION_PART_ROWS)
+            } else {
+                Output::table("features", tables::features::table().schema(), FEATURE_PART_ROWS)
+            });
         }
         outputs
     }

@@ -24,12 +24,17 @@ pub(super) fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 /// An npy file of f32 rows, as `NumPy` writes it.
 pub(super) fn npy(rows: &[Vec<f32>]) -> Vec<u8> {
     let width = rows.first().map_or(1, Vec::len);
-    let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {width}), }}", rows.len());
+    npy_of(&format!("{}, {width}", rows.len()), &rows.concat())
+}
+
+/// An npy file of f32 values with a shape such as `2, 3`.
+pub(super) fn npy_of(shape: &str, values: &[f32]) -> Vec<u8> {
+    let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");
     let text = format!("{text:<117}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
     bytes.extend(text.as_bytes());
-    bytes.extend(rows.iter().flatten().flat_map(|value| value.to_le_bytes()));
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     bytes
 }
 

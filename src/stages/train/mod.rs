@@ -2,9 +2,13 @@
 
 mod settings;
 mod run;
-mod pairs;
+mod corpus;
+mod place;
+mod read;
+mod position;
+mod history;
 mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use settings::Train;
+pub use settings::{DataSet, Order, Train};

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array};
-use serde::{Deserialize, Serialize};
+use arrow::array::{ArrayRef, Float64Array, Int64Array};
 
 use super::Train;
-use super::pairs::{Pair, Pairs};
+use super::corpus::{Corpus, Validation};
+use super::history::{History, int, write_validation};
+use super::position::{Best, PlanName, Position};
+use super::settings::Order;
 use super::validate::validate;
 use crate::error::{Error, Result};
-use crate::kernels::measure::recall::{Retrieval, rsum};
-use crate::kernels::order::epoch_order;
+use crate::kernels::measure::recall::rsum;
+use crate::loader::{Allocate, Batch, Loader, Stalls, Start};
 use crate::model::device::{to_tch, use_threads};
+use crate::model::memory;
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::{Stepped, Training};
 use crate::model::vse::Widths;
@@ -21,90 +24,66 @@ use crate::tables;
 /// Epochs in a row with a mean loss at its collapse value after which a person is told. With MAX some six are usual.
 const COLLAPSED_EPOCHS: u32 = 10;
 
-/// Where a training stands; with the model and its optimiser, all that a resumed training needs.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Position {
-    /// Epoch, from 0.
-    epoch: u64,
-    /// Batches of the epoch that are done.
-    batches: usize,
-    /// Steps done, over all epochs.
-    step: u64,
-    /// Sum of the losses of the epoch so far.
-    loss: f64,
-    /// What that sum would be if all scores were equal.
-    collapsed_loss: f64,
-    /// Epochs in a row that ended where all scores are equal.
-    collapsed_epochs: u32,
-    /// The best epoch so far.
-    best: Option<Best>,
-}
-
-/// The epoch that becomes the model.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Best {
-    epoch: u64,
-    step: u64,
-    rsum: Option<f64>,
-}
-
-/// Rows of `history` that are not written yet. They are written where the training is saved and nowhere else, so that a
-/// resumed training writes what is missing and nothing twice.
-#[derive(Debug, Default)]
-struct History {
-    step: Vec<i64>,
-    epoch: Vec<i64>,
-    pairs: Vec<i64>,
-    loss: Vec<f64>,
-    gradient_norm: Vec<f64>,
-    learning_rate: Vec<f64>,
-}
-
 impl Run for Train {
     /// Every epoch visits all training pairs once, in an order that depends on the seed and the epoch alone, `batch` pairs
     /// a step; the last step of an epoch takes what is left, be it one pair (which has no negatives and so no loss).
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         use_threads(cx.threads());
         let device = to_tch(cx.device())?;
-        let mut pairs = Pairs::read(self, cx)?;
-        let (mut training, mut at) = match cx.state()? {
+        let corpus = Corpus::open(self, cx)?;
+        let plan = PlanName::of(self, &corpus);
+        let (training, at) = match cx.state()? {
             Some(bytes) => {
                 let (training, text) = Training::from_bytes(&bytes, device)?;
-                let at = serde_json::from_str(&text)
-                    .map_err(|error| Error::data(format!("a checkpoint with a damaged position: {error}")))?;
-                (training, at)
+                (training, Position::from_text(&text, &plan)?)
             }
             None => {
-                // A training that is resumed has told them before: they are kept with its checkpoint.
-                for (subject, message) in pairs.warnings.drain(..) {
+                // A training that is resumed has written and told all this before.
+                write_plan(self, &corpus, cx)?;
+                for (subject, message) in &corpus.warnings {
                     cx.warn(subject, message);
                 }
-                (Training::start(self.widths(&pairs), self.seed, device)?, Position::default())
+                (Training::start(self.widths(&corpus), self.seed, device)?, Position::start(plan))
             }
         };
-        while at.epoch < u64::from(self.epochs) {
-            self.epoch(&pairs, &mut training, &mut at, cx)?;
+        let validation = None;
+        let allocate = memory::for_device(device);
+        let mut course = Course { corpus: &corpus, training, at, validation, allocate, stalls: Stalls::default() };
+        while course.at.epoch < u64::from(self.epochs) {
+            self.epoch(&mut course, cx)?;
         }
-        cx.put_file("model", PARAMETERS, training.best()?)?;
-        cx.put_file("model", DESCRIPTION, self.describe(pairs, &at)?)
+        cx.put_file("model", PARAMETERS, course.training.best()?)?;
+        cx.put_file("model", DESCRIPTION, self.describe(&corpus, &course.at)?)
     }
+}
+
+/// A training under way.
+struct Course<'c> {
+    corpus: &'c Corpus,
+    training: Training,
+    at: Position,
+    /// Read when the first epoch ends.
+    validation: Option<Validation>,
+    allocate: Allocate,
+    /// What was waited for in the epochs that are done.
+    stalls: Stalls,
 }
 
 impl Train {
     /// The rest of an epoch, its validation and its checkpoint.
-    fn epoch(&self, pairs: &Pairs, training: &mut Training, at: &mut Position, cx: &mut Cx<'_>) -> Result<()> {
-        let order = epoch_order(pairs.train.len(), self.seed, at.epoch);
-        let batches = order.len().div_ceil(self.batch);
+    fn epoch(&self, course: &mut Course<'_>, cx: &mut Cx<'_>) -> Result<()> {
+        let Course { corpus, training, at, validation, allocate, stalls } = course;
+        let batches = corpus.plan.batches();
         let steps = batches as u64 * u64::from(self.epochs);
         let learning_rate = self.learning_rate_of(at.epoch);
         let mut history = History::default();
         cx.progress(at.step, Some(steps));
-        for batch in order.chunks(self.batch).skip(at.batches) {
-            cx.proceed()?;
-            let batch: Vec<&Pair> = batch.iter().map(|&i| &pairs.train[i]).collect();
-            let features: Vec<f32> = batch.iter().flat_map(|pair| pairs.feature(pair.image)).copied().collect();
-            let words: Vec<&[i64]> = batch.iter().map(|pair| pair.words.as_slice()).collect();
-            let done = training.step(&features, &words, &self.loss, self.clip, learning_rate)?;
+        // Rows of shards are copied much faster than a model learns from them: one thread is plenty.
+        let start = Start::alone(at.epoch, at.batches, 1);
+        let mut loader = Loader::start(Arc::clone(&corpus.data), Arc::clone(&corpus.plan), start, allocate)?;
+        while let Some(batch) = loader.next(|| cx.proceed())? {
+            let words: Vec<&[i64]> = (0..batch.len()).map(|i| batch.words(i)).collect();
+            let done = training.step(batch.images(), &words, &self.loss, self.clip, learning_rate)?;
             if !(done.loss.is_finite() && done.gradient_norm.is_finite()) {
                 return Err(diverged(done, at, &batch));
             }
@@ -114,13 +93,25 @@ impl Train {
             at.loss += done.loss;
             at.collapsed_loss += self.loss.collapsed(batch.len());
             cx.progress(at.step, Some(steps));
+            let mut so_far = *stalls;
+            so_far += loader.stalls();
+            cx.stalled(so_far);
             if at.step.is_multiple_of(self.checkpoint_steps) && at.batches < batches {
                 history.write(cx)?;
-                save(training, at, cx)?;
+                self.save(training, at, cx)?;
             }
         }
+        *stalls += loader.stalls();
+        drop(loader);
         self.watch_collapse(at, cx);
-        let recalls = if pairs.val.is_empty() { None } else { Some(validate(training.vse(), pairs, cx)?) };
+        let recalls = if corpus.has_validation() {
+            if validation.is_none() {
+                *validation = Some(corpus.validation(cx)?);
+            }
+            validation.as_ref().map(|validation| validate(training.vse(), validation, cx)).transpose()?
+        } else {
+            None
+        };
         let rsum = recalls.as_ref().map(|[i2t, t2i]| rsum(i2t, t2i));
         // Of equal epochs the first one wins, as in published code; without a validation split every epoch is the best so
         // far.
@@ -133,14 +124,12 @@ impl Train {
         if let Some(recalls) = &recalls {
             write_validation(at, batches, recalls, best, cx)?;
         }
-        *at = Position {
-            epoch: at.epoch + 1,
-            step: at.step,
-            collapsed_epochs: at.collapsed_epochs,
-            best: at.best,
-            ..Position::default()
-        };
-        save(training, at, cx)
+        at.next_epoch();
+        self.save(training, at, cx)
+    }
+
+    fn save(&self, training: &Training, at: &Position, cx: &mut Cx<'_>) -> Result<()> {
+        cx.save(training.to_bytes(at.to_text()?)?, self.checkpoints)
     }
 
     /// `learning_rate` · `decay` ^ ⌊epoch / `decay_epochs`⌋.
@@ -149,8 +138,8 @@ impl Train {
         self.learning_rate * self.decay.powi(times)
     }
 
-    fn widths(&self, pairs: &Pairs) -> Widths {
-        Widths { image: pairs.width, word: self.word, joint: self.embedding, words: pairs.vocabulary.words().len() }
+    fn widths(&self, corpus: &Corpus) -> Widths {
+        Widths { image: corpus.width, word: self.word, joint: self.embedding, words: corpus.vocabulary.words().len() }
     }
 
     fn watch_collapse(&self, at: &mut Position, cx: &mut Cx<'_>) {
@@ -170,11 +159,11 @@ impl Train {
         }
     }
 
-    fn describe(&self, pairs: Pairs, at: &Position) -> Result<Vec<u8>> {
+    fn describe(&self, corpus: &Corpus, at: &Position) -> Result<Vec<u8>> {
         let best = at.best.ok_or_else(|| Error::internal("a training ended without an epoch"))?;
         let description = Description {
             form: "vse++".to_owned(),
-            image: pairs.width,
+            image: corpus.width,
             word: self.word,
             embedding: self.embedding,
             epoch: best.epoch,
@@ -182,20 +171,45 @@ impl Train {
             rsum: best.rsum,
             tokenizer: self.tokenizer,
             settings: self.settings(),
-            vocabulary: pairs.vocabulary.words().to_vec(),
+            vocabulary: corpus.vocabulary.words().to_vec(),
         };
         serde_json::to_vec_pretty(&description)
             .map_err(|error| Error::internal(format!("cannot describe a model: {error}")))
     }
 }
 
-fn save(training: &Training, at: &Position, cx: &mut Cx<'_>) -> Result<()> {
-    let text = serde_json::to_string(at).map_err(|error| Error::internal(format!("cannot save: {error}")))?;
-    cx.save(training.to_bytes(text)?)
+/// Rows of a block in which samples are written.
+const BLOCK: usize = 8192;
+
+/// Writes what the order of the epochs follows from: the plan, and the samples in the order in which it counts them.
+fn write_plan(stage: &Train, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
+    let sets = corpus.data.plan_sets();
+    let numbers = |value: &dyn Fn(usize) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..sets.len()).map(value)))
+    };
+    let window = match stage.order {
+        Order::Global => None,
+        Order::Windows(shards) => Some(int(shards as u64)),
+    };
+    let columns = vec![
+        numbers(&|set| int(set as u64)),
+        numbers(&|set| int(sets[set].shards.iter().sum::<usize>() as u64)),
+        numbers(&|set| int(sets[set].shards.len() as u64)),
+        Arc::new(Float64Array::from_iter_values(sets.iter().map(|set| set.weight))),
+        Arc::new(Int64Array::from(vec![window; sets.len()])),
+        numbers(&|_| int(stage.batch as u64)),
+        numbers(&|_| stage.seed.cast_signed()),
+    ];
+    cx.write("plan", tables::batch(&tables::plan::table().schema(), columns)?)?;
+    let samples = corpus.samples.batch()?;
+    for start in (0..samples.num_rows()).step_by(BLOCK) {
+        cx.write("samples", samples.slice(start, BLOCK.min(samples.num_rows() - start)))?;
+    }
+    Ok(())
 }
 
-fn diverged(done: Stepped, at: &Position, batch: &[&Pair]) -> Error {
-    let shown = batch.iter().take(20).map(|pair| pair.caption.to_string()).collect::<Vec<_>>().join(", ");
+fn diverged(done: Stepped, at: &Position, batch: &Batch) -> Error {
+    let shown = batch.captions().iter().take(20).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let more = if batch.len() > 20 { format!(" and {} more", batch.len() - 20) } else { String::new() };
     Error::stage(format!(
         "step {} (epoch {}): the loss is {} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \
@@ -203,50 +217,4 @@ fn diverged(done: Stepped, at: &Position, batch: &[&Pair]) -> Error {
         at.step, at.epoch, done.loss, done.gradient_norm
     ))
     .hint("try a lower `learning_rate`")
-}
-
-impl History {
-    fn push(&mut self, at: &Position, pairs: usize, done: Stepped, learning_rate: f64) {
-        self.step.push(int(at.step));
-        self.epoch.push(int(at.epoch));
-        self.pairs.push(int(pairs as u64));
-        self.loss.push(done.loss);
-        self.gradient_norm.push(done.gradient_norm);
-        self.learning_rate.push(learning_rate);
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let rows = std::mem::take(self);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(rows.step)),
-            Arc::new(Int64Array::from(rows.epoch)),
-            Arc::new(Int64Array::from(rows.pairs)),
-            Arc::new(Float64Array::from(rows.loss)),
-            Arc::new(Float64Array::from(rows.gradient_norm)),
-            Arc::new(Float64Array::from(rows.learning_rate)),
-        ];
-        cx.write("history", tables::batch(&tables::history::table().schema(), columns)?)
-    }
-}
-
-fn write_validation(
-    at: &Position,
-    batches: usize,
-    [i2t, t2i]: &[Retrieval; 2],
-    best: bool,
-    cx: &mut Cx<'_>,
-) -> Result<()> {
-    #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2^53 batches")]
-    let loss = at.loss / batches as f64;
-    let mut columns: Vec<ArrayRef> =
-        vec![Arc::new(Int64Array::from(vec![int(at.epoch)])), Arc::new(Int64Array::from(vec![int(at.step)]))];
-    for value in [loss, i2t.r1, i2t.r5, i2t.r10, t2i.r1, t2i.r5, t2i.r10, rsum(i2t, t2i)] {
-        columns.push(Arc::new(Float64Array::from(vec![value])));
-    }
-    columns.push(Arc::new(BooleanArray::from(vec![best])));
-    cx.write("validation", tables::batch(&tables::validation::table().schema(), columns)?)
-}
-
-fn int(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::Train;
+use super::{Order, Train};
 use crate::error::Kind;
 use crate::kernels::sample::Sample;
 use crate::model::loss::Loss;
@@ -234,7 +234,12 @@ fn bad_data_is_named() {
 
     let mut other = world();
     other.tables.insert("features".to_owned(), vec![features(20, 10), features(1, 7)]);
-    fails(&mut other, "epochs = 1", Kind::Data, "width 7, wanted 10");
+    fails(
+        &mut other,
+        "epochs = 1",
+        Kind::Data,
+        "FixedSizeList(7 x non-null Float32)), wanted (image_id Int64, split Utf8, feature FixedSizeList(10",
+    );
 
     let mut other = world();
     other.tables.insert("features".to_owned(), vec![features(20, 10), features(1, 10)]);
@@ -306,4 +311,81 @@ fn settings_that_cannot_work_are_all_named() {
     stage.loss = Loss::Max { margin: f64::NAN };
     let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
     assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss"]);
+}
+
+/// A position of another plan means nothing in this one.
+#[test]
+fn a_checkpoint_of_another_plan_is_refused() {
+    let mut cut = world();
+    cut.cancel_after_save = Some(1);
+    cut.run(&stage("epochs = 2")).expect_err("cancelled");
+    let mut other = world();
+    other.saved = cut.saved.clone();
+    let error = other.run(&Train { batch: 20, ..stage("epochs = 2") }).expect_err("another plan");
+    assert_eq!(error.kind(), Kind::Data);
+    let text = error.to_string();
+    assert!(text.contains("a checkpoint of another plan: it has samples [80]"), "{text}");
+    assert!(
+        text.contains("batch 16, seed") && text.contains("wanted samples [80]") && text.contains("batch 20"),
+        "{text}"
+    );
+}
+
+/// What is kept of the captions is what would be made of them again.
+#[test]
+fn what_is_kept_is_used_again() {
+    let mut first = world();
+    first.run(&stage("epochs = 2")).expect("a training");
+    let mut second = world();
+    second.kept = first.kept.clone();
+    // Captions that would give another model if they were read.
+    second.tables.insert("captions".to_owned(), vec![captions((0..8).map(|i| (i, i, "train", "a cat".to_owned())))]);
+    second.run(&stage("epochs = 2")).expect("a training");
+    assert_eq!(second.put, first.put);
+    assert_eq!(second.warnings, first.warnings);
+    let mut third = world();
+    third.kept = first.kept.clone();
+    third.run(&Train { min_count: 2, ..stage("epochs = 2") }).expect("a training");
+    assert_ne!(third.kept.len(), first.kept.len(), "another vocabulary is another corpus");
+}
+
+#[test]
+fn the_tables_of_the_plan_say_what_was_trained_on() {
+    let mut world = world();
+    world.run(&Train { order: Order::Windows(2), ..stage("epochs = 1") }).expect("a training");
+    let (plan, samples) = (world.output("plan"), world.output("samples"));
+    assert_eq!(plan.num_rows(), 1);
+    assert_eq!(plan["samples"].as_primitive::<Int64Type>().values(), &[80]);
+    assert_eq!(plan["window"].as_primitive::<Int64Type>().values(), &[2]);
+    assert_eq!(samples.num_rows(), 80);
+    let images = samples["image_id"].as_primitive::<Int64Type>().values();
+    let shards = samples["shard"].as_primitive::<Int64Type>().values();
+    let rows = samples["row"].as_primitive::<Int64Type>().values();
+    for row in 1..80 {
+        assert!((shards[row - 1], rows[row - 1]) <= (shards[row], rows[row]));
+        assert_eq!(images[row - 1] == images[row], (shards[row - 1], rows[row - 1]) == (shards[row], rows[row]));
+    }
+}
+
+/// The second data set has twice the weight; its images have the numbers of the first and are others.
+#[test]
+fn data_sets_are_mixed() {
+    let mut world = world();
+    world.tables.insert("mixed_with.0.features".to_owned(), vec![features(8, 10)]);
+    let rows = (0..8).map(|i| (i + 500, i, "train", format!("some thing {i}")));
+    world.tables.insert("mixed_with.0.captions".to_owned(), vec![captions(rows)]);
+    let mixed = "epochs = 2\nmixed_with = [{ features = \"c.features\", captions = \"c.captions\", weight = 2.0 }]";
+    let stage = stage(mixed);
+    assert_eq!(stage.inputs().len(), 4);
+    assert_eq!(stage.inputs()[3].name, "mixed_with.0.captions");
+    world.run(&stage).expect("a training");
+    assert_eq!(world.output("plan")["samples"].as_primitive::<Int64Type>().values(), &[80, 8]);
+    let pairs = world.output("history")["pairs"].as_primitive::<Int64Type>().values().iter().sum::<i64>();
+    assert_eq!(pairs, 2 * 88);
+    assert!(description(&world).vocabulary.contains(&"thing".to_owned()));
+
+    world.tables.insert("mixed_with.0.features".to_owned(), vec![features(8, 9)]);
+    world.kept.clear();
+    let error = world.run(&stage).expect_err("another width");
+    assert_eq!(error.to_string(), "`mixed_with.0.features` has width 9, wanted 10");
 }

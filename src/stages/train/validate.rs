@@ -1,8 +1,6 @@
 //! How a model does on the validation split: recall by nearest neighbour.
 
-use std::collections::HashMap;
-
-use super::pairs::Pairs;
+use super::corpus::Validation;
 use crate::error::{Error, Result};
 use crate::kernels::measure::recall::Retrieval;
 use crate::model::search::search;
@@ -14,23 +12,11 @@ use crate::stage::Cx;
 ///
 /// # Errors
 /// Embeddings that are not finite, or the run was cancelled.
-pub(super) fn validate(vse: &Vse, pairs: &Pairs, cx: &Cx<'_>) -> Result<[Retrieval; 2]> {
-    let mut images: Vec<usize> = Vec::new();
-    let mut captions_of: Vec<Vec<usize>> = Vec::new();
-    let mut image_of = Vec::with_capacity(pairs.val.len());
-    let mut places = HashMap::new();
-    for (caption, pair) in pairs.val.iter().enumerate() {
-        let place = *places.entry(pair.image).or_insert(images.len());
-        if place == images.len() {
-            images.push(pair.image);
-            captions_of.push(vec![]);
-        }
-        captions_of[place].push(caption);
-        image_of.push(place);
-    }
-    let features: Vec<f32> = images.iter().flat_map(|&image| pairs.feature(image)).copied().collect();
-    let words: Vec<&[i64]> = pairs.val.iter().map(|pair| pair.words.as_slice()).collect();
-    let (images, captions) = (vse.images(&features)?, vse.captions(&words)?);
+pub(super) fn validate(vse: &Vse, validation: &Validation, cx: &Cx<'_>) -> Result<[Retrieval; 2]> {
+    let Validation { features, image_of, captions_of, .. } = validation;
+    let words = validation.words()?;
+    let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
+    let (images, captions) = (vse.images(features)?, vse.captions(&words)?);
     if !images.iter().chain(&captions).all(|value| value.is_finite()) {
         return Err(
             Error::stage("the embeddings of the validation split are not finite").hint("try a lower `learning_rate`")

@@ -4,7 +4,12 @@ use std::path::Path;
 
 use super::super::rows;
 use crate::error::{Error, Result};
-use crate::io::{Mistakes, files::is_file, npy::Matrix, text_lines::TextLines};
+use crate::io::{
+    Mistakes,
+    files::is_file,
+    npy::{Matrix, Rows},
+    text_lines::TextLines,
+};
 
 /// Captions of an image in every published folder.
 const CAPTIONS: usize = 5;
@@ -25,7 +30,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Opens the files called `name`; `None` if neither features nor captions are there.
-    pub fn open(folder: &Path, name: &str, split: &'static str) -> Result<Option<Self>> {
+    pub fn open(folder: &Path, name: &str, split: &'static str, form: Rows) -> Result<Option<Self>> {
         let path = |suffix: &str| folder.join(format!("{name}_{suffix}"));
         let (ims, caps, ids) = (path("ims.npy"), path("caps.txt"), path("ids.txt"));
         match (is_file(&ims)?, is_file(&caps)?) {
@@ -36,7 +41,7 @@ impl Files {
                 return Err(Error::data(format!("`{}` is there without `{}`", has.display(), lacks.display())));
             }
         }
-        let ims = Matrix::open(&ims)?;
+        let ims = Matrix::open(&ims, form)?;
         let caps = TextLines::read(&caps)?;
         let captions = check_captions(&caps)?;
         let (rows_per_image, captions_per_image) = layout(&ims, &caps, captions)?;

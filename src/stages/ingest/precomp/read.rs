@@ -7,15 +7,15 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, StringArray};
 
 use super::super::rows::{Image, Rows};
-use super::super::settings::FEATURE_PART_ROWS;
+use super::super::settings::{FEATURE_PART_ROWS, REGION_PART_ROWS};
 use super::super::{Precomp, PrecompTest};
 use super::files::Files;
 use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use crate::io::{Mistakes, npy};
 use crate::stage::Cx;
 use crate::tables;
 
-/// Reads the folder and writes images, captions and features.
+/// Reads the folder and writes images, captions, and features or regions.
 ///
 /// - Where `ims` has a row a caption and rows repeat in fives, one row an image is kept.
 /// - `image_id` is the number in the ids files, which may have a line an image or a line a caption; if a split lacks its
@@ -27,9 +27,10 @@ pub(in super::super) fn run(set: &Precomp, cx: &mut Cx<'_>) -> Result<()> {
         PrecompTest::Test => "test",
         PrecompTest::Testall => "testall",
     };
+    let form = if set.regions { npy::Rows::Stacks } else { npy::Rows::Vectors };
     let mut all = Vec::new();
     for (name, split) in [("train", "train"), ("dev", "val"), (test, "test")] {
-        match Files::open(&folder, name, split)? {
+        match Files::open(&folder, name, split, form)? {
             Some(files) => all.push(files),
             None if name == "testall" => {
                 return Err(Error::data(format!("no `testall_ims.npy` in `{}`", folder.display()))
@@ -44,22 +45,15 @@ pub(in super::super) fn run(set: &Precomp, cx: &mut Cx<'_>) -> Result<()> {
             folder.display()
         )));
     };
-    let width = first.ims.width();
-    if let Some(other) = all.iter().find(|files| files.ims.width() != width) {
-        return Err(Error::data(format!(
-            "`{}` has {} values a row, wanted {width} as in `{}`",
-            other.ims.path().display(),
-            other.ims.width(),
-            first.ims.path().display()
-        )));
-    }
+    check_shapes(first, &all)?;
+    let shape = if set.regions { vec![first.ims.vectors(), first.ims.width()] } else { vec![first.ims.width()] };
     if let Some(dev) = all.iter_mut().find(|files| files.split == "val" && files.captions > set.dev_captions) {
         dev.used = set.dev_captions;
         let message = format!("the first {} of {} captions are used, as `dev_captions` says", dev.used, dev.captions);
         cx.warn(dev.caps.path().display().to_string(), message);
     }
     let numbered = use_ids(cx, &all, &folder)?;
-    let mut writer = Writer { width, rows: Rows::default(), ids: Vec::new(), splits: Vec::new(), values: Vec::new() };
+    let mut writer = Writer { shape, rows: Rows::default(), ids: Vec::new(), splits: Vec::new(), values: Vec::new() };
     let (mut images, mut captions) = (0, 0);
     for files in &all {
         writer.write(cx, files, numbered, images, captions)?;
@@ -68,6 +62,23 @@ pub(in super::super) fn run(set: &Precomp, cx: &mut Cx<'_>) -> Result<()> {
     }
     writer.write_features(cx)?;
     writer.rows.finish(cx)
+}
+
+/// Every split has the regions and the width of the first.
+fn check_shapes(first: &Files, all: &[Files]) -> Result<()> {
+    let shape = |files: &Files| [files.ims.vectors(), files.ims.width()];
+    let Some(other) = all.iter().find(|files| shape(files) != shape(first)) else { return Ok(()) };
+    let described = |files: &Files| match shape(files) {
+        [1, width] => format!("{width}"),
+        [vectors, width] => format!("{vectors} × {width}"),
+    };
+    Err(Error::data(format!(
+        "`{}` has {} values a row, wanted {} as in `{}`",
+        other.ims.path().display(),
+        described(other),
+        described(first),
+        first.ims.path().display()
+    )))
 }
 
 /// Whether images are called by the ids files: every split has one, and no number comes twice.
@@ -103,7 +114,8 @@ fn use_ids(cx: &mut Cx<'_>, all: &[Files], folder: &Path) -> Result<bool> {
 
 /// Features that are not written yet, at most a part, and the other tables' rows.
 struct Writer {
-    width: usize,
+    /// Of a row: the width of its vector, or its regions and their width.
+    shape: Vec<usize>,
     rows: Rows,
     ids: Vec<i64>,
     splits: Vec<&'static str>,
@@ -135,7 +147,8 @@ impl Writer {
             files.ims.read_row(row, &mut self.values)?;
             self.ids.push(image_id);
             self.splits.push(files.split);
-            if self.ids.len() == FEATURE_PART_ROWS {
+            let part = if self.shape.len() == 1 { FEATURE_PART_ROWS } else { REGION_PART_ROWS };
+            if self.ids.len() == part {
                 self.write_features(cx)?;
             }
             self.rows.push(cx, &image, (first..).zip(texts))?;
@@ -149,9 +162,13 @@ impl Writer {
         }
         let ids = Int64Array::from(std::mem::take(&mut self.ids));
         let splits = StringArray::from(std::mem::take(&mut self.splits));
-        let vectors = tables::vectors(std::mem::take(&mut self.values), self.width)?;
-        let schema = tables::features::table().schema_of_width(self.width);
-        cx.write("features", tables::batch(&schema, vec![Arc::new(ids), Arc::new(splits), vectors])?)
+        let values = std::mem::take(&mut self.values);
+        let (table, column) = match self.shape[..] {
+            [count, width] => (tables::regions::table(), tables::regions::column(values, count, width)?),
+            _ => (tables::features::table(), tables::vectors(values, self.shape[0])?),
+        };
+        let schema = table.schema_of_shape(&self.shape);
+        cx.write(table.name, tables::batch(&schema, vec![Arc::new(ids), Arc::new(splits), column])?)
     }
 }
 
@@ -166,9 +183,13 @@ mod tests {
     use serde_json::json;
     use tempfile::TempDir;
 
-    use super::super::super::testing::{captions, folder, images, ingest, npy, refused, shared_data, split_counts};
+    use super::super::super::Ingest;
+    use super::super::super::testing::{
+        captions, folder, images, ingest, npy, npy_of, refused, shared_data, split_counts,
+    };
+    use crate::stage::{Form, Stage, missing_columns};
     use crate::stages::testing::MemoryWorld;
-    use crate::tables::{floats, ids};
+    use crate::tables::{self, floats, ids};
 
     fn settings() -> serde_json::Value {
         json!({"precomp": {"folder": ""}})
@@ -297,6 +318,60 @@ mod tests {
         assert!(
             refused(ingest(set_.path(), settings())).contains("train_ims.npy` row 1 column 0 (from 0): value is inf")
         );
+    }
+
+    /// SCAN's layouts: train one row an image, dev and test five, and every row a stack of vectors.
+    #[test]
+    fn regions_are_a_table_of_their_own() {
+        let image = |i: u8| -> Vec<f32> { (0..6u8).map(|value| f32::from(10 * i + value)).collect() };
+        let stacks = |images: u8, times: usize| {
+            let rows: Vec<_> = (0..images).flat_map(|i| vec![image(i); times]).collect();
+            npy_of(&format!("{}, 2, 3", rows.len()), &rows.concat())
+        };
+        let set = folder(&[
+            ("train_ims.npy", &stacks(2, 1)),
+            ("train_caps.txt", &lines("t", 10)),
+            ("dev_ims.npy", &stacks(1, 5)),
+            ("dev_caps.txt", &lines("d", 5)),
+            ("test_ims.npy", &stacks(3, 5)),
+            ("test_caps.txt", &lines("e", 15)),
+        ]);
+        let regions = json!({"precomp": {"folder": "", "regions": true}});
+        let world = ingest(set.path(), regions.clone()).unwrap();
+        assert_eq!(split_counts(&world), [2, 1, 3]);
+        assert_eq!(captions(&world).len(), 30);
+        assert!(!world.written.contains_key("features"));
+        let batch = world.output("regions");
+        assert_eq!(ids(&batch, "image_id").unwrap().values(), &[0, 1, 2, 3, 4, 5]);
+        let wanted: Vec<f32> = [0, 1, 0, 0, 1, 2].into_iter().flat_map(image).collect();
+        assert_eq!(tables::regions::values(&batch).unwrap(), (&wanted[..], 2, 3));
+        // What is declared before any data is seen accepts what is written.
+        let stage: Ingest = serde_json::from_value(regions.clone()).unwrap();
+        let outputs = stage.outputs();
+        assert_eq!(outputs.iter().map(|output| output.name).collect::<Vec<_>>(), ["images", "captions", "regions"]);
+        let Form::Table { schema, .. } = &outputs[2].form else { panic!("regions are a table") };
+        assert_eq!(missing_columns(schema, &batch.schema()), Vec::<String>::new());
+
+        let message = refused(ingest(set.path(), settings()));
+        assert!(message.contains("train_ims.npy`: array has shape [2, 2, 3]"), "{message}");
+        assert!(message.contains("read with `regions = true`"), "{message}");
+        std::fs::write(set.path().join("dev_ims.npy"), npy_of("5, 3, 2", &image(0).repeat(5))).unwrap();
+        let message = refused(ingest(set.path(), regions.clone()));
+        assert!(message.contains("dev_ims.npy` has 3 × 2 values a row, wanted 2 × 3 as in"), "{message}");
+        std::fs::write(set.path().join("dev_ims.npy"), rows(1, 5)).unwrap();
+        let message = refused(ingest(set.path(), regions));
+        assert!(message.contains("wanted vectors of regions: (images, regions, width)"), "{message}");
+    }
+
+    /// Results of before there were regions keep their keys.
+    #[test]
+    fn regions_enter_the_settings_only_when_they_are_asked_for() {
+        let settings = |regions: bool| {
+            let stage = json!({"precomp": {"folder": "", "regions": regions}});
+            serde_json::from_value::<Ingest>(stage).unwrap().settings()
+        };
+        assert_eq!(settings(false)["precomp"].get("regions"), None);
+        assert_eq!(settings(true)["precomp"]["regions"], true);
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::path::Path;
 use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
 
 use crate::error::{Error, Result};
-use crate::io::image::{self, Picture};
 use crate::tables;
 
+use super::{Picture, decode, read_below};
+
 /// The columns of `images` that lead to pictures.
-pub(super) struct Pictures<'b> {
+#[derive(Debug)]
+pub struct Pictures<'b> {
     names: &'b StringArray,
     paths: &'b StringArray,
     bytes: &'b BinaryArray,
@@ -22,7 +24,7 @@ impl<'b> Pictures<'b> {
     ///
     /// # Errors
     /// A column is missing or of another type.
-    pub(super) fn new(batch: &'b RecordBatch, root: Option<&'b Path>) -> Result<Self> {
+    pub fn new(batch: &'b RecordBatch, root: Option<&'b Path>) -> Result<Self> {
         let bytes = batch
             .column_by_name("bytes")
             .and_then(|column| column.as_binary_opt::<i32>())
@@ -32,7 +34,7 @@ impl<'b> Pictures<'b> {
     }
 
     /// What people know picture `row` by.
-    pub(super) fn name(&self, row: usize) -> &'b str {
+    pub fn name(&self, row: usize) -> &'b str {
         self.names.value(row)
     }
 
@@ -40,8 +42,8 @@ impl<'b> Pictures<'b> {
     ///
     /// # Errors
     /// [`Kind::Data`](crate::error::Kind) if the fault is the picture's: no file, not a picture, damaged, too large.
-    pub(super) fn decode(&self, row: usize) -> Result<Picture> {
-        image::decode(&self.encoded(row)?)
+    pub fn decode(&self, row: usize) -> Result<Picture> {
+        decode(&self.encoded(row)?)
     }
 
     fn encoded(&self, row: usize) -> Result<Cow<'b, [u8]>> {
@@ -56,6 +58,6 @@ impl<'b> Pictures<'b> {
             return Err(Error::data(format!("its path `{path}` is relative to no folder"))
                 .hint("the producer of `images` names no image folder; wanted `bytes`"));
         };
-        image::read_below(root, path).map(Cow::Owned)
+        read_below(root, path).map(Cow::Owned)
     }
 }

@@ -1,0 +1,169 @@
+//! `epoch_plan('stage', epoch [, ranks])`: which sample stands where in an epoch of a training, as a table.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{DataFusionError, ScalarValue, plan_err};
+use datafusion::logical_expr::Expr;
+
+use crate::engine::key::Key;
+use crate::engine::store::{Artefact, Store};
+use crate::error::{Error, Result};
+use crate::io::parquet;
+use crate::kernels::epoch::{DataSet, Order, Plan, share};
+use crate::sql::names::Names;
+use crate::tables;
+
+/// The name of the function.
+pub(super) const NAME: &str = "epoch_plan";
+
+/// The function, over a store; without one (where only columns are asked for) its answer has no rows.
+#[derive(Debug)]
+pub(super) struct EpochPlan {
+    pub store: Option<Store>,
+    /// The stages of the session, if they are given and not looked up in the records of runs.
+    pub given: Option<Vec<(String, String, Key)>>,
+}
+
+impl TableFunctionImpl for EpochPlan {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> datafusion::error::Result<Arc<dyn TableProvider>> {
+        let wanted = "wanted `epoch_plan('stage', epoch)` or `epoch_plan('stage', epoch, ranks)`";
+        let (stage, numbers) = match args.exprs() {
+            [stage, numbers @ ..] if (1..=2).contains(&numbers.len()) => (stage, numbers),
+            others => return plan_err!("{} arguments, {wanted}", others.len()),
+        };
+        let Expr::Literal(ScalarValue::Utf8(Some(stage)), _) = stage else {
+            return plan_err!("the stage is {stage}, {wanted}");
+        };
+        let mut values = Vec::new();
+        for number in numbers {
+            match number {
+                Expr::Literal(ScalarValue::Int64(Some(value)), _) if *value >= 0 => values.push(value.unsigned_abs()),
+                other => return plan_err!("{other} is no number from 0 on, {wanted}"),
+            }
+        }
+        let (epoch, ranks) = (values[0], values.get(1).copied().unwrap_or(1));
+        let batch = self.rows(stage, epoch, ranks).map_err(|error| {
+            DataFusionError::Plan(match error.hint_text() {
+                Some(hint) => format!("{error}; {hint}"),
+                None => error.to_string(),
+            })
+        })?;
+        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+    }
+}
+
+/// The columns of the answer.
+fn schema() -> SchemaRef {
+    let columns =
+        ["epoch", "position", "batch", "rank", "data_set", "sample", "caption_id", "image_id", "shard", "row"];
+    Arc::new(Schema::new(columns.map(|name| Field::new(name, DataType::Int64, false)).to_vec()))
+}
+
+impl EpochPlan {
+    fn rows(&self, stage: &str, epoch: u64, ranks: u64) -> Result<RecordBatch> {
+        let Some(store) = &self.store else { return Ok(RecordBatch::new_empty(schema())) };
+        let names = match &self.given {
+            Some(stages) => Names::of_stages(store, stages.clone()),
+            None => Names::of_runs(store),
+        };
+        let read = |table: &str| -> Result<RecordBatch> {
+            let Some((artefact, manifest)) = names.artefact_of(stage)? else {
+                return Err(names.unknown(&format!("{stage}.{table}"))?);
+            };
+            let Some(parts) = manifest.tables.get(table) else {
+                return Err(
+                    Error::usage(format!("stage `{stage}` has no table `{table}`")).hint("name a stage that trains")
+                );
+            };
+            let batches: Result<Vec<_>> = parts
+                .iter()
+                .map(|part| {
+                    let name = Artefact::part_name(table, part.index);
+                    parquet::decode_whole(artefact.read(&name, part.bytes, &part.digest)?)
+                })
+                .collect();
+            let batches = batches?;
+            let schema = batches.first().map(RecordBatch::schema);
+            let schema = schema.ok_or_else(|| Error::data(format!("`{stage}.{table}` has no parts")))?;
+            Ok(concat_batches(&schema, &batches)?)
+        };
+        let (sets, samples) = (read("plan")?, read("samples")?);
+        let plan = plan(&sets, &samples)?;
+        answer(&plan, &samples, epoch, ranks)
+    }
+}
+
+/// The plan that the two tables describe.
+fn plan(sets: &RecordBatch, samples: &RecordBatch) -> Result<Plan> {
+    let (set_of, shard_of) = (tables::ids(samples, "data_set")?, tables::ids(samples, "shard")?);
+    let weights = tables::numbers(sets, "weight")?;
+    let mut data_sets: Vec<DataSet> =
+        weights.values().iter().map(|&weight| DataSet { shards: vec![], weight }).collect();
+    let mut last = None;
+    for (&set, &shard) in set_of.values().iter().zip(shard_of.values()) {
+        let data_set = usize::try_from(set).ok().and_then(|set| data_sets.get_mut(set));
+        let shards = &mut data_set
+            .ok_or_else(|| Error::data(format!("a sample of data set {set}, of which `plan` says nothing")))?
+            .shards;
+        match shards.last_mut() {
+            Some(count) if last == Some((set, shard)) => *count += 1,
+            _ => shards.push(1),
+        }
+        last = Some((set, shard));
+    }
+    let window = sets.column_by_name("window").and_then(|column| column.as_primitive_opt::<Int64Type>().cloned());
+    let order = match window {
+        Some(window) if window.len() > 0 && window.is_valid(0) => Order::Windows(size(window.value(0))?),
+        _ => Order::Global,
+    };
+    let first = |name: &str| -> Result<i64> {
+        let column = tables::ids(sets, name)?;
+        if column.is_empty() { Err(Error::data("`plan` has no row")) } else { Ok(column.value(0)) }
+    };
+    let (batch, seed) = (size(first("batch")?)?, first("seed")?.cast_unsigned());
+    Plan::new(&data_sets, order, seed, batch).map_err(Error::data)
+}
+
+fn answer(plan: &Plan, samples: &RecordBatch, epoch: u64, ranks: u64) -> Result<RecordBatch> {
+    let ranks = usize::try_from(ranks).ok().filter(|ranks| (1..=plan.batch(0).len()).contains(ranks));
+    let ranks = ranks.ok_or_else(|| {
+        Error::usage(format!("wanted 1 to {} ranks: as many as a batch has samples", plan.batch(0).len()))
+    })?;
+    let mut starts = vec![0];
+    let sets = tables::ids(samples, "data_set")?.values();
+    starts.extend((1..sets.len()).filter(|&row| sets[row] != sets[row - 1]));
+    let mut columns: [Vec<i64>; 4] = Default::default();
+    let mut rows = Vec::with_capacity(plan.positions());
+    let order = plan.epoch(epoch);
+    for b in 0..plan.batches() {
+        let batch = plan.batch(b);
+        for rank in 0..ranks {
+            let share = share(batch.len(), rank, ranks);
+            for position in batch.start + share.start..batch.start + share.end {
+                let all =
+                    [number(usize::try_from(epoch).unwrap_or(usize::MAX)), number(position), number(b), number(rank)];
+                columns.iter_mut().zip(all).for_each(|(column, value)| column.push(value));
+            }
+        }
+        rows.extend(order.samples(batch).map(|sample| starts[sample.set] + sample.index));
+    }
+    let mut answer: Vec<ArrayRef> =
+        columns.into_iter().map(|column| Arc::new(Int64Array::from(column)) as ArrayRef).collect();
+    for name in ["data_set", "sample", "caption_id", "image_id", "shard", "row"] {
+        let column = tables::ids(samples, name)?.values();
+        answer.push(Arc::new(Int64Array::from_iter_values(rows.iter().map(|&row| column[row]))));
+    }
+    tables::batch(&schema(), answer)
+}
+
+fn size(number: i64) -> Result<usize> {
+    usize::try_from(number).map_err(|_| Error::data(format!("`plan` says {number}, wanted a number from 0 on")))
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

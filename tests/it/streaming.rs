@@ -1,0 +1,239 @@
+//! Ranks as real processes that are killed: an epoch goes on with any number of them, and nothing is lost or repeated.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use pairloom::error::Result;
+use pairloom::io::cache::Cache;
+use pairloom::io::parquet;
+use pairloom::io::shard::Shard;
+use pairloom::io::shards::{Shards, Source};
+use pairloom::kernels::epoch::{Order, Plan};
+use pairloom::kernels::sample::Sample;
+use pairloom::loader::{Data, DataSet, Images, Loader, Start, plain};
+use pairloom::tables;
+
+const SHARDS: usize = 12;
+const ROWS: usize = 50;
+const SAMPLES: usize = SHARDS * ROWS;
+const WIDTH: usize = 64;
+const BATCH: usize = 16;
+
+fn part(folder: &Path, shard: usize) -> PathBuf {
+    folder.join(format!("part-{shard:05}.parquet"))
+}
+
+/// A table of features in parts, as a store has it.
+fn write_parts(folder: &Path) {
+    let schema = tables::features::table().schema_of_width(WIDTH);
+    for shard in 0..SHARDS {
+        let images = (shard * ROWS..(shard + 1) * ROWS).map(|image| i64::try_from(image).unwrap());
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let values =
+            images.clone().flat_map(|image| (0..WIDTH).map(move |i| (image * 100) as f32 + i as f32)).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(images)),
+            Arc::new(StringArray::from(vec!["train"; ROWS])),
+            tables::vectors(values, WIDTH).unwrap(),
+        ];
+        let batch = tables::batch(&schema, columns).unwrap();
+        fs::write(part(folder, shard), parquet::encode(&schema, &[batch]).unwrap()).unwrap();
+    }
+}
+
+/// One caption an image, of the number of the image.
+fn samples() -> RecordBatch {
+    let column = |value: &dyn Fn(usize) -> usize| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..SAMPLES).map(|i| i64::try_from(value(i)).unwrap())))
+    };
+    let schema = tables::samples::table().schema();
+    let words = Int32Array::from_iter_values((0..SAMPLES).map(|i| i32::try_from(i % 7).unwrap()));
+    let words = tables::list(&schema, "words", vec![1; SAMPLES], Arc::new(words)).unwrap();
+    let (shard, row) = (column(&|i| i / ROWS), column(&|i| i % ROWS));
+    let columns = vec![column(&|_| 0), column(&|i| i), column(&|i| i), column(&|i| i), shard, row, words];
+    tables::batch(&schema, columns).unwrap()
+}
+
+/// The data in `folder`, through a cache that holds half of it, and its plan.
+fn data(folder: &Path) -> Result<(Arc<Data>, Arc<Plan>)> {
+    let cache = Cache::open(&folder.join("cache"), (SAMPLES * WIDTH * 4 * 3 / 4) as u64)?;
+    let digest = |shard| blake3::hash(&fs::read(part(folder, shard)).unwrap()).to_hex().to_string();
+    let sources = (0..SHARDS).map(|shard| Source { digest: digest(shard), rows: ROWS }).collect();
+    let parts = folder.to_owned();
+    let read = move |shard: usize| parquet::decode_whole(fs::read(part(&parts, shard)).unwrap().into());
+    let shards = Shards::new("features", sources, cache, Box::new(read), Box::new(|| Ok(())));
+    let images = Images::Vectors { shards, column: "feature".to_owned() };
+    let samples = Arc::new(Shard::of_batch(&samples())?);
+    let data = Data::new(&samples, vec![DataSet { images, samples: SAMPLES, weight: 1.0 }])?;
+    let plan = Plan::new(&data.plan_sets(), Order::Windows(3), 11, BATCH).unwrap();
+    Ok((Arc::new(data), Arc::new(plan)))
+}
+
+/// A rank: prints the captions of its share of every batch. Not a test of its own: [`Ranks`] starts it.
+#[test]
+#[ignore = "a process that other tests start"]
+fn rank() {
+    let number = |name: &str| std::env::var(name).unwrap().parse::<usize>().unwrap();
+    let folder = PathBuf::from(std::env::var("STREAMING_FOLDER").unwrap());
+    let (data, plan) = data(&folder).unwrap();
+    let start = Start {
+        epoch: number("STREAMING_EPOCH") as u64,
+        batch: number("STREAMING_BATCH"),
+        rank: number("STREAMING_RANK"),
+        ranks: number("STREAMING_RANKS"),
+        threads: 2,
+    };
+    let mut loader = Loader::start(data, plan, start, &plain()).unwrap();
+    let mut out = std::io::stdout().lock();
+    while let Some(batch) = loader.next(|| Ok(())).unwrap() {
+        for (i, &caption) in batch.captions().iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let wanted = (caption * 100) as f32;
+            assert_eq!(batch.images()[i * WIDTH], wanted, "the features of another image");
+        }
+        let ids: Vec<String> = batch.captions().iter().map(ToString::to_string).collect();
+        writeln!(out, "\nshare {} [{}]", batch.number, ids.join(" ")).unwrap();
+        out.flush().unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// All ranks of an epoch, from a batch on.
+struct Ranks {
+    children: Vec<Child>,
+    lines: Vec<std::thread::JoinHandle<BTreeMap<usize, Vec<i64>>>>,
+    begun: std::sync::mpsc::Receiver<()>,
+}
+
+impl Ranks {
+    fn start(folder: &Path, epoch: u64, batch: usize, ranks: usize) -> Self {
+        let (sender, begun) = std::sync::mpsc::sync_channel(ranks);
+        let mut this = Self { children: vec![], lines: vec![], begun };
+        for rank in 0..ranks {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "streaming::rank", "--ignored", "--nocapture"])
+                .env("STREAMING_FOLDER", folder)
+                .env("STREAMING_EPOCH", epoch.to_string())
+                .env("STREAMING_BATCH", batch.to_string())
+                .env("STREAMING_RANK", rank.to_string())
+                .env("STREAMING_RANKS", ranks.to_string())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let out = BufReader::new(child.stdout.take().unwrap());
+            let sender = sender.clone();
+            this.lines.push(std::thread::spawn(move || {
+                let mut shares = BTreeMap::new();
+                for line in out.lines().map_while(std::result::Result::ok) {
+                    // What a kill cut short has no end.
+                    let share = line.strip_prefix("share ").and_then(|line| line.strip_suffix(']'));
+                    let Some((number, ids)) = share.and_then(|share| share.split_once(" [")) else { continue };
+                    if shares.is_empty() {
+                        let _ = sender.try_send(());
+                    }
+                    let ids = ids.split_whitespace().map(|id| id.parse().unwrap()).collect();
+                    shares.insert(number.parse().unwrap(), ids);
+                }
+                shares
+            }));
+            this.children.push(child);
+        }
+        this
+    }
+
+    /// Kills them `after` all have begun.
+    fn kill(&mut self, after: Duration) {
+        for _ in 0..self.children.len() {
+            let _ = self.begun.recv_timeout(Duration::from_secs(60));
+        }
+        std::thread::sleep(after);
+        for child in &mut self.children {
+            child.kill().unwrap();
+        }
+    }
+
+    /// The batches, from `batch` on, that every rank has done: put together in the order of the ranks.
+    fn done(mut self, batch: usize) -> Vec<Vec<i64>> {
+        for child in &mut self.children {
+            child.wait().unwrap();
+        }
+        let mut shares: Vec<_> = self.lines.drain(..).map(|lines| lines.join().unwrap()).collect();
+        let mut all = Vec::new();
+        for number in batch.. {
+            let parts: Option<Vec<Vec<i64>>> = shares.iter_mut().map(|shares| shares.remove(&number)).collect();
+            let Some(parts) = parts else { break };
+            all.push(parts.concat());
+        }
+        all
+    }
+}
+
+fn whole(folder: &Path, epoch: u64) -> Vec<Vec<i64>> {
+    let (data, plan) = data(folder).unwrap();
+    let mut loader = Loader::start(data, plan, Start::alone(epoch, 0, 1), &plain()).unwrap();
+    let mut all = Vec::new();
+    while let Some(batch) = loader.next(|| Ok(())).unwrap() {
+        all.push(batch.captions().to_vec());
+    }
+    all
+}
+
+fn check(all: &[Vec<i64>], folder: &Path, epoch: u64) {
+    assert_eq!(all, whole(folder, epoch));
+    let mut ids: Vec<i64> = all.concat();
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(0..i64::try_from(SAMPLES).unwrap()), "ids are missing or come twice");
+}
+
+#[test]
+fn an_epoch_goes_on_with_2_3_5_and_1_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parts(folder.path());
+    let mut all: Vec<Vec<i64>> = Vec::new();
+    for ranks in [2, 3, 5] {
+        let mut running = Ranks::start(folder.path(), 0, all.len(), ranks);
+        running.kill(Duration::from_millis(4));
+        let done = running.done(all.len());
+        all.extend(done);
+    }
+    assert!(all.len() < SAMPLES.div_ceil(BATCH), "all was done before the last change");
+    all.extend(Ranks::start(folder.path(), 0, all.len(), 1).done(all.len()));
+    check(&all, folder.path(), 0);
+}
+
+/// `kill -9` of all ranks at random places, each time going on with another number of them. `PAIRLOOM_KILLS` says how often.
+#[test]
+fn killed_anywhere_an_epoch_has_every_sample_once() {
+    let kills = std::env::var("PAIRLOOM_KILLS").map_or(12, |kills| kills.parse::<usize>().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    write_parts(folder.path());
+    let mut sample = Sample::new(3, &[]);
+    let (mut epoch, mut all, mut killed, mut epochs) = (0, Vec::<Vec<i64>>::new(), 0, 0);
+    while killed < kills || !all.is_empty() {
+        let ranks = 1 + sample.below(4);
+        let from = all.len();
+        let mut running = Ranks::start(folder.path(), epoch, from, ranks);
+        if killed < kills {
+            running.kill(Duration::from_micros(sample.next_u64() % 8000));
+            killed += 1;
+        }
+        all.extend(running.done(from));
+        if all.len() == SAMPLES.div_ceil(BATCH) {
+            check(&all, folder.path(), epoch);
+            all.clear();
+            epoch += 1;
+            epochs += 1;
+        }
+    }
+    println!("{killed} kills in {epochs} epochs");
+    // What the killed left is swept, and a cache is no larger than it may be.
+    drop(data(folder.path()).unwrap());
+    let left = fs::read_dir(folder.path().join("cache/v1/tmp")).unwrap().count();
+    assert_eq!(left, 0, "half-made shards are left");
+}
