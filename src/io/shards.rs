@@ -130,10 +130,11 @@ impl Shards {
     /// # Errors
     /// The part cannot be read or is damaged, the cache cannot take it, or its columns are not those of the other parts.
     pub fn open(&self, shard: usize) -> Result<Arc<Shard>> {
-        if let Some(found) = self.state().held.get(&shard) {
-            return Ok(Arc::clone(found));
+        let held = self.state().held.get(&shard).map(Arc::clone);
+        if let Some(held) = held {
+            return self.0.same_columns(shard, held);
         }
-        let found = self.0.open(shard)?;
+        let found = self.0.same_columns(shard, self.0.open(shard)?)?;
         self.state().held.insert(shard, Arc::clone(&found));
         Ok(found)
     }
@@ -200,6 +201,11 @@ impl Inner {
             let (name, got, wanted) = (&self.name, opened.rows(), source.rows);
             return Err(Error::data(format!("shard {shard} of `{name}` has {got} rows, wanted {wanted}")));
         }
+        Ok(opened)
+    }
+
+    /// The shard, if it has the columns of the first one that was asked for.
+    fn same_columns(&self, shard: usize, opened: Arc<Shard>) -> Result<Arc<Shard>> {
         let wanted = self.schema.get_or_init(|| opened.schema().clone());
         if opened.schema() == wanted {
             return Ok(opened);

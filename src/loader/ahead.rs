@@ -80,7 +80,7 @@ impl Ahead {
     pub fn forget(&mut self, position: usize, stretches: &[Stretch], mapped: &mut Mapped) {
         let (_, ended) = self.at(position, stretches);
         if !ended.is_empty() {
-            mapped.retain(|&(set, shard), _| self.needs(set, shard, stretches));
+            mapped.retain(|set, shard| self.needs(set, shard, stretches));
         }
     }
 

@@ -1,7 +1,5 @@
 //! Puts batches together: what one reader thread does.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender};
@@ -21,7 +19,33 @@ pub(super) struct Built {
 }
 
 /// Columns of mapped shards, by data set and shard.
-pub(super) type Mapped = HashMap<(usize, usize), Vectors>;
+#[derive(Default)]
+pub(super) struct Mapped(Vec<Vec<Option<Vectors>>>);
+
+impl Mapped {
+    /// The place of a shard's column. A table instead of a map: this is asked for every sample.
+    fn place(&mut self, set: usize, shard: usize) -> &mut Option<Vectors> {
+        if self.0.len() <= set {
+            self.0.resize_with(set + 1, Vec::new);
+        }
+        let shards = &mut self.0[set];
+        if shards.len() <= shard {
+            shards.resize_with(shard + 1, || None);
+        }
+        &mut shards[shard]
+    }
+
+    /// Lets go of the columns for which `keep` does not hold.
+    pub fn retain(&mut self, keep: impl Fn(usize, usize) -> bool) {
+        for (set, shards) in self.0.iter_mut().enumerate() {
+            for (shard, column) in shards.iter_mut().enumerate() {
+                if column.is_some() && !keep(set, shard) {
+                    *column = None;
+                }
+            }
+        }
+    }
+}
 
 /// Builds the share of one rank in any batch of an epoch.
 pub(super) struct Builder<'b> {
@@ -60,13 +84,17 @@ impl Builder<'_> {
             let place = self.data.place(sample)?;
             match &self.data.sets()[sample.set].images {
                 Images::Vectors { shards, column } => {
-                    let vectors = match self.mapped.entry((sample.set, place.shard)) {
-                        Entry::Occupied(entry) => entry.into_mut(),
-                        Entry::Vacant(entry) => {
+                    if place.shard >= shards.len() {
+                        return Err(no_such(shards, place.shard));
+                    }
+                    let mapped = self.mapped.place(sample.set, place.shard);
+                    let vectors = match mapped {
+                        Some(vectors) => vectors,
+                        None => {
                             let opening = now();
-                            let vectors = open(shards, column, place.shard)?;
+                            let vectors = shards.open(place.shard)?.vectors(column)?;
                             storage += opening.elapsed();
-                            entry.insert(vectors)
+                            mapped.insert(vectors)
                         }
                     };
                     let row = vectors.row(place.row)?;
@@ -109,11 +137,7 @@ impl Builder<'_> {
     }
 }
 
-/// The column of a shard, mapped.
-fn open(shards: &Shards, column: &str, shard: usize) -> Result<Vectors> {
-    if shard >= shards.len() {
-        let (name, wanted) = (shards.name(), shards.len());
-        return Err(Error::data(format!("a sample lies in shard {shard} of `{name}`, which has {wanted}")));
-    }
-    shards.open(shard)?.vectors(column)
+fn no_such(shards: &Shards, shard: usize) -> Error {
+    let (name, wanted) = (shards.name(), shards.len());
+    Error::data(format!("a sample lies in shard {shard} of `{name}`, which has {wanted}"))
 }

@@ -1,6 +1,5 @@
 //! The stream of batches of an epoch.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 
 use super::ahead::{Ahead, stretches};
 use super::batch::{Allocate, Batch};
-use super::builder::{Builder, Built};
+use super::builder::{Builder, Built, Mapped};
 use super::data::Data;
 use super::stalls::Stalls;
 use crate::error::{Error, Result};
@@ -194,7 +193,7 @@ impl Work {
             ranks: self.start.ranks,
             allocate: &self.allocate,
             home: bounded(READY + 2),
-            mapped: HashMap::new(),
+            mapped: Mapped::default(),
             samples: vec![],
         };
         let mut behind = Ahead::default();

@@ -117,7 +117,7 @@ fn plan(sets: &RecordBatch, samples: &RecordBatch) -> Result<Plan> {
     }
     let window = sets.column_by_name("window").and_then(|column| column.as_primitive_opt::<Int64Type>().cloned());
     let order = match window {
-        Some(window) if window.len() > 0 && window.is_valid(0) => Order::Windows(size(window.value(0))?),
+        Some(window) if !window.is_empty() && window.is_valid(0) => Order::Windows(size(window.value(0))?),
         _ => Order::Global,
     };
     let first = |name: &str| -> Result<i64> {

@@ -20,6 +20,8 @@ use pairloom::kernels::sample::Sample;
 use pairloom::loader::{Data, DataSet, Images, Loader, Start, plain};
 use pairloom::tables;
 
+use crate::support::{pairloom, pipeline, tiny_pipeline};
+
 const SHARDS: usize = 12;
 const ROWS: usize = 50;
 const SAMPLES: usize = SHARDS * ROWS;
@@ -238,4 +240,99 @@ fn killed_anywhere_an_epoch_has_every_sample_once() {
     drop(data(folder.path()).unwrap());
     let left = fs::read_dir(folder.path().join("cache/v1/tmp")).unwrap().count();
     assert_eq!(left, 0, "half-made shards are left");
+}
+
+/// What `pairloom` prints for these arguments, as JSON lines.
+fn json_lines(store: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
+    let output = pairloom().args(["--json", "--store"]).arg(store).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A real training: its plan can be asked for, and what it waited for is told.
+#[test]
+fn the_plan_of_a_training_and_its_waits_are_there_in_sql() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tiny_pipeline(folder.path());
+    let store = folder.path().join("store");
+    let events = json_lines(&store, &["run", file.to_str().unwrap()]);
+    let loading = events.iter().rfind(|event| event["event"] == "loading").expect("an event of loading");
+    assert_eq!(loading["stage"], "fit");
+    assert!(loading["stalls"]["trainer"].as_f64().unwrap() > 0.0, "{loading}");
+    let waits = json_lines(&store, &["sql", "SELECT * FROM store.stages WHERE stage = 'fit'"]);
+    for column in ["waited_for_storage", "waited_for_decode", "trained"] {
+        assert!(waits[0][column].as_f64().unwrap() >= 0.0, "{waits:?}");
+    }
+
+    // 96 images of five captions in batches of 32, for three ranks: every caption once, the same batches for any ranks.
+    let plan = json_lines(&store, &["sql", "SELECT * FROM epoch_plan('fit', 1, 3)"]);
+    let number = |row: &serde_json::Value, column: &str| row[column].as_i64().unwrap();
+    assert_eq!(plan.len(), 480);
+    let mut captions: Vec<i64> = plan.iter().map(|row| number(row, "caption_id")).collect();
+    for (position, row) in plan.iter().enumerate() {
+        let position = i64::try_from(position).unwrap();
+        assert_eq!((number(row, "position"), number(row, "batch")), (position, position / 32));
+        // 32 samples for three ranks: 10, 11 and 11.
+        let rank = [0..10, 10..21, 21..32].iter().position(|share| share.contains(&(position % 32))).unwrap();
+        assert_eq!(number(row, "rank"), i64::try_from(rank).unwrap());
+    }
+    let alone = json_lines(&store, &["sql", "SELECT caption_id FROM epoch_plan('fit', 1)"]);
+    assert!(alone.iter().map(|row| number(row, "caption_id")).eq(captions.iter().copied()));
+    let other = json_lines(&store, &["sql", "SELECT caption_id FROM epoch_plan('fit', 0)"]);
+    assert!(!other.iter().map(|row| number(row, "caption_id")).eq(captions.iter().copied()));
+    captions.sort_unstable();
+    captions.dedup();
+    assert_eq!(captions.len(), 480);
+    let joined = json_lines(
+        &store,
+        &[
+            "sql",
+            "SELECT count(*) AS n FROM epoch_plan('fit', 1) p JOIN pairs.captions c ON p.caption_id = c.caption_id",
+        ],
+    );
+    assert_eq!(joined[0]["n"], 480);
+
+    for (query, told) in [
+        ("SELECT * FROM epoch_plan('fit')", "1 arguments, wanted"),
+        ("SELECT * FROM epoch_plan('fit', -1)", "no number from 0 on"),
+        ("SELECT * FROM epoch_plan('fit', 0, 33)", "wanted 1 to 32 ranks"),
+        ("SELECT * FROM epoch_plan('pairs', 0)", "has no table `plan`"),
+        ("SELECT * FROM epoch_plan('fitt', 0)", "did you mean `fit.plan`"),
+    ] {
+        let output = pairloom().args(["sql", query, "--store"]).arg(&store).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(told), "{query}: {error}");
+    }
+}
+
+/// A flipped bit of a shard in the cache is found where it is read, and the next run makes the shard anew.
+#[test]
+fn a_damaged_shard_is_an_error_and_the_next_run_repairs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, cache) = (folder.path().join("store"), folder.path().join("cache"));
+    let run = |file: &Path| {
+        let mut command = pairloom();
+        command.env("PAIRLOOM_CACHE", &cache).args(["run", "--quiet", "--store"]).arg(&store).arg(file);
+        command.output().unwrap()
+    };
+    assert!(run(&tiny_pipeline(folder.path())).status.success());
+    let shards: Vec<PathBuf> = walkdir::WalkDir::new(&cache)
+        .into_iter()
+        .map(|entry| entry.unwrap().into_path())
+        .filter(|path| path.ends_with("shard.arrow"))
+        .collect();
+    let features = shards.iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut content = fs::read(features).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 8;
+    let writable = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(features, writable).unwrap();
+    fs::write(features, &content).unwrap();
+    let other = pipeline(folder.path(), "other.toml", |text| text.replace("epochs = 2", "epochs = 1"));
+    let output = run(&other);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("shard.arrow") && told.contains("hint"), "{told}");
+    let output = run(&other);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
