@@ -11,7 +11,7 @@ use pairloom::io::cache::Cache;
 use pairloom::io::parquet as parts;
 use pairloom::io::shards::{Shards, Source};
 use pairloom::kernels::epoch::{Order, Plan};
-use pairloom::loader::{Data, DataSet, Images, Loader, Start, plain};
+use pairloom::loader::{Allocate, Data, DataSet, Images, Loader, Start, plain};
 use pairloom::tables;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -34,7 +34,7 @@ pub(super) struct Stored<'d> {
 }
 
 /// What a training opens before it asks for its first batch.
-type Opened = (Arc<Data>, Arc<Plan>);
+type Opened = (Arc<Data>, Arc<Plan>, Allocate);
 
 impl Stored<'_> {
     /// Measures, and prints a line for each figure. `expected` is the sum of the first values of all rows.
@@ -136,7 +136,7 @@ impl Stored<'_> {
         let images = Images::Vectors { shards, column: self.column.to_owned() };
         let data = Data::new(&samples, vec![DataSet { images, samples: self.rows, weight: 1.0 }])?;
         let plan = Plan::new(&data.plan_sets(), Order::Global, 7, BATCH).map_err(Error::data)?;
-        Ok((Arc::new(data), Arc::new(plan)))
+        Ok((Arc::new(data), Arc::new(plan), plain()))
     }
 
     /// One epoch; the sum of the first values, as the peers take it.
@@ -185,7 +185,7 @@ impl Stored<'_> {
 
 fn start(opened: &Opened, epoch: u64, batch: usize, threads: usize) -> Result<Loader> {
     let start = Start::alone(epoch, batch, threads);
-    Loader::start(Arc::clone(&opened.0), Arc::clone(&opened.1), start, &plain())
+    Loader::start(Arc::clone(&opened.0), Arc::clone(&opened.1), start, &opened.2)
 }
 
 /// Digests of the parts, which a store's manifest has.

@@ -1,7 +1,7 @@
 //! A batch, ready for the trainer, in memory that is used again.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam::channel::{Receiver, Sender, TrySendError};
 
@@ -27,10 +27,49 @@ impl Memory for Box<[f32]> {
     }
 }
 
-/// Plain memory.
+/// Plain memory, used again by every loader that is given the same.
 #[must_use]
 pub fn plain() -> Allocate {
-    Arc::new(|values| Ok(Box::new(vec![0.0; values].into_boxed_slice())))
+    reused(Arc::new(|values| Ok(Box::new(vec![0.0; values].into_boxed_slice()))))
+}
+
+/// Memory of `allocate` that is used again when it is dropped, by the next epoch too: pages that the operating system has to
+/// clear first cost more than the rows that are copied into them.
+#[must_use]
+pub fn reused(allocate: Allocate) -> Allocate {
+    let spare: Spare = Arc::default();
+    Arc::new(move |values| {
+        let mut pool = spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = pool.iter().position(|memory| memory.values().len() >= values);
+        let memory = fits.map(|place| pool.swap_remove(place));
+        drop(pool);
+        let memory = memory.map_or_else(|| allocate(values), Ok)?;
+        Ok(Box::new(Reused { memory: Some(memory), spare: Arc::clone(&spare) }))
+    })
+}
+
+/// Memory that nobody uses at the moment.
+type Spare = Arc<Mutex<Vec<Box<dyn Memory>>>>;
+
+/// Memory that goes back to the spare one.
+struct Reused {
+    memory: Option<Box<dyn Memory>>,
+    spare: Spare,
+}
+
+impl Memory for Reused {
+    fn values(&self) -> &[f32] {
+        self.memory.as_ref().map_or(&[], |memory| memory.values())
+    }
+    fn values_mut(&mut self) -> &mut [f32] {
+        self.memory.as_mut().map_or(&mut [], |memory| memory.values_mut())
+    }
+}
+
+impl Drop for Reused {
+    fn drop(&mut self) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(self.memory.take());
+    }
 }
 
 /// The parts of a batch that are used again.

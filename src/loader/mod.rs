@@ -22,7 +22,7 @@ mod tests;
 mod parity;
 
 pub use augmented::AugmentedPictures;
-pub use batch::{Allocate, Batch, Memory, plain};
+pub use batch::{Allocate, Batch, Memory, plain, reused};
 pub use data::{Data, DataSet, Images};
 pub use stalls::Stalls;
 pub use stream::{Loader, Start};

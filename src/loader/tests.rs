@@ -180,6 +180,21 @@ fn memory_is_used_again() {
     assert_eq!(ids(&mut loader).len(), 200);
     let given = given.load(Ordering::SeqCst);
     assert!(given <= 4 * threads + 1, "{given} pieces of memory for 200 batches");
+
+    // The next epoch takes the memory of the one before.
+    let first = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&first);
+    let again = reused(Arc::new(move |values| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        plain()(values)
+    }));
+    let mut most = 0;
+    for epoch in 0..20 {
+        let from = Start::alone(epoch, 0, 2);
+        ids(&mut Loader::start(Arc::clone(&data.0), Arc::clone(&data.1), from, &again).unwrap());
+        most = most.max(first.load(Ordering::SeqCst));
+    }
+    assert!(most <= 4 * threads + 1, "{most} pieces of memory for 20 epochs");
 }
 
 /// A window is in use and the next is read ahead; what is behind is let go, so every shard is read once an epoch and at most

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
 use crate::error::{Error, Result};
-use crate::loader::{Allocate, Memory, plain};
+use crate::loader::{Allocate, Memory, plain, reused};
 
 /// Memory for batches that go to `device`: page-locked for a GPU, so that copies to it need no copy before, and run beside
 /// other work; plain for the processor.
@@ -14,7 +14,7 @@ pub fn for_device(device: Device) -> Allocate {
     if !device.is_cuda() {
         return plain();
     }
-    Arc::new(move |values| Ok(Box::new(Pinned::new(values, device)?)))
+    reused(Arc::new(move |values| Ok(Box::new(Pinned::new(values, device)?))))
 }
 
 /// A page-locked tensor, for its memory.
