@@ -14,6 +14,8 @@
 
 #[path = "streaming/loader.rs"]
 mod loader;
+#[path = "streaming/step.rs"]
+mod step;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};

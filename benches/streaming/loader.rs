@@ -62,6 +62,10 @@ impl Stored<'_> {
                 rate / limit
             );
         }
+        if self.column == "feature" {
+            // The loader of a training has one thread for vectors.
+            super::step::measure(self.width, || start(&opened, 3, 0, 1))?;
+        }
         drop(opened);
         let whole = self.rows.div_ceil(BATCH);
         for (name, batch) in [("first batch, warm", 0), ("first batch after a resume at 75 %", whole * 3 / 4)] {

@@ -1,0 +1,63 @@
+//! What loading costs a training: the same steps on batches that lie in memory, and on batches from the loader.
+
+use std::time::Instant;
+
+use pairloom::error::Result;
+use pairloom::loader::{Batch, Loader};
+use pairloom::model::loss::Loss;
+use pairloom::model::training::Training;
+use pairloom::model::vse::Widths;
+
+/// Steps of a round.
+const STEPS: usize = 20;
+/// Rounds, of both kinds in turn; the median is printed.
+const ROUNDS: usize = 5;
+
+/// Steps on the first batches that `start` gives, each round from the beginning.
+pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
+    let widths = Widths { image: width, word: 300, joint: 1024, words: 40_000 };
+    let mut training = Training::start(widths, 7, tch::Device::Cpu)?;
+    let mut step = |images: &[f32], words: &[&[i64]]| {
+        training.step(images, words, &Loss::Max { margin: 0.2 }, 2.0, 2e-4).map(drop)
+    };
+    let mut loader = start()?;
+    let mut resident: Vec<(Vec<f32>, Vec<Vec<i64>>)> = Vec::new();
+    while let Some(batch) = loader.next(|| Ok(()))?.filter(|_| resident.len() < STEPS) {
+        resident.push((batch.images().to_vec(), (0..batch.len()).map(|i| batch.words(i).to_vec()).collect()));
+    }
+    drop(loader);
+    let (mut without, mut with, mut waits) = (Vec::new(), Vec::new(), 0.0);
+    for round in 0..=ROUNDS {
+        let clock = Instant::now();
+        for (images, words) in &resident {
+            step(images, &words.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+        }
+        let resident = clock.elapsed().as_secs_f64();
+        let mut loader = start()?;
+        let clock = Instant::now();
+        for _ in 0..STEPS {
+            let batch: Option<Batch> = loader.next(|| Ok(()))?;
+            let Some(batch) = batch else { break };
+            step(batch.images(), &(0..batch.len()).map(|i| batch.words(i)).collect::<Vec<_>>())?;
+        }
+        // The first round warms everything up.
+        if round > 0 {
+            without.push(resident);
+            with.push(clock.elapsed().as_secs_f64());
+            waits += loader.stalls().storage + loader.stalls().decode;
+        }
+    }
+    without.sort_by(f64::total_cmp);
+    with.sort_by(f64::total_cmp);
+    let (without, with) = (without[ROUNDS / 2] / STEPS as f64, with[ROUNDS / 2] / STEPS as f64);
+    println!(
+        "training step (GRU, 1,024 wide, MAX): {:.1} ms on batches in memory, {:.1} ms from the loader: {:+.2} %; {:.3} ms of \
+         it waited for a batch: {:.2} %",
+        without * 1e3,
+        with * 1e3,
+        100.0 * (with / without - 1.0),
+        waits / (ROUNDS * STEPS) as f64 * 1e3,
+        100.0 * waits / (ROUNDS * STEPS) as f64 / with
+    );
+    Ok(())
+}
