@@ -1,5 +1,6 @@
 //! What a training goes through: its samples as shards, the plan of its epochs, its validation split.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -110,26 +111,31 @@ impl Corpus {
     /// A shard cannot be read, or the run was cancelled.
     pub fn validation(&self, cx: &Cx<'_>) -> Result<Validation> {
         let (images, shards, rows) = (self.val.ids("image_id")?, self.val.ids("shard")?, self.val.ids("row")?);
-        let mut all =
-            Validation { features: vec![], image_of: vec![], captions_of: vec![], words: self.val.numbers("words")? };
-        let mut places = std::collections::HashMap::new();
-        let mut opened = std::collections::BTreeSet::new();
+        let words = self.val.numbers("words")?;
+        let mut all = Validation { features: vec![], image_of: vec![], captions_of: vec![], words };
+        let mut numbers = HashMap::new();
+        let mut places = Vec::new();
         for caption in 0..self.val.rows() {
-            let number = |got: i64| usize::try_from(got).map_err(|_| Error::internal("a sample without a place"));
-            let next = places.len();
-            let image = *places.entry(images.value(caption)?).or_insert(next);
+            let place = |got: i64| usize::try_from(got).map_err(|_| Error::internal("a sample without a place"));
+            let next = numbers.len();
+            let image = *numbers.entry(images.value(caption)?).or_insert(next);
             if image == next {
-                cx.proceed()?;
-                let shard = number(shards.value(caption)?)?;
-                opened.insert(shard);
-                let vectors = self.shards.open(shard)?.vectors("feature")?;
-                all.features.extend_from_slice(vectors.row(number(rows.value(caption)?)?)?);
+                places.push((place(shards.value(caption)?)?, place(rows.value(caption)?)?, image));
                 all.captions_of.push(vec![]);
             }
             all.image_of.push(image);
             all.captions_of[image].push(caption);
         }
-        for shard in opened {
+        // Shard by shard: a validation split may be spread over more shards than the cache holds.
+        places.sort_unstable();
+        all.features.resize(places.len() * self.width, 0.0);
+        for images in places.chunk_by(|one, other| one.0 == other.0) {
+            cx.proceed()?;
+            let shard = images[0].0;
+            let vectors = self.shards.open(shard)?.vectors("feature")?;
+            for &(_, row, image) in images {
+                all.features[image * self.width..][..self.width].copy_from_slice(vectors.row(row)?);
+            }
             self.shards.release(shard);
         }
         Ok(all)
