@@ -32,6 +32,9 @@ fn features(shard: usize, rows: usize, width: usize) -> RecordBatch {
     tables::batch(&tables::features::table().schema_of_width(width), columns).unwrap()
 }
 
+/// A sample: its data set, shard, row, and which caption of its image.
+type Row = (usize, usize, usize, usize);
+
 /// Two captions for every image of shards with these rows: caption `2·image + k` of `image % 4 + k + 1` words.
 fn samples(sets: &[&[usize]]) -> Arc<Shard> {
     let mut rows = Vec::new();
@@ -39,8 +42,8 @@ fn samples(sets: &[&[usize]]) -> Arc<Shard> {
         let places = shards.iter().enumerate().flat_map(|(shard, &rows)| (0..rows).map(move |row| (shard, row)));
         rows.extend(places.flat_map(|(shard, row)| [0, 1].map(|k| (set, shard, row, k))));
     }
-    let image = |&(_, shard, row, _): &(usize, usize, usize, usize)| 10 * shard + row;
-    let column = |value: &dyn Fn(&(usize, usize, usize, usize)) -> usize| -> ArrayRef {
+    let image = |&(_, shard, row, _): &Row| 10 * shard + row;
+    let column = |value: &dyn Fn(&Row) -> usize| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| i64::try_from(value(row)).unwrap())))
     };
     let schema = tables::samples::table().schema();
@@ -105,7 +108,7 @@ fn a_batch_holds_the_samples_of_the_plan() {
                 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
                 let value = image as f32;
                 assert_eq!(batch.images()[i * WIDTH..][..WIDTH], [value, value + 0.5, -value]);
-                assert!(batch.words(i).iter().copied().eq(0..image % 4 + caption % 2 + 1), "{:?}", batch.words(i));
+                assert!(batch.words(i).iter().copied().eq(0..=image % 4 + caption % 2), "{:?}", batch.words(i));
                 seen.push(caption);
             }
         }

@@ -131,7 +131,8 @@ impl Ranks {
                 .unwrap();
             let out = BufReader::new(child.stdout.take().unwrap());
             let sender = sender.clone();
-            this.lines.push(std::thread::spawn(move || {
+            let reader = std::thread::Builder::new().name(format!("rank {rank}"));
+            let lines = reader.spawn(move || {
                 let mut shares = BTreeMap::new();
                 for line in out.lines().map_while(std::result::Result::ok) {
                     // What a kill cut short has no end.
@@ -144,7 +145,8 @@ impl Ranks {
                     shares.insert(number.parse().unwrap(), ids);
                 }
                 shares
-            }));
+            });
+            this.lines.push(lines.unwrap());
             this.children.push(child);
         }
         this
@@ -153,7 +155,7 @@ impl Ranks {
     /// Kills them `after` all have begun.
     fn kill(&mut self, after: Duration) {
         for _ in 0..self.children.len() {
-            let _ = self.begun.recv_timeout(Duration::from_secs(60));
+            let _ = self.begun.recv_timeout(Duration::from_mins(1));
         }
         std::thread::sleep(after);
         for child in &mut self.children {

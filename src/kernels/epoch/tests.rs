@@ -166,8 +166,8 @@ fn mixed_positions_do_not_depend_on_where_one_begins() {
         let epoch = plan.epoch(3);
         let all: Vec<Sample> = epoch.samples(0..plan.positions()).collect();
         assert_eq!(all.len(), 3485);
-        for start in 0..all.len() {
-            assert_eq!(epoch.samples(start..start + 1).next(), Some(all[start]));
+        for (start, sample) in all.iter().enumerate() {
+            assert_eq!(epoch.samples(start..start + 1).next(), Some(*sample));
         }
         let stretches = epoch.stretches();
         for (position, sample) in all.iter().enumerate() {
