@@ -18,8 +18,8 @@ pub(super) fn stretches(epoch: &Epoch<'_>, data: &Data) -> Vec<Stretch> {
 /// Where a reader of an epoch stands among its stretches.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Stretches before this one are begun, or lie behind.
-    next: usize,
+    /// Stretches that are begun, or lie behind.
+    seen: Vec<bool>,
     /// Stretches that are in use or begun to be read.
     open: Vec<usize>,
     /// The position at which there is something to do again.
@@ -33,21 +33,25 @@ impl Ahead {
         if position < self.due {
             return (vec![], vec![]);
         }
-        let (open, ended): (Vec<usize>, Vec<usize>) =
+        let (open, mut ended): (Vec<usize>, Vec<usize>) =
             self.open.iter().partition(|&&open| stretches[open].positions.end > position);
         self.open = open;
+        self.seen.resize(stretches.len(), false);
         let mut begun = Vec::new();
-        while let Some(stretch) = stretches.get(self.next) {
+        for (place, stretch) in stretches.iter().enumerate() {
             let waits =
                 |&open: &usize| stretches[open].set == stretch.set && stretches[open].positions.start > position;
-            if stretch.positions.start > position && self.open.iter().any(waits) {
-                break;
+            if self.seen[place] || (stretch.positions.start > position && self.open.iter().any(waits)) {
+                continue;
             }
+            self.seen[place] = true;
             if stretch.positions.end > position {
-                self.open.push(self.next);
+                self.open.push(place);
                 begun.push(stretch);
+            } else {
+                // Shorter than a batch, it began and ended since the last look.
+                ended.push(place);
             }
-            self.next += 1;
         }
         let bounds =
             self.open.iter().flat_map(|&open| [stretches[open].positions.start, stretches[open].positions.end]);
@@ -87,8 +91,9 @@ impl Ahead {
     /// Lets the tables go of everything: the end of a stream. A global order keeps its shards mapped: the next epoch needs
     /// the same, and what is checked of them stays checked.
     pub fn release(&mut self, stretches: &[Stretch], data: &Data, windows: bool) {
-        for open in self.open.drain(..).filter(|_| windows) {
-            let stretch = &stretches[open];
+        self.open.clear();
+        // All of them: readers may be in stretches that were not begun here.
+        for stretch in stretches.iter().filter(|_| windows) {
             for &shard in &stretch.shards {
                 data.sets()[stretch.set].images.release(shard);
             }

@@ -387,3 +387,24 @@ fn pictures(shard: usize, rows: usize) -> RecordBatch {
     ];
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }
+
+/// Windows that begin and end within a batch are let go too.
+#[test]
+fn windows_shorter_than_a_batch_are_let_go() {
+    let rows = [6; 24];
+    for batch in [6, 24, 48, 64] {
+        let shards = shards(&rows, |shard| Ok(features(shard, 6, WIDTH)));
+        let data = with(shards.clone(), &rows, Order::Windows(1), batch);
+        for epoch in 0..3 {
+            let mut loader = start(&data, Start::alone(epoch, 0, 1)).unwrap();
+            let mut most = 0;
+            while loader.next(|| Ok(())).unwrap().is_some() {
+                most = most.max(shards.held());
+            }
+            drop(loader);
+            // Four batches: one with the trainer, three with the reader; and the window that is read ahead.
+            assert!(most <= 4 * batch.div_ceil(12) + 6, "batch {batch}: {most} shards");
+            assert_eq!(shards.held(), 0, "batch {batch}, epoch {epoch}");
+        }
+    }
+}

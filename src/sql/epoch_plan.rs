@@ -46,6 +46,9 @@ impl TableFunctionImpl for EpochPlan {
             }
         }
         let (epoch, ranks) = (values[0], values.get(1).copied().unwrap_or(1));
+        if u32::try_from(epoch).is_err() {
+            return plan_err!("epoch {epoch}, wanted one below 2^32");
+        }
         let batch = self.rows(stage, epoch, ranks).map_err(|error| {
             DataFusionError::Plan(match error.hint_text() {
                 Some(hint) => format!("{error}; {hint}"),

@@ -297,6 +297,7 @@ fn the_plan_of_a_training_and_its_waits_are_there_in_sql() {
     for (query, told) in [
         ("SELECT * FROM epoch_plan('fit')", "1 arguments, wanted"),
         ("SELECT * FROM epoch_plan('fit', -1)", "no number from 0 on"),
+        ("SELECT * FROM epoch_plan('fit', 9000000000000000000)", "wanted one below 2^32"),
         ("SELECT * FROM epoch_plan('fit', 0, 33)", "wanted 1 to 32 ranks"),
         ("SELECT * FROM epoch_plan('pairs', 0)", "has no table `plan`"),
         ("SELECT * FROM epoch_plan('fitt', 0)", "did you mean `fit.plan`"),
@@ -337,4 +338,36 @@ fn a_damaged_shard_is_an_error_and_the_next_run_repairs_it() {
     assert!(told.contains("shard.arrow") && told.contains("hint"), "{told}");
     let output = run(&other);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A training in windows goes through a cache that is smaller than its table, to the same bytes.
+#[test]
+fn a_table_larger_than_the_cache_is_trained_on_in_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = pipeline(folder.path(), "windows.toml", |text| {
+        let text = text
+            .replace("train = 96, val = 16, test = 16, pixels = 48", "train = 560, val = 60, test = 16, pixels = 32");
+        let text = text.replace("resize = 48\ncrop = 48", "resize = 32\ncrop = 32");
+        let text = text.replace("epochs = 2\n", "epochs = 2\norder = { windows = 1 }\n");
+        text[..text.find("[stage.joint.embed]").unwrap()].to_owned()
+    });
+    let run = |name: &str, size: &str| {
+        let (store, cache) = (folder.path().join(name), folder.path().join(name).join("cache"));
+        let mut command = pairloom();
+        command.env("PAIRLOOM_CACHE", &cache).env("PAIRLOOM_CACHE_SIZE", size);
+        let output = command.args(["run", "--quiet", "--store"]).arg(&store).arg(&file).output().unwrap();
+        assert!(output.status.success(), "{size}: {}", String::from_utf8_lossy(&output.stderr));
+        let parameters = walkdir::WalkDir::new(&store)
+            .into_iter()
+            .map(|entry| entry.unwrap().into_path())
+            .find(|path| path.ends_with("model.safetensors"));
+        let held = walkdir::WalkDir::new(&cache).into_iter().map(|entry| entry.unwrap().metadata().unwrap());
+        let held: u64 = held.filter(fs::Metadata::is_file).map(|meta| meta.len()).sum();
+        (fs::read(parameters.unwrap()).unwrap(), held)
+    };
+    // Five parts of 128 x 512 x f32.
+    let (model, all) = run("large", "64MiB");
+    let (same, held) = run("small", "1100KiB");
+    assert!(all > 1_300_000 && held <= 1100 << 10, "{all} and {held} bytes of shards");
+    assert!(model == same, "another model");
 }

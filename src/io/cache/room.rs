@@ -56,7 +56,7 @@ pub(super) fn take(
             size.total(),
             folder.named().display()
         ))
-        .hint("raise `--cache-size`, or set a smaller window"));
+        .hint("raise `--cache-size`, or shuffle in (smaller) windows: `order = { windows = N }`"));
     }
     for (key, _lock) in &leaving {
         remove(folder, key)?;

@@ -11,7 +11,7 @@ use super::read::{Summary, read};
 use crate::error::{Error, Result};
 use crate::io::shard::{Numbers, Shard};
 use crate::io::shards::Shards;
-use crate::kernels::epoch::Plan;
+use crate::kernels::epoch::{Order, Plan};
 use crate::kernels::text::Vocabulary;
 use crate::loader::{Data, DataSet, Images};
 use crate::stage::Cx;
@@ -136,7 +136,10 @@ impl Corpus {
             for &(_, row, image) in images {
                 all.features[image * self.width..][..self.width].copy_from_slice(vectors.row(row)?);
             }
-            self.shards.release(shard);
+            // A global order goes on reading from it.
+            if self.plan.order() != Order::Global {
+                self.shards.release(shard);
+            }
         }
         Ok(all)
     }

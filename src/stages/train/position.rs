@@ -19,8 +19,10 @@ pub(super) struct Position {
     /// Steps done, over all epochs.
     pub step: u64,
     /// Sum of the losses of the epoch so far.
+    #[serde(with = "bits")]
     pub loss: f64,
     /// What that sum would be if all scores were equal.
+    #[serde(with = "bits")]
     pub collapsed_loss: f64,
     /// Epochs in a row that ended where all scores are equal.
     pub collapsed_epochs: u32,
@@ -33,6 +35,7 @@ pub(super) struct Position {
 pub(super) struct Best {
     pub epoch: u64,
     pub step: u64,
+    #[serde(with = "bits::optional")]
     pub rsum: Option<f64>,
 }
 
@@ -41,7 +44,8 @@ pub(super) struct Best {
 pub(super) struct PlanName {
     samples: Vec<usize>,
     shards: Vec<usize>,
-    weights: Vec<f64>,
+    /// Bits of the numbers.
+    weights: Vec<u64>,
     order: String,
     batch: usize,
     seed: u64,
@@ -53,7 +57,7 @@ impl PlanName {
         Self {
             samples: sets.iter().map(|set| set.shards.iter().sum()).collect(),
             shards: sets.iter().map(|set| set.shards.len()).collect(),
-            weights: sets.iter().map(|set| set.weight).collect(),
+            weights: sets.iter().map(|set| set.weight.to_bits()).collect(),
             order: format!("{:?}", stage.order).to_lowercase(),
             batch: stage.batch,
             seed: stage.seed,
@@ -62,6 +66,7 @@ impl PlanName {
 
     fn describe(&self) -> String {
         let Self { samples, shards, weights, order, batch, seed } = self;
+        let weights: Vec<f64> = weights.iter().copied().map(f64::from_bits).collect();
         format!(
             "samples {samples:?} in shards {shards:?}, weights {weights:?}, order {order}, batch {batch}, seed {seed}"
         )
@@ -100,5 +105,60 @@ impl Position {
         self.batches = 0;
         self.loss = 0.0;
         self.collapsed_loss = 0.0;
+    }
+}
+
+/// Numbers of a checkpoint as their bits: a decimal number that is read again may differ in the last one.
+mod bits {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(value.to_bits())
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
+        u64::deserialize(from).map(f64::from_bits)
+    }
+
+    pub mod optional {
+        use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+        #[expect(clippy::ref_option, reason = "serde gives references")]
+        pub fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+            value.map(f64::to_bits).serialize(to)
+        }
+
+        pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Option<f64>, D::Error> {
+            Ok(Option::<u64>::deserialize(from)?.map(f64::from_bits))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Doubles that a decimal parser that is not exact gives back with another last bit.
+    #[test]
+    fn a_position_comes_back_to_the_bit() {
+        let plan = PlanName {
+            samples: vec![80],
+            shards: vec![2],
+            weights: vec![(0.1f64 + 0.2).to_bits()],
+            order: "global".to_owned(),
+            batch: 16,
+            seed: u64::MAX,
+        };
+        let mut value = 13.480_392_156_862_745_f64;
+        for _ in 0..1000 {
+            let mut at = Position::start(plan.clone());
+            (at.loss, at.collapsed_loss) = (value, -value);
+            at.best = Some(Best { epoch: 1, step: 2, rsum: Some(value) });
+            let back = Position::from_text(&at.to_text().unwrap(), &plan).unwrap();
+            assert_eq!((back.loss.to_bits(), back.collapsed_loss.to_bits()), (value.to_bits(), (-value).to_bits()));
+            assert_eq!(back.best.unwrap().rsum.unwrap().to_bits(), value.to_bits());
+            value = f64::from_bits(value.to_bits() + 0x0001_2345_6789);
+        }
     }
 }

@@ -95,7 +95,7 @@ pub enum Order {
     #[default]
     Global,
     /// The shards (parts of `features`), and then the samples of each that many shards that follow each other. For data that
-    /// does not fit the cache: two windows of shards must.
+    /// does not fit the cache: two windows of shards must, or four batches if those are more, beside the samples.
     Windows(usize),
 }
 
