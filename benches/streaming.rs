@@ -50,6 +50,12 @@ struct Data {
 }
 
 fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, rest @ ..] = arguments.as_slice()
+        && first == loader::FIRST
+    {
+        return loader::Stored::first(rest);
+    }
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let forms: [(&str, usize, &[usize]); 2] = [("vectors", 40_000, &[1024]), ("regions", 2000, &[36, 2048])];
     for (name, rows, shape) in forms {

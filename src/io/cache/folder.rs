@@ -127,7 +127,7 @@ impl Folder {
         }
         let failed = Error::io(doing, path, error);
         if error.raw_os_error() == Some(TOO_MANY_FILES) {
-            return failed.hint("each open shard is an open file: raise `ulimit -n`, or set a smaller window");
+            return failed.hint("each open shard is an open file: raise `ulimit -n`, or shuffle in smaller windows");
         }
         failed
     }
