@@ -1,11 +1,12 @@
 //! Puts batches together: what one reader thread does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender};
 
 use super::batch::{Allocate, Batch, Buffers};
 use super::data::{Data, Images};
+use super::stalls::now;
 use crate::error::{Error, Result};
 use crate::io::shard::Vectors;
 use crate::io::shards::Shards;
@@ -63,11 +64,6 @@ pub(super) struct Builder<'b> {
     pub mapped: Mapped,
     /// Samples of the batch, kept for their memory.
     pub samples: Vec<Sample>,
-}
-
-#[expect(clippy::disallowed_methods, reason = "people are told what a training waits for")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Builder<'_> {

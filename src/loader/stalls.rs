@@ -1,6 +1,7 @@
 //! What a training waited for.
 
 use std::ops::AddAssign;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,4 +30,10 @@ impl Stalls {
     pub fn total(&self) -> f64 {
         self.storage + self.decode + self.trainer
     }
+}
+
+/// The time, for measuring how long something took and for nothing else.
+#[expect(clippy::disallowed_methods, reason = "people are told what a training waits for")]
+pub(super) fn now() -> Instant {
+    Instant::now()
 }

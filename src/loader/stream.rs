@@ -10,7 +10,7 @@ use super::ahead::{Ahead, stretches};
 use super::batch::{Allocate, Batch};
 use super::builder::{Builder, Built, Mapped};
 use super::data::Data;
-use super::stalls::Stalls;
+use super::stalls::{Stalls, now};
 use crate::error::{Error, Result};
 use crate::kernels::epoch::{Order, Plan, Stretch};
 
@@ -56,11 +56,6 @@ pub struct Loader {
     stalls: Stalls,
     /// When the last call returned.
     returned: Option<Instant>,
-}
-
-#[expect(clippy::disallowed_methods, reason = "people are told what a training waits for")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Loader {
