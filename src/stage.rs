@@ -436,6 +436,8 @@ pub trait World {
     fn threads(&self) -> usize;
     /// Where tensors live.
     fn device(&self) -> Device;
+    /// The processes that run this stage together.
+    fn ranks(&mut self, wanted: Option<usize>) -> Result<Ranks>;
 }
 
 /// All that a running stage sees.
@@ -626,6 +628,23 @@ impl<'a> Cx<'a> {
     #[must_use]
     pub fn device(&self) -> Device {
         self.world.device()
+    }
+
+    /// Has this stage run by `wanted` processes; where that is not given, by as many as the program was started with
+    /// (`torchrun`, SLURM), which is usually one.
+    ///
+    /// Waits until all inputs are complete. In the other processes the same [`Run::run`] begins with the same settings,
+    /// inputs and state, and this call tells them their number; what they write, save and warn of is dropped. So the
+    /// call comes before the first [`Cx::save`], and all that happens between processes comes after it. From then on
+    /// [`Cx::threads`] is the share of this process of its machine.
+    ///
+    /// When one of them ends before its time, the others are cancelled, and the error says what became of it.
+    ///
+    /// # Errors
+    /// Other processes than the program was started with, or processes that cannot be started, do not answer or have other
+    /// settings.
+    pub fn ranks(&mut self, wanted: Option<usize>) -> Result<Ranks> {
+        self.world.ranks(wanted)
     }
 }
 

@@ -55,6 +55,9 @@ pub struct Common {
     /// Where tensors live: cpu, cuda or cuda:N
     #[arg(long, global = true, value_name = "DEVICE", env = "PAIRLOOM_DEVICE", default_value = "cpu", value_parser = device)]
     pub device: Device,
+    /// Seconds that one of several processes waits for another before that one counts as gone
+    #[arg(long, global = true, value_name = "SECONDS", env = "PAIRLOOM_RANK_TIMEOUT", default_value = "1800", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rank_timeout: u64,
     /// Print one JSON object a line on stdout: events of a run, rows of other commands
     #[arg(long, global = true, env = "PAIRLOOM_JSON", value_parser = FalseyValueParser::new())]
     pub json: bool,

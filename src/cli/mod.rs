@@ -16,6 +16,7 @@ mod open;
 mod output;
 mod plan;
 mod progress;
+mod ranks;
 mod report;
 mod run;
 mod runs;
@@ -23,4 +24,5 @@ mod schema;
 mod sql;
 mod summary;
 
-pub use start::{Execute, main};
+pub use ranks::TorchBoards;
+pub use start::{Torch, main};

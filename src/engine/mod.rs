@@ -25,6 +25,7 @@ mod reader;
 mod writer;
 mod world;
 pub mod run;
+pub mod ranks;
 pub mod record;
 pub mod gc;
 #[cfg(test)]
