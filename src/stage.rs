@@ -401,6 +401,8 @@ pub trait World {
     fn threads(&self) -> usize;
     /// Where tensors live.
     fn device(&self) -> Device;
+    /// Waits until no other stage of the run that asked for this is under way.
+    fn turn(&mut self) -> Result<()>;
 }
 
 /// All that a running stage sees.
@@ -591,6 +593,15 @@ impl<'a> Cx<'a> {
     #[must_use]
     pub fn device(&self) -> Device {
         self.world.device()
+    }
+
+    /// Waits until no other stage of the run that asked for this is under way: for stages that want all threads, or the
+    /// device, for themselves. The turn ends with the stage.
+    ///
+    /// # Errors
+    /// The run was cancelled.
+    pub fn turn(&mut self) -> Result<()> {
+        self.world.turn()
     }
 }
 
