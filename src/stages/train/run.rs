@@ -91,7 +91,7 @@ impl Train {
             at.step += 1;
             at.batches += 1;
             at.loss += done.loss;
-            at.collapsed_loss += self.loss.collapsed(batch.len());
+            at.collapsed_loss += self.loss.collapsed(batch.len()).unwrap_or(0.0);
             cx.progress(at.step, Some(steps));
             let mut so_far = *stalls;
             so_far += loader.stalls();

@@ -261,7 +261,8 @@ impl Stage for Train {
                 problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
             }
         }
-        problems.extend(self.loss.problem().map(|message| Problem::new("loss", message)));
+        let wrong = self.loss.problems(self.batch).into_iter();
+        problems.extend(wrong.map(|(setting, message)| Problem::new(format!("loss.{setting}"), message)));
         problems
     }
 }
