@@ -310,7 +310,7 @@ fn settings_that_cannot_work_are_all_named() {
     stage.embedding = 1 << 40;
     stage.loss = Loss::Max { margin: f64::NAN };
     let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
-    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss"]);
+    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss.max.margin"]);
 }
 
 /// A position of another plan means nothing in this one.
