@@ -3,6 +3,7 @@
 pub mod device;
 pub mod memory;
 pub mod threads;
+pub mod collective;
 pub mod named;
 mod tensor_file;
 pub mod weights;
