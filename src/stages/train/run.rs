@@ -14,10 +14,11 @@ use crate::error::{Error, Result};
 use crate::kernels::measure::recall::rsum;
 use crate::loader::{Allocate, Batch, Loader, Stalls, Start};
 use crate::model::device::{to_tch, use_threads};
+use crate::model::form::Form;
 use crate::model::memory;
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::{Stepped, Training};
-use crate::model::vse::Widths;
+use crate::model::vse::Vse;
 use crate::stage::{Cx, Run, Stage};
 use crate::tables;
 
@@ -34,7 +35,7 @@ impl Run for Train {
         let plan = PlanName::of(self, &corpus);
         let (training, at) = match cx.state()? {
             Some(bytes) => {
-                let (training, text) = Training::from_bytes(&bytes, device)?;
+                let (training, text) = Training::from_bytes(&bytes, &self.form(&corpus), device)?;
                 (training, Position::from_text(&text, &plan)?)
             }
             None => {
@@ -43,7 +44,8 @@ impl Run for Train {
                 for (subject, message) in &corpus.warnings {
                     cx.warn(subject, message);
                 }
-                (Training::start(self.widths(&corpus), self.seed, device)?, Position::start(plan))
+                let vse = Vse::new(self.form(&corpus), self.seed, device)?;
+                (Training::start(vse), Position::start(plan))
             }
         };
         let validation = None;
@@ -138,8 +140,8 @@ impl Train {
         self.learning_rate * self.decay.powi(times)
     }
 
-    fn widths(&self, corpus: &Corpus) -> Widths {
-        Widths { image: corpus.width, word: self.word, joint: self.embedding, words: corpus.vocabulary.words().len() }
+    fn form(&self, corpus: &Corpus) -> Form {
+        Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
     }
 
     fn watch_collapse(&self, at: &mut Position, cx: &mut Cx<'_>) {
@@ -162,10 +164,8 @@ impl Train {
     fn describe(&self, corpus: &Corpus, at: &Position) -> Result<Vec<u8>> {
         let best = at.best.ok_or_else(|| Error::internal("a training ended without an epoch"))?;
         let description = Description {
-            form: "vse++".to_owned(),
-            image: corpus.width,
-            word: self.word,
-            embedding: self.embedding,
+            family: "vse++".to_owned(),
+            form: self.form(corpus),
             epoch: best.epoch,
             step: best.step,
             rsum: best.rsum,

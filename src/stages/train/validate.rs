@@ -22,7 +22,7 @@ pub(super) fn validate(vse: &Vse, validation: &Validation, cx: &Cx<'_>) -> Resul
             Error::stage("the embeddings of the validation split are not finite").hint("try a lower `learning_rate`")
         );
     }
-    let width = vse.widths().joint;
+    let width = vse.form().joint;
     let i2t = retrieval(&images, &captions, width, |image| &captions_of[image], cx)?;
     let t2i = retrieval(&captions, &images, width, |caption| &image_of[caption..=caption], cx)?;
     Ok([i2t, t2i])
