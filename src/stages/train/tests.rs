@@ -102,7 +102,7 @@ fn learns_what_there_is_to_learn() {
         assert!(mean(195..200) < 0.5 * mean(0..5), "{loss}: {} to {}", mean(0..5), mean(195..200));
 
         let trained = Trained::read(&file(&world, DESCRIPTION), &file(&world, PARAMETERS), tch::Device::Cpu);
-        assert_eq!(trained.expect("a model").vse.widths().image, 10);
+        assert_eq!(trained.expect("a model").vse.form().image, 10);
     }
 }
 
