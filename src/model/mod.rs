@@ -11,9 +11,12 @@ pub mod cnn;
 pub mod form;
 pub mod encoder;
 pub mod vse;
+pub mod similarity;
 pub mod loss;
+pub mod bank;
 pub mod adam;
 pub mod training;
+pub mod step;
 pub mod trained;
 pub mod search;
 #[cfg(test)]

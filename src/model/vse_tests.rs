@@ -224,8 +224,8 @@ fn a_training_comes_back_from_its_bytes_and_another_model_is_refused() {
     step(&mut training);
     training.keep_best().expect("bytes");
     step(&mut training);
-    let bytes = training.to_bytes("text".to_owned()).expect("bytes");
-    let (mut again, text) = Training::from_bytes(&bytes, &form, Device::Cpu).expect("a training");
+    let bytes = training.to_bytes("text".to_owned(), None).expect("bytes");
+    let (mut again, text, _) = Training::from_bytes(&bytes, &form, Device::Cpu).expect("a training");
     assert_eq!((text.as_str(), again.best().expect("bytes")), ("text", training.best().expect("bytes")));
     assert_eq!(step(&mut again), step(&mut training));
     assert!(again.vse().parameters().iter().zip(training.vse().parameters()).all(|(a, b)| a == b));

@@ -76,8 +76,8 @@ fn every_objective_learns_what_there_is_to_learn() {
          bank = { fraction = 0.5, neighbours = 5, sampling = \"batches\", mask = \"batch_captions\" }",
         "loss = { info_nce = {} }",
         "loss = { max = {} }\nwarm_up = { epochs = 3 }\nsame_image = \"mask\"",
-        "loss = { max = {} }\nsimilarity = { order = \"norm\" }",
-        "loss = { sum = { margin = 0.05 } }\nsimilarity = { order = \"squared\" }",
+        "loss = { max = {} }\nsimilarity = { order = {} }",
+        "loss = { sum = { margin = 0.05 } }\nsimilarity = { order = { form = \"squared\" } }",
         "loss = { max = {} }\nsemantic_margin = { temperature = 3.0, sampler = \"furthest\" }",
         "loss = { max = {} }\nsemantic_margin = { temperature = 3.0, sampler = \"random\", keep_triplet = false }",
         "loss = { max = {} }\nsemantic_margin = { temperature = 3.0, sampler = \"nearest\", variant = \"official\" }",
@@ -107,7 +107,8 @@ fn a_bank_holds_what_the_model_saw_when_the_epoch_began() {
     assert!(epochs.iter().copied().eq((1..3).flat_map(|epoch| [epoch; 20])), "{epochs:?}");
 
     // The model after the first epoch is the one that the bank of the second was made with.
-    let mut first = MemoryWorld { tables: world.tables.clone(), ..MemoryWorld::default() };
+    let mut first = MemoryWorld::default();
+    first.tables.clone_from(&world.tables);
     first.run(&stage("epochs = 1\nloss = { hal = {} }")).expect("a training");
     let trained = Trained::read(&file(&first, DESCRIPTION), &file(&first, PARAMETERS), tch::Device::Cpu).unwrap();
     let images = table["image_id"].as_primitive::<Int64Type>().values();
@@ -168,7 +169,7 @@ fn warm_up_is_sum_and_then_the_objective() {
         history["loss"].as_primitive::<Float64Type>().values().iter().map(|loss| loss.to_bits()).collect()
     };
     let (warm, sum) = (losses("loss = { max = {} }\nwarm_up = { epochs = 1 }"), losses("loss = { sum = {} }"));
-    assert_eq!(warm[..6], sum[..6], "the first epoch, and the first loss after it but for the objective");
+    assert_eq!(warm[..5], sum[..5], "the first epoch");
     assert_ne!(warm[5..], sum[5..]);
     assert_eq!(losses("loss = { sum = {} }\nwarm_up = { epochs = 2 }"), sum);
 }

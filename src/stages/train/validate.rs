@@ -77,7 +77,7 @@ pub(super) fn validate(
             Error::stage("the embeddings of the validation split are not finite").hint("try a lower `learning_rate`")
         );
     }
-    let ranking = Ranking { width: vse.widths().joint, similarity, ordered: select == Select::OrderedNcs, cx };
+    let ranking = Ranking { width: vse.form().joint, similarity, ordered: select == Select::OrderedNcs, cx };
     let columns = captions_of.len();
     let of_image = phi.map(|phi| move |image: usize, caption: usize| phi.0[image * image_of.len() + caption]);
     let of_caption = of_image.map(|of| move |caption: usize, image: usize| of(image, caption));
@@ -94,14 +94,14 @@ pub(super) fn validate(
 }
 
 /// How queries look for items.
-struct Ranking<'r> {
+struct Ranking<'r, 'c> {
     width: usize,
     similarity: Similarity,
     ordered: bool,
-    cx: &'r Cx<'r>,
+    cx: &'r Cx<'c>,
 }
 
-impl Ranking<'_> {
+impl Ranking<'_, '_> {
     /// Recalls, and the sum of NCS at the cut-offs in percent where φ of query and item is given; 0 where not.
     fn rank<'m>(
         &self,
@@ -113,7 +113,7 @@ impl Ranking<'_> {
         let (mut ranks, mut sum) = (Vec::with_capacity(queries.len() / self.width), 0.0);
         let deepest = CUTOFFS.into_iter().max().unwrap_or(0);
         let k = if phi.is_some() { deepest } else { 0 };
-        search(queries, items, self.width, self.similarity, k, matches, |query, found| {
+        search(queries, items, self.width, k, matches, |query, found| {
             self.cx.proceed()?;
             ranks.extend(found.rank.map(|rank| rank.rank));
             if let Some(phi) = phi {
