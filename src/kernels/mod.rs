@@ -11,6 +11,7 @@ pub mod normalize;
 pub mod text;
 pub mod loss;
 pub mod dot;
+pub mod order;
 pub mod similarity;
 pub mod top_k;
 pub mod measure;

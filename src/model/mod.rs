@@ -10,6 +10,7 @@ pub mod cnn;
 pub mod captions;
 pub mod gru;
 pub mod vse;
+pub mod similarity;
 pub mod loss;
 pub mod adam;
 pub mod training;
