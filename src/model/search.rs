@@ -90,7 +90,7 @@ impl Scoring {
 /// # Cost
 /// `O(n_queries · n_items · width)` time; beside the arguments a copy of `items` and 64 MiB of memory, or one row of
 /// scores where that is more.
-pub fn search<'m>(
+pub fn search_by<'m>(
     scoring: Scoring,
     queries: &[f32],
     items: &[f32],
@@ -104,7 +104,22 @@ pub fn search<'m>(
     search_in_blocks(rows, scoring, queries, items, width, k, matches, found)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the arguments of `search`, and the block size for tests")]
+/// [`search_by`] the product of unit vectors.
+///
+/// # Errors
+/// As [`search_by`].
+pub fn search<'m>(
+    queries: &[f32],
+    items: &[f32],
+    width: usize,
+    k: usize,
+    matches: impl Fn(usize) -> &'m [usize],
+    found: impl FnMut(usize, Found) -> Result<()>,
+) -> Result<()> {
+    search_by(Scoring::default(), queries, items, width, k, matches, found)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the arguments of `search_by`, and the block size for tests")]
 fn search_in_blocks<'m>(
     rows: usize,
     scoring: Scoring,
@@ -244,9 +259,7 @@ mod tests {
     #[test]
     fn empty_sides_and_bad_shapes() {
         let mut count = 0;
-        let cosine = Scoring::default();
         search(
-            cosine,
             &[1.0, 0.0],
             &[],
             2,
@@ -260,9 +273,8 @@ mod tests {
         )
         .expect("a pool may be empty");
         assert_eq!(count, 1);
-        search(cosine, &[], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Err(Error::internal("no query")))
-            .expect("no query, no call");
-        assert!(search(cosine, &[1.0], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Ok(())).is_err());
-        assert!(search(cosine, &[1.0], &[1.0], 0, 3, |_| &[], |_, _| Ok(())).is_err());
+        search(&[], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Err(Error::internal("no query"))).expect("no query, no call");
+        assert!(search(&[1.0], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Ok(())).is_err());
+        assert!(search(&[1.0], &[1.0], 0, 3, |_| &[], |_, _| Ok(())).is_err());
     }
 }

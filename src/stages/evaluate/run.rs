@@ -13,7 +13,7 @@ use super::similarity::Similarity;
 use crate::error::{Error, Result};
 use crate::kernels::measure::graded::depth;
 use crate::kernels::measure::recall::Retrieval;
-use crate::model::search::{Scoring, search};
+use crate::model::search::search;
 use crate::stage::{Cx, Run};
 
 /// Items of every ranking that `rankings` keeps.
@@ -132,7 +132,6 @@ impl Ranking<'_> {
         let mut ranks = Vec::with_capacity(query_ids.len());
         let (mut means, mut rated_means) = (Means::default(), vec![Means::default(); rated.len()]);
         search(
-            Scoring::default(),
             queries,
             items,
             self.pool.width,

@@ -3,7 +3,7 @@
 use super::corpus::Validation;
 use crate::error::{Error, Result};
 use crate::kernels::measure::recall::Retrieval;
-use crate::model::search::{Scoring, search};
+use crate::model::search::search;
 use crate::model::vse::Vse;
 use crate::stage::Cx;
 
@@ -36,7 +36,7 @@ fn retrieval<'m>(
     cx: &Cx<'_>,
 ) -> Result<Retrieval> {
     let mut ranks = Vec::with_capacity(queries.len() / width);
-    search(Scoring::default(), queries, items, width, 0, matches, |_, found| {
+    search(queries, items, width, 0, matches, |_, found| {
         cx.proceed()?;
         ranks.extend(found.rank.map(|rank| rank.rank));
         Ok(())
