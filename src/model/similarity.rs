@@ -60,7 +60,6 @@ impl Similarity {
     /// Scores `[n, m]` of images `[n, d]` with captions `[m, d]`, higher is closer, without gradient.
     ///
     /// Memory beside the result: none for cosine, 1 MiB (or one difference, if that is more) for order.
-    #[must_use]
     pub fn scores(self, images: &Tensor, captions: &Tensor) -> Tensor {
         tch::no_grad(|| match self {
             Self::Cosine => images.matmul(&captions.tr()),
@@ -86,7 +85,6 @@ impl Similarity {
     /// Where nothing is violated the norm of the violations has a corner; its gradient there is 0.
     ///
     /// Memory beside the result: as [`Similarity::scores`].
-    #[must_use]
     pub fn backward(self, images: &Tensor, captions: &Tensor, d_scores: &Tensor, own: &Range<i64>) -> (Tensor, Tensor) {
         let (own_images, own_captions) = (part(images, own), part(captions, own));
         let (of_images, of_captions) = (part(d_scores, own), part(&d_scores.tr(), own));
@@ -101,7 +99,7 @@ impl Similarity {
     }
 }
 
-/// `[n, d]`: Σⱼ d_scoresᵢⱼ · d scoreᵢⱼ / d vectorᵢ of `vectors` `[n, d]` with `others` `[m, d]`; `sign` is 1 for images and −1
+/// `[n, d]`: the gradients in `vectors` `[n, d]` of their scores with `others` `[m, d]`; `sign` is 1 for images and −1
 /// for captions.
 fn pull(vectors: &Tensor, others: &Tensor, d_scores: &Tensor, sign: f64, form: Form) -> Tensor {
     let result = vectors.zeros_like();
