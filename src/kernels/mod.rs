@@ -13,4 +13,6 @@ pub mod loss;
 pub mod dot;
 pub mod similarity;
 pub mod top_k;
+pub mod product;
+pub mod gates;
 pub mod measure;
