@@ -14,4 +14,6 @@ pub mod dot;
 pub mod order;
 pub mod similarity;
 pub mod top_k;
+pub mod product;
+pub mod gates;
 pub mod measure;
