@@ -90,7 +90,7 @@ impl Scoring {
 /// # Cost
 /// `O(n_queries · n_items · width)` time; beside the arguments a copy of `items` and 64 MiB of memory, or one row of
 /// scores where that is more.
-pub fn search_by<'m>(
+pub fn search<'m>(
     scoring: Scoring,
     queries: &[f32],
     items: &[f32],
@@ -104,22 +104,7 @@ pub fn search_by<'m>(
     search_in_blocks(rows, scoring, queries, items, width, k, matches, found)
 }
 
-/// [`search_by`] the product of unit vectors.
-///
-/// # Errors
-/// As [`search_by`].
-pub fn search<'m>(
-    queries: &[f32],
-    items: &[f32],
-    width: usize,
-    k: usize,
-    matches: impl Fn(usize) -> &'m [usize],
-    found: impl FnMut(usize, Found) -> Result<()>,
-) -> Result<()> {
-    search_by(Scoring::default(), queries, items, width, k, matches, found)
-}
-
-#[expect(clippy::too_many_arguments, reason = "the arguments of `search_by`, and the block size for tests")]
+#[expect(clippy::too_many_arguments, reason = "the arguments of `search`, and the block size for tests")]
 fn search_in_blocks<'m>(
     rows: usize,
     scoring: Scoring,
@@ -260,6 +245,7 @@ mod tests {
     fn empty_sides_and_bad_shapes() {
         let mut count = 0;
         search(
+            Scoring::default(),
             &[1.0, 0.0],
             &[],
             2,
@@ -273,8 +259,9 @@ mod tests {
         )
         .expect("a pool may be empty");
         assert_eq!(count, 1);
-        search(&[], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Err(Error::internal("no query"))).expect("no query, no call");
-        assert!(search(&[1.0], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Ok(())).is_err());
-        assert!(search(&[1.0], &[1.0], 0, 3, |_| &[], |_, _| Ok(())).is_err());
+        search(Scoring::default(), &[], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Err(Error::internal("no query")))
+            .expect("no query, no call");
+        assert!(search(Scoring::default(), &[1.0], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Ok(())).is_err());
+        assert!(search(Scoring::default(), &[1.0], &[1.0], 0, 3, |_| &[], |_, _| Ok(())).is_err());
     }
 }

@@ -232,8 +232,7 @@ impl Stage for Train {
             ]
         });
         let ngrams = self.caption_ngrams.iter();
-        let ngrams =
-            ngrams.map(|from| Input::table(relevance::INPUT, from, tables::caption_ngrams::table().schema()));
+        let ngrams = ngrams.map(|from| Input::table(relevance::INPUT, from, tables::caption_ngrams::table().schema()));
         let vectors = self.word_vectors.iter().map(|vectors| Input::source("word_vectors.file", &vectors.file));
         pairs.chain(ngrams).chain(vectors).collect()
     }
