@@ -14,6 +14,7 @@ pub mod loss;
 pub mod adam;
 pub mod training;
 pub mod trained;
+pub mod published;
 pub mod search;
 #[cfg(test)]
 mod vse_tests;
