@@ -75,12 +75,14 @@ pub fn execute<S: Run>(
     // Raised by the first failure, so that the other stages stop; the caller's flag stays as it is.
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
+    let turns = Arc::default();
     let shared = Shared {
         cancel: &stop,
         budget: &budget,
         threads: options.threads,
         device: options.device,
         cache: &cache,
+        turns: &turns,
         observer,
     };
     let feeds: HashMap<String, Arc<Feed>> =

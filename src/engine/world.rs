@@ -18,6 +18,7 @@ use crate::engine::journal::State;
 use crate::engine::key::Identity;
 use crate::engine::reader::{Blocks, TableReader, weight};
 use crate::engine::store::Artefact;
+use crate::engine::turn::{Turn, Turns};
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Result};
 use crate::io::parquet;
@@ -47,6 +48,7 @@ pub(super) struct Shared<'e> {
     pub threads: usize,
     pub device: Device,
     pub cache: &'e LazyCache<'e>,
+    pub turns: &'e Arc<Turns>,
     pub observer: &'e Observer<'e>,
 }
 
@@ -64,6 +66,7 @@ pub(super) struct EngineWorld<'e> {
     pub waited: Duration,
     /// What the stage waited for, if it told.
     pub stalls: Option<Stalls>,
+    turn: Option<Turn>,
     told: Option<Instant>,
     meter: Meter<'e>,
 }
@@ -94,6 +97,7 @@ impl<'e> EngineWorld<'e> {
             warnings: vec![],
             waited: Duration::ZERO,
             stalls: None,
+            turn: None,
             told: None,
             meter,
         }
@@ -417,5 +421,14 @@ impl World for EngineWorld<'_> {
 
     fn device(&self) -> Device {
         self.shared.device
+    }
+
+    fn turn(&mut self) -> Result<()> {
+        let since = now();
+        if self.turn.is_none() {
+            self.turn = Some(self.shared.turns.wait(self.shared.cancel)?);
+        }
+        self.waited += since.elapsed();
+        Ok(())
     }
 }

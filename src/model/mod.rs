@@ -3,12 +3,13 @@
 pub mod device;
 pub mod memory;
 pub mod threads;
+pub mod collective;
 pub mod named;
 mod tensor_file;
 pub mod weights;
 pub mod cnn;
-pub mod captions;
-pub mod gru;
+pub mod form;
+pub mod encoder;
 pub mod vse;
 pub mod loss;
 pub mod adam;

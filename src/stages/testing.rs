@@ -151,4 +151,7 @@ impl World for MemoryWorld {
     fn device(&self) -> Device {
         Device::Cpu
     }
+    fn turn(&mut self) -> Result<()> {
+        Ok(())
+    }
 }

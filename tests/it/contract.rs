@@ -148,6 +148,9 @@ impl World for Watch<'_, '_> {
     fn device(&self) -> Device {
         self.cx.device()
     }
+    fn turn(&mut self) -> Result<()> {
+        self.cx.turn()
+    }
 }
 
 /// A pipeline through every stage, each of them watched.
