@@ -22,5 +22,6 @@ mod runs;
 mod schema;
 mod sql;
 mod summary;
+mod tensorboard;
 
 pub use start::{Execute, main};

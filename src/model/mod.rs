@@ -18,6 +18,7 @@ pub mod adam;
 pub mod training;
 pub mod step;
 pub mod trained;
+pub mod published;
 pub mod search;
 #[cfg(test)]
 mod vse_tests;
