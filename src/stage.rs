@@ -437,7 +437,9 @@ pub trait World {
     /// Where tensors live.
     fn device(&self) -> Device;
     /// The processes that run this stage together.
-    fn ranks(&mut self, wanted: Option<usize>) -> Result<Ranks>;
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks>;
+    /// Waits until no other stage of the run that asked for this is under way.
+    fn turn(&mut self) -> Result<()>;
 }
 
 /// All that a running stage sees.
@@ -630,8 +632,8 @@ impl<'a> Cx<'a> {
         self.world.device()
     }
 
-    /// Has this stage run by `wanted` processes; where that is not given, by as many as the program was started with
-    /// (`torchrun`, SLURM), which is usually one.
+    /// Has this stage run by `wanted` processes; if that is 1, by as many as the program was started as (`torchrun`, SLURM),
+    /// which is usually one.
     ///
     /// Waits until all inputs are complete. In the other processes the same [`Run::run`] begins with the same settings,
     /// inputs and state, and this call tells them their number; what they write, save and warn of is dropped. So the
@@ -643,8 +645,17 @@ impl<'a> Cx<'a> {
     /// # Errors
     /// Other processes than the program was started with, or processes that cannot be started, do not answer or have other
     /// settings.
-    pub fn ranks(&mut self, wanted: Option<usize>) -> Result<Ranks> {
+    pub fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
         self.world.ranks(wanted)
+    }
+
+    /// Waits until no other stage of the run that asked for this is under way: for stages that want all threads, or the
+    /// device, for themselves. The turn ends with the stage.
+    ///
+    /// # Errors
+    /// The run was cancelled.
+    pub fn turn(&mut self) -> Result<()> {
+        self.world.turn()
     }
 }
 

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use pairloom::error::Result;
 use pairloom::loader::{Batch, Loader};
+use pairloom::model::form::Form;
 use pairloom::model::loss::Loss;
 use pairloom::model::training::Training;
-use pairloom::model::vse::Widths;
+use pairloom::model::vse::Vse;
 
 /// Steps of a round.
 const STEPS: usize = 20;
@@ -15,8 +16,8 @@ const ROUNDS: usize = 5;
 
 /// Steps on the first batches that `start` gives, each round from the beginning.
 pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
-    let widths = Widths { image: width, word: 300, joint: 1024, words: 40_000 };
-    let mut training = Training::start(widths, 7, tch::Device::Cpu)?;
+    let form = Form::vse(width, 40_000, 300, 1024);
+    let mut training = Training::start(Vse::new(form, 7, tch::Device::Cpu)?);
     let mut step = |images: &[f32], words: &[&[i64]]| {
         training.step(images, words, &Loss::Max { margin: 0.2 }, 2.0, 2e-4).map(drop)
     };

@@ -99,6 +99,8 @@ pub enum Command {
     Sql(Sql),
     /// Print the page of the latest run, or copy it
     Report(Report),
+    /// Write the curves of trainings for TensorBoard, also while they run
+    Tensorboard(Tensorboard),
     /// List runs, the latest first
     Runs(Runs),
     /// Find what no recent run needs, and remove it
@@ -167,6 +169,20 @@ pub struct Report {
     /// Folder to copy the page to
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
+}
+
+/// Which trainings, and where to.
+#[derive(Debug, Args)]
+pub struct Tensorboard {
+    /// Folder for the event files, one folder in it for each training: what `tensorboard --logdir` is given
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Stay, and write on as trainings go on
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Look at the trainings of the last N runs
+    #[arg(long, short, value_name = "N", default_value = "20")]
+    pub limit: usize,
 }
 
 /// Which runs.

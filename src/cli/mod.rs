@@ -23,6 +23,7 @@ mod runs;
 mod schema;
 mod sql;
 mod summary;
+mod tensorboard;
 
 pub use ranks::TorchBoards;
 pub use start::{Torch, main};

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::args::{Arguments, Command};
 use super::output::Output;
-use super::{check, completions, gc, handover, plan, report, run, runs, schema, sql};
+use super::{check, completions, gc, handover, plan, report, run, runs, schema, sql, tensorboard};
 use crate::engine::cancel::Cancel;
 use crate::engine::event::Observer;
 use crate::engine::plan::Plan;
@@ -42,6 +42,7 @@ pub fn main(torch: Option<Torch>) -> ExitCode {
         Command::Check(files) => check::check(files, output),
         Command::Sql(query) => sql::sql(common, query, output),
         Command::Report(page) => report::report(common, page, output),
+        Command::Tensorboard(which) => tensorboard::tensorboard(common, which, output),
         Command::Runs(which) => runs::runs(common, which, output),
         Command::Gc(what) => gc::gc(common, what, output),
         Command::Schema => schema::schema(output),

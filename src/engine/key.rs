@@ -69,6 +69,14 @@ impl Identity {
         Key(hash[..32].to_owned())
     }
 
+    /// What is kept beside a result is called by everything that it follows from.
+    #[must_use]
+    pub fn kept_name(&self, name: &str, settings: &Value) -> String {
+        let Self { kind, version, inputs, .. } = self;
+        let whole = serde_json::json!(["kept 1", kind, version, name, settings, inputs]);
+        blake3::hash(whole.to_string().as_bytes()).to_hex()[..32].to_owned()
+    }
+
     /// Says in which components this differs from `before`: what made a stage run again.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {

@@ -23,6 +23,7 @@ pub mod feed;
 pub mod flow;
 mod reader;
 mod writer;
+mod turn;
 mod world;
 pub mod run;
 pub mod ranks;

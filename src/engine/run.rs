@@ -100,6 +100,7 @@ fn execute_together<S: Run>(
     // Raised by the first failure, so that the other stages stop; the caller's flag stays as it is.
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
+    let turns = Arc::default();
     let shared = Shared {
         cancel: &stop,
         budget: &budget,
@@ -107,6 +108,7 @@ fn execute_together<S: Run>(
         device: options.device,
         cache: &cache,
         together,
+        turns: &turns,
         observer,
     };
     let feeds: HashMap<String, Arc<Feed>> =

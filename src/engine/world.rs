@@ -18,12 +18,13 @@ use crate::engine::journal::State;
 use crate::engine::key::Identity;
 use crate::engine::ranks::{Shift, Subject, Together};
 use crate::engine::reader::{Blocks, TableReader, weight};
-use crate::engine::store::{Artefact, Part};
+use crate::engine::store::Artefact;
+use crate::engine::turn::{Turn, Turns};
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::io::shard::Shard;
-use crate::io::shards::{Shards, Source};
+use crate::io::shards::Shards;
 use crate::loader::Stalls;
 use crate::stage::{Device, MapFn, Mapped, ProduceFn, Progress, Ranks, Warning, World};
 
@@ -49,6 +50,7 @@ pub(super) struct Shared<'e> {
     pub device: Device,
     pub cache: &'e LazyCache<'e>,
     pub together: &'e Together<'e>,
+    pub turns: &'e Arc<Turns>,
     pub observer: &'e Observer<'e>,
 }
 
@@ -68,6 +70,7 @@ pub(super) struct EngineWorld<'e> {
     pub stalls: Option<Stalls>,
     /// The other ranks, if the stage runs on several.
     pub shift: Option<Shift>,
+    turn: Option<Turn>,
     told: Option<Instant>,
     meter: Meter<'e>,
 }
@@ -99,6 +102,7 @@ impl<'e> EngineWorld<'e> {
             waited: Duration::ZERO,
             stalls: None,
             shift: None,
+            turn: None,
             told: None,
             meter,
         }
@@ -228,12 +232,12 @@ impl World for EngineWorld<'_> {
             meter.tell(Some(name.clone()));
         })?;
         self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
-        shards_of(reader, parts, self.shared.cache, self.shared.cancel)
+        reader.shards(parts, self.shared.cache, self.shared.cancel)
     }
 
     fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
         self.proceed()?;
-        self.shared.cache.get()?.get(&kept_name(self.identity, name, settings))
+        self.shared.cache.get()?.get(&self.identity.kept_name(name, settings))
     }
 
     fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
@@ -241,7 +245,7 @@ impl World for EngineWorld<'_> {
         self.shared
             .cache
             .get()?
-            .get_or_make(&kept_name(self.identity, name, settings), || Ok(batch), &|| cancel.proceed())
+            .get_or_make(&self.identity.kept_name(name, settings), || Ok(batch), &|| cancel.proceed())
     }
 
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
@@ -408,7 +412,7 @@ impl World for EngineWorld<'_> {
         self.shared.device
     }
 
-    fn ranks(&mut self, wanted: Option<usize>) -> Result<Ranks> {
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
         if self.shift.is_none() {
             let Self { shared, identity, inputs, ledger, meter, .. } = self;
             let state = ledger.committed.states.last().map(|state| state.file.clone());
@@ -422,32 +426,13 @@ impl World for EngineWorld<'_> {
         }
         Ok(self.shift.as_ref().map_or_else(Ranks::alone, |shift| shift.ranks.clone()))
     }
-}
 
-/// What is kept is called by everything that it follows from.
-pub(super) fn kept_name(identity: &Identity, name: &str, settings: &serde_json::Value) -> String {
-    let Identity { kind, version, inputs, .. } = identity;
-    let whole = serde_json::json!(["kept 1", kind, version, name, settings, inputs]);
-    blake3::hash(whole.to_string().as_bytes()).to_hex()[..32].to_owned()
-}
-
-/// The parts of a table as shards.
-pub(super) fn shards_of(
-    reader: &TableReader,
-    parts: Vec<Part>,
-    cache: &LazyCache<'_>,
-    cancel: &Cancel,
-) -> Result<Shards> {
-    let sources = parts
-        .iter()
-        .map(|part| Source { digest: part.digest.clone(), rows: usize::try_from(part.rows).unwrap_or(usize::MAX) });
-    let (sources, artefact, table) = (sources.collect(), reader.artefact.clone(), reader.table.clone());
-    let read = move |shard: usize| {
-        let part = &parts[shard];
-        let name = Artefact::part_name(&table, part.index);
-        let content = artefact.read(&name, part.bytes, &part.digest)?;
-        parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name))))
-    };
-    let cancel = cancel.clone();
-    Ok(Shards::new(reader.name.clone(), sources, cache.get()?, Box::new(read), Box::new(move || cancel.proceed())))
+    fn turn(&mut self) -> Result<()> {
+        let since = now();
+        if self.turn.is_none() {
+            self.turn = Some(self.shared.turns.wait(self.shared.cancel)?);
+        }
+        self.waited += since.elapsed();
+        Ok(())
+    }
 }

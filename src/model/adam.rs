@@ -19,8 +19,8 @@ pub struct Adam {
 impl Adam {
     /// The state before the first step.
     #[must_use]
-    pub fn new(parameters: &[Tensor]) -> Self {
-        Self { steps: 0, moments: parameters.iter().map(|p| (p.zeros_like(), p.zeros_like())).collect() }
+    pub fn new<'p>(parameters: impl IntoIterator<Item = &'p Tensor>) -> Self {
+        Self { steps: 0, moments: parameters.into_iter().map(|p| (p.zeros_like(), p.zeros_like())).collect() }
     }
 
     /// The state after `steps` steps.
@@ -43,12 +43,17 @@ impl Adam {
     /// Moves `parameters` against `gradients`, in place, with β = (0.9, 0.999) and ε = 1e-8 as `torch.optim.Adam`.
     ///
     /// Parameters, gradients and moments must be contiguous, and in the order and shapes of [`Adam::new`].
-    pub fn step(&mut self, parameters: &[Tensor], gradients: &[Tensor], learning_rate: f64) {
+    pub fn step<'p>(
+        &mut self,
+        parameters: impl IntoIterator<Item = &'p Tensor>,
+        gradients: &[Tensor],
+        learning_rate: f64,
+    ) {
         self.steps += 1;
         let first = 1.0 - BETA1.powi(self.steps);
         let second = 1.0 - BETA2.powi(self.steps);
         tch::no_grad(|| {
-            for ((parameter, gradient), (m, v)) in parameters.iter().zip(gradients).zip(&self.moments) {
+            for ((parameter, gradient), (m, v)) in parameters.into_iter().zip(gradients).zip(&self.moments) {
                 let [parameter, gradient, m, v] = [parameter, gradient, m, v].map(|tensor| tensor.view(-1));
                 let all = parameter.size()[0];
                 for start in (0..all).step_by(usize::try_from(BLOCK).unwrap_or(usize::MAX)) {

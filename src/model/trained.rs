@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tch::Device;
+use tch::{Device, Tensor};
 
+use super::form::Form;
 use super::named::Named;
-use super::vse::{NAMES, Vse};
+use super::vse::Vse;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Vocabulary, tokens};
 
@@ -18,14 +19,12 @@ pub const DESCRIPTION: &str = "model.json";
 /// What is not in the parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// The form of the model: `vse++`.
-    pub form: String,
-    /// Width of the image features.
-    pub image: usize,
-    /// Width of the word vectors.
-    pub word: usize,
-    /// Width of the joint space.
-    pub embedding: usize,
+    /// The family of the model: `vse++`.
+    #[serde(rename = "form")]
+    pub family: String,
+    /// What it is made of.
+    #[serde(flatten)]
+    pub form: Form,
     /// The epoch, from 0, that the parameters are of.
     pub epoch: u64,
     /// Optimiser steps done.
@@ -117,16 +116,16 @@ impl Trained {
         let vocabulary =
             Vocabulary::from_words(description.vocabulary).map_err(|e| Error::data(e).context(DESCRIPTION))?;
         let in_parameters = |error: Error| error.context(PARAMETERS);
-        let vse =
-            model(&mut Named::from_bytes(parameters).map_err(in_parameters)?, "", device).map_err(in_parameters)?;
-        let widths = vse.widths();
-        let got = (widths.image, widths.word, widths.joint, widths.words);
-        let wanted = (description.image, description.word, description.embedding, vocabulary.words().len());
-        if got != wanted {
-            return Err(Error::data(format!(
-                "`{PARAMETERS}` has widths {got:?} (image, word, embedding, vocabulary), `{DESCRIPTION}` says {wanted:?}"
-            )));
+        let words = vocabulary.words().len();
+        let form = description.form;
+        if form.words != 0 && form.words != words {
+            return Err(
+                Error::data(format!("`words` is {}, `vocabulary` has {words}", form.words)).context(DESCRIPTION)
+            );
         }
+        let form = Form { words, ..form };
+        let vse = model(&mut Named::from_bytes(parameters).map_err(in_parameters)?, form, "", device)
+            .map_err(in_parameters)?;
         Ok(Self { vse, vocabulary, tokenizer: description.tokenizer })
     }
 
@@ -147,18 +146,16 @@ impl Trained {
 
 /// The parameters under their names with `prefix`.
 pub(super) fn named(vse: &Vse, prefix: &str) -> Named {
-    let tensors = NAMES.iter().zip(vse.parameters()).map(|(name, p)| (format!("{prefix}{name}"), p.shallow_clone()));
-    Named { tensors: tensors.collect(), text: None }
+    let names = vse.names().into_iter().map(|name| format!("{prefix}{name}"));
+    Named { tensors: names.zip(vse.parameters().iter().map(Tensor::shallow_clone)).collect(), text: None }
 }
 
-/// The model whose parameters stand under their names with `prefix`.
-pub(super) fn model(named: &mut Named, prefix: &str, device: Device) -> Result<Vse> {
-    let mut parameters = Vec::with_capacity(NAMES.len());
-    for name in NAMES {
-        parameters.push(named.take(&format!("{prefix}{name}"))?.to_device(device));
-    }
-    let parameters = parameters.try_into().map_err(|_| Error::internal("a model has seven parameters"))?;
-    Vse::from_parameters(parameters)
+/// The model of this form whose parameters stand under their names with `prefix`.
+pub(super) fn model(named: &mut Named, form: Form, prefix: &str, device: Device) -> Result<Vse> {
+    let names = Vse::names_of(&form)?;
+    let parameters = names.iter().map(|name| Ok(named.take(&format!("{prefix}{name}"))?.to_device(device)));
+    let parameters = parameters.collect::<Result<Vec<Tensor>>>()?;
+    Vse::from_parameters(form, parameters)
 }
 
 /// The bytes of [`PARAMETERS`].

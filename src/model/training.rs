@@ -5,16 +5,21 @@ use bytes::Bytes;
 use tch::{Device, Tensor};
 
 use super::adam::{Adam, clip};
+use super::bank::{Bank, Kept, Member};
+use super::collective::Group;
+use super::form::Form;
 use super::loss::Loss;
 use super::named::Named;
 use super::trained;
-use super::vse::{NAMES, Vse, Widths};
+use super::vse::Vse;
 use crate::error::{Error, Result};
 
 /// A training in progress.
 #[derive(Debug)]
 pub struct Training {
     vse: Vse,
+    /// The parameters of `vse` that are trained, with their names.
+    trained: Vec<(String, Tensor)>,
     adam: Adam,
     best: Option<Bytes>,
 }
@@ -29,19 +34,33 @@ pub struct Stepped {
 }
 
 impl Training {
-    /// Before the first step.
-    ///
-    /// # Errors
-    /// A width that no tensor can have.
-    pub fn start(widths: Widths, seed: u64, device: Device) -> Result<Self> {
-        let vse = Vse::new(widths, seed, device)?;
-        Ok(Self { adam: Adam::new(vse.parameters()), vse, best: None })
+    /// Before the first step of `vse`.
+    #[must_use]
+    pub fn start(vse: Vse) -> Self {
+        let trained = vse.trained();
+        let adam = Adam::new(trained.iter().map(|(_, parameter)| parameter));
+        Self { vse, trained, adam, best: None }
     }
 
     /// The model as it is.
     #[must_use]
     pub fn vse(&self) -> &Vse {
         &self.vse
+    }
+
+    /// The model, to change how it computes.
+    pub fn vse_mut(&mut self) -> &mut Vse {
+        &mut self.vse
+    }
+
+    /// One step of Adam against `gradients`, those of [`Vse::backward`], their global norm clipped to `clip_norm`; gives the
+    /// norm before. Gradients with a norm that is not finite leave the parameters as they were.
+    pub fn update(&mut self, gradients: &[Tensor], clip_norm: f64, learning_rate: f64) -> f64 {
+        let norm = clip(gradients, clip_norm);
+        if norm.is_finite() {
+            self.adam.step(self.trained.iter().map(|(_, parameter)| parameter), gradients, learning_rate);
+        }
+        norm
     }
 
     /// One step of Adam on a batch of matching pairs, the gradient's global norm clipped to `clip_norm`.
@@ -52,17 +71,18 @@ impl Training {
     /// As [`Vse::step`].
     pub fn step(
         &mut self,
-        features: &[f32],
+        images: &[f32],
         captions: &[&[i64]],
         loss: &Loss,
         clip_norm: f64,
         learning_rate: f64,
     ) -> Result<Stepped> {
-        let step = self.vse.step(features, captions, loss)?;
-        let gradient_norm = clip(&step.gradients, clip_norm);
-        if step.loss.is_finite() && gradient_norm.is_finite() {
-            self.adam.step(self.vse.parameters(), &step.gradients, learning_rate);
-        }
+        let step = self.vse.step(images, captions, loss)?;
+        let gradient_norm = if step.loss.is_finite() {
+            self.update(&step.gradients, clip_norm, learning_rate)
+        } else {
+            clip(&step.gradients, clip_norm)
+        };
         Ok(Stepped { loss: step.loss, gradient_norm })
     }
 
@@ -84,13 +104,35 @@ impl Training {
         self.best.clone().map_or_else(|| trained::parameters(&self.vse), Ok)
     }
 
-    /// All of it, and a text of the caller.
+    /// The bank of an epoch: vectors of the samples by the model as it is, row-major, those of this rank's
+    /// [share](crate::kernels::epoch::share) of `members`.
+    ///
+    /// # Errors
+    /// As [`Bank::new`] and [`Group::all_gather`].
+    pub fn bank(
+        &self,
+        epoch: u64,
+        members: Vec<Member>,
+        images: &[f32],
+        captions: &[f32],
+        group: &Group,
+    ) -> Result<Bank> {
+        let width = i64::try_from(self.vse.form().joint).unwrap_or(i64::MAX);
+        let device = self.vse.parameters()[0].device();
+        let all = |values: &[f32]| group.all_gather(&Tensor::from_slice(values).view([-1, width]).to_device(device));
+        Bank::new(epoch, members, all(images)?, all(captions)?)
+    }
+
+    /// All of it, the bank under way, and a text of the caller.
     ///
     /// # Errors
     /// Too large for memory.
-    pub fn to_bytes(&self, text: String) -> Result<Bytes> {
+    pub fn to_bytes(&self, text: String, bank: Option<&Bank>) -> Result<Bytes> {
         let mut all = trained::named(&self.vse, "now.");
-        for ((m, v), name) in self.adam.moments().iter().zip(NAMES) {
+        if let Some(bank) = bank {
+            bank.keep(&mut all);
+        }
+        for ((m, v), (name, _)) in self.adam.moments().iter().zip(&self.trained) {
             all.tensors.insert(format!("first.{name}"), m.shallow_clone());
             all.tensors.insert(format!("second.{name}"), v.shallow_clone());
         }
@@ -98,22 +140,28 @@ impl Training {
             let best = Named::from_bytes(best)?;
             all.tensors.extend(best.tensors.into_iter().map(|(name, tensor)| (format!("best.{name}"), tensor)));
         }
-        all.text = Some(serde_json::json!([self.adam.steps(), text]).to_string());
+        all.text = Some(serde_json::json!([self.adam.steps(), text, self.vse.form()]).to_string());
         all.to_bytes()
     }
 
-    /// What [`Training::to_bytes`] kept.
+    /// What [`Training::to_bytes`] kept of a training of a model of `form`. The precision of its products is the default.
     ///
     /// # Errors
-    /// Damaged bytes.
-    pub fn from_bytes(bytes: &[u8], device: Device) -> Result<(Self, String)> {
+    /// Damaged bytes, or a model of another form.
+    pub fn from_bytes(bytes: &[u8], form: &Form, device: Device) -> Result<(Self, String, Option<Kept>)> {
         let mut all = Named::from_bytes(bytes)?;
+        let bank = Kept::take(&mut all, device)?;
         let header = all.text.take().unwrap_or_default();
-        let (steps, text): (i32, String) = serde_json::from_str(&header)
+        let (steps, text, kept): (i32, String, Form) = serde_json::from_str(&header)
             .map_err(|error| Error::data(format!("a checkpoint with a damaged header: {error}")))?;
-        let vse = trained::model(&mut all, "now.", device)?;
-        let mut moments = Vec::with_capacity(NAMES.len());
-        for (name, parameter) in NAMES.iter().zip(vse.parameters()) {
+        if kept != *form {
+            let [kept, wanted] = [&kept, form].map(|form| serde_json::json!(form));
+            return Err(Error::data(format!("a checkpoint of another model: it has {kept}, wanted {wanted}")));
+        }
+        let vse = trained::model(&mut all, form.clone(), "now.", device)?;
+        let parameters = vse.trained();
+        let mut moments = Vec::with_capacity(parameters.len());
+        for (name, parameter) in &parameters {
             let mut moment = |order: &str| -> Result<Tensor> {
                 let moment = all.take(&format!("{order}.{name}"))?.to_device(device);
                 if moment.size() != parameter.size() {
@@ -126,8 +174,8 @@ impl Training {
         let best = if all.tensors.is_empty() {
             None
         } else {
-            Some(trained::parameters(&trained::model(&mut all, "best.", Device::Cpu)?)?)
+            Some(trained::parameters(&trained::model(&mut all, form.clone(), "best.", Device::Cpu)?)?)
         };
-        Ok((Self { vse, adam: Adam::resume(steps, moments), best }, text))
+        Ok((Self { vse, trained: parameters, adam: Adam::resume(steps, moments), best }, text, bank))
     }
 }

@@ -1,11 +1,15 @@
-//! The joint embedding: a linear layer for images, words and a GRU for captions, both ending on the unit sphere.
+//! The joint embedding: images through a linear layer, captions through words and a GRU, both ending on the unit sphere.
 //!
-//! VSE++: Faghri, Fleet, Kiros, Fidler, BMVC 2018. Names of parameters are those of its published checkpoints.
+//! VSE++: Faghri, Fleet, Kiros, Fidler, BMVC 2018, and its relatives as [`Form`] tells them apart. Names of parameters are
+//! those of its published checkpoints.
+
+use std::marker::PhantomData;
 
 use tch::{Device, Kind, Tensor};
 
-use super::captions::Packed;
-use super::gru;
+use super::cnn::{Cnn, Learning};
+use super::encoder::{Precision, captions, images};
+use super::form::{Form, Parameter};
 use super::loss::Loss;
 use crate::error::{Error, Result};
 use crate::kernels::sample::Sample;
@@ -16,34 +20,34 @@ const WEIGHTS: u64 = 0x7765_6967_6874;
 /// Captions that go through the GRU together when there is nothing to learn.
 const BLOCK: usize = 256;
 
-/// Widths of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Widths {
-    /// Image features.
-    pub image: usize,
-    /// Word vectors.
-    pub word: usize,
-    /// The joint space, which is also the state of the GRU.
-    pub joint: usize,
-    /// Words of the vocabulary.
-    pub words: usize,
-}
+/// Pictures that go through a network together when there is nothing to learn.
+const PICTURES: usize = 32;
 
-/// Names of the parameters, in the order of [`Vse::parameters`].
-pub const NAMES: [&str; 7] = [
-    "img_enc.fc.weight",
-    "img_enc.fc.bias",
-    "txt_enc.embed.weight",
-    "txt_enc.rnn.weight_ih_l0",
-    "txt_enc.rnn.weight_hh_l0",
-    "txt_enc.rnn.bias_ih_l0",
-    "txt_enc.rnn.bias_hh_l0",
-];
+/// Where the parameters of the GRU start, after those of the linear layer.
+const CAPTIONS: usize = 2;
 
 /// A joint embedding of images and captions.
 #[derive(Debug)]
 pub struct Vse {
-    parameters: [Tensor; 7],
+    form: Form,
+    described: Vec<Parameter>,
+    /// In the order of `described`, then those of `cnn`.
+    parameters: Vec<Tensor>,
+    cnn: Option<Cnn>,
+    precision: Precision,
+}
+
+/// Embeddings of a batch and what their gradient needs. Images are read where they lie, so the batch must outlive it.
+#[derive(Debug)]
+pub struct Forward<'b> {
+    /// Embeddings of the images, `[n, d]`.
+    pub images: Tensor,
+    /// Embeddings of the captions, `[n, d]`.
+    pub captions: Tensor,
+    /// `None` for a batch of no pairs.
+    tapes: Option<(images::Tape, captions::Tape)>,
+    pictures: Option<Learning>,
+    batch: PhantomData<&'b [f32]>,
 }
 
 /// What one batch gives.
@@ -51,103 +55,158 @@ pub struct Vse {
 pub struct Step {
     /// Value of the objective.
     pub loss: f64,
-    /// Its gradient in every parameter, in the order of [`NAMES`].
-    pub gradients: [Tensor; 7],
-}
-
-impl Widths {
-    /// Shapes of the parameters, in the order of [`NAMES`].
-    ///
-    /// # Errors
-    /// A width that no tensor can have.
-    pub fn shapes(&self) -> Result<[Vec<i64>; 7]> {
-        let size = |width: usize| {
-            i64::try_from(width)
-                .ok()
-                .filter(|width| (1..1 << 31).contains(width))
-                .ok_or_else(|| Error::data(format!("a model cannot have a width of {width}")))
-        };
-        let (image, word, joint, words) = (size(self.image)?, size(self.word)?, size(self.joint)?, size(self.words)?);
-        Ok([
-            vec![joint, image],
-            vec![joint],
-            vec![words, word],
-            vec![3 * joint, word],
-            vec![3 * joint, joint],
-            vec![3 * joint],
-            vec![3 * joint],
-        ])
-    }
+    /// Its gradient in every parameter that is trained, in the order of [`Vse::trained`].
+    pub gradients: Vec<Tensor>,
 }
 
 impl Vse {
-    /// A model that has learned nothing: image layer U(±√(6/(D+d))) with zero bias, words U(±0.1), GRU U(±1/√d).
-    /// The values depend on `seed` and the widths alone.
+    /// A model that has learned nothing, with parameters drawn as [`Form::parameters`] says and a network drawn as
+    /// [`Cnn::random`] does. The values depend on `seed` and the form alone.
     ///
     /// # Errors
     /// A width that no tensor can have.
-    pub fn new(widths: Widths, seed: u64, device: Device) -> Result<Self> {
-        #[expect(clippy::cast_precision_loss, reason = "widths are far below 2^53")]
-        let (image, joint) = (widths.image as f64, widths.joint as f64);
-        let recurrent = 1.0 / joint.sqrt();
-        let bounds = [(6.0 / (image + joint)).sqrt(), 0.0, 0.1, recurrent, recurrent, recurrent, recurrent];
-        let mut stream = 0;
-        let parameters = widths.shapes()?.map(|shape| {
+    pub fn new(form: Form, seed: u64, device: Device) -> Result<Self> {
+        let mut parameters = Vec::new();
+        for (stream, parameter) in (0..).zip(form.parameters()?) {
             let mut sample = Sample::new(seed, &[WEIGHTS, stream]);
-            let bound = bounds[usize::try_from(stream).unwrap_or(0)];
-            stream += 1;
             #[expect(clippy::cast_possible_truncation, reason = "weights are f32")]
-            let values: Vec<f32> =
-                (0..shape.iter().product()).map(|_: i64| (bound * (2.0 * sample.unit() - 1.0)) as f32).collect();
-            Tensor::from_slice(&values).view(shape.as_slice()).to_device(device)
-        });
-        Ok(Self { parameters })
+            let values: Vec<f32> = (0..parameter.shape.iter().product())
+                .map(|_: i64| (parameter.bound * (2.0 * sample.unit() - 1.0)) as f32)
+                .collect();
+            parameters.push(Tensor::from_slice(&values).view(parameter.shape.as_slice()).to_device(device));
+        }
+        if let Some(pictures) = form.pictures {
+            let cnn = Cnn::random(pictures.network.architecture(), seed, device)?;
+            parameters.extend(cnn.parameters().into_iter().map(|(_, tensor)| tensor));
+        }
+        Self::from_parameters(form, parameters)
     }
 
-    /// The model with these parameters, in the order of [`NAMES`].
+    /// The model of this form with these parameters, in the order of [`Vse::names`].
     ///
     /// # Errors
-    /// Shapes that do not fit each other or a type other than f32 or f64.
-    pub fn from_parameters(parameters: [Tensor; 7]) -> Result<Self> {
-        let shapes = parameters.each_ref().map(Tensor::size);
-        let width =
-            |i: usize, dim: usize| shapes[i].get(dim).and_then(|size| usize::try_from(*size).ok()).unwrap_or_default();
-        let widths = Widths { image: width(0, 1), joint: width(0, 0), word: width(2, 1), words: width(2, 0) };
+    /// Another number of parameters, a shape that does not fit the form, or a type other than f32 or f64.
+    pub fn from_parameters(form: Form, parameters: Vec<Tensor>) -> Result<Self> {
+        let described = form.parameters()?;
+        let cnn = form.pictures.map(|pictures| pictures.network.architecture());
+        let of_cnn = cnn.as_ref().map_or(0, |cnn| cnn.parameters().len());
+        if parameters.len() != described.len() + of_cnn {
+            let wanted = described.len() + of_cnn;
+            return Err(Error::data(format!("a model of {} parameters, wanted {wanted}", parameters.len())));
+        }
         let kind = parameters[0].kind();
-        for ((name, wanted), (got, parameter)) in NAMES.iter().zip(widths.shapes()?).zip(shapes.iter().zip(&parameters))
-        {
-            if *got != wanted {
-                return Err(Error::data(format!("`{name}` is {got:?}, wanted {wanted:?}")));
+        for (Parameter { name, shape, .. }, parameter) in described.iter().zip(&parameters) {
+            if parameter.size() != *shape {
+                return Err(Error::data(format!("`{name}` is {:?}, wanted {shape:?}", parameter.size())));
             }
             if parameter.kind() != kind || !matches!(kind, Kind::Float | Kind::Double) {
                 return Err(Error::data(format!("`{name}` holds {:?}, wanted Float", parameter.kind())));
             }
         }
-        Ok(Self { parameters })
+        let device = parameters[0].device();
+        let cnn = cnn.map(|cnn| Cnn::from_parameters(cnn, &parameters[described.len()..], device)).transpose()?;
+        if let Some(cnn) = cnn.as_ref().filter(|cnn| cnn.features() != form.image) {
+            return Err(Error::data(format!(
+                "a network with {} features for images of width {}",
+                cnn.features(),
+                form.image
+            )));
+        }
+        Ok(Self { form, described, parameters, cnn, precision: Precision::default() })
     }
 
-    /// The parameters, in the order of [`NAMES`].
-    pub fn parameters(&self) -> &[Tensor; 7] {
+    /// What the model is made of.
+    #[must_use]
+    pub fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// Names of the parameters.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let of_cnn = self.cnn.iter().flat_map(Cnn::parameters).map(|(name, _)| format!("img_enc.cnn.{name}"));
+        self.described.iter().map(|parameter| parameter.name.clone()).chain(of_cnn).collect()
+    }
+
+    /// Names of the parameters of a model of this form.
+    ///
+    /// # Errors
+    /// A width that no tensor can have.
+    pub fn names_of(form: &Form) -> Result<Vec<String>> {
+        let own = form.parameters()?.into_iter().map(|parameter| parameter.name);
+        let of_cnn = form.pictures.iter().flat_map(|pictures| pictures.network.architecture().parameters());
+        Ok(own.chain(of_cnn.map(|parameter| format!("img_enc.cnn.{}", parameter.name))).collect())
+    }
+
+    /// The parameters, in the order of [`Vse::names`].
+    #[must_use]
+    pub fn parameters(&self) -> &[Tensor] {
         &self.parameters
     }
 
-    /// Widths.
+    /// The parameters that training changes, with their names, in the order of [`Vse::names`].
     #[must_use]
-    pub fn widths(&self) -> Widths {
-        let width = |i: usize, dim: usize| usize::try_from(self.parameters[i].size()[dim]).unwrap_or_default();
-        Widths { image: width(0, 1), joint: width(0, 0), word: width(2, 1), words: width(2, 0) }
+    pub fn trained(&self) -> Vec<(String, Tensor)> {
+        let mut all = self.names().into_iter().zip(&self.parameters);
+        let own = all.by_ref().take(self.described.len()).zip(&self.described);
+        let own: Vec<_> = own.filter(|(_, described)| described.trained).map(|(named, _)| named).collect();
+        let of_cnn = all.filter(|(name, _)| Cnn::learns(name));
+        own.into_iter().chain(of_cnn).map(|(name, tensor)| (name, tensor.shallow_clone())).collect()
+    }
+
+    /// Computes matrix products in `precision` from now on.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+
+    /// Replaces the word vectors by `vectors`, `[words, word]` row-major: pretrained ones.
+    ///
+    /// # Errors
+    /// Another number of values.
+    pub fn set_words(&mut self, vectors: &[f32]) -> Result<()> {
+        let words = &mut self.parameters[CAPTIONS];
+        if vectors.len() != words.numel() {
+            let size = words.size();
+            return Err(Error::data(format!("{} values for word vectors of {size:?}", vectors.len())));
+        }
+        tch::no_grad(|| words.copy_(&Tensor::from_slice(vectors).view_as(words)));
+        Ok(())
+    }
+
+    /// Replaces the weights of the network that reads pictures by those of a safetensors file, as [`Cnn::from_file`] reads
+    /// it.
+    ///
+    /// # Errors
+    /// As there, or a model without such a network.
+    pub fn set_network(&mut self, file: &[u8]) -> Result<()> {
+        let pictures = self.form.pictures.ok_or_else(|| Error::internal("a model that reads no pictures"))?;
+        let cnn = Cnn::from_file(pictures.network.architecture(), file, self.device())?;
+        let own = self.parameters[self.described.len()..].iter_mut();
+        tch::no_grad(|| own.zip(cnn.parameters()).for_each(|(own, (_, given))| own.copy_(&given)));
+        Ok(())
     }
 
     fn device(&self) -> Device {
         self.parameters[0].device()
     }
 
-    /// Unit vectors of image features, both row-major: `[n, d]` from `[n, D]`.
+    /// The parameters of the captions' half.
+    fn of_captions(&self) -> &[Tensor] {
+        &self.parameters[CAPTIONS..self.described.len()]
+    }
+
+    /// Unit vectors of images, both row-major: `[n, d]` from features `[n, D]`, or from pictures `[n, 3, side, side]` where
+    /// the model reads them.
     ///
     /// # Errors
-    /// `features` is not a whole number of rows.
-    pub fn images(&self, features: &[f32]) -> Result<Vec<f32>> {
-        values(&self.embed_images(features)?)
+    /// `images` is not a whole number of them.
+    pub fn images(&self, images: &[f32]) -> Result<Vec<f32>> {
+        let rows = if self.cnn.is_some() { PICTURES * self.form.image_values() } else { images.len() };
+        let mut vectors = Vec::new();
+        for block in images.chunks(rows.max(1)) {
+            vectors.extend(values(&self.embed_images(block)?)?);
+        }
+        Ok(vectors)
     }
 
     /// Unit vectors of any number of captions in the order given, row-major `[n, d]`: numbers of their words, `<start>` and
@@ -156,7 +215,7 @@ impl Vse {
     /// # Errors
     /// A caption without a word, or a word that the vocabulary does not have.
     pub fn captions(&self, captions: &[&[i64]]) -> Result<Vec<f32>> {
-        let width = self.widths().joint;
+        let width = self.form.joint;
         let mut order: Vec<usize> = (0..captions.len()).collect();
         order.sort_by_key(|&i| captions[i].len());
         let mut vectors = vec![0.0; captions.len() * width];
@@ -170,117 +229,141 @@ impl Vse {
         Ok(vectors)
     }
 
-    /// Unit vectors `[n, d]` of image features `[n, D]`, row-major in `features`.
+    /// The same as [`Vse::images`], as a tensor.
     ///
     /// # Errors
-    /// `features` is not a whole number of rows.
-    pub fn embed_images(&self, features: &[f32]) -> Result<Tensor> {
-        let features = self.rows(features)?;
-        Ok(tch::no_grad(|| unit(&features.linear(&self.parameters[0], Some(&self.parameters[1])))))
-    }
-
-    /// Unit vectors `[n, d]` of captions: numbers of their words, `<start>` and `<end>` among them.
-    ///
-    /// # Errors
-    /// A caption without a word, or a word that the vocabulary does not have.
-    pub fn embed_captions(&self, captions: &[&[i64]]) -> Result<Tensor> {
-        let packed = self.pack(captions)?;
-        let (tape, _) = self.read(&packed);
-        Ok(tch::no_grad(|| unit(&tape.last().index_select(0, &packed.places))))
-    }
-
-    /// The objective on a batch of matching pairs and its gradient in every parameter.
-    ///
-    /// `features` holds the features of the images row-major, `captions` the words of the caption of each; `loss`
-    /// sees the scores `[n, n]`, image by caption.
-    ///
-    /// # Errors
-    /// As [`Vse::embed_images`] and [`Vse::embed_captions`], or their numbers differ.
-    pub fn step(&self, features: &[f32], captions: &[&[i64]], loss: &Loss) -> Result<Step> {
-        let features = self.rows(features)?;
-        if features.size()[0] != i64::try_from(captions.len()).unwrap_or(-1) {
-            return Err(Error::internal(format!("{} captions for {:?} features", captions.len(), features.size())));
-        }
-        let packed = self.pack(captions)?;
-        let [fc_weight, fc_bias, embed, w_ih, w_hh, ..] = &self.parameters;
-        let (tape, vectors) = self.read(&packed);
-
-        // libtorch differentiates what lies between the GRU and the objective.
-        let leaf = |tensor: &Tensor| tensor.detach().set_requires_grad(true);
-        let (last, weight, bias) = (leaf(&tape.last()), leaf(fc_weight), leaf(fc_bias));
-        let images = unit(&features.linear(&weight, Some(&bias)));
-        let texts = unit(&last.index_select(0, &packed.places));
-        let value = loss.value(&images.mm(&texts.tr()));
-        let mut gradients = Tensor::run_backward(&[&value], &[&weight, &bias, &last], false, false).into_iter();
-        let mut next = || gradients.next().ok_or_else(|| Error::internal("libtorch gave too few gradients"));
-        let (d_weight, d_bias, d_last) = (next()?, next()?, next()?);
-
-        let gru = tape.backward(&d_last, w_hh);
-        // Every occurrence of a word adds to the gradient of its one input product.
-        let distinct = packed.distinct.size()[0];
-        let per_word = Tensor::zeros([distinct, gru.inputs.size()[1]], (gru.inputs.kind(), self.device())).index_add(
-            0,
-            &packed.words,
-            &gru.inputs,
-        );
-        let d_embed = embed.zeros_like().index_copy(0, &packed.distinct, &per_word.mm(w_ih));
-        let d_b_ih = per_word.sum_dim_intlist([0i64].as_slice(), false, None::<Kind>);
-        let d_w_ih = per_word.tr().mm(&vectors);
-        Ok(Step {
-            loss: value.to_kind(Kind::Double).double_value(&[]),
-            gradients: [d_weight, d_bias, d_embed, d_w_ih, gru.weight, d_b_ih, gru.bias],
-        })
-    }
-
-    /// Runs the GRU; also gives the vectors of the distinct words.
-    fn read(&self, packed: &Packed) -> (gru::Tape, Tensor) {
+    /// As there.
+    pub fn embed_images(&self, images: &[f32]) -> Result<Tensor> {
         tch::no_grad(|| {
-            let [_, _, embed, w_ih, w_hh, b_ih, b_hh] = &self.parameters;
-            let vectors = embed.index_select(0, &packed.distinct);
-            let inputs = vectors.linear(w_ih, Some(b_ih)).index_select(0, &packed.words);
-            (gru::forward(inputs, w_hh, b_hh, &packed.sizes), vectors)
+            let input = self.rows(images)?;
+            let features = match &self.cnn {
+                Some(cnn) => cnn.unit_average(&self.pictures(&input)?)?,
+                None => input,
+            };
+            Ok(images::forward(features, self.linear(), &self.form, true, self.precision).0)
         })
     }
 
-    fn pack(&self, captions: &[&[i64]]) -> Result<Packed> {
-        let words = i64::try_from(self.widths().words).unwrap_or(i64::MAX);
-        if let Some(i) = captions.iter().position(|c| c.is_empty() || c.iter().any(|w| !(0..words).contains(w))) {
-            return Err(Error::internal(format!("caption {i} of a batch is empty or has a word past {words}")));
-        }
+    /// The same as [`Vse::captions`] of a batch, as a tensor.
+    ///
+    /// # Errors
+    /// As there, or no caption.
+    pub fn embed_captions(&self, captions: &[&[i64]]) -> Result<Tensor> {
+        self.check(captions)?;
         if captions.is_empty() {
             return Err(Error::internal("a batch without captions"));
         }
-        Ok(Packed::new(captions, self.device()))
+        Ok(tch::no_grad(|| captions::forward(captions, self.of_captions(), &self.form, self.precision).0))
     }
 
-    fn rows(&self, features: &[f32]) -> Result<Tensor> {
-        let width = self.widths().image;
-        if !features.len().is_multiple_of(width) {
-            return Err(Error::internal(format!("{} values are not rows of {width}", features.len())));
+    /// Embeds a batch for a step: images row-major as [`Vse::images`] takes them, and a caption of each. A batch may be
+    /// empty, as the share of one of many ranks may be.
+    ///
+    /// # Errors
+    /// As [`Vse::embed_images`] and [`Vse::captions`], or their numbers differ.
+    pub fn forward<'b>(&self, images: &'b [f32], captions: &[&[i64]]) -> Result<Forward<'b>> {
+        let input = self.rows(images)?;
+        if input.size()[0] != i64::try_from(captions.len()).unwrap_or(-1) {
+            return Err(Error::internal(format!("{} captions for {:?} images", captions.len(), input.size())));
+        }
+        self.check(captions)?;
+        if captions.is_empty() {
+            let none = || Tensor::zeros([0, self.parameters[1].size()[0]], (self.parameters[0].kind(), self.device()));
+            return Ok(Forward { images: none(), captions: none(), tapes: None, pictures: None, batch: PhantomData });
+        }
+        let pictures = self.cnn.as_ref().map(|cnn| cnn.learn(&self.pictures(&input)?)).transpose()?;
+        tch::no_grad(|| {
+            let features = pictures.as_ref().map_or(input, |learning| learning.features.detach());
+            let normalize = self.form.normalize_images;
+            let (images, of_images) = images::forward(features, self.linear(), &self.form, normalize, self.precision);
+            let (captions, of_captions) = captions::forward(captions, self.of_captions(), &self.form, self.precision);
+            Ok(Forward { images, captions, tapes: Some((of_images, of_captions)), pictures, batch: PhantomData })
+        })
+    }
+
+    /// Gradients in the [trained](Vse::trained) parameters, in their order, from those in the embeddings of a batch: `[n, d]`
+    /// each, with the rows of the batch. Zeros for an empty one.
+    ///
+    /// # Errors
+    /// Gradients of another shape.
+    pub fn backward(&self, forward: Forward<'_>, d_images: &Tensor, d_captions: &Tensor) -> Result<Vec<Tensor>> {
+        let Forward { images, captions, tapes, pictures, .. } = forward;
+        if d_images.size() != images.size() || d_captions.size() != captions.size() {
+            let got = (d_images.size(), d_captions.size());
+            return Err(Error::internal(format!("gradients {got:?} of embeddings {:?}", images.size())));
+        }
+        let Some((of_images, of_captions)) = tapes else {
+            return Ok(self.trained().iter().map(|(_, parameter)| parameter.zeros_like()).collect());
+        };
+        let (linear, rest) = tch::no_grad(|| {
+            let linear = of_images.backward(d_images, &self.parameters[0], pictures.is_some(), self.precision);
+            (linear, of_captions.backward(d_captions, self.of_captions(), &self.form, self.precision))
+        });
+        let mut gradients = vec![linear.weight, linear.bias];
+        gradients.extend(rest.into_iter().flatten());
+        if let (Some(learning), Some(d)) = (pictures, linear.features) {
+            gradients.extend(learning.backward(&d));
+        }
+        Ok(gradients)
+    }
+
+    /// The objective on a batch of matching pairs and its gradient in every trained parameter.
+    ///
+    /// `loss` sees the scores `[n, n]`, image by caption.
+    ///
+    /// # Errors
+    /// As [`Vse::forward`], or a batch of no pairs.
+    pub fn step(&self, images: &[f32], captions: &[&[i64]], loss: &Loss) -> Result<Step> {
+        if captions.is_empty() {
+            return Err(Error::internal("a batch without captions"));
+        }
+        let forward = self.forward(images, captions)?;
+        let scores = forward.images.mm(&forward.captions.tr()).set_requires_grad(true);
+        let value = loss.value(&scores);
+        let d = Tensor::run_backward(&[&value], &[&scores], false, false).remove(0);
+        let (d_images, d_captions) = (d.mm(&forward.captions), d.tr().mm(&forward.images));
+        let gradients = self.backward(forward, &d_images, &d_captions)?;
+        Ok(Step { loss: value.to_kind(Kind::Double).double_value(&[]), gradients })
+    }
+
+    fn linear(&self) -> [&Tensor; 2] {
+        [&self.parameters[0], &self.parameters[1]]
+    }
+
+    fn check(&self, captions: &[&[i64]]) -> Result<()> {
+        let words = i64::try_from(self.form.words).unwrap_or(i64::MAX);
+        match captions.iter().position(|c| c.is_empty() || c.iter().any(|w| !(0..words).contains(w))) {
+            Some(i) => Err(Error::internal(format!("caption {i} of a batch is empty or has a word past {words}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Rows of pixels as pictures, `[n, 3, side, side]`.
+    fn pictures(&self, rows: &Tensor) -> Result<Tensor> {
+        let side = self.form.pictures.and_then(|pictures| i64::try_from(pictures.side).ok());
+        let side = side.ok_or_else(|| Error::internal("a model that reads no pictures"))?;
+        Ok(rows.view([-1, 3, side, side]))
+    }
+
+    fn rows(&self, images: &[f32]) -> Result<Tensor> {
+        let width = self.form.image_values();
+        if !images.len().is_multiple_of(width) {
+            return Err(Error::internal(format!("{} values are not rows of {width}", images.len())));
         }
         let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
-        let (rows, width) = (size(features.len() / width.max(1)), size(width));
-        // SAFETY: `features` has this many values in this order. What is given here does not leave this module, and nothing
-        // keeps it: it is used up while `features` is still borrowed, and a step ends by reading its loss, which waits for
-        // a copy that is under way.
-        #[expect(
-            unsafe_code,
-            reason = "a batch is read where it lies; page-locked memory goes to a GPU without a copy"
-        )]
-        let rows = unsafe {
-            Tensor::from_blob(features.as_ptr().cast(), &[rows, width], &[width, 1], Kind::Float, Device::Cpu)
-        };
-        Ok(rows.to_device_(self.device(), self.parameters[0].kind(), true, false))
+        let (rows, width) = (size(images.len() / width.max(1)), size(width));
+        // SAFETY: `images` has this many values in this order. What is given here is used up before the caller's call ends,
+        // or is kept in a `Forward`, which borrows `images`; nothing writes to it. A copy to a GPU is over when
+        // `to_device_` is.
+        #[expect(unsafe_code, reason = "a batch is read where it lies")]
+        let rows =
+            unsafe { Tensor::from_blob(images.as_ptr().cast(), &[rows, width], &[width, 1], Kind::Float, Device::Cpu) };
+        Ok(rows.to_device_(self.device(), self.parameters[0].kind(), false, false))
     }
 }
 
 /// The values of a tensor, row-major.
-fn values(tensor: &Tensor) -> Result<Vec<f32>> {
+pub(super) fn values(tensor: &Tensor) -> Result<Vec<f32>> {
     let tensor = tensor.to_device(Device::Cpu).to_kind(Kind::Float).contiguous();
     Vec::try_from(tensor.view(-1)).map_err(|error| Error::internal(format!("cannot read a tensor: {error}")))
-}
-
-/// Rows divided by their L2 norm; a row of zeros stays what it is.
-fn unit(rows: &Tensor) -> Tensor {
-    rows / rows.norm_scalaropt_dim(2, [1i64].as_slice(), true).clamp_min(1e-12)
 }

@@ -104,7 +104,7 @@ impl Embed {
 
     /// Writes the embeddings of images; gives their identifiers and takes the splits that it met out of `unmet`.
     fn embed_images(&self, trained: &Trained, unmet: &mut BTreeSet<&str>, cx: &mut Cx<'_>) -> Result<HashSet<i64>> {
-        let width = trained.vse.widths().image;
+        let width = trained.vse.form().image_values();
         let mut known = HashSet::new();
         let mut block = Block::default();
         let mut features = Vec::new();
@@ -202,7 +202,7 @@ impl Block {
     /// Writes the rows with their vectors, and is empty again.
     fn write(&mut self, output: &str, vectors: Vec<f32>, trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
         let Self { captions, images, splits } = std::mem::take(self);
-        let width = trained.vse.widths().joint;
+        let width = trained.vse.form().joint;
         if let Some(row) = vectors.chunks_exact(width).position(|vector| !vector.iter().all(|value| value.is_finite()))
         {
             return Err(Error::stage(format!("the embedding of image {} in `{output}` is not finite", images[row])));

@@ -151,10 +151,13 @@ impl World for MemoryWorld {
     fn device(&self) -> Device {
         Device::Cpu
     }
-    fn ranks(&mut self, wanted: Option<usize>) -> Result<Ranks> {
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
         match wanted {
-            None | Some(1) => Ok(Ranks::alone()),
-            Some(wanted) => Err(Error::internal(format!("{wanted} ranks in a world of one"))),
+            1 => Ok(Ranks::alone()),
+            wanted => Err(Error::internal(format!("{wanted} ranks in a world of one"))),
         }
+    }
+    fn turn(&mut self) -> Result<()> {
+        Ok(())
     }
 }

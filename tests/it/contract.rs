@@ -149,8 +149,11 @@ impl World for Watch<'_, '_> {
     fn device(&self) -> Device {
         self.cx.device()
     }
-    fn ranks(&mut self, wanted: Option<usize>) -> Result<Ranks> {
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
         self.cx.ranks(wanted)
+    }
+    fn turn(&mut self) -> Result<()> {
+        self.cx.turn()
     }
 }
 

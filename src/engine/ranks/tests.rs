@@ -54,7 +54,7 @@ enum Trouble {
 #[derive(Debug, Clone)]
 enum Toy {
     Count(i64),
-    Sum { rows: TableRef, scale: i64, wanted: Option<usize>, trouble: Option<(usize, usize, Trouble)>, signal: Cancel },
+    Sum { rows: TableRef, scale: i64, wanted: usize, trouble: Option<(usize, usize, Trouble)>, signal: Cancel },
 }
 
 fn schema() -> SchemaRef {
@@ -129,7 +129,7 @@ impl Run for Toy {
     }
 }
 
-fn toys(scale: i64, wanted: Option<usize>, trouble: Option<(usize, usize, Trouble)>, signal: &Cancel) -> Plan<Toy> {
+fn toys(scale: i64, wanted: usize, trouble: Option<(usize, usize, Trouble)>, signal: &Cancel) -> Plan<Toy> {
     let rows = "numbers.rows".to_owned().try_into().unwrap();
     let nodes =
         [("numbers", Toy::Count(45)), ("sums", Toy::Sum { rows, scale, wanted, trouble, signal: signal.clone() })];
@@ -207,7 +207,7 @@ const SUMS: [i64; 5] = [45, 145, 245, 345, 210];
 #[test]
 fn ranks_work_together_and_rank_0_writes() {
     let (_folder, store) = store();
-    let plan: Rank<'_> = &|signal| toys(1, None, None, signal);
+    let plan: Rank<'_> = &|signal| toys(1, 1, None, signal);
     let (summary, followers) = run(&store, &[plan, plan, plan]);
     assert_eq!(sums(&store, &summary.unwrap()), (SUMS.to_vec(), "2".to_owned()));
     assert!(followers.into_iter().all(|follower| follower.is_ok()));
@@ -218,8 +218,8 @@ fn ranks_work_together_and_rank_0_writes() {
 }
 
 #[test]
-fn a_stage_may_want_to_be_alone_or_as_many_as_there_are() {
-    for (wanted, threads) in [(Some(1), "7"), (Some(2), "3")] {
+fn a_stage_may_want_as_many_ranks_as_there_are_and_no_others() {
+    for (wanted, threads) in [(1, "3"), (2, "3")] {
         let (_folder, store) = store();
         let plan: Rank<'_> = &|signal| toys(1, wanted, None, signal);
         let (summary, followers) = run(&store, &[plan, plan]);
@@ -227,7 +227,7 @@ fn a_stage_may_want_to_be_alone_or_as_many_as_there_are() {
         assert!(followers[0].is_ok());
     }
     let (_folder, store) = store();
-    let plan: Rank<'_> = &|signal| toys(1, Some(3), None, signal);
+    let plan: Rank<'_> = &|signal| toys(1, 3, None, signal);
     let (summary, followers) = run(&store, &[plan, plan]);
     let error = summary.unwrap().error.unwrap();
     let wanted = "stage `sums`: the stage wants 3 ranks, and this program was started as 2";
@@ -238,8 +238,7 @@ fn a_stage_may_want_to_be_alone_or_as_many_as_there_are() {
 #[test]
 fn ranks_with_other_settings_are_refused_before_anything_runs() {
     let (folder, store) = store();
-    let (own, other): (Rank<'_>, Rank<'_>) =
-        (&|signal| toys(1, None, None, signal), &|signal| toys(5, None, None, signal));
+    let (own, other): (Rank<'_>, Rank<'_>) = (&|signal| toys(1, 1, None, signal), &|signal| toys(5, 1, None, signal));
     let (summary, followers) = run(&store, &[own, own, other]);
     let error = summary.unwrap_err();
     let wanted = "ranks must have the same settings: `sums.sum.scale` is 1 on rank 0 and 5 on rank 2";
@@ -259,13 +258,13 @@ fn a_rank_that_fails_ends_all_and_is_named_and_a_rerun_goes_on() {
         (Trouble::Signal, Kind::Interrupted, "interrupted"),
     ] {
         let (_folder, store) = store();
-        let plan: Rank<'_> = &|signal| toys(1, None, Some((1, 3, trouble)), signal);
+        let plan: Rank<'_> = &|signal| toys(1, 1, Some((1, 3, trouble)), signal);
         let (summary, followers) = run(&store, &[plan, plan]);
         let error = summary.unwrap().error.unwrap();
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, wanted));
         assert_eq!(followers[0].as_ref().unwrap_err().kind(), kind);
         // It goes on from the state at block 2, with another number of ranks.
-        let plan: Rank<'_> = &|signal| toys(1, None, Some((1, 1, Trouble::Error)), signal);
+        let plan: Rank<'_> = &|signal| toys(1, 1, Some((1, 1, Trouble::Error)), signal);
         let (summary, followers) = run(&store, &[plan, plan, plan]);
         assert_eq!(sums(&store, &summary.unwrap()).0, SUMS);
         assert!(followers.into_iter().all(|follower| follower.is_ok()));
@@ -280,7 +279,7 @@ fn when_rank_0_fails_the_others_end_with_its_error() {
         (Trouble::Signal, Kind::Interrupted, "interrupted"),
     ] {
         let (_folder, store) = store();
-        let plan: Rank<'_> = &|signal| toys(1, None, Some((0, 2, trouble)), signal);
+        let plan: Rank<'_> = &|signal| toys(1, 1, Some((0, 2, trouble)), signal);
         let (summary, followers) = run(&store, &[plan, plan, plan]);
         let error = summary.unwrap().error.unwrap();
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, wanted));

@@ -35,18 +35,18 @@ pub(crate) struct Subject<'s> {
 }
 
 impl Together<'_> {
-    /// Has `wanted` processes begin with a stage, and gives their hold on it and how many threads are each one's; `None` for
-    /// one process. Waits, telling of it with `waiting`, until all inputs are complete.
+    /// Has `wanted` processes begin with a stage, or with 1 those that the program was started as; gives the hold on them and
+    /// how many threads are each one's, or nothing for one process. Waits, telling of it with `waiting`, until all inputs are complete.
     pub fn begin(
         &self,
-        wanted: Option<usize>,
+        wanted: usize,
         subject: Subject<'_>,
         threads: usize,
         stage: &Cancel,
         waiting: &mut dyn FnMut(String),
     ) -> Result<Option<(Shift, usize)>> {
         let launched = self.launched(wanted)?;
-        if launched.is_none() && (self.crew.is_none() || wanted == Some(1)) {
+        if launched.is_none() && self.crew.is_none() {
             return Ok(None);
         }
         let (mut parts, mut files) = (BTreeMap::new(), BTreeMap::new());
@@ -79,8 +79,10 @@ impl Together<'_> {
     }
 
     /// How many processes are to be started for a stage, if it needs other ones than there are.
-    fn launched(&self, wanted: Option<usize>) -> Result<Option<usize>> {
-        let Some(wanted) = wanted.filter(|wanted| *wanted > 1) else { return Ok(None) };
+    fn launched(&self, wanted: usize) -> Result<Option<usize>> {
+        if wanted <= 1 {
+            return Ok(None);
+        }
         if let Some(crew) = &self.crew {
             let of = crew.of();
             return if wanted == of {

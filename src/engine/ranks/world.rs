@@ -11,7 +11,7 @@ use crate::engine::cache::LazyCache;
 use crate::engine::cancel::Cancel;
 use crate::engine::key::Identity;
 use crate::engine::store::{Artefact, FileEntry};
-use crate::engine::world::{InputPort, kept_name, shards_of};
+use crate::engine::world::InputPort;
 use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::shards::Shards;
@@ -62,16 +62,16 @@ impl World for FollowerWorld<'_> {
         let Some(InputPort::Table(reader, _)) = self.inputs.get(input) else {
             return Err(self.no_such(&format!("table `{input}`")));
         };
-        shards_of(reader, reader.parts(&mut || ())?, self.cache, self.cancel)
+        reader.shards(reader.parts(&mut || ())?, self.cache, self.cancel)
     }
 
     fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
         self.proceed()?;
-        self.cache.get()?.get(&kept_name(self.identity, name, settings))
+        self.cache.get()?.get(&self.identity.kept_name(name, settings))
     }
 
     fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
-        let name = kept_name(self.identity, name, settings);
+        let name = self.identity.kept_name(name, settings);
         self.cache.get()?.get_or_make(&name, || Ok(batch), &|| self.cancel.proceed())
     }
 
@@ -142,7 +142,12 @@ impl World for FollowerWorld<'_> {
         self.device
     }
 
-    fn ranks(&mut self, _wanted: Option<usize>) -> Result<Ranks> {
+    fn turn(&mut self) -> Result<()> {
+        // Rank 0 waits for it.
+        self.proceed()
+    }
+
+    fn ranks(&mut self, _wanted: usize) -> Result<Ranks> {
         Ok(self.ranks.clone())
     }
 }

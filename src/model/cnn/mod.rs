@@ -4,12 +4,16 @@
 //! random ones are drawn, and what it computes ([`Cnn`]). To add a network, write one function that describes it.
 
 mod architecture;
+mod catalog;
+mod learning;
 mod network;
 mod random;
 mod resnet;
 mod squeezenet;
 
 pub use architecture::{Architecture, Init, Layer, Parameter};
+pub use catalog::Network;
+pub use learning::Learning;
 pub use network::{Cnn, Output};
 pub use resnet::{resnet18, resnet34, resnet50, resnet101, resnet152};
 pub use squeezenet::squeezenet1_0;

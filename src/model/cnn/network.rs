@@ -22,7 +22,7 @@ pub enum Output {
     Scores,
 }
 
-/// A network with its weights, for inference.
+/// A network with its weights.
 #[derive(Debug)]
 pub struct Cnn {
     architecture: Architecture,
@@ -71,10 +71,54 @@ impl Cnn {
         Ok(Self { architecture, parameters, device })
     }
 
+    /// The network with these parameters, in the order of [`Architecture::parameters`], which it shares: what changes them
+    /// changes it.
+    ///
+    /// # Errors
+    /// A shape that the network does not want.
+    pub fn from_parameters(architecture: Architecture, parameters: &[Tensor], device: tch::Device) -> Result<Self> {
+        let mut named = HashMap::new();
+        for (wanted, tensor) in architecture.parameters().into_iter().zip(parameters) {
+            if tensor.size() != sizes(&wanted.shape)? {
+                let (name, got, shape) = (&wanted.name, tensor.size(), &wanted.shape);
+                return Err(Error::data(format!("`{name}` is {got:?}, wanted {shape:?}")));
+            }
+            named.insert(wanted.name, tensor.shallow_clone());
+        }
+        Self::new(architecture, named, device)
+    }
+
+    /// The parameters with their names, in the order of [`Architecture::parameters`].
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, Tensor)> {
+        let wanted = self.architecture.parameters().into_iter();
+        wanted.filter_map(|wanted| self.parameters.get_key_value(&wanted.name)).map(own).collect()
+    }
+
+    /// Values of the mean of the feature maps.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.architecture.width
+    }
+
+    /// The means of the feature maps of pictures `[n, 3, side, side]`: `[n, width]`.
+    ///
+    /// # Errors
+    /// Pictures that are too small for the network.
+    pub fn average(&self, pictures: &Tensor) -> Result<Tensor> {
+        let maps = self.forward(&self.architecture.body, pictures.shallow_clone())?;
+        self.forward(&[Layer::GlobalAverage], maps)
+    }
+
     /// The same network for another thread. The weights are shared, not copied.
     #[must_use]
     pub fn share(&self) -> Self {
-        let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
+        self.map(Tensor::shallow_clone)
+    }
+
+    /// The same network with other tensors.
+    pub(super) fn map(&self, change: impl Fn(&Tensor) -> Tensor) -> Self {
+        let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(tensor))).collect();
         Self { architecture: self.architecture.clone(), parameters, device: self.device }
     }
 
@@ -172,4 +216,8 @@ impl Cnn {
         let name = format!("{layer}.{what}");
         self.parameters.get(&name).ok_or_else(|| Error::internal(format!("the network has no parameter `{name}`")))
     }
+}
+
+fn own((name, tensor): (&String, &Tensor)) -> (String, Tensor) {
+    (name.clone(), tensor.shallow_clone())
 }

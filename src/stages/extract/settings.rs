@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::cnn::{self, Architecture};
+pub use crate::model::cnn::Network;
 use crate::stage::{Input, Output, Problem, Source, Stage, TableRef};
 use crate::tables;
 
@@ -50,20 +50,6 @@ pub struct Extract {
     /// Seed of random weights; the pipeline's where not given.
     #[serde(default)]
     pub seed: u64,
-}
-
-/// A network of torchvision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names are torchvision's")]
-pub enum Network {
-    #[serde(rename = "squeezenet1_0")]
-    SqueezeNet1_0,
-    ResNet18,
-    ResNet34,
-    ResNet50,
-    ResNet101,
-    ResNet152,
 }
 
 /// Where weights come from.
@@ -180,21 +166,6 @@ impl Extract {
         match self.pooling {
             Pooling::Average => network.width,
             Pooling::Logits => network.classes,
-        }
-    }
-}
-
-impl Network {
-    /// What the network is made of.
-    #[must_use]
-    pub fn architecture(self) -> Architecture {
-        match self {
-            Self::SqueezeNet1_0 => cnn::squeezenet1_0(),
-            Self::ResNet18 => cnn::resnet18(),
-            Self::ResNet34 => cnn::resnet34(),
-            Self::ResNet50 => cnn::resnet50(),
-            Self::ResNet101 => cnn::resnet101(),
-            Self::ResNet152 => cnn::resnet152(),
         }
     }
 }

@@ -1,0 +1,51 @@
+//! Image features to the joint space: a linear layer, then the unit sphere.
+
+use tch::Tensor;
+
+use super::product::Precision;
+use super::unit::{self, Unit};
+use crate::model::form::Form;
+
+/// What the gradient needs.
+#[derive(Debug)]
+pub struct Tape {
+    features: Tensor,
+    unit: Unit,
+}
+
+/// Gradients of the linear layer.
+#[derive(Debug)]
+pub struct Gradients {
+    /// Of its weight, `[d, D]`.
+    pub weight: Tensor,
+    /// Of its bias, `[d]`.
+    pub bias: Tensor,
+    /// Of the features, `[n, D]`, where they were asked for.
+    pub features: Option<Tensor>,
+}
+
+/// Embeds features `[n, D]`, to `[n, d]`. `normalize`: whether the result is normalised.
+pub fn forward(
+    features: Tensor,
+    [weight, bias]: [&Tensor; 2],
+    form: &Form,
+    normalize: bool,
+    precision: Precision,
+) -> (Tensor, Tape) {
+    let rows = precision.product(&features, &weight.tr()).g_add_(bias);
+    let (out, unit) = unit::forward(rows, normalize, form.absolute);
+    (out, Tape { features, unit })
+}
+
+impl Tape {
+    /// Gradients from that of the embeddings, `[n, d]`; those of the features too if `of_features`.
+    #[must_use]
+    pub fn backward(self, d: &Tensor, weight: &Tensor, of_features: bool, precision: Precision) -> Gradients {
+        let d = self.unit.backward(d);
+        Gradients {
+            weight: precision.product(&d.tr(), &self.features),
+            bias: d.sum_dim_intlist([0i64].as_slice(), false, None),
+            features: of_features.then(|| precision.product(&d, weight)),
+        }
+    }
+}
