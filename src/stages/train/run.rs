@@ -14,6 +14,7 @@ use super::relevance::Relevance;
 use super::validate::{Phi, Validated, validate};
 use super::watch;
 use crate::error::{Error, Result};
+use crate::io::word_vectors;
 use crate::loader::{Allocate, Loader, Stalls, Start};
 use crate::model::bank::Bank;
 use crate::model::collective::Group;
@@ -252,10 +253,31 @@ impl Train {
     }
 
     /// A training that has learned nothing.
-    fn start(&self, corpus: &Corpus, cx: &Cx<'_>) -> Result<Training> {
+    fn start(&self, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<Training> {
         let device = to_tch(cx.device())?;
         let mut vse = Vse::new(self.form(corpus), self.seed, device)?;
         vse.set_precision(self.precision);
+        if self.word_vectors.is_some() {
+            let path = cx.source("word_vectors.file")?;
+            let words = corpus.vocabulary.words();
+            let vectors = word_vectors::read(&path, words, self.word, &mut || cx.proceed())?;
+            vse.set_words(|word| vectors.get(word))?;
+            // `<pad>`, `<start>`, `<end>` and `<unk>` are no words of a file.
+            let (found, wanted) = (vectors.found(), words.len().saturating_sub(4));
+            let rest = if self.form(corpus).words_frozen { " and stay there" } else { "" };
+            if found == 0 {
+                return Err(Error::data(format!(
+                    "`{}` has none of the {wanted} words of the vocabulary",
+                    path.display()
+                ))
+                .hint("is it a file of another language, or of whole phrases?"));
+            }
+            if found < wanted {
+                let missing = wanted - found;
+                let message = format!("{missing} of {wanted} words are not in it: their vectors begin at random{rest}");
+                cx.warn("word_vectors.file", message);
+            }
+        }
         Ok(Training::start(vse))
     }
 
