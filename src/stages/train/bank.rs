@@ -32,8 +32,10 @@ pub(super) fn members(stage: &Train, bank: &options::Bank, corpus: &Corpus, epoc
     let rows = draw(samples, bank.draw(samples, stage.batch), stage.seed, epoch);
     if rows.len() < bank.neighbours {
         let (neighbours, rows) = (bank.neighbours, rows.len());
-        return Err(Error::data(format!("`bank.neighbours` is {neighbours}, but the bank of epoch {epoch} has {rows} rows"))
-            .hint("a larger `fraction`, or fewer `neighbours`"));
+        return Err(Error::data(format!(
+            "`bank.neighbours` is {neighbours}, but the bank of epoch {epoch} has {rows} rows"
+        ))
+        .hint("a larger `fraction`, or fewer `neighbours`"));
     }
     rows.into_iter().map(|row| Ok(Member { row, image: corpus.sample(row)?.image_key() })).collect()
 }

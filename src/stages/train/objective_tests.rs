@@ -20,7 +20,8 @@ fn caption_ngrams() -> RecordBatch {
         .map(|i| {
             let image = i / 2;
             let (colour, thing) = (COLOURS[image % 6], THINGS[image / 6 % 4]);
-            let text = if i % 2 == 0 { format!("a {colour} {thing}") } else { format!("there 's a {thing} , it is {colour}") };
+            let text =
+                if i % 2 == 0 { format!("a {colour} {thing}") } else { format!("there 's a {thing} , it is {colour}") };
             (i, image, text.split(' ').map(str::to_owned).collect())
         })
         .collect();
@@ -197,7 +198,10 @@ fn what_cannot_be_is_refused() {
         assert!(error.to_string().contains(part), "{error}");
         assert!(error.hint_text().is_some(), "{error}");
     };
-    refuse("epochs = 2\nloss = { hal = {} }\nbank = { rows = 300 }", "`bank.rows` is 300, but there are 80 training samples");
+    refuse(
+        "epochs = 2\nloss = { hal = {} }\nbank = { rows = 300 }",
+        "`bank.rows` is 300, but there are 80 training samples",
+    );
     let few = "`bank.neighbours` is 250, but the bank of epoch 1 has 4 rows";
     refuse("epochs = 2\nloss = { hal = {} }\nbank = {}", few);
 
@@ -226,6 +230,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(settings("ranks = 17"), ["ranks"]);
     assert_eq!(settings("warm_up = { epochs = 0, margin = -1.0 }"), ["warm_up.epochs", "warm_up.margin"]);
     assert_eq!(settings("loss = { knn_margin = { k = 16 } }"), ["loss.knn_margin.k"]);
-    let bank = "loss = { hal = {} }\nbank = { fraction = 0.0, rows = 5, neighbours = 9, alpha = nan, sampling = \"batches\" }";
+    let bank =
+        "loss = { hal = {} }\nbank = { fraction = 0.0, rows = 5, neighbours = 9, alpha = nan, sampling = \"batches\" }";
     assert_eq!(settings(bank), ["bank.fraction", "bank.rows", "bank.neighbours", "bank.alpha"]);
 }

@@ -91,8 +91,10 @@ impl Relevance {
         let find = |of: &HashMap<i64, usize>, ids: &[i64], what: &str| {
             let found = ids.iter().map(|id| of.get(id).copied().ok_or(*id)).collect::<std::result::Result<Vec<_>, _>>();
             found.map_err(|id| {
-                Error::data(format!("{what} {id} of split `val` is not in `{INPUT}`, by which the best epoch is chosen"))
-                    .hint("compare the captions of both splits: `split = \"train+val\"`")
+                Error::data(format!(
+                    "{what} {id} of split `val` is not in `{INPUT}`, by which the best epoch is chosen"
+                ))
+                .hint("compare the captions of both splits: `split = \"train+val\"`")
             })
         };
         let captions = find(&self.captions, &validation.caption_ids, "caption")?;

@@ -127,12 +127,8 @@ impl Train {
             let members = corpus.members(&rows)?;
             let relevance = relevance.as_ref().filter(|_| recipe.objective.semantic_margin.is_some());
             let relevance = relevance.map(|relevance| relevance.block(&rows));
-            let pairs = Pairs {
-                images: batch.images(),
-                captions: &words,
-                members: &members,
-                relevance: relevance.as_deref(),
-            };
+            let pairs =
+                Pairs { images: batch.images(), captions: &words, members: &members, relevance: relevance.as_deref() };
             let done = training.step(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
             if !(done.loss.is_finite() && done.gradient_norm.is_finite()) {
                 return Err(diverged(done, at, &rows, corpus));

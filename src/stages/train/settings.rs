@@ -231,8 +231,7 @@ impl Stage for Train {
             ]
         });
         let ngrams = self.caption_ngrams.iter();
-        let ngrams =
-            ngrams.map(|from| Input::table(relevance::INPUT, from, tables::caption_ngrams::table().schema()));
+        let ngrams = ngrams.map(|from| Input::table(relevance::INPUT, from, tables::caption_ngrams::table().schema()));
         let vectors = self.word_vectors.iter().map(|vectors| Input::source("word_vectors.file", &vectors.file));
         pairs.chain(ngrams).chain(vectors).collect()
     }
@@ -297,8 +296,12 @@ impl Train {
 
     /// What is wrong with the objective and what it needs.
     fn objective_problems(&self) -> Vec<Problem> {
-        let mut problems: Vec<Problem> =
-            self.objective().problems(self.batch).into_iter().map(|(setting, message)| Problem::new(setting, message)).collect();
+        let mut problems: Vec<Problem> = self
+            .objective()
+            .problems(self.batch)
+            .into_iter()
+            .map(|(setting, message)| Problem::new(setting, message))
+            .collect();
         problems.extend(self.bank.iter().flat_map(Bank::problems));
         if self.bank.is_some() && !matches!(self.loss, Loss::Hal { .. }) {
             let message = "a memory bank gives `hal` its weights, and no other objective";
