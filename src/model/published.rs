@@ -11,13 +11,17 @@ use bytes::Bytes;
 use safetensors::tensor::{SafeTensors, TensorView};
 use tch::Tensor;
 
+use super::form::{Form, Parameter};
 use super::named::Named;
 use super::tensor_file;
-use super::vse::{NAMES, Widths};
 use crate::error::{Error, Result};
 
 /// What the names of a network for pictures begin with.
 const NETWORK: &str = "img_enc.cnn.";
+
+/// The layer for images, and the word vectors.
+const LAYER: &str = "img_enc.fc.weight";
+const WORDS: &str = "txt_enc.embed.weight";
 
 /// Lines of Python that turn a published checkpoint into safetensors; README.md has them too.
 const PYTHON: &str = r#"import argparse, torch
@@ -31,8 +35,8 @@ save_file({f"{part}.{name}": value.contiguous() for part, state in parts for nam
 pub struct Published {
     /// The file.
     pub parameters: Bytes,
-    /// Widths.
-    pub widths: Widths,
+    /// The form of the model.
+    pub form: Form,
     /// Tensors of the network for pictures, which were passed over.
     pub network_tensors: usize,
 }
@@ -51,44 +55,37 @@ pub fn read(bytes: &[u8], words: usize) -> Result<Published> {
             .hint(format!("convert it once with Python:\n{PYTHON}"))
     })?;
     let mut mistakes = Vec::new();
-    let (mut views, network_tensors) = views(&file, &mut mistakes);
-    let mut found: BTreeMap<&str, TensorView<'_>> = BTreeMap::new();
-    for name in NAMES {
-        match views.remove(name) {
-            Some(view) => drop(found.insert(name, view)),
-            None => mistakes.push(format!("`{name}` is missing")),
+    let (mut views, network_tensors) = plain_views(&file, &mut mistakes);
+    let form = form(&views, words);
+    let wanted = form.parameters().unwrap_or_else(|error| {
+        mistakes.push(error.to_string());
+        Vec::new()
+    });
+    let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
+    for Parameter { name, shape, .. } in wanted {
+        let Some(view) = views.remove(&name) else {
+            mistakes.push(format!("`{name}` is missing"));
+            continue;
+        };
+        match tensor_file::tensor(&name, &view, None) {
+            Err(mistake) => mistakes.push(mistake),
+            Ok(tensor) if tensor.size() != shape => {
+                let got = view.shape();
+                mistakes.push(format!("`{name}` has shape {got:?}, wanted {shape:?}{}", because(&name, words)));
+            }
+            Ok(tensor) => drop(tensors.insert(name, tensor)),
         }
     }
     mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not of this form of model")));
-    let widths = widths(&found, words);
-    let shapes = widths.shapes().unwrap_or_else(|error| {
-        mistakes.push(error.to_string());
-        Default::default()
-    });
-    let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
-    for (name, wanted) in NAMES.iter().zip(shapes).filter(|(_, wanted)| !wanted.is_empty()) {
-        let Some(view) = found.get(name) else { continue };
-        match tensor_file::tensor(name, view, None) {
-            Err(mistake) => mistakes.push(mistake),
-            Ok(tensor) if tensor.size() != wanted => {
-                mistakes.push(format!(
-                    "`{name}` has shape {:?}, wanted {wanted:?}{}",
-                    view.shape(),
-                    because(name, words)
-                ));
-            }
-            Ok(tensor) => drop(tensors.insert((*name).to_owned(), tensor)),
-        }
-    }
     if let Some(error) = tensor_file::mistaken(mistakes) {
-        let form = "wanted the model of VSE++ or HAL: a layer for images, and words and a GRU for captions";
-        return Err(error.hint(form));
+        let wanted = "wanted the model of VSE++ or HAL: a layer for images, and words and a GRU for captions";
+        return Err(error.hint(wanted));
     }
-    Ok(Published { parameters: Named { tensors, text: None }.to_bytes()?, widths, network_tensors })
+    Ok(Published { parameters: Named { tensors, text: None }.to_bytes()?, form, network_tensors })
 }
 
 /// The tensors of a file under the names of one process, and how many are of a network for pictures.
-fn views<'f>(file: &'f SafeTensors<'f>, mistakes: &mut Vec<String>) -> (BTreeMap<String, TensorView<'f>>, usize) {
+fn plain_views<'f>(file: &'f SafeTensors<'f>, mistakes: &mut Vec<String>) -> (BTreeMap<String, TensorView<'f>>, usize) {
     let (mut views, mut network) = (BTreeMap::new(), 0);
     for (name, view) in file.tensors() {
         let plain = name.split('.').filter(|part| *part != "module").collect::<Vec<_>>().join(".");
@@ -101,22 +98,21 @@ fn views<'f>(file: &'f SafeTensors<'f>, mistakes: &mut Vec<String>) -> (BTreeMap
     (views, network)
 }
 
-/// The widths of the model: of images and the joint space as the layer for images has them, of words as they are embedded.
-fn widths(found: &BTreeMap<&str, TensorView<'_>>, words: usize) -> Widths {
-    let width = |name: &str, dim: usize| found.get(name).and_then(|view| view.shape().get(dim).copied());
-    Widths {
-        image: width(NAMES[0], 1).unwrap_or(1),
-        joint: width(NAMES[0], 0).or_else(|| width("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1),
-        word: width("txt_enc.embed.weight", 1).or_else(|| width("txt_enc.rnn.weight_ih_l0", 1)).unwrap_or(1),
-        words,
-    }
+/// The form of the model. Its widths are those of the layer for images and of the words as they are embedded; where these
+/// are missing, others.
+fn form(views: &BTreeMap<String, TensorView<'_>>, words: usize) -> Form {
+    let width = |name: &str, dim: usize| views.get(name).and_then(|view| view.shape().get(dim).copied());
+    let image = width(LAYER, 1).unwrap_or(1);
+    let joint = width(LAYER, 0).or_else(|| width("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1);
+    let word = width(WORDS, 1).or_else(|| width("txt_enc.rnn.weight_ih_l0", 1)).unwrap_or(1);
+    Form::vse(image, words, word, joint)
 }
 
 /// Why the shape of a tensor is wanted.
 fn because(name: &str, words: usize) -> String {
     match name {
-        "txt_enc.embed.weight" => format!(" (the vocabulary has {words} words)"),
-        _ => format!(" (beside `{}` and `txt_enc.embed.weight`)", NAMES[0]),
+        WORDS => format!(" (the vocabulary has {words} words)"),
+        _ => format!(" (beside `{LAYER}` and `{WORDS}`)"),
     }
 }
 
@@ -126,10 +122,15 @@ mod tests {
 
     use super::*;
 
+    fn names() -> Vec<String> {
+        let parameters = Form::vse(5, 7, 3, 2).parameters().expect("widths");
+        parameters.into_iter().map(|parameter| parameter.name).collect()
+    }
+
     /// A checkpoint of widths 5, 3, 2 and 7 words.
     fn checkpoint() -> Vec<(String, Dtype, Vec<usize>)> {
         let shapes = [vec![2, 5], vec![2], vec![7, 3], vec![6, 3], vec![6, 2], vec![6], vec![6]];
-        NAMES.iter().zip(shapes).map(|(name, shape)| ((*name).to_owned(), Dtype::F32, shape)).collect()
+        names().into_iter().zip(shapes).map(|(name, shape)| (name, Dtype::F32, shape)).collect()
     }
 
     fn bytes(tensors: &[(String, Dtype, Vec<usize>)]) -> Vec<u8> {
@@ -155,10 +156,10 @@ mod tests {
         tensors.push(("img_enc.cnn.module.conv1.weight".to_owned(), Dtype::F32, vec![2, 3, 1, 1]));
         tensors.push(("img_enc.cnn.module.bn1.num_batches_tracked".to_owned(), Dtype::I64, vec![]));
         let published = read(&bytes(&tensors), 7).expect("a model");
-        assert_eq!(published.widths, Widths { image: 5, word: 3, joint: 2, words: 7 });
+        assert_eq!(published.form, Form::vse(5, 7, 3, 2));
         assert_eq!(published.network_tensors, 2);
         let named = Named::from_bytes(&published.parameters).expect("a file of ours");
-        assert!(named.tensors.keys().eq(NAMES.map(str::to_owned).iter().collect::<std::collections::BTreeSet<_>>()));
+        assert!(named.tensors.keys().eq(names().iter().collect::<std::collections::BTreeSet<_>>()));
     }
 
     #[test]

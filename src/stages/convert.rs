@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::io::{bounded, vocabulary};
 use crate::kernels::text::Vocabulary;
+use crate::model::form::Form;
 use crate::model::published;
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS, Tokenizer};
 use crate::stage::{Cx, Input, Output, Run, Source, Stage};
@@ -25,6 +26,9 @@ pub struct Convert {
     /// `python3_bytes`.
     #[serde(default)]
     pub tokenizer: Tokenizer,
+    /// Whether both embeddings end with |·|: order embeddings, trained with `--use_abs`.
+    #[serde(default)]
+    pub absolute: bool,
 }
 
 impl Stage for Convert {
@@ -66,10 +70,8 @@ impl Run for Convert {
             cx.warn("weights", message);
         }
         let description = Description {
-            form: "vse++".to_owned(),
-            image: published.widths.image,
-            word: published.widths.word,
-            embedding: published.widths.joint,
+            family: "vse++".to_owned(),
+            form: Form { absolute: self.absolute, ..published.form },
             epoch: 0,
             step: 0,
             rsum: None,
@@ -170,15 +172,15 @@ mod tests {
     }
 
     #[test]
-    fn the_tokeniser_becomes_part_of_the_model() {
+    fn what_the_file_does_not_say_becomes_part_of_the_model() {
         let folder = tempfile::tempdir().expect("a folder");
         let words = golden().vocabulary.to_string();
-        let world =
-            converted(folder.path(), CHECKPOINT, &words, "tokenizer = \"python3_bytes\"").expect("a conversion");
+        let world = converted(folder.path(), CHECKPOINT, &words, "tokenizer = \"python3_bytes\"\nabsolute = true")
+            .expect("a conversion");
         let description = &world.put[&("model".to_owned(), DESCRIPTION.to_owned())];
         let description: Description = serde_json::from_slice(description).expect("a description");
         assert_eq!(description.tokenizer, Tokenizer::Python3Bytes);
-        assert_eq!((description.image, description.word, description.embedding), (6, 5, 8));
+        assert_eq!(description.form, Form { absolute: true, ..Form::vse(6, 13, 5, 8) });
     }
 
     #[test]

@@ -136,7 +136,8 @@ fn ranks_that_others_start_meet_and_have_one_result() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 1);
     let (store, port) = (folder.path().join("store"), free_port());
-    let others: Vec<Child> = [1, 2].map(|number| rank(run(&store, &file, &[]), number, 3, port).spawn().unwrap()).into();
+    let others: Vec<Child> =
+        [1, 2].map(|number| rank(run(&store, &file, &[]), number, 3, port).spawn().unwrap()).into();
     let first = rank(run(&store, &file, &[]), 0, 3, port).output().unwrap();
     assert!(first.status.success(), "{}", told(&first));
     for other in others {
@@ -208,8 +209,11 @@ fn a_rank_that_is_killed_ends_the_run_within_seconds_and_a_rerun_goes_on() {
     assert!(!content(&store).keys().any(|name| name.starts_with("v1/train/") && name.contains("/model/")));
     // It goes on, and what it did before is still there.
     let mut again = run(&store, &file, &two).spawn().unwrap();
-    let events: Vec<String> =
-        BufReader::new(again.stdout.take().unwrap()).lines().map(Result::unwrap).take_while(|event| !event.contains("state_saved")).collect();
+    let events: Vec<String> = BufReader::new(again.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .take_while(|event| !event.contains("state_saved"))
+        .collect();
     let resumed = events.iter().find(|event| event.contains("stage_started") && event.contains("\"fit\"")).unwrap();
     let resumed: serde_json::Value = serde_json::from_str(resumed).unwrap();
     assert!(resumed["resumed_rows"].as_u64().unwrap() > 0, "{resumed}");

@@ -14,6 +14,7 @@ use super::relevance::Relevance;
 use super::validate::{Phi, Validated, validate};
 use super::watch;
 use crate::error::{Error, Result};
+use crate::io::word_vectors;
 use crate::loader::{Allocate, Loader, Stalls, Start};
 use crate::model::bank::Bank;
 use crate::model::collective::Group;
@@ -62,9 +63,7 @@ impl Run for Train {
                 for (subject, message) in &corpus.warnings {
                     cx.warn(subject, message);
                 }
-                let mut vse = Vse::new(self.form(&corpus), self.seed, device)?;
-                vse.set_precision(self.precision);
-                let training = Training::start(vse);
+                let training = self.start(&corpus, ranks.local, cx)?;
                 Course::new(&corpus, relevance, group, training, Position::start(plan), None, allocate)
             }
         };
@@ -252,6 +251,35 @@ impl Train {
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
             ..Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
         }
+    }
+
+    /// A training that has learned nothing.
+    fn start(&self, corpus: &Corpus, local: usize, cx: &mut Cx<'_>) -> Result<Training> {
+        let device = of_rank(cx.device(), local)?;
+        let mut vse = Vse::new(self.form(corpus), self.seed, device)?;
+        vse.set_precision(self.precision);
+        if self.word_vectors.is_some() {
+            let path = cx.source("word_vectors.file")?;
+            let words = corpus.vocabulary.words();
+            let vectors = word_vectors::read(&path, words, self.word, &mut || cx.proceed())?;
+            vse.set_words(|word| vectors.get(word))?;
+            // `<pad>`, `<start>`, `<end>` and `<unk>` are no words of a file.
+            let (found, wanted) = (vectors.found(), words.len().saturating_sub(4));
+            let rest = if self.form(corpus).words_frozen { " and stay there" } else { "" };
+            if found == 0 {
+                return Err(Error::data(format!(
+                    "`{}` has none of the {wanted} words of the vocabulary",
+                    path.display()
+                ))
+                .hint("is it a file of another language, or of whole phrases?"));
+            }
+            if found < wanted {
+                let missing = wanted - found;
+                let message = format!("{missing} of {wanted} words are not in it: their vectors begin at random{rest}");
+                cx.warn("word_vectors.file", message);
+            }
+        }
+        Ok(Training::start(vse))
     }
 
     fn describe(&self, corpus: &Corpus, at: &Position) -> Result<Vec<u8>> {
