@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::io::image::{Picture, Pictures};
 use crate::kernels::augment::View;
 use crate::kernels::normalize;
-use crate::kernels::resize::crop_and_resize;
+use crate::kernels::resize::{crop_and_resize, resize_and_crop};
 
 /// The pictures of the table `images`, seen as training sees them.
 ///
@@ -75,6 +75,21 @@ impl AugmentedPictures {
         let picture = self.decode(row)?;
         let view = View::draw(seed, epoch, position, picture.width, picture.height);
         write(&picture, view, self.side, pixels);
+        Ok(())
+    }
+
+    /// Writes picture `row` as it is seen when nothing is learned: its shorter side resized to `resize`, and the square in
+    /// the centre.
+    ///
+    /// # Errors
+    /// As [`AugmentedPictures::sample`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn centre(&self, row: usize, resize: usize, pixels: &mut [f32]) -> Result<()> {
+        let picture = self.decode(row)?;
+        let square = resize_and_crop(&picture.rgb, picture.width, picture.height, resize, self.side);
+        normalize::imagenet(&square, self.side, false, pixels);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor};
 
+use super::cnn::Network;
 use super::form::Form;
 use super::named::Named;
 use super::vse::Vse;
@@ -37,6 +38,17 @@ pub struct Description {
     pub settings: serde_json::Value,
     /// The words, in the order of their numbers.
     pub vocabulary: Vec<String>,
+}
+
+impl Description {
+    /// From the bytes of [`DESCRIPTION`].
+    ///
+    /// # Errors
+    /// They are no description.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| Error::data(format!("no description of a model: {error}")).context(DESCRIPTION))
+    }
 }
 
 /// How captions become words.
@@ -99,8 +111,10 @@ pub fn encode(vocabulary: &Vocabulary, tokenizer: Tokenizer, caption: &str) -> R
 /// A trained model, ready to embed.
 #[derive(Debug)]
 pub struct Trained {
-    /// The model.
+    /// The model, on features.
     pub vse: Vse,
+    /// The network whose unit features of pictures it was trained with, if that was trained with it.
+    pub network: Option<Network>,
     vocabulary: Vocabulary,
     tokenizer: Tokenizer,
 }
@@ -111,8 +125,7 @@ impl Trained {
     /// # Errors
     /// A file that is damaged, or files that do not fit each other.
     pub fn read(description: &[u8], parameters: &[u8], device: Device) -> Result<Self> {
-        let description: Description = serde_json::from_slice(description)
-            .map_err(|error| Error::data(format!("no description of a model: {error}")).context(DESCRIPTION))?;
+        let description = Description::read(description)?;
         let vocabulary =
             Vocabulary::from_words(description.vocabulary).map_err(|e| Error::data(e).context(DESCRIPTION))?;
         let in_parameters = |error: Error| error.context(PARAMETERS);
@@ -126,7 +139,8 @@ impl Trained {
         let form = Form { words, ..form };
         let vse = model(&mut Named::from_bytes(parameters).map_err(in_parameters)?, form, "", device)
             .map_err(in_parameters)?;
-        Ok(Self { vse, vocabulary, tokenizer: description.tokenizer })
+        let network = vse.form().pictures.map(|pictures| pictures.network);
+        Ok(Self { vse: vse.on_features(), network, vocabulary, tokenizer: description.tokenizer })
     }
 
     /// How the model cuts captions into words.

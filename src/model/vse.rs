@@ -7,10 +7,11 @@ use std::marker::PhantomData;
 
 use tch::{Device, Kind, Tensor};
 
-use super::cnn::{Cnn, Learning};
+use super::cnn::{Cnn, IN_MODEL, Learning};
 use super::encoder::{Precision, captions, images};
 use super::form::{Form, Parameter};
 use super::loss::Loss;
+use super::named::Named;
 use crate::error::{Error, Result};
 use crate::kernels::sample::Sample;
 
@@ -124,7 +125,7 @@ impl Vse {
     /// Names of the parameters.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let of_cnn = self.cnn.iter().flat_map(Cnn::parameters).map(|(name, _)| format!("img_enc.cnn.{name}"));
+        let of_cnn = self.cnn.iter().flat_map(Cnn::parameters).map(|(name, _)| format!("{IN_MODEL}{name}"));
         self.described.iter().map(|parameter| parameter.name.clone()).chain(of_cnn).collect()
     }
 
@@ -135,7 +136,7 @@ impl Vse {
     pub fn names_of(form: &Form) -> Result<Vec<String>> {
         let own = form.parameters()?.into_iter().map(|parameter| parameter.name);
         let of_cnn = form.pictures.iter().flat_map(|pictures| pictures.network.architecture().parameters());
-        Ok(own.chain(of_cnn.map(|parameter| format!("img_enc.cnn.{}", parameter.name))).collect())
+        Ok(own.chain(of_cnn.map(|parameter| format!("{IN_MODEL}{}", parameter.name))).collect())
     }
 
     /// The parameters, in the order of [`Vse::names`].
@@ -175,6 +176,30 @@ impl Vse {
             tch::no_grad(|| row.shallow_clone().copy_(&Tensor::from_slice(values)));
         }
         Ok(())
+    }
+
+    /// Takes over those parameters of another model that this one has too, by their names.
+    ///
+    /// # Errors
+    /// Bytes that are no model, or a parameter of another shape.
+    pub fn begin_with(&mut self, parameters: &[u8]) -> Result<()> {
+        let given = Named::from_bytes(parameters)?;
+        for (name, own) in self.names().into_iter().zip(&mut self.parameters) {
+            let Some(given) = given.tensors.get(&name) else { continue };
+            if given.size() != own.size() {
+                return Err(Error::data(format!("`{name}` is {:?}, wanted {:?}", given.size(), own.size())));
+            }
+            tch::no_grad(|| own.copy_(given));
+        }
+        Ok(())
+    }
+
+    /// The same model on the features of its network, in place of pictures; itself if it has no network.
+    #[must_use]
+    pub fn on_features(self) -> Self {
+        let Self { form, described, mut parameters, precision, .. } = self;
+        parameters.truncate(described.len());
+        Self { form: Form { pictures: None, ..form }, described, parameters, cnn: None, precision }
     }
 
     /// Replaces the weights of the network that reads pictures by those of a safetensors file, as [`Cnn::from_file`] reads

@@ -127,6 +127,14 @@ impl Embed {
                 if feature.iter().any(|value| !value.is_finite()) {
                     return Err(Error::data(format!("the feature of image {image} holds a value that is not finite")));
                 }
+                if trained.network.is_some() && !is_unit(feature) {
+                    let message =
+                        format!("the feature of image {image} is no unit vector, as the model was trained on");
+                    return Err(Error::data(message).hint(
+                        "features for a model that was trained with pictures: `extract` with its weights, \
+                         `weights = { model = \"…\" }`, and `normalize = true`",
+                    ));
+                }
                 if !known.insert(image) {
                     return Err(Error::data(format!("image {image} has two features, wanted one")));
                 }
@@ -177,6 +185,11 @@ impl Embed {
         }
         Ok(())
     }
+}
+
+fn is_unit(feature: &[f32]) -> bool {
+    let square: f64 = feature.iter().map(|&value| f64::from(value).powi(2)).sum();
+    (square.sqrt() - 1.0).abs() < 1e-3
 }
 
 /// Rows that wait to be embedded together.

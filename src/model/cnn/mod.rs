@@ -14,6 +14,6 @@ mod squeezenet;
 pub use architecture::{Architecture, Init, Layer, Parameter};
 pub use catalog::Network;
 pub use learning::Learning;
-pub use network::{Cnn, Output};
+pub use network::{Cnn, IN_MODEL, Output};
 pub use resnet::{resnet18, resnet34, resnet50, resnet101, resnet152};
 pub use squeezenet::squeezenet1_0;

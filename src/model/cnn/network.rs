@@ -7,6 +7,7 @@ use tch::Tensor;
 use super::architecture::{Architecture, Layer};
 use super::random;
 use crate::error::{Error, Result};
+use crate::model::named::Named;
 use crate::model::tensor_file::{refused, sizes};
 use crate::model::weights::{self, Wanted};
 
@@ -21,6 +22,9 @@ pub enum Output {
     /// The scores of the classes.
     Scores,
 }
+
+/// Before the names of a network's parameters in a model.
+pub const IN_MODEL: &str = "img_enc.cnn.";
 
 /// A network with its weights.
 #[derive(Debug)]
@@ -44,6 +48,21 @@ impl Cnn {
             .collect();
         let parameters = weights::read(bytes, &wanted, |name| name.ends_with(".num_batches_tracked"))?;
         Self::new(architecture, parameters, device)
+    }
+
+    /// The network that a model was trained with, from its `model.safetensors`.
+    ///
+    /// # Errors
+    /// Bytes that are no model, or one without a network such as this.
+    pub fn from_model(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
+        let mut named = Named::from_bytes(bytes)?;
+        if !named.tensors.keys().any(|name| name.starts_with(IN_MODEL)) {
+            return Err(Error::data("the model has no network for pictures: it was trained on features")
+                .hint("weights of a model are those of a training with `pictures`"));
+        }
+        let wanted = architecture.parameters().into_iter();
+        let parameters = wanted.map(|wanted| named.take(&format!("{IN_MODEL}{}", wanted.name)));
+        Self::from_parameters(architecture, &parameters.collect::<Result<Vec<_>>>()?, device)
     }
 
     /// The network with random weights; the same seed gives the same weights.

@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::io::bounded;
 use crate::io::image::Pictures;
 use crate::model::cnn::{Cnn, Output};
+use crate::model::trained::PARAMETERS;
 use crate::model::{device, threads};
 use crate::stage::{Cx, Mapped, Run, Warning};
 use crate::tables;
@@ -40,11 +41,13 @@ impl Run for Extract {
 }
 
 impl Extract {
-    fn network(&self, cx: &Cx<'_>) -> Result<Cnn> {
+    fn network(&self, cx: &mut Cx<'_>) -> Result<Cnn> {
         let device = device::to_tch(cx.device())?;
         let architecture = self.network.architecture();
         match &self.weights {
             Weights::Random => Cnn::random(architecture, self.seed, device),
+            Weights::Model(_) => Cnn::from_model(architecture, &cx.file("weights.model", PARAMETERS)?, device)
+                .map_err(|error| error.context("weights.model")),
             Weights::File(_) => {
                 let path = cx.source("weights.file")?;
                 let bytes = bounded::read(&path, MAX_WEIGHTS)?;

@@ -58,6 +58,8 @@ pub struct Extract {
 pub enum Weights {
     /// A safetensors file with torchvision's parameter names.
     File(Source),
+    /// Those that a training with `pictures` ended with: its model.
+    Model(TableRef),
     /// Random weights, drawn as torchvision draws them.
     Random,
 }
@@ -109,7 +111,7 @@ impl Stage for Extract {
 
     fn settings(&self) -> serde_json::Value {
         let mut settings = serde_json::json!(self);
-        if let (Weights::File(_), Some(settings)) = (&self.weights, settings.as_object_mut()) {
+        if let (Weights::File(_) | Weights::Model(_), Some(settings)) = (&self.weights, settings.as_object_mut()) {
             settings.remove("seed");
         }
         settings
@@ -117,8 +119,10 @@ impl Stage for Extract {
 
     fn inputs(&self) -> Vec<Input> {
         let mut inputs = vec![Input::table("images", &self.images, tables::images::table().schema())];
-        if let Weights::File(file) = &self.weights {
-            inputs.push(Input::source("weights.file", file));
+        match &self.weights {
+            Weights::File(file) => inputs.push(Input::source("weights.file", file)),
+            Weights::Model(model) => inputs.push(Input::files("weights.model", model)),
+            Weights::Random => {}
         }
         inputs
     }
@@ -129,6 +133,12 @@ impl Stage for Extract {
 
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
+        if matches!(self.weights, Weights::Model(_)) && !(self.normalize && self.pooling == Pooling::Average) {
+            let message = "a model is trained on normalised averages";
+            problems.push(
+                Problem::new("weights.model", message).hint("set `normalize = true` and `pooling = \"average\"`"),
+            );
+        }
         for (setting, side) in [("resize", self.resize), ("crop", self.crop)] {
             if !SIDES.contains(&side) {
                 let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());

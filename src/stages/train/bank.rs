@@ -16,7 +16,7 @@ use crate::model::training::Training;
 use crate::stage::Cx;
 use crate::tables;
 
-/// Samples that are embedded, and rows that are written, at a time.
+/// Rows that are written at a time.
 const BLOCK: usize = 2048;
 
 /// The samples of the bank of an epoch: a function of the seed and the epoch.
@@ -54,11 +54,11 @@ pub(super) fn refresh(
 ) -> Result<Bank> {
     let own = &members[share(members.len(), group.rank(), group.ranks())];
     let (mut images, mut captions) = (Vec::new(), Vec::new());
-    for block in own.chunks(BLOCK) {
+    for block in own.chunks(corpus.together()) {
         let rows: Vec<usize> = block.iter().map(|member| member.row).collect();
         let words = rows.iter().map(|&row| corpus.words(row)).collect::<Result<Vec<_>>>()?;
         let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
-        images.extend(training.vse().images(&corpus.features(&rows, cx)?)?);
+        images.extend(training.vse().images(&corpus.images(&rows, cx)?)?);
         captions.extend(training.vse().captions(&words)?);
     }
     if !images.iter().chain(&captions).all(|value| value.is_finite()) {

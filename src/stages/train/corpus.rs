@@ -7,13 +7,14 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::Train;
+use super::images::Source;
+use super::place::Place;
 use super::read::{Summary, read};
 use crate::error::{Error, Result};
 use crate::io::shard::{Ids, Numbers, Shard};
-use crate::io::shards::Shards;
 use crate::kernels::epoch::{Epoch, Order, Plan};
 use crate::kernels::text::Vocabulary;
-use crate::loader::{Data, DataSet, Images};
+use crate::loader::{AugmentedPictures, Data, DataSet, Images};
 use crate::model::bank::Member;
 use crate::stage::Cx;
 use crate::tables;
@@ -38,8 +39,8 @@ pub(super) struct Corpus {
     pub samples: Arc<Shard>,
     columns: Columns,
     val: Arc<Shard>,
-    /// The features of every data set.
-    shards: Vec<Shards>,
+    /// Shorter side of a picture before its centre is cut out.
+    resize: usize,
 }
 
 /// Columns of the training samples.
@@ -74,8 +75,10 @@ impl Sample {
 /// The validation split, in memory.
 #[derive(Debug)]
 pub(super) struct Validation {
-    /// Feature vectors of the images, in the order of their first captions, row-major.
+    /// Feature vectors of the images, in the order of their first captions, row-major; none of pictures.
     pub features: Vec<f32>,
+    /// Where the images lie.
+    pub places: Vec<Place>,
     /// The image of every caption.
     pub image_of: Vec<usize>,
     /// The captions of every image.
@@ -102,26 +105,26 @@ impl Corpus {
     /// As [`read`]; settings that give no plan.
     pub fn open(stage: &Train, cx: &mut Cx<'_>) -> Result<Self> {
         let names = stage.names();
-        let shards: Vec<Shards> = names.iter().map(|names| cx.shards(&names.features)).collect::<Result<_>>()?;
-        let settings = serde_json::json!([KEPT, stage.tokenizer, stage.min_count, names.len()]);
+        let mut sources = Vec::with_capacity(names.len());
+        for (set, names) in names.iter().enumerate() {
+            sources.push(Source::open(stage, &names.images, set == 0, cx)?);
+        }
+        let network = stage.pictures.as_ref().map(|pictures| pictures.network);
+        let settings = serde_json::json!([KEPT, stage.tokenizer, stage.min_count, names.len(), network]);
         let kept = (cx.kept("corpus", &settings)?, cx.kept("samples", &settings)?, cx.kept("validation", &settings)?);
         let (summary, samples, val) = match kept {
             (Some(summary), Some(samples), Some(val)) => (summary, samples, val),
             _ => {
-                let (summary, samples, val) = read(stage, &shards, cx)?;
+                let (summary, samples, val) = read(stage, &sources, cx)?;
                 let summary = cx.keep("corpus", &settings, text(&summary)?)?;
                 (summary, cx.keep("samples", &settings, samples)?, cx.keep("validation", &settings, val)?)
             }
         };
         let summary: Summary = serde_json::from_str(summary.texts("corpus")?.value(0)?)
             .map_err(|error| Error::data(format!("what was kept of the captions is damaged: {error}")))?;
-        let all = shards.clone();
-        let sets = stage.sets().into_iter().zip(shards).zip(&summary.samples);
-        let sets = sets.map(|(((_, _, weight), shards), &samples)| DataSet {
-            images: Images::Vectors { shards, column: "feature".to_owned() },
-            samples,
-            weight,
-        });
+        let sets = stage.sets().into_iter().zip(sources).zip(&summary.samples);
+        let sets =
+            sets.map(|(((_, _, weight), source), &samples)| DataSet { images: source.images(), samples, weight });
         let data = Data::new(&samples, sets.collect())?;
         let plan = Plan::new(&data.plan_sets(), stage.order.kernel(), stage.seed, stage.batch).map_err(Error::data)?;
         Ok(Self {
@@ -138,9 +141,9 @@ impl Corpus {
                 row: samples.ids("row")?,
                 words: samples.numbers("words")?,
             },
+            resize: stage.pictures.as_ref().map_or(0, |pictures| pictures.resize),
             samples,
             val,
-            shards: all,
         })
     }
 
@@ -165,34 +168,55 @@ impl Corpus {
         Ok(self.columns.words.row(row)?.iter().map(|&word| i64::from(word)).collect())
     }
 
-    /// Features of training samples, row-major, in the order of `rows`, which is that of the table: shards are opened one
-    /// after the other, so that only those that the cache holds are held.
+    /// Images that are embedded together: as many as fill a few tens of megabytes.
+    pub fn together(&self) -> usize {
+        match &self.data.sets()[0].images {
+            Images::Vectors { .. } => 2048,
+            Images::Pictures(_) => 64,
+        }
+    }
+
+    /// What there is of the images of training samples, row-major, in the order of `rows`, which is that of the table:
+    /// features, or the centres of pictures.
     ///
     /// # Errors
-    /// A shard cannot be read, or the run was cancelled.
-    pub fn features(&self, rows: &[usize], cx: &Cx<'_>) -> Result<Vec<f32>> {
-        let mut features = Vec::with_capacity(rows.len() * self.width);
+    /// A shard or a picture cannot be read, or the run was cancelled.
+    pub fn images(&self, rows: &[usize], cx: &Cx<'_>) -> Result<Vec<f32>> {
+        let mut images = Vec::new();
         let mut places = Vec::with_capacity(rows.len());
         for &row in rows {
             let Columns { set, shard, row: at, .. } = &self.columns;
-            places.push((place(set.value(row)?)?, place(shard.value(row)?)?, place(at.value(row)?)?));
+            let lies = Place { shard: place(shard.value(row)?)?, row: place(at.value(row)?)? };
+            places.push((place(set.value(row)?)?, lies));
         }
-        for images in places.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
-            cx.proceed()?;
-            let (set, shard, _) = images[0];
-            let vectors = self.shards[set].open(shard)?.vectors("feature")?;
-            for &(.., row) in images {
-                features.extend_from_slice(vectors.row(row)?);
-            }
-            self.let_go(set, shard);
+        for of_set in places.chunk_by(|one, other| one.0 == other.0) {
+            let places: Vec<Place> = of_set.iter().map(|&(_, place)| place).collect();
+            images.extend(self.images_at(of_set[0].0, &places, cx)?);
         }
-        Ok(features)
+        Ok(images)
     }
 
-    /// Lets go of a shard, unless the order reads from all of them all the time.
-    fn let_go(&self, set: usize, shard: usize) {
-        if self.plan.order() != Order::Global {
-            self.shards[set].release(shard);
+    /// The images of a data set at these places, row-major. Those of one shard follow each other: shards are opened one
+    /// after the other, so that only those that the cache holds are held.
+    pub fn images_at(&self, set: usize, places: &[Place], cx: &Cx<'_>) -> Result<Vec<f32>> {
+        match &self.data.sets()[set].images {
+            Images::Vectors { shards, column } => {
+                let mut images = Vec::with_capacity(places.len() * self.width);
+                for of_shard in places.chunk_by(|one, other| one.shard == other.shard) {
+                    cx.proceed()?;
+                    let shard = of_shard[0].shard;
+                    let vectors = shards.open(shard)?.vectors(column)?;
+                    for place in of_shard {
+                        images.extend_from_slice(vectors.row(place.row)?);
+                    }
+                    // A global order goes on reading from all of them.
+                    if self.plan.order() != Order::Global {
+                        shards.release(shard);
+                    }
+                }
+                Ok(images)
+            }
+            Images::Pictures(pictures) => centres(pictures, places, self.resize, cx),
         }
     }
 
@@ -211,14 +235,13 @@ impl Corpus {
         let captions = self.val.ids("caption_id")?;
         let caption_ids = (0..self.val.rows()).map(|caption| captions.value(caption)).collect::<Result<_>>()?;
         let (features, image_of, captions_of, image_ids) = (vec![], vec![], vec![], vec![]);
-        let mut all = Validation { features, image_of, captions_of, caption_ids, image_ids, words };
+        let mut all = Validation { features, places: vec![], image_of, captions_of, caption_ids, image_ids, words };
         let mut numbers = HashMap::new();
-        let mut places = Vec::new();
         for caption in 0..self.val.rows() {
             let next = numbers.len();
             let image = *numbers.entry(images.value(caption)?).or_insert(next);
             if image == next {
-                places.push((place(shards.value(caption)?)?, place(rows.value(caption)?)?, image));
+                all.places.push(Place { shard: place(shards.value(caption)?)?, row: place(rows.value(caption)?)? });
                 all.captions_of.push(vec![]);
                 all.image_ids.push(images.value(caption)?);
             }
@@ -226,19 +249,39 @@ impl Corpus {
             all.captions_of[image].push(caption);
         }
         // Shard by shard: a validation split may be spread over more shards than the cache holds.
-        places.sort_unstable();
-        all.features.resize(places.len() * self.width, 0.0);
-        for images in places.chunk_by(|one, other| one.0 == other.0) {
-            cx.proceed()?;
-            let shard = images[0].0;
-            let vectors = self.shards[0].open(shard)?.vectors("feature")?;
-            for &(_, row, image) in images {
-                all.features[image * self.width..][..self.width].copy_from_slice(vectors.row(row)?);
+        if matches!(self.data.sets()[0].images, Images::Vectors { .. }) {
+            let mut order: Vec<usize> = (0..all.places.len()).collect();
+            order.sort_unstable_by_key(|&image| all.places[image]);
+            let sorted: Vec<Place> = order.iter().map(|&image| all.places[image]).collect();
+            let read = self.images_at(0, &sorted, cx)?;
+            all.features.resize(read.len(), 0.0);
+            for (&image, feature) in order.iter().zip(read.chunks_exact(self.width)) {
+                all.features[image * self.width..][..self.width].copy_from_slice(feature);
             }
-            self.let_go(0, shard);
         }
         Ok(all)
     }
+}
+
+/// The centres of pictures, decoded by the threads of the stage.
+fn centres(pictures: &AugmentedPictures, places: &[Place], resize: usize, cx: &Cx<'_>) -> Result<Vec<f32>> {
+    cx.proceed()?;
+    let mut pixels = vec![0.0; places.len() * pictures.values()];
+    let share = places.len().div_ceil(cx.threads().max(1)).max(1);
+    std::thread::scope(|scope| {
+        let chunks = places.chunks(share).zip(pixels.chunks_mut(share * pictures.values()));
+        let decode = |places: &[Place], pixels: &mut [f32]| -> Result<()> {
+            for (place, pixels) in places.iter().zip(pixels.chunks_exact_mut(pictures.values())) {
+                pictures.centre(pictures.row(place.shard, place.row)?, resize, pixels)?;
+            }
+            Ok(())
+        };
+        let threads: Vec<_> = chunks.map(|(places, pixels)| scope.spawn(move || decode(places, pixels))).collect();
+        let ended =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ended.collect::<Result<Vec<()>>>()
+    })?;
+    Ok(pixels)
 }
 
 fn place(got: i64) -> Result<usize> {

@@ -4,6 +4,7 @@ mod settings;
 mod options;
 mod run;
 mod corpus;
+mod images;
 mod place;
 mod read;
 mod relevance;
@@ -16,6 +17,8 @@ mod validate;
 mod tests;
 #[cfg(test)]
 mod objective_tests;
+#[cfg(test)]
+mod pictures_tests;
 
-pub use options::{Bank, DataSet, Order, SameImage, Sampling, WarmUp, WordVectors};
+pub use options::{Bank, DataSet, Order, Pictures, SameImage, Sampling, WarmUp, Weights, WordVectors};
 pub use settings::Train;

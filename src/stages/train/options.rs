@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernels::epoch::{self, Draw};
 use crate::model::bank::Mask;
+use crate::model::cnn::Network;
 use crate::model::loss::{BankWeights, Loss};
 use crate::stage::{Problem, Source, TableRef};
 
@@ -70,6 +71,64 @@ pub enum SameImage {
     Keep,
     /// They do not count.
     Mask,
+}
+
+/// Images with a network that is trained with the rest. Each picture is seen through a view of its own in every epoch:
+/// torchvision's `RandomResizedCrop` and `RandomHorizontalFlip`; for validation and for a memory bank, its centre.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pictures {
+    /// The images.
+    pub images: TableRef,
+    /// The network. Its batch normalisation uses its stored statistics and leaves them alone.
+    pub network: Network,
+    /// What its weights are at first.
+    pub weights: Weights,
+    /// Side of what the network sees, in pixels.
+    #[serde(default = "side")]
+    pub side: usize,
+    /// Shorter side of a picture before its centre is cut out, in pixels.
+    #[serde(default = "resize")]
+    pub resize: usize,
+}
+
+/// Where the weights of a network come from.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Weights {
+    /// A safetensors file with torchvision's parameter names.
+    File(Source),
+    /// Random weights, drawn as torchvision draws them.
+    Random,
+}
+
+/// Smallest and largest side of what a network sees. Below, its last maps are empty; above, memory is.
+const SIDES: std::ops::RangeInclusive<usize> = 32..=2048;
+
+impl Pictures {
+    /// What is wrong with them.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (setting, side) in [("pictures.side", self.side), ("pictures.resize", self.resize)] {
+            if !SIDES.contains(&side) {
+                let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());
+                problems.push(Problem::new(setting, message));
+            }
+        }
+        if self.resize < self.side {
+            let message = format!("{} pixels, wanted at least {}, the side that is cut out", self.resize, self.side);
+            problems.push(Problem::new("pictures.resize", message));
+        }
+        problems
+    }
+}
+
+fn side() -> usize {
+    224
+}
+
+fn resize() -> usize {
+    256
 }
 
 /// Vectors that words begin with.

@@ -7,9 +7,9 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use serde::{Deserialize, Serialize};
 
 use super::Train;
-use super::place::{Place, places};
+use super::images::Source;
+use super::place::Place;
 use crate::error::{Error, Result};
-use crate::io::shards::Shards;
 use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN};
 use crate::model::trained::encode;
 use crate::stage::Cx;
@@ -52,15 +52,15 @@ struct Sample {
 ///
 /// # Errors
 /// As [`places`]; a caption of thousands of words; no pair to train on; no word that is known.
-pub(super) fn read(stage: &Train, shards: &[Shards], cx: &mut Cx<'_>) -> Result<(Summary, RecordBatch, RecordBatch)> {
+pub(super) fn read(stage: &Train, sources: &[Source], cx: &mut Cx<'_>) -> Result<(Summary, RecordBatch, RecordBatch)> {
     let mut summary = Summary::default();
     let mut samples: Vec<Sample> = Vec::new();
-    for (set, (names, shards)) in stage.names().iter().zip(shards).enumerate() {
+    for (set, (names, source)) in stage.names().iter().zip(sources).enumerate() {
         let captions = read_captions(&names.captions, set == 0, cx)?;
         let needed: BTreeSet<i64> = captions.iter().map(|caption| caption.image).collect();
-        let (places, width) = places(shards, &needed, cx).map_err(|error| error.context(&names.features))?;
+        let (places, width) = source.places(&needed, cx).map_err(|error| error.context(&names.images))?;
         if set > 0 && width != summary.width {
-            return Err(Error::data(format!("`{}` has width {width}, wanted {}", names.features, summary.width))
+            return Err(Error::data(format!("`{}` has width {width}, wanted {}", names.images, summary.width))
                 .hint("all features of a training must have one width above 0"));
         }
         summary.width = width;
@@ -87,7 +87,7 @@ pub(super) fn read(stage: &Train, shards: &[Shards], cx: &mut Cx<'_>) -> Result<
     }
     // A stable sort: captions of one image keep their order.
     train.sort_by_key(|sample| (sample.set, sample.place));
-    summary.samples = (0..shards.len()).map(|set| train.iter().filter(|sample| sample.set == set).count()).collect();
+    summary.samples = (0..sources.len()).map(|set| train.iter().filter(|sample| sample.set == set).count()).collect();
     summary.vocabulary = vocabulary.words().to_vec();
     Ok((summary, rows(&train)?, rows(&val)?))
 }

@@ -8,18 +8,18 @@ use super::Train;
 use super::bank;
 use super::corpus::{Corpus, Validation};
 use super::history::{History, int, write_validation};
-use super::options::{self, Order, SameImage};
+use super::options::{self, Order, Pictures, SameImage, Weights};
 use super::position::{Best, PlanName, Position};
 use super::relevance::Relevance;
 use super::validate::{Phi, Validated, validate};
 use super::watch;
 use crate::error::{Error, Result};
-use crate::io::word_vectors;
+use crate::io::{bounded, word_vectors};
 use crate::loader::{Allocate, Loader, Stalls, Start};
 use crate::model::bank::Bank;
 use crate::model::collective::Group;
 use crate::model::device::{of_rank, use_threads};
-use crate::model::form::Form;
+use crate::model::form::{self, Form};
 use crate::model::loss::Objective;
 use crate::model::memory;
 use crate::model::step::{BankUse, Pairs, Recipe};
@@ -28,6 +28,9 @@ use crate::model::training::{Stepped, Training};
 use crate::model::vse::Vse;
 use crate::stage::{Cx, Run, Stage};
 use crate::tables;
+
+/// Bytes above which a file of weights is not read: several times those of the largest network.
+const MAX_WEIGHTS: u64 = 1 << 30;
 
 impl Run for Train {
     /// Every epoch visits all training pairs once, in an order that depends on the seed and the epoch alone, `batch` pairs
@@ -176,7 +179,9 @@ impl Train {
             }
             let validation = validation.as_ref();
             validation
-                .map(|(read, phi)| validate(training.vse(), self.similarity, self.select, read, phi.as_ref(), cx))
+                .map(|(read, phi)| {
+                    validate(training.vse(), self.similarity, self.select, corpus, read, phi.as_ref(), cx)
+                })
                 .transpose()?
         } else {
             None
@@ -248,6 +253,10 @@ impl Train {
             bidirectional: self.bidirectional,
             pooling: self.pooling,
             absolute: self.similarity.takes_absolute_values(),
+            pictures: self
+                .pictures
+                .as_ref()
+                .map(|Pictures { network, side, .. }| form::Pictures { network: *network, side: *side }),
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
             ..Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
         }
@@ -258,6 +267,24 @@ impl Train {
         let device = of_rank(cx.device(), local)?;
         let mut vse = Vse::new(self.form(corpus), self.seed, device)?;
         vse.set_precision(self.precision);
+        if let Some(Pictures { weights: Weights::File(_), .. }) = &self.pictures {
+            let path = cx.source("pictures.weights.file")?;
+            let weights = bounded::read(&path, MAX_WEIGHTS)?;
+            vse.set_network(&weights).map_err(|error| error.context(format!("weights `{}`", path.display())))?;
+        }
+        if self.start.is_some() {
+            let description =
+                Description::read(&cx.file("start", DESCRIPTION)?).map_err(|error| error.context("start"))?;
+            if description.vocabulary != corpus.vocabulary.words() || description.tokenizer != self.tokenizer {
+                let (given, own) = (description.vocabulary.len(), corpus.vocabulary.words().len());
+                let message =
+                    format!("the model to start with has {given} words, and these captions give {own}, or others");
+                return Err(Error::data(message)
+                    .context("start")
+                    .hint("train both on the same captions, with the same `tokenizer` and `min_count`"));
+            }
+            vse.begin_with(&cx.file("start", PARAMETERS)?).map_err(|error| error.context("start"))?;
+        }
         if self.word_vectors.is_some() {
             let path = cx.source("word_vectors.file")?;
             let words = corpus.vocabulary.words();

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::{Bank, DataSet, Order, SameImage, WarmUp, WordVectors};
+use super::options::{Bank, DataSet, Order, Pictures, SameImage, WarmUp, Weights, WordVectors};
 use super::relevance;
 use super::validate::Select;
 use crate::model::encoder::Precision;
@@ -18,10 +18,18 @@ use crate::tables;
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Train {
-    /// Feature vectors of the images.
-    pub features: TableRef,
+    /// Feature vectors of the images. This or `pictures`.
+    #[serde(default)]
+    pub features: Option<TableRef>,
+    /// The images themselves, with a network that is trained with the rest ("fine-tuned").
+    #[serde(default)]
+    pub pictures: Option<Pictures>,
     /// The captions.
     pub captions: TableRef,
+    /// A model to begin with, of another training on the same captions: its parameters, as far as this one has them. Usual
+    /// before `pictures`.
+    #[serde(default)]
+    pub start: Option<TableRef>,
     /// Share of an epoch that comes from `features` and `captions`, where others are mixed in: this over the sum of all
     /// weights.
     #[serde(default = "weight")]
@@ -128,17 +136,18 @@ const BANK_PART_ROWS: usize = 8192;
 
 /// The inputs of a data set.
 pub(super) struct Names {
-    /// Its features.
-    pub features: String,
+    /// Its features, or its pictures.
+    pub images: String,
     /// Its captions.
     pub captions: String,
 }
 
 impl Train {
     /// All data sets: features, captions, weight.
-    pub(super) fn sets(&self) -> Vec<(&TableRef, &TableRef, f64)> {
-        let first = (&self.features, &self.captions, self.weight);
-        let more = self.mixed_with.iter().map(|set| (&set.features, &set.captions, set.weight));
+    pub(super) fn sets(&self) -> Vec<(Option<&TableRef>, &TableRef, f64)> {
+        let images = self.pictures.as_ref().map(|pictures| &pictures.images);
+        let first = (self.features.as_ref().or(images), &self.captions, self.weight);
+        let more = self.mixed_with.iter().map(|set| (Some(&set.features), &set.captions, set.weight));
         std::iter::once(first).chain(more).collect()
     }
 
@@ -147,8 +156,9 @@ impl Train {
         let name = |set: usize, what: &str| {
             if set == 0 { what.to_owned() } else { format!("mixed_with.{}.{what}", set - 1) }
         };
+        let images = |set| if set == 0 && self.pictures.is_some() { "pictures.images" } else { "features" };
         let sets = 0..=self.mixed_with.len();
-        sets.map(|set| Names { features: name(set, "features"), captions: name(set, "captions") }).collect()
+        sets.map(|set| Names { images: name(set, images(set)), captions: name(set, "captions") }).collect()
     }
 }
 
@@ -225,16 +235,22 @@ impl Stage for Train {
 
     fn inputs(&self) -> Vec<Input> {
         let pairs = self.sets().into_iter().zip(self.names());
-        let pairs = pairs.flat_map(|((features, captions, _), names)| {
-            [
-                Input::table(names.features, features, tables::features::table().schema()),
-                Input::table(names.captions, captions, tables::captions::table().schema()),
-            ]
+        let pairs = pairs.flat_map(|((images, captions, _), names)| {
+            let pictures = names.images == "pictures.images";
+            let wanted = if pictures { tables::images::table() } else { tables::features::table() }.schema();
+            let images = images.map(|images| Input::table(names.images, images, wanted));
+            let captions = Input::table(names.captions, captions, tables::captions::table().schema());
+            images.into_iter().chain([captions])
         });
+        let network = self.pictures.iter().flat_map(|pictures| match &pictures.weights {
+            Weights::File(file) => Some(Input::source("pictures.weights.file", file)),
+            Weights::Random => None,
+        });
+        let start = self.start.iter().map(|model| Input::files("start", model));
         let ngrams = self.caption_ngrams.iter();
         let ngrams = ngrams.map(|from| Input::table(relevance::INPUT, from, tables::caption_ngrams::table().schema()));
         let vectors = self.word_vectors.iter().map(|vectors| Input::source("word_vectors.file", &vectors.file));
-        pairs.chain(ngrams).chain(vectors).collect()
+        pairs.chain(network).chain(start).chain(ngrams).chain(vectors).collect()
     }
 
     fn outputs(&self) -> Vec<Output> {
@@ -284,6 +300,7 @@ impl Stage for Train {
                 problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
             }
         }
+        problems.extend(self.image_problems());
         problems.extend(self.objective_problems());
         problems
     }
@@ -293,6 +310,30 @@ impl Train {
     /// The objective after the warm-up.
     pub(super) fn objective(&self) -> Objective {
         Objective { loss: self.loss.clone(), semantic_margin: self.semantic_margin.clone() }
+    }
+
+    /// What is wrong with where images come from.
+    fn image_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        match (&self.features, &self.pictures) {
+            (None, None) => {
+                let message = "no images: wanted `features`, or `pictures`";
+                problems.push(Problem::new("features", message).hint("`features = \"cnn.features\"`"));
+            }
+            (Some(_), Some(_)) => {
+                let message = "given beside `features`: wanted one of the two";
+                problems.push(Problem::new("pictures", message));
+            }
+            (None, Some(pictures)) => {
+                problems.extend(pictures.problems());
+                if !self.mixed_with.is_empty() {
+                    let message = "not with `pictures`: only data sets of features can be mixed";
+                    problems.push(Problem::new("mixed_with", message));
+                }
+            }
+            (Some(_), None) => {}
+        }
+        problems
     }
 
     /// What is wrong with the objective and what it needs.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::corpus::Validation;
+use super::corpus::{Corpus, Validation};
 use crate::error::{Error, Result};
 use crate::kernels::measure::ncs::{official_ncs, ordered_ncs};
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval, rsum};
@@ -64,14 +64,21 @@ pub(super) fn validate(
     vse: &Vse,
     similarity: Similarity,
     select: Select,
+    corpus: &Corpus,
     validation: &Validation,
     phi: Option<&Phi>,
     cx: &Cx<'_>,
 ) -> Result<Validated> {
-    let Validation { features, image_of, captions_of, .. } = validation;
+    let Validation { image_of, captions_of, .. } = validation;
     let words = validation.words()?;
     let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
-    let (images, captions) = (vse.images(features)?, vse.captions(&words)?);
+    let mut images = vse.images(&validation.features)?;
+    if validation.features.is_empty() {
+        for places in validation.places.chunks(corpus.together()) {
+            images.extend(vse.images(&corpus.images_at(0, places, cx)?)?);
+        }
+    }
+    let captions = vse.captions(&words)?;
     if !images.iter().chain(&captions).all(|value| value.is_finite()) {
         return Err(
             Error::stage("the embeddings of the validation split are not finite").hint("try a lower `learning_rate`")
