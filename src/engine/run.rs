@@ -439,8 +439,9 @@ fn publish(world: EngineWorld<'_>, status: &StageStatus, seconds: f64) -> Result
     ledger.feed.complete(manifest.tables.clone(), manifest.files.clone());
     // The manifest says it all now. What cannot be removed is only untidy.
     let rest = ledger.artefact.list("").unwrap_or_default();
-    let rest =
-        rest.into_iter().filter(|name| name.starts_with("journal/") || name.starts_with("state-") || name == "means");
+    let rest = rest.into_iter().filter(|name| {
+        name.starts_with("journal/") || name.starts_with("state-") || ["means", "ranks"].contains(&name.as_str())
+    });
     let _ = ledger.artefact.delete_all(rest);
     Ok(manifest)
 }

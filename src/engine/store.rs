@@ -9,6 +9,7 @@
 //!       manifest.json                          written last: the artefact is complete
 //!       journal/00000003.json                  while it is being built: what is committed
 //!       state-00000002                         while it is being built: the stage's own state
+//!       means, ranks                           while it is being built: threads and device, and processes, that began it
 //!       lock, claim                            held by the process that builds it, in a folder or at a URL
 //!   train/93ab…/model/model.safetensors        files that are published together
 //!   runs/20261121T070105-3f2a.json             what each run did

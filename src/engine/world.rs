@@ -424,7 +424,17 @@ impl World for EngineWorld<'_> {
                 self.shift = Some(shift);
             }
         }
-        Ok(self.shift.as_ref().map_or_else(Ranks::alone, |shift| shift.ranks.clone()))
+        let ranks = self.shift.as_ref().map_or_else(Ranks::alone, |shift| shift.ranks.clone());
+        let (artefact, of) = (&self.ledger.artefact, Bytes::from(ranks.of.to_string()));
+        if !artefact.create("ranks", of.clone())?
+            && let Some(before) = artefact.get("ranks")?.filter(|before| *before != of)
+        {
+            let (before, subject) = (String::from_utf8_lossy(&before).into_owned(), self.ledger.stage.clone());
+            let message =
+                format!("begun by {before} ranks and finished by {}: numbers may differ in their last bits", ranks.of);
+            self.warn(Warning { subject, message });
+        }
+        Ok(ranks)
     }
 
     fn turn(&mut self) -> Result<()> {

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{pairloom, pipeline};
@@ -32,8 +33,12 @@ fn rank(mut run: Command, rank: usize, of: usize, port: u16) -> Command {
     run
 }
 
+/// A port that no other test takes, and no connection: below those that the system hands out.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + u16::try_from(std::process::id() % 500).unwrap() * 20;
+    let next = || first + TAKEN.fetch_add(1, Ordering::SeqCst);
+    std::iter::repeat_with(next).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 fn told(output: &Output) -> String {

@@ -158,7 +158,7 @@ fn watch_rank_0(messages: &Messages, number: u64, options: &Options, stop: &Canc
         {
             give_up();
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(4 * PAUSE);
     }
 }
 

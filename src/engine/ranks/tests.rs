@@ -141,8 +141,9 @@ type Rank<'r> = &'r (dyn Fn(&Cancel) -> Plan<Toy> + Sync);
 
 /// Runs a plan on each rank; gives rank 0's summary, and how the others ended.
 fn run(store: &Store, ranks: &[Rank<'_>]) -> (Result<Summary>, Vec<Result<()>>) {
-    // A free port; the system gives others out first.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // As that of `torchrun`: no other test can take its port.
+    let agent = KeyStore::serve("127.0.0.1", 0, Duration::from_secs(10)).unwrap();
+    let port = agent.port();
     let of = ranks.len();
     let options = |rank| {
         let place = Place {
@@ -152,7 +153,7 @@ fn run(store: &Store, ranks: &[Rank<'_>]) -> (Result<Summary>, Vec<Result<()>>) 
             locals: of,
             host: "127.0.0.1".to_owned(),
             port,
-            served: false,
+            served: true,
             name: "pairloom/0".to_owned(),
             token: None,
         };

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -51,6 +52,20 @@ char* caught(Function&& function) noexcept {
   }
 }
 
+// c10d writes a warning with a page of addresses to stderr when a connection ends. That is told in our words, unless
+// somebody asks for c10d's with TORCH_CPP_LOG_LEVEL.
+void hush() {
+  static const bool hushed = [] {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") != nullptr) {
+      c10::initLogging();
+    } else {
+      FLAGS_caffe2_log_level = c10::GLOG_ERROR;
+    }
+    return true;
+  }();
+  (void)hushed;
+}
+
 at::Tensor& tensor(void* pointer) {
   return *static_cast<at::Tensor*>(pointer);
 }
@@ -67,6 +82,7 @@ void pairloom_text_free(char* text) {
 char* pairloom_store_open(
     const char* host, uint16_t port, int listening, int64_t timeout_ms, void** store) {
   return caught([&] {
+    hush();
     c10d::TCPStoreOptions options;
     options.port = port;
     options.waitWorkers = false;
