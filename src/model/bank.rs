@@ -9,6 +9,7 @@ use tch::{Device, Tensor};
 use super::loss::BankScores;
 use super::named::Named;
 use super::similarity::Similarity;
+use super::vse::values;
 use crate::error::{Error, Result};
 
 /// What a pair of a batch is not compared with.
@@ -97,7 +98,7 @@ impl Bank {
     /// A failure of libtorch.
     pub fn vectors(&self, start: usize, end: usize) -> Result<(Vec<f32>, Vec<f32>)> {
         let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
-        let values = |tensor: &Tensor| super::values(&tensor.narrow(0, size(start), size(end - start)));
+        let values = |tensor: &Tensor| values(&tensor.narrow(0, size(start), size(end - start)));
         Ok((values(&self.images)?, values(&self.captions)?))
     }
 

@@ -11,12 +11,14 @@
 
 use tch::{Kind, Tensor};
 
+use super::adam::clip;
 use super::bank::{Bank, Mask, Member};
 use super::collective::Group;
 use super::loss::{BankWeights, Context, Objective};
 use super::similarity::Similarity;
 use super::training::{Stepped, Training};
 use crate::error::{Error, Result};
+use crate::kernels::epoch::share;
 
 /// A batch of matching pairs.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl Training {
     ///
     /// # Errors
     /// As the encoders, the objective and the collective.
-    pub fn step(
+    pub fn learn(
         &mut self,
         pairs: &Pairs<'_>,
         recipe: &Recipe,
@@ -74,7 +76,7 @@ impl Training {
         step: u64,
         group: &Group,
     ) -> Result<Stepped> {
-        let forward = self.model().forward(pairs.images, pairs.captions)?;
+        let forward = self.vse().forward(pairs.images, pairs.captions)?;
         let (images, captions) = (group.all_gather(&forward.images)?, group.all_gather(&forward.captions)?);
         let n = pairs.members.len();
         if images.size()[0] != i64::try_from(n).unwrap_or(-1) {
@@ -94,11 +96,17 @@ impl Training {
             step,
         };
         let found = recipe.objective.evaluate(&scores, &context)?;
-        let own = group.own_rows(pairs.captions.len())?;
-        let (d_images, d_captions) = similarity.backward(&images, &captions, &found.d_scores, own);
-        let gradients = self.model().backward(forward, &d_images, &d_captions)?;
+        let own = share(n, group.rank(), group.ranks());
+        let own = [own.start, own.end].map(|row| i64::try_from(row).unwrap_or(i64::MAX));
+        let (d_images, d_captions) = similarity.backward(&images, &captions, &found.d_scores, &(own[0]..own[1]));
+        let gradients = self.vse().backward(forward, &d_images, &d_captions)?;
         group.sum(&gradients)?;
-        self.update(found.value, &gradients, recipe.clip, learning_rate)
+        let gradient_norm = if found.value.is_finite() {
+            self.update(&gradients, recipe.clip, learning_rate)
+        } else {
+            clip(&gradients, recipe.clip)
+        };
+        Ok(Stepped { loss: found.value, gradient_norm })
     }
 }
 

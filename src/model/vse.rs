@@ -363,7 +363,7 @@ impl Vse {
 }
 
 /// The values of a tensor, row-major.
-fn values(tensor: &Tensor) -> Result<Vec<f32>> {
+pub(super) fn values(tensor: &Tensor) -> Result<Vec<f32>> {
     let tensor = tensor.to_device(Device::Cpu).to_kind(Kind::Float).contiguous();
     Vec::try_from(tensor.view(-1)).map_err(|error| Error::internal(format!("cannot read a tensor: {error}")))
 }

@@ -45,7 +45,7 @@ pub struct Weights {
 /// K₁(i) holds the `neighbours` captions of the bank that are nearest to image i, K₂(j) the images nearest to caption j (the
 /// paper prints the set of texts for both). Of fewer rows all count; where none does the weight is 0.
 ///
-/// Published code ([`Variant::Official`]) differs:
+/// Published code ([`Variant::Official`]) differs in three ways, and in the number of neighbours:
 /// - the margin of the bank's rows stands outside of the temperature in Wᵢⱼ: e^{βs−ε₂};
 /// - Wᵢⱼ has no ε₁: e^{βSᵢᵢ}. With this and the former, the odds of neighbours against the matching pairs are e^{−ε₂} = 0.90
 ///   times what the scores alone say, in the paper e^{β(ε₁−ε₂)} = 54.6 times;

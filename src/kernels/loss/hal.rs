@@ -7,22 +7,25 @@ use super::{Batch, Loss, Variant, Weights};
 /// Below this, ln(x) goes on along its tangent.
 pub const TANGENT: f64 = 0.01;
 
-/// (1/n) Σᵢ { (1/γ) ln(1 + Σ_{m≠i} e^{γWₘᵢ(Sₘᵢ−ε)}) + (1/γ) ln(1 + Σ_{m≠i} e^{γWᵢₘ(Sᵢₘ−ε)}) − ln(1 + WᵢᵢSᵢᵢ) }.
+/// (1/n) Σᵢ { ln(1 + Σ_{m≠i} e^{γ·Wₘᵢ·(Sₘᵢ−ε)}) / γ + ln(1 + Σ_{m≠i} e^{γ·Wᵢₘ·(Sᵢₘ−ε)}) / γ − ln(1 + Wᵢᵢ·Sᵢᵢ) }.
 ///
 /// The weights are those of [`bank_weights`](super::bank_weights()), all 1 without. They are constants of a step: the code
 /// detaches them, and the paper's gradient (equation 8) treats them so.
 ///
-/// The last logarithm has no value where WᵢᵢSᵢᵢ ≤ −1, which cosines hardly reach and order violations do: for
-/// 1 + WᵢᵢSᵢᵢ < [`TANGENT`] it is continued along its tangent.
+/// The last logarithm has no value where Wᵢᵢ·Sᵢᵢ ≤ −1, which cosines hardly reach and order violations do: for
+/// 1 + Wᵢᵢ·Sᵢᵢ < [`TANGENT`] it is continued along its tangent.
 ///
-/// Published code ([`Variant::Official`]) differs, beside the weights:
-/// - the matching pair also stands among the negatives, with score 0 in place of its own: 1 becomes 1 + e^{−γε} without weights
-///   (1.0001 for the paper's settings) and 2 with weights, whose diagonal is 0;
-/// - a matching pair with a score below 0 is not pulled: −ln(1 + \[WᵢᵢSᵢᵢ\]₊);
-/// - other captions of the same image are negatives, in the batch and in the bank. That is the caller's choice here, by the
+/// Published code ([`Variant::Official`]) differs in five ways. Three are in the weights, where they are described. The other
+/// two:
+/// - The diagonal of the weights is 0, so the matching pair stands among its own negatives as e⁰: the 1 beside the sums of
+///   negatives becomes 2. (Without weights its score there is 0, and 1 becomes 1 + e^{−γε}, 1.0001 with the paper's settings.)
+/// - Other captions of the same image are negatives, in the batch and in the bank. Here that is the caller's choice, by the
 ///   mask of the batch and by −∞ in the scores of the bank.
 ///
-/// A single pair gives −ln(1 + W₀₀S₀₀) (paper): it is pulled, nothing is pushed. Cost: n² steps.
+/// Nor does it pull a matching pair with a score below 0: its last term is ln(1 + \[Wᵢᵢ·Sᵢᵢ\]₊), so that a model with order
+/// violations, which has no other scores, learns from negatives alone.
+///
+/// A single pair gives −ln(1 + W₀₀·S₀₀) (paper): it is pulled, nothing is pushed. Cost: n² steps.
 ///
 /// # Panics
 /// The weights are not of as many pairs.

@@ -55,7 +55,9 @@ pub fn local_scaling(batch: &Batch<'_>, margin: f64, k: usize, over: Over, expon
         // S' = S·eˣ, so its derivative in x is S' itself, and x holds each neighbour with one part in |K|.
         for ((outer, scaled), both) in outer.gradient.iter().zip(scaled.scores).zip(&neighbours) {
             for near in both {
-                near.iter().for_each(|&place| gradient[place] += outer * scaled / count(near.len()));
+                for &place in near {
+                    gradient[place] += outer * scaled / count(near.len());
+                }
             }
         }
     }

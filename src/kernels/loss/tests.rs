@@ -3,6 +3,8 @@
 use super::*;
 use crate::kernels::sample::Sample;
 
+type Objective<'o> = Box<dyn Fn(&Batch<'_>) -> Loss + 'o>;
+
 #[test]
 fn gradients_are_finite_differences() {
     let n = 6;
@@ -14,7 +16,7 @@ fn gradients_are_finite_differences() {
     let bank = Bank { captions: &captions, images: &images, rows: 9 };
     let settings = BankWeights { neighbours: 4, alpha: 4.0, beta: 3.0, epsilon_positive: 0.2, epsilon_negative: 0.1 };
 
-    let mut objectives: Vec<Box<dyn Fn(&Batch<'_>) -> Loss>> = vec![
+    let mut objectives: Vec<Objective<'_>> = vec![
         Box::new(|batch| sum(batch, 0.2)),
         Box::new(|batch| max(batch, 0.2)),
         Box::new(|batch| knn_margin(batch, 0.2, 3)),

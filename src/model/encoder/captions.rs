@@ -1,11 +1,11 @@
 //! Captions to the joint space: word vectors, a GRU in one direction or two, pooling, then the unit sphere.
 
-use tch::{Device, Kind, Tensor};
+use tch::Tensor;
 
-use super::gru;
 use super::packed::Packed;
-use super::pool::{self, Pooled, number, rows};
+use super::pool::{max, max_backward, mean, mean_backward, number, rows};
 use super::product::Precision;
+use super::recurrence::{self, Input, Pull};
 use super::unit::{self, Unit};
 use crate::model::form::{Form, Pooling};
 
@@ -15,9 +15,20 @@ pub struct Tape {
     packed: Packed,
     /// Vectors of the distinct words, `[u, w]`.
     vectors: Tensor,
-    directions: Vec<gru::Tape>,
-    pooled: Vec<Pooled>,
+    directions: Vec<Direction>,
+    /// With [`Pooling::Max`], the position of the word that had the largest value, `[b, d]`.
+    largest: Option<Tensor>,
     unit: Unit,
+}
+
+/// One direction of reading.
+#[derive(Debug)]
+struct Direction {
+    /// Row of each word among the distinct ones, in the order of reading.
+    words: Vec<usize>,
+    /// For the direction that starts at the end: where each word of the other order stands.
+    reverse: Option<Vec<usize>>,
+    tape: recurrence::Tape,
 }
 
 /// Embeds captions, `[n, d]` in the order they were given. `parameters` are the word vectors and, for each direction,
@@ -27,28 +38,40 @@ pub fn forward(captions: &[&[i64]], parameters: &[Tensor], form: &Form, precisio
     let device = parameters[0].device();
     let packed = Packed::new(captions);
     let vectors = parameters[0].index_select(0, &Tensor::from_slice(&packed.distinct).to_device(device));
-    let orders = orders(&packed, form, device);
-    let directions: Vec<gru::Tape> = parameters[1..]
+    let directions: Vec<Direction> = parameters[1..]
         .chunks_exact(4)
-        .zip(&orders)
-        .map(|(gru, order)| {
-            // A word that occurs more than once has one input product.
-            let products = precision.product(&vectors, &gru[0].tr()).g_add_(&gru[2]);
-            gru::forward(products.index_select(0, &order.words), &gru[1], &gru[3], &packed.sizes, precision)
+        .enumerate()
+        .map(|(direction, weights)| {
+            let reverse = (direction > 0).then(|| packed.reverse());
+            let words = match &reverse {
+                Some(reverse) => reverse.iter().map(|&row| packed.words[row]).collect(),
+                None => packed.words.clone(),
+            };
+            let tape = Input { vectors: &vectors, words: &words, packed: &packed, weights, precision }.forward();
+            Direction { words, reverse, tape }
         })
         .collect();
 
-    // Each direction is pooled by itself, but for the largest value, which is that of the averaged states.
-    let (states, pooled): (Vec<Tensor>, Vec<Pooled>) = if form.pooling == Pooling::Max {
-        let aligned = directions.iter().zip(&orders).map(|(tape, order)| order.align(tape.states())).collect();
-        let (state, pooled) = pool::forward(&mean(aligned), &packed, form.pooling);
-        (vec![state], vec![pooled])
-    } else {
-        directions.iter().map(|tape| pool::forward(tape.states(), &packed, form.pooling)).unzip()
+    let every: Vec<usize> = (0..packed.words.len()).collect();
+    let last = packed.last();
+    let states = directions.iter().map(|direction| match (form.pooling, &direction.reverse) {
+        // The last word that a direction reads is the first one for the other.
+        (Pooling::Last, _) => direction.tape.rows(&last, &parameters[2]),
+        (Pooling::Mean | Pooling::Max, None) => direction.tape.rows(&every, &parameters[2]),
+        (Pooling::Mean | Pooling::Max, Some(reverse)) => direction.tape.rows(reverse, &parameters[2]),
+    });
+    let sum = states.reduce(|a, b| a + b).expect("a GRU has a direction");
+    let states = if directions.len() == 1 { sum } else { sum / number(directions.len()) };
+    let (pooled, largest) = match form.pooling {
+        Pooling::Last => (states, None),
+        Pooling::Mean => (mean(&states, &packed), None),
+        Pooling::Max => {
+            let (pooled, largest) = max(&states, &packed);
+            (pooled, Some(largest))
+        }
     };
-    let found = mean(states).index_select(0, &rows(&packed.places, device));
-    let (out, unit) = unit::forward(found, true, form.absolute);
-    (out, Tape { packed, vectors, directions, pooled, unit })
+    let (out, unit) = unit::forward(pooled.index_select(0, &rows(&packed.places, device)), true, form.absolute);
+    (out, Tape { packed, vectors, directions, largest, unit })
 }
 
 impl Tape {
@@ -56,71 +79,29 @@ impl Tape {
     /// vectors' where they are frozen.
     #[must_use]
     pub fn backward(self, d: &Tensor, parameters: &[Tensor], form: &Form, precision: Precision) -> Vec<Option<Tensor>> {
-        let Self { packed, vectors, directions, pooled, unit } = self;
+        let Self { packed, vectors, directions, largest, unit } = self;
         let device = d.device();
         let d = unit.backward(d);
-        #[expect(clippy::cast_precision_loss, reason = "there are at most two directions")]
-        let share = 1.0 / directions.len() as f64;
-        let d = d.zeros_like().index_copy(0, &rows(&packed.places, device), &d) * share;
-        let mut of_states: Vec<Tensor> = pooled.into_iter().map(|pooled| pooled.backward(&d, &packed)).collect();
-        let orders = orders(&packed, form, device);
-        if form.pooling == Pooling::Max {
-            of_states = orders.iter().map(|order| order.align(&of_states[0])).collect();
-        }
+        let d = d.zeros_like().index_copy(0, &rows(&packed.places, device), &d);
+        let d = if directions.len() == 1 { d } else { d / number(directions.len()) };
+        let d = match (form.pooling, largest) {
+            (Pooling::Mean, _) => mean_backward(&d, &packed),
+            (Pooling::Max, Some(largest)) => max_backward(&d, &largest, &packed),
+            _ => d,
+        };
 
         let mut of_vectors = (!form.words_frozen).then(|| vectors.zeros_like());
         let mut gradients = vec![None];
-        for (((tape, d), order), gru) in
-            directions.into_iter().zip(of_states).zip(&orders).zip(parameters[1..].chunks_exact(4))
+        for (Direction { words, reverse, tape }, weights) in directions.into_iter().zip(parameters[1..].chunks_exact(4))
         {
-            let found = tape.backward(&d, &gru[1], &packed.sizes, precision);
-            // Every occurrence of a word adds to the gradient of its one input product.
-            let per_word = Tensor::zeros([vectors.size()[0], found.inputs.size()[1]], (d.kind(), device)).index_add(
-                0,
-                &order.words,
-                &found.inputs,
-            );
-            if let Some(of_vectors) = &mut of_vectors {
-                let _ = of_vectors.g_add_(&precision.product(&per_word, &gru[0]));
-            }
-            let bias = per_word.sum_dim_intlist([0i64].as_slice(), false, None::<Kind>);
-            let input = precision.product(&per_word.tr(), &vectors);
-            gradients.extend([input, found.weight, bias, found.bias].map(Some));
+            let input = Input { vectors: &vectors, words: &words, packed: &packed, weights, precision };
+            let aligned = reverse.filter(|_| form.pooling != Pooling::Last);
+            let d = aligned.map_or_else(|| d.shallow_clone(), |reverse| d.index_select(0, &rows(&reverse, device)));
+            let pull = if form.pooling == Pooling::Last { Pull::Last(&d) } else { Pull::Words(&d) };
+            gradients.extend(input.backward(tape, pull, of_vectors.as_mut()).map(Some));
         }
         let distinct = Tensor::from_slice(&packed.distinct).to_device(device);
         gradients[0] = of_vectors.map(|found| parameters[0].zeros_like().index_copy(0, &distinct, &found));
         gradients
     }
-}
-
-/// The order in which a direction reads the words.
-struct Order {
-    /// Row of each word among the distinct ones, `[n]`.
-    words: Tensor,
-    /// Where each word of the other order stands, for the direction that starts at the end.
-    reverse: Option<Tensor>,
-}
-
-impl Order {
-    /// Rows of this order in the order of the captions, and the other way round.
-    fn align(&self, rows: &Tensor) -> Tensor {
-        self.reverse.as_ref().map_or_else(|| rows.shallow_clone(), |reverse| rows.index_select(0, reverse))
-    }
-}
-
-fn orders(packed: &Packed, form: &Form, device: Device) -> Vec<Order> {
-    let forwards = Order { words: rows(&packed.words, device), reverse: None };
-    if !form.bidirectional {
-        return vec![forwards];
-    }
-    let reverse = packed.reverse();
-    let words: Vec<usize> = reverse.iter().map(|&row| packed.words[row]).collect();
-    vec![forwards, Order { words: rows(&words, device), reverse: Some(rows(&reverse, device)) }]
-}
-
-/// The mean of one or two tensors.
-fn mean(tensors: Vec<Tensor>) -> Tensor {
-    let count = number(tensors.len());
-    let sum = tensors.into_iter().reduce(|a, b| a + b).expect("a GRU has a direction");
-    if count == 1 { sum } else { sum / count }
 }

@@ -7,8 +7,11 @@ pub mod packed;
 pub mod gru;
 pub mod images;
 pub mod captions;
+mod fused;
+mod memory;
 mod pool;
 mod product;
+mod recurrence;
 mod unit;
 
 pub use product::Precision;

@@ -71,8 +71,13 @@ impl Packed {
     /// The last word of each caption, longest caption first.
     #[must_use]
     pub fn last(&self) -> Vec<usize> {
-        let starts = self.starts();
-        self.lengths().iter().enumerate().map(|(c, &length)| starts[length - 1] + c).collect()
+        let mut ends = vec![0; self.places.len()];
+        let mut start = 0;
+        for &size in &self.sizes {
+            ends[..size].iter_mut().enumerate().for_each(|(caption, end)| *end = start + caption);
+            start += size;
+        }
+        ends
     }
 
     /// The first word of each position.

@@ -1,67 +1,42 @@
-//! From the states after each word of a caption to one vector.
+//! From the states after each word of a caption to one vector: mean and maximum with their gradients.
 
 use tch::{Device, Kind, Tensor};
 
 use super::packed::Packed;
-use crate::model::form::Pooling;
 
-/// What the gradient needs.
-#[derive(Debug)]
-pub(super) struct Pooled {
-    pooling: Pooling,
-    /// With [`Pooling::Max`], the position of the word that had the largest value, `[b, d]`.
-    largest: Option<Tensor>,
+/// The mean over the words of each caption: `[n, d]` of packed words to `[b, d]`, longest caption first.
+pub(super) fn mean(states: &Tensor, packed: &Packed) -> Tensor {
+    let sums = Tensor::zeros([number(packed.places.len()), states.size()[1]], (states.kind(), states.device()));
+    sums.index_add(0, &rows(&packed.captions(), states.device()), states) / lengths(packed, states)
 }
 
-/// Pools `states`, `[n, d]` of packed words, to `[b, d]`, longest caption first. With [`Pooling::Last`] the state after the
-/// last word.
-pub(super) fn forward(states: &Tensor, packed: &Packed, pooling: Pooling) -> (Tensor, Pooled) {
-    let device = states.device();
-    let (pooled, largest) = match pooling {
-        Pooling::Last => (states.index_select(0, &rows(&packed.last(), device)), None),
-        Pooling::Mean => {
-            let sums = Tensor::zeros([number(packed.places.len()), states.size()[1]], (states.kind(), device));
-            (sums.index_add(0, &rows(&packed.captions(), device), states) / lengths(packed, states), None)
-        }
-        Pooling::Max => {
-            let mut start = number(packed.sizes[0]);
-            let pooled = states.narrow(0, 0, start).copy();
-            let largest = Tensor::zeros(pooled.size(), (Kind::Int64, device));
-            for (t, &size) in packed.sizes.iter().enumerate().skip(1) {
-                let state = states.narrow(0, start, number(size));
-                let mut best = pooled.narrow(0, 0, number(size));
-                let _ = largest.narrow(0, 0, number(size)).masked_fill_(&state.gt_tensor(&best), number(t));
-                best.copy_(&best.maximum(&state));
-                start += number(size);
-            }
-            (pooled, Some(largest))
-        }
-    };
-    (pooled, Pooled { pooling, largest })
+/// The gradient in the states, `[n, d]`, from that in their [mean], `[b, d]`.
+pub(super) fn mean_backward(d: &Tensor, packed: &Packed) -> Tensor {
+    (d / lengths(packed, d)).index_select(0, &rows(&packed.captions(), d.device()))
 }
 
-impl Pooled {
-    /// The gradient in the states, `[n, d]`, from that in the pooled vectors, `[b, d]`. Of equal largest values the first
-    /// one takes it.
-    pub(super) fn backward(self, d: &Tensor, packed: &Packed) -> Tensor {
-        let (words, device) = (number(packed.words.len()), d.device());
-        match (self.pooling, self.largest) {
-            (Pooling::Mean, _) => (d / lengths(packed, d)).index_select(0, &rows(&packed.captions(), device)),
-            (Pooling::Max, Some(largest)) => {
-                let parts: Vec<Tensor> = (0..)
-                    .zip(&packed.sizes)
-                    .map(|(t, &size)| {
-                        let here = largest.narrow(0, 0, number(size)).eq(t).to_kind(d.kind());
-                        here * d.narrow(0, 0, number(size))
-                    })
-                    .collect();
-                Tensor::cat(&parts, 0)
-            }
-            _ => {
-                Tensor::zeros([words, d.size()[1]], (d.kind(), device)).index_copy(0, &rows(&packed.last(), device), d)
-            }
-        }
+/// The largest value over the words of each caption, as [mean] its mean, and the position of the first word that has it.
+pub(super) fn max(states: &Tensor, packed: &Packed) -> (Tensor, Tensor) {
+    let mut start = number(packed.sizes[0]);
+    let pooled = states.narrow(0, 0, start).copy();
+    let largest = Tensor::zeros(pooled.size(), (Kind::Int64, states.device()));
+    for (t, &size) in packed.sizes.iter().enumerate().skip(1) {
+        let state = states.narrow(0, start, number(size));
+        let mut best = pooled.narrow(0, 0, number(size));
+        let _ = largest.narrow(0, 0, number(size)).masked_fill_(&state.gt_tensor(&best), number(t));
+        best.copy_(&best.maximum(&state));
+        start += number(size);
     }
+    (pooled, largest)
+}
+
+/// The gradient in the states, `[n, d]`, from that in their [max], `[b, d]`, and the positions that it gave.
+pub(super) fn max_backward(d: &Tensor, largest: &Tensor, packed: &Packed) -> Tensor {
+    let positions = (0..).zip(&packed.sizes).map(|(t, &size)| {
+        let here = largest.narrow(0, 0, number(size)).eq(t).to_kind(d.kind());
+        here * d.narrow(0, 0, number(size))
+    });
+    Tensor::cat(&positions.collect::<Vec<_>>(), 0)
 }
 
 /// Words of each caption, `[b, 1]`.

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
+use crate::kernels::product::Lanes;
+
 /// What matrix products are computed in. Everything else (weights, gradients, optimiser, normalisation, loss) is f32.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -17,6 +19,15 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// What our own kernels multiply.
+    #[must_use]
+    pub fn lanes(self) -> Lanes {
+        match self {
+            Self::F32 => Lanes::F32,
+            Self::Mixed => Lanes::Bf16,
+        }
+    }
+
     /// A factor, as this precision multiplies it.
     #[must_use]
     pub fn factor(self, tensor: &Tensor) -> Tensor {

@@ -21,12 +21,11 @@ pub(super) fn hal(
         (Variant::Official, None) => (-gamma * epsilon).exp().ln_1p(),
         (Variant::Official, Some(_)) => std::f64::consts::LN_2,
     };
-    let mut exponents = (scores - epsilon) * gamma;
-    let mut pull = scores.diag(0);
-    if let Some(weights) = weights {
-        exponents = exponents * &weights.negative;
-        pull = pull * &weights.positive;
-    }
+    let (exponents, pull) = ((scores - epsilon) * gamma, scores.diag(0));
+    let (exponents, pull) = match weights {
+        Some(weights) => (exponents * &weights.negative, pull * &weights.positive),
+        None => (exponents, pull),
+    };
     // The diagonal has room for the constant in each sum.
     let exponents = exponents
         .masked_fill(&negatives.with_matching().logical_not(), f64::NEG_INFINITY)

@@ -19,11 +19,6 @@ impl Negatives {
         Self { pairs: excluded.logical_not(), matching }
     }
 
-    /// The same with images and captions exchanged.
-    pub fn transposed(&self) -> Self {
-        Self { pairs: self.pairs.tr(), matching: self.matching.shallow_clone() }
-    }
-
     /// The matching pairs and the negatives: all but what is masked.
     pub fn with_matching(&self) -> Tensor {
         self.pairs.logical_or(&self.matching)

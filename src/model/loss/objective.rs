@@ -79,9 +79,6 @@ impl Objective {
     pub fn problems(&self, pairs: usize) -> Problems {
         let under = |part: &'static str| move |(name, message)| (format!("{part}.{name}"), message);
         let mut problems = Problems::new();
-        if pairs < 2 {
-            problems.push(("batch".into(), format!("got {pairs}, wanted at least 2: a pair alone has no negatives")));
-        }
         problems.extend(self.loss.problems(pairs).into_iter().map(under("loss")));
         if let Some(semantic_margin) = &self.semantic_margin {
             problems.extend(semantic_margin.problems().into_iter().map(under("semantic_margin")));

@@ -173,11 +173,7 @@ impl Loss {
         let mut problems = Problems::new();
         match *self {
             Self::Sum { margin } | Self::Max { margin } => problems.extend(not_a_margin("margin", margin)),
-            Self::KnnMargin { margin, k } => {
-                problems.extend(not_a_margin("margin", margin));
-                problems.extend(not_neighbours(k, pairs));
-            }
-            Self::LocalScaling { margin, k, .. } => {
+            Self::KnnMargin { margin, k } | Self::LocalScaling { margin, k, .. } => {
                 problems.extend(not_a_margin("margin", margin));
                 problems.extend(not_neighbours(k, pairs));
             }

@@ -344,7 +344,6 @@ fn settings_that_cannot_work_are_named() {
             "loss.knn_margin.k: got 8, wanted at most 7: the negatives of each in a batch of 8"
         ]
     );
-    assert_eq!(named(&only(Loss::default()), 1), ["batch: got 1, wanted at least 2: a pair alone has no negatives"]);
     let mut beside = margins(Sampler::Nearest, Variant::Paper, 0.0);
     beside.loss = hal(Variant::Paper);
     assert_eq!(named(&beside, 8), ["semantic_margin.temperature: got 0, wanted a number above 0"]);

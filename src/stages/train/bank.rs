@@ -58,8 +58,8 @@ pub(super) fn refresh(
         let rows: Vec<usize> = block.iter().map(|member| member.row).collect();
         let words = rows.iter().map(|&row| corpus.words(row)).collect::<Result<Vec<_>>>()?;
         let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
-        images.extend(training.model().images(&corpus.features(&rows, cx)?)?);
-        captions.extend(training.model().captions(&words)?);
+        images.extend(training.vse().images(&corpus.features(&rows, cx)?)?);
+        captions.extend(training.vse().captions(&words)?);
     }
     if !images.iter().chain(&captions).all(|value| value.is_finite()) {
         let message = format!("the memory bank of epoch {epoch} has vectors that are not finite");

@@ -14,16 +14,19 @@ use super::relevance::Relevance;
 use super::validate::{Phi, Validated, validate};
 use super::watch;
 use crate::error::{Error, Result};
+use crate::io::word_vectors;
 use crate::loader::{Allocate, Loader, Stalls, Start};
 use crate::model::bank::Bank;
 use crate::model::collective::Group;
-use crate::model::device::{Device, to_tch, use_threads};
+use crate::model::device::{to_tch, use_threads};
+use crate::model::form::Form;
 use crate::model::loss::Objective;
 use crate::model::memory;
 use crate::model::step::{BankUse, Pairs, Recipe};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::{Stepped, Training};
-use crate::stage::{Cx, Run, Stage};
+use crate::model::vse::Vse;
+use crate::stage::{Cx, Ranks, Run, Stage};
 use crate::tables;
 
 impl Run for Train {
@@ -32,7 +35,8 @@ impl Run for Train {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         use_threads(cx.threads());
         let device = to_tch(cx.device())?;
-        let group = Group::join(&cx.ranks(self.ranks)?)?;
+        let allocate = memory::for_device(device);
+        let group = Group::join(&Ranks::alone(), || cx.proceed())?;
         let corpus = Corpus::open(self, cx)?;
         let relevance = self.caption_ngrams.as_ref().map(|_| Relevance::read(&corpus, cx)).transpose()?;
         // After all inputs are there: a turn that waited for another training would never end.
@@ -40,7 +44,8 @@ impl Run for Train {
         let plan = PlanName::of(self, &corpus);
         let mut course = match cx.state()? {
             Some(bytes) => {
-                let (training, text, bank) = Training::from_bytes(&bytes, device)?;
+                let (mut training, text, bank) = Training::from_bytes(&bytes, &self.form(&corpus), device)?;
+                training.vse_mut().set_precision(self.precision);
                 let at = Position::from_text(&text, &plan)?;
                 let bank = match (bank, &self.bank) {
                     (Some(kept), Some(settings)) => {
@@ -49,7 +54,7 @@ impl Run for Train {
                     }
                     _ => None,
                 };
-                Course::new(&corpus, relevance, group, training, at, bank, device)
+                Course::new(&corpus, relevance, group, training, at, bank, allocate)
             }
             None => {
                 // A training that is resumed has written and told all this before.
@@ -57,8 +62,8 @@ impl Run for Train {
                 for (subject, message) in &corpus.warnings {
                     cx.warn(subject, message);
                 }
-                let training = self.start(&corpus, device, cx)?;
-                Course::new(&corpus, relevance, group, training, Position::start(plan), None, device)
+                let training = self.start(&corpus, cx)?;
+                Course::new(&corpus, relevance, group, training, Position::start(plan), None, allocate)
             }
         };
         while course.at.epoch < u64::from(self.epochs) {
@@ -68,7 +73,7 @@ impl Run for Train {
             return Ok(());
         }
         cx.put_file("model", PARAMETERS, course.training.best()?)?;
-        cx.put_file("model", DESCRIPTION, self.describe(&corpus, &course)?)
+        cx.put_file("model", DESCRIPTION, self.describe(&corpus, &course.at)?)
     }
 }
 
@@ -96,9 +101,9 @@ impl<'c> Course<'c> {
         training: Training,
         at: Position,
         bank: Option<Bank>,
-        device: Device,
+        allocate: Allocate,
     ) -> Self {
-        let (validation, allocate, stalls) = (None, memory::for_device(device), Stalls::default());
+        let (validation, stalls) = (None, Stalls::default());
         Self { corpus, relevance, group, training, at, bank, validation, allocate, stalls }
     }
 }
@@ -129,7 +134,7 @@ impl Train {
             let relevance = relevance.map(|relevance| relevance.block(&rows));
             let pairs =
                 Pairs { images: batch.images(), captions: &words, members: &members, relevance: relevance.as_deref() };
-            let done = training.step(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
+            let done = training.learn(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
             if !(done.loss.is_finite() && done.gradient_norm.is_finite()) {
                 return Err(diverged(done, at, &rows, corpus));
             }
@@ -170,7 +175,7 @@ impl Train {
             }
             let validation = validation.as_ref();
             validation
-                .map(|(read, phi)| validate(training.model(), self.similarity, self.select, read, phi.as_ref(), cx))
+                .map(|(read, phi)| validate(training.vse(), self.similarity, self.select, read, phi.as_ref(), cx))
                 .transpose()?
         } else {
             None
@@ -237,17 +242,50 @@ impl Train {
         self.learning_rate * self.decay.powi(times)
     }
 
-    fn widths(&self, corpus: &Corpus) -> Widths {
-        Widths { image: corpus.width, word: self.word, joint: self.embedding, words: corpus.vocabulary.words().len() }
+    fn form(&self, corpus: &Corpus) -> Form {
+        Form {
+            bidirectional: self.bidirectional,
+            pooling: self.pooling,
+            absolute: self.similarity.takes_absolute_values(),
+            words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
+            ..Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
+        }
+    }
+
+    /// A training that has learned nothing.
+    fn start(&self, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<Training> {
+        let device = to_tch(cx.device())?;
+        let mut vse = Vse::new(self.form(corpus), self.seed, device)?;
+        vse.set_precision(self.precision);
+        if self.word_vectors.is_some() {
+            let path = cx.source("word_vectors.file")?;
+            let words = corpus.vocabulary.words();
+            let vectors = word_vectors::read(&path, words, self.word, &mut || cx.proceed())?;
+            vse.set_words(|word| vectors.get(word))?;
+            // `<pad>`, `<start>`, `<end>` and `<unk>` are no words of a file.
+            let (found, wanted) = (vectors.found(), words.len().saturating_sub(4));
+            let rest = if self.form(corpus).words_frozen { " and stay there" } else { "" };
+            if found == 0 {
+                return Err(Error::data(format!(
+                    "`{}` has none of the {wanted} words of the vocabulary",
+                    path.display()
+                ))
+                .hint("is it a file of another language, or of whole phrases?"));
+            }
+            if found < wanted {
+                let missing = wanted - found;
+                let message = format!("{missing} of {wanted} words are not in it: their vectors begin at random{rest}");
+                cx.warn("word_vectors.file", message);
+            }
+        }
+        Ok(Training::start(vse))
     }
 
     fn describe(&self, corpus: &Corpus, at: &Position) -> Result<Vec<u8>> {
         let best = at.best.ok_or_else(|| Error::internal("a training ended without an epoch"))?;
         let description = Description {
-            form: "vse++".to_owned(),
-            image: corpus.width,
-            word: self.word,
-            embedding: self.embedding,
+            family: "vse++".to_owned(),
+            form: self.form(corpus),
             epoch: best.epoch,
             step: best.step,
             rsum: best.rsum,

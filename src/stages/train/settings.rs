@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::options::{Bank, DataSet, Order, SameImage, WarmUp, WordVectors};
 use super::relevance;
 use super::validate::Select;
-use crate::model::form::{Pooling, Precision};
+use crate::model::encoder::Precision;
+use crate::model::form::Pooling;
 use crate::model::loss::{Loss, Objective, SemanticMargin};
 use crate::model::similarity::Similarity;
 use crate::model::trained::Tokenizer;
@@ -296,12 +297,9 @@ impl Train {
 
     /// What is wrong with the objective and what it needs.
     fn objective_problems(&self) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = self
-            .objective()
-            .problems(self.batch)
-            .into_iter()
-            .map(|(setting, message)| Problem::new(setting, message))
-            .collect();
+        // A batch without negatives is told of above.
+        let wrong = self.objective().problems(self.batch.max(2)).into_iter();
+        let mut problems: Vec<Problem> = wrong.map(|(setting, message)| Problem::new(setting, message)).collect();
         problems.extend(self.bank.iter().flat_map(Bank::problems));
         if self.bank.is_some() && !matches!(self.loss, Loss::Hal { .. }) {
             let message = "a memory bank gives `hal` its weights, and no other objective";

@@ -7,7 +7,7 @@ use super::corpus::Validation;
 use crate::error::{Error, Result};
 use crate::kernels::measure::ncs::{official_ncs, ordered_ncs};
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval, rsum};
-use crate::model::search::search;
+use crate::model::search::{Scoring, Side, search};
 use crate::model::similarity::Similarity;
 use crate::model::vse::Vse;
 use crate::stage::Cx;
@@ -77,14 +77,21 @@ pub(super) fn validate(
             Error::stage("the embeddings of the validation split are not finite").hint("try a lower `learning_rate`")
         );
     }
-    let ranking = Ranking { width: vse.widths().joint, similarity, ordered: select == Select::OrderedNcs, cx };
+    let ranking = Ranking { width: vse.form().joint, similarity, ordered: select == Select::OrderedNcs, cx };
     let columns = captions_of.len();
     let of_image = phi.map(|phi| move |image: usize, caption: usize| phi.0[image * image_of.len() + caption]);
     let of_caption = of_image.map(|of| move |caption: usize, image: usize| of(image, caption));
     let of_image = of_image.as_ref().map(|of| of as &dyn Fn(usize, usize) -> f32);
     let of_caption = of_caption.as_ref().map(|of| of as &dyn Fn(usize, usize) -> f32);
-    let i2t = ranking.rank((&images, &captions), |image| &captions_of[image], of_image, image_of.len())?;
-    let t2i = ranking.rank((&captions, &images), |caption| &image_of[caption..=caption], of_caption, columns)?;
+    let i2t =
+        ranking.rank(Side::Images, (&images, &captions), |image| &captions_of[image], of_image, image_of.len())?;
+    let t2i = ranking.rank(
+        Side::Captions,
+        (&captions, &images),
+        |caption| &image_of[caption..=caption],
+        of_caption,
+        columns,
+    )?;
     let score = match select {
         Select::Rsum => rsum(&i2t.0, &t2i.0),
         Select::T2i => t2i.0.recalls().iter().sum(),
@@ -94,17 +101,18 @@ pub(super) fn validate(
 }
 
 /// How queries look for items.
-struct Ranking<'r> {
+struct Ranking<'r, 'c> {
     width: usize,
     similarity: Similarity,
     ordered: bool,
-    cx: &'r Cx<'r>,
+    cx: &'r Cx<'c>,
 }
 
-impl Ranking<'_> {
+impl Ranking<'_, '_> {
     /// Recalls, and the sum of NCS at the cut-offs in percent where φ of query and item is given; 0 where not.
     fn rank<'m>(
         &self,
+        side: Side,
         (queries, items): (&[f32], &[f32]),
         matches: impl Fn(usize) -> &'m [usize],
         phi: Option<&dyn Fn(usize, usize) -> f32>,
@@ -113,7 +121,8 @@ impl Ranking<'_> {
         let (mut ranks, mut sum) = (Vec::with_capacity(queries.len() / self.width), 0.0);
         let deepest = CUTOFFS.into_iter().max().unwrap_or(0);
         let k = if phi.is_some() { deepest } else { 0 };
-        search(queries, items, self.width, self.similarity, k, matches, |query, found| {
+        let scoring = Scoring { similarity: self.similarity, queries: side };
+        search(scoring, queries, items, self.width, k, matches, |query, found| {
             self.cx.proceed()?;
             ranks.extend(found.rank.map(|rank| rank.rank));
             if let Some(phi) = phi {

@@ -1,0 +1,185 @@
+//! The innermost loop of a product.
+
+/// Rows of a tile: with [`COLUMNS`], as many as leave two registers for the right factor and some for the left.
+pub const ROWS: usize = 12;
+/// Columns of a tile: two vectors of AVX-512.
+pub const COLUMNS: usize = 32;
+
+/// A piece of a product, row by row.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub struct Tile(pub [[f32; COLUMNS]; ROWS]);
+
+impl Tile {
+    /// All values 0.
+    pub const ZERO: Self = Self([[0.0; COLUMNS]; ROWS]);
+}
+
+use super::pack::Lanes;
+
+/// Whether this processor has vectors for products of these lanes. Without them [`tile`] is right, and slow.
+#[must_use]
+pub fn vectors(lanes: Lanes) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512f") && (lanes == Lanes::F32 || is_x86_feature_detected!("avx512bf16"));
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Adds the product of a panel of the left factor, `rows` of whose rows count, and a panel of the right factor, packed with
+/// the same `lanes` and the same depth.
+pub fn tile(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
+    #[cfg(target_arch = "x86_64")]
+    if vectors(lanes) {
+        return avx512::tile(lanes, rows, left, right, out);
+    }
+    portable(lanes, rows, left, right, out);
+}
+
+/// The same without vector instructions, and what they are tested against. bf16 pairs are summed before they are added, as
+/// the processor's instruction does, but rounded in other places.
+fn portable(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
+    let halves = |pair: u32| (f32::from_bits(pair << 16), f32::from_bits(pair & 0xffff_0000));
+    for (a, b) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+        for (sums, &a) in out.0.iter_mut().zip(a).take(rows) {
+            for (sum, &b) in sums.iter_mut().zip(b) {
+                *sum += match lanes {
+                    Lanes::F32 => f32::from_bits(a) * f32::from_bits(b),
+                    Lanes::Bf16 => {
+                        let ((a0, a1), (b0, b1)) = (halves(a), halves(b));
+                        a0 * b0 + a1 * b1
+                    }
+                };
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+mod avx512 {
+    use std::arch::x86_64::{
+        __m512, __m512bh, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_epi32, _mm512_set1_ps,
+        _mm512_storeu_ps,
+    };
+
+    use super::{COLUMNS, Lanes, ROWS, Tile};
+
+    pub(super) fn tile(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
+        macro_rules! rows {
+            ($($count:literal)*) => {
+                match (lanes, rows) {
+                    // SAFETY: the caller has asked for the features.
+                    $((Lanes::F32, $count) => unsafe { f32s::<$count>(left, right, out) },)*
+                    // SAFETY: as above.
+                    $((Lanes::Bf16, $count) => unsafe { bf16s::<$count>(left, right, out) },)*
+                    _ => {}
+                }
+            };
+        }
+        rows!(1 2 3 4 5 6 7 8 9 10 11 12);
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn f32s<const N: usize>(left: &[u32], right: &[u32], out: &mut Tile) {
+        let mut sums = read::<N>(out);
+        for (a, b) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+            let [b0, b1] = pair(b);
+            for (sum, &a) in sums.iter_mut().zip(a) {
+                let a = _mm512_set1_ps(f32::from_bits(a));
+                *sum = [_mm512_fmadd_ps(a, b0, sum[0]), _mm512_fmadd_ps(a, b1, sum[1])];
+            }
+        }
+        write(sums, out);
+    }
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn bf16s<const N: usize>(left: &[u32], right: &[u32], out: &mut Tile) {
+        let mut sums = read::<N>(out);
+        for (a, b) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+            let [b0, b1] = pair(b);
+            let (b0, b1) = (bits(b0), bits(b1));
+            for (sum, &a) in sums.iter_mut().zip(a) {
+                // SAFETY: both types are 64 bytes of any value.
+                let a: __m512bh = unsafe { std::mem::transmute(_mm512_set1_epi32(a.cast_signed())) };
+                *sum = [_mm512_dpbf16_ps(sum[0], a, b0), _mm512_dpbf16_ps(sum[1], a, b1)];
+            }
+        }
+        write(sums, out);
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn bits(values: __m512) -> __m512bh {
+        // SAFETY: both types are 64 bytes of any value.
+        unsafe { std::mem::transmute(values) }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn pair(values: &[u32; COLUMNS]) -> [__m512; 2] {
+        let [a, b] = [&values[..16], &values[16..]];
+        // SAFETY: there are 16 values of 4 bytes.
+        [unsafe { _mm512_loadu_ps(a.as_ptr().cast()) }, unsafe { _mm512_loadu_ps(b.as_ptr().cast()) }]
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn read<const N: usize>(tile: &Tile) -> [[__m512; 2]; N] {
+        // SAFETY: a row has 32 values.
+        std::array::from_fn(|i| {
+            let row = &tile.0[i];
+            [unsafe { _mm512_loadu_ps(row.as_ptr()) }, unsafe { _mm512_loadu_ps(row[16..].as_ptr()) }]
+        })
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn write<const N: usize>(sums: [[__m512; 2]; N], tile: &mut Tile) {
+        for (row, sums) in tile.0.iter_mut().zip(sums) {
+            // SAFETY: a row has 32 values.
+            unsafe { _mm512_storeu_ps(row.as_mut_ptr(), sums[0]) };
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_ps(row[16..].as_mut_ptr(), sums[1]) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::product::{Left, Right};
+    use crate::kernels::sample::Sample;
+
+    #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
+    fn random(seed: u64, count: usize) -> Vec<f32> {
+        let mut sample = Sample::new(seed, &[]);
+        (0..count).map(|_| (2.0 * sample.unit() - 1.0) as f32).collect()
+    }
+
+    /// Against a product in f64, every number of rows, whole and cut panels, even and odd depths.
+    #[test]
+    fn tiles_are_products() {
+        for (lanes, error) in [(Lanes::F32, 1e-5), (Lanes::Bf16, 0.1)] {
+            for depth in [1, 2, 7, 64, 129] {
+                for rows in 1..=ROWS {
+                    let (a, b) = (random(1, rows * depth), random(2, depth * COLUMNS));
+                    let left = Left::from_rows(lanes, rows, depth, |i| &a[i * depth..][..depth]);
+                    let right = Right::from_rows(lanes, depth, COLUMNS, |k| &b[k * COLUMNS..][..COLUMNS]);
+                    let (mut found, mut plain) = (Tile([[1.0; COLUMNS]; ROWS]), Tile([[1.0; COLUMNS]; ROWS]));
+                    tile(lanes, rows, left.panel(0), right.panel(0), &mut found);
+                    portable(lanes, rows, left.panel(0), right.panel(0), &mut plain);
+                    for i in 0..ROWS {
+                        for j in 0..COLUMNS {
+                            let product = |k: usize| f64::from(a[i * depth + k]) * f64::from(b[k * COLUMNS + j]);
+                            let wanted = 1.0 + if i < rows { (0..depth).map(product).sum::<f64>() } else { 0.0 };
+                            let got = f64::from(found.0[i][j]);
+                            assert!(
+                                (got - wanted).abs() < error,
+                                "{lanes:?} {rows}x{depth} ({i}, {j}): {got}, {wanted}"
+                            );
+                            let plain = f64::from(plain.0[i][j]);
+                            assert!((got - plain).abs() < 1e-5, "{lanes:?} {rows}x{depth}: {got}, portable {plain}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
