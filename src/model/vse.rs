@@ -159,17 +159,21 @@ impl Vse {
         self.precision = precision;
     }
 
-    /// Replaces the word vectors by `vectors`, `[words, word]` row-major: pretrained ones.
+    /// Replaces the vectors of those words, by their number, of which `vector` has one: pretrained ones.
     ///
     /// # Errors
-    /// Another number of values.
-    pub fn set_words(&mut self, vectors: &[f32]) -> Result<()> {
-        let words = &mut self.parameters[CAPTIONS];
-        if vectors.len() != words.numel() {
-            let size = words.size();
-            return Err(Error::data(format!("{} values for word vectors of {size:?}", vectors.len())));
+    /// A vector of another width.
+    pub fn set_words<'v>(&mut self, vector: impl Fn(usize) -> Option<&'v [f32]>) -> Result<()> {
+        let words = &self.parameters[CAPTIONS];
+        for word in 0..self.form.words {
+            let Some(values) = vector(word) else { continue };
+            if values.len() != self.form.word {
+                let (got, wanted) = (values.len(), self.form.word);
+                return Err(Error::data(format!("a word vector of {got} values, wanted {wanted}")));
+            }
+            let row = words.get(i64::try_from(word).unwrap_or(i64::MAX));
+            tch::no_grad(|| row.shallow_clone().copy_(&Tensor::from_slice(values)));
         }
-        tch::no_grad(|| words.copy_(&Tensor::from_slice(vectors).view_as(words)));
         Ok(())
     }
 
