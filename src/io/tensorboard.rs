@@ -87,11 +87,15 @@ fn key(number: u8, wire_type: u8) -> u8 {
 
 /// A number in groups of seven bits, the lowest first; the eighth bit says that more follow.
 fn varint(to: &mut Vec<u8>, mut value: u64) {
-    while value > 0x7f {
-        to.push((value & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = value.to_le_bytes();
         value >>= 7;
+        if value == 0 {
+            to.push(low);
+            return;
+        }
+        to.push(low | 0x80);
     }
-    to.push(value as u8);
 }
 
 /// CRC-32C (Castagnoli, RFC 3720 B.4), bit by bit: event files are small.

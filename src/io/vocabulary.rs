@@ -62,7 +62,7 @@ fn by_number(numbers: Map<String, Value>, mistakes: &mut Mistakes) -> Vec<String
                 format_args!("has number {number}, wanted one of 0 to {}, since there are {count} words", count - 1),
             ),
             Some(Some(other)) => {
-                mistakes.add(format_args!("`{word}`"), format_args!("has number {number}, as `{other}`"))
+                mistakes.add(format_args!("`{word}`"), format_args!("has number {number}, as `{other}`"));
             }
             Some(free) => *free = Some(word),
         }
