@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod memory;
+pub mod heap;
 pub mod threads;
 pub mod named;
 mod tensor_file;

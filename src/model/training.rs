@@ -6,6 +6,7 @@ use tch::{Device, Tensor};
 
 use super::adam::{Adam, clip};
 use super::form::Form;
+use super::heap::keep_freed_memory;
 use super::loss::Loss;
 use super::named::Named;
 use super::trained;
@@ -35,6 +36,7 @@ impl Training {
     /// Before the first step of `vse`.
     #[must_use]
     pub fn start(vse: Vse) -> Self {
+        keep_freed_memory();
         let trained = vse.trained();
         let adam = Adam::new(trained.iter().map(|(_, parameter)| parameter));
         Self { vse, trained, adam, best: None }
@@ -125,6 +127,7 @@ impl Training {
     /// # Errors
     /// Damaged bytes, or a model of another form.
     pub fn from_bytes(bytes: &[u8], form: &Form, device: Device) -> Result<(Self, String)> {
+        keep_freed_memory();
         let mut all = Named::from_bytes(bytes)?;
         let header = all.text.take().unwrap_or_default();
         let (steps, text, kept): (i32, String, Form) = serde_json::from_str(&header)
