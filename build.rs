@@ -1,5 +1,5 @@
 //! Says what to do when libtorch is not set up, writes where it lies into the binaries, so that they start without
-//! `LD_LIBRARY_PATH`, and names the build.
+//! `LD_LIBRARY_PATH`, compiles what calls its collectives, and names the build.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -16,9 +16,38 @@ fn main() {
     let libtorch = Path::new(&libtorch);
     println!("cargo::rerun-if-changed={}", libtorch.join("lib").display());
     match libtorch.join("lib").canonicalize() {
-        Ok(lib) => println!("cargo::rustc-link-arg=-Wl,-rpath,{}", lib.display()),
+        Ok(lib) => {
+            println!("cargo::rustc-link-arg=-Wl,-rpath,{}", lib.display());
+            compile_collective(libtorch);
+        }
         Err(_) => println!("cargo::error=no libtorch at `{}`: run `cargo xtask setup` once", libtorch.display()),
     }
+}
+
+/// Compiles `src/model/collective/shim.cpp` against the headers of libtorch. That takes ten seconds, and this program runs
+/// after every change of any source, so an archive of the same sources stays.
+fn compile_collective(libtorch: &Path) {
+    let folder = Path::new("src/model/collective");
+    let files = below(folder).into_iter().filter(|file| file.extension().is_some_and(|name| name != "rs"));
+    let include = libtorch.join("include");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    let (archive, stamp) = (out.join("libpairloom_collective.a"), out.join("collective"));
+    let sources = format!("{} {:016x}", include.display(), hash(files.chain([PathBuf::from("build.rs")])));
+    if archive.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|before| before == sources) {
+        println!("cargo::rustc-link-search=native={}", out.display());
+        println!("cargo::rustc-link-lib=static=pairloom_collective");
+        println!("cargo::rustc-link-lib=stdc++");
+        return;
+    }
+    cc::Build::new()
+        .cpp(true)
+        .std("c++20")
+        .warnings(false)
+        .define("USE_C10D_GLOO", None)
+        .includes([folder, &include, &include.join("torch/csrc/api/include")])
+        .file(folder.join("shim.cpp"))
+        .compile("pairloom_collective");
+    std::fs::write(stamp, sources).expect("the output folder can be written");
 }
 
 /// Gives the programs a hash of the sources that they are built from: `pairloom` hands over to `pairloom-torch`, and the
@@ -26,19 +55,31 @@ fn main() {
 fn name_build() {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=Cargo.lock");
-    let mut files = vec![PathBuf::from("Cargo.lock")];
-    let mut folders = vec![PathBuf::from("src")];
+    let files = below(Path::new("src")).into_iter().chain([PathBuf::from("Cargo.lock")]);
+    println!("cargo::rustc-env=PAIRLOOM_BUILD={:016x}", hash(files));
+}
+
+/// All files below a folder.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() { folders.push(path) } else { files.push(path) }
         }
     }
+    files
+}
+
+/// One number for the names and contents of files.
+fn hash(files: impl Iterator<Item = PathBuf>) -> u64 {
+    let mut files: Vec<_> = files.collect();
     files.sort();
     let mut hasher = DefaultHasher::new();
     for file in files {
         hasher.write(file.as_os_str().as_encoded_bytes());
         hasher.write(&std::fs::read(&file).unwrap_or_default());
     }
-    println!("cargo::rustc-env=PAIRLOOM_BUILD={:016x}", hasher.finish());
+    hasher.finish()
 }

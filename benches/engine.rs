@@ -16,6 +16,7 @@ use pairloom::engine::cache::CachePlace;
 use pairloom::engine::cancel::Cancel;
 use pairloom::engine::event::Event;
 use pairloom::engine::plan::{Node, Plan};
+use pairloom::engine::ranks::RankOptions;
 use pairloom::engine::run::{Options, execute};
 use pairloom::engine::store::Store;
 use pairloom::error::Result;
@@ -107,6 +108,7 @@ fn main() -> Result<()> {
         memory: 256 << 20,
         device: Device::Cpu,
         cache: CachePlace { folder: None, limit: 0 },
+        ranks: RankOptions::default(),
     };
     let observer = |_: &Event| {};
     execute(&plan(false), &store, &options, &Cancel::new(), &observer)?;

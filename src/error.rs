@@ -42,6 +42,7 @@ pub struct Error {
     kind: Kind,
     message: String,
     hint: Option<String>,
+    peer: bool,
 }
 
 /// A result whose error is [`Error`].
@@ -50,7 +51,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None }
+        Self { kind, message: message.into(), hint: None, peer: false }
     }
 
     /// The command line or the pipeline file is wrong.
@@ -66,6 +67,11 @@ impl Error {
     /// A stage could not do its work.
     pub fn stage(message: impl Into<String>) -> Self {
         Self::new(Kind::Stage, message)
+    }
+
+    /// A stage could not do its work because another process that does it too is gone, silent or failed.
+    pub fn peer(message: impl Into<String>) -> Self {
+        Self { peer: true, ..Self::new(Kind::Stage, message) }
     }
 
     /// A defect of Pairloom itself.
@@ -123,6 +129,12 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether the reason lies in another process: what happened there says more.
+    #[must_use]
+    pub fn is_peer(&self) -> bool {
+        self.peer
     }
 
     /// What to try, if anything is known.

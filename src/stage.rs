@@ -15,6 +15,7 @@ use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -332,6 +333,40 @@ impl fmt::Display for Device {
     }
 }
 
+/// The processes that run a stage together, and which of them this one is. [`crate::model::collective`] connects them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ranks {
+    /// This process. Rank 0 is the one whose results count.
+    pub rank: usize,
+    /// All processes.
+    pub of: usize,
+    /// Its number among those on its machine, which chooses its GPU.
+    pub local: usize,
+    /// Where they meet; nowhere if this one is alone.
+    pub meeting: Option<Meeting>,
+}
+
+impl Ranks {
+    /// One process that runs a stage by itself.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self { rank: 0, of: 1, local: 0, meeting: None }
+    }
+}
+
+/// Where the processes of a stage meet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meeting {
+    /// Name or address of the machine with the store of keys.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What tells this meeting from others at the same store.
+    pub name: String,
+    /// How long one waits for another before it counts as gone.
+    pub patience: Duration,
+}
+
 /// What one call of a mapped function gives back.
 #[derive(Debug)]
 pub struct Mapped {
@@ -401,6 +436,10 @@ pub trait World {
     fn threads(&self) -> usize;
     /// Where tensors live.
     fn device(&self) -> Device;
+    /// The processes that run this stage together.
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks>;
+    /// Waits until no other stage of the run that asked for this is under way.
+    fn turn(&mut self) -> Result<()>;
 }
 
 /// All that a running stage sees.
@@ -591,6 +630,32 @@ impl<'a> Cx<'a> {
     #[must_use]
     pub fn device(&self) -> Device {
         self.world.device()
+    }
+
+    /// Has this stage run by `wanted` processes; if that is 1, by as many as the program was started as (`torchrun`, SLURM),
+    /// which is usually one.
+    ///
+    /// Waits until all inputs are complete. In the other processes the same [`Run::run`] begins with the same settings,
+    /// inputs and state, and this call tells them their number; what they write, save and warn of is dropped. So the
+    /// call comes before the first [`Cx::save`], and all that happens between processes comes after it. From then on
+    /// [`Cx::threads`] is the share of this process of its machine.
+    ///
+    /// When one of them ends before its time, the others are cancelled, and the error says what became of it.
+    ///
+    /// # Errors
+    /// Other processes than the program was started with, or processes that cannot be started, do not answer or have other
+    /// settings.
+    pub fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
+        self.world.ranks(wanted)
+    }
+
+    /// Waits until no other stage of the run that asked for this is under way: for stages that want all threads, or the
+    /// device, for themselves. The turn ends with the stage.
+    ///
+    /// # Errors
+    /// The run was cancelled.
+    pub fn turn(&mut self) -> Result<()> {
+        self.world.turn()
     }
 }
 

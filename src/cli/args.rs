@@ -55,6 +55,9 @@ pub struct Common {
     /// Where tensors live: cpu, cuda or cuda:N
     #[arg(long, global = true, value_name = "DEVICE", env = "PAIRLOOM_DEVICE", default_value = "cpu", value_parser = device)]
     pub device: Device,
+    /// Seconds that one of several processes waits for another before that one counts as gone
+    #[arg(long, global = true, value_name = "SECONDS", env = "PAIRLOOM_RANK_TIMEOUT", default_value = "1800", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rank_timeout: u64,
     /// Print one JSON object a line on stdout: events of a run, rows of other commands
     #[arg(long, global = true, env = "PAIRLOOM_JSON", value_parser = FalseyValueParser::new())]
     pub json: bool,
@@ -96,6 +99,8 @@ pub enum Command {
     Sql(Sql),
     /// Print the page of the latest run, or copy it
     Report(Report),
+    /// Write the curves of trainings for TensorBoard, also while they run
+    Tensorboard(Tensorboard),
     /// List runs, the latest first
     Runs(Runs),
     /// Find what no recent run needs, and remove it
@@ -164,6 +169,20 @@ pub struct Report {
     /// Folder to copy the page to
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
+}
+
+/// Which trainings, and where to.
+#[derive(Debug, Args)]
+pub struct Tensorboard {
+    /// Folder for the event files, one folder in it for each training: what `tensorboard --logdir` is given
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Stay, and write on as trainings go on
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Look at the trainings of the last N runs
+    #[arg(long, short, value_name = "N", default_value = "20")]
+    pub limit: usize,
 }
 
 /// Which runs.

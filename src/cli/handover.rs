@@ -29,6 +29,10 @@ pub(super) fn hand_over() -> Error {
     if std::env::var_os("OMP_WAIT_POLICY").is_none() {
         program.env("OMP_WAIT_POLICY", "PASSIVE");
     }
+    // What it tells of closed connections is told in our words.
+    if std::env::var_os("TORCH_CPP_LOG_LEVEL").is_none() {
+        program.env("TORCH_CPP_LOG_LEVEL", "ERROR");
+    }
     let error = program.exec();
     Error::usage(format!("cannot start `{}`, which runs stages: {error}", sibling.display()))
         .hint("build both programs: `cargo build --bins`")

@@ -15,7 +15,7 @@ pub(super) fn watch(cancel: &Cancel) -> Result<()> {
     let asked = AtomicBool::new(false);
     ctrlc::set_handler(move || {
         if asked.swap(true, Ordering::SeqCst) {
-            stop_now();
+            leave(Kind::Interrupted);
         }
         cancel.cancel();
         tell("\ninterrupted: stopping where it can go on; once more stops at once\n");
@@ -23,12 +23,17 @@ pub(super) fn watch(cancel: &Cancel) -> Result<()> {
     .map_err(|error| Error::internal(format!("cannot watch for signals: {error}")))
 }
 
+/// Ends a process at once that another one does not need any more.
+pub(super) fn give_up() {
+    leave(Kind::Stage);
+}
+
 /// Ends the process at once. `std::process::exit` would run the destructors of libtorch while its threads still work,
 /// and crash.
 #[expect(unsafe_code, reason = "the standard library has no exit that runs no handlers")]
-fn stop_now() -> ! {
+fn leave(kind: Kind) -> ! {
     unsafe extern "C" {
         safe fn _exit(code: std::ffi::c_int) -> !;
     }
-    _exit(Kind::Interrupted.exit_code().into())
+    _exit(kind.exit_code().into())
 }

@@ -16,11 +16,14 @@ mod open;
 mod output;
 mod plan;
 mod progress;
+mod ranks;
 mod report;
 mod run;
 mod runs;
 mod schema;
 mod sql;
 mod summary;
+mod tensorboard;
 
-pub use start::{Execute, main};
+pub use ranks::TorchBoards;
+pub use start::{Torch, main};

@@ -6,6 +6,7 @@ use super::args::Common;
 use super::expect;
 use super::output::{Output, tell};
 use crate::engine::cache::CachePlace;
+use crate::engine::ranks::RankOptions;
 use crate::engine::run::Options;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
@@ -77,7 +78,7 @@ pub(super) fn existing_store(common: &Common) -> Result<Store> {
 }
 
 /// How to run.
-pub(super) fn options(common: &Common, file: &Path) -> Options {
+pub(super) fn options(common: &Common, file: &Path, ranks: RankOptions) -> Options {
     Options {
         pipeline: file.display().to_string(),
         threads: threads(common),
@@ -87,6 +88,7 @@ pub(super) fn options(common: &Common, file: &Path) -> Options {
             folder: common.cache.clone().or_else(|| Some(dirs::cache_dir()?.join("pairloom").join("shards"))),
             limit: common.cache_size,
         },
+        ranks,
     }
 }
 

@@ -3,10 +3,11 @@
 use super::args::{Common, Pipeline as Arguments};
 use super::output::Output;
 use super::progress::Progress;
-use super::start::Execute;
-use super::{expect, handover, interrupt, open, summary};
+use super::start::Torch;
+use super::{expect, handover, interrupt, open, ranks, summary};
 use crate::engine::cancel::Cancel;
-use crate::engine::run::{Summary, reuse};
+use crate::engine::ranks::{Place, decline};
+use crate::engine::run::{Options, Summary, reuse};
 use crate::engine::status::status;
 use crate::engine::store::Store;
 use crate::error::{Error, Kind, Result};
@@ -16,21 +17,32 @@ use crate::pipeline::Pipeline;
 ///
 /// # Errors
 /// Mistakes of the pipeline file, the error that ended the run, an expectation that did not hold.
-pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execute>, output: Output) -> Result<()> {
-    let pipeline =
-        open::pipeline(&arguments.file, &arguments.set, true).map_err(|faults| open::show(&faults, output))?;
-    let store = open::store(common)?;
-    let options = open::options(common, &arguments.file);
+pub(super) fn run(common: &Common, arguments: &Arguments, torch: Option<Torch>, output: Output) -> Result<()> {
+    let place = ranks::place()?;
+    match &place {
+        Some(place) if place.rank > 0 => return ranks::follow(common, arguments, torch, place, output),
+        // Other ranks wait for this one, even if it has nothing to run.
+        Some(_) if torch.is_none() => return Err(handover::hand_over()),
+        _ => {}
+    }
+    let options = open::options(common, &arguments.file, ranks::options(common, torch, place.as_ref()));
+    let (pipeline, store) = match open::pipeline(&arguments.file, &arguments.set, true) {
+        Ok(pipeline) => (pipeline, open::store(common).map_err(|error| declined(error, place.as_ref(), &options))?),
+        Err(faults) => {
+            declined(ranks::mistakes(&faults, arguments), place.as_ref(), &options);
+            return Err(open::show(&faults, output));
+        }
+    };
     // Every mapped shard is an open file. Where no more can be had, running out of them is an error that says so.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = Cancel::new();
     interrupt::watch(&cancel)?;
     let progress = Progress::new(output);
     let observer = |event: &crate::engine::event::Event| progress.see(event);
-    let summary = match execute {
-        Some(execute) => {
+    let summary = match torch {
+        Some(torch) => {
             open::note_threads(common, output);
-            execute(&pipeline.plan, &store, &options, &cancel, &observer)?
+            (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer)?
         }
         None => {
             let statuses = status(&pipeline.plan, &store, options.threads, &cancel, &observer)?;
@@ -43,6 +55,14 @@ pub(super) fn run(common: &Common, arguments: &Arguments, execute: Option<Execut
     };
     progress.clear();
     finish(&pipeline, &store, summary, &progress, output)
+}
+
+/// Ends the run of the other ranks, if there are any, with an error of this one.
+fn declined(error: Error, place: Option<&Place>, options: &Options) -> Error {
+    match place {
+        Some(place) => decline(options, place, error, &Cancel::new()),
+        None => error,
+    }
 }
 
 /// Checks expectations, shows what happened, and turns it into a result.

@@ -69,6 +69,14 @@ impl Identity {
         Key(hash[..32].to_owned())
     }
 
+    /// What is kept beside a result is called by everything that it follows from.
+    #[must_use]
+    pub fn kept_name(&self, name: &str, settings: &Value) -> String {
+        let Self { kind, version, inputs, .. } = self;
+        let whole = serde_json::json!(["kept 1", kind, version, name, settings, inputs]);
+        blake3::hash(whole.to_string().as_bytes()).to_hex()[..32].to_owned()
+    }
+
     /// Says in which components this differs from `before`: what made a stage run again.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
@@ -79,7 +87,9 @@ impl Identity {
         if self.version != before.version {
             changes.push(format!("code of `{}`: version {} → {}", self.kind, before.version, self.version));
         }
-        compare("", &before.settings, &self.settings, &mut changes);
+        let mut settings = Vec::new();
+        differences("", &before.settings, &self.settings, &mut settings);
+        changes.extend(settings.into_iter().map(|(path, before, now)| format!("{path}: {before} → {now}")));
         for (name, now) in &self.inputs {
             match (before.inputs.get(name), now) {
                 (None, _) => changes.push(format!("input `{name}` is new")),
@@ -96,20 +106,26 @@ impl Identity {
     }
 }
 
-/// Settings that differ, by dotted path.
-fn compare(path: &str, before: &Value, now: &Value, changes: &mut Vec<String>) {
-    match (before, now) {
-        (Value::Object(old), Value::Object(new)) => {
-            let mut names: Vec<_> = old.keys().chain(new.keys()).collect();
+/// Values that differ, by dotted path: those of `one` and of `other`, null where there is none.
+pub(super) fn differences<'v>(
+    path: &str,
+    one: &'v Value,
+    other: &'v Value,
+    found: &mut Vec<(String, &'v Value, &'v Value)>,
+) {
+    match (one, other) {
+        (Value::Object(ones), Value::Object(others)) => {
+            let mut names: Vec<_> = ones.keys().chain(others.keys()).collect();
             names.sort_unstable();
             names.dedup();
             for name in names {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                compare(&path, old.get(name).unwrap_or(&Value::Null), new.get(name).unwrap_or(&Value::Null), changes);
+                let of = |values: &'v serde_json::Map<String, Value>| values.get(name).unwrap_or(&Value::Null);
+                differences(&path, of(ones), of(others), found);
             }
         }
-        _ if before == now => {}
-        _ => changes.push(format!("{path}: {before} → {now}")),
+        _ if one == other => {}
+        _ => found.push((path.to_owned(), one, other)),
     }
 }
 

@@ -23,8 +23,10 @@ pub mod feed;
 pub mod flow;
 mod reader;
 mod writer;
+mod turn;
 mod world;
 pub mod run;
+pub mod ranks;
 pub mod record;
 pub mod gc;
 #[cfg(test)]

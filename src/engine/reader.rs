@@ -5,11 +5,13 @@ use std::sync::Arc;
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use arrow::array::RecordBatch;
 
+use crate::engine::cache::LazyCache;
 use crate::engine::cancel::Cancel;
 use crate::engine::feed::Feed;
 use crate::engine::store::{Artefact, Part};
 use crate::error::Result;
 use crate::io::parquet;
+use crate::io::shards::{Shards, Source};
 
 /// A cursor over the rows of a table.
 pub(super) struct TableReader {
@@ -53,6 +55,21 @@ impl TableReader {
             parts.push(part);
         }
         Ok(parts)
+    }
+
+    /// The table as shards, of these parts.
+    pub fn shards(&self, parts: Vec<Part>, cache: &LazyCache<'_>, cancel: &Cancel) -> Result<Shards> {
+        let rows = |part: &Part| usize::try_from(part.rows).unwrap_or(usize::MAX);
+        let sources = parts.iter().map(|part| Source { digest: part.digest.clone(), rows: rows(part) }).collect();
+        let (artefact, table) = (self.artefact.clone(), self.table.clone());
+        let read = move |shard: usize| {
+            let part = &parts[shard];
+            let name = Artefact::part_name(&table, part.index);
+            let content = artefact.read(&name, part.bytes, &part.digest)?;
+            parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name))))
+        };
+        let cancel = cancel.clone();
+        Ok(Shards::new(self.name.clone(), sources, cache.get()?, Box::new(read), Box::new(move || cancel.proceed())))
     }
 
     /// The next rows; calls `waiting` once if it has to wait for the producer.

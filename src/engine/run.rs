@@ -13,6 +13,7 @@ use crate::engine::feed::Feed;
 use crate::engine::flow::{Budget, caught};
 use crate::engine::journal;
 use crate::engine::plan::{Node, Plan};
+use crate::engine::ranks::{Crew, RankOptions, Together, description};
 use crate::engine::reader::TableReader;
 use crate::engine::record::{Outcome, RunRecord, StageRecord};
 use crate::engine::status::{StageStatus, Verdict, status};
@@ -36,6 +37,8 @@ pub struct Options {
     pub device: Device,
     /// Where shards are kept, and how many bytes of them.
     pub cache: CachePlace,
+    /// How several processes work together.
+    pub ranks: RankOptions,
 }
 
 /// What a run did.
@@ -58,13 +61,35 @@ pub struct Summary {
 ///
 /// # Errors
 /// The run could not even begin: a source is missing, the store cannot be written.
-#[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
 pub fn execute<S: Run>(
     plan: &Plan<S>,
     store: &Store,
     options: &Options,
     cancel: &Cancel,
     observer: &Observer<'_>,
+) -> Result<Summary> {
+    let mut together = Together { options: &options.ranks, description: description(plan), crew: None };
+    if let Some(place) = &options.ranks.place {
+        together.crew = Some(Crew::meet(&options.ranks, place, Ok(&together.description), cancel)?);
+    }
+    let summary = execute_together(plan, store, options, cancel, observer, &together);
+    if let Some(crew) = &together.crew {
+        crew.end(match &summary {
+            Ok(Summary { error: Some(error), .. }) | Err(error) => Err(error),
+            Ok(_) => Ok(()),
+        });
+    }
+    summary
+}
+
+#[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
+fn execute_together<S: Run>(
+    plan: &Plan<S>,
+    store: &Store,
+    options: &Options,
+    cancel: &Cancel,
+    observer: &Observer<'_>,
+    together: &Together<'_>,
 ) -> Result<Summary> {
     let started = Instant::now();
     check_writable(store)?;
@@ -75,12 +100,15 @@ pub fn execute<S: Run>(
     // Raised by the first failure, so that the other stages stop; the caller's flag stays as it is.
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
+    let turns = Arc::default();
     let shared = Shared {
         cancel: &stop,
         budget: &budget,
         threads: options.threads,
         device: options.device,
         cache: &cache,
+        together,
+        turns: &turns,
         observer,
     };
     let feeds: HashMap<String, Arc<Feed>> =
@@ -268,6 +296,9 @@ fn build<S: Run>(
     shared: Shared<'_>,
 ) -> Ended {
     let started = Instant::now();
+    // Raised when another rank of this stage fails.
+    let (run, stop) = (shared.cancel, shared.cancel.child());
+    let shared = Shared { cancel: &stop, ..shared };
     let artefact = status.artefact(store);
     let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
     let waiting = || {
@@ -333,7 +364,11 @@ fn build<S: Run>(
     for warning in warnings {
         world.warn(warning);
     }
-    node.stage.run(&mut Cx::new(&mut world))?;
+    let result = node.stage.run(&mut Cx::new(&mut world));
+    match world.shift.take() {
+        Some(shift) => shift.end(result, run)?,
+        None => result?,
+    }
     world.finish()?;
     let seconds = started.elapsed().saturating_sub(world.waited).as_secs_f64();
     let stalls = world.stalls;

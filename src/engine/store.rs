@@ -316,6 +316,14 @@ impl Artefact {
         name.strip_prefix(&self.prefix)?.strip_prefix('/').map(str::to_owned)
     }
 
+    /// When an object was written, in seconds since 1970; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn written(&self, name: &str) -> Result<Option<f64>> {
+        self.objects.written(&self.name(name))
+    }
+
     /// Which content an object has now; `None` if there is no such object.
     ///
     /// # Errors

@@ -16,15 +16,17 @@ use crate::engine::feed::Feed;
 use crate::engine::flow::{Budget, ordered_map};
 use crate::engine::journal::State;
 use crate::engine::key::Identity;
+use crate::engine::ranks::{Shift, Subject, Together};
 use crate::engine::reader::{Blocks, TableReader, weight};
 use crate::engine::store::Artefact;
+use crate::engine::turn::{Turn, Turns};
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::io::shard::Shard;
-use crate::io::shards::{Shards, Source};
+use crate::io::shards::Shards;
 use crate::loader::Stalls;
-use crate::stage::{Device, MapFn, Mapped, ProduceFn, Progress, Warning, World};
+use crate::stage::{Device, MapFn, Mapped, ProduceFn, Progress, Ranks, Warning, World};
 
 /// Time between two progress events of a stage.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -47,6 +49,8 @@ pub(super) struct Shared<'e> {
     pub threads: usize,
     pub device: Device,
     pub cache: &'e LazyCache<'e>,
+    pub together: &'e Together<'e>,
+    pub turns: &'e Arc<Turns>,
     pub observer: &'e Observer<'e>,
 }
 
@@ -64,6 +68,9 @@ pub(super) struct EngineWorld<'e> {
     pub waited: Duration,
     /// What the stage waited for, if it told.
     pub stalls: Option<Stalls>,
+    /// The other ranks, if the stage runs on several.
+    pub shift: Option<Shift>,
+    turn: Option<Turn>,
     told: Option<Instant>,
     meter: Meter<'e>,
 }
@@ -94,6 +101,8 @@ impl<'e> EngineWorld<'e> {
             warnings: vec![],
             waited: Duration::ZERO,
             stalls: None,
+            shift: None,
+            turn: None,
             told: None,
             meter,
         }
@@ -105,13 +114,6 @@ impl<'e> EngineWorld<'e> {
             writer.finish(&mut self.ledger)?;
         }
         Ok(())
-    }
-
-    /// What is kept is called by everything that it follows from.
-    fn kept_name(&self, name: &str, settings: &serde_json::Value) -> String {
-        let Identity { kind, version, inputs, .. } = self.identity;
-        let whole = serde_json::json!(["kept 1", kind, version, name, settings, inputs]);
-        blake3::hash(whole.to_string().as_bytes()).to_hex()[..32].to_owned()
     }
 
     fn table(&mut self, input: &str) -> Result<&mut TableReader> {
@@ -230,29 +232,20 @@ impl World for EngineWorld<'_> {
             meter.tell(Some(name.clone()));
         })?;
         self.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
-        let sources = parts
-            .iter()
-            .map(|part| Source { digest: part.digest.clone(), rows: usize::try_from(part.rows).unwrap_or(usize::MAX) });
-        let (sources, artefact, table) = (sources.collect(), reader.artefact.clone(), reader.table.clone());
-        let read = move |shard: usize| {
-            let part = &parts[shard];
-            let name = Artefact::part_name(&table, part.index);
-            let content = artefact.read(&name, part.bytes, &part.digest)?;
-            parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name))))
-        };
-        let cancel = self.shared.cancel.clone();
-        let proceed = move || cancel.proceed();
-        Ok(Shards::new(name, sources, self.shared.cache.get()?, Box::new(read), Box::new(proceed)))
+        reader.shards(parts, self.shared.cache, self.shared.cancel)
     }
 
     fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
         self.proceed()?;
-        self.shared.cache.get()?.get(&self.kept_name(name, settings))
+        self.shared.cache.get()?.get(&self.identity.kept_name(name, settings))
     }
 
     fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
         let cancel = self.shared.cancel;
-        self.shared.cache.get()?.get_or_make(&self.kept_name(name, settings), || Ok(batch), &|| cancel.proceed())
+        self.shared
+            .cache
+            .get()?
+            .get_or_make(&self.identity.kept_name(name, settings), || Ok(batch), &|| cancel.proceed())
     }
 
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
@@ -417,5 +410,29 @@ impl World for EngineWorld<'_> {
 
     fn device(&self) -> Device {
         self.shared.device
+    }
+
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
+        if self.shift.is_none() {
+            let Self { shared, identity, inputs, ledger, meter, .. } = self;
+            let state = ledger.committed.states.last().map(|state| state.file.clone());
+            let subject = Subject { stage: &ledger.stage, identity, inputs, state };
+            let waiting = &mut |name| meter.tell(Some(name));
+            let begun = shared.together.begin(wanted, subject, shared.threads, shared.cancel, waiting)?;
+            if let Some((shift, threads)) = begun {
+                self.shared.threads = threads;
+                self.shift = Some(shift);
+            }
+        }
+        Ok(self.shift.as_ref().map_or_else(Ranks::alone, |shift| shift.ranks.clone()))
+    }
+
+    fn turn(&mut self) -> Result<()> {
+        let since = now();
+        if self.turn.is_none() {
+            self.turn = Some(self.shared.turns.wait(self.shared.cancel)?);
+        }
+        self.waited += since.elapsed();
+        Ok(())
     }
 }

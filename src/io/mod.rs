@@ -13,6 +13,9 @@ pub mod image;
 pub mod thumbnail;
 pub mod shard;
 pub mod cache;
+pub mod tensorboard;
+pub mod word_vectors;
+pub mod vocabulary;
 mod mistakes;
 
 pub use mistakes::Mistakes;

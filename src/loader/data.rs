@@ -123,7 +123,9 @@ impl Data {
         self.shards_of[set][shard].0
     }
 
-    fn row(&self, sample: epoch::Sample) -> usize {
+    /// The row of a sample in the table of samples.
+    #[must_use]
+    pub fn row(&self, sample: epoch::Sample) -> usize {
         self.starts[sample.set] + sample.index
     }
 

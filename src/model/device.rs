@@ -14,11 +14,20 @@ use crate::stage::Device;
 /// # Errors
 /// No CUDA half, no driver, or fewer GPUs than asked for.
 pub fn to_tch(device: Device) -> Result<tch::Device> {
+    of_rank(device, 0)
+}
+
+/// The device of libtorch for the rank of number `local` on its machine, which takes the GPU `local` after the one that was
+/// asked for. Where there are fewer GPUs than ranks, they share.
+///
+/// # Errors
+/// As [`to_tch`].
+pub fn of_rank(device: Device, local: usize) -> Result<tch::Device> {
     let Device::Cuda(number) = device else { return Ok(tch::Device::Cpu) };
     load_cuda();
     let count = usize::try_from(tch::Cuda::device_count()).unwrap_or(0);
     if number < count {
-        return Ok(tch::Device::Cuda(number));
+        return Ok(tch::Device::Cuda((number + local) % count));
     }
     if count == 0 {
         return Err(Error::usage(format!("device `cuda:{number}` was asked for, and libtorch sees no GPU"))
@@ -57,6 +66,7 @@ mod tests {
     #[test]
     fn a_gpu_that_is_not_there_is_a_usage_error_with_a_hint() {
         assert_eq!(to_tch(Device::Cpu).unwrap(), tch::Device::Cpu);
+        assert_eq!(of_rank(Device::Cpu, 3).unwrap(), tch::Device::Cpu);
         let count = usize::try_from(tch::Cuda::device_count()).unwrap();
         let error = to_tch(Device::Cuda(count)).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);

@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use tch::Tensor;
 
+use super::similarity::Similarity;
 use crate::error::{Error, Result};
 use crate::kernels::dot::{dot, dot_error};
 use crate::kernels::measure::rank::{Rank, best_rank_within};
+use crate::kernels::order::{order, order_error};
 use crate::kernels::top_k::{Scored, top_k_within};
 
 /// Scores held at a time: 32 MiB.
@@ -21,13 +23,60 @@ pub struct Found {
     pub top: Vec<Scored>,
 }
 
-/// Ranks all of `items` for every one of `queries` by their dot product, and hands the results to `found` in the order of
-/// the queries, together with the query's index.
+/// How queries and items are scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scoring {
+    /// The score of an image and a caption.
+    pub similarity: Similarity,
+    /// Which of the two the queries are.
+    pub queries: Side,
+}
+
+/// One of the two sides of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Side {
+    /// Images.
+    #[default]
+    Images,
+    /// Captions.
+    Captions,
+}
+
+impl Scoring {
+    /// The exact score.
+    fn exact(self, query: &[f32], item: &[f32]) -> f32 {
+        match (self.similarity, self.queries) {
+            (Similarity::Cosine, _) => dot(query, item),
+            (Similarity::Order { form }, Side::Images) => order(query, item, form.kernel()),
+            (Similarity::Order { form }, Side::Captions) => order(item, query, form.kernel()),
+        }
+    }
+
+    /// How far a score computed in f32 may be from it, for vectors of these norms.
+    fn error(self, width: usize, norm_query: f64, norm_item: f64) -> f64 {
+        match self.similarity {
+            Similarity::Cosine => dot_error(width, norm_query, norm_item),
+            Similarity::Order { form } => order_error(width, form.kernel(), norm_query, norm_item),
+        }
+    }
+
+    /// All scores, computed in f32.
+    fn all(self, queries: &Tensor, items: &Tensor) -> Result<Tensor, tch::TchError> {
+        match (self.similarity, self.queries) {
+            (Similarity::Cosine, _) => queries.f_matmul(&items.f_tr()?),
+            (similarity, Side::Images) => Ok(similarity.scores(queries, items)),
+            (similarity, Side::Captions) => similarity.scores(items, queries).f_tr()?.f_contiguous(),
+        }
+    }
+}
+
+/// Ranks all of `items` for every one of `queries` by their score, and hands the results to `found` in the order of the
+/// queries, together with the query's index.
 ///
-/// Ranks and scores are those of [`dot`], ties going to the lower index. libtorch computes the products of a block of
-/// queries in f32; only items whose product is too close to call, by the bound of
-/// [`dot_error`], are computed again. So no bit of the result depends on the block size, on threads, or on what libtorch
-/// does with a matrix of some shape.
+/// Ranks and scores are those of [`dot`] or [`order`], ties going to the lower index. libtorch computes the scores of a block
+/// of queries in f32; only items whose score is too close to call, by the bound of [`dot_error`] or [`order_error`], are
+/// computed again. So no bit of the result depends on the block size, on threads, or on what libtorch does with a matrix
+/// of some shape.
 ///
 /// # Shapes
 /// - `queries`: `n_queries × width`, row-major
@@ -42,6 +91,7 @@ pub struct Found {
 /// `O(n_queries · n_items · width)` time; beside the arguments a copy of `items` and 64 MiB of memory, or one row of
 /// scores where that is more.
 pub fn search<'m>(
+    scoring: Scoring,
     queries: &[f32],
     items: &[f32],
     width: usize,
@@ -51,11 +101,13 @@ pub fn search<'m>(
 ) -> Result<()> {
     let n_items = items.len() / width.max(1);
     let rows = (BLOCK_SCORES / n_items.max(1)).clamp(1, 1024);
-    search_in_blocks(rows, queries, items, width, k, matches, found)
+    search_in_blocks(rows, scoring, queries, items, width, k, matches, found)
 }
 
+#[expect(clippy::too_many_arguments, reason = "the arguments of `search`, and the block size for tests")]
 fn search_in_blocks<'m>(
     rows: usize,
+    scoring: Scoring,
     queries: &[f32],
     items: &[f32],
     width: usize,
@@ -76,18 +128,18 @@ fn search_in_blocks<'m>(
         return (0..queries.len() / width).try_for_each(|query| found(query, nothing()));
     }
     let largest = items.chunks_exact(width).map(norm).fold(0.0, f64::max);
-    let columns = matrix(items, width)?.f_tr().map_err(torch)?;
+    let all_items = matrix(items, width)?;
     let item = |index: usize| &items[vector(index, width)];
 
     let mut scores = vec![0.0f32; rows.min(queries.len() / width) * n_items];
     for (block, queries) in queries.chunks(rows * width).enumerate() {
-        let products = matrix(queries, width)?.f_matmul(&columns).map_err(torch)?;
+        let products = scoring.all(&matrix(queries, width)?, &all_items).map_err(torch)?;
         let count = products.numel();
         products.f_copy_data(&mut scores[..count], count).map_err(torch)?;
         for ((row, query), scores) in queries.chunks_exact(width).enumerate().zip(scores.chunks_exact(n_items)) {
             let index = block * rows + row;
-            let error = dot_error(width, norm(query), largest);
-            let exact = |index: usize| dot(query, item(index));
+            let error = scoring.error(width, norm(query), largest);
+            let exact = |index: usize| scoring.exact(query, item(index));
             let rank = best_rank_within(scores, error, exact, matches(index));
             let top = top_k_within(scores, error, exact, k);
             found(index, Found { rank, top })?;
@@ -116,6 +168,7 @@ fn torch(error: tch::TchError) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::similarity::Form;
     use super::*;
     use crate::kernels::measure::rank::best_rank;
     use crate::kernels::sample::Sample;
@@ -146,34 +199,45 @@ mod tests {
         let (queries, items) = (vectors(1, n_queries, width), vectors(2, n_items, width));
         let matches: Vec<Vec<usize>> = (0..n_queries).map(|q| vec![q * 4 % n_items, (q * 4 + 3) % n_items]).collect();
 
-        let plain: Vec<Found> = queries
-            .chunks_exact(width)
-            .zip(&matches)
-            .map(|(query, matches)| {
-                let scores: Vec<f32> = items.chunks_exact(width).map(|item| dot(query, item)).collect();
-                Found { rank: best_rank(&scores, matches), top: top_k(&scores, 10) }
-            })
-            .collect();
-        let ties = plain.iter().filter_map(|f| f.rank).filter(|r| r.optimistic != r.pessimistic).count();
-        assert!(ties > 10, "the data must have ties, got {ties}");
+        let order = |form: Form, image: &[f32], caption: &[f32]| order(image, caption, form.kernel());
+        type Plain = Box<dyn Fn(&[f32], &[f32]) -> f32>;
+        let mut scorings: Vec<(Scoring, Plain)> = vec![(Scoring::default(), Box::new(dot))];
+        for form in [Form::Norm, Form::Squared] {
+            let scoring = |queries| Scoring { similarity: Similarity::Order { form }, queries };
+            scorings.push((scoring(Side::Images), Box::new(move |query, item| order(form, query, item))));
+            scorings.push((scoring(Side::Captions), Box::new(move |query, item| order(form, item, query))));
+        }
+        for (scoring, score) in scorings {
+            let plain: Vec<Found> = queries
+                .chunks_exact(width)
+                .zip(&matches)
+                .map(|(query, matches)| {
+                    let scores: Vec<f32> = items.chunks_exact(width).map(|item| score(query, item)).collect();
+                    Found { rank: best_rank(&scores, matches), top: top_k(&scores, 10) }
+                })
+                .collect();
+            let ties = plain.iter().filter_map(|f| f.rank).filter(|r| r.optimistic != r.pessimistic).count();
+            assert!(ties > 10, "the data must have ties, got {ties}");
 
-        for rows in [1, 2, 7, 52, 53, 1000] {
-            let mut got = Vec::new();
-            search_in_blocks(
-                rows,
-                &queries,
-                &items,
-                width,
-                10,
-                |q| &matches[q],
-                |query, found| {
-                    assert_eq!(query, got.len());
-                    got.push(found);
-                    Ok(())
-                },
-            )
-            .expect("valid input");
-            assert_eq!(got, plain, "blocks of {rows}");
+            for rows in [1, 2, 7, 52, 53, 1000] {
+                let mut got = Vec::new();
+                search_in_blocks(
+                    rows,
+                    scoring,
+                    &queries,
+                    &items,
+                    width,
+                    10,
+                    |q| &matches[q],
+                    |query, found| {
+                        assert_eq!(query, got.len());
+                        got.push(found);
+                        Ok(())
+                    },
+                )
+                .expect("valid input");
+                assert_eq!(got, plain, "{scoring:?} in blocks of {rows}");
+            }
         }
     }
 
@@ -181,6 +245,7 @@ mod tests {
     fn empty_sides_and_bad_shapes() {
         let mut count = 0;
         search(
+            Scoring::default(),
             &[1.0, 0.0],
             &[],
             2,
@@ -194,8 +259,9 @@ mod tests {
         )
         .expect("a pool may be empty");
         assert_eq!(count, 1);
-        search(&[], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Err(Error::internal("no query"))).expect("no query, no call");
-        assert!(search(&[1.0], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Ok(())).is_err());
-        assert!(search(&[1.0], &[1.0], 0, 3, |_| &[], |_, _| Ok(())).is_err());
+        search(Scoring::default(), &[], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Err(Error::internal("no query")))
+            .expect("no query, no call");
+        assert!(search(Scoring::default(), &[1.0], &[1.0, 0.0], 2, 3, |_| &[], |_, _| Ok(())).is_err());
+        assert!(search(Scoring::default(), &[1.0], &[1.0], 0, 3, |_| &[], |_, _| Ok(())).is_err());
     }
 }

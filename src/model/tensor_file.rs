@@ -19,9 +19,7 @@ const LISTED: usize = 20;
 pub(super) fn open(bytes: &[u8]) -> Result<SafeTensors<'_>> {
     SafeTensors::deserialize(bytes).map_err(|error| {
         let this = Error::data(format!("not a safetensors file ({error:?})"));
-        // A zip archive is what `torch.save` writes; 0x80 opens a bare pickle.
-        let bare = bytes.first() == Some(&0x80) && bytes.get(1).is_some_and(|&version| version <= 5);
-        if bare || bytes.starts_with(b"PK") {
+        if is_pickle(bytes) {
             return this.hint(
                 "this looks like a pickle of `torch.save`, which is not read because reading runs it; convert it once \
                  with `safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)`",
@@ -29,6 +27,13 @@ pub(super) fn open(bytes: &[u8]) -> Result<SafeTensors<'_>> {
         }
         this
     })
+}
+
+/// Whether bytes that are no safetensors look like what `torch.save` writes: a zip archive, or a bare pickle, which 0x80
+/// opens.
+pub(super) fn is_pickle(bytes: &[u8]) -> bool {
+    let bare = bytes.first() == Some(&0x80) && bytes.get(1).is_some_and(|&version| version <= 5);
+    bare || bytes.starts_with(b"PK")
 }
 
 /// The f32 tensor `name` on the processor; of `shape`, where one is wanted.

@@ -4,7 +4,9 @@
 use bytes::Bytes;
 use tch::{Device, Tensor};
 
-use super::adam::{Adam, clip};
+use super::adam::{Adam, norm};
+use super::bank::{Bank, Kept, Member};
+use super::collective::Group;
 use super::form::Form;
 use super::heap::keep_freed_memory;
 use super::loss::Loss;
@@ -53,12 +55,14 @@ impl Training {
         &mut self.vse
     }
 
-    /// One step of Adam against `gradients`, those of [`Vse::backward`], their global norm clipped to `clip_norm`; gives the
-    /// norm before. Gradients with a norm that is not finite leave the parameters as they were.
+    /// One step of Adam against `gradients`, those of [`Vse::backward`], their global L2 norm clipped to `clip_norm` as
+    /// `clip_grad_norm_` does; gives the norm before. Gradients with a norm that is not finite leave the parameters as they were.
     pub fn update(&mut self, gradients: &[Tensor], clip_norm: f64, learning_rate: f64) -> f64 {
-        let norm = clip(gradients, clip_norm);
+        let norm = norm(gradients);
         if norm.is_finite() {
-            self.adam.step(self.trained.iter().map(|(_, parameter)| parameter), gradients, learning_rate);
+            let scale = (clip_norm / (norm + 1e-6)).min(1.0);
+            let parameters = self.trained.iter().map(|(_, parameter)| parameter);
+            self.adam.step(parameters, gradients, scale, learning_rate);
         }
         norm
     }
@@ -81,7 +85,7 @@ impl Training {
         let gradient_norm = if step.loss.is_finite() {
             self.update(&step.gradients, clip_norm, learning_rate)
         } else {
-            clip(&step.gradients, clip_norm)
+            norm(&step.gradients)
         };
         Ok(Stepped { loss: step.loss, gradient_norm })
     }
@@ -104,12 +108,34 @@ impl Training {
         self.best.clone().map_or_else(|| trained::parameters(&self.vse), Ok)
     }
 
-    /// All of it, and a text of the caller.
+    /// The bank of an epoch: vectors of the samples by the model as it is, row-major, those of this rank's
+    /// [share](crate::kernels::epoch::share) of `members`.
+    ///
+    /// # Errors
+    /// As [`Bank::new`] and [`Group::all_gather`].
+    pub fn bank(
+        &self,
+        epoch: u64,
+        members: Vec<Member>,
+        images: &[f32],
+        captions: &[f32],
+        group: &Group,
+    ) -> Result<Bank> {
+        let width = i64::try_from(self.vse.form().joint).unwrap_or(i64::MAX);
+        let device = self.vse.parameters()[0].device();
+        let all = |values: &[f32]| group.all_gather(&Tensor::from_slice(values).view([-1, width]).to_device(device));
+        Bank::new(epoch, members, all(images)?, all(captions)?)
+    }
+
+    /// All of it, the bank under way, and a text of the caller.
     ///
     /// # Errors
     /// Too large for memory.
-    pub fn to_bytes(&self, text: String) -> Result<Bytes> {
+    pub fn to_bytes(&self, text: String, bank: Option<&Bank>) -> Result<Bytes> {
         let mut all = trained::named(&self.vse, "now.");
+        if let Some(bank) = bank {
+            bank.keep(&mut all);
+        }
         for ((m, v), (name, _)) in self.adam.moments().iter().zip(&self.trained) {
             all.tensors.insert(format!("first.{name}"), m.shallow_clone());
             all.tensors.insert(format!("second.{name}"), v.shallow_clone());
@@ -126,9 +152,10 @@ impl Training {
     ///
     /// # Errors
     /// Damaged bytes, or a model of another form.
-    pub fn from_bytes(bytes: &[u8], form: &Form, device: Device) -> Result<(Self, String)> {
+    pub fn from_bytes(bytes: &[u8], form: &Form, device: Device) -> Result<(Self, String, Option<Kept>)> {
         keep_freed_memory();
         let mut all = Named::from_bytes(bytes)?;
+        let bank = Kept::take(&mut all, device)?;
         let header = all.text.take().unwrap_or_default();
         let (steps, text, kept): (i32, String, Form) = serde_json::from_str(&header)
             .map_err(|error| Error::data(format!("a checkpoint with a damaged header: {error}")))?;
@@ -154,6 +181,6 @@ impl Training {
         } else {
             Some(trained::parameters(&trained::model(&mut all, form.clone(), "best.", Device::Cpu)?)?)
         };
-        Ok((Self { vse, trained: parameters, adam: Adam::resume(steps, moments), best }, text))
+        Ok((Self { vse, trained: parameters, adam: Adam::resume(steps, moments), best }, text, bank))
     }
 }

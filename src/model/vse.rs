@@ -3,6 +3,7 @@
 //! VSE++: Faghri, Fleet, Kiros, Fidler, BMVC 2018, and its relatives as [`Form`] tells them apart. Names of parameters are
 //! those of its published checkpoints.
 
+use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use tch::{Device, Kind, Tensor};
@@ -76,7 +77,7 @@ impl Vse {
             parameters.push(Tensor::from_slice(&values).view(parameter.shape.as_slice()).to_device(device));
         }
         if let Some(pictures) = form.pictures {
-            let cnn = Cnn::random(pictures.network.architecture(), seed, device)?;
+            let cnn = Cnn::random(pictures.network.body(), seed, device)?;
             parameters.extend(cnn.parameters().into_iter().map(|(_, tensor)| tensor));
         }
         Self::from_parameters(form, parameters)
@@ -88,7 +89,7 @@ impl Vse {
     /// Another number of parameters, a shape that does not fit the form, or a type other than f32 or f64.
     pub fn from_parameters(form: Form, parameters: Vec<Tensor>) -> Result<Self> {
         let described = form.parameters()?;
-        let cnn = form.pictures.map(|pictures| pictures.network.architecture());
+        let cnn = form.pictures.map(|pictures| pictures.network.body());
         let of_cnn = cnn.as_ref().map_or(0, |cnn| cnn.parameters().len());
         if parameters.len() != described.len() + of_cnn {
             let wanted = described.len() + of_cnn;
@@ -134,7 +135,7 @@ impl Vse {
     /// A width that no tensor can have.
     pub fn names_of(form: &Form) -> Result<Vec<String>> {
         let own = form.parameters()?.into_iter().map(|parameter| parameter.name);
-        let of_cnn = form.pictures.iter().flat_map(|pictures| pictures.network.architecture().parameters());
+        let of_cnn = form.pictures.iter().flat_map(|pictures| pictures.network.body().parameters());
         Ok(own.chain(of_cnn.map(|parameter| format!("img_enc.cnn.{}", parameter.name))).collect())
     }
 
@@ -159,17 +160,21 @@ impl Vse {
         self.precision = precision;
     }
 
-    /// Replaces the word vectors by `vectors`, `[words, word]` row-major: pretrained ones.
+    /// Replaces the vectors of those words, by their number, of which `vector` has one: pretrained ones.
     ///
     /// # Errors
-    /// Another number of values.
-    pub fn set_words(&mut self, vectors: &[f32]) -> Result<()> {
-        let words = &mut self.parameters[CAPTIONS];
-        if vectors.len() != words.numel() {
-            let size = words.size();
-            return Err(Error::data(format!("{} values for word vectors of {size:?}", vectors.len())));
+    /// A vector of another width.
+    pub fn set_words<'v>(&mut self, vector: impl Fn(usize) -> Option<&'v [f32]>) -> Result<()> {
+        let words = &self.parameters[CAPTIONS];
+        for word in 0..self.form.words {
+            let Some(values) = vector(word) else { continue };
+            if values.len() != self.form.word {
+                let (got, wanted) = (values.len(), self.form.word);
+                return Err(Error::data(format!("a word vector of {got} values, wanted {wanted}")));
+            }
+            let row = words.get(i64::try_from(word).unwrap_or(i64::MAX));
+            tch::no_grad(|| row.shallow_clone().copy_(&Tensor::from_slice(values)));
         }
-        tch::no_grad(|| words.copy_(&Tensor::from_slice(vectors).view_as(words)));
         Ok(())
     }
 
@@ -181,8 +186,13 @@ impl Vse {
     pub fn set_network(&mut self, file: &[u8]) -> Result<()> {
         let pictures = self.form.pictures.ok_or_else(|| Error::internal("a model that reads no pictures"))?;
         let cnn = Cnn::from_file(pictures.network.architecture(), file, self.device())?;
-        let own = self.parameters[self.described.len()..].iter_mut();
-        tch::no_grad(|| own.zip(cnn.parameters()).for_each(|(own, (_, given))| own.copy_(&given)));
+        let given: HashMap<String, Tensor> = cnn.parameters().into_iter().collect();
+        let own = self.cnn.iter().flat_map(Cnn::parameters);
+        tch::no_grad(|| {
+            for (name, mut own) in own {
+                own.copy_(given.get(&name).expect("a network has the parameters of its body"));
+            }
+        });
         Ok(())
     }
 
@@ -363,7 +373,7 @@ impl Vse {
 }
 
 /// The values of a tensor, row-major.
-fn values(tensor: &Tensor) -> Result<Vec<f32>> {
+pub(super) fn values(tensor: &Tensor) -> Result<Vec<f32>> {
     let tensor = tensor.to_device(Device::Cpu).to_kind(Kind::Float).contiguous();
     Vec::try_from(tensor.view(-1)).map_err(|error| Error::internal(format!("cannot read a tensor: {error}")))
 }

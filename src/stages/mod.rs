@@ -4,6 +4,7 @@ pub mod ingest;
 pub mod compare;
 pub mod extract;
 pub mod train;
+pub mod convert;
 pub mod embed;
 pub mod evaluate;
 pub mod correlate;

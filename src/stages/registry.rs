@@ -38,6 +38,8 @@ stages! {
     Extract(super::extract::Extract),
     /// Trains a joint embedding of images and captions.
     Train(super::train::Train),
+    /// Takes over a published model.
+    Convert(super::convert::Convert),
     /// Embeds images and captions with a trained model.
     Embed(super::embed::Embed),
     /// Ranks embeddings and measures retrieval.

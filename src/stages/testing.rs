@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::shards::Shards;
 use crate::loader::Stalls;
-use crate::stage::{Cx, Device, MapFn, ProduceFn, Progress, Run, Warning, World};
+use crate::stage::{Cx, Device, MapFn, ProduceFn, Progress, Ranks, Run, Warning, World};
 
 /// Inputs before, outputs after.
 #[derive(Debug, Default)]
@@ -150,5 +150,14 @@ impl World for MemoryWorld {
     }
     fn device(&self) -> Device {
         Device::Cpu
+    }
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
+        match wanted {
+            1 => Ok(Ranks::alone()),
+            wanted => Err(Error::internal(format!("{wanted} ranks in a world of one"))),
+        }
+    }
+    fn turn(&mut self) -> Result<()> {
+        Ok(())
     }
 }

@@ -13,6 +13,7 @@ pub mod caption_similarity;
 pub mod spice_scores;
 pub mod plan;
 pub mod samples;
+pub mod memory_bank;
 pub mod history;
 pub mod validation;
 pub mod image_embeddings;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Table> {
         spice_scores::table(),
         plan::table(),
         samples::table(),
+        memory_bank::table(),
         history::table(),
         validation::table(),
         image_embeddings::table(),

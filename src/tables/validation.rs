@@ -22,10 +22,11 @@ pub fn table() -> Table {
             float("t2i_r5", "Text to image, recall at 5, percent."),
             float("t2i_r10", "Text to image, recall at 10, percent."),
             float("rsum", "Sum of the six recalls."),
+            float("score", "What the best epoch is chosen by: rsum, or what `select` says."),
             Column::new(
                 "best",
                 DataType::Boolean,
-                "Whether rsum is above that of every epoch before; the last such epoch is the model.",
+                "Whether the score is above that of every epoch before; the last such epoch is the model.",
             ),
         ],
     }

@@ -10,6 +10,7 @@ use pairloom::engine::cache::CachePlace;
 use pairloom::engine::cancel::Cancel;
 use pairloom::engine::event::Event;
 use pairloom::engine::plan::{Node, Plan};
+use pairloom::engine::ranks::RankOptions;
 use pairloom::engine::run::{Options, Summary, execute};
 use pairloom::engine::store::{Presence, Store};
 use pairloom::error::{Kind, Result};
@@ -18,7 +19,7 @@ use pairloom::io::shards::Shards;
 use pairloom::loader::Stalls;
 use pairloom::pipeline;
 use pairloom::stage::{
-    Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Run, Stage, Warning, World,
+    Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Ranks, Run, Stage, Warning, World,
 };
 use pairloom::stages::AnyStage;
 
@@ -148,6 +149,12 @@ impl World for Watch<'_, '_> {
     fn device(&self) -> Device {
         self.cx.device()
     }
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
+        self.cx.ranks(wanted)
+    }
+    fn turn(&mut self) -> Result<()> {
+        self.cx.turn()
+    }
 }
 
 /// A pipeline through every stage, each of them watched.
@@ -173,6 +180,7 @@ fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary 
         memory: 64 << 20,
         device: Device::Cpu,
         cache: CachePlace { folder: Some(shards), limit: 1 << 30 },
+        ranks: RankOptions::default(),
     };
     let cancel = Cancel::new();
     let observer = |event: &Event| match event {

@@ -7,6 +7,8 @@ mod contract; // What every stage promises the engine.
 mod pipelines; // The pipelines that people start from, run for real.
 mod recovery; // Real runs that are killed, interrupted, or run out of disk.
 mod streaming; // Ranks as real processes that are killed.
+mod tensorboard; // What TensorBoard is given of trainings.
+mod ranks; // Trainings of several ranks, as real processes that are killed.
 mod remote; // Stores at URLs, on a real S3 server.
 mod s3; // That server, and a proxy that makes trouble.
 mod layers; // Which module may use which.

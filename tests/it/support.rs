@@ -45,6 +45,10 @@ features = "cnn.features"
 captions = "pairs.captions"
 splits = ["test"]
 
+[stage.published.convert]
+weights = "published.safetensors"
+vocabulary = "vocab.json"
+
 [stage.meaning.compare]
 captions = "pairs.captions"
 measure = { cider_d = {} }
@@ -109,6 +113,11 @@ pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> S
     let file = folder.join(name);
     std::fs::write(&file, change(TINY)).unwrap();
     std::fs::write(folder.join("ratings.csv"), ratings()).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::fs::copy(golden.join("published.safetensors"), folder.join("published.safetensors")).unwrap();
+    let golden: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(golden.join("published.json")).unwrap()).unwrap();
+    std::fs::write(folder.join("vocab.json"), golden["vocabulary"].to_string()).unwrap();
     file
 }
 

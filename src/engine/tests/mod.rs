@@ -14,6 +14,7 @@ use crate::engine::cache::CachePlace;
 use crate::engine::cancel::Cancel;
 use crate::engine::event::Event;
 use crate::engine::plan::{Node, Plan};
+use crate::engine::ranks::RankOptions;
 use crate::engine::run::{Options, Summary, execute};
 use crate::engine::status::{StageStatus, status};
 use crate::engine::store::Store;
@@ -42,6 +43,7 @@ fn options() -> Options {
         memory: 1 << 20,
         device: Device::Cpu,
         cache: CachePlace { folder: None, limit: 0 },
+        ranks: RankOptions::default(),
     }
 }
 

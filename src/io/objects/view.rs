@@ -175,6 +175,19 @@ impl Objects {
         }
     }
 
+    /// When an object was written, in seconds since 1970; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn written(&self, name: &str) -> Result<Option<f64>> {
+        match self.head(name)? {
+            #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+            Ok(meta) => Ok(Some(meta.last_modified.timestamp_millis() as f64 / 1000.0)),
+            Err(Fault::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.fault("read", name, &error)),
+        }
+    }
+
     /// Which content an object has now; `None` if there is no such object.
     ///
     /// # Errors

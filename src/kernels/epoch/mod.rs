@@ -13,9 +13,11 @@ mod permutation;
 mod pass;
 mod mixture;
 mod plan;
+mod draw;
 #[cfg(test)]
 mod tests;
 
+pub use draw::{Draw, draw};
 pub use pass::Order;
 pub use permutation::Permutation;
 pub use plan::{DataSet, Epoch, Plan, Sample, Stretch, share};

@@ -2,13 +2,10 @@
 
 use tch::Tensor;
 
-use super::negatives;
+use super::knn_margin::knn_margin;
+use super::negatives::Negatives;
 
-/// Σᵢ max_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ max_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`, summed over the batch.
-pub fn max(scores: &Tensor, margin: f64) -> Tensor {
-    let matching = scores.diag(0);
-    let negatives = negatives(scores);
-    let (caption, _) = negatives.max_dim(1, false);
-    let (image, _) = negatives.max_dim(0, false);
-    ((caption - &matching + margin).relu() + (image - &matching + margin).relu()).sum(scores.kind())
+/// [`kernels::loss::max`](crate::kernels::loss::max()) of scores `[n, n]`.
+pub(super) fn max(scores: &Tensor, negatives: &Negatives, margin: f64) -> Tensor {
+    knn_margin(scores, negatives, margin, 1)
 }

@@ -2,13 +2,9 @@
 
 use tch::Tensor;
 
-use super::negatives;
+use super::negatives::{Negatives, hinge};
 
-/// Σᵢ Σ_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ Σ_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`, summed over the batch.
-pub fn sum(scores: &Tensor, margin: f64) -> Tensor {
-    let matching = scores.diag(0);
-    let negatives = negatives(scores);
-    let captions = (&negatives - matching.unsqueeze(1) + margin).relu();
-    let images = (&negatives - matching.unsqueeze(0) + margin).relu();
-    (captions + images).sum(scores.kind())
+/// [`kernels::loss::sum`](crate::kernels::loss::sum()) of scores `[n, n]`.
+pub(super) fn sum(scores: &Tensor, negatives: &Negatives, margin: f64) -> Tensor {
+    hinge(scores, [&negatives.pairs, &negatives.pairs], margin)
 }

@@ -43,7 +43,7 @@ impl Corpus {
     }
 }
 
-/// Reads the captions of these splits, one corpus a split.
+/// Reads the captions of these splits, one corpus a split; `train+restval` are the captions of both as one.
 ///
 /// # Errors
 /// A caption identifier twice, a split that has no captions, or an image in two splits.
@@ -59,7 +59,8 @@ pub(super) fn read<const N: usize>(cx: &mut Cx<'_>, splits: [&str; N]) -> Result
         let (caption_ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
         let (split, text) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);
         for row in 0..batch.num_rows() {
-            let Some(place) = splits.iter().position(|&wanted| wanted == split.value(row)) else {
+            let Some(place) = splits.iter().position(|wanted| wanted.split('+').any(|one| one == split.value(row)))
+            else {
                 others.insert(split.value(row).to_owned());
                 continue;
             };

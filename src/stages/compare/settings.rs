@@ -22,7 +22,7 @@ pub(super) const SCORE_PART_ROWS: usize = 65_536;
 pub struct Compare {
     /// The captions: those compared, and those of the images that they are compared with.
     pub captions: TableRef,
-    /// The split that is compared.
+    /// The split that is compared; several as one are written `train+restval`.
     #[serde(default = "test")]
     pub split: String,
     /// What φ is.

@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::error::Result;
 use crate::kernels::measure::rank::Rank;
+use crate::model::search::Side;
 use crate::tables;
 
 /// The nearest neighbour, the one method of this stage.
@@ -23,6 +24,14 @@ pub(super) enum Direction {
 
 impl Direction {
     pub(super) const BOTH: [Self; 2] = [Self::ImageToText, Self::TextToImage];
+
+    /// What the queries are.
+    pub(super) fn side(self) -> Side {
+        match self {
+            Self::ImageToText => Side::Images,
+            Self::TextToImage => Side::Captions,
+        }
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {

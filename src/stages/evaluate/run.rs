@@ -13,7 +13,8 @@ use super::similarity::Similarity;
 use crate::error::{Error, Result};
 use crate::kernels::measure::graded::depth;
 use crate::kernels::measure::recall::Retrieval;
-use crate::model::search::search;
+use crate::model;
+use crate::model::search::{Scoring, search};
 use crate::stage::{Cx, Run};
 
 /// Items of every ranking that `rankings` keeps.
@@ -47,7 +48,8 @@ impl Run for Evaluate {
 
         let queries = |fold: &Range<usize>| fold.len() + pool.captions_of(fold).len();
         let total = protocols.iter().flat_map(|(_, folds)| folds.iter().map(queries)).sum::<usize>() as u64;
-        let ranking = Ranking { pool: &pool, cutoffs: &self.cutoffs, neighbours: &neighbours, rated: &rated };
+        let (similarity, pool, cutoffs) = (self.similarity, &pool, &self.cutoffs);
+        let ranking = Ranking { similarity, pool, cutoffs, neighbours: &neighbours, rated: &rated };
         let (mut done, total) = (0, total * (1 + graded.len() as u64));
         let mut results = Results::default();
         let mut lists: Vec<Vec<[Lists; 2]>> = Vec::new();
@@ -68,14 +70,14 @@ impl Run for Evaluate {
         }
         // One after the other, so that one matrix of φ is held at a time.
         for (number, relevance) in graded {
-            let similarity = Similarity::read(cx, &input(number, "similarity"), &pool)?;
+            let similarity = Similarity::read(cx, &input(number, "similarity"), pool)?;
             for ((pools, folds), lists) in protocols.iter().zip(&lists) {
                 let (mut unclear, mut asked) = (0, 0);
                 let mut means = [Vec::new(), Vec::new()];
                 for (images, lists) in folds.iter().zip(lists) {
                     let whole = pools.folds == 1 && images.end < n_images;
                     let what = What { cutoffs: &self.cutoffs, neighbours: relevance.neighbours(), whole };
-                    let (fold, of_fold) = measure_fold(cx, &similarity, &pool, images, lists, &what)?;
+                    let (fold, of_fold) = measure_fold(cx, &similarity, pool, images, lists, &what)?;
                     unclear += of_fold;
                     asked += queries(images);
                     means.iter_mut().zip(fold).for_each(|(folds, fold)| folds.push(fold));
@@ -101,6 +103,7 @@ impl Run for Evaluate {
 
 /// What every direction of every fold is ranked with.
 struct Ranking<'r> {
+    similarity: model::similarity::Similarity,
     pool: &'r Pool,
     cutoffs: &'r [usize],
     neighbours: &'r [usize],
@@ -132,6 +135,7 @@ impl Ranking<'_> {
         let mut ranks = Vec::with_capacity(query_ids.len());
         let (mut means, mut rated_means) = (Means::default(), vec![Means::default(); rated.len()]);
         search(
+            Scoring { similarity: self.similarity, queries: place.direction.side() },
             queries,
             items,
             self.pool.width,

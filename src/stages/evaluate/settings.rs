@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::measure::recall::CUTOFFS;
+use crate::model::similarity::Similarity;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
@@ -17,6 +18,9 @@ pub struct Evaluate {
     pub captions: TableRef,
     /// Name of the data set, the first part of the protocol's name in results: `coco`, `f30k`.
     pub dataset: String,
+    /// The score of an image and a caption: that which the model was trained with.
+    #[serde(default)]
+    pub similarity: Similarity,
     /// The split that is ranked.
     #[serde(default = "test")]
     pub split: String,

@@ -12,6 +12,7 @@ use crate::kernels::dot::dot;
 use crate::kernels::measure::rank::best_rank;
 use crate::kernels::measure::recall::Retrieval;
 use crate::kernels::sample::Sample;
+use crate::model::similarity::Similarity;
 use crate::stage::{Stage, TableRef};
 use crate::stages::testing::MemoryWorld;
 use crate::tables;
@@ -19,6 +20,7 @@ use crate::tables;
 pub(super) fn stage(protocols: &[Protocol]) -> Evaluate {
     let table = |name: &str| TableRef::try_from(format!("vectors.{name}")).expect("a table's name");
     Evaluate {
+        similarity: Similarity::default(),
         images: table("image_embeddings"),
         captions: table("caption_embeddings"),
         dataset: "made".to_owned(),

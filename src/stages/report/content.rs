@@ -13,8 +13,7 @@ pub(super) struct Content {
     pub(super) results: Vec<ResultRow>,
     /// Tables beside the results.
     pub(super) sheets: Vec<Sheet>,
-    /// Of every optimiser step: (step, loss).
-    pub(super) losses: Vec<(f64, f64)>,
+    pub(super) history: Vec<Step>,
     pub(super) validation: Vec<Epoch>,
     /// Of the first protocol, image to text and text to image.
     pub(super) rank_curves: [Vec<(f64, f64)>; 2],
@@ -53,6 +52,17 @@ impl ResultRow {
     pub(super) fn has_intervals(&self) -> bool {
         self.intervals.iter().flatten().any(Option::is_some)
     }
+}
+
+/// An optimiser step.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) number: f64,
+    pub(super) loss: f64,
+    pub(super) gradient_norm: f64,
+    pub(super) learning_rate: f64,
+    /// The loss if all scores were equal, where it is known.
+    pub(super) collapsed_loss: Option<f64>,
 }
 
 /// Validation after one epoch.

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::content::{Content, DIRECTIONS, ResultRow, tenth};
-use super::{cards, meaning, plots};
+use super::{cards, course, meaning, plots};
 use crate::error::Result;
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
 
@@ -145,16 +145,26 @@ fn cells(direction: &Retrieval, row: Option<(&ResultRow, usize)>) -> Markup {
 
 fn curves(content: &Content) -> Result<Markup> {
     let best = content.best_epoch();
+    let knows_collapse = content.history.iter().any(|step| step.collapsed_loss.is_some());
     let figures = [
         (
-            plots::losses(content)?,
+            course::losses(content)?,
             "Training loss",
+            html! {
+                (swatch("muted", "each step (means of neighbours)")) (swatch("a", "smoothed"))
+                @if knows_collapse { (swatch("b", "if all scores were equal")) }
+            },
+        ),
+        (
+            course::gradient_norms(content)?,
+            "Norm of the gradient, before clipping",
             html! {
                 (swatch("muted", "each step (means of neighbours)")) (swatch("a", "smoothed"))
             },
         ),
+        (course::learning_rates(content)?, "Learning rate", html! {}),
         (
-            plots::validation(content)?,
+            course::validation(content)?,
             "Validation rsum",
             html! {
                 @if let Some(best) = best {
@@ -163,10 +173,11 @@ fn curves(content: &Content) -> Result<Markup> {
             },
         ),
         (
-            plots::recalls(content)?,
+            course::recalls(content)?,
             "Validation recall, percent",
             html! {
-                (swatch("a", DIRECTIONS[0])) (swatch("b", DIRECTIONS[1])) span { "thick: R@1, thin: R@10" }
+                (swatch("a", DIRECTIONS[0])) (swatch("b", DIRECTIONS[1])) span { "from thick to thin: R@1, R@5, R@10" }
+                @if best.is_some() { (swatch("muted", "the epoch that was kept")) }
             },
         ),
         (

@@ -12,6 +12,7 @@ mod graphs;
 mod meaning;
 mod examples;
 mod curves;
+mod course;
 mod plots;
 mod html;
 mod cards;

@@ -7,7 +7,6 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
 use super::content::Content;
-use super::curves::{smoothed, thinned};
 use super::similarity::Similarity;
 use crate::error::{Error, Result};
 use crate::kernels::measure::chance::chance;
@@ -17,75 +16,27 @@ const INK: RGBColor = RGBColor(0, 0, 1);
 /// Grid: `--line`.
 const GRID: RGBColor = RGBColor(0, 0, 2);
 /// First series: `--a`.
-const A: RGBColor = RGBColor(0, 0, 3);
+pub(super) const A: RGBColor = RGBColor(0, 0, 3);
 /// Second series: `--b`.
-const B: RGBColor = RGBColor(0, 0, 4);
+pub(super) const B: RGBColor = RGBColor(0, 0, 4);
 /// What stands behind: `--muted`.
-const MUTED: RGBColor = RGBColor(0, 0, 5);
+pub(super) const MUTED: RGBColor = RGBColor(0, 0, 5);
 
 const SIZE: (u32, u32) = (560, 300);
-/// A loss that spans more than this factor is drawn on a logarithmic axis.
+/// Values that span more than this factor are drawn on a logarithmic axis.
 const LOG_SPAN: f64 = 20.0;
 
 /// A curve with its colour and width.
-struct Line {
-    points: Vec<(f64, f64)>,
+pub(super) struct Line {
+    pub(super) points: Vec<(f64, f64)>,
     colour: RGBColor,
     width: u32,
 }
 
 impl Line {
-    fn new(points: Vec<(f64, f64)>, colour: RGBColor, width: u32) -> Self {
+    pub(super) fn new(points: Vec<(f64, f64)>, colour: RGBColor, width: u32) -> Self {
         Self { points, colour, width }
     }
-}
-
-/// The loss of every step, and smoothed.
-pub(super) fn losses(content: &Content) -> Result<Option<String>> {
-    if content.losses.len() < 2 {
-        return Ok(None);
-    }
-    let raw = thinned(&content.losses);
-    let smooth = thinned(&smoothed(&content.losses));
-    let (low, high) = span(raw.iter().map(|p| p.1));
-    let lines = [Line::new(raw, MUTED, 1), Line::new(smooth, A, 2)];
-    let x = span(content.losses.iter().map(|p| p.0));
-    let svg = if low > 0.0 && high / low > LOG_SPAN {
-        draw(x.0..x.1, (low..high).log_scale().base(base(high / low)), "step", &lines, &[])
-    } else {
-        draw(x.0..x.1, padded(low.min(high * 0.9), high), "step", &lines, &[])
-    };
-    svg.map(Some)
-}
-
-/// rsum by epoch, the best epoch marked.
-#[expect(clippy::cast_precision_loss, reason = "epochs are far below 2⁵³")]
-pub(super) fn validation(content: &Content) -> Result<Option<String>> {
-    if content.validation.len() < 2 {
-        return Ok(None);
-    }
-    let points: Vec<(f64, f64)> = content.validation.iter().map(|e| (e.number as f64, e.rsum)).collect();
-    let marks: Vec<(f64, f64)> = content.best_epoch().map(|e| (e.number as f64, e.rsum)).into_iter().collect();
-    let (x, y) = (span(points.iter().map(|p| p.0)), span(points.iter().map(|p| p.1)));
-    draw(x.0..x.1, padded(y.0, y.1), "epoch", &[Line::new(points, A, 2)], &marks).map(Some)
-}
-
-/// Recall at 1 and at 10 by epoch, both directions.
-#[expect(clippy::cast_precision_loss, reason = "epochs are far below 2⁵³")]
-pub(super) fn recalls(content: &Content) -> Result<Option<String>> {
-    if content.validation.len() < 2 {
-        return Ok(None);
-    }
-    let mut lines = Vec::new();
-    for (direction, colour) in [A, B].into_iter().enumerate() {
-        for (cutoff, width) in [(0, 3), (2, 1)] {
-            let points = content.validation.iter().map(|e| (e.number as f64, e.recalls[direction][cutoff])).collect();
-            lines.push(Line::new(points, colour, width));
-        }
-    }
-    let x = span(content.validation.iter().map(|e| e.number as f64));
-    let y = span(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
-    draw(x.0..x.1, padded(0.0, y.1), "epoch", &lines, &[]).map(Some)
 }
 
 /// How φ is distributed: captions of the image itself, and of other images; percent of pairs on a logarithmic axis.
@@ -149,22 +100,32 @@ fn stairs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
     stairs
 }
 
+/// Lines over steps, on a logarithmic axis if their values span much; on another one, `least` is seen too.
+pub(super) fn draw_steps(x: (f64, f64), lines: &[Line], least: Option<f64>) -> Result<String> {
+    let (low, high) = span(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
+    if low > 0.0 && high / low > LOG_SPAN {
+        return draw(x.0..x.1, (low / 1.1..high * 1.1).log_scale().base(base(high / low)), "step", lines, &[]);
+    }
+    let low = least.map_or(low, |least| low.min(least));
+    draw(x.0..x.1, padded(low.min(high * 0.9), high), "step", lines, &[])
+}
+
 /// Base of a logarithmic axis: its powers are what is labelled, and a handful of labels is right.
 fn base(span: f64) -> f64 {
     if span < 2000.0 { 2.0 } else { 10.0 }
 }
 
-fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(super) fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     if low < high { (low, high) } else { (low - 0.5, high + 0.5) }
 }
 
-fn padded(low: f64, high: f64) -> std::ops::Range<f64> {
+pub(super) fn padded(low: f64, high: f64) -> std::ops::Range<f64> {
     let pad = (high - low).max(f64::MIN_POSITIVE) * 0.06;
     (if low >= 0.0 { (low - pad).max(0.0) } else { low - pad })..high + pad
 }
 
-fn draw<X, Y>(x: X, y: Y, x_name: &str, lines: &[Line], marks: &[(f64, f64)]) -> Result<String>
+pub(super) fn draw<X, Y>(x: X, y: Y, x_name: &str, lines: &[Line], marks: &[(f64, f64)]) -> Result<String>
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -228,7 +189,23 @@ fn label(value: f64) -> String {
         v if v >= 100.0 || (v >= 1.0 && v.fract() == 0.0) => 0,
         v if v >= 10.0 => 1,
         v if v >= 0.1 => 2,
-        _ => return format!("{value:.0e}"),
+        // One digit where it is the whole truth.
+        _ => {
+            let short = format!("{value:.0e}");
+            let exact = short.parse::<f64>().is_ok_and(|short| (short / value - 1.0).abs() < 0.01);
+            return if exact { short } else { format!("{value:.1e}") };
+        }
     };
     format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_short_and_true() {
+        let values = [0.0, 1e-3, 0.00025, 0.1, 12.8, 12.0, 1250.0, 0.5];
+        assert_eq!(values.map(label), ["0", "1e-3", "2.5e-4", "0.10", "12.8", "12", "1250", "0.50"]);
+    }
 }

@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::content::{Epoch, ResultRow};
+use super::content::{Epoch, ResultRow, Step};
 use crate::error::{Error, Result};
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
 use crate::stage::Cx;
 use crate::tables;
+
+/// A column that not every `history` has.
+const COLLAPSED_LOSS: &str = "collapsed_loss";
 
 /// The rows of `summary`, without intervals.
 pub(super) fn results(cx: &mut Cx<'_>) -> Result<Vec<ResultRow>> {
@@ -69,20 +72,27 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Resul
     Ok(())
 }
 
-/// (step, loss) of every step of `history` whose loss is a number.
-pub(super) fn losses(cx: &mut Cx<'_>) -> Result<Vec<(f64, f64)>> {
-    let mut losses = Vec::new();
+/// The rows of `history`; without those whose loss is no number.
+pub(super) fn history(cx: &mut Cx<'_>) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
     while let Some(batch) = cx.next("history")? {
-        let steps = tables::ids(&batch, "step")?;
+        let numbers = tables::ids(&batch, "step")?;
+        let knows_collapse = batch.column_by_name(COLLAPSED_LOSS).is_some();
         for row in 0..batch.num_rows() {
             let loss = number(&batch, "loss", row)?;
             if loss.is_finite() {
                 #[expect(clippy::cast_precision_loss, reason = "steps are far below 2⁵³")]
-                losses.push((steps.value(row) as f64, loss));
+                steps.push(Step {
+                    number: numbers.value(row) as f64,
+                    loss,
+                    gradient_norm: number(&batch, "gradient_norm", row)?,
+                    learning_rate: number(&batch, "learning_rate", row)?,
+                    collapsed_loss: if knows_collapse { optional(&batch, COLLAPSED_LOSS, row)? } else { None },
+                });
             }
         }
     }
-    Ok(losses)
+    Ok(steps)
 }
 
 /// The rows of `validation`.

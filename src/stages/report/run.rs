@@ -32,7 +32,7 @@ impl Run for Report {
             graphs::texts(cx, &mut content.graphs)?;
         }
         if self.history.is_some() {
-            content.losses = read::losses(cx)?;
+            content.history = read::history(cx)?;
         }
         if self.validation.is_some() {
             content.validation = read::validation(cx)?;

@@ -24,9 +24,9 @@ pub struct Report {
     pub correlations: Vec<TableRef>,
     /// What queries found, for examples.
     pub rankings: Option<TableRef>,
-    /// The course of the training, for its curve.
+    /// The course of the training, for its curves: loss, norm of the gradient, learning rate.
     pub history: Option<TableRef>,
-    /// Validation by epoch, for its curve.
+    /// Validation by epoch, for its curves: rsum and the six recalls.
     pub validation: Option<TableRef>,
     /// The images, to show them in examples.
     pub images: Option<TableRef>,
@@ -54,7 +54,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn settings(&self) -> serde_json::Value {

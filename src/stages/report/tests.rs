@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
 };
+use arrow::datatypes::{DataType, Field, Schema};
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::Report;
@@ -243,7 +244,45 @@ fn the_pages_have_the_numbers() {
     for wanted in ["<td class=\"n\">50.0<small>15.0–85.0</small></td>", "best: 180.0 after epoch 1", "chance 439.3"] {
         assert!(html.contains(wanted), "no {wanted}");
     }
-    assert_eq!(html.matches("<svg").count(), 4);
+    assert_eq!(html.matches("<svg").count(), 6);
+}
+
+/// The heights of the points of every line of a colour in a plot, from its lower end.
+fn heights(svg: &str, colour: &str) -> Vec<Vec<i32>> {
+    let lines = svg.split("<polyline").skip(1).filter(|line| line.contains(&format!("stroke=\"{colour}\"")));
+    let points = |line: &str| {
+        let points = line.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+        points.split_whitespace().map(|point| -point.split(',').nth(1).unwrap().parse::<i32>().unwrap()).collect()
+    };
+    lines.map(points).collect()
+}
+
+#[test]
+fn the_course_of_a_training_is_drawn() {
+    let mut world = world();
+    let batch = history();
+    let mut columns = batch.columns().to_vec();
+    // The learning rate falls to a hundredth half-way; the loss falls below what it is when all scores are equal.
+    columns[5] = floats((0..40).map(|step| if step < 20 { 1e-3 } else { 1e-5 }));
+    columns.push(floats((0..40).map(|_| 100.0)));
+    let mut fields: Vec<_> = batch.schema().fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("collapsed_loss", DataType::Float64, false)));
+    world.tables.insert("history".to_owned(), vec![tables::batch(&Arc::new(Schema::new(fields)), columns).unwrap()]);
+    world.run(&report(true)).unwrap();
+    let (_, html) = pages(&world);
+    assert!(html.contains("if all scores were equal") && html.contains("from thick to thin: R@1, R@5, R@10"));
+    let figures: Vec<&str> = html.split("<figure").skip(1).collect();
+    let figure = |title: &str| *figures.iter().find(|figure| figure.contains(title)).unwrap();
+
+    let loss = figure("Training loss");
+    let (smooth, collapsed) = (&heights(loss, "#000003")[0], &heights(loss, "#000004")[0]);
+    assert!(collapsed.iter().all(|height| *height == collapsed[0]), "{collapsed:?}");
+    assert!(smooth[0] > collapsed[0] && smooth.last().unwrap() < &collapsed[0], "{smooth:?} {collapsed:?}");
+    let rate = &heights(figure("Learning rate"), "#000003")[0];
+    assert!(rate.len() == 4 && rate[0] == rate[1] && rate[1] > rate[2] && rate[2] == rate[3], "{rate:?}");
+    let recalls = figure("Validation recall");
+    assert_eq!([heights(recalls, "#000003").len(), heights(recalls, "#000004").len()], [3, 3]);
+    assert_eq!(heights(recalls, "#000005").len(), 1, "the epoch that was kept");
 }
 
 #[test]

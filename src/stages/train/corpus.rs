@@ -9,11 +9,12 @@ use arrow::datatypes::{DataType, Field, Schema};
 use super::Train;
 use super::read::{Summary, read};
 use crate::error::{Error, Result};
-use crate::io::shard::{Numbers, Shard};
+use crate::io::shard::{Ids, Numbers, Shard};
 use crate::io::shards::Shards;
-use crate::kernels::epoch::{Order, Plan};
+use crate::kernels::epoch::{Epoch, Order, Plan};
 use crate::kernels::text::Vocabulary;
 use crate::loader::{Data, DataSet, Images};
+use crate::model::bank::Member;
 use crate::stage::Cx;
 use crate::tables;
 
@@ -35,8 +36,39 @@ pub(super) struct Corpus {
     pub warnings: Vec<(String, String)>,
     /// The training samples.
     pub samples: Arc<Shard>,
+    columns: Columns,
     val: Arc<Shard>,
-    shards: Shards,
+    /// The features of every data set.
+    shards: Vec<Shards>,
+}
+
+/// Columns of the training samples.
+#[derive(Debug)]
+struct Columns {
+    set: Ids,
+    caption: Ids,
+    image: Ids,
+    shard: Ids,
+    row: Ids,
+    words: Numbers,
+}
+
+/// A training sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sample {
+    /// Its data set.
+    pub set: i64,
+    /// Its caption.
+    pub caption: i64,
+    /// Its image.
+    pub image: i64,
+}
+
+impl Sample {
+    /// What tells its image from all others: identifiers are those of a data set.
+    pub fn image_key(&self) -> (i64, i64) {
+        (self.set, self.image)
+    }
 }
 
 /// The validation split, in memory.
@@ -48,6 +80,10 @@ pub(super) struct Validation {
     pub image_of: Vec<usize>,
     /// The captions of every image.
     pub captions_of: Vec<Vec<usize>>,
+    /// Their identifiers.
+    pub caption_ids: Vec<i64>,
+    /// Those of the images.
+    pub image_ids: Vec<i64>,
     words: Numbers,
 }
 
@@ -79,7 +115,7 @@ impl Corpus {
         };
         let summary: Summary = serde_json::from_str(summary.texts("corpus")?.value(0)?)
             .map_err(|error| Error::data(format!("what was kept of the captions is damaged: {error}")))?;
-        let first = shards[0].clone();
+        let all = shards.clone();
         let sets = stage.sets().into_iter().zip(shards).zip(&summary.samples);
         let sets = sets.map(|(((_, _, weight), shards), &samples)| DataSet {
             images: Images::Vectors { shards, column: "feature".to_owned() },
@@ -94,10 +130,70 @@ impl Corpus {
             width: summary.width,
             vocabulary: Vocabulary::from_words(summary.vocabulary).map_err(Error::data)?,
             warnings: summary.warnings,
+            columns: Columns {
+                set: samples.ids("data_set")?,
+                caption: samples.ids("caption_id")?,
+                image: samples.ids("image_id")?,
+                shard: samples.ids("shard")?,
+                row: samples.ids("row")?,
+                words: samples.numbers("words")?,
+            },
             samples,
             val,
-            shards: first,
+            shards: all,
         })
+    }
+
+    /// The rows in the table of samples of a batch, over all ranks.
+    pub fn rows(&self, epoch: &Epoch<'_>, batch: usize) -> Vec<usize> {
+        epoch.samples(self.plan.batch(batch)).map(|sample| self.data.row(sample)).collect()
+    }
+
+    /// A training sample by its row.
+    pub fn sample(&self, row: usize) -> Result<Sample> {
+        let Columns { set, caption, image, .. } = &self.columns;
+        Ok(Sample { set: set.value(row)?, caption: caption.value(row)?, image: image.value(row)? })
+    }
+
+    /// Training samples by their rows, as a step wants them.
+    pub fn members(&self, rows: &[usize]) -> Result<Vec<Member>> {
+        rows.iter().map(|&row| Ok(Member { row, image: self.sample(row)?.image_key() })).collect()
+    }
+
+    /// The numbers of the words of a training sample.
+    pub fn words(&self, row: usize) -> Result<Vec<i64>> {
+        Ok(self.columns.words.row(row)?.iter().map(|&word| i64::from(word)).collect())
+    }
+
+    /// Features of training samples, row-major, in the order of `rows`, which is that of the table: shards are opened one
+    /// after the other, so that only those that the cache holds are held.
+    ///
+    /// # Errors
+    /// A shard cannot be read, or the run was cancelled.
+    pub fn features(&self, rows: &[usize], cx: &Cx<'_>) -> Result<Vec<f32>> {
+        let mut features = Vec::with_capacity(rows.len() * self.width);
+        let mut places = Vec::with_capacity(rows.len());
+        for &row in rows {
+            let Columns { set, shard, row: at, .. } = &self.columns;
+            places.push((place(set.value(row)?)?, place(shard.value(row)?)?, place(at.value(row)?)?));
+        }
+        for images in places.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+            cx.proceed()?;
+            let (set, shard, _) = images[0];
+            let vectors = self.shards[set].open(shard)?.vectors("feature")?;
+            for &(.., row) in images {
+                features.extend_from_slice(vectors.row(row)?);
+            }
+            self.let_go(set, shard);
+        }
+        Ok(features)
+    }
+
+    /// Lets go of a shard, unless the order reads from all of them all the time.
+    fn let_go(&self, set: usize, shard: usize) {
+        if self.plan.order() != Order::Global {
+            self.shards[set].release(shard);
+        }
     }
 
     /// Whether there is something to validate on.
@@ -112,16 +208,19 @@ impl Corpus {
     pub fn validation(&self, cx: &Cx<'_>) -> Result<Validation> {
         let (images, shards, rows) = (self.val.ids("image_id")?, self.val.ids("shard")?, self.val.ids("row")?);
         let words = self.val.numbers("words")?;
-        let mut all = Validation { features: vec![], image_of: vec![], captions_of: vec![], words };
+        let captions = self.val.ids("caption_id")?;
+        let caption_ids = (0..self.val.rows()).map(|caption| captions.value(caption)).collect::<Result<_>>()?;
+        let (features, image_of, captions_of, image_ids) = (vec![], vec![], vec![], vec![]);
+        let mut all = Validation { features, image_of, captions_of, caption_ids, image_ids, words };
         let mut numbers = HashMap::new();
         let mut places = Vec::new();
         for caption in 0..self.val.rows() {
-            let place = |got: i64| usize::try_from(got).map_err(|_| Error::internal("a sample without a place"));
             let next = numbers.len();
             let image = *numbers.entry(images.value(caption)?).or_insert(next);
             if image == next {
                 places.push((place(shards.value(caption)?)?, place(rows.value(caption)?)?, image));
                 all.captions_of.push(vec![]);
+                all.image_ids.push(images.value(caption)?);
             }
             all.image_of.push(image);
             all.captions_of[image].push(caption);
@@ -132,17 +231,18 @@ impl Corpus {
         for images in places.chunk_by(|one, other| one.0 == other.0) {
             cx.proceed()?;
             let shard = images[0].0;
-            let vectors = self.shards.open(shard)?.vectors("feature")?;
+            let vectors = self.shards[0].open(shard)?.vectors("feature")?;
             for &(_, row, image) in images {
                 all.features[image * self.width..][..self.width].copy_from_slice(vectors.row(row)?);
             }
-            // A global order goes on reading from it.
-            if self.plan.order() != Order::Global {
-                self.shards.release(shard);
-            }
+            self.let_go(0, shard);
         }
         Ok(all)
     }
+}
+
+fn place(got: i64) -> Result<usize> {
+    usize::try_from(got).map_err(|_| Error::internal("a sample without a place"))
 }
 
 /// A table of one text.

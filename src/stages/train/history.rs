@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array};
 
 use super::position::Position;
+use super::validate::Validated;
 use crate::error::Result;
-use crate::kernels::measure::recall::{Retrieval, rsum};
 use crate::model::training::Stepped;
 use crate::stage::Cx;
 use crate::tables;
@@ -53,7 +53,7 @@ impl History {
 pub(super) fn write_validation(
     at: &Position,
     batches: usize,
-    [i2t, t2i]: &[Retrieval; 2],
+    found: &Validated,
     best: bool,
     cx: &mut Cx<'_>,
 ) -> Result<()> {
@@ -61,7 +61,8 @@ pub(super) fn write_validation(
     let loss = at.loss / batches as f64;
     let mut columns: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from(vec![int(at.epoch)])), Arc::new(Int64Array::from(vec![int(at.step)]))];
-    for value in [loss, i2t.r1, i2t.r5, i2t.r10, t2i.r1, t2i.r5, t2i.r10, rsum(i2t, t2i)] {
+    let [i2t, t2i] = &found.recalls;
+    for value in [loss, i2t.r1, i2t.r5, i2t.r10, t2i.r1, t2i.r5, t2i.r10, found.rsum(), found.score] {
         columns.push(Arc::new(Float64Array::from(vec![value])));
     }
     columns.push(Arc::new(BooleanArray::from(vec![best])));

@@ -26,6 +26,13 @@ pub(super) struct Position {
     pub collapsed_loss: f64,
     /// Epochs in a row that ended where all scores are equal.
     pub collapsed_epochs: u32,
+    /// What the best epoch is chosen by, after the last epoch.
+    #[serde(with = "bits::optional")]
+    pub score: Option<f64>,
+    /// Epochs in a row that ended with a lower score than the one before, and the score before the first of them.
+    pub fallen_epochs: u32,
+    #[serde(with = "bits")]
+    pub risen_to: f64,
     /// The best epoch so far.
     pub best: Option<Best>,
 }
@@ -37,6 +44,8 @@ pub(super) struct Best {
     pub step: u64,
     #[serde(with = "bits::optional")]
     pub rsum: Option<f64>,
+    #[serde(with = "bits::optional")]
+    pub score: Option<f64>,
 }
 
 /// What tells one plan from another.
@@ -76,7 +85,19 @@ impl PlanName {
 impl Position {
     /// Before the first step.
     pub fn start(plan: PlanName) -> Self {
-        Self { plan, epoch: 0, batches: 0, step: 0, loss: 0.0, collapsed_loss: 0.0, collapsed_epochs: 0, best: None }
+        Self {
+            plan,
+            epoch: 0,
+            batches: 0,
+            step: 0,
+            loss: 0.0,
+            collapsed_loss: 0.0,
+            collapsed_epochs: 0,
+            score: None,
+            fallen_epochs: 0,
+            risen_to: 0.0,
+            best: None,
+        }
     }
 
     /// A position as text.
@@ -154,7 +175,7 @@ mod tests {
         for _ in 0..1000 {
             let mut at = Position::start(plan.clone());
             (at.loss, at.collapsed_loss) = (value, -value);
-            at.best = Some(Best { epoch: 1, step: 2, rsum: Some(value) });
+            at.best = Some(Best { epoch: 1, step: 2, rsum: Some(value), score: Some(-value) });
             let back = Position::from_text(&at.to_text().unwrap(), &plan).unwrap();
             assert_eq!((back.loss.to_bits(), back.collapsed_loss.to_bits()), (value.to_bits(), (-value).to_bits()));
             assert_eq!(back.best.unwrap().rsum.unwrap().to_bits(), value.to_bits());

@@ -5,38 +5,57 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int64Array};
 
 use super::Train;
+use super::bank;
 use super::corpus::{Corpus, Validation};
 use super::history::{History, int, write_validation};
+use super::options::{self, Order, SameImage};
 use super::position::{Best, PlanName, Position};
-use super::settings::Order;
-use super::validate::validate;
+use super::relevance::Relevance;
+use super::validate::{Phi, Validated, validate};
+use super::watch;
 use crate::error::{Error, Result};
-use crate::kernels::measure::recall::rsum;
-use crate::loader::{Allocate, Batch, Loader, Stalls, Start};
-use crate::model::device::{to_tch, use_threads};
+use crate::io::word_vectors;
+use crate::loader::{Allocate, Loader, Stalls, Start};
+use crate::model::bank::Bank;
+use crate::model::collective::Group;
+use crate::model::device::{of_rank, use_threads};
 use crate::model::form::Form;
+use crate::model::loss::Objective;
 use crate::model::memory;
+use crate::model::step::{BankUse, Pairs, Recipe};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::{Stepped, Training};
 use crate::model::vse::Vse;
 use crate::stage::{Cx, Run, Stage};
 use crate::tables;
 
-/// Epochs in a row with a mean loss at its collapse value after which a person is told. With MAX some six are usual.
-const COLLAPSED_EPOCHS: u32 = 10;
-
 impl Run for Train {
     /// Every epoch visits all training pairs once, in an order that depends on the seed and the epoch alone, `batch` pairs
-    /// a step; the last step of an epoch takes what is left, be it one pair (which has no negatives and so no loss).
+    /// a step over all ranks; the last step of an epoch takes what is left, be it one pair (which has no negatives).
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        use_threads(cx.threads());
-        let device = to_tch(cx.device())?;
         let corpus = Corpus::open(self, cx)?;
+        let relevance = self.caption_ngrams.as_ref().map(|_| Relevance::read(&corpus, cx)).transpose()?;
+        // After all inputs are there: a turn that waited for another training would never end.
+        cx.turn()?;
+        let ranks = cx.ranks(self.ranks)?;
+        use_threads(cx.threads());
+        let device = of_rank(cx.device(), ranks.local)?;
+        let allocate = memory::for_device(device);
+        let group = Group::join(&ranks, || cx.proceed())?;
         let plan = PlanName::of(self, &corpus);
-        let (training, at) = match cx.state()? {
+        let mut course = match cx.state()? {
             Some(bytes) => {
-                let (training, text) = Training::from_bytes(&bytes, &self.form(&corpus), device)?;
-                (training, Position::from_text(&text, &plan)?)
+                let (mut training, text, bank) = Training::from_bytes(&bytes, &self.form(&corpus), device)?;
+                training.vse_mut().set_precision(self.precision);
+                let at = Position::from_text(&text, &plan)?;
+                let bank = match (bank, &self.bank) {
+                    (Some(kept), Some(settings)) => {
+                        let members = bank::members(self, settings, &corpus, at.epoch)?;
+                        Some(kept.of(at.epoch, members)?)
+                    }
+                    _ => None,
+                };
+                Course::new(&corpus, relevance, group, training, at, bank, allocate)
             }
             None => {
                 // A training that is resumed has written and told all this before.
@@ -44,15 +63,15 @@ impl Run for Train {
                 for (subject, message) in &corpus.warnings {
                     cx.warn(subject, message);
                 }
-                let vse = Vse::new(self.form(&corpus), self.seed, device)?;
-                (Training::start(vse), Position::start(plan))
+                let training = self.start(&corpus, ranks.local, cx)?;
+                Course::new(&corpus, relevance, group, training, Position::start(plan), None, allocate)
             }
         };
-        let validation = None;
-        let allocate = memory::for_device(device);
-        let mut course = Course { corpus: &corpus, training, at, validation, allocate, stalls: Stalls::default() };
         while course.at.epoch < u64::from(self.epochs) {
             self.epoch(&mut course, cx)?;
+        }
+        if course.group.rank() > 0 {
+            return Ok(());
         }
         cx.put_file("model", PARAMETERS, course.training.best()?)?;
         cx.put_file("model", DESCRIPTION, self.describe(&corpus, &course.at)?)
@@ -62,76 +81,160 @@ impl Run for Train {
 /// A training under way.
 struct Course<'c> {
     corpus: &'c Corpus,
+    relevance: Option<Relevance>,
+    group: Group,
     training: Training,
     at: Position,
+    /// That of the epoch under way.
+    bank: Option<Bank>,
     /// Read when the first epoch ends.
-    validation: Option<Validation>,
+    validation: Option<(Validation, Option<Phi>)>,
     allocate: Allocate,
     /// What was waited for in the epochs that are done.
     stalls: Stalls,
 }
 
+impl<'c> Course<'c> {
+    fn new(
+        corpus: &'c Corpus,
+        relevance: Option<Relevance>,
+        group: Group,
+        training: Training,
+        at: Position,
+        bank: Option<Bank>,
+        allocate: Allocate,
+    ) -> Self {
+        let (validation, stalls) = (None, Stalls::default());
+        Self { corpus, relevance, group, training, at, bank, validation, allocate, stalls }
+    }
+}
+
 impl Train {
     /// The rest of an epoch, its validation and its checkpoint.
     fn epoch(&self, course: &mut Course<'_>, cx: &mut Cx<'_>) -> Result<()> {
-        let Course { corpus, training, at, validation, allocate, stalls } = course;
+        self.refresh(course, cx)?;
+        let Course { corpus, relevance, group, training, at, bank, allocate, stalls, .. } = course;
         let batches = corpus.plan.batches();
         let steps = batches as u64 * u64::from(self.epochs);
         let learning_rate = self.learning_rate_of(at.epoch);
+        let recipe = self.recipe(at.epoch);
+        let weights = self.bank.as_ref().map(options::Bank::weights);
+        let bank_use = bank.as_ref().zip(self.bank.as_ref()).zip(weights.as_ref());
+        let bank_use = bank_use.map(|((bank, settings), weights)| BankUse { bank, mask: settings.mask, weights });
         let mut history = History::default();
         cx.progress(at.step, Some(steps));
         // Rows of shards are copied much faster than a model learns from them: one thread is plenty.
-        let start = Start::alone(at.epoch, at.batches, 1);
+        let start = Start { rank: group.rank(), ranks: group.ranks(), ..Start::alone(at.epoch, at.batches, 1) };
         let mut loader = Loader::start(Arc::clone(&corpus.data), Arc::clone(&corpus.plan), start, allocate)?;
+        let order = corpus.plan.epoch(at.epoch);
         while let Some(batch) = loader.next(|| cx.proceed())? {
             let words: Vec<&[i64]> = (0..batch.len()).map(|i| batch.words(i)).collect();
-            let done = training.step(batch.images(), &words, &self.loss, self.clip, learning_rate)?;
+            let rows = corpus.rows(&order, at.batches);
+            let members = corpus.members(&rows)?;
+            let relevance = relevance.as_ref().filter(|_| recipe.objective.semantic_margin.is_some());
+            let relevance = relevance.map(|relevance| relevance.block(&rows));
+            let pairs =
+                Pairs { images: batch.images(), captions: &words, members: &members, relevance: relevance.as_deref() };
+            let done = training.learn(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
             if !(done.loss.is_finite() && done.gradient_norm.is_finite()) {
-                return Err(diverged(done, at, &batch));
+                return Err(diverged(done, at, &rows, corpus));
             }
-            history.push(at, batch.len(), done, learning_rate);
+            history.push(at, rows.len(), done, learning_rate);
             at.step += 1;
             at.batches += 1;
             at.loss += done.loss;
-            at.collapsed_loss += self.loss.collapsed(batch.len());
+            at.collapsed_loss += recipe.objective.collapsed(rows.len()).unwrap_or(0.0);
             cx.progress(at.step, Some(steps));
             let mut so_far = *stalls;
             so_far += loader.stalls();
             cx.stalled(so_far);
             if at.step.is_multiple_of(self.checkpoint_steps) && at.batches < batches {
                 history.write(cx)?;
-                self.save(training, at, cx)?;
+                self.save(training, at, bank.as_ref(), cx)?;
             }
         }
         *stalls += loader.stalls();
         drop(loader);
-        self.watch_collapse(at, cx);
-        let recalls = if corpus.has_validation() {
+        self.end(course, history, cx)
+    }
+
+    /// What comes after the steps of an epoch.
+    fn end(&self, course: &mut Course<'_>, mut history: History, cx: &mut Cx<'_>) -> Result<()> {
+        let Course { corpus, relevance, group, training, at, validation, .. } = course;
+        watch::collapse(self, at, cx);
+        if group.rank() > 0 {
+            // The first rank validates, and keeps the best model.
+            at.next_epoch();
+            return cx.proceed();
+        }
+        let found = if corpus.has_validation() {
             if validation.is_none() {
-                *validation = Some(corpus.validation(cx)?);
+                let read = corpus.validation(cx)?;
+                let phi = relevance.as_ref().filter(|_| self.select.wants_relevance());
+                let phi = phi.map(|relevance| relevance.validation(&read)).transpose()?;
+                *validation = Some((read, phi));
             }
-            validation.as_ref().map(|validation| validate(training.vse(), validation, cx)).transpose()?
+            let validation = validation.as_ref();
+            validation
+                .map(|(read, phi)| validate(training.vse(), self.similarity, self.select, read, phi.as_ref(), cx))
+                .transpose()?
         } else {
             None
         };
-        let rsum = recalls.as_ref().map(|[i2t, t2i]| rsum(i2t, t2i));
         // Of equal epochs the first one wins, as in published code; without a validation split every epoch is the best so
         // far.
-        let best = at.best.is_none_or(|best| rsum.is_none() || best.rsum < rsum);
+        let score = found.as_ref().map(|found| found.score);
+        let best = at.best.is_none_or(|best| score.is_none() || best.score < score);
         if best {
             training.keep_best()?;
-            at.best = Some(Best { epoch: at.epoch, step: at.step, rsum });
+            let rsum = found.as_ref().map(Validated::rsum);
+            at.best = Some(Best { epoch: at.epoch, step: at.step, rsum, score });
         }
         history.write(cx)?;
-        if let Some(recalls) = &recalls {
-            write_validation(at, batches, recalls, best, cx)?;
+        if let Some(found) = &found {
+            write_validation(at, corpus.plan.batches(), found, best, cx)?;
+            watch::falling(found.score, at, cx);
         }
         at.next_epoch();
-        self.save(training, at, cx)
+        self.save(training, at, None, cx)
     }
 
-    fn save(&self, training: &Training, at: &Position, cx: &mut Cx<'_>) -> Result<()> {
-        cx.save(training.to_bytes(at.to_text()?)?, self.checkpoints)
+    /// Draws and embeds the bank of the epoch that begins.
+    fn refresh(&self, course: &mut Course<'_>, cx: &mut Cx<'_>) -> Result<()> {
+        let Course { corpus, group, training, at, bank, .. } = course;
+        let Some(settings) = &self.bank else { return Ok(()) };
+        let warm = self.warm_up.is_some_and(|warm| at.epoch < u64::from(warm.epochs));
+        if warm || at.epoch < settings.first_epoch {
+            *bank = None;
+            return Ok(());
+        }
+        if bank.as_ref().is_none_or(|bank| bank.epoch != at.epoch) {
+            let members = bank::members(self, settings, corpus, at.epoch)?;
+            let fresh = bank::refresh(at.epoch, members, training, corpus, group, cx)?;
+            bank::write(&fresh, corpus, self.embedding, cx)?;
+            *bank = Some(fresh);
+        }
+        Ok(())
+    }
+
+    /// What is learned in an epoch.
+    fn recipe(&self, epoch: u64) -> Recipe {
+        let warm = self.warm_up.filter(|warm| epoch < u64::from(warm.epochs));
+        let objective = match warm {
+            Some(warm) => Objective { loss: warm.loss(), semantic_margin: None },
+            None => self.objective(),
+        };
+        Recipe {
+            objective,
+            similarity: self.similarity,
+            mask_same_image: self.same_image == SameImage::Mask,
+            seed: self.seed,
+            clip: self.clip,
+        }
+    }
+
+    fn save(&self, training: &Training, at: &Position, bank: Option<&Bank>, cx: &mut Cx<'_>) -> Result<()> {
+        cx.save(training.to_bytes(at.to_text()?, bank)?, self.checkpoints)
     }
 
     /// `learning_rate` · `decay` ^ ⌊epoch / `decay_epochs`⌋.
@@ -141,24 +244,42 @@ impl Train {
     }
 
     fn form(&self, corpus: &Corpus) -> Form {
-        Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
+        Form {
+            bidirectional: self.bidirectional,
+            pooling: self.pooling,
+            absolute: self.similarity.takes_absolute_values(),
+            words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
+            ..Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
+        }
     }
 
-    fn watch_collapse(&self, at: &mut Position, cx: &mut Cx<'_>) {
-        let collapsed = at.collapsed_loss > 0.0 && (at.loss / at.collapsed_loss - 1.0).abs() < 0.01;
-        at.collapsed_epochs = if collapsed { at.collapsed_epochs + 1 } else { 0 };
-        let last = at.epoch + 1 == u64::from(self.epochs);
-        if at.collapsed_epochs == COLLAPSED_EPOCHS || (collapsed && last && at.collapsed_epochs < COLLAPSED_EPOCHS) {
-            cx.warn(
-                format!("epoch {}", at.epoch),
-                format!(
-                    "the loss has been for {} epochs what it is when all scores are equal; with `max` that is usual at \
-                     first and ends after some thousand steps, or never: more epochs, a lower `learning_rate`, a smaller \
-                     `batch` or the loss `sum` may help",
-                    at.collapsed_epochs
-                ),
-            );
+    /// A training that has learned nothing.
+    fn start(&self, corpus: &Corpus, local: usize, cx: &mut Cx<'_>) -> Result<Training> {
+        let device = of_rank(cx.device(), local)?;
+        let mut vse = Vse::new(self.form(corpus), self.seed, device)?;
+        vse.set_precision(self.precision);
+        if self.word_vectors.is_some() {
+            let path = cx.source("word_vectors.file")?;
+            let words = corpus.vocabulary.words();
+            let vectors = word_vectors::read(&path, words, self.word, &mut || cx.proceed())?;
+            vse.set_words(|word| vectors.get(word))?;
+            // `<pad>`, `<start>`, `<end>` and `<unk>` are no words of a file.
+            let (found, wanted) = (vectors.found(), words.len().saturating_sub(4));
+            let rest = if self.form(corpus).words_frozen { " and stay there" } else { "" };
+            if found == 0 {
+                return Err(Error::data(format!(
+                    "`{}` has none of the {wanted} words of the vocabulary",
+                    path.display()
+                ))
+                .hint("is it a file of another language, or of whole phrases?"));
+            }
+            if found < wanted {
+                let missing = wanted - found;
+                let message = format!("{missing} of {wanted} words are not in it: their vectors begin at random{rest}");
+                cx.warn("word_vectors.file", message);
+            }
         }
+        Ok(Training::start(vse))
     }
 
     fn describe(&self, corpus: &Corpus, at: &Position) -> Result<Vec<u8>> {
@@ -208,9 +329,10 @@ fn write_plan(stage: &Train, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
     Ok(())
 }
 
-fn diverged(done: Stepped, at: &Position, batch: &Batch) -> Error {
-    let shown = batch.captions().iter().take(20).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let more = if batch.len() > 20 { format!(" and {} more", batch.len() - 20) } else { String::new() };
+fn diverged(done: Stepped, at: &Position, rows: &[usize], corpus: &Corpus) -> Error {
+    let captions = rows.iter().take(20).map(|&row| corpus.sample(row).map(|sample| sample.caption.to_string()));
+    let shown = captions.collect::<Result<Vec<_>>>().unwrap_or_default().join(", ");
+    let more = if rows.len() > 20 { format!(" and {} more", rows.len() - 20) } else { String::new() };
     Error::stage(format!(
         "step {} (epoch {}): the loss is {} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \
          {shown}{more}",

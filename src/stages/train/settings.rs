@@ -3,8 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::epoch;
-use crate::model::loss::Loss;
+use super::options::{Bank, DataSet, Order, SameImage, WarmUp, WordVectors};
+use super::relevance;
+use super::validate::Select;
+use crate::model::encoder::Precision;
+use crate::model::form::Pooling;
+use crate::model::loss::{Loss, Objective, SemanticMargin};
+use crate::model::similarity::Similarity;
 use crate::model::trained::Tokenizer;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
@@ -31,6 +36,28 @@ pub struct Train {
     /// The objective.
     #[serde(default)]
     pub loss: Loss,
+    /// Margins that follow from what captions say, in triplets of their own (SAM). Wants `caption_ngrams`.
+    #[serde(default)]
+    pub semantic_margin: Option<SemanticMargin>,
+    /// The training captions as vectors, from a `compare` with `form = "on_demand"`: φ, CIDEr-D, of the pairs of each batch
+    /// follows from them.
+    #[serde(default)]
+    pub caption_ngrams: Option<TableRef>,
+    /// What becomes of other captions of an image that are in a batch with it.
+    #[serde(default)]
+    pub same_image: SameImage,
+    /// SUM in the first epochs, whatever the objective.
+    #[serde(default)]
+    pub warm_up: Option<WarmUp>,
+    /// A memory bank, for the weights of `hal`.
+    #[serde(default)]
+    pub bank: Option<Bank>,
+    /// What scores are: of an image and a caption, in training and in validation.
+    #[serde(default)]
+    pub similarity: Similarity,
+    /// What the best epoch is chosen by, on the validation split.
+    #[serde(default)]
+    pub select: Select,
     /// Passes over the training captions.
     pub epochs: u32,
     /// Image-caption pairs of a step.
@@ -42,6 +69,18 @@ pub struct Train {
     /// Width of word vectors.
     #[serde(default = "word")]
     pub word: usize,
+    /// Whether captions are read from both ends.
+    #[serde(default)]
+    pub bidirectional: bool,
+    /// How the states of the words of a caption become its vector.
+    #[serde(default)]
+    pub pooling: Pooling,
+    /// Vectors that words begin with; random ones where not given.
+    #[serde(default)]
+    pub word_vectors: Option<WordVectors>,
+    /// What matrix products are computed in.
+    #[serde(default)]
+    pub precision: Precision,
     /// How captions become words.
     #[serde(default)]
     pub tokenizer: Tokenizer,
@@ -69,43 +108,13 @@ pub struct Train {
     /// Each also holds the best model so far. Not in the key.
     #[serde(default = "checkpoints")]
     pub checkpoints: usize,
+    /// Processes that train together, each on its share of every batch, so that the result is that of one up to rounding. They
+    /// are started here; under `torchrun` or SLURM those that it started are used. Not in the key.
+    #[serde(default = "ranks")]
+    pub ranks: usize,
     /// Seed of weights and order; the pipeline's where not given.
     #[serde(default)]
     pub seed: u64,
-}
-
-/// A data set that is mixed in.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DataSet {
-    /// Feature vectors of the images, as wide as those of the others.
-    pub features: TableRef,
-    /// The captions.
-    pub captions: TableRef,
-    /// Share of an epoch that comes from it: this over the sum of all weights.
-    pub weight: f64,
-}
-
-/// How the samples of an epoch are shuffled. The order is a function of the seed and the epoch, wherever the store lies and
-/// however often a training is resumed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// All samples at once: any order can come out. All shards are needed all the time, so they must fit the cache.
-    #[default]
-    Global,
-    /// The shards (parts of `features`), and then the samples of each that many shards that follow each other. For data that
-    /// does not fit the cache: two windows of shards must, or four batches if those are more, beside the samples.
-    Windows(usize),
-}
-
-impl Order {
-    pub(super) fn kernel(self) -> epoch::Order {
-        match self {
-            Self::Global => epoch::Order::Global,
-            Self::Windows(shards) => epoch::Order::Windows(shards),
-        }
-    }
 }
 
 /// The widest layer: its recurrent weights fill 3 GiB.
@@ -113,6 +122,9 @@ const WIDEST: usize = 16_384;
 
 /// Rows of a part of `samples`.
 const SAMPLE_PART_ROWS: usize = 65_536;
+
+/// Rows of a part of `memory_bank`: 64 MiB of vectors of 1,024.
+const BANK_PART_ROWS: usize = 8192;
 
 /// The inputs of a data set.
 pub(super) struct Names {
@@ -138,6 +150,10 @@ impl Train {
         let sets = 0..=self.mixed_with.len();
         sets.map(|set| Names { features: name(set, "features"), captions: name(set, "captions") }).collect()
     }
+}
+
+fn ranks() -> usize {
+    1
 }
 
 fn weight() -> f64 {
@@ -190,7 +206,7 @@ impl Stage for Train {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -198,6 +214,7 @@ impl Stage for Train {
         if let Some(settings) = settings.as_object_mut() {
             settings.remove("checkpoint_steps");
             settings.remove("checkpoints");
+            settings.remove("ranks");
             if self.mixed_with.is_empty() {
                 // The share of the only data set is all of it.
                 settings.remove("weight");
@@ -208,24 +225,30 @@ impl Stage for Train {
 
     fn inputs(&self) -> Vec<Input> {
         let pairs = self.sets().into_iter().zip(self.names());
-        pairs
-            .flat_map(|((features, captions, _), names)| {
-                [
-                    Input::table(names.features, features, tables::features::table().schema()),
-                    Input::table(names.captions, captions, tables::captions::table().schema()),
-                ]
-            })
-            .collect()
+        let pairs = pairs.flat_map(|((features, captions, _), names)| {
+            [
+                Input::table(names.features, features, tables::features::table().schema()),
+                Input::table(names.captions, captions, tables::captions::table().schema()),
+            ]
+        });
+        let ngrams = self.caption_ngrams.iter();
+        let ngrams = ngrams.map(|from| Input::table(relevance::INPUT, from, tables::caption_ngrams::table().schema()));
+        let vectors = self.word_vectors.iter().map(|vectors| Input::source("word_vectors.file", &vectors.file));
+        pairs.chain(ngrams).chain(vectors).collect()
     }
 
     fn outputs(&self) -> Vec<Output> {
-        vec![
+        let mut outputs = vec![
             Output::files("model"),
             Output::table("plan", tables::plan::table().schema(), 4096),
             Output::table("samples", tables::samples::table().schema(), SAMPLE_PART_ROWS),
             Output::table("history", tables::history::table().schema(), 4096),
             Output::table("validation", tables::validation::table().schema(), 4096),
-        ]
+        ];
+        if self.bank.is_some() {
+            outputs.push(Output::table("memory_bank", tables::memory_bank::table().schema(), BANK_PART_ROWS));
+        }
+        outputs
     }
 
     fn check(&self) -> Vec<Problem> {
@@ -261,7 +284,63 @@ impl Stage for Train {
                 problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
             }
         }
-        problems.extend(self.loss.problem().map(|message| Problem::new("loss", message)));
+        problems.extend(self.objective_problems());
+        problems
+    }
+}
+
+impl Train {
+    /// The objective after the warm-up.
+    pub(super) fn objective(&self) -> Objective {
+        Objective { loss: self.loss.clone(), semantic_margin: self.semantic_margin.clone() }
+    }
+
+    /// What is wrong with the objective and what it needs.
+    fn objective_problems(&self) -> Vec<Problem> {
+        // A batch without negatives is told of above.
+        let wrong = self.objective().problems(self.batch.max(2)).into_iter();
+        let mut problems: Vec<Problem> = wrong.map(|(setting, message)| Problem::new(setting, message)).collect();
+        problems.extend(self.bank.iter().flat_map(Bank::problems));
+        if self.bank.is_some() && !matches!(self.loss, Loss::Hal { .. }) {
+            let message = "a memory bank gives `hal` its weights, and no other objective";
+            problems.push(Problem::new("bank", message).hint("leave it out, or train with `loss = { hal = {} }`"));
+        }
+        let wants = self.semantic_margin.is_some() || self.select.wants_relevance();
+        match (&self.semantic_margin, &self.caption_ngrams) {
+            (None, None) if wants => {
+                let message = "NCS follows from captions as vectors, and `caption_ngrams` is not given";
+                problems.push(Problem::new("select", message).hint(
+                    "add a stage `compare` with `split = \"train+val\"`, `measure = { cider_d = {} }`, `form = \"on_demand\"`",
+                ));
+            }
+            (Some(_), None) => {
+                let message = "semantic margins follow from captions as vectors, and `caption_ngrams` is not given";
+                problems.push(Problem::new("semantic_margin", message).hint(
+                    "add a stage `compare` with `split = \"train\"`, `measure = { cider_d = {} }`, `form = \"on_demand\"`",
+                ));
+            }
+            (None, Some(_)) if !wants => {
+                let message = "nothing asks for φ of captions: there is no `semantic_margin`";
+                problems.push(Problem::new("caption_ngrams", message));
+            }
+            _ => {}
+        }
+        if self.semantic_margin.is_some() && !self.mixed_with.is_empty() {
+            let message = "not with `mixed_with`: captions of several data sets have no φ in common";
+            problems.push(Problem::new("semantic_margin", message));
+        }
+        if let Some(WarmUp { epochs, margin }) = self.warm_up {
+            if epochs == 0 {
+                problems.push(Problem::new("warm_up.epochs", "got 0, wanted at least 1"));
+            }
+            if !(margin.is_finite() && margin >= 0.0) {
+                problems.push(Problem::new("warm_up.margin", format!("got {margin}, wanted 0 or more")));
+            }
+        }
+        if self.ranks == 0 || self.ranks > self.batch {
+            let message = format!("got {}, wanted 1 to {}, the pairs of a batch", self.ranks, self.batch);
+            problems.push(Problem::new("ranks", message));
+        }
         problems
     }
 }

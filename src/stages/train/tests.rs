@@ -15,10 +15,10 @@ use crate::stage::Stage;
 use crate::stages::testing::MemoryWorld;
 use crate::tables;
 
-const COLOURS: [&str; 6] = ["red", "green", "blue", "black", "white", "brown"];
-const THINGS: [&str; 4] = ["dog", "cat", "ball", "car"];
+pub(super) const COLOURS: [&str; 6] = ["red", "green", "blue", "black", "white", "brown"];
+pub(super) const THINGS: [&str; 4] = ["dog", "cat", "ball", "car"];
 
-fn stage(more: &str) -> Train {
+pub(super) fn stage(more: &str) -> Train {
     let text = format!(
         "features = \"x.features\"\ncaptions = \"x.captions\"\nbatch = 16\nembedding = 32\nword = 16\nmin_count = 1\n\
          learning_rate = 0.01\nseed = 5\n{more}"
@@ -27,7 +27,7 @@ fn stage(more: &str) -> Train {
 }
 
 /// A world of 48 images, each a colour and a thing, with two captions an image.
-fn world() -> MemoryWorld {
+pub(super) fn world() -> MemoryWorld {
     let mut world = MemoryWorld::default();
     world.tables.insert("features".to_owned(), vec![features(48, 10)]);
     let rows = (0..96).map(|i| {
@@ -42,7 +42,7 @@ fn world() -> MemoryWorld {
     world
 }
 
-fn features(images: usize, width: usize) -> RecordBatch {
+pub(super) fn features(images: usize, width: usize) -> RecordBatch {
     let mut sample = Sample::new(1, &[]);
     let mut values = Vec::new();
     for image in 0..images {
@@ -56,7 +56,7 @@ fn features(images: usize, width: usize) -> RecordBatch {
     tables::batch(&tables::features::table().schema_of_width(width), columns).expect("features")
 }
 
-fn captions(rows: impl Iterator<Item = (usize, usize, &'static str, String)>) -> RecordBatch {
+pub(super) fn captions(rows: impl Iterator<Item = (usize, usize, &'static str, String)>) -> RecordBatch {
     let rows: Vec<_> = rows.collect();
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| int(row.0)))),
@@ -71,11 +71,11 @@ fn int(count: usize) -> i64 {
     i64::try_from(count).expect("a small number")
 }
 
-fn file(world: &MemoryWorld, name: &str) -> bytes::Bytes {
+pub(super) fn file(world: &MemoryWorld, name: &str) -> bytes::Bytes {
     world.put[&("model".to_owned(), name.to_owned())].clone()
 }
 
-fn description(world: &MemoryWorld) -> Description {
+pub(super) fn description(world: &MemoryWorld) -> Description {
     serde_json::from_slice(&file(world, DESCRIPTION)).expect("a description")
 }
 
@@ -310,7 +310,7 @@ fn settings_that_cannot_work_are_all_named() {
     stage.embedding = 1 << 40;
     stage.loss = Loss::Max { margin: f64::NAN };
     let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
-    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss"]);
+    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss.max.margin"]);
 }
 
 /// A position of another plan means nothing in this one.

@@ -1,0 +1,109 @@
+//! The words of a model and their numbers, from JSON.
+//!
+//! Read are a list of words in the order of their numbers, an object from word to number, and one that holds such an object
+//! as `word2idx`, as the vocabularies of SCAN and SGRAF do.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::{Mistakes, json};
+use crate::error::{Error, Result};
+
+const HINT: &str = "wanted a list of words or an object from word to number; README.md says under `Published models` how a \
+                    vocabulary that is a pickle becomes one";
+
+/// The words in the file at `path`, in the order of their numbers, which are 0, 1, 2 and so on.
+///
+/// # Errors
+/// No JSON, or none of these forms; what is no word or no number, numbers that are there twice or missing: all of them at
+/// once.
+pub fn read(path: &Path) -> Result<Vec<String>> {
+    let value = json::read::<Value>(path, "JSON").map_err(|error| error.hint(HINT))?;
+    let mut mistakes = Mistakes::of(path);
+    let words = match value {
+        Value::Array(words) => in_order(words, &mut mistakes),
+        Value::Object(mut object) => match object.remove("word2idx") {
+            Some(Value::Object(numbers)) => by_number(numbers, &mut mistakes),
+            Some(number) => {
+                object.insert("word2idx".to_owned(), number);
+                by_number(object, &mut mistakes)
+            }
+            None => by_number(object, &mut mistakes),
+        },
+        _ => {
+            let wanted = "wanted a list of words or an object from word to number";
+            return Err(Error::data(format!("`{}` is no vocabulary: {wanted}", path.display())));
+        }
+    };
+    mistakes.finish()?;
+    Ok(words)
+}
+
+fn in_order(words: Vec<Value>, mistakes: &mut Mistakes) -> Vec<String> {
+    let word = |(number, word)| match word {
+        Value::String(word) => Some(word),
+        other => {
+            mistakes.add(format_args!("word {number}"), format_args!("{other}, wanted a text"));
+            None
+        }
+    };
+    words.into_iter().enumerate().filter_map(word).collect()
+}
+
+fn by_number(numbers: Map<String, Value>, mistakes: &mut Mistakes) -> Vec<String> {
+    let count = numbers.len();
+    let mut words: Vec<Option<String>> = vec![None; count];
+    for (word, number) in numbers {
+        let place = number.as_u64().and_then(|number| usize::try_from(number).ok()).filter(|&number| number < count);
+        match place.map(|number| &mut words[number]) {
+            None => mistakes.add(
+                format_args!("`{word}`"),
+                format_args!("has number {number}, wanted one of 0 to {}, since there are {count} words", count - 1),
+            ),
+            Some(Some(other)) => {
+                mistakes.add(format_args!("`{word}`"), format_args!("has number {number}, as `{other}`"))
+            }
+            Some(free) => *free = Some(word),
+        }
+    }
+    words.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    fn read_text(text: &str) -> Result<Vec<String>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vocab.json");
+        std::fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
+    #[test]
+    fn the_three_forms_say_the_same() {
+        let scan = r#"{"idx2word": {"0": "a", "1": "é", "2": "word2idx"}, "word2idx": {"word2idx": 2, "a": 0, "é": 1}, "idx": 3}"#;
+        for text in [r#"["a", "é", "word2idx"]"#, r#"{"é": 1, "word2idx": 2, "a": 0}"#, scan] {
+            assert_eq!(read_text(text).unwrap(), ["a", "é", "word2idx"], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_at_once() {
+        let error = read_text(r#"{"a": 0, "b": 0, "c": -1, "d": 4, "e": "4", "f": 1.5}"#).unwrap_err();
+        assert_eq!(error.kind(), Kind::Data);
+        let message = error.to_string();
+        for part in
+            ["4 mistakes", "`b`: has number 0, as `a`", "`c`: has number -1, wanted one of 0 to 5", "\"4\"", "1.5"]
+        {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        let message = read_text(r#"["a", 3, null]"#).unwrap_err().to_string();
+        assert!(message.contains("word 1: 3, wanted a text") && message.contains("word 2: null"), "{message}");
+        assert!(read_text("3").unwrap_err().to_string().contains("is no vocabulary"));
+        assert!(read_text("\u{80}\u{4}").unwrap_err().hint_text().unwrap().contains("pickle"));
+        assert_eq!(read_text("{}").unwrap(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,129 @@
+//! Order violation: how far a caption is from being a more abstract version of an image (Vendrov, Kiros, Fidler, Urtasun,
+//! "Order-Embeddings of Images and Language", ICLR 2016).
+
+/// What is made of the violations max(0, caption − image).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// −‖max(0, caption − image)‖₂ (the re-implementation of VSE++, and HAL).
+    Norm,
+    /// −Σ max(0, caption − image)² (the paper).
+    Squared,
+}
+
+/// The score of an image and a caption, at most 0: 0 where the caption is nowhere above the image.
+///
+/// A pure function of the two vectors, summed in f64 and rounded once to f32. Slices of different lengths are cut to the
+/// shorter one. Cost: one step an entry.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "a score is the f32 nearest to the sum")]
+pub fn order(image: &[f32], caption: &[f32], form: Form) -> f32 {
+    let squares = image.iter().zip(caption).map(|(&x, &c)| {
+        let violation = (f64::from(c) - f64::from(x)).max(0.0);
+        violation * violation
+    });
+    let sum: f64 = squares.sum();
+    let distance = match form {
+        Form::Norm => sum.sqrt(),
+        Form::Squared => sum,
+    };
+    // Not −0.
+    0.0 - distance as f32
+}
+
+/// A bound on `|s − order(image, caption)|`, where `s` is the same score computed in f32 in any order.
+///
+/// All terms of the sum have one sign, so its relative error is at most γ = (n + 4)·u / (1 − (n + 4)·u) with `u = 2⁻²⁴`: one
+/// rounding for the difference, counted twice, one for the square, `n` for the sum, one for [`order`] (Higham, "Accuracy and
+/// Stability of Numerical Algorithms", chapter 3). A score is at most ‖image‖ + ‖caption‖, or its square; what underflows is
+/// added.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "widths are far below 2⁵³")]
+pub fn order_error(width: usize, form: Form, norm_image: f64, norm_caption: f64) -> f64 {
+    let n = width as f64;
+    let nu = (n + 4.0) * f64::from(f32::EPSILON) / 2.0;
+    if nu >= 1.0 {
+        return f64::INFINITY;
+    }
+    let (relative, largest) = (nu / (1.0 - nu), norm_image + norm_caption);
+    let smallest = n * f64::from(f32::MIN_POSITIVE);
+    match form {
+        Form::Norm => relative * largest + smallest.sqrt(),
+        Form::Squared => relative * largest * largest + smallest,
+    }
+}
+
+/// The score, and its gradient in the caption; the gradient in the image is that with the other sign. Where nothing is
+/// violated the gradient is 0, also for [`Form::Norm`], which has a corner there.
+#[must_use]
+pub fn order_gradient(image: &[f64], caption: &[f64], form: Form) -> (f64, Vec<f64>) {
+    let violations: Vec<f64> = image.iter().zip(caption).map(|(x, c)| (c - x).max(0.0)).collect();
+    let sum: f64 = violations.iter().map(|violation| violation * violation).sum();
+    let (score, slope) = match form {
+        Form::Norm if sum == 0.0 => (0.0, 0.0),
+        Form::Norm => (-sum.sqrt(), -1.0 / sum.sqrt()),
+        Form::Squared => (-sum, -2.0),
+    };
+    (score, violations.iter().map(|violation| slope * violation).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::sample::Sample;
+
+    #[test]
+    fn hand_cases() {
+        // Violations 0, 3 and 4.
+        let (image, caption) = ([1.0, 2.0, 0.5], [0.5, 5.0, 4.5]);
+        assert_eq!(order(&image, &caption, Form::Norm), -5.0);
+        assert_eq!(order(&image, &caption, Form::Squared), -25.0);
+        assert_eq!(order(&caption, &image, Form::Norm), -0.5);
+        assert_eq!(order(&image, &image, Form::Norm), 0.0);
+        let wide = |values: [f32; 3]| values.map(f64::from);
+        let close = |got: (f64, Vec<f64>), score: f64, slopes: &[f64]| {
+            got.0 == score && got.1.iter().zip(slopes).all(|(got, wanted)| (got - wanted).abs() < 1e-15)
+        };
+        assert!(close(order_gradient(&wide(image), &wide(caption), Form::Norm), -5.0, &[0.0, -0.6, -0.8]));
+        assert!(close(order_gradient(&wide(image), &wide(caption), Form::Squared), -25.0, &[0.0, -6.0, -8.0]));
+        assert!(close(order_gradient(&[1.0], &[1.0], Form::Norm), 0.0, &[0.0]));
+    }
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        let mut sample = Sample::new(5, &[]);
+        let mut random = || -> Vec<f64> { (0..6).map(|_| sample.unit()).collect() };
+        let (image, caption) = (random(), random());
+        for form in [Form::Norm, Form::Squared] {
+            let (_, gradient) = order_gradient(&image, &caption, form);
+            assert!(gradient.iter().any(|slope| *slope != 0.0));
+            for (place, exact) in gradient.iter().enumerate() {
+                let moved = |by: f64, side: usize| {
+                    let mut both = [image.clone(), caption.clone()];
+                    both[side][place] += by;
+                    order_gradient(&both[0], &both[1], form).0
+                };
+                for (side, sign) in [(1, 1.0), (0, -1.0)] {
+                    let difference = (moved(1e-6, side) - moved(-1e-6, side)) / 2e-6;
+                    assert!((difference - sign * exact).abs() < 1e-8, "{difference} and {exact}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
+    fn an_f32_sum_stays_within_the_bound() {
+        let mut sample = Sample::new(6, &[]);
+        for width in [1, 7, 64, 1024, 4099] {
+            let mut random = || -> Vec<f32> { (0..width).map(|_| sample.unit() as f32).collect() };
+            let (image, caption) = (random(), random());
+            let norm = |v: &[f32]| v.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+            for form in [Form::Norm, Form::Squared] {
+                let sum = image.iter().zip(&caption).fold(0.0f32, |sum, (x, c)| sum + (c - x).max(0.0).powi(2));
+                let got = if form == Form::Norm { -sum.sqrt() } else { -sum };
+                let bound = order_error(width, form, norm(&image), norm(&caption));
+                assert!((f64::from(got) - f64::from(order(&image, &caption, form))).abs() <= bound, "{width}");
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+// What of c10d (libtorch's collectives) Rust can call: a store of keys over TCP, and a group over gloo.
+//
+// Every function gives back null, or the text of an exception, to be freed with `pairloom_text_free`. No exception passes
+// the border.
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace {
+
+using Store = c10::intrusive_ptr<c10d::Store>;
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+// A group, and what it meets at: the store must outlive it.
+struct Group {
+  Store store;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
+  std::chrono::milliseconds timeout;
+};
+
+char* text(const char* message) {
+  const size_t length = std::strlen(message) + 1;
+  char* copy = static_cast<char*>(std::malloc(length));
+  if (copy != nullptr) {
+    std::memcpy(copy, message, length);
+  }
+  return copy;
+}
+
+// Runs `function`; what it throws becomes text.
+template <typename Function>
+char* caught(Function&& function) noexcept {
+  try {
+    function();
+    return nullptr;
+    // Not `c10::Error`: naming that type here would link libtorch to programs that never call this.
+  } catch (const std::exception& error) {
+    return text(error.what());
+  } catch (...) {
+    return text("an exception without a message");
+  }
+}
+
+at::Tensor& tensor(void* pointer) {
+  return *static_cast<at::Tensor*>(pointer);
+}
+
+} // namespace
+
+extern "C" {
+
+void pairloom_text_free(char* text) {
+  std::free(text);
+}
+
+// A client of the store at host:port; with `listening` (a socket, which is taken over) not negative, also its server.
+char* pairloom_store_open(
+    const char* host, uint16_t port, int listening, int64_t timeout_ms, void** store) {
+  return caught([&] {
+    c10d::TCPStoreOptions options;
+    options.port = port;
+    options.waitWorkers = false;
+    options.timeout = std::chrono::milliseconds(timeout_ms);
+    if (listening >= 0) {
+      options.isServer = true;
+      options.masterListenFd = listening;
+    }
+    *store = new Store(c10::make_intrusive<c10d::TCPStore>(host, options));
+  });
+}
+
+void pairloom_store_close(void* store) {
+  caught([&] { delete static_cast<Store*>(store); });
+}
+
+char* pairloom_store_set(void* store, const char* key, const uint8_t* bytes, size_t length) {
+  return caught([&] { (*static_cast<Store*>(store))->set(key, std::vector<uint8_t>(bytes, bytes + length)); });
+}
+
+// What is at `key`: null in `bytes` if nothing is; otherwise to be freed with `free`.
+char* pairloom_store_get(void* store, const char* key, uint8_t** bytes, size_t* length) {
+  return caught([&] {
+    *bytes = nullptr;
+    *length = 0;
+    Store& at = *static_cast<Store*>(store);
+    if (!at->check({key})) {
+      return;
+    }
+    const std::vector<uint8_t> value = at->get(key);
+    *bytes = static_cast<uint8_t*>(std::malloc(value.size() + 1));
+    if (*bytes == nullptr) {
+      throw std::bad_alloc();
+    }
+    std::memcpy(*bytes, value.data(), value.size());
+    *length = value.size();
+  });
+}
+
+void pairloom_bytes_free(uint8_t* bytes) {
+  std::free(bytes);
+}
+
+// Rank `rank` of `ranks`, which meet in the store under `name`. Comes back when all are connected. Listens at `address`
+// alone; beyond this machine, GLOO_SOCKET_IFNAME may name another interface, as everywhere in c10d.
+char* pairloom_group_join(
+    void* store, const char* name, const char* address, int rank, int ranks, int64_t timeout_ms, void** group) {
+  return caught([&] {
+    auto options = c10d::ProcessGroupGloo::Options::create();
+    options->timeout = std::chrono::milliseconds(timeout_ms);
+    const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+    const bool loopback = std::strncmp(address, "127.", 4) == 0 || std::strcmp(address, "::1") == 0;
+    if (interface != nullptr && !loopback) {
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface));
+    } else {
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    }
+    Store meeting = c10::make_intrusive<c10d::PrefixStore>(name, *static_cast<Store*>(store));
+    auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(meeting, rank, ranks, options);
+    *group = new Group{meeting, std::move(gloo), options->timeout};
+  });
+}
+
+char* pairloom_group_patience(void* group, int64_t timeout_ms) {
+  return caught([&] {
+    Group& of = *static_cast<Group*>(group);
+    of.timeout = std::chrono::milliseconds(timeout_ms);
+    of.gloo->setTimeout(of.timeout);
+  });
+}
+
+void pairloom_group_leave(void* group) {
+  caught([&] { delete static_cast<Group*>(group); });
+}
+
+// Rows of all ranks in the order of ranks; `rows` has the same shape on all, `all` is as many times as long.
+char* pairloom_group_all_gather(void* group, void* rows, void* all) {
+  return caught([&] {
+    Group& of = *static_cast<Group*>(group);
+    std::vector<at::Tensor> inputs{tensor(rows)};
+    std::vector<std::vector<at::Tensor>> outputs{at::chunk(tensor(all), of.gloo->getSize())};
+    of.gloo->allgather(outputs, inputs)->wait(of.timeout);
+  });
+}
+
+// The content of `root` in `content` of all.
+char* pairloom_group_broadcast(void* group, void* content, int root) {
+  return caught([&] {
+    Group& of = *static_cast<Group*>(group);
+    std::vector<at::Tensor> tensors{tensor(content)};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    of.gloo->broadcast(tensors, options)->wait(of.timeout);
+  });
+}
+
+// Begins to replace `content`, which must be contiguous, by its sum over all ranks; `pairloom_work_wait` ends it.
+char* pairloom_group_sum(void* group, void* content, void** work) {
+  return caught([&] {
+    Group& of = *static_cast<Group*>(group);
+    std::vector<at::Tensor> tensors{tensor(content)};
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::SUM;
+    *work = new Work(of.gloo->allreduce(tensors, options));
+  });
+}
+
+// Waits for what `pairloom_group_sum` began, and frees it.
+char* pairloom_work_wait(void* group, void* work) {
+  char* error = caught([&] { (*static_cast<Work*>(work))->wait(static_cast<Group*>(group)->timeout); });
+  caught([&] { delete static_cast<Work*>(work); });
+  return error;
+}
+
+} // extern "C"

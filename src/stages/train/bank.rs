@@ -1,0 +1,90 @@
+//! The memory bank of an epoch: drawn, embedded by all ranks together, written.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+
+use super::Train;
+use super::corpus::Corpus;
+use super::history::int;
+use super::options;
+use crate::error::{Error, Result};
+use crate::kernels::epoch::{draw, share};
+use crate::model::bank::{Bank, Member};
+use crate::model::collective::Group;
+use crate::model::training::Training;
+use crate::stage::Cx;
+use crate::tables;
+
+/// Samples that are embedded, and rows that are written, at a time.
+const BLOCK: usize = 2048;
+
+/// The samples of the bank of an epoch: a function of the seed and the epoch.
+///
+/// # Errors
+/// More rows than there are samples, or fewer than neighbours are wanted.
+pub(super) fn members(stage: &Train, bank: &options::Bank, corpus: &Corpus, epoch: u64) -> Result<Vec<Member>> {
+    let samples = corpus.samples.rows();
+    if let Some(rows) = bank.rows.filter(|&rows| rows > samples) {
+        return Err(Error::data(format!("`bank.rows` is {rows}, but there are {samples} training samples"))
+            .hint("a bank is a sample of the training data: ask for fewer rows, or for a `fraction`"));
+    }
+    let rows = draw(samples, bank.draw(samples, stage.batch), stage.seed, epoch);
+    if rows.len() < bank.neighbours {
+        let (neighbours, rows) = (bank.neighbours, rows.len());
+        return Err(Error::data(format!(
+            "`bank.neighbours` is {neighbours}, but the bank of epoch {epoch} has {rows} rows"
+        ))
+        .hint("a larger `fraction`, or fewer `neighbours`"));
+    }
+    rows.into_iter().map(|row| Ok(Member { row, image: corpus.sample(row)?.image_key() })).collect()
+}
+
+/// Embeds the samples, each rank its share.
+///
+/// # Errors
+/// A shard cannot be read, a vector is not finite, another rank is gone, or the run was cancelled.
+pub(super) fn refresh(
+    epoch: u64,
+    members: Vec<Member>,
+    training: &Training,
+    corpus: &Corpus,
+    group: &Group,
+    cx: &Cx<'_>,
+) -> Result<Bank> {
+    let own = &members[share(members.len(), group.rank(), group.ranks())];
+    let (mut images, mut captions) = (Vec::new(), Vec::new());
+    for block in own.chunks(BLOCK) {
+        let rows: Vec<usize> = block.iter().map(|member| member.row).collect();
+        let words = rows.iter().map(|&row| corpus.words(row)).collect::<Result<Vec<_>>>()?;
+        let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
+        images.extend(training.vse().images(&corpus.features(&rows, cx)?)?);
+        captions.extend(training.vse().captions(&words)?);
+    }
+    if !images.iter().chain(&captions).all(|value| value.is_finite()) {
+        let message = format!("the memory bank of epoch {epoch} has vectors that are not finite");
+        return Err(Error::stage(message).hint("try a lower `learning_rate`"));
+    }
+    training.bank(epoch, members, &images, &captions, group)
+}
+
+/// Writes a version of the bank.
+pub(super) fn write(bank: &Bank, corpus: &Corpus, width: usize, cx: &mut Cx<'_>) -> Result<()> {
+    let schema = tables::memory_bank::table().schema_of_width(width);
+    for start in (0..bank.len()).step_by(BLOCK) {
+        let end = bank.len().min(start + BLOCK);
+        let samples = bank.members()[start..end].iter().map(|member| corpus.sample(member.row));
+        let samples = samples.collect::<Result<Vec<_>>>()?;
+        let (images, captions) = bank.vectors(start, end)?;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![int(bank.epoch); samples.len()])),
+            Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.set))),
+            Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.caption))),
+            Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.image))),
+            tables::vectors(images, width)?,
+            tables::vectors(captions, width)?,
+        ];
+        cx.write("memory_bank", tables::batch(&schema, columns)?)?;
+    }
+    Ok(())
+}

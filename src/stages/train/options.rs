@@ -1,0 +1,226 @@
+//! The settings of `train` that are groups of their own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kernels::epoch::{self, Draw};
+use crate::model::bank::Mask;
+use crate::model::loss::{BankWeights, Loss};
+use crate::stage::{Problem, Source, TableRef};
+
+/// A data set that is mixed in.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DataSet {
+    /// Feature vectors of the images, as wide as those of the others.
+    pub features: TableRef,
+    /// The captions.
+    pub captions: TableRef,
+    /// Share of an epoch that comes from it: this over the sum of all weights.
+    pub weight: f64,
+}
+
+/// How the samples of an epoch are shuffled. The order is a function of the seed and the epoch, wherever the store lies and
+/// however often a training is resumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// All samples at once: any order can come out. All shards are needed all the time, so they must fit the cache.
+    #[default]
+    Global,
+    /// The shards (parts of `features`), and then the samples of each that many shards that follow each other. For data that
+    /// does not fit the cache: two windows of shards must, or four batches if those are more, beside the samples.
+    Windows(usize),
+}
+
+impl Order {
+    pub(super) fn kernel(self) -> epoch::Order {
+        match self {
+            Self::Global => epoch::Order::Global,
+            Self::Windows(shards) => epoch::Order::Windows(shards),
+        }
+    }
+}
+
+/// SUM in the first epochs, whatever the objective: MAX, above all, may never leave the point where all scores are equal, and
+/// SUM leads away from it.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WarmUp {
+    /// Epochs.
+    pub epochs: u32,
+    /// Margin α of SUM.
+    #[serde(default = "margin")]
+    pub margin: f64,
+}
+
+impl WarmUp {
+    /// The objective of these epochs.
+    pub(super) fn loss(self) -> Loss {
+        Loss::Sum { margin: self.margin }
+    }
+}
+
+/// What becomes of other captions of an image that are in a batch with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SameImage {
+    /// They count as negatives, as in all published code.
+    #[default]
+    Keep,
+    /// They do not count.
+    Mask,
+}
+
+/// Vectors that words begin with.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WordVectors {
+    /// A file of `GloVe` or `word2vec`, as text or binary, as wide as `word`. Words that it does not have begin as they would
+    /// without it.
+    pub file: Source,
+    /// Whether word vectors are trained with the rest, or stay what they were at the beginning, all of them.
+    #[serde(default = "yes")]
+    pub train: bool,
+}
+
+/// A sample of the training data, embedded anew at the start of each epoch, with which the batches are compared: what it says
+/// of hubs becomes the weights of `hal`.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bank {
+    /// Share of the training samples.
+    #[serde(default = "fraction")]
+    pub fraction: f64,
+    /// Samples, in place of a share.
+    #[serde(default)]
+    pub rows: Option<usize>,
+    /// How they are drawn.
+    #[serde(default)]
+    pub sampling: Sampling,
+    /// What a pair of the batch is not compared with.
+    #[serde(default)]
+    pub mask: Mask,
+    /// The first epoch, from 0, that has a bank. Before it, `hal` does without.
+    #[serde(default = "first_epoch")]
+    pub first_epoch: u64,
+    /// k: how many of the most similar samples of the bank count for an image or a caption.
+    #[serde(default = "neighbours")]
+    pub neighbours: usize,
+    /// Temperature α of the weights of matching pairs.
+    #[serde(default = "temperature")]
+    pub alpha: f64,
+    /// Temperature β of the weights of negatives.
+    #[serde(default = "temperature")]
+    pub beta: f64,
+    /// Margin ε₁ of matching pairs.
+    #[serde(default = "epsilon_positive")]
+    pub epsilon_positive: f64,
+    /// Margin ε₂ of neighbours.
+    #[serde(default = "epsilon_negative")]
+    pub epsilon_negative: f64,
+}
+
+/// How the samples of a bank are drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampling {
+    /// One by one: always as many.
+    #[default]
+    Rows,
+    /// Whole batches of a shuffled epoch, each with the probability `fraction`, as the published code does: now more and now
+    /// fewer.
+    Batches,
+}
+
+impl Bank {
+    /// How an epoch's bank is drawn from `samples`, by batches of `batch`.
+    pub(super) fn draw(&self, samples: usize, batch: usize) -> Draw {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of a number of samples"
+        )]
+        let share = (self.fraction * samples as f64).round() as usize;
+        match self.sampling {
+            Sampling::Rows => Draw::Rows(self.rows.unwrap_or(share)),
+            Sampling::Batches => Draw::Batches(batch, self.fraction),
+        }
+    }
+
+    /// What `hal` weighs with.
+    pub(super) fn weights(&self) -> BankWeights {
+        BankWeights {
+            neighbours: self.neighbours,
+            alpha: self.alpha,
+            beta: self.beta,
+            epsilon_positive: self.epsilon_positive,
+            epsilon_negative: self.epsilon_negative,
+        }
+    }
+
+    /// What is wrong with it.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if !(self.fraction > 0.0 && self.fraction <= 1.0) {
+            let message = format!("got {}, wanted a share above 0 and at most 1", self.fraction);
+            problems.push(Problem::new("bank.fraction", message));
+        }
+        if self.rows.is_some() && self.sampling == Sampling::Batches {
+            let message = "whole batches are drawn by `fraction`, not by a number of rows";
+            problems.push(Problem::new("bank.rows", message).hint("give `fraction`, or draw by `rows`"));
+        }
+        let least = |setting: &str, got: usize| {
+            (got == 0).then(|| Problem::new(setting, "got 0, wanted at least 1".to_owned()))
+        };
+        problems.extend(least("bank.neighbours", self.neighbours));
+        problems.extend(self.rows.and_then(|rows| least("bank.rows", rows)));
+        if let Some(rows) = self.rows.filter(|&rows| rows < self.neighbours) {
+            let message = format!("got {}, wanted at most {rows}, the rows of the bank", self.neighbours);
+            problems.push(Problem::new("bank.neighbours", message));
+        }
+        for (setting, got) in [("bank.alpha", self.alpha), ("bank.beta", self.beta)] {
+            if !(got.is_finite() && got > 0.0) {
+                problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
+            }
+        }
+        let margins = [("epsilon_positive", self.epsilon_positive), ("epsilon_negative", self.epsilon_negative)];
+        for (setting, got) in margins.into_iter().filter(|(_, got)| !got.is_finite()) {
+            problems.push(Problem::new(format!("bank.{setting}"), format!("got {got}, wanted a finite number")));
+        }
+        problems
+    }
+}
+
+fn margin() -> f64 {
+    0.2
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn fraction() -> f64 {
+    0.05
+}
+
+fn first_epoch() -> u64 {
+    1
+}
+
+fn neighbours() -> usize {
+    250
+}
+
+fn temperature() -> f64 {
+    40.0
+}
+
+fn epsilon_positive() -> f64 {
+    0.2
+}
+
+fn epsilon_negative() -> f64 {
+    0.1
+}

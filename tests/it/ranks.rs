@@ -1,0 +1,254 @@
+//! Trainings of several ranks, as real processes: started by Pairloom, or as `torchrun` and `srun` start them; and killed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{pairloom, pipeline};
+
+/// The tiny pipeline up to its training, which takes `epochs` epochs.
+fn training(folder: &Path, epochs: u32) -> std::path::PathBuf {
+    pipeline(folder, "training.toml", |tiny| {
+        let end = tiny.find("[stage.joint.embed]").expect("what comes after the training");
+        tiny[..end].replace("epochs = 2", &format!("epochs = {epochs}"))
+    })
+}
+
+fn run(store: &Path, file: &Path, more: &[&str]) -> Command {
+    let mut run = pairloom();
+    run.arg("run").arg("--store").arg(store).arg(file).args(more);
+    run.stdout(Stdio::piped()).stderr(Stdio::piped());
+    run
+}
+
+/// A rank as `torchrun` would start it.
+fn rank(mut run: Command, rank: usize, of: usize, port: u16) -> Command {
+    run.env("RANK", rank.to_string()).env("WORLD_SIZE", of.to_string());
+    run.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", of.to_string());
+    run.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+    run
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long something takes is what is tested")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Values of a query over a store, as text.
+fn sql(store: &Path, query: &str) -> String {
+    let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(store).arg(query).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Losses of all steps.
+fn losses(store: &Path) -> Vec<f64> {
+    sql(store, "SELECT loss FROM fit.history ORDER BY step").lines().skip(1).map(|line| line.parse().unwrap()).collect()
+}
+
+/// Processes whose environment holds `RANK=1` and whose command line names this folder: followers of our tests.
+fn followers(folder: &Path) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let command = String::from_utf8_lossy(&read("cmdline")).into_owned();
+        let environment = read("environ");
+        let is_follower = environment.split(|byte| *byte == 0).any(|variable| variable == b"RANK=1");
+        if is_follower && command.contains(&*folder.to_string_lossy()) {
+            found.push(id);
+        }
+    }
+    found
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until a running training has saved a state, and gives its rank 1.
+fn until_it_trains(run: &mut Child, folder: &Path) -> u32 {
+    let mut events = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(events.any(|event| event.contains("state_saved")), "it saves no state");
+    let rest = std::thread::Builder::new().name("rest of the events".to_owned());
+    // A pipe that nobody reads would stop it.
+    rest.spawn(move || events.count()).unwrap();
+    wait_for("rank 1", || followers(folder).first().copied())
+}
+
+fn kill(id: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &id.to_string()]).status().unwrap().success());
+}
+
+/// Content of all parts and files of the results, by name.
+fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut content = BTreeMap::new();
+    for entry in walkdir::WalkDir::new(store).into_iter().map(Result::unwrap) {
+        let name = entry.path().strip_prefix(store).unwrap().to_string_lossy().into_owned();
+        if entry.file_type().is_file() && (name.ends_with(".parquet") || name.contains("/model/")) {
+            content.insert(name, std::fs::read(entry.path()).unwrap());
+        }
+    }
+    content
+}
+
+#[test]
+fn two_ranks_learn_what_one_learns() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = training(folder.path(), 2);
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let output = run(&one, &file, &["--quiet"]).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let output = run(&two, &file, &["--quiet", "--set", "stage.fit.train.ranks=2"]).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(told(&output), "", "other ranks are silent");
+    let (one, two) = (losses(&one), losses(&two));
+    assert!(one.len() > 20 && one.len() == two.len());
+    for (step, (one, two)) in one.iter().zip(&two).enumerate() {
+        assert!((one - two).abs() <= 1e-3 * one.abs(), "step {step}: {one} and {two}");
+    }
+    assert_eq!(followers(folder.path()), [], "no process is left");
+    // The number of ranks is not in the key: this is done already.
+    let again = run(&folder.path().join("two"), &file, &["--set", "stage.fit.train.ranks=2"]).output().unwrap();
+    assert!(told(&again).contains("0 of 3 stages ran"), "{}", told(&again));
+}
+
+#[test]
+fn ranks_that_others_start_meet_and_have_one_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = training(folder.path(), 1);
+    let (store, port) = (folder.path().join("store"), free_port());
+    let others: Vec<Child> =
+        [1, 2].map(|number| rank(run(&store, &file, &[]), number, 3, port).spawn().unwrap()).into();
+    let first = rank(run(&store, &file, &[]), 0, 3, port).output().unwrap();
+    assert!(first.status.success(), "{}", told(&first));
+    for other in others {
+        let output = other.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), told(&output).as_str()), (Some(0), ""), "it does and says nothing by itself");
+    }
+    assert_eq!(sql(&store, "SELECT count(*) FROM store.runs").lines().nth(1), Some("1"));
+    // Nothing is to be done any more, and all of them end.
+    let other = rank(run(&store, &file, &[]), 1, 2, port).spawn().unwrap();
+    let first = rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
+    assert!(first.status.success() && told(&first).contains("0 of 3 stages ran"), "{}", told(&first));
+    assert!(other.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn ranks_with_other_settings_are_refused_on_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = training(folder.path(), 1);
+    let (store, port) = (folder.path().join("store"), free_port());
+    let other = rank(run(&store, &file, &["--set", "stage.fit.train.batch=16"]), 1, 2, port).spawn().unwrap();
+    let first = rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
+    let other = other.wait_with_output().unwrap();
+    for output in [first, other] {
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("`fit.train.batch` is 32 on rank 0 and 16 on rank 1"), "{told}");
+    }
+    assert!(!store.join("v1/ingest").exists(), "nothing ran");
+    // A rank that cannot even read its pipeline file.
+    let other = rank(run(&store, &file, &["--set", "stage.fit.train.bach=16"]), 1, 2, port).spawn().unwrap();
+    let first = rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
+    let other = other.wait_with_output().unwrap();
+    assert_eq!((first.status.code(), other.status.code()), (Some(2), Some(2)));
+    assert!(told(&first).contains("rank 1: its pipeline file"), "{}", told(&first));
+    assert!(told(&other).contains("bach"), "{}", told(&other));
+}
+
+#[test]
+fn variables_that_contradict_each_other_are_all_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = training(folder.path(), 1);
+    let mut wrong = run(&folder.path().join("store"), &file, &[]);
+    wrong.env("RANK", "2").env("WORLD_SIZE", "2").env("MASTER_PORT", "high");
+    let output = wrong.output().unwrap();
+    let told = told(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    for problem in ["RANK is 2, wanted a number below WORLD_SIZE", "MASTER_ADDR is not set", "MASTER_PORT is `high`"] {
+        assert!(told.contains(problem), "{told}");
+    }
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_run_within_seconds_and_a_rerun_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = training(folder.path(), 400);
+    let store = folder.path().join("store");
+    let two = ["--json", "--set", "stage.fit.train.ranks=2"];
+    let mut first = run(&store, &file, &two).spawn().unwrap();
+    let follower = until_it_trains(&mut first, folder.path());
+    kill(follower, "-KILL");
+    let killed = now();
+    let output = first.wait_with_output().unwrap();
+    let told = told(&output);
+    println!("rank 0 ended {:?} after the death of rank 1", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(told.contains("stage `fit`: rank 1 of 2 was killed by signal 9 (SIGKILL)"), "{told}");
+    assert!(told.contains("goes on from the last checkpoint"), "{told}");
+    assert!(!content(&store).keys().any(|name| name.starts_with("v1/train/") && name.contains("/model/")));
+    // It goes on, and what it did before is still there.
+    let mut again = run(&store, &file, &two).spawn().unwrap();
+    let events: Vec<String> = BufReader::new(again.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .take_while(|event| !event.contains("state_saved"))
+        .collect();
+    let resumed = events.iter().find(|event| event.contains("stage_started") && event.contains("\"fit\"")).unwrap();
+    let resumed: serde_json::Value = serde_json::from_str(resumed).unwrap();
+    assert!(resumed["resumed_rows"].as_u64().unwrap() > 0, "{resumed}");
+    kill(again.id(), "-INT");
+    assert_eq!(again.wait().unwrap().code(), Some(130));
+    wait_for("the end of all", || followers(folder.path()).is_empty().then_some(()));
+}
+
+#[test]
+fn when_rank_0_is_killed_no_process_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = training(folder.path(), 400);
+    let store = folder.path().join("store");
+    let mut first = run(&store, &file, &["--json", "--set", "stage.fit.train.ranks=2"]).spawn().unwrap();
+    until_it_trains(&mut first, folder.path());
+    first.kill().unwrap();
+    let killed = now();
+    first.wait().unwrap();
+    wait_for("the end of rank 1", || followers(folder.path()).is_empty().then_some(()));
+    println!("rank 1 ended {:?} after the death of rank 0", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(12), "{:?}", killed.elapsed());
+}
+
+#[test]
+fn an_interruption_of_any_rank_interrupts_all() {
+    for interrupted in [0, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = training(folder.path(), 400);
+        let (store, port) = (folder.path().join("store"), free_port());
+        let other = rank(run(&store, &file, &[]), 1, 2, port).spawn().unwrap();
+        let mut first = rank(run(&store, &file, &["--json"]), 0, 2, port).spawn().unwrap();
+        until_it_trains(&mut first, folder.path());
+        kill([first.id(), other.id()][interrupted], "-TERM");
+        let (first, other) = (first.wait_with_output().unwrap(), other.wait_with_output().unwrap());
+        assert_eq!(first.status.code(), Some(130), "{}", told(&first));
+        assert_eq!(other.status.code(), Some(130), "{}", told(&other));
+    }
+}

@@ -1,0 +1,89 @@
+//! What `pairloom tensorboard` writes for the courses of trainings, while they run and after.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::support::{pairloom, tiny_pipeline};
+
+/// Runs the program to success; gives its stdout.
+fn pairloom_in(store: &Path, arguments: &[&str]) -> String {
+    let output = pairloom().arg("--store").arg(store).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The contents of the records of an event file.
+fn records(file: &[u8]) -> Vec<&[u8]> {
+    let (mut records, mut rest) = (Vec::new(), file);
+    while !rest.is_empty() {
+        let length = usize::try_from(u64::from_le_bytes(rest[..8].try_into().unwrap())).unwrap();
+        records.push(&rest[12..12 + length]);
+        rest = &rest[12 + length + 4..];
+    }
+    records
+}
+
+/// The scalar of this tag in a record: `tag`, then the key of the value, then its four bytes.
+fn scalar(record: &[u8], tag: &str) -> Option<f32> {
+    let at = record.windows(tag.len()).position(|window| window == tag.as_bytes())? + tag.len();
+    assert_eq!(record[at], 0x15, "a value of four bytes follows a tag");
+    Some(f32::from_le_bytes(record[at + 1..at + 5].try_into().unwrap()))
+}
+
+/// Event files below a folder, by name.
+fn event_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap).filter(|e| e.file_type().is_file());
+    files.map(|entry| (entry.path().to_owned(), std::fs::read(entry.path()).unwrap())).collect()
+}
+
+#[test]
+fn every_number_of_a_training_is_in_its_event_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tiny_pipeline(folder.path());
+    let (store, curves) = (folder.path().join("store"), folder.path().join("curves"));
+    pairloom_in(&store, &["run", "--quiet", file.to_str().unwrap()]);
+    let write = || pairloom_in(&store, &["tensorboard", curves.to_str().unwrap()]);
+    let said = write();
+    assert!(said.contains("tiny.fit-") && said.contains(": up to step 30"), "{said}");
+
+    let files = event_files(&curves);
+    let events: Vec<Vec<u8>> =
+        files.values().flat_map(|file| records(file).into_iter().skip(1).map(<[u8]>::to_vec)).collect();
+    assert!(files.values().all(|file| records(file)[0].ends_with(b"brain.Event:2")));
+    for (table, columns) in
+        [("history", ["loss", "gradient_norm", "learning_rate"]), ("validation", ["loss", "i2t_r1", "rsum"])]
+    {
+        let rows = pairloom_in(&store, &["sql", "--json", &format!("SELECT * FROM fit.{table} ORDER BY step")]);
+        let rows: Vec<serde_json::Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(rows.len() >= 2, "{rows:?}");
+        for column in columns {
+            let tag = format!("{table}/{column}");
+            let found: Vec<f32> = events.iter().filter_map(|event| scalar(event, &tag)).collect();
+            #[expect(clippy::cast_possible_truncation, reason = "TensorBoard shows f32")]
+            let wanted: Vec<f32> = rows.iter().map(|row| row[column].as_f64().unwrap() as f32).collect();
+            assert_eq!(found, wanted, "{tag}");
+        }
+    }
+
+    // Again, with nothing new, and once more as if the training were still running.
+    assert_eq!(write(), "");
+    assert_eq!(event_files(&curves), files);
+    let artefact = walkdir::WalkDir::new(store.join("v1/train")).into_iter().map(Result::unwrap);
+    let manifest = artefact.map(walkdir::DirEntry::into_path).find(|path| path.ends_with("manifest.json")).unwrap();
+    std::fs::remove_file(manifest).unwrap();
+    std::fs::remove_dir_all(&curves).unwrap();
+    write();
+    assert_eq!(event_files(&curves), files);
+}
+
+#[test]
+fn a_store_without_a_training_has_no_curves() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenes.toml");
+    std::fs::write(&file, "[stage.pairs.ingest]\nscenes = { train = 4, val = 2, test = 2, pixels = 32 }\n").unwrap();
+    let store = folder.path().join("store");
+    pairloom_in(&store, &["run", "--quiet", file.to_str().unwrap()]);
+    let output = pairloom().args(["tensorboard", "curves", "--store"]).arg(&store).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no run of this store has trained anything yet"));
+}
