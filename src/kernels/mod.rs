@@ -16,4 +16,5 @@ pub mod similarity;
 pub mod top_k;
 pub mod product;
 pub mod gates;
+pub mod adam;
 pub mod measure;

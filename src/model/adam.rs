@@ -1,13 +1,12 @@
 //! Adam with a bound on the gradient: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
-const BETA1: f64 = 0.9;
-const BETA2: f64 = 0.999;
-const EPSILON: f64 = 1e-8;
+use super::slices::{is_slice, threads, values, values_mut};
+use crate::kernels::adam::{BETA, EPSILON, Rates, squares, step};
 
 /// Values that a pass of the update touches together, so that they stay in the processor's cache.
-const BLOCK: i64 = 1 << 16;
+const BLOCK: usize = 1 << 16;
 
 /// The state of the optimiser: steps done, first and second moment of every parameter.
 #[derive(Debug)]
@@ -40,48 +39,79 @@ impl Adam {
         &self.moments
     }
 
-    /// Moves `parameters` against `gradients`, in place, with β = (0.9, 0.999) and ε = 1e-8 as `torch.optim.Adam`.
+    /// Moves `parameters` against `gradients` times `scale`, in place, with β = (0.9, 0.999) and ε = 1e-8 as
+    /// `torch.optim.Adam`.
     ///
     /// Parameters, gradients and moments must be contiguous, and in the order and shapes of [`Adam::new`].
     pub fn step<'p>(
         &mut self,
         parameters: impl IntoIterator<Item = &'p Tensor>,
         gradients: &[Tensor],
+        scale: f64,
         learning_rate: f64,
     ) {
         self.steps += 1;
-        let first = 1.0 - BETA1.powi(self.steps);
-        let second = 1.0 - BETA2.powi(self.steps);
+        let [first, second] = BETA.map(|beta| 1.0 - beta.powi(self.steps));
+        let mut all: Vec<[Tensor; 4]> = parameters
+            .into_iter()
+            .zip(gradients)
+            .zip(&self.moments)
+            .map(|((p, g), (m, v))| [p, g, m, v].map(Tensor::shallow_clone))
+            .collect();
+        if all.iter().flatten().all(is_slice) {
+            #[expect(clippy::cast_possible_truncation, reason = "the parameters are f32")]
+            let rates =
+                Rates { scale: scale as f32, first: (-learning_rate / first) as f32, second: second.sqrt() as f32 };
+            return in_one_pass(&mut all, rates);
+        }
         tch::no_grad(|| {
-            for ((parameter, gradient), (m, v)) in parameters.into_iter().zip(gradients).zip(&self.moments) {
-                let [parameter, gradient, m, v] = [parameter, gradient, m, v].map(|tensor| tensor.view(-1));
-                let all = parameter.size()[0];
-                for start in (0..all).step_by(usize::try_from(BLOCK).unwrap_or(usize::MAX)) {
-                    let block = |tensor: &Tensor| tensor.narrow(0, start, BLOCK.min(all - start));
-                    let (mut parameter, gradient, mut m, mut v) =
-                        (block(&parameter), block(&gradient), block(&m), block(&v));
-                    let _ = m.lerp_(&gradient, 1.0 - BETA1);
-                    let _ = v.g_mul_scalar_(BETA2).g_add_(&(gradient.square().g_mul_scalar_(1.0 - BETA2)));
-                    let spread = v.sqrt().g_div_scalar_(second.sqrt()).g_add_scalar_(EPSILON);
-                    let _ = parameter.g_add_(&(&m / spread).g_mul_scalar_(-learning_rate / first));
-                }
+            for [p, g, m, v] in &mut all {
+                let g = &*g * scale;
+                let _ = m.lerp_(&g, 1.0 - BETA[0]);
+                let _ = v.g_mul_scalar_(BETA[1]).g_add_(&(g.square() * (1.0 - BETA[1])));
+                let spread = v.sqrt() / second.sqrt() + EPSILON;
+                let _ = p.g_add_(&(&*m / spread * (-learning_rate / first)));
             }
         });
     }
 }
 
-/// Scales `gradients`, in place, so that their global L2 norm is at most `largest`, as `clip_grad_norm_` does; gives the
-/// norm before.
-pub fn clip(gradients: &[Tensor], largest: f64) -> f64 {
-    tch::no_grad(|| {
-        let squares: f64 = gradients.iter().map(|g| g.norm().double_value(&[]).powi(2)).sum();
-        let norm = squares.sqrt();
-        let scale = largest / (norm + 1e-6);
-        if scale < 1.0 {
-            for gradient in gradients {
-                let _ = gradient.shallow_clone().g_mul_scalar_(scale);
-            }
+/// Each value of all parameters with its gradient and moments once, blocks dealt out to threads.
+fn in_one_pass(all: &mut [[Tensor; 4]], rates: Rates) {
+    let mut blocks = Vec::new();
+    for tensors in all {
+        let [p, g, m, v] = tensors.each_mut();
+        let changed = [p, m, v].map(|tensor| values_mut(tensor).chunks_mut(BLOCK));
+        let [p, m, v] = changed;
+        blocks.extend(p.zip(values(g).chunks(BLOCK)).zip(m.zip(v)));
+    }
+    let share = blocks.len().div_ceil(threads()).max(1);
+    std::thread::scope(|scope| {
+        while !blocks.is_empty() {
+            let mine = blocks.split_off(blocks.len().saturating_sub(share));
+            let mut work = move || mine.into_iter().for_each(|((p, g), (m, v))| step(p, g, m, v, rates));
+            if blocks.is_empty() { work() } else { drop(scope.spawn(work)) }
         }
-        norm
-    })
+    });
+}
+
+/// The global L2 norm of `gradients`.
+#[must_use]
+pub fn norm(gradients: &[Tensor]) -> f64 {
+    if !gradients.iter().all(is_slice) {
+        let squares = |g: &Tensor| g.norm().to_kind(Kind::Double).double_value(&[]).powi(2);
+        return gradients.iter().map(squares).sum::<f64>().sqrt();
+    }
+    // One sum a block, added in their order: the same for any number of threads.
+    let blocks: Vec<&[f32]> = gradients.iter().flat_map(|gradient| values(gradient).chunks(BLOCK)).collect();
+    let share = blocks.len().div_ceil(threads()).max(1);
+    let sum = |blocks: &[&[f32]]| blocks.iter().map(|block| squares(block)).collect::<Vec<f64>>();
+    let sums = std::thread::scope(|scope| {
+        let (first, rest) = blocks.split_at(share.min(blocks.len()));
+        let others: Vec<_> = rest.chunks(share).map(|blocks| scope.spawn(move || sum(blocks))).collect();
+        let mut sums = sum(first);
+        sums.extend(others.into_iter().flat_map(|other| other.join().expect("no sum panics")));
+        sums
+    });
+    sums.iter().sum::<f64>().sqrt()
 }

@@ -2,10 +2,12 @@
 
 pub mod device;
 pub mod memory;
+pub mod heap;
 pub mod threads;
 pub mod collective;
 pub mod named;
 mod tensor_file;
+mod slices;
 pub mod weights;
 pub mod cnn;
 pub mod form;

@@ -11,7 +11,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::adam::clip;
+use super::adam::norm;
 use super::bank::{Bank, Mask, Member};
 use super::collective::Group;
 use super::loss::{BankWeights, Context, Objective};
@@ -104,7 +104,7 @@ impl Training {
         let gradient_norm = if found.value.is_finite() {
             self.update(&gradients, recipe.clip, learning_rate)
         } else {
-            clip(&gradients, recipe.clip)
+            norm(&gradients)
         };
         Ok(Stepped { loss: found.value, gradient_norm })
     }

@@ -4,10 +4,11 @@
 use bytes::Bytes;
 use tch::{Device, Tensor};
 
-use super::adam::{Adam, clip};
+use super::adam::{Adam, norm};
 use super::bank::{Bank, Kept, Member};
 use super::collective::Group;
 use super::form::Form;
+use super::heap::keep_freed_memory;
 use super::loss::Loss;
 use super::named::Named;
 use super::trained;
@@ -37,6 +38,7 @@ impl Training {
     /// Before the first step of `vse`.
     #[must_use]
     pub fn start(vse: Vse) -> Self {
+        keep_freed_memory();
         let trained = vse.trained();
         let adam = Adam::new(trained.iter().map(|(_, parameter)| parameter));
         Self { vse, trained, adam, best: None }
@@ -53,12 +55,14 @@ impl Training {
         &mut self.vse
     }
 
-    /// One step of Adam against `gradients`, those of [`Vse::backward`], their global norm clipped to `clip_norm`; gives the
-    /// norm before. Gradients with a norm that is not finite leave the parameters as they were.
+    /// One step of Adam against `gradients`, those of [`Vse::backward`], their global L2 norm clipped to `clip_norm` as
+    /// `clip_grad_norm_` does; gives the norm before. Gradients with a norm that is not finite leave the parameters as they were.
     pub fn update(&mut self, gradients: &[Tensor], clip_norm: f64, learning_rate: f64) -> f64 {
-        let norm = clip(gradients, clip_norm);
+        let norm = norm(gradients);
         if norm.is_finite() {
-            self.adam.step(self.trained.iter().map(|(_, parameter)| parameter), gradients, learning_rate);
+            let scale = (clip_norm / (norm + 1e-6)).min(1.0);
+            let parameters = self.trained.iter().map(|(_, parameter)| parameter);
+            self.adam.step(parameters, gradients, scale, learning_rate);
         }
         norm
     }
@@ -81,7 +85,7 @@ impl Training {
         let gradient_norm = if step.loss.is_finite() {
             self.update(&step.gradients, clip_norm, learning_rate)
         } else {
-            clip(&step.gradients, clip_norm)
+            norm(&step.gradients)
         };
         Ok(Stepped { loss: step.loss, gradient_norm })
     }
@@ -149,6 +153,7 @@ impl Training {
     /// # Errors
     /// Damaged bytes, or a model of another form.
     pub fn from_bytes(bytes: &[u8], form: &Form, device: Device) -> Result<(Self, String, Option<Kept>)> {
+        keep_freed_memory();
         let mut all = Named::from_bytes(bytes)?;
         let bank = Kept::take(&mut all, device)?;
         let header = all.text.take().unwrap_or_default();

@@ -3,6 +3,7 @@
 //! VSE++: Faghri, Fleet, Kiros, Fidler, BMVC 2018, and its relatives as [`Form`] tells them apart. Names of parameters are
 //! those of its published checkpoints.
 
+use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use tch::{Device, Kind, Tensor};
@@ -77,7 +78,7 @@ impl Vse {
             parameters.push(Tensor::from_slice(&values).view(parameter.shape.as_slice()).to_device(device));
         }
         if let Some(pictures) = form.pictures {
-            let cnn = Cnn::random(pictures.network.architecture(), seed, device)?;
+            let cnn = Cnn::random(pictures.network.body(), seed, device)?;
             parameters.extend(cnn.parameters().into_iter().map(|(_, tensor)| tensor));
         }
         Self::from_parameters(form, parameters)
@@ -89,7 +90,7 @@ impl Vse {
     /// Another number of parameters, a shape that does not fit the form, or a type other than f32 or f64.
     pub fn from_parameters(form: Form, parameters: Vec<Tensor>) -> Result<Self> {
         let described = form.parameters()?;
-        let cnn = form.pictures.map(|pictures| pictures.network.architecture());
+        let cnn = form.pictures.map(|pictures| pictures.network.body());
         let of_cnn = cnn.as_ref().map_or(0, |cnn| cnn.parameters().len());
         if parameters.len() != described.len() + of_cnn {
             let wanted = described.len() + of_cnn;
@@ -135,7 +136,7 @@ impl Vse {
     /// A width that no tensor can have.
     pub fn names_of(form: &Form) -> Result<Vec<String>> {
         let own = form.parameters()?.into_iter().map(|parameter| parameter.name);
-        let of_cnn = form.pictures.iter().flat_map(|pictures| pictures.network.architecture().parameters());
+        let of_cnn = form.pictures.iter().flat_map(|pictures| pictures.network.body().parameters());
         Ok(own.chain(of_cnn.map(|parameter| format!("{IN_MODEL}{}", parameter.name))).collect())
     }
 
@@ -210,8 +211,13 @@ impl Vse {
     pub fn set_network(&mut self, file: &[u8]) -> Result<()> {
         let pictures = self.form.pictures.ok_or_else(|| Error::internal("a model that reads no pictures"))?;
         let cnn = Cnn::from_file(pictures.network.architecture(), file, self.device())?;
-        let own = self.parameters[self.described.len()..].iter_mut();
-        tch::no_grad(|| own.zip(cnn.parameters()).for_each(|(own, (_, given))| own.copy_(&given)));
+        let given: HashMap<String, Tensor> = cnn.parameters().into_iter().collect();
+        let own = self.cnn.iter().flat_map(Cnn::parameters);
+        tch::no_grad(|| {
+            for (name, mut own) in own {
+                own.copy_(given.get(&name).expect("a network has the parameters of its body"));
+            }
+        });
         Ok(())
     }
 

@@ -103,21 +103,12 @@ impl<const W: usize> Panels<W> {
             let steps = panel.as_chunks_mut::<W>().0;
             let group: Vec<&[f32]> = (first..vectors.min(first + W)).map(|i| &vector(i)[..depth]).collect();
             // Blocks of steps, so that what is written stays in the nearest cache while all vectors go through.
-            for (block, steps) in steps.chunks_mut(16).enumerate() {
-                let from = block * 16 * lanes.step();
+            for (block, steps) in steps.chunks_mut(BLOCK).enumerate() {
+                let from = block * BLOCK * lanes.step();
                 for (i, vector) in group.iter().enumerate() {
-                    let values = &vector[from..depth.min(from + 16 * lanes.step())];
-                    match lanes {
-                        Lanes::F32 => {
-                            for (step, value) in steps.iter_mut().zip(values) {
-                                step[i] = value.to_bits();
-                            }
-                        }
-                        Lanes::Bf16 => {
-                            for (step, pair) in steps.iter_mut().zip(values.chunks(2)) {
-                                step[i] = pair_of(pair[0], pair.get(1).copied().unwrap_or(0.0));
-                            }
-                        }
+                    let values = &vector[from..depth.min(from + BLOCK * lanes.step())];
+                    for (step, value) in steps.iter_mut().zip(block_of(lanes, values)) {
+                        step[i] = value;
                     }
                 }
             }
@@ -129,25 +120,27 @@ impl<const W: usize> Panels<W> {
     fn along<'v>(lanes: Lanes, vectors: usize, depth: usize, values: impl Fn(usize) -> &'v [f32]) -> Self {
         let mut this = Self::new(lanes, vectors, depth);
         let (size, start) = (this.size, this.start);
+        let zeros = vec![0.0; vectors];
         for (step, k) in (0..depth).step_by(lanes.step()).enumerate() {
-            let first = values(k)[..vectors].chunks(W);
-            let panels = this.values[start..].chunks_exact_mut(size).map(|panel| &mut panel[step * W..][..W]);
-            match lanes {
-                Lanes::F32 => {
-                    for (to, from) in panels.zip(first) {
-                        to.iter_mut().zip(from).for_each(|(to, from)| *to = from.to_bits());
-                    }
+            let first = values(k)[..vectors].as_chunks::<W>();
+            let second = match lanes {
+                Lanes::Bf16 if k + 1 < depth => &values(k + 1)[..vectors],
+                _ => &zeros,
+            };
+            let second = second.as_chunks::<W>();
+            let pack = |a: f32, b: f32| match lanes {
+                Lanes::F32 => a.to_bits(),
+                Lanes::Bf16 => pair_of(a, b),
+            };
+            let mut panels = this.values[start..].chunks_exact_mut(size).map(|panel| &mut panel[step * W..][..W]);
+            for ((to, a), b) in panels.by_ref().zip(first.0).zip(second.0) {
+                for i in 0..W {
+                    to[i] = pack(a[i], b[i]);
                 }
-                Lanes::Bf16 if k + 1 < depth => {
-                    for ((to, a), b) in panels.zip(first).zip(values(k + 1)[..vectors].chunks(W)) {
-                        to.iter_mut().zip(a.iter().zip(b)).for_each(|(to, (&a, &b))| *to = pair_of(a, b));
-                    }
-                }
-                Lanes::Bf16 => {
-                    for (to, from) in panels.zip(first) {
-                        to.iter_mut().zip(from).for_each(|(to, &from)| *to = pair_of(from, 0.0));
-                    }
-                }
+            }
+            if let Some(to) = this.values[start..].chunks_exact_mut(size).nth(first.0.len()) {
+                let to = &mut to[step * W..][..W];
+                to.iter_mut().zip(first.1.iter().zip(second.1)).for_each(|(to, (&a, &b))| *to = pack(a, b));
             }
         }
         this
@@ -160,6 +153,25 @@ impl<const W: usize> Panels<W> {
     fn panel(&self, i: usize) -> &[u32] {
         &self.values[self.start + i * self.size..][..self.size]
     }
+}
+
+/// Steps that are packed together.
+const BLOCK: usize = 16;
+
+/// At most [`BLOCK`] steps of a vector.
+fn block_of(lanes: Lanes, values: &[f32]) -> [u32; BLOCK] {
+    let mut out = [0; BLOCK];
+    match lanes {
+        Lanes::F32 => out.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_bits()),
+        Lanes::Bf16 => {
+            let (pairs, last) = values.as_chunks::<2>();
+            out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pair_of(a, b));
+            if let [last] = last {
+                out[pairs.len()] = pair_of(*last, 0.0);
+            }
+        }
+    }
+    out
 }
 
 /// Two values as bf16, the first one in the lower half.

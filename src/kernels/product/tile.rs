@@ -108,12 +108,14 @@ mod avx512 {
         write(sums, out);
     }
 
+    #[inline]
     #[target_feature(enable = "avx512f")]
     fn bits(values: __m512) -> __m512bh {
         // SAFETY: both types are 64 bytes of any value.
         unsafe { std::mem::transmute(values) }
     }
 
+    #[inline]
     #[target_feature(enable = "avx512f")]
     fn pair(values: &[u32; COLUMNS]) -> [__m512; 2] {
         let [a, b] = [&values[..16], &values[16..]];
@@ -121,6 +123,7 @@ mod avx512 {
         [unsafe { _mm512_loadu_ps(a.as_ptr().cast()) }, unsafe { _mm512_loadu_ps(b.as_ptr().cast()) }]
     }
 
+    #[inline]
     #[target_feature(enable = "avx512f")]
     fn read<const N: usize>(tile: &Tile) -> [[__m512; 2]; N] {
         // SAFETY: a row has 32 values.
@@ -130,6 +133,7 @@ mod avx512 {
         })
     }
 
+    #[inline]
     #[target_feature(enable = "avx512f")]
     fn write<const N: usize>(sums: [[__m512; 2]; N], tile: &mut Tile) {
         for (row, sums) in tile.0.iter_mut().zip(sums) {

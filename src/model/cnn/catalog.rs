@@ -33,4 +33,10 @@ impl Network {
             Self::ResNet152 => resnet152(),
         }
     }
+
+    /// The same without what makes scores of its features.
+    #[must_use]
+    pub fn body(self) -> Architecture {
+        Architecture { head: Vec::new(), classes: 0, ..self.architecture() }
+    }
 }

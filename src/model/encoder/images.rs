@@ -2,6 +2,7 @@
 
 use tch::Tensor;
 
+use super::linear;
 use super::product::Precision;
 use super::unit::{self, Unit};
 use crate::model::form::Form;
@@ -32,7 +33,7 @@ pub fn forward(
     normalize: bool,
     precision: Precision,
 ) -> (Tensor, Tape) {
-    let rows = precision.product(&features, &weight.tr()).g_add_(bias);
+    let rows = linear::forward(&features, weight, precision).g_add_(bias);
     let (out, unit) = unit::forward(rows, normalize, form.absolute);
     (out, Tape { features, unit })
 }
@@ -43,7 +44,7 @@ impl Tape {
     pub fn backward(self, d: &Tensor, weight: &Tensor, of_features: bool, precision: Precision) -> Gradients {
         let d = self.unit.backward(d);
         Gradients {
-            weight: precision.product(&d.tr(), &self.features),
+            weight: linear::backward(&d, &self.features, precision),
             bias: d.sum_dim_intlist([0i64].as_slice(), false, None),
             features: of_features.then(|| precision.product(&d, weight)),
         }

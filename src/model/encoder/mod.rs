@@ -8,7 +8,7 @@ pub mod gru;
 pub mod images;
 pub mod captions;
 mod fused;
-mod memory;
+mod linear;
 mod pool;
 mod product;
 mod recurrence;

@@ -4,11 +4,11 @@ use tch::{Kind, Tensor};
 
 use super::fused::{self, Reading};
 use super::gru;
-use super::memory::{is_slice, values, values_mut};
 use super::packed::Packed;
 use super::pool::{number, rows};
 use super::product::Precision;
 use crate::kernels::product::vectors;
+use crate::model::slices::{is_slice, threads, values, values_mut};
 
 /// What a direction reads.
 #[derive(Debug, Clone, Copy)]
@@ -133,9 +133,4 @@ impl Tape {
             }
         }
     }
-}
-
-/// Threads that libtorch would use.
-fn threads() -> usize {
-    usize::try_from(tch::get_num_threads()).unwrap_or(1).max(1)
 }

@@ -46,7 +46,7 @@ impl Extract {
         let architecture = self.network.architecture();
         match &self.weights {
             Weights::Random => Cnn::random(architecture, self.seed, device),
-            Weights::Model(_) => Cnn::from_model(architecture, &cx.file("weights.model", PARAMETERS)?, device)
+            Weights::Model(_) => Cnn::from_model(self.network.body(), &cx.file("weights.model", PARAMETERS)?, device)
                 .map_err(|error| error.context("weights.model")),
             Weights::File(_) => {
                 let path = cx.source("weights.file")?;

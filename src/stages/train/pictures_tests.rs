@@ -74,7 +74,7 @@ fn the_network_learns_and_its_features_embed_as_the_training_did() {
     whole.run(&stage).expect("a training");
     let found = description(&whole);
     let pictures = found.form.pictures.expect("a network");
-    let architecture = pictures.network.architecture();
+    let architecture = pictures.network.body();
     let parameters = file(&whole, PARAMETERS);
     let device = tch::Device::Cpu;
     let learned = Cnn::from_model(architecture.clone(), &parameters, device).expect("the network");

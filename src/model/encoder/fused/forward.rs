@@ -71,31 +71,33 @@ fn part(reading: &Reading<'_>, shares: &[Share], member: usize, team: &Team) -> 
     let mut states = vec![[0.0; COLUMNS]; words * panels];
     let mut start = 0;
     let mut published: Vec<&Left> = Vec::new();
+    let blocks = reading.sizes[0].div_ceil(ROWS);
+    let mut products = [(); 3].map(|()| vec![Tile::ZERO; blocks]);
     for (t, &size) in reading.sizes.iter().enumerate() {
         let before_start = if t == 0 { 0 } else { start - reading.sizes[t - 1] };
         let (done, states_here) = states.split_at_mut(start * panels);
         for panel in 0..panels {
-            for (block, first) in (0..size).step_by(ROWS).enumerate() {
-                let rows = ROWS.min(size - first);
-                let mut products = [Tile::ZERO; 3];
-                for (left, right) in published.iter().zip(&recurrent) {
-                    for (gate, product) in products.iter_mut().enumerate() {
+            // A gate's weights stay in the second cache while all captions go by.
+            for (gate, products) in products.iter_mut().enumerate() {
+                for (block, product) in products[..size.div_ceil(ROWS)].iter_mut().enumerate() {
+                    *product = Tile::ZERO;
+                    for (left, right) in published.iter().zip(&recurrent) {
+                        let rows = ROWS.min(size - block * ROWS);
                         tile(lanes, rows, left.panel(block), right.panel(panel * 3 + gate), product);
                     }
                 }
-                for i in 0..rows {
-                    let caption = first + i;
-                    let at = (start + caption) * panels + panel;
-                    gates::forward(Step {
-                        inputs: &inputs[reading.words[start + caption] * panels + panel],
-                        products: products.each_ref().map(|product| &product.0[i]),
-                        bias: &bias[panel],
-                        before: if t == 0 { &[0.0; COLUMNS] } else { &done[(before_start + caption) * panels + panel] },
-                        gates: &mut gates[at],
-                        candidate: &mut candidates[at],
-                        state: &mut states_here[caption * panels + panel],
-                    });
-                }
+            }
+            for caption in 0..size {
+                let at = (start + caption) * panels + panel;
+                gates::forward(Step {
+                    inputs: &inputs[reading.words[start + caption] * panels + panel],
+                    products: products.each_ref().map(|products| &products[caption / ROWS].0[caption % ROWS]),
+                    bias: &bias[panel],
+                    before: if t == 0 { &[0.0; COLUMNS] } else { &done[(before_start + caption) * panels + panel] },
+                    gates: &mut gates[at],
+                    candidate: &mut candidates[at],
+                    state: &mut states_here[caption * panels + panel],
+                });
             }
         }
         if let Some(&next) = reading.sizes.get(t + 1) {

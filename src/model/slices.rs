@@ -13,15 +13,15 @@ pub(super) fn values(tensor: &Tensor) -> &[f32] {
     if tensor.numel() == 0 {
         return &[];
     }
-    // SAFETY: the tensor is contiguous and has this many f32 in memory, which it keeps alive. The encoders change none of
-    // their parameters.
+    // SAFETY: the tensor is contiguous and has this many f32 in memory, which it keeps alive. No encoder changes its
+    // parameters, and an optimiser gives back what it has before it returns.
     #[expect(unsafe_code, reason = "tch gives the memory of a tensor as a pointer")]
     unsafe {
         std::slice::from_raw_parts(tensor.data_ptr().cast(), tensor.numel())
     }
 }
 
-/// The values of a new tensor, which nothing else shares, for writing.
+/// The values of a tensor that nobody else reads or writes meanwhile, for writing.
 pub(super) fn values_mut(tensor: &mut Tensor) -> &mut [f32] {
     assert!(is_slice(tensor), "a tensor of {:?} on {:?} is no slice", tensor.kind(), tensor.device());
     if tensor.numel() == 0 {
@@ -32,4 +32,9 @@ pub(super) fn values_mut(tensor: &mut Tensor) -> &mut [f32] {
     unsafe {
         std::slice::from_raw_parts_mut(tensor.data_ptr().cast(), tensor.numel())
     }
+}
+
+/// Threads that libtorch would use for what the calling thread asks of it.
+pub(super) fn threads() -> usize {
+    usize::try_from(tch::get_num_threads()).unwrap_or(1).max(1)
 }

@@ -1,0 +1,119 @@
+//! One step of Adam on slices, in one pass: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
+
+use super::product::{Lanes, vectors};
+
+/// β₁ and β₂ of the paper.
+pub const BETA: [f64; 2] = [0.9, 0.999];
+/// ε of the paper.
+pub const EPSILON: f64 = 1e-8;
+
+/// Partial sums kept side by side.
+const LANES: usize = 16;
+
+/// What a step multiplies with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// The gradient, to bound its norm.
+    pub scale: f32,
+    /// −learning rate / (1 − β₁ᵗ).
+    pub first: f32,
+    /// √(1 − β₂ᵗ).
+    pub second: f32,
+}
+
+/// `m ← m + (1 − β₁)(g − m)`, `v ← β₂·v + (1 − β₂)·g²`, `p ← p + first · m / (√v / second + ε)` with `g` the gradient times
+/// `scale`, as `torch.optim.Adam`. All of one length.
+pub fn step(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates) {
+    #[cfg(target_arch = "x86_64")]
+    if vectors(Lanes::F32) {
+        // SAFETY: the processor was asked whether it has the instructions.
+        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+        return unsafe { step_avx512(parameters, gradients, m, v, rates) };
+    }
+    step_in(parameters, gradients, m, v, rates);
+}
+
+/// Σ x², in f64.
+#[must_use]
+pub fn squares(values: &[f32]) -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    if vectors(Lanes::F32) {
+        // SAFETY: the processor was asked whether it has the instructions.
+        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+        return unsafe { squares_avx512(values) };
+    }
+    squares_in(values)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn step_avx512(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates) {
+    step_in(parameters, gradients, m, v, rates);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn squares_avx512(values: &[f32]) -> f64 {
+    squares_in(values)
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
+#[expect(clippy::cast_possible_truncation, reason = "constants in f32")]
+fn step_in(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates) {
+    let [keep, rest] = [BETA[1], 1.0 - BETA[1]].map(|beta| beta as f32);
+    let (follow, epsilon) = ((1.0 - BETA[0]) as f32, EPSILON as f32);
+    for (((p, g), m), v) in parameters.iter_mut().zip(gradients).zip(m).zip(v) {
+        let g = g * rates.scale;
+        *m += follow * (g - *m);
+        *v = *v * keep + g * g * rest;
+        *p += rates.first * (*m / (v.sqrt() / rates.second + epsilon));
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
+fn squares_in(values: &[f32]) -> f64 {
+    let (blocks, rest) = values.as_chunks::<LANES>();
+    let mut sums = [0.0f64; LANES];
+    for block in blocks {
+        for (sum, &value) in sums.iter_mut().zip(block) {
+            *sum += f64::from(value) * f64::from(value);
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three steps by hand in f64, as the paper has them.
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "the parameters are f32")]
+    fn steps_are_those_of_the_paper() {
+        let gradients = [[0.5f32, -2.0, 0.0], [0.25, 1.0, 0.0], [-0.5, 3.0, 1e-3]];
+        let (mut p, mut m, mut v) = ([1.0f32, -1.0, 0.5], [0.0f32; 3], [0.0f32; 3]);
+        let (mut wanted, mut first, mut second) = ([1.0f64, -1.0, 0.5], [0.0f64; 3], [0.0f64; 3]);
+        for (t, gradient) in (1..).zip(gradients) {
+            let corrected = [1.0 - BETA[0].powi(t), 1.0 - BETA[1].powi(t)];
+            let rates = Rates { scale: 0.5, first: (-0.01 / corrected[0]) as f32, second: corrected[1].sqrt() as f32 };
+            step(&mut p, &gradient, &mut m, &mut v, rates);
+            for i in 0..3 {
+                let g = 0.5 * f64::from(gradient[i]);
+                first[i] = BETA[0] * first[i] + (1.0 - BETA[0]) * g;
+                second[i] = BETA[1] * second[i] + (1.0 - BETA[1]) * g * g;
+                wanted[i] -= 0.01 * (first[i] / corrected[0]) / ((second[i] / corrected[1]).sqrt() + EPSILON);
+                assert!((f64::from(p[i]) - wanted[i]).abs() < 1e-6, "step {t}, {i}: {} and {}", p[i], wanted[i]);
+            }
+        }
+    }
+
+    #[test]
+    fn squares_are_summed_in_f64() {
+        let values: Vec<f32> = (0..1001u16).map(f32::from).collect();
+        assert_eq!(squares(&values), 1000.0 * 1001.0 * 2001.0 / 6.0);
+        assert_eq!(squares(&[3e38; 2]), 2.0 * f64::from(3e38f32).powi(2));
+        assert!(squares(&[f32::NAN]).is_nan());
+    }
+}
