@@ -130,7 +130,7 @@ fn two_ranks_learn_what_one_learns() {
     for (step, (one, two)) in one.iter().zip(&two).enumerate() {
         assert!((one - two).abs() <= 1e-3 * one.abs(), "step {step}: {one} and {two}");
     }
-    assert_eq!(followers(folder.path()), [], "no process is left");
+    assert!(followers(folder.path()).is_empty(), "a process is left");
     // The number of ranks is not in the key: this is done already.
     let again = run(&folder.path().join("two"), &file, &["--set", "stage.fit.train.ranks=2"]).output().unwrap();
     assert!(told(&again).contains("0 of 3 stages ran"), "{}", told(&again));
