@@ -89,7 +89,7 @@ fn in_one_pass(all: &mut [[Tensor; 4]], rates: Rates) {
     std::thread::scope(|scope| {
         while !blocks.is_empty() {
             let mine = blocks.split_off(blocks.len().saturating_sub(share));
-            let mut work = move || mine.into_iter().for_each(|((p, g), (m, v))| step(p, g, m, v, rates));
+            let work = move || mine.into_iter().for_each(|((p, g), (m, v))| step(p, g, m, v, rates));
             if blocks.is_empty() { work() } else { drop(scope.spawn(work)) }
         }
     });

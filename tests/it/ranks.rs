@@ -115,6 +115,40 @@ fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
     content
 }
 
+/// The losses of all steps of two stores are equal but for the rounding of sums.
+fn same_course(one: &Path, two: &Path) {
+    let (one, two) = (losses(one), losses(two));
+    assert!(one.len() > 20 && one.len() == two.len());
+    for (step, (one, two)) in one.iter().zip(&two).enumerate() {
+        assert!((one - two).abs() <= 1e-3 * one.abs(), "step {step}: {one} and {two}");
+    }
+}
+
+/// HAL compares each pair with all of the batch, and with a bank that all ranks embed together.
+#[test]
+fn two_ranks_learn_what_one_learns_from_hubs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = training(folder.path(), 2);
+    let bank = "stage.fit.train.bank={ fraction = 0.5, neighbours = 50, first_epoch = 0 }";
+    for (name, more) in [("hal", vec![]), ("bank", vec!["--set", bank])] {
+        let more = [vec!["--quiet", "--set", "stage.fit.train.loss={ hal = {} }"], more].concat();
+        let (one, two) = (folder.path().join(format!("{name} one")), folder.path().join(format!("{name} two")));
+        for (store, ranks) in [(&one, "stage.fit.train.ranks=1"), (&two, "stage.fit.train.ranks=2")] {
+            let output = run(store, &file, &[more.as_slice(), &["--set", ranks]].concat()).output().unwrap();
+            assert!(output.status.success(), "{}", told(&output));
+        }
+        same_course(&one, &two);
+    }
+    let sums = |store: &str| {
+        sql(
+            &folder.path().join(store),
+            "SELECT epoch, count(*), sum(caption_id) FROM fit.memory_bank GROUP BY epoch ORDER BY epoch",
+        )
+    };
+    assert_eq!(sums("bank one"), sums("bank two"));
+    assert!(sums("bank one").lines().count() == 3, "{}", sums("bank one"));
+}
+
 #[test]
 fn two_ranks_learn_what_one_learns() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,11 +159,7 @@ fn two_ranks_learn_what_one_learns() {
     let output = run(&two, &file, &["--quiet", "--set", "stage.fit.train.ranks=2"]).output().unwrap();
     assert!(output.status.success(), "{}", told(&output));
     assert_eq!(told(&output), "", "other ranks are silent");
-    let (one, two) = (losses(&one), losses(&two));
-    assert!(one.len() > 20 && one.len() == two.len());
-    for (step, (one, two)) in one.iter().zip(&two).enumerate() {
-        assert!((one - two).abs() <= 1e-3 * one.abs(), "step {step}: {one} and {two}");
-    }
+    same_course(&one, &two);
     assert!(followers(folder.path()).is_empty(), "a process is left");
     // The number of ranks is not in the key: this is done already.
     let again = run(&folder.path().join("two"), &file, &["--set", "stage.fit.train.ranks=2"]).output().unwrap();
