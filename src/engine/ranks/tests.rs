@@ -32,15 +32,6 @@ impl Boards for KeyStores {
     }
 }
 
-impl Board for KeyStore {
-    fn put(&self, key: &str, value: &[u8]) -> Result<()> {
-        self.set(key, value)
-    }
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        KeyStore::get(self, key)
-    }
-}
-
 /// What goes wrong on one rank, before the block of this number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trouble {
