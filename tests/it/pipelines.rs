@@ -32,19 +32,56 @@ fn run(command: &mut Command) -> String {
 }
 
 /// The one number that a query gives.
-fn number(store: &Path, sql: &str) -> f64 {
+fn number_of(store: &Path, sql: &str) -> f64 {
     let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(store).arg(sql).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let last = text.lines().last().unwrap_or_default();
     last.parse().unwrap_or_else(|_| panic!("{sql}: {text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
+/// All pipeline files below a folder of them.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = walkdir::WalkDir::new(file(folder)).sort_by_file_name().into_iter().map(Result::unwrap);
+    entries.map(walkdir::DirEntry::into_path).filter(|path| path.extension().is_some_and(|end| end == "toml")).collect()
+}
+
 #[test]
 fn every_pipeline_file_is_without_mistakes() {
-    let folder = std::fs::read_dir(file("")).unwrap();
-    let files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 3, "{files:?}");
+    let files = files("");
+    assert!(files.len() >= 20, "{files:?}");
     run(pairloom().arg("check").args(&files));
+}
+
+/// Rows of the papers on a thousand images, each for a moment: one epoch of narrow models.
+#[test]
+fn every_row_of_the_papers_trains_on_a_thousand_images() {
+    let Some(data) = data() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainings = 0;
+    for (number, file) in files("papers/small").iter().enumerate() {
+        let text = std::fs::read_to_string(file).unwrap();
+        if text.contains("SQUEEZENET") {
+            continue;
+        }
+        let stages: toml::Table = text.parse().unwrap();
+        let stages = stages["stage"].as_table().unwrap();
+        let store = folder.path().join(number.to_string());
+        let mut command = pairloom();
+        command.env("PRECOMP", data.join("precomp/f8k_mini_precomp")).args(["run", "--quiet", "--store"]).arg(&store);
+        for name in stages.iter().filter(|(_, stage)| stage.get("train").is_some()).map(|(name, _)| name) {
+            trainings += 1;
+            for setting in ["epochs=2", "embedding=32", "word=16"] {
+                command.arg("--set").arg(format!("stage.{name}.train.{setting}"));
+            }
+        }
+        run(command.arg(file));
+        let rsums = |stage: &str| number_of(&store, &format!("SELECT rsum FROM \"{stage}-test\".summary"));
+        for name in stages.iter().filter(|(_, stage)| stage.get("train").is_some()).map(|(name, _)| name) {
+            // 125 images and their 625 captions: chance gives 25.
+            assert!(rsums(name) > 0.0, "{}: {name}", file.display());
+        }
+    }
+    assert!(trainings >= 40, "{trainings} trainings");
 }
 
 #[test]
@@ -83,13 +120,13 @@ fn photographs_go_all_the_way() {
     command.env("FLICKR8K", data.join("flickr8k-1k")).env("SQUEEZENET", data.join("weights/squeezenet1_0.safetensors"));
     command.args(SHORT);
     run(&mut command);
-    assert_eq!(number(&store, "SELECT count(*) FROM pairs.images"), 991.0);
-    assert_eq!(number(&store, "SELECT count(*) FROM pairs.captions"), 4955.0);
-    assert_eq!(number(&store, "SELECT count(*) FROM cnn.features"), 991.0);
-    assert_eq!(number(&store, "SELECT count(*) FROM joint.caption_embeddings"), 625.0);
-    assert_eq!(number(&store, "SELECT n_images FROM test.summary"), 125.0);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM pairs.images"), 991.0);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM pairs.captions"), 4955.0);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM cnn.features"), 991.0);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM joint.caption_embeddings"), 625.0);
+    assert_eq!(number_of(&store, "SELECT n_images FROM test.summary"), 125.0);
     // Chance gives about 25.
-    let rsum = number(&store, "SELECT rsum FROM test.summary");
+    let rsum = number_of(&store, "SELECT rsum FROM test.summary");
     assert!(rsum > 60.0, "{rsum}");
 }
 
@@ -104,9 +141,9 @@ fn precomputed_features_go_all_the_way() {
     command.env("PRECOMP", data.join("precomp/f8k_mini_precomp"));
     command.args(SHORT);
     run(&mut command);
-    let images = |split| number(&store, &format!("SELECT count(*) FROM pairs.features WHERE split = '{split}'"));
+    let images = |split| number_of(&store, &format!("SELECT count(*) FROM pairs.features WHERE split = '{split}'"));
     assert_eq!([images("train"), images("val"), images("test")], [753.0, 113.0, 125.0]);
-    let rsum = number(&store, "SELECT rsum FROM test.summary");
+    let rsum = number_of(&store, "SELECT rsum FROM test.summary");
     assert!(rsum > 60.0, "{rsum}");
 }
 
@@ -121,16 +158,16 @@ fn caption_similarity_agrees_with_people_as_published() {
     run(&mut command);
     let pearson = |score: &str, pairs: &str| {
         let sql = "SELECT pearson FROM agree.correlations WHERE";
-        number(&store, &format!("{sql} score = '{score}' AND pairs = '{pairs}'"))
+        number_of(&store, &format!("{sql} score = '{score}' AND pairs = '{pairs}'"))
     };
     let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 5.1e-5, "{got}, wanted {wanted}");
     close(pearson("Binary", "all"), 0.7115);
     close(pearson("CIDEr-D", "non_gt"), 0.4869);
     close(pearson("CIDEr-D, case kept, N of train", "all"), 0.7346);
     close(pearson("CIDEr-D, case kept, N of train", "non_gt"), 0.4563);
-    assert_eq!(number(&store, "SELECT count(*) FROM graphs.spice_scores"), 44_833.0);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM graphs.spice_scores"), 44_833.0);
     assert_eq!(
-        number(&store, "SELECT count(*) FROM (SELECT unnest(similarities) FROM lower.caption_similarity)"),
+        number_of(&store, "SELECT count(*) FROM (SELECT unnest(similarities) FROM lower.caption_similarity)"),
         44_833.0
     );
 }
@@ -151,12 +188,12 @@ fn the_best_captions_of_flickr30k_are_its_own() {
     command.args(["--set", "stage.meaning.compare.split=test", "--set", "stage.graphs.compare.split=test"]);
     run(&mut command);
     let rows = "SELECT image_id, unnest(caption_ids) AS caption_id, unnest(similarities) AS phi FROM meaning.caption_similarity";
-    assert_eq!(number(&store, &format!("SELECT count(*) FROM ({rows})")), 100_000.0);
+    assert_eq!(number_of(&store, &format!("SELECT count(*) FROM ({rows})")), 100_000.0);
     let own = "SELECT avg(CASE WHEN captions.image_id = best.image_id THEN 1.0 ELSE 0.0 END) FROM \
          (SELECT image_id, caption_ids[1] AS caption_id FROM meaning.caption_similarity) AS best \
          JOIN pairs.captions AS captions ON captions.caption_id = best.caption_id";
-    assert_eq!(number(&store, own), 1.0);
-    assert_eq!(number(&store, "SELECT count(*) FROM graphs.scene_graphs"), 5000.0);
+    assert_eq!(number_of(&store, own), 1.0);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM graphs.scene_graphs"), 5000.0);
 }
 
 #[test]

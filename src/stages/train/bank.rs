@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use super::Train;
 use super::corpus::Corpus;
 use super::history::int;
-use super::options;
+use super::options::{self, Sampling};
 use crate::error::{Error, Result};
 use crate::kernels::epoch::{draw, share};
 use crate::model::bank::{Bank, Member};
@@ -30,7 +30,8 @@ pub(super) fn members(stage: &Train, bank: &options::Bank, corpus: &Corpus, epoc
             .hint("a bank is a sample of the training data: ask for fewer rows, or for a `fraction`"));
     }
     let rows = draw(samples, bank.draw(samples, stage.batch), stage.seed, epoch);
-    if rows.len() < bank.neighbours {
+    // Of whole batches, some epochs have few: then all that there are count.
+    if bank.sampling == Sampling::Rows && rows.len() < bank.neighbours {
         let (neighbours, rows) = (bank.neighbours, rows.len());
         return Err(Error::data(format!(
             "`bank.neighbours` is {neighbours}, but the bank of epoch {epoch} has {rows} rows"

@@ -215,6 +215,11 @@ impl Train {
         }
         if bank.as_ref().is_none_or(|bank| bank.epoch != at.epoch) {
             let members = bank::members(self, settings, corpus, at.epoch)?;
+            if members.is_empty() {
+                cx.warn(format!("epoch {}", at.epoch), "no batch was drawn for the memory bank: this epoch has none");
+                *bank = None;
+                return Ok(());
+            }
             let fresh = bank::refresh(at.epoch, members, training, corpus, group, cx)?;
             bank::write(&fresh, corpus, self.embedding, cx)?;
             *bank = Some(fresh);
