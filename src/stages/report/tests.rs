@@ -140,7 +140,8 @@ fn validation() -> RecordBatch {
     let epochs = || 0..3;
     let mut columns = vec![ints(epochs()), ints(epochs().map(|e| e * 10)), floats([9.0, 5.0, 4.0])];
     columns.extend((0..6).map(|recall| floats([f64::from(recall), 30.0, 20.0])));
-    columns.push(floats([15.0, 180.0, 120.0]));
+    // rsum, and the score, which is the same here.
+    columns.extend([(); 2].map(|()| floats([15.0, 180.0, 120.0])));
     columns.push(Arc::new(BooleanArray::from(vec![true, true, false])));
     tables::batch(&tables::validation::table().schema(), columns).unwrap()
 }
