@@ -56,7 +56,7 @@ pub(super) fn options(common: &Common, torch: Option<Torch>, place: Option<&Plac
         place: place.cloned(),
         command: program.into_iter().chain(std::env::args_os().skip(1)).collect(),
         patience: Duration::from_secs(common.rank_timeout),
-        give_up: Some(|| interrupt::give_up()),
+        give_up: Some(interrupt::give_up),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::stage::{Meeting, Ranks};
 
 /// How long ranks wait for each other at the start of a run; schedulers do not start all at once.
-pub(super) const MEET: Duration = Duration::from_secs(300);
+pub(super) const MEET: Duration = Duration::from_mins(5);
 /// How long rank 0 waits for others only to tell them that there is nothing to do together.
 const DECLINE: Duration = Duration::from_secs(10);
 /// How long ranks may take to end once they are told.
@@ -114,7 +114,7 @@ impl Crew {
     fn agree(&self, own: Result<&Value, &Error>, cancel: &Cancel) -> Result<()> {
         let agreed = self.hear(own, cancel);
         if agreed.is_err() {
-            self.end(agreed.as_ref().map(|()| ()));
+            self.end(agreed.as_ref().copied());
         }
         agreed
     }
@@ -272,7 +272,7 @@ impl Shift {
             Err(own) => Err(self.explain(own, run)),
         };
         if self.crew.launched {
-            self.crew.end(result.as_ref().map(|()| ()));
+            self.crew.end(result.as_ref().copied());
         }
         result
     }

@@ -50,7 +50,7 @@ pub fn follow<S: Run>(plan: &Plan<S>, store: &Store, options: &Options, place: &
             continue;
         };
         let result = work(plan, store, options, place, job, number, &messages, cancel);
-        let report = Report { result: result.as_ref().map(|()| ()).map_err(Failure::from) };
+        let report = Report { result: result.as_ref().copied().map_err(Failure::from) };
         messages.put(&format!("report/{number}/{}", place.rank), &report).map_err(gone)?;
         if let Err(error) = result {
             return Err(reason(error, &messages, place));

@@ -65,7 +65,7 @@ pub struct RankOptions {
 
 impl Default for RankOptions {
     fn default() -> Self {
-        Self { boards: None, place: None, command: vec![], patience: Duration::from_secs(30 * 60), give_up: None }
+        Self { boards: None, place: None, command: vec![], patience: Duration::from_mins(30), give_up: None }
     }
 }
 

@@ -25,10 +25,21 @@ impl Boards for KeyStores {
     fn serve(&self, host: &str, port: u16, patience: Duration) -> Result<(Box<dyn Board>, u16)> {
         let store = KeyStore::serve(host, port, patience)?;
         let port = store.port();
-        Ok((Box::new(store), port))
+        Ok((Box::new(Keys(store)), port))
     }
     fn connect(&self, host: &str, port: u16, patience: Duration) -> Result<Box<dyn Board>> {
-        Ok(Box::new(KeyStore::connect(host, port, patience)?))
+        Ok(Box::new(Keys(KeyStore::connect(host, port, patience)?)))
+    }
+}
+
+struct Keys(KeyStore);
+
+impl Board for Keys {
+    fn put(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.0.set(key, value)
+    }
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        self.0.get(key)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::stage::{Meeting, Ranks};
 
 /// How long ranks that are all here may take to connect.
-const CONNECT: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_mins(1);
 /// Time between two looks at who is here.
 const PAUSE: Duration = Duration::from_millis(20);
 
