@@ -39,7 +39,7 @@ impl Cnn {
     /// # Errors
     /// As there.
     pub fn learn(&self, pictures: &Tensor) -> Result<Learning> {
-        let shared = self.map(|parameter| parameter.detach().set_requires_grad(true));
+        let shared = self.map(|name, parameter| parameter.detach().set_requires_grad(Self::learns(name)));
         let features = shared.unit_average(pictures)?;
         let leaves = shared.parameters().into_iter().filter(|(name, _)| Self::learns(name));
         Ok(Learning { features, leaves: leaves.map(|(_, leaf)| leaf).collect() })

@@ -132,12 +132,12 @@ impl Cnn {
     /// The same network for another thread. The weights are shared, not copied.
     #[must_use]
     pub fn share(&self) -> Self {
-        self.map(Tensor::shallow_clone)
+        self.map(|_, tensor| tensor.shallow_clone())
     }
 
-    /// The same network with other tensors.
-    pub(super) fn map(&self, change: impl Fn(&Tensor) -> Tensor) -> Self {
-        let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(tensor))).collect();
+    /// The same network with other tensors in place of those of these names.
+    pub(super) fn map(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
+        let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(name, tensor))).collect();
         Self { architecture: self.architecture.clone(), parameters, device: self.device }
     }
 
