@@ -25,6 +25,8 @@ pub(super) struct Checker<'a> {
     pub(super) sources_needed: bool,
     /// The seed of stages that give none; `None` outside of stages.
     pub(super) seed: Option<Node>,
+    /// Settings that were dropped because they are wrong.
+    pub(super) dropped: Vec<String>,
     /// Every `stage.table` that was met, with its place.
     pub(super) references: Vec<(String, Place)>,
     pub(super) faults: Vec<Fault>,
@@ -224,7 +226,11 @@ impl Checker<'_> {
             let before = self.faults.len();
             let subject = Subject::new(format!("`{}`", entry.key), entry.key_place);
             self.check(&mut entry.node, property, &subject);
-            self.faults.len() == before || required.clone().any(|name| name == entry.key)
+            let kept = self.faults.len() == before || required.clone().any(|name| name == entry.key);
+            if !kept {
+                self.dropped.push(entry.key.clone());
+            }
+            kept
         });
         let absent = |name: &str| !entries.iter().any(|entry| entry.key == name);
         for name in required.clone().filter(|name| absent(name)) {

@@ -116,6 +116,7 @@ fn parse(path: &Path, texts: &Texts, options: &Options<'_>) -> Result<Pipeline, 
         sources_needed: options.sources_needed,
         seed: None,
         references: Vec::new(),
+        dropped: Vec::new(),
         faults,
     };
     let seed = check_seed(&mut checker, &mut root, &schema);
@@ -174,6 +175,8 @@ struct Read {
     stage: Option<AnyStage>,
     /// Which of the references belong to it.
     references: std::ops::Range<usize>,
+    /// Settings that are wrong, and so look as if they were not given.
+    dropped: Vec<String>,
 }
 
 fn check_stages(checker: &mut Checker<'_>, root: &mut Node) -> Vec<Read> {
@@ -266,6 +269,7 @@ fn check_stage(checker: &mut Checker<'_>, entry: &mut Entry) -> Read {
         settings: entry.node.entries().first().map(|kind| kind.node.clone()),
         stage,
         references: first..checker.references.len(),
+        dropped: std::mem::take(&mut checker.dropped),
     }
 }
 
@@ -315,6 +319,9 @@ fn connect(reads: Vec<Read>, references: Vec<(String, Place)>, faults: &mut Vec<
     };
     for fault in found {
         let Some(read) = reads.iter().find(|read| read.name == fault.stage) else { continue };
+        if fault.problem.setting.split('.').any(|part| read.dropped.iter().any(|dropped| dropped == part)) {
+            continue;
+        }
         let place =
             read.settings.as_ref().map_or(read.place, |settings| settings.locate(&fault.problem.setting, read.place));
         // A stage that is there and could not be read is missing from the plan alone.

@@ -229,8 +229,14 @@ fn an_unknown_alternative() {
         changed("weights = \"random\"", "weights = { random = {} }"),
         ["9:13 `random` takes no value, wanted \"random\" alone"]
     );
-    assert_eq!(changed("loss = \"max\"", "loss = {}"), ["14:1 `loss` is an empty table, wanted one of `sum`, `max`"]);
-    assert_eq!(changed("loss = \"max\"", "loss = 3"), ["14:8 `loss` is the integer 3, wanted one of `sum`, `max`"]);
+    assert_eq!(
+        changed("loss = \"max\"", "loss = {}"),
+        ["14:1 `loss` is an empty table, wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`"]
+    );
+    assert_eq!(
+        changed("loss = \"max\"", "loss = 3"),
+        ["14:8 `loss` is the integer 3, wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`"]
+    );
     assert_eq!(
         changed(
             "captions = \"vectors.caption_embeddings\"",
@@ -465,7 +471,7 @@ fn faults_are_shown_with_their_line() {
     assert_eq!(shown[0], "error: `train` has no setting `ebochs`");
     assert!(shown[1].starts_with("  --> ") && shown[1].ends_with("p.toml:16:1"), "{text}");
     assert_eq!(shown[2..5], ["   |", "16 | ebochs = 3", "   | ^^^^^^"]);
-    assert!(shown[5].starts_with("   = valid: `batch`, `captions`, "), "{text}");
+    assert!(shown[5].starts_with("   = valid: `bank`, `batch`, "), "{text}");
     assert_eq!(shown[6], "   = hint: did you mean `epochs`?");
     assert!(text.contains("--> command line\n |\n | --  "[..18].trim_end()), "{text}");
     assert!(text.contains("--set stage.fit.train.batch=x"), "{text}");

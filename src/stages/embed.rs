@@ -413,7 +413,7 @@ mod tests {
         let text =
             String::from_utf8(description.to_vec()).expect("JSON").replace("\"<unk>\",", "\"<unk>\", \"zebra\",");
         other.files.insert(("model".to_owned(), DESCRIPTION.to_owned()), text.into());
-        fails(&mut other, &[], "`model.json` says");
+        fails(&mut other, &[], "model.json: `words` is 10, `vocabulary` has 11");
 
         let mut two = world();
         two.run(&stage(&["test", "val"])).expect("embeddings");
