@@ -87,7 +87,7 @@ fn real(path: &str) -> Option<Vec<Batch>> {
 /// Steps of all in turn.
 fn measure(name: &str, batches: &[Batch]) {
     let words: usize = batches.iter().flatten().map(Vec::len).sum::<usize>() / batches.len();
-    let flops = batches.iter().map(|batch| flops(batch)).sum::<f64>() / batches.len() as f64;
+    let flops = batches.iter().map(flops).sum::<f64>() / batches.len() as f64;
     println!("\n{name}: {words} words and {:.1} GFLOP a step", flops / 1e9);
     let mut ours = [Precision::F32, Precision::Mixed].map(|precision| Ours::start(precision, batches));
     let mut peers = Peer::start(batches);

@@ -141,7 +141,6 @@ impl Vse {
     }
 
     /// The parameters, in the order of [`Vse::names`].
-    #[must_use]
     pub fn parameters(&self) -> &[Tensor] {
         &self.parameters
     }

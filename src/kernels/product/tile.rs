@@ -100,8 +100,9 @@ mod avx512 {
             let [b0, b1] = pair(b);
             let (b0, b1) = (bits(b0), bits(b1));
             for (sum, &a) in sums.iter_mut().zip(a) {
+                let a = _mm512_set1_epi32(a.cast_signed());
                 // SAFETY: both types are 64 bytes of any value.
-                let a: __m512bh = unsafe { std::mem::transmute(_mm512_set1_epi32(a.cast_signed())) };
+                let a: __m512bh = unsafe { std::mem::transmute(a) };
                 *sum = [_mm512_dpbf16_ps(sum[0], a, b0), _mm512_dpbf16_ps(sum[1], a, b1)];
             }
         }

@@ -33,7 +33,6 @@ struct Direction {
 
 /// Embeds captions, `[n, d]` in the order they were given. `parameters` are the word vectors and, for each direction,
 /// `W_ih`, `W_hh`, `b_ih`, `b_hh`.
-#[must_use]
 pub fn forward(captions: &[&[i64]], parameters: &[Tensor], form: &Form, precision: Precision) -> (Tensor, Tape) {
     let device = parameters[0].device();
     let packed = Packed::new(captions);

@@ -64,8 +64,12 @@ fn product(
             .map(|(thread, piece)| move || columns_of(left, piece, thread * share, precision, pack))
             .collect();
         let last = work.pop();
-        work.into_iter().for_each(|work| drop(scope.spawn(work)));
-        last.into_iter().for_each(|work| work());
+        for work in work {
+            scope.spawn(work);
+        }
+        if let Some(work) = last {
+            work();
+        }
     });
     out
 }

@@ -29,7 +29,6 @@ impl Precision {
     }
 
     /// A factor, as this precision multiplies it.
-    #[must_use]
     pub fn factor(self, tensor: &Tensor) -> Tensor {
         match self {
             Self::F32 => tensor.shallow_clone(),
@@ -38,7 +37,6 @@ impl Precision {
     }
 
     /// `a · b`, in the type of `a`.
-    #[must_use]
     pub fn product(self, a: &Tensor, b: &Tensor) -> Tensor {
         match self {
             Self::F32 => a.mm(b),

@@ -236,7 +236,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(settings(bank), ["bank.fraction", "bank.rows", "bank.neighbours", "bank.alpha"]);
 }
 
-/// Two words of the vocabulary in the form of GloVe, each in a corner of its own.
+/// Two words of the vocabulary in the form of `GloVe`, each in a corner of its own.
 #[test]
 fn words_begin_with_the_vectors_of_a_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -242,7 +242,7 @@ impl Stage for Train {
             let captions = Input::table(names.captions, captions, tables::captions::table().schema());
             images.into_iter().chain([captions])
         });
-        let network = self.pictures.iter().flat_map(|pictures| match &pictures.weights {
+        let network = self.pictures.iter().filter_map(|pictures| match &pictures.weights {
             Weights::File(file) => Some(Input::source("pictures.weights.file", file)),
             Weights::Random => None,
         });
