@@ -19,6 +19,11 @@ pub fn table() -> Table {
                 DataType::Float64,
                 "Value of the objective on the batch, before the step; summed as its paper sums it.",
             ),
+            Column::optional(
+                "collapsed_loss",
+                DataType::Float64,
+                "What the loss would be if all scores of the batch were equal, for objectives of which that is a number.",
+            ),
             Column::new("gradient_norm", DataType::Float64, "Global L2 norm of the gradient before clipping."),
             Column::new("learning_rate", DataType::Float64, "Learning rate of the step."),
         ],

@@ -84,7 +84,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain for {what}");
+        assert!(begun.elapsed() < Duration::from_mins(2), "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

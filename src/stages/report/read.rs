@@ -11,9 +11,6 @@ use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
 use crate::stage::Cx;
 use crate::tables;
 
-/// A column that not every `history` has.
-const COLLAPSED_LOSS: &str = "collapsed_loss";
-
 /// The rows of `summary`, without intervals.
 pub(super) fn results(cx: &mut Cx<'_>) -> Result<Vec<ResultRow>> {
     let mut rows = Vec::new();
@@ -77,7 +74,6 @@ pub(super) fn history(cx: &mut Cx<'_>) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     while let Some(batch) = cx.next("history")? {
         let numbers = tables::ids(&batch, "step")?;
-        let knows_collapse = batch.column_by_name(COLLAPSED_LOSS).is_some();
         for row in 0..batch.num_rows() {
             let loss = number(&batch, "loss", row)?;
             if loss.is_finite() {
@@ -87,7 +83,7 @@ pub(super) fn history(cx: &mut Cx<'_>) -> Result<Vec<Step>> {
                     loss,
                     gradient_norm: number(&batch, "gradient_norm", row)?,
                     learning_rate: number(&batch, "learning_rate", row)?,
-                    collapsed_loss: if knows_collapse { optional(&batch, COLLAPSED_LOSS, row)? } else { None },
+                    collapsed_loss: optional(&batch, "collapsed_loss", row)?,
                 });
             }
         }

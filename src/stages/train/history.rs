@@ -19,17 +19,19 @@ pub(super) struct History {
     epoch: Vec<i64>,
     pairs: Vec<i64>,
     loss: Vec<f64>,
+    collapsed_loss: Vec<Option<f64>>,
     gradient_norm: Vec<f64>,
     learning_rate: Vec<f64>,
 }
 
 impl History {
     /// Takes a step in.
-    pub fn push(&mut self, at: &Position, pairs: usize, done: Stepped, learning_rate: f64) {
+    pub fn push(&mut self, at: &Position, pairs: usize, done: Stepped, collapsed: Option<f64>, learning_rate: f64) {
         self.step.push(int(at.step));
         self.epoch.push(int(at.epoch));
         self.pairs.push(int(pairs as u64));
         self.loss.push(done.loss);
+        self.collapsed_loss.push(collapsed);
         self.gradient_norm.push(done.gradient_norm);
         self.learning_rate.push(learning_rate);
     }
@@ -42,6 +44,7 @@ impl History {
             Arc::new(Int64Array::from(rows.epoch)),
             Arc::new(Int64Array::from(rows.pairs)),
             Arc::new(Float64Array::from(rows.loss)),
+            Arc::new(Float64Array::from(rows.collapsed_loss)),
             Arc::new(Float64Array::from(rows.gradient_norm)),
             Arc::new(Float64Array::from(rows.learning_rate)),
         ];

@@ -142,11 +142,12 @@ impl Train {
             if !(done.loss.is_finite() && done.gradient_norm.is_finite()) {
                 return Err(diverged(done, at, &rows, corpus));
             }
-            history.push(at, rows.len(), done, learning_rate);
+            let collapsed = recipe.objective.collapsed(rows.len());
+            history.push(at, rows.len(), done, collapsed, learning_rate);
             at.step += 1;
             at.batches += 1;
             at.loss += done.loss;
-            at.collapsed_loss += recipe.objective.collapsed(rows.len()).unwrap_or(0.0);
+            at.collapsed_loss += collapsed.unwrap_or(0.0);
             cx.progress(at.step, Some(steps));
             let mut so_far = *stalls;
             so_far += loader.stalls();
