@@ -1,7 +1,8 @@
 //! A step of training beside the same model in PyTorch, and the floor that matrix products set.
 //!
-//! Batch 128, vocabulary 4,000, word vectors 300, joint space 1,024, image features 4,096, MAX, clipping, Adam, two threads;
-//! on captions of 12 words and on those of Flickr8k; in f32 and mixed. Ours and theirs take turns, a few steps each, in one
+//! Batch 128, vocabulary 4,000, word vectors 300, joint space 1,024, image features 4,096, clipping, Adam, two threads; MAX on
+//! captions of 12 words and on those of Flickr8k, HAL on the former; in f32 and mixed. Then HAL with a memory bank of 5,000
+//! samples, and the time to embed one of 30,000. Ours and theirs take turns, a few steps each, in one
 //! run. The peer is `benches/training_peer.py`, if the environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with
 //! torch; it runs with OpenMP's threads waiting as they like and as ours do, and the faster of the two counts.
 //!
@@ -17,9 +18,12 @@ use std::time::Instant;
 use pairloom::kernels::product::{Lanes, Left, Right, Tile, tile, vectors};
 use pairloom::kernels::sample::Sample;
 use pairloom::kernels::text::Tokenizer;
+use pairloom::model::bank::{Bank, Mask, Member};
+use pairloom::model::collective::Group;
 use pairloom::model::encoder::Precision;
 use pairloom::model::form::Form;
-use pairloom::model::loss::Loss;
+use pairloom::model::loss::{BankWeights, Loss};
+use pairloom::model::step::{BankUse, Pairs, Recipe};
 use pairloom::model::training::Training;
 use pairloom::model::vse::Vse;
 use tch::{Device, Kind, Tensor};
@@ -49,8 +53,38 @@ fn main() {
         None => println!("skipped: no captions of Flickr8k in `{folder}`"),
     }
     println!("products, {THREADS} threads, GFLOP/s: {}", rates());
-    for (name, batches) in kinds {
-        measure(name, &batches);
+    for (name, batches) in &kinds {
+        measure(name, batches, "max");
+    }
+    let (name, batches) = &kinds[0];
+    measure(name, batches, "hal");
+    bank(batches);
+}
+
+/// The objective that the peer calls so.
+fn loss(name: &str) -> Loss {
+    serde_json::from_value(serde_json::json!({ name: {} })).expect("an objective")
+}
+
+/// What a memory bank adds to a step, and what it takes to embed one.
+fn bank(batches: &[Batch]) {
+    for precision in [Precision::F32, Precision::Mixed] {
+        let mut without = Ours::start(precision, batches, "hal");
+        let mut with = Ours::start(precision, batches, "hal");
+        with.bank = Some(with.embed(5_000));
+        for turn in 0..TURNS {
+            without.turn(turn);
+            with.turn(turn);
+        }
+        let [without, time] = [&without, &with].map(|ours| median(&ours.times).expect("there were turns"));
+        let clock = Instant::now();
+        with.embed(30_000);
+        println!(
+            "HAL with a bank of 5,000, {precision:?}: {time:.1} ms, of which the bank is {:.0} %; 30,000 samples are embedded in \
+             {:.1} s",
+            100.0 * (1.0 - without / time),
+            clock.elapsed().as_secs_f64()
+        );
     }
 }
 
@@ -85,12 +119,12 @@ fn real(path: &str) -> Option<Vec<Batch>> {
 }
 
 /// Steps of all in turn.
-fn measure(name: &str, batches: &[Batch]) {
+fn measure(name: &str, batches: &[Batch], loss: &str) {
     let words: usize = batches.iter().flatten().map(Vec::len).sum::<usize>() / batches.len();
     let flops = batches.iter().map(flops).sum::<f64>() / batches.len() as f64;
-    println!("\n{name}: {words} words and {:.1} GFLOP a step", flops / 1e9);
-    let mut ours = [Precision::F32, Precision::Mixed].map(|precision| Ours::start(precision, batches));
-    let mut peers = Peer::start(batches);
+    println!("\n{}, {name}: {words} words and {:.1} GFLOP a step", loss.to_uppercase(), flops / 1e9);
+    let mut ours = [Precision::F32, Precision::Mixed].map(|precision| Ours::start(precision, batches, loss));
+    let mut peers = Peer::start(batches, loss);
     for turn in 0..TURNS {
         for model in &mut ours {
             model.turn(turn);
@@ -144,6 +178,9 @@ fn median(times: &[f64]) -> Option<f64> {
 struct Ours<'b> {
     precision: Precision,
     training: Training,
+    recipe: Recipe,
+    members: Vec<Member>,
+    bank: Option<Bank>,
     images: Vec<f32>,
     batches: &'b [Batch],
     step: usize,
@@ -152,20 +189,41 @@ struct Ours<'b> {
 }
 
 impl<'b> Ours<'b> {
-    fn start(precision: Precision, batches: &'b [Batch]) -> Self {
+    fn start(precision: Precision, batches: &'b [Batch], objective: &str) -> Self {
         let mut vse = Vse::new(Form::vse(IMAGE, WORDS, WORD, JOINT), 7, Device::Cpu).expect("a model");
         vse.set_precision(precision);
         let mut sample = Sample::new(3, &[]);
         #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
         let images = (0..BATCH * IMAGE).map(|_| sample.unit() as f32).collect();
-        Self { precision, training: Training::start(vse), images, batches, step: 0, times: Vec::new() }
+        let (training, recipe) = (Training::start(vse), Recipe::from(loss(objective)));
+        let members = Member::strangers(BATCH);
+        let times = Vec::new();
+        Self { precision, training, recipe, members, bank: None, images, batches, step: 0, times }
+    }
+
+    /// A bank of that many samples that are none of a batch.
+    fn embed(&self, samples: usize) -> Bank {
+        let all: Vec<&[i64]> = self.batches.iter().flatten().map(Vec::as_slice).collect();
+        let (mut images, mut captions) = (Vec::new(), Vec::new());
+        for start in (0..samples).step_by(BATCH) {
+            let count = BATCH.min(samples - start);
+            images.extend(self.training.vse().images(&self.images[..count * IMAGE]).expect("vectors"));
+            let words: Vec<&[i64]> = (start..start + count).map(|row| all[row % all.len()]).collect();
+            captions.extend(self.training.vse().captions(&words).expect("vectors"));
+        }
+        let members = Member::strangers(samples + BATCH).split_off(BATCH);
+        self.training.bank(0, members, &images, &captions, &Group::alone()).expect("a bank")
     }
 
     fn turn(&mut self, turn: usize) {
         for _ in 0..STEPS {
             let clock = Instant::now();
             let captions: Vec<&[i64]> = self.batches[self.step % BATCHES].iter().map(Vec::as_slice).collect();
-            let stepped = self.training.step(&self.images, &captions, &Loss::Max { margin: 0.2 }, 2.0, 2e-4);
+            let members = &self.members;
+            let pairs = Pairs { images: &self.images, captions: &captions, members, relevance: None };
+            let weights = BankWeights::default();
+            let bank = self.bank.as_ref().map(|bank| BankUse { bank, mask: Mask::OwnImage, weights: &weights });
+            let stepped = self.training.step(&pairs, &self.recipe, bank, 2e-4, 0, &Group::alone());
             assert!(stepped.expect("a step").loss.is_finite());
             self.step += 1;
             if turn > 0 {
@@ -186,7 +244,7 @@ struct Peer {
 
 impl Peer {
     /// In f32 and with autocast, with either way of waiting.
-    fn start(batches: &[Batch]) -> Vec<Self> {
+    fn start(batches: &[Batch], loss: &str) -> Vec<Self> {
         let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
             println!("peer skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
             return Vec::new();
@@ -195,7 +253,11 @@ impl Peer {
         let start = |(mixed, passive): (bool, bool)| {
             let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/training_peer.py");
             let mut command = Command::new(&python);
-            command.arg(script).arg(if mixed { "bf16" } else { "f32" }).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command
+                .arg(script)
+                .args([if mixed { "bf16" } else { "f32" }, loss])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
             command.args([THREADS, WORDS, WORD, JOINT, IMAGE].map(|number| number.to_string()));
             if passive {
                 command.env("OMP_WAIT_POLICY", "PASSIVE")

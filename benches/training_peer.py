@@ -1,6 +1,6 @@
 """VSE++ in PyTorch as people write it: one step of training at a time, on demand, for benches/training.rs.
 
-Arguments: f32 or bf16 (autocast), threads, words, width of word vectors, of the joint space, of image features. The first
+Arguments: f32 or bf16 (autocast), max or hal, threads, words, width of word vectors, of the joint space, of image features. The first
 line of input has the batches as JSON; every other one a number of steps, answered by their milliseconds.
 """
 
@@ -12,8 +12,8 @@ import time
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-kind = sys.argv[1]
-threads, words, word, joint, image = map(int, sys.argv[2:])
+kind, loss_name = sys.argv[1:3]
+threads, words, word, joint, image = map(int, sys.argv[3:])
 torch.set_num_threads(threads)
 torch.manual_seed(0)
 batches = json.loads(sys.stdin.readline())
@@ -33,7 +33,14 @@ class Captions(torch.nn.Module):
         return torch.nn.functional.normalize(last, dim=1)
 
 
-def objective(scores, margin=0.2):
+def hal(scores, gamma=30.0, epsilon=0.3):
+    away = torch.eye(len(scores), dtype=torch.bool)
+    hubs = torch.exp(gamma * (scores - epsilon)).masked_fill(away, 0)
+    both = torch.log1p(hubs.sum(0)) + torch.log1p(hubs.sum(1))
+    return (both / gamma - torch.log1p(scores.diag())).mean()
+
+
+def hardest(scores, margin=0.2):
     matching = scores.diag().view(-1, 1)
     away = torch.eye(len(scores), dtype=torch.bool)
     captions = (margin + scores - matching).clamp(min=0).masked_fill(away, 0)
@@ -41,6 +48,7 @@ def objective(scores, margin=0.2):
     return captions.max(1)[0].sum() + images.max(0)[0].sum()
 
 
+objective = {"max": hardest, "hal": hal}[loss_name]
 fc = torch.nn.Linear(image, joint)
 captions = Captions()
 parameters = list(captions.parameters()) + list(fc.parameters())

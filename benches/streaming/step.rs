@@ -4,8 +4,11 @@ use std::time::Instant;
 
 use pairloom::error::Result;
 use pairloom::loader::{Batch, Loader};
+use pairloom::model::bank::Member;
+use pairloom::model::collective::Group;
 use pairloom::model::form::Form;
 use pairloom::model::loss::Loss;
+use pairloom::model::step::{Pairs, Recipe};
 use pairloom::model::training::Training;
 use pairloom::model::vse::Vse;
 
@@ -18,8 +21,11 @@ const ROUNDS: usize = 5;
 pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
     let form = Form::vse(width, 40_000, 300, 1024);
     let mut training = Training::start(Vse::new(form, 7, tch::Device::Cpu)?);
-    let mut step = |images: &[f32], words: &[&[i64]]| {
-        training.step(images, words, &Loss::Max { margin: 0.2 }, 2.0, 2e-4).map(drop)
+    let recipe = Recipe::from(Loss::Max { margin: 0.2 });
+    let mut step = |images: &[f32], captions: &[&[i64]]| {
+        let members = Member::strangers(captions.len());
+        let pairs = Pairs { images, captions, members: &members, relevance: None };
+        training.step(&pairs, &recipe, None, 2e-4, 0, &Group::alone()).map(drop)
     };
     let mut loader = start()?;
     let mut resident: Vec<(Vec<f32>, Vec<Vec<i64>>)> = Vec::new();

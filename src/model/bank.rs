@@ -40,6 +40,14 @@ pub struct Member {
 const IMAGES: &str = "bank.images";
 const CAPTIONS: &str = "bank.captions";
 
+impl Member {
+    /// As many samples that have nothing to do with each other, for measurements.
+    pub fn strangers(count: usize) -> Vec<Self> {
+        let image = |row| (0, i64::try_from(row).unwrap_or(i64::MAX));
+        (0..count).map(|row| Self { row, image: image(row) }).collect()
+    }
+}
+
 /// A version of the bank.
 #[derive(Debug)]
 pub struct Bank {

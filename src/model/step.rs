@@ -14,9 +14,10 @@ use tch::{Kind, Tensor};
 use super::adam::norm;
 use super::bank::{Bank, Mask, Member};
 use super::collective::Group;
-use super::loss::{BankWeights, Context, Objective};
+use super::loss::{BankWeights, Context, Loss, Objective};
 use super::similarity::Similarity;
-use super::training::{Stepped, Training};
+use super::training::Training;
+use super::vse::Vse;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::share;
 
@@ -59,27 +60,50 @@ pub struct BankUse<'b> {
     pub weights: &'b BankWeights,
 }
 
-impl Training {
-    /// One step of Adam on the batch of all ranks, the gradient's global norm clipped. `step` is the number of the step, for
-    /// what the objective draws.
-    ///
-    /// A loss or gradient that is not finite leaves the parameters as they were.
+/// The objective on a batch and its gradient.
+#[derive(Debug)]
+pub struct Gradients {
+    /// Value of the objective, as its paper sums it.
+    pub loss: f64,
+    /// Its gradient in every trained parameter, in the order of [`Vse::trained`].
+    pub parameters: Vec<Tensor>,
+}
+
+/// What one step did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stepped {
+    /// Value of the objective before the step, as its paper sums it.
+    pub loss: f64,
+    /// Global L2 norm of the gradient before clipping.
+    pub gradient_norm: f64,
+}
+
+impl From<Loss> for Recipe {
+    /// A loss on cosines, with nothing else to it; the gradient clipped to 2, as published code does.
+    fn from(loss: Loss) -> Self {
+        let objective = Objective { loss, semantic_margin: None };
+        Self { objective, similarity: Similarity::Cosine, mask_same_image: false, seed: 0, clip: 2.0 }
+    }
+}
+
+impl Vse {
+    /// The objective on the batch of all ranks, and its gradient. `step` is the number of the step, for what the objective
+    /// draws.
     ///
     /// # Errors
-    /// As the encoders, the objective and the collective.
-    pub fn learn(
-        &mut self,
+    /// As the encoders, the objective and the collective; a batch without a pair.
+    pub fn gradients(
+        &self,
         pairs: &Pairs<'_>,
         recipe: &Recipe,
         bank: Option<BankUse<'_>>,
-        learning_rate: f64,
         step: u64,
         group: &Group,
-    ) -> Result<Stepped> {
-        let forward = self.vse().forward(pairs.images, pairs.captions)?;
+    ) -> Result<Gradients> {
+        let forward = self.forward(pairs.images, pairs.captions)?;
         let (images, captions) = (group.all_gather(&forward.images)?, group.all_gather(&forward.captions)?);
         let n = pairs.members.len();
-        if images.size()[0] != i64::try_from(n).unwrap_or(-1) {
+        if n == 0 || images.size()[0] != i64::try_from(n).unwrap_or(-1) {
             return Err(Error::internal(format!("{:?} gathered vectors for {n} pairs", images.size())));
         }
         let similarity = recipe.similarity;
@@ -99,14 +123,32 @@ impl Training {
         let own = share(n, group.rank(), group.ranks());
         let own = [own.start, own.end].map(|row| i64::try_from(row).unwrap_or(i64::MAX));
         let (d_images, d_captions) = similarity.backward(&images, &captions, &found.d_scores, &(own[0]..own[1]));
-        let gradients = self.vse().backward(forward, &d_images, &d_captions)?;
-        group.sum(&gradients)?;
-        let gradient_norm = if found.value.is_finite() {
-            self.update(&gradients, recipe.clip, learning_rate)
-        } else {
-            norm(&gradients)
-        };
-        Ok(Stepped { loss: found.value, gradient_norm })
+        let parameters = self.backward(forward, &d_images, &d_captions)?;
+        group.sum(&parameters)?;
+        Ok(Gradients { loss: found.value, parameters })
+    }
+}
+
+impl Training {
+    /// One step of Adam on the batch of all ranks, the gradient's global norm clipped.
+    ///
+    /// A loss or gradient that is not finite leaves the parameters as they were.
+    ///
+    /// # Errors
+    /// As [`Vse::gradients`].
+    pub fn step(
+        &mut self,
+        pairs: &Pairs<'_>,
+        recipe: &Recipe,
+        bank: Option<BankUse<'_>>,
+        learning_rate: f64,
+        step: u64,
+        group: &Group,
+    ) -> Result<Stepped> {
+        let Gradients { loss, parameters } = self.vse().gradients(pairs, recipe, bank, step, group)?;
+        let gradient_norm =
+            if loss.is_finite() { self.update(&parameters, recipe.clip, learning_rate) } else { norm(&parameters) };
+        Ok(Stepped { loss, gradient_norm })
     }
 }
 

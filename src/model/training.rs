@@ -9,7 +9,6 @@ use super::bank::{Bank, Kept, Member};
 use super::collective::Group;
 use super::form::Form;
 use super::heap::keep_freed_memory;
-use super::loss::Loss;
 use super::named::Named;
 use super::trained;
 use super::vse::Vse;
@@ -23,15 +22,6 @@ pub struct Training {
     trained: Vec<(String, Tensor)>,
     adam: Adam,
     best: Option<Bytes>,
-}
-
-/// What one step did.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stepped {
-    /// Value of the objective before the step, summed over the batch.
-    pub loss: f64,
-    /// Global L2 norm of the gradient before clipping.
-    pub gradient_norm: f64,
 }
 
 impl Training {
@@ -65,29 +55,6 @@ impl Training {
             self.adam.step(parameters, gradients, scale, learning_rate);
         }
         norm
-    }
-
-    /// One step of Adam on a batch of matching pairs, the gradient's global norm clipped to `clip_norm`.
-    ///
-    /// A loss or gradient that is not finite leaves the parameters as they were.
-    ///
-    /// # Errors
-    /// As [`Vse::step`].
-    pub fn step(
-        &mut self,
-        images: &[f32],
-        captions: &[&[i64]],
-        loss: &Loss,
-        clip_norm: f64,
-        learning_rate: f64,
-    ) -> Result<Stepped> {
-        let step = self.vse.step(images, captions, loss)?;
-        let gradient_norm = if step.loss.is_finite() {
-            self.update(&step.gradients, clip_norm, learning_rate)
-        } else {
-            norm(&step.gradients)
-        };
-        Ok(Stepped { loss: step.loss, gradient_norm })
     }
 
     /// Remembers the model as it is as the best so far.

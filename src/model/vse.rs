@@ -11,7 +11,6 @@ use tch::{Device, Kind, Tensor};
 use super::cnn::{Cnn, IN_MODEL, Learning};
 use super::encoder::{Precision, captions, images};
 use super::form::{Form, Parameter};
-use super::loss::Loss;
 use super::named::Named;
 use crate::error::{Error, Result};
 use crate::kernels::sample::Sample;
@@ -50,15 +49,6 @@ pub struct Forward<'b> {
     tapes: Option<(images::Tape, captions::Tape)>,
     pictures: Option<Learning>,
     batch: PhantomData<&'b [f32]>,
-}
-
-/// What one batch gives.
-#[derive(Debug)]
-pub struct Step {
-    /// Value of the objective.
-    pub loss: f64,
-    /// Its gradient in every parameter that is trained, in the order of [`Vse::trained`].
-    pub gradients: Vec<Tensor>,
 }
 
 impl Vse {
@@ -339,25 +329,6 @@ impl Vse {
             gradients.extend(learning.backward(&d));
         }
         Ok(gradients)
-    }
-
-    /// The objective on a batch of matching pairs and its gradient in every trained parameter.
-    ///
-    /// `loss` sees the scores `[n, n]`, image by caption.
-    ///
-    /// # Errors
-    /// As [`Vse::forward`], or a batch of no pairs.
-    pub fn step(&self, images: &[f32], captions: &[&[i64]], loss: &Loss) -> Result<Step> {
-        if captions.is_empty() {
-            return Err(Error::internal("a batch without captions"));
-        }
-        let forward = self.forward(images, captions)?;
-        let scores = forward.images.mm(&forward.captions.tr()).set_requires_grad(true);
-        let value = loss.value(&scores);
-        let d = Tensor::run_backward(&[&value], &[&scores], false, false).remove(0);
-        let (d_images, d_captions) = (d.mm(&forward.captions), d.tr().mm(&forward.images));
-        let gradients = self.backward(forward, &d_images, &d_captions)?;
-        Ok(Step { loss: value.to_kind(Kind::Double).double_value(&[]), gradients })
     }
 
     fn linear(&self) -> [&Tensor; 2] {

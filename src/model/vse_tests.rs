@@ -6,14 +6,32 @@ use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
 
 use super::adam::norm;
+use super::bank::Member;
 use super::cnn::Network;
+use super::collective::Group;
 use super::encoder::packed::Packed;
 use super::encoder::{Precision, gru};
 use super::form::{Form, Pictures, Pooling};
 use super::loss::Loss;
+use super::step::{Gradients, Pairs, Recipe, Stepped};
 use super::training::Training;
 use super::vse::Vse;
+use crate::error::Result;
 use crate::kernels::sample::Sample;
+
+/// The gradient of a loss on the cosines of a batch.
+fn of_loss(vse: &Vse, images: &[f32], captions: &[&[i64]], loss: Loss) -> Result<Gradients> {
+    let members = Member::strangers(captions.len());
+    let pairs = Pairs { images, captions, members: &members, relevance: None };
+    vse.gradients(&pairs, &loss.into(), None, 0, &Group::alone())
+}
+
+/// One step by it.
+fn step(training: &mut Training, images: &[f32], captions: &[&[i64]], loss: Loss, rate: f64) -> Result<Stepped> {
+    let members = Member::strangers(captions.len());
+    let pairs = Pairs { images, captions, members: &members, relevance: None };
+    training.step(&pairs, &Recipe::from(loss), None, rate, 0, &Group::alone())
+}
 
 #[derive(Deserialize)]
 struct Values {
@@ -86,15 +104,15 @@ fn every_form_its_gradient_clipping_and_adam_agree_with_pytorch() {
         assert_eq!(trained.len(), case.gradients.len());
         for (i, (wanted, norm)) in case.losses.iter().zip(&case.norms).enumerate() {
             let loss = Loss::Max { margin: golden.margin };
-            let step = training.vse().step(&golden.features, &captions, &loss).expect("step");
+            let step = of_loss(training.vse(), &golden.features, &captions, loss).expect("gradients");
             assert!((step.loss - wanted).abs() < 1e-10, "{form:?}, step {i}: {} and {wanted}", step.loss);
             if i == 0 {
-                for (got, (name, _)) in step.gradients.iter().zip(&trained) {
+                for (got, (name, _)) in step.parameters.iter().zip(&trained) {
                     let wanted = case.gradients[name].tensor();
                     assert!(apart(got, &wanted) < 1e-12, "{form:?}, gradient of `{name}`:\n{got}\n{wanted}");
                 }
             }
-            let got = training.update(&step.gradients, golden.clip, golden.rate);
+            let got = training.update(&step.parameters, golden.clip, golden.rate);
             assert!((got - norm).abs() < 1e-10, "{form:?}, norm {i}: {got} and {norm}");
         }
         for (got, name) in training.vse().parameters().iter().zip(training.vse().names()) {
@@ -237,7 +255,7 @@ fn a_training_with_a_network_keeps_its_statistics() {
     let before: Vec<Tensor> = vse.parameters().iter().map(Tensor::copy).collect();
     let mut training = Training::start(vse);
     let images: Vec<f32> = random(&[2, 3 * 32 * 32], 1).to_kind(Kind::Float).view(-1).try_into().expect("values");
-    training.step(&images, &[&[1, 2], &[3]], &Loss::Sum { margin: 0.2 }, 2.0, 0.01).expect("a step");
+    step(&mut training, &images, &[&[1, 2], &[3]], Loss::Sum { margin: 0.2 }, 0.01).expect("a step");
     for ((now, before), name) in training.vse().parameters().iter().zip(&before).zip(training.vse().names()) {
         let moved = apart(now, before) > 0.0;
         assert_eq!(moved, !name.contains("running_"), "{name}");
@@ -273,7 +291,7 @@ fn given_word_vectors_are_used_and_stay_when_frozen() {
     assert_ne!(vse.embed_captions(&[&[1, 2]]).expect("an embedding"), before);
     let mut training = Training::start(vse);
     let images = [1.0, 0.5, 0.0, 2.0, 0.0, 1.0, 0.5, 1.0];
-    training.step(&images, &[&[1, 2], &[3, 4, 2]], &Loss::Sum { margin: 0.2 }, 2.0, 0.1).expect("a step");
+    step(&mut training, &images, &[&[1, 2], &[3, 4, 2]], Loss::Sum { margin: 0.2 }, 0.1).expect("a step");
     let words: Vec<f32> = Vec::try_from(training.vse().parameters()[2].view(-1)).expect("values");
     assert_eq!(words, given);
 }
@@ -308,9 +326,9 @@ fn captions_of_one_and_of_two_hundred_words_are_embedded_and_learned_from() {
         let form = Form { bidirectional: true, pooling, ..Form::vse(4, 20, 6, 16) };
         let vse = Vse::new(form, 1, Device::Cpu).expect("a model");
         let long: Vec<i64> = (0..200).map(|t| t % 20).collect();
-        let step = vse.step(&[1.0, 0.0, 0.5, 0.2, 0.3, 1.0, 0.0, 0.1], &[&long, &[7]], &Loss::Sum { margin: 0.2 });
+        let step = of_loss(&vse, &[1.0, 0.0, 0.5, 0.2, 0.3, 1.0, 0.0, 0.1], &[&long, &[7]], Loss::Sum { margin: 0.2 });
         let step = step.expect("a step");
-        assert!(step.loss.is_finite() && norm(&step.gradients).is_finite());
+        assert!(step.loss.is_finite() && norm(&step.parameters).is_finite());
         let alone = vse.embed_captions(&[&[7]]).expect("an embedding");
         let together = vse.embed_captions(&[&long, &[7]]).expect("embeddings");
         assert!(apart(&alone, &together.narrow(0, 1, 1)) < 1e-6);
@@ -323,7 +341,7 @@ fn a_training_comes_back_from_its_bytes_and_another_model_is_refused() {
     let mut training = Training::start(Vse::new(form.clone(), 1, Device::Cpu).expect("a model"));
     let step = |training: &mut Training| {
         let batch: ([f32; 4], [&[i64]; 2]) = ([1.0, 0.5, 0.0, 2.0], [&[1, 2], &[3, 4, 2]]);
-        training.step(&batch.0, &batch.1, &Loss::Sum { margin: 0.2 }, 2.0, 0.1).expect("a step")
+        step(training, &batch.0, &batch.1, Loss::Sum { margin: 0.2 }, 0.1).expect("a step")
     };
     step(&mut training);
     training.keep_best().expect("bytes");
@@ -359,8 +377,8 @@ fn wrong_data_is_an_error_and_never_a_panic() {
     assert!(vse.embed_captions(&[&[1, 20]]).is_err());
     assert!(vse.embed_captions(&[&[]]).is_err());
     assert!(vse.embed_captions(&[]).is_err());
-    assert!(vse.step(&[0.0; 8], &[&[1, 2]], &Loss::Sum { margin: 0.2 }).is_err());
-    assert!(vse.step(&[], &[], &Loss::Sum { margin: 0.2 }).is_err());
+    assert!(of_loss(&vse, &[0.0; 8], &[&[1, 2]], Loss::Sum { margin: 0.2 }).is_err());
+    assert!(of_loss(&vse, &[], &[], Loss::Sum { margin: 0.2 }).is_err());
     assert!(Vse::new(Form { image: 0, ..form.clone() }, 1, Device::Cpu).is_err());
     let copy = || vse.parameters().iter().map(Tensor::copy).collect::<Vec<_>>();
     let mut parameters = copy();
@@ -374,8 +392,7 @@ fn wrong_data_is_an_error_and_never_a_panic() {
 #[test]
 fn an_image_of_zeros_has_a_finite_gradient() {
     let vse = Vse::new(Form::vse(4, 20, 6, 8), 1, Device::Cpu).expect("a model");
-    let step = vse
-        .step(&[0.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.0, 2.0], &[&[1, 2], &[1, 5, 2]], &Loss::Max { margin: 0.2 })
-        .expect("a step");
-    assert!(step.loss.is_finite() && norm(&step.gradients).is_finite());
+    let images = [0.0, 0.0, 0.0, 0.0, 1.0, 0.5, 0.0, 2.0];
+    let step = of_loss(&vse, &images, &[&[1, 2], &[1, 5, 2]], Loss::Max { margin: 0.2 }).expect("gradients");
+    assert!(step.loss.is_finite() && norm(&step.parameters).is_finite());
 }

@@ -156,13 +156,6 @@ impl Objective {
     }
 }
 
-impl Loss {
-    /// Its value on scores `[n, n]` alone, a tensor of no dimensions that can be differentiated.
-    pub fn value(&self, scores: &Tensor) -> Tensor {
-        Objective { loss: self.clone(), semantic_margin: None }.value(scores, &Context::default())
-    }
-}
-
 fn size(k: usize) -> i64 {
     i64::try_from(k).unwrap_or(i64::MAX - 1)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
 };
-use arrow::datatypes::{DataType, Field, Schema};
+
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::Report;

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array};
 use super::position::Position;
 use super::validate::Validated;
 use crate::error::Result;
-use crate::model::training::Stepped;
+use crate::model::step::Stepped;
 use crate::stage::Cx;
 use crate::tables;
 

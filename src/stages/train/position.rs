@@ -24,6 +24,9 @@ pub(super) struct Position {
     /// What that sum would be if all scores were equal.
     #[serde(with = "bits")]
     pub collapsed_loss: f64,
+    /// The largest norm of the gradient in the epoch so far.
+    #[serde(with = "bits")]
+    pub gradient: f64,
     /// Epochs in a row that ended where all scores are equal.
     pub collapsed_epochs: u32,
     /// What the best epoch is chosen by, after the last epoch.
@@ -92,6 +95,7 @@ impl Position {
             step: 0,
             loss: 0.0,
             collapsed_loss: 0.0,
+            gradient: 0.0,
             collapsed_epochs: 0,
             score: None,
             fallen_epochs: 0,
@@ -126,6 +130,7 @@ impl Position {
         self.batches = 0;
         self.loss = 0.0;
         self.collapsed_loss = 0.0;
+        self.gradient = 0.0;
     }
 }
 

@@ -22,9 +22,9 @@ use crate::model::device::{of_rank, use_threads};
 use crate::model::form::{self, Form};
 use crate::model::loss::Objective;
 use crate::model::memory;
-use crate::model::step::{BankUse, Pairs, Recipe};
+use crate::model::step::{BankUse, Pairs, Recipe, Stepped};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
-use crate::model::training::{Stepped, Training};
+use crate::model::training::Training;
 use crate::model::vse::Vse;
 use crate::stage::{Cx, Run, Stage};
 use crate::tables;
@@ -138,7 +138,7 @@ impl Train {
             let relevance = relevance.map(|relevance| relevance.block(&rows));
             let pairs =
                 Pairs { images: batch.images(), captions: &words, members: &members, relevance: relevance.as_deref() };
-            let done = training.learn(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
+            let done = training.step(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
             if !(done.loss.is_finite() && done.gradient_norm.is_finite()) {
                 return Err(diverged(done, at, &rows, corpus));
             }
@@ -147,6 +147,7 @@ impl Train {
             at.step += 1;
             at.batches += 1;
             at.loss += done.loss;
+            at.gradient = at.gradient.max(done.gradient_norm);
             at.collapsed_loss += collapsed.unwrap_or(0.0);
             cx.progress(at.step, Some(steps));
             let mut so_far = *stalls;
@@ -166,6 +167,7 @@ impl Train {
     fn end(&self, course: &mut Course<'_>, mut history: History, cx: &mut Cx<'_>) -> Result<()> {
         let Course { corpus, relevance, group, training, at, validation, .. } = course;
         watch::collapse(self, at, cx);
+        watch::standstill(at, cx);
         if group.rank() > 0 {
             // The first rank validates, and keeps the best model.
             at.next_epoch();

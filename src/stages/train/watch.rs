@@ -7,6 +7,10 @@ use crate::stage::Cx;
 /// Epochs in a row with a mean loss at its collapse value after which a person is told. With MAX some six are usual.
 const COLLAPSED_EPOCHS: u32 = 10;
 
+/// The norm of a gradient below which a model stands still. Adam's steps do not shrink with the gradient, but rounding and its
+/// ε = 1e-8 are all that is left of it then.
+const STANDSTILL: f64 = 1e-7;
+
 /// Epochs in a row in which the validation split did worse than in the one before, after which a person is told.
 const FALLEN_EPOCHS: u32 = 3;
 
@@ -23,6 +27,21 @@ pub(super) fn collapse(stage: &Train, at: &mut Position, cx: &mut Cx<'_>) {
                  and ends after some thousand steps, or never: `warm_up = {{ epochs = 1 }}`, more epochs, a lower \
                  `learning_rate` or a smaller `batch` may help",
                 at.collapsed_epochs
+            ),
+        );
+    }
+}
+
+/// Tells of a model that nothing moves any more.
+pub(super) fn standstill(at: &Position, cx: &mut Cx<'_>) {
+    if at.gradient < STANDSTILL {
+        let gradient = at.gradient;
+        cx.warn(
+            format!("epoch {}", at.epoch),
+            format!(
+                "the gradient's norm was at most {gradient:.0e} in all steps: nothing moves the model any more. With the \
+                 official variant of `hal` that is where all scores are below 0, which its formula does not raise; \
+                 `warm_up = {{ epochs = 1 }}` leads past it"
             ),
         );
     }
