@@ -4,7 +4,7 @@ use super::{Batch, Loss, knn_margin};
 
 /// Σᵢ max_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ max_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`.
 ///
-/// Where a model maps everything to one point the value is 2·n·α. Cost: as [`knn_margin`].
+/// Where a model maps everything to one point the value is 2·n·α. Cost: as [`knn_margin()`].
 #[must_use]
 pub fn max(batch: &Batch<'_>, margin: f64) -> Loss {
     knn_margin(batch, margin, 1)

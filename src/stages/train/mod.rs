@@ -1,4 +1,4 @@
-//! `train`: `features`, `captions` → `model`, `history`, `validation`.
+//! `train`: `features` or `images`, `captions`, `caption_ngrams` → `model`, `plan`, `samples`, `memory_bank`, `history`, `validation`.
 
 mod settings;
 mod options;
