@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{data, pairloom};
+use crate::support::{data, pairloom, pipeline};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines").join(name)
@@ -82,6 +82,22 @@ fn every_row_of_the_papers_trains_on_a_thousand_images() {
         }
     }
     assert!(trainings >= 40, "{trainings} trainings");
+}
+
+/// The second training has all else that it needs before the first one has ended, and must not stand in its way.
+#[test]
+fn a_training_begins_with_the_model_of_another_in_the_same_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let file = pipeline(folder.path(), "two.toml", |tiny| {
+        let (begin, end) = (tiny.find("[stage.fit.train]").unwrap(), tiny.find("[stage.joint.embed]").unwrap());
+        let fit = &tiny[begin..end];
+        let more = fit.replace("[stage.fit.train]", "[stage.a-more.train]\nstart = \"fit.model\"");
+        format!("{}{more}{fit}", &tiny[..begin])
+    });
+    run(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(file));
+    let first = |stage: &str| number_of(&store, &format!("SELECT loss FROM \"{stage}\".history WHERE step = 0"));
+    assert!(first("a-more") < first("fit"), "it has learned before: {} and {}", first("a-more"), first("fit"));
 }
 
 #[test]
@@ -201,7 +217,7 @@ fn a_query_that_cannot_be_asked_is_found_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = "[[expect]]\nsql = \"SELECT rsun FROM test.summary\"\nat_least = 1\n\
                  [[expect]]\nsql = \"SELECT rsum FROM test.sumary\"\nat_least = 1\n";
-    let file = crate::support::pipeline(folder.path(), "wrong.toml", |tiny| format!("{tiny}\n{wrong}"));
+    let file = pipeline(folder.path(), "wrong.toml", |tiny| format!("{tiny}\n{wrong}"));
     let store = folder.path().join("store");
     let output = pairloom().arg("run").arg("--store").arg(&store).arg(&file).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);

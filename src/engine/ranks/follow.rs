@@ -20,6 +20,7 @@ use crate::engine::key::InputIdentity;
 use crate::engine::plan::Plan;
 use crate::engine::reader::TableReader;
 use crate::engine::run::Options;
+use crate::engine::sources;
 use crate::engine::store::{Artefact, Store};
 use crate::engine::world::InputPort;
 use crate::error::{Error, Kind, Result};
@@ -182,7 +183,15 @@ fn run<S: Run>(
         };
         let feed = Arc::new(Feed::default());
         let port = match &input.origin {
-            Origin::Source(source) => InputPort::Source(source.path().to_owned()),
+            Origin::Source(source) => {
+                let digest = sources::digest(store, source.path(), options.threads, cancel, &|_| ())?;
+                if job.identity.inputs.get(&input.name) != Some(&InputIdentity::Source(digest)) {
+                    let (name, rank) = (&input.name, place.rank);
+                    let message = format!("`{name}` has another content on rank {rank} than on rank 0");
+                    return Err(Error::usage(message).hint("all ranks must read the same files"));
+                }
+                InputPort::Source(source.path().to_owned())
+            }
             Origin::Table { from, .. } => {
                 let parts = job.parts.get(&input.name).cloned().unwrap_or_default();
                 feed.complete([(from.table().to_owned(), parts)].into(), BTreeMap::new());

@@ -11,7 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::io::bounded;
 use crate::io::image::Pictures;
 use crate::model::cnn::{Cnn, Output};
-use crate::model::trained::PARAMETERS;
+use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::{device, threads};
 use crate::stage::{Cx, Mapped, Run, Warning};
 use crate::tables;
@@ -46,8 +46,17 @@ impl Extract {
         let architecture = self.network.architecture();
         match &self.weights {
             Weights::Random => Cnn::random(architecture, self.seed, device),
-            Weights::Model(_) => Cnn::from_model(self.network.body(), &cx.file("weights.model", PARAMETERS)?, device)
-                .map_err(|error| error.context("weights.model")),
+            Weights::Model(_) => {
+                let in_model = |error: Error| error.context("weights.model");
+                let form = Description::read(&cx.file("weights.model", DESCRIPTION)?).map_err(in_model)?.form;
+                if let Some(pictures) = form.pictures.filter(|pictures| pictures.side != self.crop as usize) {
+                    let (side, crop) = (pictures.side, self.crop);
+                    let message = format!("the model was trained on pictures of {side} pixels, and `crop` is {crop}");
+                    return Err(in_model(Error::data(message)).hint("the same sides as in its training"));
+                }
+                let parameters = cx.file("weights.model", PARAMETERS)?;
+                Cnn::from_model(self.network.body(), &parameters, device).map_err(in_model)
+            }
             Weights::File(_) => {
                 let path = cx.source("weights.file")?;
                 let bytes = bounded::read(&path, MAX_WEIGHTS)?;

@@ -7,9 +7,9 @@ use arrow::array::{ArrayRef, Int64Array};
 use super::Train;
 use super::corpus::Corpus;
 use super::history::int;
-use super::options::{self, Sampling};
+use super::options;
 use crate::error::{Error, Result};
-use crate::kernels::epoch::{draw, share};
+use crate::kernels::epoch::{Draw, draw, share};
 use crate::model::bank::{Bank, Member};
 use crate::model::collective::Group;
 use crate::model::training::Training;
@@ -22,23 +22,34 @@ const BLOCK: usize = 2048;
 /// The samples of the bank of an epoch: a function of the seed and the epoch.
 ///
 /// # Errors
-/// More rows than there are samples, or fewer than neighbours are wanted.
+/// The samples cannot be read.
 pub(super) fn members(stage: &Train, bank: &options::Bank, corpus: &Corpus, epoch: u64) -> Result<Vec<Member>> {
+    let samples = corpus.samples.rows();
+    let rows = draw(samples, bank.draw(samples, stage.batch), stage.seed, epoch);
+    rows.into_iter().map(|row| Ok(Member { row, image: corpus.sample(row)?.image_key() })).collect()
+}
+
+/// Whether there can be such a bank.
+///
+/// # Errors
+/// More rows than there are samples, or fewer than neighbours are wanted.
+pub(super) fn check(stage: &Train, bank: &options::Bank, corpus: &Corpus) -> Result<()> {
     let samples = corpus.samples.rows();
     if let Some(rows) = bank.rows.filter(|&rows| rows > samples) {
         return Err(Error::data(format!("`bank.rows` is {rows}, but there are {samples} training samples"))
             .hint("a bank is a sample of the training data: ask for fewer rows, or for a `fraction`"));
     }
-    let rows = draw(samples, bank.draw(samples, stage.batch), stage.seed, epoch);
     // Of whole batches, some epochs have few: then all that there are count.
-    if bank.sampling == Sampling::Rows && rows.len() < bank.neighbours {
-        let (neighbours, rows) = (bank.neighbours, rows.len());
+    if let Draw::Rows(rows) = bank.draw(samples, stage.batch)
+        && rows < bank.neighbours
+    {
+        let neighbours = bank.neighbours;
         return Err(Error::data(format!(
-            "`bank.neighbours` is {neighbours}, but the bank of epoch {epoch} has {rows} rows"
+            "`bank.neighbours` is {neighbours}, but the bank has {rows} rows, of {samples} training samples"
         ))
         .hint("a larger `fraction`, or fewer `neighbours`"));
     }
-    rows.into_iter().map(|row| Ok(Member { row, image: corpus.sample(row)?.image_key() })).collect()
+    Ok(())
 }
 
 /// Embeds the samples, each rank its share.

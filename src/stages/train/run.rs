@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use arrow::array::{ArrayRef, Float64Array, Int64Array};
 
 use super::Train;
@@ -38,6 +40,13 @@ impl Run for Train {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         let corpus = Corpus::open(self, cx)?;
         let relevance = self.caption_ngrams.as_ref().map(|_| Relevance::read(&corpus, cx)).transpose()?;
+        let given = match &self.start {
+            Some(_) => Some((cx.file("start", DESCRIPTION)?, cx.file("start", PARAMETERS)?)),
+            None => None,
+        };
+        if let Some(bank) = &self.bank {
+            bank::check(self, bank, &corpus)?;
+        }
         // After all inputs are there: a turn that waited for another training would never end.
         cx.turn()?;
         let ranks = cx.ranks(self.ranks)?;
@@ -66,7 +75,7 @@ impl Run for Train {
                 for (subject, message) in &corpus.warnings {
                     cx.warn(subject, message);
                 }
-                let training = self.start(&corpus, ranks.local, cx)?;
+                let training = self.start(&corpus, given, ranks.local, cx)?;
                 Course::new(&corpus, relevance, group, training, Position::start(plan), None, allocate)
             }
         };
@@ -271,7 +280,7 @@ impl Train {
     }
 
     /// A training that has learned nothing.
-    fn start(&self, corpus: &Corpus, local: usize, cx: &mut Cx<'_>) -> Result<Training> {
+    fn start(&self, corpus: &Corpus, given: Option<(Bytes, Bytes)>, local: usize, cx: &mut Cx<'_>) -> Result<Training> {
         let device = of_rank(cx.device(), local)?;
         let mut vse = Vse::new(self.form(corpus), self.seed, device)?;
         vse.set_precision(self.precision);
@@ -280,9 +289,8 @@ impl Train {
             let weights = bounded::read(&path, MAX_WEIGHTS)?;
             vse.set_network(&weights).map_err(|error| error.context(format!("weights `{}`", path.display())))?;
         }
-        if self.start.is_some() {
-            let description =
-                Description::read(&cx.file("start", DESCRIPTION)?).map_err(|error| error.context("start"))?;
+        if let Some((description, parameters)) = given {
+            let description = Description::read(&description).map_err(|error| error.context("start"))?;
             if description.vocabulary != corpus.vocabulary.words() || description.tokenizer != self.tokenizer {
                 let (given, own) = (description.vocabulary.len(), corpus.vocabulary.words().len());
                 let message =
@@ -291,7 +299,7 @@ impl Train {
                     .context("start")
                     .hint("train both on the same captions, with the same `tokenizer` and `min_count`"));
             }
-            vse.begin_with(&cx.file("start", PARAMETERS)?).map_err(|error| error.context("start"))?;
+            vse.begin_with(&parameters).map_err(|error| error.context("start"))?;
         }
         if self.word_vectors.is_some() {
             let path = cx.source("word_vectors.file")?;
@@ -365,9 +373,9 @@ fn write_plan(stage: &Train, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
 }
 
 fn diverged(done: Stepped, at: &Position, rows: &[usize], corpus: &Corpus) -> Error {
-    let captions = rows.iter().take(20).map(|&row| corpus.sample(row).map(|sample| sample.caption.to_string()));
+    let captions = rows.iter().take(1000).map(|&row| corpus.sample(row).map(|sample| sample.caption.to_string()));
     let shown = captions.collect::<Result<Vec<_>>>().unwrap_or_default().join(", ");
-    let more = if rows.len() > 20 { format!(" and {} more", rows.len() - 20) } else { String::new() };
+    let more = if rows.len() > 1000 { format!(" and {} more", rows.len() - 1000) } else { String::new() };
     Error::stage(format!(
         "step {} (epoch {}): the loss is {} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \
          {shown}{more}",

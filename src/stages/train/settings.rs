@@ -8,7 +8,7 @@ use super::relevance;
 use super::validate::Select;
 use crate::model::encoder::Precision;
 use crate::model::form::Pooling;
-use crate::model::loss::{Loss, Objective, SemanticMargin};
+use crate::model::loss::{Loss, Objective, SemanticMargin, Variant};
 use crate::model::similarity::Similarity;
 use crate::model::trained::Tokenizer;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
@@ -47,8 +47,9 @@ pub struct Train {
     /// Margins that follow from what captions say, in triplets of their own (SAM). Wants `caption_ngrams`.
     #[serde(default)]
     pub semantic_margin: Option<SemanticMargin>,
-    /// The training captions as vectors, from a `compare` with `form = "on_demand"`: φ, CIDEr-D, of the pairs of each batch
-    /// follows from them.
+    /// The training captions as vectors, from a `compare` with `form = "on_demand"`: φ of the pairs of each batch follows
+    /// from them. It is CIDEr-D with a caption among its own references, whatever that stage's measure; tokens and weights
+    /// are those of that stage.
     #[serde(default)]
     pub caption_ngrams: Option<TableRef>,
     /// What becomes of other captions of an image that are in a batch with it.
@@ -347,6 +348,26 @@ impl Train {
             problems.push(Problem::new("bank", message).hint("leave it out, or train with `loss = { hal = {} }`"));
         }
         let wants = self.semantic_margin.is_some() || self.select.wants_relevance();
+        if let Some(bank) = self.bank.as_ref().filter(|bank| bank.first_epoch >= u64::from(self.epochs)) {
+            let (got, epochs) = (bank.first_epoch, self.epochs);
+            let message = format!("got {got}, wanted less than {epochs}, the epochs of the training");
+            problems.push(Problem::new("bank.first_epoch", message).hint("epochs are counted from 0"));
+        }
+        if self.bank.is_some() && self.semantic_margin.as_ref().is_some_and(|margin| !margin.keep_triplet) {
+            let message = "with `keep_triplet = false` in `semantic_margin` nothing asks for the weights of a bank";
+            problems.push(Problem::new("bank", message).hint("leave it out, or keep the loss"));
+        }
+        if let (Loss::Hal { epsilon, variant, .. }, Similarity::Order { .. }) = (&self.loss, self.similarity) {
+            if *variant == Variant::Official {
+                let message = "the published code raises no score below 0, and order similarities are never above: nothing is learned";
+                problems
+                    .push(Problem::new("loss.hal.variant", message).hint("`variant = \"paper\"` with `epsilon = 0.0`"));
+            } else if *epsilon > 0.0 {
+                let message =
+                    format!("got {epsilon}: order similarities are never above 0, so that no negative would count");
+                problems.push(Problem::new("loss.hal.epsilon", message).hint("`epsilon = 0.0`"));
+            }
+        }
         match (&self.semantic_margin, &self.caption_ngrams) {
             (None, None) if wants => {
                 let message = "NCS follows from captions as vectors, and `caption_ngrams` is not given";
@@ -373,6 +394,10 @@ impl Train {
         if let Some(WarmUp { epochs, margin }) = self.warm_up {
             if epochs == 0 {
                 problems.push(Problem::new("warm_up.epochs", "got 0, wanted at least 1"));
+            }
+            if epochs >= self.epochs && self.epochs > 0 {
+                let message = format!("got {epochs}, wanted fewer than the {} epochs of the training", self.epochs);
+                problems.push(Problem::new("warm_up.epochs", message).hint("after it comes the objective"));
             }
             if !(margin.is_finite() && margin >= 0.0) {
                 problems.push(Problem::new("warm_up.margin", format!("got {margin}, wanted 0 or more")));
