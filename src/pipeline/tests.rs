@@ -225,18 +225,12 @@ fn an_unknown_alternative() {
         changed("weights = \"random\"", "weights = \"file\""),
         ["9:11 `weights` is \"file\", which needs a value / write `{ file = … }`"]
     );
-    assert_eq!(
-        changed("weights = \"random\"", "weights = { random = {} }"),
-        ["9:13 `random` takes no value, wanted \"random\" alone"]
-    );
-    assert_eq!(
-        changed("loss = \"max\"", "loss = {}"),
-        ["14:1 `loss` is an empty table, wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`"]
-    );
-    assert_eq!(
-        changed("loss = \"max\"", "loss = 3"),
-        ["14:8 `loss` is the integer 3, wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`"]
-    );
+    let got = changed("weights = \"random\"", "weights = { random = {} }");
+    assert_eq!(got, ["9:13 `random` takes no value, wanted \"random\" alone"]);
+    let all = "wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`";
+    for (loss, what) in [("{}", "14:1 `loss` is an empty table"), ("3", "14:8 `loss` is the integer 3")] {
+        assert_eq!(changed("loss = \"max\"", &format!("loss = {loss}")), [format!("{what}, {all}")]);
+    }
     assert_eq!(
         changed(
             "captions = \"vectors.caption_embeddings\"",
