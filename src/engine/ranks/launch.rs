@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn no_child_stays() {
-        let children = Children::start(&command("sleep 1000"), 3, 77, "abc").unwrap();
+        let children = Children::start(&command("exec sleep 1000"), 3, 77, "abc").unwrap();
         let ids: Vec<u32> = children.0.iter().map(Child::id).collect();
         let there = |id: &u32| std::path::Path::new(&format!("/proc/{id}")).exists();
         assert!(ids.len() == 2 && ids.iter().all(there));
