@@ -429,10 +429,9 @@ impl World for EngineWorld<'_> {
         if !artefact.create("ranks", of.clone())?
             && let Some(before) = artefact.get("ranks")?.filter(|before| *before != of)
         {
-            let (before, subject) = (String::from_utf8_lossy(&before).into_owned(), self.ledger.stage.clone());
-            let message =
-                format!("begun by {before} ranks and finished by {}: numbers may differ in their last bits", ranks.of);
-            self.warn(Warning { subject, message });
+            let before = String::from_utf8_lossy(&before);
+            let message = format!("{before} at the beginning, {} now: numbers may differ in their last bits", ranks.of);
+            self.warn(Warning { subject: "ranks".to_owned(), message });
         }
         Ok(ranks)
     }

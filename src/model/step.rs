@@ -14,12 +14,13 @@ use tch::{Kind, Tensor};
 use super::adam::norm;
 use super::bank::{Bank, Mask, Member};
 use super::collective::Group;
-use super::loss::{BankWeights, Context, Loss, Objective};
+use super::loss::{Context, Loss, Objective};
 use super::similarity::Similarity;
 use super::training::Training;
 use super::vse::Vse;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::share;
+use crate::kernels::loss::BankWeights;
 
 /// A batch of matching pairs.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use bytes::Bytes;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::io::shard::Shard;
 use crate::io::shards::Shards;
 use crate::loader::Stalls;
@@ -160,4 +160,28 @@ impl World for MemoryWorld {
     fn turn(&mut self) -> Result<()> {
         Ok(())
     }
+}
+
+/// Checks that a stage which is stopped after any state that it saves, and then goes on in another process, gives the rows of
+/// `tables` and the files of one that ran through. Gives how many states that were.
+pub(crate) fn resumed_wherever_it_is_cut(stage: &dyn Run, world: impl Fn() -> MemoryWorld, tables: &[&str]) -> usize {
+    let mut whole = world();
+    whole.run(stage).expect("a run");
+    assert!(whole.saves > 0);
+    for cut in 1..=whole.saves {
+        let mut first = world();
+        first.cancel_after_save = Some(cut);
+        assert_eq!(first.run(stage).expect_err("cancelled").kind(), Kind::Interrupted);
+        let mut second = world();
+        second.saved = first.saved.clone();
+        second.run(stage).expect("the rest of a run");
+        for &table in tables {
+            let parts = [&first, &second].into_iter().flat_map(|world| world.written.get(table).into_iter().flatten());
+            let parts: Vec<RecordBatch> = parts.cloned().collect();
+            let rows = concat_batches(&parts[0].schema(), &parts).expect("one schema");
+            assert_eq!(rows, whole.output(table), "{table}, cut {cut}");
+        }
+        assert_eq!(second.put, whole.put, "cut {cut}");
+    }
+    whole.saves
 }

@@ -120,7 +120,9 @@ fn same_course(one: &Path, two: &Path) {
     let (one, two) = (losses(one), losses(two));
     assert!(one.len() > 20 && one.len() == two.len());
     for (step, (one, two)) in one.iter().zip(&two).enumerate() {
-        assert!((one - two).abs() <= 1e-3 * one.abs(), "step {step}: {one} and {two}");
+        // Rounding is all that differs, and it grows with every step.
+        let within = if step < 10 { 1e-5 } else { 1e-3 };
+        assert!((one - two).abs() <= within * one.abs(), "step {step}: {one} and {two}");
     }
 }
 

@@ -9,10 +9,6 @@ pub struct WordVectors {
     values: Vec<f32>,
     /// By place in the vocabulary: where its values begin.
     places: Vec<Option<usize>>,
-    /// Words that the file has in another letter case only.
-    pub other_case: usize,
-    /// Lines or entries whose word had come before, among those of the vocabulary. The first one counts.
-    pub duplicates: u64,
 }
 
 impl WordVectors {
@@ -50,7 +46,7 @@ pub(super) struct Slot {
 
 impl<'w> Keep<'w> {
     pub(super) fn new(words: &'w [String], width: usize) -> Self {
-        let kept = WordVectors { width, values: Vec::new(), places: Vec::new(), other_case: 0, duplicates: 0 };
+        let kept = WordVectors { width, values: Vec::new(), places: Vec::new() };
         let none = vec![None; words.len()];
         let words = words.iter().enumerate().map(|(i, word)| (word.as_str(), i)).collect();
         Self { words, exact: none.clone(), by_case: none, kept }
@@ -64,9 +60,7 @@ impl<'w> Keep<'w> {
     pub(super) fn slot(&mut self, word: &[u8]) -> Option<Slot> {
         let word = std::str::from_utf8(word).ok()?;
         if let Some(&word) = self.words.get(word) {
-            let first = self.exact[word].is_none();
-            self.kept.duplicates += u64::from(!first);
-            return first.then_some(Slot { word, exact: true });
+            return self.exact[word].is_none().then_some(Slot { word, exact: true });
         }
         if !word.chars().any(char::is_uppercase) {
             return None;
@@ -83,8 +77,7 @@ impl<'w> Keep<'w> {
     }
 
     pub(super) fn finish(self) -> WordVectors {
-        let places: Vec<_> = self.exact.iter().zip(&self.by_case).map(|(exact, by_case)| exact.or(*by_case)).collect();
-        let other_case = self.exact.iter().zip(&places).filter(|(exact, any)| exact.is_none() && any.is_some()).count();
-        WordVectors { places, other_case, ..self.kept }
+        let places = self.exact.iter().zip(&self.by_case).map(|(exact, by_case)| exact.or(*by_case)).collect();
+        WordVectors { places, ..self.kept }
     }
 }

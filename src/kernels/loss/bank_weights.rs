@@ -4,10 +4,10 @@
 use super::batch::{log_sum_exp, nearest};
 use super::{Batch, Variant};
 
-/// Settings of the weights; the defaults of paper and code are α = β = 40, ε₁ = 0.2, ε₂ = 0.1, k = 250.
+/// How the rows of a memory bank weigh the pairs of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BankWeights {
-    /// Rows of the bank nearest to an image or caption that count, k.
+    /// Rows of the bank nearest to an image or caption that count, k. The paper does not give it; 250 is the published code's.
     pub neighbours: usize,
     /// Temperature of the weights of matching pairs, α.
     pub alpha: f64,
@@ -17,6 +17,13 @@ pub struct BankWeights {
     pub epsilon_positive: f64,
     /// Margin of the bank's rows, ε₂.
     pub epsilon_negative: f64,
+}
+
+impl Default for BankWeights {
+    /// Those of paper and code.
+    fn default() -> Self {
+        Self { neighbours: 250, alpha: 40.0, beta: 40.0, epsilon_positive: 0.2, epsilon_negative: 0.1 }
+    }
 }
 
 /// Scores of a batch of `n` pairs with a bank of `rows` pairs; −∞ where a row does not count.

@@ -18,7 +18,24 @@ struct Golden {
 struct Case {
     loss: Loss,
     semantic_margin: Option<SemanticMargin>,
-    bank: Option<BankWeights>,
+    bank: Option<Weights>,
+}
+
+#[derive(Deserialize)]
+struct Weights {
+    neighbours: usize,
+    alpha: f64,
+    beta: f64,
+    epsilon_positive: f64,
+    epsilon_negative: f64,
+}
+
+impl Case {
+    fn bank(&self) -> Option<kernels::BankWeights> {
+        self.bank.as_ref().map(|&Weights { neighbours, alpha, beta, epsilon_positive, epsilon_negative }| {
+            kernels::BankWeights { neighbours, alpha, beta, epsilon_positive, epsilon_negative }
+        })
+    }
 }
 
 /// A batch, and for each objective its value, two products of the gradient, its squared norm, and its first entries.
@@ -83,9 +100,10 @@ impl Inputs {
         let masked = (!self.masked.is_empty()).then(|| Tensor::from_slice(&self.masked).view([n, n]));
         let relevance = tensor(&self.relevance, n);
         let scores = BankScores { captions: tensor(&self.to_captions, rows), images: tensor(&self.to_images, rows) };
+        let weights = case.bank();
         let context = Context {
             masked: masked.as_ref(),
-            bank: case.bank.as_ref().map(|settings| (settings, &scores)),
+            bank: weights.as_ref().map(|weights| (weights, &scores)),
             relevance: case.semantic_margin.is_some().then_some(&relevance),
             seed,
             step,
@@ -112,16 +130,8 @@ impl Inputs {
             }
             Loss::Hal { gamma, epsilon, variant, max } => {
                 let bank = kernels::Bank { captions: &self.to_captions, images: &self.to_images, rows: self.rows };
-                let weights = case.bank.as_ref().map(|settings| {
-                    let settings = kernels::BankWeights {
-                        neighbours: settings.neighbours,
-                        alpha: settings.alpha,
-                        beta: settings.beta,
-                        epsilon_positive: settings.epsilon_positive,
-                        epsilon_negative: settings.epsilon_negative,
-                    };
-                    kernels::bank_weights(&batch, &bank, &settings, plain(variant))
-                });
+                let weights =
+                    case.bank().map(|settings| kernels::bank_weights(&batch, &bank, &settings, plain(variant)));
                 let loss = kernels::hal(&batch, gamma, epsilon, plain(variant), weights.as_ref());
                 #[expect(clippy::cast_precision_loss, reason = "a small number")]
                 match max {

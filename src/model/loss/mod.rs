@@ -19,7 +19,7 @@ mod golden_tests;
 #[cfg(test)]
 mod tests;
 
-pub use bank_weights::{BankScores, BankWeights};
+pub use bank_weights::BankScores;
 pub use objective::{Context, Evaluated, Objective};
 pub use semantic_margin::{Sampler, SemanticMargin};
 pub use settings::{Exponent, Loss, Over, Variant};

@@ -2,7 +2,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::bank_weights::{BankScores, BankWeights, bank_weights};
+use super::bank_weights::{BankScores, bank_weights};
 use super::hal::hal;
 use super::info_nce::info_nce;
 use super::knn_margin::knn_margin;
@@ -13,6 +13,7 @@ use super::semantic_margin::{SemanticMargin, semantic_margin};
 use super::settings::{Exponent, Loss, Over, Problems};
 use super::sum::sum;
 use crate::error::{Error, Result};
+use crate::kernels::loss::BankWeights;
 
 /// What a training minimises: a loss, and triplets with margins by meaning beside it or in its place.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tch::{Device, Kind, Tensor};
 
 use super::*;
+use crate::kernels::loss::BankWeights;
 
 fn only(loss: Loss) -> Objective {
     Objective { loss, semantic_margin: None }
@@ -327,7 +328,6 @@ fn settings_have_the_defaults_of_the_papers() {
     assert_eq!(read(r#"{"hal":{}}"#), hal(Variant::Paper));
     assert_eq!(read(r#"{"info_nce":{}}"#), Loss::InfoNce { temperature: 0.07 });
     assert!(serde_json::from_str::<Loss>(r#"{"max":{"marign":0.2}}"#).is_err());
-    assert_eq!(serde_json::from_str::<BankWeights>("{}").expect("weights"), BankWeights::default());
     assert_eq!(serde_json::from_str::<SemanticMargin>("{}").expect("margins"), SemanticMargin::default());
 }
 
@@ -349,6 +349,4 @@ fn settings_that_cannot_work_are_named() {
     assert_eq!(named(&beside, 8), ["semantic_margin.temperature: got 0, wanted a number above 0"]);
     beside.semantic_margin = Some(SemanticMargin::default());
     assert!(named(&beside, 8)[0].starts_with("semantic_margin: got it beside `hal`"));
-    let of = |neighbours, rows| BankWeights { neighbours, ..BankWeights::default() }.problems(rows).len();
-    assert_eq!((of(0, None), of(250, None), of(250, Some(249)), of(250, Some(250))), (1, 0, 1, 0));
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::rows::Direction;
 use crate::error::{Error, Result};
+use crate::model::similarity::Similarity;
 use crate::stage::Cx;
 use crate::tables;
 
@@ -38,7 +39,9 @@ impl Pool {
     ///
     /// # Errors
     /// No rows of the split, an identifier twice, a vector that is not of unit length, or two widths.
-    pub(super) fn read(cx: &mut Cx<'_>, split: &str) -> Result<Self> {
+    ///
+    /// Vectors that look like those of another `similarity` are a warning.
+    pub(super) fn read(cx: &mut Cx<'_>, split: &str, similarity: Similarity) -> Result<Self> {
         let (images, image_width, _) = read_side(cx, "images", "image_id", split)?;
         let (captions, caption_width, of) = read_side(cx, "captions", "caption_id", split)?;
         if image_width != caption_width {
@@ -82,6 +85,7 @@ impl Pool {
                 format!("{} without captions, ranked but not asked for: image_id {}", alone.len(), list(&alone)),
             );
         }
+        doubt(cx, similarity, images.vectors.iter().chain(&captions.vectors).any(|&value| value < 0.0));
         let captions = captions.arranged(&order, caption_width);
         Ok(Self { width: image_width, images, captions, first_caption })
     }
@@ -112,6 +116,23 @@ impl Pool {
     pub(super) fn captions_of(&self, images: &Range<usize>) -> Range<usize> {
         self.first_caption[images.start]..self.first_caption[images.end]
     }
+}
+
+/// Tells of vectors that another similarity may have been trained with: order embeddings have no value below 0, and nearly all
+/// others have.
+fn doubt(cx: &mut Cx<'_>, similarity: Similarity, below_zero: bool) {
+    let message = match (similarity, below_zero) {
+        (Similarity::Cosine, false) => {
+            "no value of the embeddings is below 0, as is so of order embeddings, and they are ranked by cosines: if the model \
+             was trained with `similarity = \"order\"`, `evaluate` wants the same line"
+        }
+        (Similarity::Order { .. }, true) => {
+            "some values of the embeddings are below 0, which is so of no order embedding: if the model was trained with \
+             cosines, leave out `similarity`"
+        }
+        _ => return,
+    };
+    cx.warn("similarity", message);
 }
 
 /// The queries and items of one direction of one fold.

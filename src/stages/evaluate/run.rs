@@ -24,7 +24,7 @@ const QUERIES: usize = 512;
 
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let pool = Pool::read(cx, &self.split)?;
+        let pool = Pool::read(cx, &self.split, self.similarity)?;
         let n_images = pool.images.ids.len();
         let mut protocols = Vec::new();
         for &protocol in &self.protocols {

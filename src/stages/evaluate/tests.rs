@@ -12,7 +12,7 @@ use crate::kernels::dot::dot;
 use crate::kernels::measure::rank::best_rank;
 use crate::kernels::measure::recall::Retrieval;
 use crate::kernels::sample::Sample;
-use crate::model::similarity::Similarity;
+use crate::model::similarity::{Form, Similarity};
 use crate::stage::{Stage, TableRef};
 use crate::stages::testing::MemoryWorld;
 use crate::tables;
@@ -133,8 +133,8 @@ fn a_hand_case() {
 
 #[test]
 fn captions_and_images_that_stand_alone_are_told_of() {
-    let images = vec![(10, "test", unit(0.0)), (11, "test", unit(90.0))];
-    let captions = vec![(1, 10, "test", unit(80.0)), (2, 77, "test", unit(90.0))];
+    let images = vec![(10, "test", unit(100.0)), (11, "test", unit(190.0))];
+    let captions = vec![(1, 10, "test", unit(180.0)), (2, 77, "test", unit(190.0))];
     let mut world = world(&images, &captions);
     world.run(&stage(&[Protocol::All])).expect("the input is fine");
     let told: Vec<String> = world.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
@@ -148,6 +148,23 @@ fn captions_and_images_that_stand_alone_are_told_of() {
     // One query each way; image 11 stays in the pool and wins the caption of image 10.
     let rankings = world.output("rankings");
     assert_eq!((int64s(&rankings, "query_id"), int64s(&rankings, "rank")), (vec![10, 1], vec![0, 1]));
+}
+
+#[test]
+fn vectors_of_another_similarity_are_told_of() {
+    let at = |degrees: f64| (vec![(10, "test", unit(degrees))], vec![(1, 10, "test", unit(degrees))]);
+    for (similarity, degrees, wanted) in [
+        (Similarity::Cosine, 30.0, "no value of the embeddings is below 0"),
+        (Similarity::Cosine, 120.0, ""),
+        (Similarity::Order { form: Form::default() }, 120.0, "some values of the embeddings are below 0"),
+        (Similarity::Order { form: Form::default() }, 30.0, ""),
+    ] {
+        let (images, captions) = at(degrees);
+        let mut world = world(&images, &captions);
+        world.run(&Evaluate { similarity, ..stage(&[Protocol::All]) }).expect("vectors");
+        let told: String = world.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        assert!(told.starts_with(wanted) && told.is_empty() == wanted.is_empty(), "{similarity:?}, {degrees}: {told}");
+    }
 }
 
 fn error(images: &Images, captions: &Captions, protocols: &[Protocol]) -> Error {

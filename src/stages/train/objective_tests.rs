@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray};
-use arrow::compute::concat_batches;
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 
 use super::tests::{COLOURS, THINGS, captions, description, features, file, stage, world};
@@ -11,7 +10,7 @@ use crate::error::Kind;
 use crate::kernels::text::cider::{Frequency, Ngrams};
 use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
 use crate::stage::Stage;
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::{self, MemoryWorld};
 use crate::tables;
 
 /// The captions of [`world`] as vectors, made by the kernels that `compare` makes them with.
@@ -135,31 +134,12 @@ fn a_bank_holds_what_the_model_saw_when_the_epoch_began() {
     assert_ne!(images[..20], images[20..]);
 }
 
-/// Wherever a training with a bank and random negatives is cut, going on gives the rows and the model of one that was not.
 #[test]
 fn a_resumed_training_with_a_bank_is_the_same_to_the_bit() {
     let more = "epochs = 3\ncheckpoint_steps = 2\nloss = { hal = {} }\nbank = { rows = 30, neighbours = 5 }\n\
                 semantic_margin = { sampler = \"random\" }\nselect = \"ncs\"";
     let stage = stage(&format!("{more}\n{NGRAMS}"));
-    let mut whole = world_with_ngrams();
-    whole.run(&stage).expect("a training");
-    for cut in 1..=whole.saves {
-        let mut first = world_with_ngrams();
-        first.cancel_after_save = Some(cut);
-        assert_eq!(first.run(&stage).expect_err("cancelled").kind(), Kind::Interrupted);
-        let mut second = world_with_ngrams();
-        second.saved = first.saved.clone();
-        second.run(&stage).expect("the rest of a training");
-        for table in ["history", "validation"] {
-            let parts: Vec<RecordBatch> = [&first, &second]
-                .iter()
-                .flat_map(|world| world.written.get(table).into_iter().flatten())
-                .cloned()
-                .collect();
-            assert_eq!(concat_batches(&parts[0].schema(), &parts).unwrap(), whole.output(table), "{table}, cut {cut}");
-        }
-        assert_eq!(second.put, whole.put, "cut {cut}");
-    }
+    testing::resumed_wherever_it_is_cut(&stage, world_with_ngrams, &["history", "validation", "memory_bank"]);
 }
 
 #[test]

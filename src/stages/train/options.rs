@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::epoch::{self, Draw};
+use crate::kernels::loss::BankWeights;
 use crate::model::bank::Mask;
 use crate::model::cnn::Network;
-use crate::model::loss::{BankWeights, Loss};
+use crate::model::loss::Loss;
 use crate::stage::{Problem, Source, TableRef};
 
 /// A data set that is mixed in.
@@ -167,10 +168,10 @@ pub struct Bank {
     #[serde(default = "neighbours")]
     pub neighbours: usize,
     /// Temperature α of the weights of matching pairs.
-    #[serde(default = "temperature")]
+    #[serde(default = "alpha")]
     pub alpha: f64,
     /// Temperature β of the weights of negatives.
-    #[serde(default = "temperature")]
+    #[serde(default = "beta")]
     pub beta: f64,
     /// Margin ε₁ of matching pairs.
     #[serde(default = "epsilon_positive")]
@@ -269,17 +270,21 @@ fn first_epoch() -> u64 {
 }
 
 fn neighbours() -> usize {
-    250
+    BankWeights::default().neighbours
 }
 
-fn temperature() -> f64 {
-    40.0
+fn alpha() -> f64 {
+    BankWeights::default().alpha
+}
+
+fn beta() -> f64 {
+    BankWeights::default().beta
 }
 
 fn epsilon_positive() -> f64 {
-    0.2
+    BankWeights::default().epsilon_positive
 }
 
 fn epsilon_negative() -> f64 {
-    0.1
+    BankWeights::default().epsilon_negative
 }

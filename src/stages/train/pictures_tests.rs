@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray};
-use arrow::compute::concat_batches;
 use arrow::datatypes::Float64Type;
 use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
 use super::Train;
 use super::tests::{captions, description, file};
-use crate::error::Kind;
 use crate::kernels::sample::Sample;
 use crate::model::cnn::{Cnn, Output};
 use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
 use crate::stage::Stage;
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::{self, MemoryWorld};
 use crate::tables;
 
 const IMAGES: usize = 10;
@@ -97,21 +95,7 @@ fn the_network_learns_and_its_features_embed_as_the_training_did() {
     assert!(rsums.iter().all(|rsum| (0.0..=600.0).contains(rsum)), "{rsums:?}");
 
     // Views are functions of the position: going on gives the same to the bit.
-    for cut in 1..=whole.saves {
-        let mut first = world();
-        first.cancel_after_save = Some(cut);
-        assert_eq!(first.run(&stage).expect_err("cancelled").kind(), Kind::Interrupted);
-        let mut second = world();
-        second.saved = first.saved.clone();
-        second.run(&stage).expect("the rest of a training");
-        let parts: Vec<RecordBatch> = [&first, &second]
-            .iter()
-            .flat_map(|world| world.written.get("history").into_iter().flatten())
-            .cloned()
-            .collect();
-        assert_eq!(concat_batches(&parts[0].schema(), &parts).unwrap(), whole.output("history"), "cut {cut}");
-        assert_eq!(second.put, whole.put, "cut {cut}");
-    }
+    testing::resumed_wherever_it_is_cut(&stage, world, &["history"]);
 }
 
 /// What a bank of pictures needs is their centres; and a model of features is where fine-tuning begins.

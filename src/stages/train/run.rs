@@ -55,7 +55,7 @@ impl Run for Train {
         let allocate = memory::for_device(device);
         let group = Group::join(&ranks, || cx.proceed())?;
         let plan = PlanName::of(self, &corpus);
-        let mut course = match cx.state()? {
+        let (training, at, bank) = match cx.state()? {
             Some(bytes) => {
                 let (mut training, text, bank) = Training::from_bytes(&bytes, &self.form(&corpus), device)?;
                 training.vse_mut().set_precision(self.precision);
@@ -67,7 +67,7 @@ impl Run for Train {
                     }
                     _ => None,
                 };
-                Course::new(&corpus, relevance, group, training, at, bank, allocate)
+                (training, at, bank)
             }
             None => {
                 // A training that is resumed has written and told all this before.
@@ -76,9 +76,11 @@ impl Run for Train {
                     cx.warn(subject, message);
                 }
                 let training = self.start(&corpus, given, ranks.local, cx)?;
-                Course::new(&corpus, relevance, group, training, Position::start(plan), None, allocate)
+                (training, Position::start(plan), None)
             }
         };
+        let (corpus, validation, stalls) = (&corpus, None, Stalls::default());
+        let mut course = Course { corpus, relevance, group, training, at, bank, validation, allocate, stalls };
         while course.at.epoch < u64::from(self.epochs) {
             self.epoch(&mut course, cx)?;
         }
@@ -86,7 +88,7 @@ impl Run for Train {
             return Ok(());
         }
         cx.put_file("model", PARAMETERS, course.training.best()?)?;
-        cx.put_file("model", DESCRIPTION, self.describe(&corpus, &course.at)?)
+        cx.put_file("model", DESCRIPTION, self.describe(corpus, &course.at)?)
     }
 }
 
@@ -104,21 +106,6 @@ struct Course<'c> {
     allocate: Allocate,
     /// What was waited for in the epochs that are done.
     stalls: Stalls,
-}
-
-impl<'c> Course<'c> {
-    fn new(
-        corpus: &'c Corpus,
-        relevance: Option<Relevance>,
-        group: Group,
-        training: Training,
-        at: Position,
-        bank: Option<Bank>,
-        allocate: Allocate,
-    ) -> Self {
-        let (validation, stalls) = (None, Stalls::default());
-        Self { corpus, relevance, group, training, at, bank, validation, allocate, stalls }
-    }
 }
 
 impl Train {

@@ -84,7 +84,7 @@ pub struct Train {
     /// How the states of the words of a caption become its vector.
     #[serde(default)]
     pub pooling: Pooling,
-    /// Vectors that words begin with; random ones where not given.
+    /// Vectors that words begin with; random ones where not given. With `bidirectional`, both directions read the same ones.
     #[serde(default)]
     pub word_vectors: Option<WordVectors>,
     /// What matrix products are computed in.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::{Order, Train};
@@ -12,7 +11,7 @@ use crate::kernels::sample::Sample;
 use crate::model::loss::Loss;
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS, Trained};
 use crate::stage::Stage;
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::{self, MemoryWorld};
 use crate::tables;
 
 pub(super) const COLOURS: [&str; 6] = ["red", "green", "blue", "black", "white", "brown"];
@@ -106,32 +105,10 @@ fn learns_what_there_is_to_learn() {
     }
 }
 
-/// Wherever a training is cut, going on gives the rows and the model of a training that was not.
 #[test]
 fn a_resumed_training_is_the_same_to_the_bit() {
     let stage = stage("epochs = 4\ncheckpoint_steps = 3\ndecay_epochs = 2");
-    let mut whole = world();
-    whole.run(&stage).expect("a training");
-    assert!(whole.saves > 4 + 3, "{} saves", whole.saves);
-    for cut in 1..=whole.saves {
-        let mut first = world();
-        first.cancel_after_save = Some(cut);
-        let error = first.run(&stage).expect_err("cancelled");
-        assert_eq!(error.kind(), Kind::Interrupted);
-        let mut second = world();
-        second.saved = first.saved.clone();
-        second.run(&stage).expect("the rest of a training");
-        for table in ["history", "validation"] {
-            let parts: Vec<RecordBatch> = [&first, &second]
-                .iter()
-                .flat_map(|world| world.written.get(table).into_iter().flatten())
-                .cloned()
-                .collect();
-            let schema = parts[0].schema();
-            assert_eq!(concat_batches(&schema, &parts).expect("one schema"), whole.output(table), "{table}, cut {cut}");
-        }
-        assert_eq!(second.put, whole.put, "cut {cut}");
-    }
+    assert!(testing::resumed_wherever_it_is_cut(&stage, world, &["history", "validation"]) > 4 + 3);
 }
 
 #[test]

@@ -20,13 +20,16 @@ pub(super) fn collapse(stage: &Train, at: &mut Position, cx: &mut Cx<'_>) {
     at.collapsed_epochs = if collapsed { at.collapsed_epochs + 1 } else { 0 };
     let last = at.epoch + 1 == u64::from(stage.epochs);
     if at.collapsed_epochs == COLLAPSED_EPOCHS || (collapsed && last && at.collapsed_epochs < COLLAPSED_EPOCHS) {
+        let epochs = match at.collapsed_epochs {
+            1 => "in the last epoch".to_owned(),
+            epochs => format!("for {epochs} epochs"),
+        };
         cx.warn(
             format!("epoch {}", at.epoch),
             format!(
-                "the loss has been for {} epochs what it is when all scores are equal; with `max` that is usual at first \
-                 and ends after some thousand steps, or never: `warm_up = {{ epochs = 1 }}`, more epochs, a lower \
-                 `learning_rate` or a smaller `batch` may help",
-                at.collapsed_epochs
+                "the loss has been {epochs} what it is when all scores are equal; with `max` that is usual at first and \
+                 ends after some thousand steps, or never: `warm_up = {{ epochs = 1 }}`, more epochs, a lower \
+                 `learning_rate` or a smaller `batch` may help"
             ),
         );
     }
