@@ -15,6 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use pairloom::kernels::loss::BankWeights;
 use pairloom::kernels::product::{Lanes, Left, Right, Tile, tile, vectors};
 use pairloom::kernels::sample::Sample;
 use pairloom::kernels::text::Tokenizer;
@@ -22,7 +23,7 @@ use pairloom::model::bank::{Bank, Mask, Member};
 use pairloom::model::collective::Group;
 use pairloom::model::encoder::Precision;
 use pairloom::model::form::Form;
-use pairloom::model::loss::{BankWeights, Loss};
+use pairloom::model::loss::Loss;
 use pairloom::model::step::{BankUse, Pairs, Recipe};
 use pairloom::model::training::Training;
 use pairloom::model::vse::Vse;
