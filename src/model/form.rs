@@ -64,8 +64,10 @@ pub enum Pooling {
 pub struct Pictures {
     /// The network.
     pub network: Network,
-    /// Height and width of a picture.
+    /// Height and width of what the network sees, in pixels.
     pub side: usize,
+    /// Shorter side of a picture before its centre is cut out, where it is not augmented.
+    pub resize: usize,
 }
 
 fn yes() -> bool {

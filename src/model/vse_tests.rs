@@ -210,7 +210,7 @@ fn f32_and_bf16_are_near_to_f64_in_every_form() {
 /// A network that reads pictures, in f64: the slope along a random direction, by central differences.
 #[test]
 fn a_network_learns_with_the_rest() {
-    let pictures = Some(Pictures { network: Network::SqueezeNet1_0, side: 32 });
+    let pictures = Some(Pictures { network: Network::SqueezeNet1_0, side: 32, resize: 32 });
     let form = Form { pictures, ..Form::vse(512, 5, 3, 8) };
     let drawn = Vse::new(form.clone(), 3, Device::Cpu).expect("a model");
     assert_eq!(drawn.names()[7], "img_enc.cnn.features.0.weight");
@@ -249,7 +249,7 @@ fn a_network_learns_with_the_rest() {
 /// Pictures, a stored network, batch normalisation: the statistics stay, the rest learns, and all comes back from a file.
 #[test]
 fn a_training_with_a_network_keeps_its_statistics() {
-    let pictures = Some(Pictures { network: Network::ResNet18, side: 32 });
+    let pictures = Some(Pictures { network: Network::ResNet18, side: 32, resize: 32 });
     let form = Form { pictures, ..Form::vse(512, 5, 3, 8) };
     let vse = Vse::new(form.clone(), 3, Device::Cpu).expect("a model");
     let before: Vec<Tensor> = vse.parameters().iter().map(Tensor::copy).collect();

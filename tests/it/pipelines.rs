@@ -102,6 +102,61 @@ fn a_training_begins_with_the_model_of_another_in_the_same_file() {
     assert!(first("a-more") < first("fit"), "it has learned before: {} and {}", first("a-more"), first("fit"));
 }
 
+/// A network that is trained with the rest, and then gives the features that the model is used with.
+#[test]
+fn features_of_a_network_in_a_model_are_those_that_it_was_judged_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let file = pipeline(folder.path(), "tuned.toml", |tiny| {
+        let pairs = &tiny[..tiny.find("[stage.cnn.extract]").unwrap()];
+        format!(
+            r#"{pairs}
+[stage.tuned.train]
+pictures = {{ images = "pairs.images", network = "squeezenet1_0", weights = "random", side = 32, resize = 40 }}
+captions = "pairs.captions"
+embedding = 32
+word = 16
+batch = 32
+epochs = 2
+
+[stage.own.extract]
+images = "pairs.images"
+network = "squeezenet1_0"
+weights = {{ model = "tuned.model" }}
+resize = 40
+crop = 32
+normalize = true
+
+[stage.joint.embed]
+model = "tuned.model"
+features = "own.features"
+captions = "pairs.captions"
+splits = ["val"]
+
+[stage.test.evaluate]
+images = "joint.image_embeddings"
+captions = "joint.caption_embeddings"
+dataset = "tiny"
+split = "val"
+"#
+        )
+    });
+    let command = |more: &[&str]| {
+        let mut command = pairloom();
+        command.args(["run", "--quiet", "--store"]).arg(&store).args(more).arg(&file);
+        command
+    };
+    run(&mut command(&[]));
+    let judged = number_of(&store, "SELECT max(rsum) FROM tuned.validation");
+    let rsum = number_of(&store, "SELECT rsum FROM test.summary");
+    // A hit of one of 80 captions more or less is rounding: the pictures were together in other batches.
+    assert!((rsum - judged).abs() <= 2.5, "{rsum} in the end, {judged} in the training");
+
+    let other = command(&["--set", "stage.own.extract.crop=40"]).output().unwrap();
+    let told = String::from_utf8_lossy(&other.stderr);
+    assert!(!other.status.success() && told.contains("squares of 32 pixels of pictures of 40"), "{told}");
+}
+
 #[test]
 fn the_quickstart_keeps_its_promise_and_a_second_run_does_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use crate::io::bounded;
 use crate::io::image::Pictures;
 use crate::model::cnn::{Cnn, Output};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
-use crate::model::{device, threads};
+use crate::model::{device, form, threads};
 use crate::stage::{Cx, Mapped, Run, Warning};
 use crate::tables;
 
@@ -49,9 +49,15 @@ impl Extract {
             Weights::Model(_) => {
                 let in_model = |error: Error| error.context("weights.model");
                 let form = Description::read(&cx.file("weights.model", DESCRIPTION)?).map_err(in_model)?.form;
-                if let Some(pictures) = form.pictures.filter(|pictures| pictures.side != self.crop as usize) {
-                    let (side, crop) = (pictures.side, self.crop);
-                    let message = format!("the model was trained on pictures of {side} pixels, and `crop` is {crop}");
+                let own = (self.resize as usize, self.crop as usize);
+                if let Some(form::Pictures { side, resize, .. }) = form.pictures
+                    && (resize, side) != own
+                {
+                    let (own_resize, crop) = own;
+                    let message = format!(
+                        "the model was trained on squares of {side} pixels of pictures of {resize}, and `crop` is {crop} \
+                         of a `resize` of {own_resize}"
+                    );
                     return Err(in_model(Error::data(message)).hint("the same sides as in its training"));
                 }
                 let parameters = cx.file("weights.model", PARAMETERS)?;

@@ -257,10 +257,11 @@ impl Train {
             bidirectional: self.bidirectional,
             pooling: self.pooling,
             absolute: self.similarity.takes_absolute_values(),
-            pictures: self
-                .pictures
-                .as_ref()
-                .map(|Pictures { network, side, .. }| form::Pictures { network: *network, side: *side }),
+            pictures: self.pictures.as_ref().map(|&Pictures { network, side, resize, .. }| form::Pictures {
+                network,
+                side,
+                resize,
+            }),
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
             ..Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
         }
