@@ -4,6 +4,8 @@
 //! first; randomness is [`sample`] with a seed.
 
 pub mod sample;
+pub mod exp;
+pub mod normal;
 pub mod epoch;
 pub mod resize;
 pub mod augment;
@@ -18,3 +20,4 @@ pub mod product;
 pub mod gates;
 pub mod adam;
 pub mod measure;
+pub mod hubness;

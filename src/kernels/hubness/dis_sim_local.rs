@@ -1,0 +1,87 @@
+//! DisSimLocal: distances without the distances of both ends to the centre of their neighbourhood.
+//!
+//! Hara, Suzuki, Kobayashi, Fukumizu, Radovanović, "Flattening the Density Gradient for Eliminating Spatial Centrality to
+//! Reduce Hubness", AAAI 2016.
+
+use super::matrix::Matrix;
+use super::problems::{Problems, none};
+use super::shift::Shift;
+
+/// `d'(q, i) = ‖q − i‖² − ‖q − c(q)‖² − ‖i − c(i)‖²`, where c is the mean of the `k` nearest items: of the query, and of the
+/// item (other items, not itself).
+///
+/// For unit vectors, so that ‖q − i‖² = 2 − 2·s. In a ranking `s + ‖i − c(i)‖²/2`: of the form s − h. Needs the items alone,
+/// their vectors and the nearest items of each: no bank, no queries; inductive. Not defined on order similarities, which
+/// have no centres.
+///
+/// # Cost
+/// The nearest items of every item, and `O(k·width)` for each; one subtraction a score after that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DisSimLocal {
+    /// Neighbours of which the centre is taken, k.
+    pub k: usize,
+}
+
+impl Default for DisSimLocal {
+    fn default() -> Self {
+        Self { k: 5 }
+    }
+}
+
+impl DisSimLocal {
+    /// What is wrong with the free numbers.
+    #[must_use]
+    pub fn problems(&self) -> Problems {
+        none("k", self.k).into_iter().collect()
+    }
+
+    /// The correction.
+    ///
+    /// # Shapes
+    /// - `items`, `queries`: [`to_centre`] of every item and of every query; the latter may be empty where no two queries are
+    ///   compared
+    #[must_use]
+    pub fn correction(items: &[f64], queries: &[f64]) -> Shift {
+        let half = |squares: &[f64]| squares.iter().map(|square| -square / 2.0).collect();
+        Shift::new(half(items), half(queries))
+    }
+}
+
+/// ‖x − c‖², the squared distance of a vector to the mean of its neighbours; 0 where it has none.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "neighbours are few")]
+pub fn to_centre<'v>(vector: &[f32], neighbours: impl IntoIterator<Item = &'v [f32]>) -> f64 {
+    let (mut sums, mut count) = (vec![0.0; vector.len()], 0usize);
+    for neighbour in neighbours {
+        sums.iter_mut().zip(neighbour).for_each(|(sum, &x)| *sum += f64::from(x));
+        count += 1;
+    }
+    if count == 0 {
+        return 0.0;
+    }
+    vector.iter().zip(&sums).map(|(&x, sum)| (f64::from(x) - sum / count as f64).powi(2)).sum()
+}
+
+/// The definition, on rows of `width`: distances, so that lower is closer.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "neighbours are few")]
+pub fn dis_sim_local(queries: &[f64], items: &[f64], width: usize, k: usize) -> Matrix {
+    let row = |rows: &'_ [f64], i: usize| rows[i * width..][..width].to_vec();
+    let squared = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+    let count = items.len() / width;
+    let centre = |vector: &[f64], but: Option<usize>| {
+        let mut near: Vec<usize> = (0..count).filter(|&i| Some(i) != but).collect();
+        near.sort_by(|&a, &b| squared(vector, &row(items, a)).total_cmp(&squared(vector, &row(items, b))));
+        near.truncate(k);
+        (0..width).map(|x| near.iter().map(|&i| items[i * width + x]).sum::<f64>() / near.len() as f64).collect()
+    };
+    let off = |vector: &[f64], but: Option<usize>| -> f64 {
+        let centre: Vec<f64> = centre(vector, but);
+        squared(vector, &centre)
+    };
+    let of_items: Vec<f64> = (0..count).map(|i| off(&row(items, i), Some(i))).collect();
+    let of_queries: Vec<f64> = queries.chunks_exact(width).map(|query| off(query, None)).collect();
+    Matrix::from_fn(of_queries.len(), count, |q, i| {
+        squared(&row(queries, q), &row(items, i)) - of_queries[q] - of_items[i]
+    })
+}

@@ -1,0 +1,75 @@
+//! Distances for methods that are defined on them, from similarities.
+
+use super::method::Correction;
+
+/// How a similarity becomes a distance d.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distance {
+    /// Cosines: d² = 2 − 2·s, the squared Euclidean distance of unit vectors. Rounding may leave s above 1; d is 0 there.
+    Cosine,
+    /// Order similarities, which are at most 0: d = −s.
+    Order,
+}
+
+/// The smallest distance that is divided by: copies of each other are at no distance at all.
+pub const SMALLEST: f64 = 1e-12;
+
+impl Distance {
+    /// d².
+    #[must_use]
+    pub fn squared(self, score: f64) -> f64 {
+        match self {
+            Self::Cosine => (2.0 - 2.0 * score).max(0.0),
+            Self::Order => score.min(0.0).powi(2),
+        }
+    }
+
+    /// What stands for a distance where the mean of several is asked for: d² of cosines, d of order similarities, so that
+    /// the mean of distances is the distance of the mean score.
+    #[must_use]
+    pub fn linear(self, score: f64) -> f64 {
+        match self {
+            Self::Cosine => (2.0 - 2.0 * score).max(0.0),
+            Self::Order => (-score).max(0.0),
+        }
+    }
+}
+
+/// `−D(s) / (w(q)·w(i))`, where D is one of the distances of a score.
+pub(super) struct Scaled {
+    distance: fn(f64) -> f64,
+    items: Vec<f64>,
+    rounded: Vec<f32>,
+    queries: Vec<f64>,
+}
+
+impl Scaled {
+    /// # Shapes
+    /// - `items`: w of every item
+    /// - `queries`: w of every query; empty for 1
+    #[expect(clippy::cast_possible_truncation, reason = "the rounded numbers are for scores in f32")]
+    pub(super) fn new(distance: fn(f64) -> f64, items: impl Iterator<Item = f64>, queries: Vec<f64>) -> Self {
+        let items: Vec<f64> = items.map(|w| w.max(SMALLEST)).collect();
+        let queries = queries.into_iter().map(|w| w.max(SMALLEST)).collect();
+        let rounded = items.iter().map(|w| (1.0 / w) as f32).collect();
+        Self { distance, items, rounded, queries }
+    }
+}
+
+impl Correction for Scaled {
+    fn pair(&self, query: usize, item: usize, score: f32) -> f64 {
+        let distance = (self.distance)(f64::from(score));
+        -distance / (self.items[item] * self.queries.get(query).copied().unwrap_or(1.0))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "rows are f32")]
+    fn row(&self, _: usize, scores: &mut [f32]) {
+        for (score, w) in scores.iter_mut().zip(&self.rounded) {
+            *score = -((self.distance)(f64::from(*score)) as f32 * w);
+        }
+    }
+
+    fn shift(&self, _: usize) -> Option<&[f64]> {
+        None
+    }
+}
