@@ -50,9 +50,7 @@ pub fn ln_phi_near(z: f64) -> f64 {
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the place is not negative")]
     let left = place as usize;
-    let Some(&[(from, slope), (to, end_slope)]) = TABLE.get(left..left + 2).and_then(|two| two.first_chunk()) else {
-        return 0.0;
-    };
+    let Some(&[(from, slope), (to, end_slope)]) = TABLE.get(left..).and_then(<[_]>::first_chunk) else { return 0.0 };
     #[expect(clippy::cast_precision_loss, reason = "tables are far below 2⁵³")]
     let t = place - left as f64;
     let (slope, end_slope) = (slope / STEPS, end_slope / STEPS);

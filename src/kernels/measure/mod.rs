@@ -10,6 +10,8 @@ pub mod ncs;
 pub mod graded;
 pub mod correlation;
 pub mod kendall;
+pub mod hubs;
+pub mod bootstrap;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]

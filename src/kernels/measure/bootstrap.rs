@@ -1,0 +1,226 @@
+//! Bootstrap: how far a measure could lie elsewhere, had other queries been drawn; and whether two runs differ.
+//!
+//! Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 (percentile intervals) and 15 (randomisation
+//! tests); for comparing retrieval runs: Smucker, Allan, Carterette, "A comparison of statistical significance tests for
+//! information retrieval evaluation", CIKM 2007.
+
+use crate::kernels::sample::Sample;
+
+/// A measure that is a mean over queries, such as R@K of 0 and 100.
+#[derive(Debug, Clone, Copy)]
+pub struct OverQueries<'v> {
+    /// One value for each query.
+    pub values: &'v [f64],
+    /// The group of each query, such as its image: what is drawn together. Queries that are alike are not several draws.
+    pub groups: &'v [usize],
+}
+
+/// The interval that a sum of measures lies in with probability `level`: percentiles of the sums of `resamples` draws of as
+/// many groups as there are, with repetition.
+///
+/// With one measure that is its interval; with the six recalls of both directions, grouped by image, that of rsum; with the
+/// differences of two runs, query by query, that of their difference. Percentiles between two sums are interpolated.
+///
+/// # Shapes
+/// - `groups`: how many there are; every [`OverQueries::groups`] is below
+/// - result: (low, high); `None` when there are no groups, no resamples, a measure has no queries or a value is not finite
+///
+/// # Edge cases
+/// A draw that has no query of a measure is drawn again.
+///
+/// # Cost
+/// `O(resamples · groups · measures)` time.
+#[must_use]
+pub fn bootstrap(
+    measures: &[OverQueries<'_>],
+    groups: usize,
+    resamples: usize,
+    level: f64,
+    seed: u64,
+) -> Option<(f64, f64)> {
+    let totals: Vec<Totals> = measures.iter().map(|measure| Totals::of(measure, groups)).collect();
+    let has_none = |values: &[f64]| values.is_empty() || values.iter().any(|value| !value.is_finite());
+    if groups == 0 || resamples == 0 || measures.iter().any(|measure| has_none(measure.values)) {
+        return None;
+    }
+    let mut sample = Sample::new(seed, &[u64::from_be_bytes(*b"bootstra")]);
+    let mut sums = Vec::with_capacity(resamples);
+    let mut drawn = vec![0.0; groups];
+    while sums.len() < resamples {
+        drawn.fill(0.0);
+        (0..groups).for_each(|_| drawn[sample.below(groups)] += 1.0);
+        let sum: f64 = totals.iter().map(|totals| totals.mean(&drawn)).sum();
+        if !sum.is_nan() {
+            sums.push(sum);
+        }
+    }
+    sums.sort_unstable_by(f64::total_cmp);
+    let tail = (1.0 - level) / 2.0;
+    Some((percentile(&sums, tail), percentile(&sums, 1.0 - tail)))
+}
+
+/// Values and queries of each group.
+struct Totals {
+    sums: Vec<f64>,
+    counts: Vec<f64>,
+}
+
+impl Totals {
+    fn of(measure: &OverQueries<'_>, groups: usize) -> Self {
+        let mut this = Self { sums: vec![0.0; groups], counts: vec![0.0; groups] };
+        for (&value, &group) in measure.values.iter().zip(measure.groups) {
+            this.sums[group] += value;
+            this.counts[group] += 1.0;
+        }
+        this
+    }
+
+    /// The mean over the queries of the groups, each as many times as it was drawn.
+    fn mean(&self, drawn: &[f64]) -> f64 {
+        let weighted = |values: &[f64]| values.iter().zip(drawn).map(|(value, times)| value * times).sum::<f64>();
+        weighted(&self.sums) / weighted(&self.counts)
+    }
+}
+
+/// The value that a share of the sorted values is below, interpolated between its two neighbours.
+#[expect(clippy::cast_precision_loss, reason = "resamples are far below 2⁵³")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length is a length")]
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let place = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
+/// The p value of the difference of two runs: how often runs that differ by chance alone, each group's results swapped or
+/// not, are at least as far apart as these are. Two-sided.
+///
+/// All swaps are looked at where they are few, `2^groups ≤ resamples`, counting groups that differ; otherwise `resamples`
+/// random ones, and `p = (1 + as far) / (1 + resamples)`.
+///
+/// # Shapes
+/// - `one`, `other`: a measure of the same queries with the same groups, in two runs
+///
+/// # Errors
+/// `None` when there are no queries.
+///
+/// # Cost
+/// `O(resamples · groups)` time.
+///
+/// # Panics
+/// The runs have different numbers of queries.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "resamples are far below 2⁵³")]
+pub fn randomisation_test(one: &[f64], other: &[f64], groups: &[usize], resamples: usize, seed: u64) -> Option<f64> {
+    assert_eq!(one.len(), other.len(), "both runs have the same queries");
+    if one.is_empty() {
+        return None;
+    }
+    let mut differences = vec![0.0; groups.iter().max().map_or(0, |last| last + 1)];
+    for ((one, other), &group) in one.iter().zip(other).zip(groups) {
+        differences[group] += one - other;
+    }
+    differences.retain(|difference| *difference != 0.0);
+    let observed = differences.iter().sum::<f64>().abs();
+    // Sums of the same numbers in another order may differ by rounding.
+    let size: f64 = differences.iter().map(|difference| difference.abs()).sum();
+    let as_far = |sum: f64| sum.abs() >= observed - 1e-12 * size;
+
+    let all = u32::try_from(differences.len()).ok().and_then(|bits| 1usize.checked_shl(bits));
+    if let Some(all) = all.filter(|&all| all <= resamples) {
+        let swapped = |swaps: usize| {
+            let sign = |group: usize| if swaps >> group & 1 == 1 { -1.0 } else { 1.0 };
+            differences.iter().enumerate().map(|(group, difference)| sign(group) * difference).sum::<f64>()
+        };
+        return Some((0..all).filter(|&swaps| as_far(swapped(swaps))).count() as f64 / all as f64);
+    }
+    let mut sample = Sample::new(seed, &[u64::from_be_bytes(*b"randomis")]);
+    let far = (0..resamples)
+        .filter(|_| {
+            let mut bits = 0;
+            let sum: f64 = differences
+                .iter()
+                .enumerate()
+                .map(|(place, difference)| {
+                    if place.is_multiple_of(64) {
+                        bits = sample.next_u64();
+                    }
+                    let swap = bits >> (place % 64) & 1 == 1;
+                    if swap { -difference } else { *difference }
+                })
+                .sum();
+            as_far(sum)
+        })
+        .count();
+    Some((far + 1) as f64 / (resamples + 1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_vary_has_no_width() {
+        let same = OverQueries { values: &[40.0; 6], groups: &[0, 0, 1, 1, 2, 2] };
+        assert_eq!(bootstrap(&[same, same], 3, 200, 0.95, 1), Some((80.0, 80.0)));
+        // Captions of one image are one draw.
+        let one = OverQueries { values: &[0.0, 100.0, 100.0], groups: &[0, 0, 0] };
+        let (low, high) = bootstrap(&[one], 1, 100, 0.95, 1).expect("there are queries");
+        assert!((low - 200.0 / 3.0).abs() < 1e-12 && low == high);
+        assert_eq!(bootstrap(&[OverQueries { values: &[], groups: &[] }], 3, 100, 0.95, 1), None);
+        assert_eq!((bootstrap(&[], 0, 100, 0.95, 1), bootstrap(&[same], 3, 0, 0.95, 1)), (None, None));
+        let broken = OverQueries { values: &[1.0, f64::NAN], groups: &[0, 1] };
+        assert_eq!(bootstrap(&[broken], 2, 50, 0.9, 1), None);
+        // A group without queries of a measure: those draws are drawn again.
+        let some = OverQueries { values: &[7.0], groups: &[1] };
+        assert_eq!(bootstrap(&[some], 2, 50, 0.9, 1), Some((7.0, 7.0)));
+    }
+
+    #[test]
+    fn percentiles_are_interpolated() {
+        assert_eq!([0.0, 0.5, 1.0, 0.125].map(|share| percentile(&[1.0, 2.0, 4.0], share)), [1.0, 2.0, 4.0, 1.25]);
+    }
+
+    /// Of 200 hits in 400 queries the standard error is 2.5 %, so the interval is 50 ± 4.9.
+    #[test]
+    fn the_interval_of_a_share_is_the_normal_one() {
+        let values: Vec<f64> = (0..400u32).map(|query| f64::from(100 * (query % 2))).collect();
+        let groups: Vec<usize> = (0..400).collect();
+        let measure = OverQueries { values: &values, groups: &groups };
+        let (low, high) = bootstrap(&[measure], 400, 20_000, 0.95, 3).expect("there are queries");
+        assert!((low - 45.1).abs() < 0.3 && (high - 54.9).abs() < 0.3, "{low} {high}");
+        // Pairs of queries that agree are half as many draws: wider by √2.
+        let paired: Vec<f64> = (0..400u32).map(|query| f64::from(100 * (query / 2 % 2))).collect();
+        let groups: Vec<usize> = (0..400).map(|query| query / 2).collect();
+        let measure = OverQueries { values: &paired, groups: &groups };
+        let (low, high) = bootstrap(&[measure], 200, 20_000, 0.95, 3).expect("there are queries");
+        assert!((low - (50.0 - 6.93)).abs() < 0.5 && (high - 56.93).abs() < 0.5, "{low} {high}");
+    }
+
+    #[test]
+    fn few_swaps_are_all_looked_at() {
+        let groups = [0, 1, 2, 3, 4];
+        // All five differ by 1: of 32 swaps, all and none are as far.
+        let p = randomisation_test(&[1.0; 5], &[0.0; 5], &groups, 1000, 1).expect("there are queries");
+        assert_eq!(p, 2.0 / 32.0);
+        // 3 − 1 = 2 of 4 that differ: sums of ±1 are at least 2 away from 0 but in 6 of 16 swaps.
+        let (one, other) = ([1.0, 1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(randomisation_test(&one, &other, &groups, 1000, 1), Some(10.0 / 16.0));
+        // Two groups: +2 and +1 − 1 = 0.
+        assert_eq!(randomisation_test(&one, &other, &[0, 0, 1, 1, 1], 1000, 1), Some(1.0));
+        assert_eq!(randomisation_test(&one, &one, &groups, 1000, 1), Some(1.0));
+        assert_eq!(randomisation_test(&[], &[], &[], 1000, 1), None);
+    }
+
+    /// With many groups random swaps stand for all: p is near the one of the sign test.
+    #[test]
+    fn random_swaps_are_near_all_swaps() {
+        let groups: Vec<usize> = (0..100).collect();
+        let one: Vec<f64> = (0..100u32).map(|query| f64::from(u8::from(query < 60))).collect();
+        let other: Vec<f64> = one.iter().map(|hit| 1.0 - hit).collect();
+        // 60 of 100 fair coins or a result as far from 50: 0.0569.
+        let p = randomisation_test(&one, &other, &groups, 100_000, 5).expect("there are queries");
+        assert!((p - 0.0569).abs() < 0.003, "{p}");
+        let same = randomisation_test(&one, &other, &groups, 100_000, 5);
+        assert_eq!(same, Some(p));
+    }
+}

@@ -1,0 +1,150 @@
+//! How unevenly items are neighbours: the distribution of N_k over items.
+//!
+//! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (N_k, skewness); Feldbauer, Leodolter, Plant, Flexer,
+//! "Fast Approximate Hubness Reduction for Large High-Dimensional Data", ICBK 2018 (Robin Hood index, antihubs).
+
+/// `N_k(i)`, for how many queries each item is among the first `k`.
+///
+/// # Shapes
+/// - `lists`: for every query its items, best first; what is beyond `k` does not count
+/// - result: one for each of `items`
+///
+/// # Cost
+/// `O(queries · k)` time.
+#[must_use]
+pub fn occurrences<'l>(lists: impl IntoIterator<Item = &'l [usize]>, items: usize, k: usize) -> Vec<usize> {
+    let mut counts = vec![0; items];
+    for &item in lists.into_iter().flat_map(|list| list.iter().take(k)) {
+        counts[item] += 1;
+    }
+    counts
+}
+
+/// How unevenly items are neighbours.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hubs {
+    /// `Σ (N − N̄)³ / (n · Var^{3/2})` with the variance of all items, not of a sample. 0 where all N are equal.
+    pub skewness: f64,
+    /// `Σ |N − N̄| / (2·ΣN)`: the share of neighbourhood that would have to move for all items to have the same. In [0, 1).
+    pub robin_hood: f64,
+    /// `Σᵢⱼ |Nᵢ − Nⱼ| / (2·n·ΣN)`: 0 where all N are equal, near 1 where one item has all. Gini's index.
+    pub gini: f64,
+    /// The share of items that are nobody's neighbour.
+    pub antihub_rate: f64,
+    /// The share of items that are hubs: neighbours to at least twice as many queries as an item on average. (Where queries
+    /// and items are equally many, that is N ≥ 2·k.)
+    pub hub_rate: f64,
+    /// The share of neighbourhood that hubs have.
+    pub hub_occurrence: f64,
+    /// The largest N.
+    pub largest: usize,
+}
+
+impl Hubs {
+    /// The measures of one N for each item; `None` where no item is anybody's neighbour.
+    ///
+    /// # Cost
+    /// `O(n log n)` time, a copy.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+    pub fn of(occurrences: &[usize]) -> Option<Self> {
+        let (n, total) = (occurrences.len() as f64, occurrences.iter().sum::<usize>());
+        if total == 0 {
+            return None;
+        }
+        let mean = total as f64 / n;
+        let moment = |power: i32| occurrences.iter().map(|&count| (count as f64 - mean).powi(power)).sum::<f64>() / n;
+        let variance = moment(2);
+        let mut sorted = occurrences.to_vec();
+        sorted.sort_unstable();
+        // Of sorted values the sum of all differences is Σ (2·place − n + 1)·value, twice.
+        let weight = |place: usize| 2.0 * place as f64 - n + 1.0;
+        let differences: f64 = sorted.iter().enumerate().map(|(place, &count)| weight(place) * count as f64).sum();
+        let hubs = || occurrences.iter().filter(|&&count| count as f64 >= 2.0 * mean);
+        Some(Self {
+            skewness: if sorted.first() == sorted.last() { 0.0 } else { moment(3) / variance.powf(1.5) },
+            robin_hood: occurrences.iter().map(|&count| (count as f64 - mean).abs()).sum::<f64>() / (2 * total) as f64,
+            gini: differences / (n * total as f64),
+            antihub_rate: occurrences.iter().filter(|&&count| count == 0).count() as f64 / n,
+            hub_rate: hubs().count() as f64 / n,
+            hub_occurrence: hubs().sum::<usize>() as f64 / total as f64,
+            largest: sorted.last().copied().unwrap_or(0),
+        })
+    }
+}
+
+/// `hs-sum`, the sum of the skewness of N_k over both directions and k of 1, 5 and 10 (Liu and Ye, "Improved Text-Image
+/// Matching by Mitigating Visual Semantic Hubs", submitted to EMNLP 2019, section 4.1).
+#[must_use]
+pub fn hs_sum(skewness: impl IntoIterator<Item = f64>) -> f64 {
+    skewness.into_iter().sum()
+}
+
+/// To how many queries items are the nearest neighbour: table 5 of Liu and Ye, "A Strong and Robust Baseline for Text-Image
+/// Matching", ACL SRW 2019.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighbourTable {
+    /// Items that are counted.
+    pub items: usize,
+    /// Items that are nearest neighbour to no query.
+    pub none: usize,
+    /// Items that are nearest neighbour to one.
+    pub one: usize,
+    /// Items that are nearest neighbour to at least two.
+    pub two: usize,
+    /// Items that are nearest neighbour to at least five.
+    pub five: usize,
+    /// Items that are nearest neighbour to at least ten.
+    pub ten: usize,
+}
+
+impl NeighbourTable {
+    /// The table, from N₁ of every item.
+    ///
+    /// # Shapes
+    /// - `copies`: how many rows stand for each item, 1 for the item alone. The paper counts one row for each caption, so an
+    ///   image has five equal rows, of which one wins and four are nobody's neighbour: 80 % of its "items" are forced to be.
+    #[must_use]
+    pub fn of(nearest: &[usize], copies: usize) -> Self {
+        let at_least = |queries: usize| nearest.iter().filter(|&&count| count >= queries).count();
+        let items = nearest.len() * copies;
+        let [once, two, five, ten] = [1, 2, 5, 10].map(at_least);
+        Self { items, none: items - once, one: once - two, two, five, ten }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hand_cases() {
+        let lists = [[0, 1, 2], [0, 2, 1], [1, 0, 3]];
+        let counts = |k| occurrences(lists.iter().map(<[usize; 3]>::as_slice), 4, k);
+        assert_eq!(counts(1), [2, 1, 0, 0]);
+        assert_eq!(counts(2), [3, 2, 1, 0]);
+        assert_eq!(counts(9), [3, 3, 2, 1]);
+
+        // N = 4 0 0 0: mean 1, deviations 3 −1 −1 −1; Var = 12/4 = 3, Σ³ = 24: skewness 24/(4·3√3) = 2/√3.
+        let one = Hubs::of(&[4, 0, 0, 0]).expect("there are neighbours");
+        assert!((one.skewness - 2.0 / 3f64.sqrt()).abs() < 1e-15);
+        // Three quarters of the neighbourhood have to move; differences are 4, six times, over 2·4·4.
+        assert_eq!((one.robin_hood, one.gini, one.antihub_rate), (0.75, 0.75, 0.75));
+        assert_eq!((one.hub_rate, one.hub_occurrence, one.largest), (0.25, 1.0, 4));
+        let even = Hubs::of(&[3, 3, 3]).expect("there are neighbours");
+        assert_eq!((even.skewness, even.robin_hood, even.gini, even.antihub_rate), (0.0, 0.0, 0.0, 0.0));
+        assert_eq!((even.hub_rate, even.largest), (0.0, 3));
+        // Twice the mean of 1 is a hub, and less is none.
+        assert_eq!(Hubs::of(&[2, 1, 0]).expect("there are neighbours").hub_rate, 1.0 / 3.0);
+        assert_eq!((Hubs::of(&[0, 0]), Hubs::of(&[])), (None, None));
+        assert_eq!(hs_sum([1.5, 2.0, -0.5]), 3.0);
+    }
+
+    #[test]
+    fn the_table_counts_copies_as_nobodys_neighbour() {
+        let nearest = [0, 1, 1, 2, 4, 5, 9, 10, 51, 0];
+        let wanted = NeighbourTable { items: 10, none: 2, one: 2, two: 6, five: 4, ten: 2 };
+        assert_eq!(NeighbourTable::of(&nearest, 1), wanted);
+        assert_eq!(NeighbourTable::of(&nearest, 5), NeighbourTable { items: 50, none: 42, ..wanted });
+    }
+}
