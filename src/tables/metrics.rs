@@ -4,6 +4,11 @@ use arrow::datatypes::DataType;
 
 use super::{Column, Table};
 
+/// The free numbers of a method, which several tables name it by.
+pub(super) fn parameters() -> Column {
+    Column::optional("parameters", DataType::Utf8, "The free numbers of the method: `beta = 30`.")
+}
+
 /// One row a number.
 #[must_use]
 pub fn table() -> Table {
@@ -14,13 +19,18 @@ pub fn table() -> Table {
             Column::new("protocol", DataType::Utf8, "Which pools were ranked: `coco-5k`, `coco-1k-five-fold`."),
             Column::new("folds", DataType::Int64, "Folds that the value is the mean of."),
             Column::new("method", DataType::Utf8, "How items were ranked: `nns` is the nearest neighbour."),
+            parameters(),
+            Column::optional("bank", DataType::Utf8, "Whose queries and items the method learned from, if not the test's."),
             Column::new("transductive", DataType::Boolean, "Whether the method saw the test queries together."),
             Column::new("direction", DataType::Utf8, "`i2t`, `t2i`, or `both`."),
             Column::new(
                 "measure",
                 DataType::Utf8,
                 "`recall` (one hit counts), `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `rsum`; of a graded \
-                 relevance also `semantic_recall` (`_any`, `_soft`), `ncs`, `ncs_ordered`, `nsum`.",
+                 relevance also `semantic_recall` (`_any`, `_soft`), `ncs`, `ncs_ordered`, `nsum`; of hubs, by how many \
+                 of the first `k` rankings an item is in: `hub_skewness`, `hs_sum`, `robin_hood`, `antihub_rate`, \
+                 `hub_rate`, `hub_gini`, `largest_hub`, and `found_by` (percent of items found by at least `m` queries; \
+                 with m = 0 by none).",
             ),
             Column::optional(
                 "relevance",

@@ -19,6 +19,7 @@ pub mod validation;
 pub mod image_embeddings;
 pub mod caption_embeddings;
 pub mod rankings;
+pub mod hubs;
 pub mod metrics;
 pub mod summary;
 pub mod correlations;
@@ -49,6 +50,7 @@ pub fn all() -> Vec<Table> {
         image_embeddings::table(),
         caption_embeddings::table(),
         rankings::table(),
+        hubs::table(),
         metrics::table(),
         summary::table(),
         correlations::table(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 
+use super::metrics::parameters;
 use super::{Column, Table};
 
 /// One row a query.
@@ -17,25 +18,27 @@ pub fn table() -> Table {
             Column::new("protocol", DataType::Utf8, "Which pools were ranked: `coco-5k`, `coco-1k-five-fold`."),
             Column::new("fold", DataType::Int64, "Fold of the protocol, from 0."),
             Column::new("method", DataType::Utf8, "How items were ranked: `nns` is the nearest neighbour."),
+            parameters(),
             Column::new(
                 "direction",
                 DataType::Utf8,
                 "`i2t`: an image looks for captions; `t2i`: a caption looks for images.",
             ),
             Column::new("query_id", DataType::Int64, "`image_id` (i2t) or `caption_id` (t2i) of the query."),
-            Column::new(
+            Column::optional(
                 "rank",
                 DataType::Int64,
-                "Place of the best matching item, from 0; of equal scores the lower index comes first.",
+                "Place of the best matching item, from 0; of equal scores the lower index comes first. A matching gives sets, \
+                 not places.",
             ),
-            Column::new("rank_optimistic", DataType::Int64, "The rank if every tie were won."),
-            Column::new("rank_pessimistic", DataType::Int64, "The rank if every tie were lost."),
+            Column::optional("rank_optimistic", DataType::Int64, "The rank if every tie were won."),
+            Column::optional("rank_pessimistic", DataType::Int64, "The rank if every tie were lost."),
             Column::new(
                 "top_ids",
                 list(DataType::Int64),
-                "The ten best items, best first: `caption_id` (i2t) or `image_id` (t2i).",
+                "The ten best items, best first: `caption_id` (i2t) or `image_id` (t2i). Of a matching, those accepted.",
             ),
-            Column::new("top_scores", list(DataType::Float32), "Their scores."),
+            Column::new("top_scores", list(DataType::Float32), "Their scores, as the method corrects them."),
         ],
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 
 use super::means::{Mean, Means, Name};
-use super::rows::{Direction, METHOD, floats, int, ints, repeat, texts};
+use super::label::{self, Label};
+use super::rows::{Direction, floats, int, ints, texts};
 use crate::error::{Error, Result};
 use crate::kernels::measure::interval::wilson_95;
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval, rsum};
@@ -24,7 +25,12 @@ pub(super) struct Pools {
 /// What one direction of one fold gave.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
+    /// Median and mean rank are not numbers where a matching gave sets.
     pub(super) retrieval: Retrieval,
+    /// Hubs at each of [`CUTOFFS`]; `None` where nothing is found.
+    pub(super) hubs: [Option<Hubs>; 3],
+    /// How many queries find an item.
+    pub(super) found_by: FoundBy,
     /// Recall and other measures of the queries' own matches.
     pub(super) means: Means,
     /// The same of pairs that people rated, by the name of the relevance.
@@ -36,11 +42,21 @@ pub(super) struct Measured {
 #[derive(Debug, Default)]
 pub(super) struct Results {
     metrics: Vec<Metric>,
-    summaries: Vec<(Pools, [Retrieval; 2])>,
+    summaries: Vec<Summary>,
+}
+
+/// A row of `summary`.
+#[derive(Debug)]
+struct Summary {
+    pools: Pools,
+    label: Label,
+    directions: [Retrieval; 2],
+    hs_sum: f64,
 }
 
 #[derive(Debug)]
 struct Metric {
+    label: Label,
     protocol: String,
     folds: usize,
     direction: &'static str,
@@ -53,8 +69,15 @@ struct Metric {
 }
 
 impl Results {
-    /// Adds a protocol: what its folds gave, image to text and text to image. Every statistic is the mean over the folds.
-    pub(super) fn add(&mut self, pools: &Pools, directions: &[Vec<Measured>; 2]) -> Result<()> {
+    /// Adds a method on a protocol: what its folds gave, image to text and text to image. Every statistic is the mean over the
+    /// folds; `intervals` are those of rsum and of hs-sum.
+    pub(super) fn add(
+        &mut self,
+        pools: &Pools,
+        label: &Label,
+        directions: &[Vec<Measured>; 2],
+        intervals: [Option<(f64, f64)>; 2],
+    ) -> Result<()> {
         let mean = |folds: &[Measured]| {
             let retrievals: Vec<Retrieval> = folds.iter().map(|fold| fold.retrieval).collect();
             Retrieval::mean(&retrievals)

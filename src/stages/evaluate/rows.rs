@@ -6,12 +6,10 @@ use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::SchemaRef;
 
 use crate::error::Result;
+use super::label::Label;
 use crate::kernels::measure::rank::Rank;
-use crate::model::search::Side;
+use crate::search::Side;
 use crate::tables;
-
-/// The nearest neighbour, the one method of this stage.
-pub(super) const METHOD: &str = "nns";
 
 /// Who looks for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,18 +51,20 @@ pub(super) struct Place<'p> {
 #[derive(Debug)]
 pub(super) struct Rankings<'p> {
     place: Place<'p>,
+    label: &'p Label,
     schema: SchemaRef,
     query_ids: Vec<i64>,
-    ranks: [Vec<i64>; 3],
+    ranks: [Vec<Option<i64>>; 3],
     top_ids: Vec<i64>,
     top_scores: Vec<f32>,
     top_lengths: Vec<usize>,
 }
 
 impl<'p> Rankings<'p> {
-    pub(super) fn new(place: Place<'p>) -> Self {
+    pub(super) fn new(place: Place<'p>, label: &'p Label) -> Self {
         Self {
             place,
+            label,
             schema: tables::rankings::table().schema(),
             query_ids: Vec::new(),
             ranks: Default::default(),
@@ -78,10 +78,11 @@ impl<'p> Rankings<'p> {
         self.query_ids.len()
     }
 
-    pub(super) fn push(&mut self, query_id: i64, rank: Rank, top: impl Iterator<Item = (i64, f32)>) {
+    pub(super) fn push(&mut self, query_id: i64, rank: Option<Rank>, top: impl Iterator<Item = (i64, f32)>) {
         self.query_ids.push(query_id);
-        for (ranks, rank) in self.ranks.iter_mut().zip([rank.rank, rank.optimistic, rank.pessimistic]) {
-            ranks.push(int(rank));
+        let three = |rank: Rank| [rank.rank, rank.optimistic, rank.pessimistic].map(|rank| Some(int(rank)));
+        for (ranks, rank) in self.ranks.iter_mut().zip(rank.map_or([None; 3], three)) {
+            ranks.push(rank);
         }
         let before = self.top_ids.len();
         for (id, score) in top {
@@ -101,12 +102,14 @@ impl<'p> Rankings<'p> {
         let top_ids = list("top_ids", Arc::new(Int64Array::from(std::mem::take(&mut self.top_ids))))?;
         let top_scores = list("top_scores", Arc::new(Float32Array::from(std::mem::take(&mut self.top_scores))))?;
         let [rank, optimistic, pessimistic] = std::mem::take(&mut self.ranks);
+        let [method, parameters] = self.label.columns(rows);
         tables::batch(
             &schema,
             vec![
                 repeat(protocol, rows),
                 Arc::new(Int64Array::from_value(int(fold), rows)),
-                repeat(METHOD, rows),
+                method,
+                parameters,
                 repeat(direction.name(), rows),
                 Arc::new(Int64Array::from(std::mem::take(&mut self.query_ids))),
                 Arc::new(Int64Array::from(rank)),
