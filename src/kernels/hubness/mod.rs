@@ -1,0 +1,4 @@
+//! Hubness at inference.
+
+pub mod statistic;
+
