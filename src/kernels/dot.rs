@@ -16,19 +16,97 @@ const LANES: usize = 8;
 /// # Cost
 /// `O(width)` time.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, reason = "a score is the f32 nearest to the sum")]
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f64; LANES];
     let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let blocks = a.len().min(b.len()) / LANES * LANES;
-    let (a_rest, b_rest) = (&a[blocks..], &b[blocks..]);
     for (a, b) in a_blocks.zip(b_blocks) {
         for lane in 0..LANES {
             sums[lane] += f64::from(a[lane]) * f64::from(b[lane]);
         }
     }
+    finish(&sums, &a[blocks..], &b[blocks..])
+}
+
+/// The lanes, then what is left over.
+#[expect(clippy::cast_possible_truncation, reason = "a score is the f32 nearest to the sum")]
+fn finish(sums: &[f64; LANES], a_rest: &[f32], b_rest: &[f32]) -> f32 {
     let rest: f64 = a_rest.iter().zip(b_rest).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
     (sums.iter().sum::<f64>() + rest) as f32
+}
+
+/// Adds the scores of `a` with each of `others` to `scores`: those of [`dot`], bit for bit, on the widest vectors that the
+/// processor has and several at a time.
+///
+/// A fused multiplication and addition gives the bits of [`dot`]'s two steps, because the product of two f32 is exact in
+/// f64.
+///
+/// # Shapes
+/// `a` and all of `others`: `width`.
+///
+/// # Cost
+/// `O(width)` time for each.
+pub fn dots(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        return avx512::dots(a, others, scores);
+    }
+    scores.extend(others.iter().map(|b| dot(a, b)));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+mod avx512 {
+    use std::arch::x86_64::{
+        __m512d, _mm256_loadu_ps, _mm512_cvtps_pd, _mm512_fmadd_pd, _mm512_setzero_pd, _mm512_storeu_pd,
+    };
+
+    use super::{LANES, finish};
+
+    /// Scores computed together, so that additions of one need not wait for each other.
+    const TOGETHER: usize = 8;
+
+    pub(super) fn dots(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
+        for group in others.chunks(TOGETHER) {
+            macro_rules! groups {
+                ($($count:literal)*) => {
+                    match group.len() {
+                        // SAFETY: the caller has asked for the feature.
+                        $($count => unsafe { together::<$count>(a, group, scores) },)*
+                        _ => {}
+                    }
+                };
+            }
+            groups!(1 2 3 4 5 6 7 8);
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn together<const N: usize>(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
+        let width = others.iter().map(|b| b.len()).fold(a.len(), usize::min);
+        let (blocks, rest) = a[..width].as_chunks::<LANES>();
+        let others: [(&[[f32; LANES]], &[f32]); N] = std::array::from_fn(|n| others[n][..width].as_chunks::<LANES>());
+        let mut sums = [_mm512_setzero_pd(); N];
+        for (i, block) in blocks.iter().enumerate() {
+            let block = wide(block);
+            for n in 0..N {
+                sums[n] = _mm512_fmadd_pd(block, wide(&others[n].0[i]), sums[n]);
+            }
+        }
+        for n in 0..N {
+            let mut lanes = [0.0; LANES];
+            // SAFETY: there are 8 lanes.
+            unsafe { _mm512_storeu_pd(lanes.as_mut_ptr(), sums[n]) };
+            scores.push(finish(&lanes, rest, others[n].1));
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn wide(values: &[f32; LANES]) -> __m512d {
+        // SAFETY: there are 8 values.
+        _mm512_cvtps_pd(unsafe { _mm256_loadu_ps(values.as_ptr()) })
+    }
 }
 
 /// A bound on `|s − dot(a, b)|`, where `s` is the same product computed in f32 in any order, fused or not.
@@ -65,6 +143,21 @@ mod tests {
         assert_eq!(dot(&[1.0; 11], &[2.0; 11]), 22.0);
         // 2²⁴ + 1 is no f32: an f32 sum loses the ones.
         assert_eq!(dot(&[16_777_216.0, 1.0, 1.0], &[1.0, 1.0, 1.0]), 16_777_218.0);
+    }
+
+    #[test]
+    fn several_at_a_time_are_the_same_bits() {
+        for width in [0, 1, 7, 8, 9, 64, 1023, 1024] {
+            for count in [0, 1, 3, 8, 9, 19] {
+                let a = vector(1, width);
+                let others: Vec<Vec<f32>> = (0..count).map(|i| vector(2 + i, width)).collect();
+                let others: Vec<&[f32]> = others.iter().map(Vec::as_slice).collect();
+                let mut scores = vec![0.5];
+                dots(&a, &others, &mut scores);
+                let plain: Vec<f32> = std::iter::once(0.5).chain(others.iter().map(|b| dot(&a, b))).collect();
+                assert_eq!(scores, plain, "width {width}");
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod sample;
 pub mod exp;
+pub mod exp_f32;
 pub mod normal;
 pub mod epoch;
 pub mod resize;
@@ -13,10 +14,13 @@ pub mod normalize;
 pub mod text;
 pub mod loss;
 pub mod dot;
+pub mod exp;
+pub mod exp_f32;
 pub mod order;
 pub mod similarity;
 pub mod top_k;
 pub mod product;
+pub mod scores;
 pub mod gates;
 pub mod adam;
 pub mod measure;

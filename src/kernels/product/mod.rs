@@ -5,8 +5,12 @@
 //! loops over tiles, and does with each what is to be done while it is in the cache: that is why this is not a call into
 //! a library. A value of a product depends on its row and its column alone, not on how the loops are cut among threads.
 
+mod error;
 mod pack;
 mod tile;
+mod violation;
 
+pub use error::{Extent, product_error};
 pub use pack::{Lanes, Left, Right};
 pub use tile::{COLUMNS, ROWS, Tile, tile, vectors};
+pub use violation::{Violation, violations};

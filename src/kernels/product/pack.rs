@@ -180,7 +180,7 @@ fn pair_of(first: f32, second: f32) -> u32 {
 }
 
 /// The nearest bf16, of two the even one, in the upper half. What is not a number stays none.
-fn bf16(value: f32) -> u32 {
+pub(super) fn bf16(value: f32) -> u32 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
     if value.is_nan() { bits | 0x0040_0000 } else { rounded }

@@ -1,0 +1,246 @@
+//! ln Σ e^{β·s} along the rows and the columns of panels of scores, whatever β is.
+//!
+//! Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018: exponentials are taken of the distance from a
+//! reference, a score seen before, which is raised when a later one is far above it; then the sum so far is scaled. So
+//! nothing overflows, and a term that underflows is less than 10⁻³⁷ of the sum.
+
+use crate::kernels::exp_f32::exp;
+use crate::kernels::product::COLUMNS;
+
+/// Sums kept side by side.
+const LANES: usize = 8;
+/// How far above the reference, times β, a score may be. The argument of an exponential is rounded relative to itself, so those
+/// that matter must be small.
+const ROOM: f32 = 8.0;
+
+/// Σ e^{β·(s − reference)} of the scores so far, in f64.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LogSum {
+    reference: f32,
+    lanes: [f64; LANES],
+}
+
+impl LogSum {
+    /// No score so far.
+    pub const EMPTY: Self = Self { reference: f32::NEG_INFINITY, lanes: [0.0; LANES] };
+
+    /// ln Σ e^{β·s}, −∞ of no scores. The error is about 10⁻⁶ for any number of scores: that of an exponential in
+    /// f32 and of its argument, which for terms that matter is small.
+    #[must_use]
+    pub fn value(&self, beta: f64) -> f64 {
+        value(beta, self.reference, self.lanes.iter().sum())
+    }
+
+    /// Takes a higher reference.
+    fn raise(&mut self, reference: f32, beta: f32) {
+        if self.reference != reference {
+            let factor = f64::from(exp(beta * (self.reference - reference)));
+            self.lanes.iter_mut().for_each(|sum| *sum *= factor);
+            self.reference = reference;
+        }
+    }
+}
+
+/// Adds the scores of every row, each plus its column's `offsets`, to the row's sum. An offset of −∞ leaves a column out.
+///
+/// # Shapes
+/// `sums`: one for each row of `scores`.
+pub fn add_along_rows(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &mut [LogSum]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has the feature.
+        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+        return unsafe { rows_avx512(beta, scores, offsets, sums) };
+    }
+    rows(beta, scores, offsets, sums);
+}
+
+/// Adds the scores of every column, each plus its row's `offsets`, to the column's sum.
+///
+/// # Shapes
+/// - `offsets`: one for each row of `scores`
+/// - `sums`: at most [`COLUMNS`]; scores of columns beyond them are left out
+pub fn add_along_columns(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut ColumnSums) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has the feature.
+        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+        return unsafe { columns_avx512(beta, scores, offsets, sums) };
+    }
+    columns(beta, scores, offsets, sums);
+}
+
+/// The sums of the columns of a panel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnSums {
+    references: [f32; COLUMNS],
+    sums: [f64; COLUMNS],
+}
+
+impl ColumnSums {
+    /// No score so far.
+    pub const EMPTY: Self = Self { references: [f32::NEG_INFINITY; COLUMNS], sums: [0.0; COLUMNS] };
+
+    /// ln Σ e^{β·s} of a column, as [`LogSum::value`].
+    #[must_use]
+    pub fn value(&self, column: usize, beta: f64) -> f64 {
+        value(beta, self.references[column], self.sums[column])
+    }
+
+    /// Adds what other sums have seen, after what these have.
+    pub fn merge(&mut self, other: &Self, beta: f32) {
+        for c in 0..COLUMNS {
+            let (one, two) = (self.references[c], other.references[c]);
+            let highest = if two > one { two } else { one };
+            let moved = |sum: f64, from: f32| {
+                if from == highest { sum } else { sum * f64::from(exp(beta * (from - highest))) }
+            };
+            self.sums[c] = moved(self.sums[c], one) + moved(other.sums[c], two);
+            self.references[c] = highest;
+        }
+    }
+}
+
+fn value(beta: f64, reference: f32, sum: f64) -> f64 {
+    if sum > 0.0 { beta * f64::from(reference) + sum.ln() } else { f64::NEG_INFINITY }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn rows_avx512(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &mut [LogSum]) {
+    rows(beta, scores, offsets, sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn columns_avx512(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut ColumnSums) {
+    columns(beta, scores, offsets, sums);
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it is compiled for several kinds of processors")]
+fn rows(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &mut [LogSum]) {
+    for (scores, sum) in scores.iter().zip(sums) {
+        let mut terms = [0.0; COLUMNS];
+        for c in 0..COLUMNS {
+            terms[c] = scores[c] + offsets[c];
+        }
+        let mut largest = [f32::NEG_INFINITY; 16];
+        for half in terms.as_chunks::<16>().0 {
+            for (largest, &term) in largest.iter_mut().zip(half) {
+                *largest = if term > *largest { term } else { *largest };
+            }
+        }
+        let largest = largest.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+        // Also where there is no reference yet and β is 0.
+        if largest > sum.reference && !(beta * (largest - sum.reference) <= ROOM) {
+            sum.raise(largest, beta);
+        }
+        for term in &mut terms {
+            *term = exp(beta * (*term - sum.reference));
+        }
+        for terms in terms.as_chunks::<LANES>().0 {
+            for (sum, &term) in sum.lanes.iter_mut().zip(terms) {
+                *sum += f64::from(term);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it is compiled for several kinds of processors")]
+fn columns(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut ColumnSums) {
+    for (scores, &offset) in scores.iter().zip(offsets) {
+        let mut terms = [0.0; COLUMNS];
+        let mut far = 0;
+        for c in 0..COLUMNS {
+            terms[c] = beta * (scores[c] + offset - sums.references[c]);
+            // Also what is not a number: there is no reference yet and β is 0.
+            far |= u32::from(!(terms[c] <= ROOM));
+        }
+        if far != 0 {
+            for c in 0..COLUMNS {
+                let score = scores[c] + offset;
+                if !(terms[c] <= ROOM) && score > sums.references[c] {
+                    sums.sums[c] *= f64::from(exp(beta * (sums.references[c] - score)));
+                    sums.references[c] = score;
+                    terms[c] = 0.0;
+                }
+            }
+        }
+        for c in 0..COLUMNS {
+            sums.sums[c] += f64::from(exp(terms[c]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::sample::Sample;
+
+    /// The definition in f64.
+    fn plain(beta: f32, scores: impl Iterator<Item = f32> + Clone) -> f64 {
+        let largest = scores.clone().map(f64::from).fold(f64::NEG_INFINITY, f64::max);
+        let beta = f64::from(beta);
+        beta * largest + scores.map(|score| (beta * (f64::from(score) - largest)).exp()).sum::<f64>().ln()
+    }
+
+    #[test]
+    fn sums_are_those_of_the_definition_for_any_beta() {
+        let mut sample = Sample::new(6, &[]);
+        for beta in [0.0, 1.0, 30.0, 1e4] {
+            for (n, used) in [(1, 1), (7, 20), (90, COLUMNS)] {
+                let scores: Vec<[f32; COLUMNS]> =
+                    (0..n).map(|_| std::array::from_fn(|_| 2.0 * sample.unit() as f32 - 1.0)).collect();
+                let by_column: [f32; COLUMNS] =
+                    std::array::from_fn(|c| if c < used { sample.unit() as f32 } else { f32::NEG_INFINITY });
+                let by_row: Vec<f32> = (0..n).map(|_| sample.unit() as f32).collect();
+                let mut rows_sums = vec![LogSum::EMPTY; n];
+                add_along_rows(beta, &scores, &by_column, &mut rows_sums);
+                add_along_rows(beta, &scores, &by_column, &mut rows_sums);
+                let mut column_sums = ColumnSums::EMPTY;
+                add_along_columns(beta, &scores, &by_row, &mut column_sums);
+                let close = |got: f64, wanted: f64| {
+                    let error = (got - wanted).abs();
+                    assert!(error < 2e-6 + 1e-7 * f64::from(beta), "β {beta}, {n}x{used}: {got}, wanted {wanted}");
+                };
+                for i in 0..n {
+                    let row = (0..used).map(|c| scores[i][c] + by_column[c]);
+                    close(rows_sums[i].value(f64::from(beta)), plain(beta, row.clone().chain(row)));
+                }
+                for c in 0..used {
+                    let column = (0..n).map(|i| scores[i][c] + by_row[i]);
+                    close(column_sums.value(c, f64::from(beta)), plain(beta, column.clone()));
+                    // In two parts.
+                    let cut = n / 2;
+                    let mut parts = [ColumnSums::EMPTY, ColumnSums::EMPTY];
+                    add_along_columns(beta, &scores[..cut], &by_row[..cut], &mut parts[0]);
+                    add_along_columns(beta, &scores[cut..], &by_row[cut..], &mut parts[1]);
+                    let [mut both, second] = parts;
+                    both.merge(&second, beta);
+                    close(both.value(c, f64::from(beta)), plain(beta, column));
+                }
+            }
+        }
+        assert_eq!(LogSum::EMPTY.value(1.0), f64::NEG_INFINITY);
+        let mut empty = ColumnSums::EMPTY;
+        empty.merge(&ColumnSums::EMPTY, 1.0);
+        assert_eq!(empty, ColumnSums::EMPTY);
+    }
+
+    /// Every kind of processor gives the same bits.
+    #[test]
+    fn bits_do_not_depend_on_the_instructions() {
+        let mut sample = Sample::new(7, &[]);
+        let scores: Vec<[f32; COLUMNS]> = (0..50).map(|_| std::array::from_fn(|_| sample.unit() as f32)).collect();
+        let (mut a, mut b) = (vec![LogSum::EMPTY; 50], vec![LogSum::EMPTY; 50]);
+        add_along_rows(90.0, &scores, &[0.25; COLUMNS], &mut a);
+        rows(90.0, &scores, &[0.25; COLUMNS], &mut b);
+        assert_eq!(a, b);
+        let (mut a, mut b) = (ColumnSums::EMPTY, ColumnSums::EMPTY);
+        add_along_columns(90.0, &scores, &[0.25; 50], &mut a);
+        columns(90.0, &scores, &[0.25; 50], &mut b);
+        assert_eq!(a, b);
+    }
+}

@@ -1,0 +1,165 @@
+//! Everything that one pass finds.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::Watch;
+use super::ask::{Answer, Ask};
+use super::exact::Exact;
+use super::nearest::{Asked, Found, Nearest, Queries};
+use super::packed::Packed;
+use super::pass::{Ground, Visitor};
+use super::scoring::{Scoring, Side};
+use super::sums::{Summed, Sums, is_sum};
+use super::vectors::Vectors;
+use crate::error::{Error, Result};
+use crate::kernels::hubness::statistic::Statistic;
+use crate::kernels::product::{COLUMNS, Lanes, vectors};
+use crate::kernels::top_k::Scored;
+
+/// Rows and columns whose scores are searched, packed once for any number of passes.
+#[derive(Debug)]
+pub struct Search<'v> {
+    pub(super) exact: Exact<'v>,
+    pub(super) threads: usize,
+    packed: [OnceLock<Packed>; 2],
+    /// What approximate scores are computed as, and rows of a block, where a test wants certain ones.
+    pub(super) forced: (Option<Lanes>, Option<usize>),
+}
+
+impl<'v> Search<'v> {
+    /// Scores of `rows` with `columns`, computed on `threads` threads.
+    ///
+    /// # Errors
+    /// The widths differ.
+    pub fn new(rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, scoring: Scoring, threads: usize) -> Result<Self> {
+        let (a, b) = (rows.width(), columns.width());
+        if a != b {
+            return Err(Error::data(format!("vectors of width {a} cannot be compared with vectors of width {b}")));
+        }
+        let exact = Exact { rows, columns, scoring };
+        Ok(Self { exact, threads: threads.max(1), packed: [OnceLock::new(), OnceLock::new()], forced: (None, None) })
+    }
+
+    /// What rows ask of the columns and columns of the rows, in one pass.
+    ///
+    /// # Errors
+    /// What is asked is not possible (a positive that is no item, lists of another length than the side, a correction that
+    /// is not finite, a negative β), or the first error of `watch`, which is called between blocks of rows.
+    ///
+    /// # Cost
+    /// `O(n_rows · n_columns · width)` time, in bf16 where the processor multiplies that and no statistic is a sum over all
+    /// scores, and then in f32. Memory: the columns once more (half, in bf16), and for each thread 200 rows, and of every
+    /// column 40 bytes, 8 bytes for each of `k + max(k, 32)` candidates, and 12 or 16 for each sum.
+    pub fn find(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<[Answer; 2]> {
+        let counts = [self.exact.rows.len(), self.exact.columns.len()];
+        let keep = [check(rows, counts[0], counts[1])?, check(columns, counts[1], counts[0])?];
+        let statistics = [rows.statistics, columns.statistics];
+        let summed = Summed::new(&self.exact, statistics, self.threads)?;
+        let fast = self.forced.0.unwrap_or(if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 });
+        let packed = self.packed(if summed.is_some() { Lanes::F32 } else { fast });
+        let [row_bounds, column_bounds] = packed.errors(self.exact.scoring, self.exact.rows.width());
+        let asked = Asked {
+            exact: self.exact,
+            rows: Queries::new(&self.exact, Side::Rows, *rows, keep[0], &row_bounds, self.threads)?,
+            columns: Queries::new(&self.exact, Side::Columns, *columns, keep[1], &column_bounds, self.threads)?,
+        };
+        let visitors = (0..self.threads).map(|_| Both(Nearest::new(&asked), summed.as_ref().map(Sums::new))).collect();
+        let visitors = self.ground(packed).pass(visitors, watch)?;
+        let (nearest, sums): (Vec<_>, Vec<_>) = visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
+        let [of_rows, of_columns] = Nearest::finish(nearest, self.threads).unwrap_or_default();
+        let sums: Vec<Sums<'_>> = sums.into_iter().flatten().collect();
+        let [row_sums, column_sums] = Summed::finish(summed.as_ref(), statistics, sums);
+        Ok([answer(rows, of_rows, row_sums), answer(columns, of_columns, column_sums)])
+    }
+
+    /// The columns, packed with these lanes, or with those that can be had.
+    pub(super) fn packed(&self, lanes: Lanes) -> &Packed {
+        let lanes = self.exact.scoring.lanes(lanes);
+        let place = usize::from(lanes == Lanes::Bf16);
+        self.packed[place].get_or_init(|| Packed::new(lanes, self.exact.rows, self.exact.columns, self.threads))
+    }
+
+    pub(super) fn ground<'s>(&'s self, packed: &'s Packed) -> Ground<'s> {
+        Ground { exact: self.exact, packed, block: self.forced.1 }
+    }
+}
+
+/// How many items must be kept of each query.
+///
+/// # Errors
+/// What is asked is not possible.
+fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize> {
+    let wrong = |what: &str, got: usize, wanted: usize| {
+        Err(Error::internal(format!("got {what} of {got}, wanted {wanted}")))
+    };
+    if let Some(got) = ask.positives.queries().filter(|&got| got != queries) {
+        return wrong("positives", got, queries);
+    }
+    if let Some((query, item)) = ask.positives.beyond(items) {
+        return Err(Error::internal(format!("item {item} matches query {query}, but there are {items} items")));
+    }
+    if !ask.minus.is_empty() && ask.minus.len() != items {
+        return wrong("corrections", ask.minus.len(), items);
+    }
+    let largest = |statistic: &Statistic| match *statistic {
+        Statistic::MeanOfLargest { k } | Statistic::KthLargest { k } => Some(k),
+        _ => None,
+    };
+    let most = ask.statistics.iter().filter_map(largest).max();
+    if most.is_some() && !ask.minus.is_empty() {
+        return Err(Error::internal("the largest scores and the best of corrected ones are two passes"));
+    }
+    Ok(ask.k.max(most.unwrap_or(0)).min(items))
+}
+
+/// What one side gets.
+fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Vec<Vec<f64>>) -> Answer {
+    let statistic = |(statistic, sums): (&Statistic, Vec<f64>)| match *statistic {
+        _ if is_sum(statistic) => sums,
+        Statistic::MeanOfLargest { k } | Statistic::KthLargest { k } => {
+            let largest = |top: &[Scored]| statistic.of(top[..k.min(top.len())].iter().map(|best| best.score));
+            found.iter().map(|found| largest(&found.top)).collect()
+        }
+        _ => sums,
+    };
+    let statistics = ask.statistics.iter().zip(sums).map(statistic).collect();
+    let asked = ask.positives.queries().is_some();
+    let ranks = if asked { found.iter().map(|found| found.rank).collect() } else { Vec::new() };
+    let cut = |mut found: Found| {
+        found.top.truncate(ask.k);
+        found.top
+    };
+    Answer { top: found.into_iter().map(cut).collect(), ranks, statistics }
+}
+
+/// Two visitors that see the same.
+struct Both<'s>(Nearest<'s>, Option<Sums<'s>>);
+
+impl Visitor for Both<'_> {
+    fn begin(&mut self, stripe: usize) {
+        if let Some(sums) = &mut self.1 {
+            sums.begin(stripe);
+        }
+    }
+
+    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[[f32; COLUMNS]]) {
+        self.0.panel(rows.clone(), panel, scores);
+        if let Some(sums) = &mut self.1 {
+            sums.panel(rows, panel, scores);
+        }
+    }
+
+    fn block(&mut self, rows: Range<usize>) {
+        self.0.block(rows.clone());
+        if let Some(sums) = &mut self.1 {
+            sums.block(rows);
+        }
+    }
+
+    fn end(&mut self, stripe: usize) {
+        if let Some(sums) = &mut self.1 {
+            sums.end(stripe);
+        }
+    }
+}

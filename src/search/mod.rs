@@ -1,0 +1,54 @@
+//! Exact search in scores of all rows with all columns, without ever holding them: the matrix of 5,000 images and 25,000
+//! captions has 125 million scores, and what anybody wants of it are ten a row, a rank a column, or a number for each.
+//!
+//! Scores come a few rows and [`COLUMNS`](crate::kernels::product::COLUMNS) columns at a time out of a product, and while they
+//! lie in the cache all is taken from them that was asked for, along both directions ([`Search::find`]).
+//! They are approximate: f32, or bf16 where the processor multiplies that. Every pair whose score is too close to call, by a
+//! proven bound, is computed again by the exact score ([`Scoring`]), which is a function of the two vectors alone. So ranks and
+//! lists are those of the definition, bit for bit: for any processor, number of threads and size of blocks.
+//!
+//! Sums over all scores ([`Statistic`](crate::kernels::hubness::statistic::Statistic) of a softmax, means) are of f32 products, in an order
+//! that depends on the sizes alone: the same bits for any number of threads, and for every processor with the same vectors.
+//!
+//! # Example
+//! ```
+//! use pairloom::search::{Ask, Positives, Scoring, Search, Vectors};
+//!
+//! # fn main() -> Result<(), pairloom::error::Error> {
+//! let (images, captions) = ([1.0, 0.0, 0.0, 1.0], [0.8, 0.6, 1.0, 0.0, 0.0, 1.0]);
+//! let images = Vectors::new("images", &images, 2)?;
+//! let captions = Vectors::new("captions", &captions, 2)?;
+//! let matches = [0..2, 2..3];
+//! let search = Search::new(&images, &captions, Scoring::Product, 2)?;
+//! let (i2t, t2i) = (Ask { k: 2, positives: Positives::Ranges(&matches), ..Ask::default() }, Ask { k: 1, ..Ask::default() });
+//! let [of_images, of_captions] = search.find(&i2t, &t2i, &mut |_, _| Ok(()))?;
+//! assert_eq!(of_images.top[0].iter().map(|best| best.item).collect::<Vec<_>>(), [1, 0]);
+//! assert_eq!(of_images.ranks[0].map(|rank| rank.rank), Some(0));
+//! assert_eq!(of_captions.top[2][0].item, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod vectors;
+mod scoring;
+mod ask;
+mod exact;
+mod packed;
+mod pass;
+mod threads;
+mod candidates;
+mod nearest;
+mod ranks;
+mod in_order;
+mod sums;
+mod find;
+#[cfg(test)]
+mod tests;
+
+pub use ask::{Answer, Ask, Positives};
+pub use find::Search;
+pub use scoring::{Scoring, Side};
+pub use vectors::Vectors;
+
+/// Told how many rows of how many are done, on the thread that called; an error ends the search.
+pub type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> crate::error::Result<()>;

@@ -1,0 +1,282 @@
+//! The best items of every row and every column, and the ranks of their positives, in one pass.
+
+use std::ops::Range;
+
+use super::ask::Ask;
+use super::candidates::Candidates;
+use super::exact::{Exact, ranked_by};
+use super::pass::Visitor;
+use super::ranks::{Best, Count};
+use super::scoring::Side;
+use super::threads::in_parts;
+use crate::error::{Error, Result};
+use crate::kernels::measure::rank::Rank;
+use crate::kernels::product::COLUMNS;
+use crate::kernels::scores::{Columns, Hit, Row, find};
+use crate::kernels::top_k::Scored;
+
+/// What is known of one side's queries before the pass.
+#[derive(Debug)]
+pub(super) struct Queries<'a> {
+    side: Side,
+    ask: Ask<'a>,
+    /// Items that are kept of each, at least `ask.k`.
+    keep: usize,
+    /// A bound on the error of what a query ranks by, where it is computed in f32.
+    errors: Vec<f64>,
+    best: Vec<Option<Best>>,
+    /// `ask.minus` in f32, of every item.
+    minus: Vec<f32>,
+}
+
+impl<'a> Queries<'a> {
+    /// `bounds`: of each query's scores, the largest error and the largest absolute value.
+    ///
+    /// # Errors
+    /// A number that is taken off is not finite, or no f32.
+    #[expect(clippy::cast_possible_truncation, reason = "the error of rounding is part of the bound")]
+    pub fn new(
+        exact: &Exact<'_>,
+        side: Side,
+        ask: Ask<'a>,
+        keep: usize,
+        bounds: &[(f64, f64)],
+        threads: usize,
+    ) -> Result<Self> {
+        let largest = ask.minus.iter().fold(0.0f64, |largest, number| largest.max(number.abs()));
+        if let Some((item, number)) = ask.minus.iter().enumerate().find(|(_, x)| !(x.abs() < LARGEST_MINUS)) {
+            let message = format!("item {item} has correction {number}, wanted a number below {LARGEST_MINUS:e}");
+            return Err(Error::data(message));
+        }
+        // One rounding of the number, and one of the difference; without numbers nothing is rounded.
+        let rounding = |score: f64| if ask.minus.is_empty() { 0.0 } else { f64::from(f32::EPSILON) * (largest + score) };
+        let error = |&(error, score): &(f64, f64)| error + rounding(score + error) * (1.0 + 1e-6);
+        let items = exact.vectors(side.other()).len();
+        let minus = if ask.minus.is_empty() { vec![0.0; items] } else { ask.minus.iter().map(|&h| h as f32).collect() };
+        let best = Best::of_all(exact, side, &ask, threads);
+        Ok(Self { side, ask, keep, errors: bounds.iter().map(error).collect(), best, minus })
+    }
+
+    /// Above this all is counted, and between the two it is in doubt.
+    fn doubt(&self, query: usize) -> (f32, f32) {
+        let best = self.best.get(query).copied().flatten();
+        best.map_or((f32::INFINITY, f32::INFINITY), |best| best.doubt(self.errors[query]))
+    }
+
+    fn candidates(&self, query: usize) -> Candidates {
+        Candidates::new(self.keep, self.errors[query])
+    }
+
+    /// Adds what a query ranks items by.
+    fn settle(&self, exact: &Exact<'_>, query: usize, items: &[u32], ranked: &mut Vec<f64>) {
+        let mut scores = Vec::with_capacity(items.len());
+        exact.scores(self.side, query, items.iter().map(|&item| item as usize), &mut scores);
+        ranked.extend(scores.iter().zip(items).map(|(&score, &item)| ranked_by(score, self.ask.minus, item as usize)));
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
+    fn finish(&self, exact: &Exact<'_>, query: usize, candidates: Candidates, count: Count) -> Found {
+        let best = candidates.finish(&mut |items, ranked| self.settle(exact, query, items, ranked));
+        let top = best.into_iter().map(|(score, item)| Scored { item: item as usize, score: score as f32 }).collect();
+        let rank = self.best.get(query).copied().flatten().map(|_| count.rank());
+        Found { top, rank }
+    }
+}
+
+/// Below it f32 can hold what is left of a score, and beyond it nothing is.
+const LARGEST_MINUS: f64 = 1e30;
+
+/// What a query found.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Found {
+    pub top: Vec<Scored>,
+    pub rank: Option<Rank>,
+}
+
+/// What both sides ask.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub exact: Exact<'a>,
+    pub rows: Queries<'a>,
+    pub columns: Queries<'a>,
+}
+
+/// What one thread has seen.
+#[derive(Debug)]
+pub(super) struct Nearest<'n> {
+    asked: &'n Asked<'n>,
+    /// Of each panel.
+    columns: Vec<Columns>,
+    of_columns: Vec<(Candidates, Count)>,
+    /// Of the block.
+    rows: Vec<Row>,
+    above: Vec<u32>,
+    of_rows: Vec<(Candidates, Count)>,
+    found: Vec<(usize, Found)>,
+    hits: Vec<Hit>,
+    doubts: Vec<Doubt>,
+}
+
+/// A pair whose score must be known exactly for the rank of a query.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    /// In the block.
+    row: usize,
+    column: usize,
+    of: Side,
+}
+
+impl<'n> Nearest<'n> {
+    pub fn new(asked: &'n Asked<'n>) -> Self {
+        let n = asked.exact.columns.len();
+        let mut columns = vec![Columns::NONE; n.div_ceil(COLUMNS)];
+        let of_columns: Vec<_> =
+            (0..n).map(|column| (asked.columns.candidates(column), Count::default())).collect();
+        for column in 0..n {
+            let (to, c) = (&mut columns[column / COLUMNS], column % COLUMNS);
+            to.minus[c] = asked.rows.minus[column];
+            to.top[c] = of_columns[column].0.bar();
+            (to.low[c], to.high[c]) = asked.columns.doubt(column);
+        }
+        Self {
+            asked,
+            columns,
+            of_columns,
+            rows: Vec::new(),
+            above: Vec::new(),
+            of_rows: Vec::new(),
+            found: Vec::new(),
+            hits: Vec::new(),
+            doubts: Vec::new(),
+        }
+    }
+
+    /// Scores that are high enough to be among the best, and those in doubt.
+    fn hit(&mut self, first: usize, panel: usize, hit: Hit, scores: &[f32; COLUMNS]) {
+        let Asked { exact, rows, columns } = self.asked;
+        let row = &mut self.rows[hit.row];
+        for c in bits(hit.of_row) {
+            let (score, column) = (scores[c] - self.columns[panel].minus[c], panel * COLUMNS + c);
+            if score >= row.top {
+                let candidates = &mut self.of_rows[hit.row].0;
+                candidates.offer(score, index(column), &mut |items, ranked| {
+                    rows.settle(exact, first + hit.row, items, ranked);
+                });
+                row.top = candidates.bar();
+            }
+            if score >= row.low && score <= row.high {
+                self.doubts.push(Doubt { row: hit.row, column, of: Side::Rows });
+            }
+        }
+        let thresholds = &mut self.columns[panel];
+        for c in bits(hit.of_column) {
+            let (score, column) = (scores[c] - row.minus, panel * COLUMNS + c);
+            if score >= thresholds.top[c] {
+                let candidates = &mut self.of_columns[column].0;
+                candidates.offer(score, index(first + hit.row), &mut |items, ranked| {
+                    columns.settle(exact, column, items, ranked);
+                });
+                thresholds.top[c] = candidates.bar();
+            }
+            if score >= thresholds.low[c] && score <= thresholds.high[c] {
+                self.doubts.push(Doubt { row: hit.row, column, of: Side::Columns });
+            }
+        }
+    }
+
+    /// Settles what is in doubt, row by row.
+    fn settle(&mut self, first: usize) {
+        let Asked { exact, rows, columns } = self.asked;
+        let mut scores = Vec::new();
+        for doubts in self.doubts.chunk_by(|a, b| a.row == b.row) {
+            let row = first + doubts[0].row;
+            exact.scores(Side::Rows, row, doubts.iter().map(|doubt| doubt.column), &mut scores);
+            for (doubt, &score) in doubts.iter().zip(&scores) {
+                let (queries, query, item, count) = match doubt.of {
+                    Side::Rows => (rows, row, doubt.column, &mut self.of_rows[doubt.row].1),
+                    Side::Columns => (columns, doubt.column, row, &mut self.of_columns[doubt.column].1),
+                };
+                if let Some(best) = &queries.best[query] {
+                    let ranked = ranked_by(score, queries.ask.minus, item);
+                    count.settle(best, ranked, item, || queries.ask.positives.contains(query, item));
+                }
+            }
+        }
+        self.doubts.clear();
+    }
+
+    /// What rows and columns found, in order, from all threads.
+    pub fn finish(visitors: Vec<Self>, threads: usize) -> Option<[Vec<Found>; 2]> {
+        let asked = visitors.first()?.asked;
+        let mut rows: Vec<(usize, Found)> = Vec::with_capacity(asked.exact.rows.len());
+        let mut of_columns: Vec<Vec<(Candidates, Count)>> = Vec::new();
+        for mut visitor in visitors {
+            rows.append(&mut visitor.found);
+            for (column, (_, count)) in visitor.of_columns.iter_mut().enumerate() {
+                count.add(visitor.columns[column / COLUMNS].above[column % COLUMNS]);
+            }
+            of_columns.push(visitor.of_columns);
+        }
+        rows.sort_unstable_by_key(|&(row, _)| row);
+        let columns = in_parts(threads, asked.exact.columns.len(), |part| {
+            part.map(|column| {
+                let (mut candidates, mut count) = (asked.columns.candidates(column), Count::default());
+                for visitor in &of_columns {
+                    candidates.merge(visitor[column].0.clone());
+                    count.merge(visitor[column].1);
+                }
+                asked.columns.finish(&asked.exact, column, candidates, count)
+            })
+            .collect::<Vec<_>>()
+        });
+        Some([rows.into_iter().map(|(_, found)| found).collect(), columns.concat()])
+    }
+}
+
+impl Visitor for Nearest<'_> {
+    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[[f32; COLUMNS]]) {
+        let asked = self.asked;
+        if panel == 0 {
+            self.above = vec![0; rows.len()];
+            self.of_rows = rows.clone().map(|row| (asked.rows.candidates(row), Count::default())).collect();
+            let thresholds = |(row, (candidates, _)): (usize, &(Candidates, Count))| {
+                let (low, high) = asked.rows.doubt(row);
+                Row { minus: asked.columns.minus[row], top: candidates.bar(), low, high }
+            };
+            self.rows = rows.clone().zip(&self.of_rows).map(thresholds).collect();
+        }
+        let used = asked.exact.columns.len() - panel * COLUMNS;
+        let mut hits = std::mem::take(&mut self.hits);
+        find(scores, used, &self.rows, &mut self.above, &mut self.columns[panel], &mut hits);
+        for hit in hits.drain(..) {
+            self.hit(rows.start, panel, hit, &scores[hit.row]);
+        }
+        self.hits = hits;
+        self.settle(rows.start);
+    }
+
+    fn block(&mut self, rows: Range<usize>) {
+        let asked = self.asked;
+        if self.columns.is_empty() {
+            self.of_rows = rows.clone().map(|row| (asked.rows.candidates(row), Count::default())).collect();
+            self.above = vec![0; rows.len()];
+        }
+        for ((row, (candidates, mut count)), &above) in rows.zip(self.of_rows.drain(..)).zip(&self.above) {
+            count.add(above);
+            self.found.push((row, asked.rows.finish(&asked.exact, row, candidates, count)));
+        }
+    }
+}
+
+/// The places of the bits that are set, from the lowest.
+fn bits(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        place
+    })
+}
+
+fn index(i: usize) -> u32 {
+    u32::try_from(i).expect("vectors are fewer than 2³²")
+}

@@ -1,0 +1,146 @@
+//! One pass over all scores: who computes which, and in what order they are looked at.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::Watch;
+use super::exact::Exact;
+use super::packed::Packed;
+use crate::error::Result;
+use crate::kernels::product::{COLUMNS, Lanes, Left, ROWS};
+
+/// Bytes of packed rows of a block: with a panel of columns they fit a processor's second cache.
+const BLOCK_BYTES: usize = 400 << 10;
+/// The longest block.
+const LONGEST: usize = 16 * ROWS;
+/// Rows of the shortest stripe, and how many stripes there are where that is enough.
+const SHORTEST_STRIPE: usize = 16 * ROWS;
+const STRIPES: usize = 64;
+
+/// What looks at scores, on one thread.
+///
+/// It sees whole stripes, in rising order; of a stripe the rows in blocks, in rising order; of a block the panels of columns,
+/// in rising order.
+pub(super) trait Visitor: Send {
+    /// A stripe begins.
+    fn begin(&mut self, _stripe: usize) {}
+
+    /// The scores of `rows` with the columns of panel `panel`, one row after the other. Scores beyond the last column mean
+    /// nothing.
+    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[[f32; COLUMNS]]);
+
+    /// All scores of these rows have been seen.
+    fn block(&mut self, _rows: Range<usize>) {}
+
+    /// A stripe ends.
+    fn end(&mut self, _stripe: usize) {}
+}
+
+/// Rows that are one stripe: a function of their number alone, so that what is summed over the rows of a stripe, and then
+/// over stripes, has the same bits for any number of threads.
+pub(super) fn stripe_rows(rows: usize) -> usize {
+    rows.div_ceil(STRIPES).max(SHORTEST_STRIPE).next_multiple_of(ROWS)
+}
+
+/// Rows of a block.
+fn block_rows(lanes: Lanes, width: usize) -> usize {
+    let bytes = match lanes {
+        Lanes::F32 => 4 * width,
+        Lanes::Bf16 => 2 * width,
+    };
+    (BLOCK_BYTES / bytes.max(1) / ROWS * ROWS).clamp(ROWS, LONGEST)
+}
+
+/// What a pass runs on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ground<'s> {
+    pub exact: Exact<'s>,
+    pub packed: &'s Packed,
+    /// Rows of a block, where a test wants a certain number.
+    pub block: Option<usize>,
+}
+
+impl Ground<'_> {
+    /// Shows all scores to `visitors`, each on a thread of its own, and gives them back.
+    ///
+    /// # Errors
+    /// The first one of `watch`, which is called on this thread, between blocks.
+    pub fn pass<V: Visitor>(&self, visitors: Vec<V>, watch: Watch<'_>) -> Result<Vec<V>> {
+        let rows = self.exact.rows.len();
+        let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let stripe = stripe_rows(rows);
+        let work = |visitor: &mut V, told: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let range = number * stripe..rows.min((number + 1) * stripe);
+                if range.is_empty() {
+                    return Ok(());
+                }
+                visitor.begin(number);
+                let block = self.block.unwrap_or_else(|| block_rows(self.packed.lanes, self.exact.rows.width()));
+                for first in range.clone().step_by(block) {
+                    if stop.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    told()?;
+                    let rows = first..range.end.min(first + block);
+                    self.block(rows.clone(), visitor);
+                    done.fetch_add(rows.len(), Ordering::Relaxed);
+                }
+                visitor.end(number);
+            }
+        };
+        let work = &work;
+        std::thread::scope(|scope| {
+            let mut visitors = visitors.into_iter();
+            let first = visitors.next();
+            let others: Vec<_> = visitors
+                .map(|mut visitor| {
+                    scope.spawn(move || {
+                        // The others are never told anything that could fail.
+                        drop(work(&mut visitor, &mut || Ok(())));
+                        visitor
+                    })
+                })
+                .collect();
+            let mut result = Ok(());
+            let mut visitors = Vec::new();
+            if let Some(mut visitor) = first {
+                result = work(&mut visitor, &mut || watch(done.load(Ordering::Relaxed) as u64, rows as u64));
+                visitors.push(visitor);
+            }
+            if result.is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            visitors.extend(others.into_iter().map(|other| other.join().expect("no thread of a search panics")));
+            result.and_then(|()| watch(rows as u64, rows as u64)).map(|()| visitors)
+        })
+    }
+
+    fn block(&self, rows: Range<usize>, visitor: &mut impl Visitor) {
+        let Exact { rows: vectors, columns, scoring } = self.exact;
+        let left =
+            Left::from_rows(self.packed.lanes, rows.len(), vectors.width(), |i| vectors.row(rows.start + i));
+        let mut scores = vec![[0.0; COLUMNS]; rows.len()];
+        for panel in 0..columns.len().div_ceil(COLUMNS) {
+            let right = self.packed.panel(panel);
+            for (scores, (_, left)) in scores.chunks_mut(ROWS).zip(left.panels()) {
+                scoring.tile(self.packed.lanes, left, right, scores);
+            }
+            visitor.panel(rows.clone(), panel, &scores);
+        }
+        visitor.block(rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_and_blocks_are_whole_tiles() {
+        assert_eq!([0, 1, 5000, 200_000].map(stripe_rows), [192, 192, 192, 3132]);
+        assert_eq!(block_rows(Lanes::F32, 1024), 96);
+        assert_eq!([1, 1024, 100_000].map(|width| block_rows(Lanes::Bf16, width)), [192, 192, ROWS]);
+    }
+}

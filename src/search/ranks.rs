@@ -1,0 +1,80 @@
+//! The ranks of the best positives of the queries of one side.
+
+use super::ask::Ask;
+use super::exact::{Exact, ranked_by};
+use super::scoring::Side;
+use super::threads::in_parts;
+use crate::kernels::measure::rank::Rank;
+
+/// The best positive of a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Best {
+    /// What it is ranked by, exactly.
+    pub score: f64,
+    pub item: usize,
+}
+
+impl Best {
+    /// Of every query of a side.
+    pub fn of_all(exact: &Exact<'_>, side: Side, ask: &Ask<'_>, threads: usize) -> Vec<Option<Self>> {
+        let parts = in_parts(threads, ask.positives.queries().unwrap_or(0), |queries| {
+            let mut scores = Vec::new();
+            queries
+                .map(|query| {
+                    let items = ask.positives.of(query);
+                    exact.scores(side, query, items.iter().copied(), &mut scores);
+                    let scored = items.into_iter().zip(&scores);
+                    scored
+                        .map(|(item, &score)| Self { score: ranked_by(score, ask.minus, item), item })
+                        .reduce(|a, b| if b.score > a.score || (b.score == a.score && b.item < a.item) { b } else { a })
+                })
+                .collect::<Vec<_>>()
+        });
+        parts.concat()
+    }
+
+    /// An approximate score below the first number is surely below this one, one above the second surely above it.
+    #[expect(clippy::cast_possible_truncation, reason = "rounded outwards by the steps that follow")]
+    pub fn doubt(&self, error: f64) -> (f32, f32) {
+        (((self.score - error) as f32).next_down(), ((self.score + error) as f32).next_up())
+    }
+}
+
+/// Items before the best positive, counted so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Count {
+    /// With a higher score.
+    above: u32,
+    /// With the same score and a lower index, not matching.
+    before: u32,
+    /// With the same score, not matching.
+    ties: u32,
+}
+
+impl Count {
+    /// Items that are surely above.
+    pub fn add(&mut self, above: u32) {
+        self.above += above;
+    }
+
+    /// An item that was in doubt, by its exact score.
+    pub fn settle(&mut self, best: &Best, score: f64, item: usize, matches: impl Fn() -> bool) {
+        if score > best.score {
+            self.above += 1;
+        } else if score == best.score && !matches() {
+            self.ties += 1;
+            self.before += u32::from(item < best.item);
+        }
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.above += other.above;
+        self.before += other.before;
+        self.ties += other.ties;
+    }
+
+    pub fn rank(&self) -> Rank {
+        let [above, before, ties] = [self.above, self.before, self.ties].map(|count| count as usize);
+        Rank { rank: above + before, optimistic: above, pessimistic: above + ties }
+    }
+}

@@ -1,0 +1,106 @@
+//! The score of a row and a column, and how far a tile's may be from it.
+
+use crate::kernels::dot::{dot, dots};
+use crate::kernels::order::{Form, order, order_error};
+use crate::kernels::product::{COLUMNS, Extent, Lanes, ROWS, Tile, Violation, product_error, tile, violations};
+
+/// One of the two sides of the matrix of scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The rows.
+    Rows,
+    /// The columns.
+    Columns,
+}
+
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Rows => Self::Columns,
+            Self::Columns => Self::Rows,
+        }
+    }
+}
+
+/// How a row and a column are scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scoring {
+    /// By [`dot`]: the cosine of unit vectors.
+    Product,
+    /// By [`order`].
+    Order {
+        /// What is made of violations.
+        form: Form,
+        /// Which side are the captions, whose entries should not exceed the images'.
+        captions: Side,
+    },
+}
+
+impl Scoring {
+    /// Adds the exact scores of a vector of `side` with `others` of the other side.
+    pub(super) fn exact(self, side: Side, vector: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
+        match self {
+            Self::Product => dots(vector, others, scores),
+            Self::Order { form, captions } if captions == side => {
+                scores.extend(others.iter().map(|image| order(image, vector, form)));
+            }
+            Self::Order { form, .. } => scores.extend(others.iter().map(|caption| order(vector, caption, form))),
+        }
+    }
+
+    /// The exact score of one pair.
+    #[must_use]
+    pub fn score(self, row: &[f32], column: &[f32]) -> f32 {
+        match self {
+            Self::Product => dot(row, column),
+            Self::Order { form, captions: Side::Columns } => order(row, column, form),
+            Self::Order { form, captions: Side::Rows } => order(column, row, form),
+        }
+    }
+
+    /// A bound on how far a score of a tile is from the exact one.
+    pub(super) fn error(self, width: usize, a: Extent, b: Extent) -> f64 {
+        match self {
+            Self::Product => product_error(width, a, b),
+            Self::Order { form, .. } => order_error(width, form, a.norm, b.norm),
+        }
+    }
+
+    /// A bound on the absolute value of a score.
+    pub(super) fn largest(self, a: Extent, b: Extent) -> f64 {
+        match self {
+            Self::Product => a.norm * b.norm,
+            Self::Order { form: Form::Norm, .. } => a.norm + b.norm,
+            Self::Order { form: Form::Squared, .. } => (a.norm + b.norm).powi(2),
+        }
+    }
+
+    /// What its tiles may be computed as.
+    pub(super) fn lanes(self, wanted: Lanes) -> Lanes {
+        match self {
+            Self::Product => wanted,
+            Self::Order { .. } => Lanes::F32,
+        }
+    }
+
+    /// The scores of a panel of rows with a panel of columns, to `scores`, one row of it for each row of the panel.
+    pub(super) fn tile(self, lanes: Lanes, left: &[u32], right: &[u32], scores: &mut [[f32; COLUMNS]]) {
+        let (mut out, rows) = (Tile::ZERO, scores.len().min(ROWS));
+        match self {
+            Self::Product => tile(lanes, rows, left, right, &mut out),
+            Self::Order { form, captions } => {
+                let violation = match captions {
+                    Side::Columns => Violation::OfColumns,
+                    Side::Rows => Violation::OfRows,
+                };
+                violations(violation, rows, left, right, &mut out);
+                for value in out.0[..rows].as_flattened_mut() {
+                    *value = 0.0 - if form == Form::Norm { value.sqrt() } else { *value };
+                }
+            }
+        }
+        scores.copy_from_slice(&out.0[..rows]);
+    }
+}

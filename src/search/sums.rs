@@ -1,0 +1,222 @@
+//! Statistics of all scores of every row and every column: sums, in one pass.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use super::in_order::InOrder;
+use super::pass::Visitor;
+use super::scoring::Side;
+use super::threads::in_parts;
+use super::exact::Exact;
+use crate::error::{Error, Result};
+use crate::kernels::hubness::statistic::Statistic;
+use crate::kernels::product::COLUMNS;
+use crate::kernels::scores::{
+    ColumnMoments, ColumnSums, LogSum, Moments, add_along_columns, add_along_rows, add_moments,
+};
+
+/// What is summed.
+#[derive(Debug)]
+pub(super) struct Summed {
+    /// β of every softmax, of rows and of columns.
+    betas: [Vec<f64>; 2],
+    moments: bool,
+    /// A score of each row, and of each column.
+    shifts: [Vec<f32>; 2],
+    counts: [usize; 2],
+    columns: Mutex<InOrder<OfColumns>>,
+}
+
+/// Whether it is a sum over all scores.
+pub(super) fn is_sum(statistic: &Statistic) -> bool {
+    !matches!(statistic, Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. })
+}
+
+/// Of all columns of a stripe.
+#[derive(Debug, Clone, Default)]
+struct OfColumns {
+    /// For every β, of every panel.
+    logs: Vec<Vec<ColumnSums>>,
+    moments: Vec<ColumnMoments>,
+}
+
+impl Summed {
+    /// What the statistics of rows and columns need; `None` where they need no sums.
+    ///
+    /// # Errors
+    /// A β that is negative or no finite f32.
+    pub fn new(exact: &Exact<'_>, statistics: [&[Statistic]; 2], threads: usize) -> Result<Option<Self>> {
+        if !statistics.iter().any(|statistics| statistics.iter().any(is_sum)) {
+            return Ok(None);
+        }
+        let mut betas = [Vec::new(), Vec::new()];
+        for (betas, statistics) in betas.iter_mut().zip(statistics) {
+            for statistic in statistics {
+                if let Statistic::LogSumExp { beta } = *statistic {
+                    if !(0.0..=f64::from(f32::MAX)).contains(&beta) {
+                        return Err(Error::usage(format!("got β = {beta}, wanted a number from 0 that is an f32")));
+                    }
+                    betas.push(beta);
+                }
+            }
+        }
+        let is_moment = |statistic: &Statistic| matches!(statistic, Statistic::Mean | Statistic::StandardDeviation);
+        let moments = statistics.iter().any(|statistics| statistics.iter().any(is_moment));
+        let counts = [exact.rows.len(), exact.columns.len()];
+        let shift = |side: Side, count: usize| {
+            let first = |i: usize| {
+                let mut score = Vec::new();
+                exact.scores(side, i, std::iter::once(0), &mut score);
+                score[0]
+            };
+            let none = counts.contains(&0);
+            in_parts(threads, count, |part| part.map(|i| if none { 0.0 } else { first(i) }).collect::<Vec<_>>()).concat()
+        };
+        let shifts = [shift(Side::Rows, counts[0]), shift(Side::Columns, counts[1])];
+        Ok(Some(Self { betas, moments, shifts, counts, columns: Mutex::default() }))
+    }
+
+    fn none(&self) -> OfColumns {
+        let panels = self.counts[1].div_ceil(COLUMNS);
+        OfColumns {
+            logs: self.betas[1].iter().map(|_| vec![ColumnSums::EMPTY; panels]).collect(),
+            moments: vec![ColumnMoments::EMPTY; if self.moments { panels } else { 0 }],
+        }
+    }
+
+    /// The sums that were asked for of every row, and of every column; of other statistics, nothing.
+    pub fn finish(this: Option<&Self>, statistics: [&[Statistic]; 2], visitors: Vec<Sums<'_>>) -> [Vec<Vec<f64>>; 2] {
+        let Some(Self { shifts, counts, columns, .. }) = this else {
+            return statistics.map(|statistics| vec![Vec::new(); statistics.len()]);
+        };
+        let mut rows: Vec<OfRow> = visitors.into_iter().flat_map(|visitor| visitor.found).collect();
+        rows.sort_unstable_by_key(|of| of.row);
+        let columns = std::mem::take(&mut *columns.lock().unwrap_or_else(PoisonError::into_inner)).total();
+        let columns = columns.or_else(|| this.map(Self::none)).unwrap_or_default();
+        let mut logs = 0;
+        let mut of_rows = |statistic: &Statistic| -> Vec<f64> {
+            let number = logs;
+            logs += usize::from(matches!(statistic, Statistic::LogSumExp { .. }));
+            let rows = rows.iter().zip(&shifts[0]);
+            match *statistic {
+                Statistic::LogSumExp { beta } => rows.map(|(of, _)| of.logs[number].value(beta)).collect(),
+                Statistic::Mean => rows.map(|(of, &shift)| of.moments.mean(counts[1], shift)).collect(),
+                Statistic::StandardDeviation => {
+                    rows.map(|(of, _)| of.moments.standard_deviation(counts[1])).collect()
+                }
+                Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
+            }
+        };
+        let of_rows = statistics[0].iter().map(&mut of_rows).collect();
+        let mut logs = 0;
+        let mut of_columns = |statistic: &Statistic| -> Vec<f64> {
+            let number = logs;
+            logs += usize::from(matches!(statistic, Statistic::LogSumExp { .. }));
+            let moments = |j: usize| columns.moments[j / COLUMNS].column(j % COLUMNS);
+            let all = 0..counts[1];
+            match *statistic {
+                Statistic::LogSumExp { beta } => {
+                    all.map(|j| columns.logs[number][j / COLUMNS].value(j % COLUMNS, beta)).collect()
+                }
+                Statistic::Mean => all.map(|j| moments(j).mean(counts[0], shifts[1][j])).collect(),
+                Statistic::StandardDeviation => all.map(|j| moments(j).standard_deviation(counts[0])).collect(),
+                Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
+            }
+        };
+        [of_rows, statistics[1].iter().map(&mut of_columns).collect()]
+    }
+}
+
+/// Of one row.
+#[derive(Debug, Clone)]
+struct OfRow {
+    row: usize,
+    /// For every β.
+    logs: Vec<LogSum>,
+    moments: Moments,
+}
+
+/// What one thread has seen.
+#[derive(Debug)]
+pub(super) struct Sums<'s> {
+    summed: &'s Summed,
+    /// Of the stripe.
+    columns: OfColumns,
+    /// Of the block: for every β, of every row.
+    logs: Vec<Vec<LogSum>>,
+    moments: Vec<Moments>,
+    zeros: Vec<f32>,
+    found: Vec<OfRow>,
+}
+
+impl<'s> Sums<'s> {
+    pub fn new(summed: &'s Summed) -> Self {
+        let columns = OfColumns { logs: Vec::new(), moments: Vec::new() };
+        Self { summed, columns, logs: Vec::new(), moments: Vec::new(), zeros: Vec::new(), found: Vec::new() }
+    }
+
+    fn start(&mut self, rows: usize) {
+        self.logs = self.summed.betas[0].iter().map(|_| vec![LogSum::EMPTY; rows]).collect();
+        self.moments = vec![Moments::default(); rows];
+        self.zeros = vec![0.0; rows];
+    }
+}
+
+/// β as the scores are.
+#[expect(clippy::cast_possible_truncation, reason = "exponents of f32 have its precision")]
+pub(super) fn narrow(beta: f64) -> f32 {
+    beta as f32
+}
+
+impl Visitor for Sums<'_> {
+    fn begin(&mut self, _stripe: usize) {
+        self.columns = self.summed.none();
+    }
+
+    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[[f32; COLUMNS]]) {
+        let summed = self.summed;
+        if panel == 0 {
+            self.start(rows.len());
+        }
+        let first = panel * COLUMNS;
+        let used = (summed.counts[1] - first).min(COLUMNS);
+        let mut outside = [0.0; COLUMNS];
+        outside[used..].fill(f32::NEG_INFINITY);
+        for (&beta, sums) in summed.betas[0].iter().zip(&mut self.logs) {
+            add_along_rows(narrow(beta), scores, &outside, sums);
+        }
+        for (&beta, sums) in summed.betas[1].iter().zip(&mut self.columns.logs) {
+            add_along_columns(narrow(beta), scores, &self.zeros, &mut sums[panel]);
+        }
+        if summed.moments {
+            let mut shifts = [0.0; COLUMNS];
+            shifts[..used].copy_from_slice(&summed.shifts[1][first..first + used]);
+            let to = &mut self.columns.moments[panel];
+            add_moments(scores, used, &summed.shifts[0][rows], &shifts, &mut self.moments, to);
+        }
+    }
+
+    fn block(&mut self, rows: Range<usize>) {
+        if self.summed.counts[1] == 0 {
+            self.start(rows.len());
+        }
+        let first = rows.start;
+        self.found.extend(rows.map(|row| OfRow {
+            row,
+            logs: self.logs.iter().map(|sums| sums[row - first]).collect(),
+            moments: self.moments[row - first],
+        }));
+    }
+
+    fn end(&mut self, stripe: usize) {
+        let part = std::mem::replace(&mut self.columns, OfColumns { logs: Vec::new(), moments: Vec::new() });
+        let betas = &self.summed.betas[1];
+        let merge = |total: &mut OfColumns, part: OfColumns| {
+            for ((total, part), &beta) in total.logs.iter_mut().zip(&part.logs).zip(betas) {
+                total.iter_mut().zip(part).for_each(|(total, part)| total.merge(part, narrow(beta)));
+            }
+            total.moments.iter_mut().zip(&part.moments).for_each(|(total, part)| total.merge(part));
+        };
+        self.summed.columns.lock().unwrap_or_else(PoisonError::into_inner).add(stripe, part, merge);
+    }
+}

@@ -1,0 +1,287 @@
+//! Searches against plain definitions on whole matrices, whatever computes the scores and however they are cut.
+
+use super::{Answer, Ask, Positives, Scoring, Search, Side, Vectors};
+use crate::error::Error;
+use crate::kernels::dot::dot;
+use crate::kernels::hubness::statistic::Statistic;
+use crate::kernels::measure::rank::Rank;
+use crate::kernels::order::Form;
+use crate::kernels::product::Lanes;
+use crate::kernels::sample::Sample;
+use crate::kernels::top_k::Scored;
+
+/// How vectors of a test lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// Far from each other.
+    Spread,
+    /// Close to each other, as the embeddings of an untrained model are, and every fourth one twice.
+    Close,
+    /// All the same.
+    Equal,
+    /// Of different norms, from 10⁻⁴ to 10⁴.
+    Wild,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "test values are small")]
+pub(super) fn values(kind: Kind, seed: u64, count: usize, width: usize) -> Vec<f32> {
+    let mut sample = Sample::new(seed, &[]);
+    let mut values: Vec<f32> = Vec::with_capacity(count * width);
+    for index in 0..count {
+        if kind == Kind::Close && index % 4 == 3 {
+            values.extend_from_within(index / 2 * width..(index / 2 + 1) * width);
+            continue;
+        }
+        let drawn: Vec<f64> = (0..width)
+            .map(|k| match kind {
+                Kind::Spread | Kind::Wild => sample.unit() - 0.5,
+                Kind::Close => 1.0 + 1e-3 * sample.unit(),
+                Kind::Equal => 1.0 + (k % 7) as f64,
+            })
+            .collect();
+        let norm = drawn.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let scale = if kind == Kind::Wild { 10f64.powf(8.0 * sample.unit() - 4.0) } else { 1.0 };
+        values.extend(drawn.iter().map(|x| (scale * x / norm) as f32));
+    }
+    values
+}
+
+/// The definition: sorts the scores of each query.
+#[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
+fn plain(scores: &[Vec<f32>], ask: &Ask<'_>) -> Answer {
+    let mut answer = Answer { statistics: vec![Vec::new(); ask.statistics.len()], ..Answer::default() };
+    for (query, scores) in scores.iter().enumerate() {
+        let ranked = |item: usize| f64::from(scores[item]) - if ask.minus.is_empty() { 0.0 } else { ask.minus[item] };
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by(|&a, &b| ranked(b).partial_cmp(&ranked(a)).expect("numbers").then(a.cmp(&b)));
+        let top = order.iter().take(ask.k).map(|&item| Scored { item, score: ranked(item) as f32 });
+        answer.top.push(top.collect());
+        for (values, statistic) in answer.statistics.iter_mut().zip(ask.statistics) {
+            values.push(statistic.of(scores.iter().copied()));
+        }
+        let matches = ask.positives.of(query);
+        let first = order.iter().position(|item| matches.contains(item));
+        let rank = first.map(|rank| {
+            let best = ranked(order[rank]);
+            let above = order.iter().filter(|&&item| ranked(item) > best).count();
+            let ties = order.iter().filter(|item| ranked(**item) == best && !matches.contains(item)).count();
+            Rank { rank, optimistic: above, pessimistic: above + ties }
+        });
+        answer.ranks.push(rank);
+    }
+    if ask.positives.queries().is_none() {
+        answer.ranks.clear();
+    }
+    answer
+}
+
+/// Scores of every row, and of every column.
+fn all(rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring) -> [Vec<Vec<f32>>; 2] {
+    let score = |i: usize, j: usize| scoring.score(rows.row(i), columns.row(j));
+    [
+        (0..rows.len()).map(|i| (0..columns.len()).map(|j| score(i, j)).collect()).collect(),
+        (0..columns.len()).map(|j| (0..rows.len()).map(|i| score(i, j)).collect()).collect(),
+    ]
+}
+
+const SCORINGS: [Scoring; 4] = [
+    Scoring::Product,
+    Scoring::Order { form: Form::Norm, captions: Side::Columns },
+    Scoring::Order { form: Form::Norm, captions: Side::Rows },
+    Scoring::Order { form: Form::Squared, captions: Side::Columns },
+];
+
+/// Different ways to compute the same.
+const WAYS: [(Lanes, usize, Option<usize>); 7] = [
+    (Lanes::F32, 1, None),
+    (Lanes::F32, 2, Some(1)),
+    (Lanes::F32, 5, Some(12)),
+    (Lanes::Bf16, 1, Some(7)),
+    (Lanes::Bf16, 2, None),
+    (Lanes::Bf16, 3, Some(24)),
+    (Lanes::Bf16, 2, Some(1000)),
+];
+
+/// Finds in all ways what the definition finds.
+fn check(name: &str, rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring, asks: [&Ask<'_>; 2]) {
+    let scores = all(rows, columns, scoring);
+    let wanted = [plain(&scores[0], asks[0]), plain(&scores[1], asks[1])];
+    for (lanes, threads, block) in WAYS {
+        let mut search = Search::new(rows, columns, scoring, threads).expect("of one width");
+        search.forced = (Some(lanes), block);
+        let got = search.find(asks[0], asks[1], &mut |_, _| Ok(())).expect("possible");
+        for side in 0..2 {
+            let case = format!("{name} {scoring:?} side {side} {lanes:?} threads {threads} block {block:?}");
+            assert_eq!(got[side].ranks, wanted[side].ranks, "{case}");
+            assert_eq!(got[side].top, wanted[side].top, "{case}");
+            for (statistic, (got, wanted)) in
+                asks[side].statistics.iter().zip(got[side].statistics.iter().zip(&wanted[side].statistics))
+            {
+                assert_eq!(got.len(), wanted.len(), "{case}");
+                for (got, wanted) in got.iter().zip(wanted) {
+                    let same = match statistic {
+                        Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => {
+                            got == wanted || got.is_nan() && wanted.is_nan()
+                        }
+                        _ => (got - wanted).abs() < 2e-5 || got == wanted || got.is_nan() && wanted.is_nan(),
+                    };
+                    assert!(same, "{case} {statistic:?}: {got}, wanted {wanted}");
+                }
+            }
+        }
+    }
+}
+
+/// Matches of every query: its number modulo the items, and another one; of some none.
+fn matches(queries: usize, items: usize) -> Vec<Vec<usize>> {
+    let of = |query: usize| match query % 5 {
+        _ if items == 0 => Vec::new(),
+        4 => Vec::new(),
+        _ => vec![query * 4 % items, (query * 4 + 3) % items],
+    };
+    (0..queries).map(of).collect()
+}
+
+#[test]
+fn ranks_and_lists_are_those_of_the_definition() {
+    for kind in [Kind::Spread, Kind::Close, Kind::Equal, Kind::Wild] {
+        for (n, m, width, k) in [(53, 210, 67, 10), (410, 33, 8, 3), (1, 1, 1, 1), (30, 64, 1, 100), (13, 97, 1024, 5)] {
+            let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
+            let rows = Vectors::new("rows", &a, width).expect("good");
+            let columns = Vectors::new("columns", &b, width).expect("good");
+            let of_rows = matches(n, m);
+            let of_columns: Vec<_> = (0..m).map(|j| j % n..(j % n + j % 3).min(n)).collect();
+            let asks = [
+                Ask { k, positives: Positives::Lists(&of_rows), ..Ask::default() },
+                Ask { k: k + 1, positives: Positives::Ranges(&of_columns), ..Ask::default() },
+            ];
+            for scoring in SCORINGS {
+                check(&format!("{kind:?} {n}x{m}x{width}"), &rows, &columns, scoring, [&asks[0], &asks[1]]);
+            }
+        }
+    }
+}
+
+#[test]
+fn corrected_scores_rank_as_the_definition_says() {
+    let mut sample = Sample::new(3, &[]);
+    for (kind, size) in [(Kind::Spread, 0.2), (Kind::Close, 1e-6), (Kind::Equal, 0.5), (Kind::Wild, 1e3), (Kind::Spread, 1e9)] {
+        let (n, m, width) = (101, 70, 40);
+        let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
+        let rows = Vectors::new("rows", &a, width).expect("good");
+        let columns = Vectors::new("columns", &b, width).expect("good");
+        // Some are equal, so that there are ties.
+        let mut minus = |count: usize| -> Vec<f64> { (0..count).map(|_| size * sample.below(9) as f64 / 8.0).collect() };
+        let (h, g) = (minus(m), minus(n));
+        let (of_rows, of_columns) = (matches(n, m), matches(m, n));
+        let asks = [
+            Ask { k: 10, positives: Positives::Lists(&of_rows), minus: &h, ..Ask::default() },
+            Ask { k: 10, positives: Positives::Lists(&of_columns), minus: &g, ..Ask::default() },
+        ];
+        for scoring in SCORINGS {
+            check(&format!("{kind:?} less {size}"), &rows, &columns, scoring, [&asks[0], &asks[1]]);
+        }
+        // One side only.
+        check("one side", &rows, &columns, Scoring::Product, [&asks[0], &Ask { k: 1, ..Ask::default() }]);
+        check("one side", &rows, &columns, Scoring::Product, [&Ask::default(), &asks[1]]);
+    }
+}
+
+#[test]
+fn statistics_are_those_of_the_definition_and_have_the_same_bits_however_they_are_computed() {
+    let statistics = [
+        Statistic::LogSumExp { beta: 30.0 },
+        Statistic::Mean,
+        Statistic::MeanOfLargest { k: 10 },
+        Statistic::LogSumExp { beta: 0.0 },
+        Statistic::KthLargest { k: 7 },
+        Statistic::StandardDeviation,
+        Statistic::MeanOfLargest { k: 1000 },
+    ];
+    for (kind, n, m) in [(Kind::Spread, 500, 70), (Kind::Close, 41, 390), (Kind::Equal, 200, 33), (Kind::Spread, 1, 1)] {
+        let width = 40;
+        let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
+        let rows = Vectors::new("rows", &a, width).expect("good");
+        let columns = Vectors::new("columns", &b, width).expect("good");
+        let asks = [
+            Ask { k: 3, statistics: &statistics, ..Ask::default() },
+            Ask { statistics: &statistics[1..], ..Ask::default() },
+        ];
+        for scoring in SCORINGS {
+            check(&format!("{kind:?} {n}x{m}"), &rows, &columns, scoring, [&asks[0], &asks[1]]);
+        }
+        let results: Vec<[Answer; 2]> = [(1, None), (2, Some(1)), (7, Some(24))]
+            .map(|(threads, block)| {
+                let mut search = Search::new(&rows, &columns, Scoring::Product, threads).expect("of one width");
+                search.forced.1 = block;
+                search.find(&asks[0], &asks[1], &mut |_, _| Ok(())).expect("possible")
+            })
+            .into();
+        assert!(results.iter().all(|result| *result == results[0]), "{kind:?}");
+    }
+}
+
+#[test]
+fn empty_sides_and_impossible_questions() {
+    let some = [1.0, 0.0, 0.6, 0.8];
+    let (some, none) = (Vectors::new("some", &some, 2).expect("good"), Vectors::new("none", &[], 2).expect("none"));
+    let statistics = [Statistic::LogSumExp { beta: 1.0 }, Statistic::MeanOfLargest { k: 3 }, Statistic::Mean];
+    let ask = Ask { k: 3, statistics: &statistics, ..Ask::default() };
+    let (nothing, two_nothings) = (vec![], vec![vec![], vec![]]);
+    for (rows, columns, positives) in [
+        (&some, &none, [&two_nothings, &nothing]),
+        (&none, &some, [&nothing, &two_nothings]),
+        (&none, &none, [&nothing, &nothing]),
+    ] {
+        let asks = positives.map(|lists| Ask { positives: Positives::Lists(lists), ..ask });
+        check("empty", rows, columns, Scoring::Product, [&asks[0], &asks[1]]);
+    }
+
+    let wide = Vectors::new("wide", &[1.0; 3], 3).expect("good");
+    let message = Search::new(&some, &wide, Scoring::Product, 1).expect_err("other widths").to_string();
+    assert!(message.contains("width 2") && message.contains("width 3"), "{message}");
+    let search = Search::new(&some, &some, Scoring::Product, 2).expect("of one width");
+    let fails = |ask: &Ask<'_>| {
+        let error = search.find(&Ask::default(), ask, &mut |_, _| Ok(())).expect_err("impossible");
+        error.to_string()
+    };
+    let (beyond, short) = (vec![vec![0], vec![2]], vec![vec![0]]);
+    let positives = |lists| Ask { positives: Positives::Lists(lists), ..Ask::default() };
+    assert!(fails(&positives(&beyond)).contains("item 2 matches query 1"));
+    assert!(fails(&positives(&short)).contains("positives of 1, wanted 2"));
+    assert!(fails(&Ask { minus: &[1.0], ..Ask::default() }).contains("corrections of 1, wanted 2"));
+    assert!(fails(&Ask { minus: &[1.0, f64::NAN], ..Ask::default() }).contains("item 1 has correction NaN"));
+    let negative = [Statistic::LogSumExp { beta: -1.0 }];
+    assert!(fails(&Ask { statistics: &negative, ..Ask::default() }).contains("β = -1"));
+    let overflow = [Statistic::LogSumExp { beta: 1e300 }];
+    assert!(fails(&Ask { statistics: &overflow, ..Ask::default() }).contains("wanted a number from 0"));
+}
+
+#[test]
+fn a_search_can_be_stopped_and_tells_how_far_it_is() {
+    let values = values(Kind::Spread, 1, 2000, 4);
+    let vectors = Vectors::new("vectors", &values, 4).expect("good");
+    for threads in [1, 4] {
+        let search = Search::new(&vectors, &vectors, Scoring::Product, threads).expect("of one width");
+        let mut told = Vec::new();
+        let ask = Ask { k: 1, ..Ask::default() };
+        let found = search.find(&ask, &ask, &mut |done, total| {
+            told.push(done);
+            assert_eq!(total, 2000);
+            Ok(())
+        });
+        assert_eq!(found.expect("possible")[1].top[77][0].item, 77);
+        // With others at work this thread may get no second block.
+        assert!(told.is_sorted() && told.len() > 3 - threads.min(2) && told.last() == Some(&2000), "{told:?}");
+        let stopped = search.find(&ask, &ask, &mut |done, _| {
+            if done > 300 { Err(Error::interrupted()) } else { Ok(()) }
+        });
+        assert_eq!(stopped.expect_err("stopped").to_string(), "interrupted");
+    }
+}
+
+#[test]
+fn scores_of_unit_vectors_are_cosines() {
+    let (a, b) = (values(Kind::Spread, 1, 1, 30), values(Kind::Spread, 2, 1, 30));
+    assert_eq!(Scoring::Product.score(&a, &b), dot(&a, &b));
+}
