@@ -21,6 +21,7 @@ pub mod kernels;
 pub mod language;
 pub mod io;
 pub mod loader;
+pub mod search;
 pub mod stage;
 pub mod model;
 pub mod stages;

@@ -14,8 +14,6 @@ pub mod normalize;
 pub mod text;
 pub mod loss;
 pub mod dot;
-pub mod exp;
-pub mod exp_f32;
 pub mod order;
 pub mod similarity;
 pub mod top_k;

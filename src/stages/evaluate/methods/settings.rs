@@ -1,4 +1,4 @@
-//! The methods that `evaluate` can rank with, as settings.
+//! The settings of the methods that `evaluate` can rank with.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

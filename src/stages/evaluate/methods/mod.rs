@@ -1,0 +1,8 @@
+//! The methods that `evaluate` can rank with: their settings, how tables name them, what they are made of.
+
+mod settings;
+mod name;
+mod plan;
+
+pub use settings::Method;
+pub(super) use plan::{From, Plan};

@@ -1,0 +1,128 @@
+//! How tables name a method, and what is wrong with its settings.
+
+use super::plan::{From, Plan};
+use super::settings::Method;
+use crate::stage::Problem;
+use crate::stages::evaluate::label::Label;
+
+impl Method {
+    /// The name in tables: that of the setting.
+    pub(in crate::stages::evaluate) fn name(&self) -> &'static str {
+        match self {
+            Self::Nns {} => "nns",
+            Self::InvertedSoftmax { .. } => "inverted_softmax",
+            Self::Csls { .. } => "csls",
+            Self::Nnn { .. } => "nnn",
+            Self::DistributionNormalisation { .. } => "distribution_normalisation",
+            Self::QbNorm { .. } => "qb_norm",
+            Self::DbNorm { .. } => "db_norm",
+            Self::DualSoftmax { .. } => "dual_softmax",
+            Self::Sinkhorn { .. } => "sinkhorn",
+            Self::DualBankSinkhorn { .. } => "dual_bank_sinkhorn",
+            Self::MutualProximity { .. } => "mutual_proximity",
+            Self::LocalScaling { .. } => "local_scaling",
+            Self::Nicdm { .. } => "nicdm",
+            Self::DisSimLocal { .. } => "dis_sim_local",
+            Self::RelaxedGreedy { .. } => "relaxed_greedy",
+            Self::Assignment {} => "assignment",
+            Self::BestOf { .. } => "best_of",
+        }
+    }
+
+    /// Its free numbers: `beta = 30`.
+    fn parameters(&self) -> Vec<String> {
+        let one = |name: &str, value: &dyn std::fmt::Display| format!("{name} = {value}");
+        match self {
+            Self::Nns {} | Self::MutualProximity { .. } | Self::Assignment {} | Self::BestOf { .. } => vec![],
+            Self::InvertedSoftmax { beta, .. } | Self::DualSoftmax { beta } => vec![one("beta", beta)],
+            Self::Csls { k, .. } | Self::LocalScaling { k, .. } | Self::Nicdm { k, .. } | Self::DisSimLocal { k } => {
+                vec![one("k", k)]
+            }
+            Self::Nnn { alpha, k } => vec![one("alpha", alpha), one("k", k)],
+            Self::DistributionNormalisation { lambda } => vec![one("lambda", lambda)],
+            Self::QbNorm { beta, k } => vec![one("beta", beta), one("k", k)],
+            Self::DbNorm { beta_queries, beta_items, k, dynamic } => {
+                let mut all = vec![one("beta_queries", beta_queries), one("beta_items", beta_items)];
+                if *dynamic {
+                    all.extend([one("k", k), "dynamic".to_owned()]);
+                }
+                all
+            }
+            Self::Sinkhorn { tau, iterations, .. } | Self::DualBankSinkhorn { tau, iterations } => {
+                vec![one("tau", tau), one("iterations", iterations)]
+            }
+            Self::RelaxedGreedy { lambda, strict, over } => {
+                let mut all = vec![one("lambda", lambda)];
+                all.extend(strict.then(|| "strict".to_owned()));
+                if **over != (Self::Nns {}) {
+                    all.push(format!("over {}", over.name()));
+                    all.extend(over.parameters());
+                }
+                all
+            }
+        }
+    }
+
+    /// What tables say of its results; `bank` is how the stage's bank is called, `chosen` where its numbers were chosen.
+    pub(in crate::stages::evaluate) fn label(&self, bank: Option<&str>, chosen: Option<&str>) -> Label {
+        let mut parameters = self.parameters();
+        parameters.extend(chosen.map(|split| format!("chosen on {split}")));
+        let from = Plan::from(self).from();
+        Label {
+            method: self.name().to_owned(),
+            parameters: (!parameters.is_empty()).then(|| parameters.join(", ")),
+            bank: bank.filter(|_| from == From::Bank || self.over_a_bank()).map(str::to_owned),
+            transductive: from == From::Test,
+        }
+    }
+
+    fn over_a_bank(&self) -> bool {
+        matches!(self, Self::RelaxedGreedy { over, .. } if Plan::from(&**over).from() == From::Bank)
+    }
+
+    /// What is wrong with it, at a place of the settings.
+    pub(in crate::stages::evaluate) fn problems(&self, at: &str, bank: bool, validation: bool) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = Plan::from(self)
+            .problems()
+            .into_iter()
+            .map(|(name, message)| Problem::new(format!("{at}.{}.{name}", self.name()), message))
+            .collect();
+        let at = format!("{at}.{}", self.name());
+        if Plan::from(self).from() == From::Bank && !bank {
+            problems.push(
+                Problem::new(&at, "learns from a bank of queries, and there is none")
+                    .hint("set `bank = { images = …, captions = …, split = \"train\" }`"),
+            );
+        }
+        match self {
+            Self::RelaxedGreedy { over, .. } => {
+                let comparable = ["nns", "inverted_softmax", "csls", "nnn", "sinkhorn", "dual_bank_sinkhorn"];
+                if !comparable.contains(&over.name()) {
+                    let message = format!("got `{}`, whose scores of different queries do not compare", over.name());
+                    let hint = format!("one of {}", comparable.join(", "));
+                    problems.push(Problem::new(format!("{at}.over"), message).hint(hint));
+                }
+                problems.extend(over.problems(&format!("{at}.over"), bank, validation));
+            }
+            Self::BestOf { methods } => {
+                if !validation {
+                    let message = "is chosen on a validation split, and there is none";
+                    problems.push(Problem::new(&at, message).hint("set `validation = \"val\"`"));
+                }
+                if methods.is_empty() {
+                    problems.push(Problem::new(format!("{at}.methods"), "got none"));
+                }
+                for (number, method) in methods.iter().enumerate() {
+                    let at = format!("{at}.methods.{number}");
+                    if matches!(method, Self::BestOf { .. }) {
+                        problems.push(Problem::new(at, "got `best_of` in a `best_of`"));
+                    } else {
+                        problems.extend(method.problems(&at, bank, validation));
+                    }
+                }
+            }
+            _ => {}
+        }
+        problems
+    }
+}

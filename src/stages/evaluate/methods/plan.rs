@@ -1,0 +1,128 @@
+//! What a method is made of: kernels, and where their statistics come from.
+
+use super::settings::Method;
+use crate::kernels::hubness::csls::Csls;
+use crate::kernels::hubness::db_norm::DbNorm;
+use crate::kernels::hubness::dis_sim_local::DisSimLocal;
+use crate::kernels::hubness::distance::Distance;
+use crate::kernels::hubness::distribution_normalisation::DistributionNormalisation;
+use crate::kernels::hubness::dual_softmax::DualSoftmax;
+use crate::kernels::hubness::greedy::{Capacity, RelaxedGreedy};
+use crate::kernels::hubness::inverted_softmax::InvertedSoftmax;
+use crate::kernels::hubness::local_scaling::LocalScaling;
+use crate::kernels::hubness::method::Method as Kernel;
+use crate::kernels::hubness::mutual_proximity::MutualProximity;
+use crate::kernels::hubness::nicdm::Nicdm;
+use crate::kernels::hubness::nnn::Nnn;
+use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::qb_norm::QbNorm;
+use crate::kernels::hubness::sinkhorn::Sinkhorn;
+
+/// Whom a method learns from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::stages::evaluate) enum From {
+    /// Nobody but the query and the items.
+    Nobody,
+    /// The bank.
+    Bank,
+    /// The queries of the test, all of them.
+    Test,
+}
+
+impl From {
+    fn bank(bank: bool) -> Self {
+        if bank { Self::Bank } else { Self::Test }
+    }
+}
+
+/// What a method is made of.
+pub(in crate::stages::evaluate) enum Plan {
+    /// Scores as they are.
+    Nearest,
+    /// Statistics of scores correct them.
+    Statistics(Box<dyn Kernel>, From),
+    /// A bank's softmax for some queries.
+    QbNorm(QbNorm),
+    /// Softmaxes over both banks; for some queries where `true`.
+    DbNorm(DbNorm, bool),
+    /// Potentials of iterations.
+    Sinkhorn(Sinkhorn, From),
+    /// The same over items and a bank of items.
+    DualBankSinkhorn(Sinkhorn),
+    /// Centres of neighbourhoods of items.
+    DisSimLocal(DisSimLocal),
+    /// A greedy matching over corrected scores.
+    Greedy(RelaxedGreedy, Box<Plan>),
+    /// The best assignment.
+    Assignment,
+    /// One of several.
+    BestOf,
+}
+
+/// The distance that goes with a similarity is settled when it is known; cosines for the checks.
+const DISTANCE: Distance = Distance::Cosine;
+
+impl std::convert::From<&Method> for Plan {
+    fn from(method: &Method) -> Self {
+        Self::of(method, DISTANCE)
+    }
+}
+
+impl Plan {
+    /// That of a method, with the distances of these scores.
+    pub(in crate::stages::evaluate) fn of(method: &Method, distance: Distance) -> Self {
+        let statistics = |kernel: Box<dyn Kernel>, bank: bool| Self::Statistics(kernel, From::bank(bank));
+        match *method {
+            Method::Nns {} => Self::Nearest,
+            Method::InvertedSoftmax { beta, bank } => statistics(Box::new(InvertedSoftmax { beta }), bank),
+            Method::Csls { k, bank } => statistics(Box::new(Csls { k }), bank),
+            Method::Nnn { alpha, k } => statistics(Box::new(Nnn { alpha, k }), true),
+            Method::DistributionNormalisation { lambda } => {
+                statistics(Box::new(DistributionNormalisation { lambda }), true)
+            }
+            Method::QbNorm { beta, k } => Self::QbNorm(QbNorm { beta, k }),
+            Method::DbNorm { beta_queries, beta_items, k, dynamic } => {
+                Self::DbNorm(DbNorm { beta_queries, beta_items, k }, dynamic)
+            }
+            Method::DualSoftmax { beta } => statistics(Box::new(DualSoftmax { beta }), false),
+            Method::Sinkhorn { tau, iterations, bank } => {
+                Self::Sinkhorn(Sinkhorn { tau, iterations }, From::bank(bank))
+            }
+            Method::DualBankSinkhorn { tau, iterations } => Self::DualBankSinkhorn(Sinkhorn { tau, iterations }),
+            Method::MutualProximity { bank } => statistics(Box::new(MutualProximity), bank),
+            Method::LocalScaling { k, bank } => statistics(Box::new(LocalScaling { k, distance }), bank),
+            Method::Nicdm { k, bank } => statistics(Box::new(Nicdm { k, distance }), bank),
+            Method::DisSimLocal { k } => Self::DisSimLocal(DisSimLocal { k }),
+            Method::RelaxedGreedy { lambda, strict, ref over } => {
+                let capacity = if strict { Capacity::Strict } else { Capacity::Scaled };
+                Self::Greedy(RelaxedGreedy { lambda, capacity }, Box::new(Self::of(over, distance)))
+            }
+            Method::Assignment {} => Self::Assignment,
+            Method::BestOf { .. } => Self::BestOf,
+        }
+    }
+
+    /// Whom it learns from.
+    pub(in crate::stages::evaluate) fn from(&self) -> From {
+        match self {
+            Self::Nearest | Self::DisSimLocal(_) | Self::BestOf => From::Nobody,
+            Self::Statistics(_, from) | Self::Sinkhorn(_, from) => *from,
+            Self::QbNorm(_) | Self::DbNorm(..) | Self::DualBankSinkhorn(_) => From::Bank,
+            Self::Greedy(..) | Self::Assignment => From::Test,
+        }
+    }
+
+    /// What is wrong with its free numbers.
+    pub(super) fn problems(&self) -> Problems {
+        match self {
+            Self::Nearest | Self::Assignment | Self::BestOf => Problems::new(),
+            Self::Statistics(kernel, _) => kernel.problems(),
+            Self::QbNorm(kernel) => kernel.problems(),
+            Self::DbNorm(kernel, _) => kernel.problems(),
+            // Cosines are at most 2 apart.
+            Self::Sinkhorn(kernel, _) | Self::DualBankSinkhorn(kernel) => kernel.problems(2.0),
+            Self::DisSimLocal(kernel) => kernel.problems(),
+            Self::Greedy(kernel, _) => kernel.problems(),
+        }
+    }
+}
