@@ -11,7 +11,6 @@ pub mod normalize;
 pub mod text;
 pub mod loss;
 pub mod dot;
-pub mod exp;
 pub mod order;
 pub mod similarity;
 pub mod top_k;
