@@ -81,7 +81,7 @@ impl<'v> Search<'v> {
     }
 
     pub(super) fn ground<'s>(&'s self, packed: &'s Packed) -> Ground<'s> {
-        Ground { exact: self.exact, packed, block: self.forced.1 }
+        Ground::new(self.exact, packed, self.forced.1)
     }
 }
 

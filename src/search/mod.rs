@@ -42,11 +42,14 @@ mod ranks;
 mod in_order;
 mod sums;
 mod find;
+mod rows;
+mod sinkhorn;
 #[cfg(test)]
 mod tests;
 
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
+pub use sinkhorn::Potentials;
 pub use scoring::{Scoring, Side};
 pub use vectors::Vectors;
 

@@ -56,11 +56,22 @@ fn block_rows(lanes: Lanes, width: usize) -> usize {
 pub(super) struct Ground<'s> {
     pub exact: Exact<'s>,
     pub packed: &'s Packed,
-    /// Rows of a block, where a test wants a certain number.
-    pub block: Option<usize>,
+    /// Rows of a block.
+    pub block: usize,
 }
 
-impl Ground<'_> {
+impl<'s> Ground<'s> {
+    /// `block`: rows of a block, where a test wants a certain number.
+    pub fn new(exact: Exact<'s>, packed: &'s Packed, block: Option<usize>) -> Self {
+        Self { exact, packed, block: block.unwrap_or_else(|| block_rows(packed.lanes, exact.rows.width())) }
+    }
+
+    /// With blocks whose scores have no more than so many bytes, or of [`ROWS`] rows.
+    pub fn holding(self, bytes: usize) -> Self {
+        let rows = bytes / (4 * self.exact.columns.len()).max(1) / ROWS * ROWS;
+        Self { block: self.block.min(rows.max(ROWS)), ..self }
+    }
+
     /// Shows all scores to `visitors`, each on a thread of its own, and gives them back.
     ///
     /// # Errors
@@ -77,13 +88,12 @@ impl Ground<'_> {
                     return Ok(());
                 }
                 visitor.begin(number);
-                let block = self.block.unwrap_or_else(|| block_rows(self.packed.lanes, self.exact.rows.width()));
-                for first in range.clone().step_by(block) {
+                for first in range.clone().step_by(self.block) {
                     if stop.load(Ordering::Relaxed) {
                         return Ok(());
                     }
                     told()?;
-                    let rows = first..range.end.min(first + block);
+                    let rows = first..range.end.min(first + self.block);
                     self.block(rows.clone(), visitor);
                     done.fetch_add(rows.len(), Ordering::Relaxed);
                 }

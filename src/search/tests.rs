@@ -12,7 +12,7 @@ use crate::kernels::top_k::Scored;
 
 /// How vectors of a test lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     /// Far from each other.
     Spread,
     /// Close to each other, as the embeddings of an untrained model are, and every fourth one twice.
@@ -278,6 +278,41 @@ fn a_search_can_be_stopped_and_tells_how_far_it_is() {
         });
         assert_eq!(stopped.expect_err("stopped").to_string(), "interrupted");
     }
+}
+
+/// By scores that are squared: not of the form s − h.
+#[test]
+fn rows_can_be_corrected_in_any_way() {
+    let (n, m, width) = (300, 70, 40);
+    let (a, b) = (values(Kind::Spread, 1, n, width), values(Kind::Spread, 2, m, width));
+    let rows = Vectors::new("rows", &a, width).expect("good");
+    let columns = Vectors::new("columns", &b, width).expect("good");
+    let [mut scores, _] = all(&rows, &columns, Scoring::Product);
+    scores.iter_mut().flatten().for_each(|score| *score *= *score);
+    let lists = matches(n, m);
+    let ask = Ask { k: 5, positives: Positives::Lists(&lists), ..Ask::default() };
+    let wanted = plain(&scores, &ask);
+    let mut first: Option<Answer> = None;
+    for (threads, block) in [(1, None), (3, Some(12)), (2, Some(1))] {
+        let mut search = Search::new(&rows, &columns, Scoring::Product, threads).expect("of one width");
+        search.forced.1 = block;
+        let square = |row: usize, scores: &mut [f32]| {
+            assert!(row < n && scores.len() == m);
+            scores.iter_mut().for_each(|score| *score *= *score);
+        };
+        let got = search.rank_corrected(5, ask.positives, square, &mut |_, _| Ok(())).expect("possible");
+        // These vectors have no scores so close to each other that f32 could not tell.
+        assert_eq!(got.ranks, wanted.ranks);
+        let items = |answer: &Answer| -> Vec<usize> { answer.top.iter().flatten().map(|best| best.item).collect() };
+        assert_eq!(items(&got), items(&wanted));
+        assert_eq!(*first.get_or_insert(got.clone()), got);
+        let numbers = search.map_rows(|row, scores| (row, scores.len()), &mut |_, _| Ok(())).expect("possible");
+        assert_eq!(numbers, (0..n).map(|row| (row, m)).collect::<Vec<_>>());
+    }
+    let none = Vectors::new("none", &[], width).expect("none");
+    let search = Search::new(&rows, &none, Scoring::Product, 2).expect("of one width");
+    let got = search.rank_corrected(5, Positives::None, |_, _| {}, &mut |_, _| Ok(())).expect("possible");
+    assert_eq!(got, Answer { top: vec![vec![]; n], ..Answer::default() });
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! reference, a score seen before, which is raised when a later one is far above it; then the sum so far is scaled. So
 //! nothing overflows, and a term that underflows is less than 10⁻³⁷ of the sum.
 
-use crate::kernels::exp_f32::exp;
+use super::exp::exp;
 use crate::kernels::product::COLUMNS;
 
 /// Sums kept side by side.

@@ -1,6 +1,7 @@
 //! What is made of scores while they lie in the cache: panels of [`COLUMNS`](super::product::COLUMNS) columns, a few rows
 //! at a time, looked at along both directions.
 
+mod exp;
 mod log_sum_exp;
 mod moments;
 mod threshold;

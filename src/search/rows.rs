@@ -1,0 +1,94 @@
+//! Whole rows of scores, for methods that correct a score by more than a number of its item.
+
+use std::ops::Range;
+
+use super::Watch;
+use super::ask::{Answer, Positives};
+use super::find::Search;
+use super::pass::Visitor;
+use crate::error::Result;
+use crate::kernels::measure::rank::best_rank;
+use crate::kernels::product::{COLUMNS, Lanes};
+use crate::kernels::top_k::top_k;
+
+/// Bytes of scores that a thread holds, or one tile's rows of them where that is more.
+pub(super) const HELD: usize = 32 << 20;
+
+impl Search<'_> {
+    /// What `work` makes of every row, in the order of the rows; it is called with the row's number and its scores with all
+    /// columns, which it may overwrite, on any thread.
+    ///
+    /// The scores are f32 products: within the bound of [`product_error`](crate::kernels::product::product_error) of the exact
+    /// ones, the same for equal vectors, and the same bits for any number of threads.
+    ///
+    /// # Errors
+    /// The first error of `watch`, which is called between blocks of rows.
+    ///
+    /// # Cost
+    /// `O(n_rows · n_columns · width)` time in f32; beside the packed columns 32 MiB for each thread, or 12 rows of scores where
+    /// that is more.
+    pub fn map_rows<T: Send>(&self, work: impl Fn(usize, &mut [f32]) -> T + Sync, watch: Watch<'_>) -> Result<Vec<T>> {
+        let columns = self.exact.columns.len();
+        let visitor = |_| Rows { columns, work: &work, scores: Vec::new(), made: Vec::new() };
+        let visitors = (0..self.threads).map(visitor).collect();
+        let visitors = self.ground(self.packed(Lanes::F32)).holding(HELD).pass(visitors, watch)?;
+        let mut made: Vec<(usize, T)> = visitors.into_iter().flat_map(|visitor| visitor.made).collect();
+        made.sort_unstable_by_key(|&(row, _)| row);
+        Ok(made.into_iter().map(|(_, made)| made).collect())
+    }
+
+    /// Ranks the columns for every row by the row's scores as `correct` leaves them: what [`Search::find`] gives the rows, for
+    /// methods of any form. Equal scores go to the lower index; one that is not a number counts as −∞.
+    ///
+    /// Nothing is computed again: corrected scores that differ by less than the error of f32 are in the order of that error.
+    ///
+    /// # Errors
+    /// As [`Search::map_rows`].
+    ///
+    /// # Panics
+    /// A positive is no column.
+    pub fn rank_corrected(
+        &self,
+        k: usize,
+        positives: Positives<'_>,
+        correct: impl Fn(usize, &mut [f32]) + Sync,
+        watch: Watch<'_>,
+    ) -> Result<Answer> {
+        let work = |row: usize, scores: &mut [f32]| {
+            correct(row, scores);
+            (top_k(scores, k), best_rank(scores, &positives.of(row)))
+        };
+        let (top, mut ranks): (Vec<_>, Vec<_>) = self.map_rows(work, watch)?.into_iter().unzip();
+        if positives.queries().is_none() {
+            ranks.clear();
+        }
+        Ok(Answer { top, ranks, statistics: Vec::new() })
+    }
+}
+
+/// What one thread does.
+struct Rows<'w, T, W> {
+    columns: usize,
+    work: &'w W,
+    /// Of the block, row by row.
+    scores: Vec<f32>,
+    made: Vec<(usize, T)>,
+}
+
+impl<T: Send, W: Fn(usize, &mut [f32]) -> T + Sync> Visitor for Rows<'_, T, W> {
+    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[[f32; COLUMNS]]) {
+        self.scores.resize(rows.len() * self.columns, 0.0);
+        let first = panel * COLUMNS;
+        let used = (self.columns - first).min(COLUMNS);
+        for (to, scores) in self.scores.chunks_exact_mut(self.columns).zip(scores) {
+            to[first..first + used].copy_from_slice(&scores[..used]);
+        }
+    }
+
+    fn block(&mut self, rows: Range<usize>) {
+        for (i, row) in rows.enumerate() {
+            let scores = &mut self.scores[i * self.columns..][..self.columns];
+            self.made.push((row, (self.work)(row, scores)));
+        }
+    }
+}
