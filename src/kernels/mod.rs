@@ -5,7 +5,6 @@
 
 pub mod sample;
 pub mod exp;
-pub mod exp_f32;
 pub mod normal;
 pub mod epoch;
 pub mod resize;
