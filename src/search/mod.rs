@@ -44,6 +44,7 @@ mod sums;
 mod find;
 mod rows;
 mod sinkhorn;
+pub mod assignment;
 #[cfg(test)]
 mod tests;
 

@@ -14,7 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tables", &["error"]),
     ("io", &["tables", "error"]),
     ("loader", &["kernels", "io", "tables", "error"]),
-    ("search", &["kernels", "error"]),
+    ("search", &["kernels", "io::Mistakes", "error"]),
     ("stage", &["tables", "io::shard", "io::shards", "loader::Stalls", "error"]),
     ("model", &["kernels", "tables", "loader", "error", "stage::Device", "stage::Ranks", "stage::Meeting"]),
     ("stages", &["stage", "tables", "kernels", "language", "model", "search", "io", "loader", "error"]),

@@ -12,6 +12,7 @@ pub mod correlation;
 pub mod kendall;
 pub mod hubs;
 pub mod bootstrap;
+pub mod hub_interval;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What corrects the scores of a fold: statistics from the test or from a bank, made into the corrections of a method.
 
-use super::methods::{From, Plan};
+use super::methods::{Learns, Plan};
 use super::ranking::{Ranker, Sides, Watch, scoring};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::dis_sim_local::{DisSimLocal, to_centre};
@@ -14,8 +14,8 @@ use crate::search::{Ask, Scoring, Search, Side, Vectors};
 
 /// The corrections of images that look for captions, and the other way round.
 pub(super) enum Corrections {
-    /// A number of each item is taken off.
-    Shifts([Vec<f64>; 2], [Vec<f64>; 2]),
+    /// A number of each item is taken off, and one of each query, which makes scores of different queries comparable.
+    Shifts([Shift; 2]),
     /// Rows of scores are corrected.
     Rows([Box<dyn Correction>; 2]),
 }
@@ -34,18 +34,23 @@ struct OfItems {
 
 impl Ranker<'_> {
     /// What corrects the scores of each direction; `across`: so that scores of different queries compare.
-    fn corrections(&self, plan: &Plan, across: bool, watch: Watch<'_>) -> Result<Corrections> {
+    pub(super) fn corrections(&self, plan: &Plan, across: bool, watch: Watch<'_>) -> Result<Corrections> {
         let nothing = || Shift::new(Vec::new(), Vec::new());
         Ok(match plan {
-            Plan::Nearest => Corrections::shifts([nothing(), nothing()]),
+            Plan::Nearest => Corrections::Shifts([nothing(), nothing()]),
             Plan::Statistics(kernel, from) => {
                 let [i2t, t2i] = self.statistics(kernel.as_ref(), *from, across, watch)?;
                 let make = |of: &Statistics| kernel.correction(&of.items, &of.queries);
-                Corrections::of([(make(&i2t), &i2t), (make(&t2i), &t2i)])
+                let both = [make(&i2t), make(&t2i)];
+                let counts = [self.sides.images.len(), self.sides.captions.len()];
+                match [shift(both[0].as_ref(), counts[0]), shift(both[1].as_ref(), counts[1])] {
+                    [Some(i2t), Some(t2i)] => Corrections::Shifts([i2t, t2i]),
+                    _ => Corrections::Rows(both),
+                }
             }
             Plan::Sinkhorn(kernel, from) => {
                 let sides = [Side::Rows, Side::Columns];
-                let potentials = if *from == From::Test {
+                let potentials = if *from == Learns::Test {
                     self.searches[0].sinkhorn(kernel.tau, kernel.iterations, &sides, watch)?
                 } else {
                     let [of_captions, of_images] = self.banks()?;
@@ -64,7 +69,10 @@ impl Ranker<'_> {
             Plan::DualBankSinkhorn(kernel) => {
                 let bank = self.bank()?;
                 let one = |items: &Vectors<'_>, beside: &Vectors<'_>, queries: &Vectors<'_>, captions, watch: Watch<'_>| {
-                    let both = items.rows().chain(beside.rows()).flatten().copied().collect::<Vec<f32>>();
+                    let both: Vec<f32> = [items, beside]
+                        .into_iter()
+                        .flat_map(|side| (0..side.len()).flat_map(|row| side.row(row).iter().copied()))
+                        .collect();
                     let both = Vectors::new("items and bank", &both, items.width())?;
                     let search = Search::new(queries, &both, scoring(self.similarity, captions), self.threads)?;
                     let potentials = search.sinkhorn(kernel.tau, kernel.iterations, &[Side::Rows], watch)?;
@@ -128,3 +136,98 @@ impl Ranker<'_> {
             }
         })
     }
+
+    /// Statistics of both directions, from the test or from the bank; of queries only where they are needed.
+    fn statistics(&self, kernel: &dyn Kernel, from: Learns, across: bool, watch: Watch<'_>) -> Result<[Statistics; 2]> {
+        let needs = kernel.needs();
+        let of_queries = if needs.queries_change_rankings || across { needs.of_queries.as_slice() } else { &[] };
+        let (items, none) = (needs.of_items.len(), Ask::default());
+        let ask = |statistics| Ask { statistics, ..none };
+        if from == Learns::Test {
+            let both = [needs.of_items.as_slice(), of_queries].concat();
+            let [of_images, of_captions] = self.searches[0].find(&ask(&both), &ask(&both), watch)?;
+            let of = |items_side: &[Vec<f64>], queries_side: &[Vec<f64>]| Statistics {
+                items: items_side[..items].to_vec(),
+                queries: queries_side[items..].to_vec(),
+            };
+            let (images, captions) = (of_images.statistics, of_captions.statistics);
+            return Ok([of(&captions, &images), of(&images, &captions)]);
+        }
+        let [for_captions, for_images] = self.banks()?;
+        let captions = for_captions.find(&none, &ask(&needs.of_items), watch)?[1].statistics.clone();
+        let images = for_images.find(&ask(&needs.of_items), &none, watch)?[0].statistics.clone();
+        let [images_as_queries, captions_as_queries] = if of_queries.is_empty() {
+            [Vec::new(), Vec::new()]
+        } else {
+            self.searches[0].find(&ask(of_queries), &ask(of_queries), watch)?.map(|answer| answer.statistics)
+        };
+        Ok([
+            Statistics { items: captions, queries: images_as_queries },
+            Statistics { items: images, queries: captions_as_queries },
+        ])
+    }
+
+    /// The bank.
+    fn bank(&self) -> Result<&Sides<'_>> {
+        self.bank.ok_or_else(|| Error::internal("a method without the bank that it learns from"))
+    }
+
+    /// Images of the bank with the captions of the fold, and images of the fold with captions of the bank.
+    fn banks(&self) -> Result<[Search<'_>; 2]> {
+        let bank = self.bank()?;
+        let search = |rows, columns| Search::new(rows, columns, scoring(self.similarity, Side::Columns), self.threads);
+        Ok([search(&bank.images, &self.sides.captions)?, search(&self.sides.images, &bank.captions)?])
+    }
+
+    /// What queries of the bank say of captions, and of images.
+    fn hubs(&self, statistic: Statistic, k: usize, watch: Watch<'_>) -> Result<[OfItems; 2]> {
+        let [for_captions, for_images] = self.banks()?;
+        Ok([
+            of_items(&for_captions, Side::Columns, statistic, k, watch)?,
+            of_items(&for_images, Side::Rows, statistic, k, watch)?,
+        ])
+    }
+
+    /// The nearest item of every image and of every caption.
+    fn nearest(&self, watch: Watch<'_>) -> Result<[Vec<usize>; 2]> {
+        let ask = Ask { k: 1, ..Ask::default() };
+        let found = self.searches[0].find(&ask, &ask, watch)?;
+        Ok(found.map(|answer| answer.top.iter().map(|top| top.first().map_or(0, |best| best.item)).collect()))
+    }
+
+    /// Refuses order similarities.
+    fn cosines(&self) -> Result<()> {
+        match self.similarity {
+            Similarity::Cosine => Ok(()),
+            Similarity::Order { .. } => {
+                Err(Error::usage("compares items with items, and order similarities compare images with captions only"))
+            }
+        }
+    }
+}
+
+/// What the other side of a search, a bank, says of the items of one.
+fn of_items(search: &Search<'_>, items: Side, statistic: Statistic, k: usize, watch: Watch<'_>) -> Result<OfItems> {
+    let (bank, statistics) = (Ask { k, ..Ask::default() }, [statistic]);
+    let own = Ask { statistics: &statistics, ..Ask::default() };
+    let (of_bank, mut of_items) = match items {
+        Side::Columns => search.find(&bank, &own, watch)?.into(),
+        Side::Rows => {
+            let [items, bank] = search.find(&own, &bank, watch)?;
+            (bank, items)
+        }
+    };
+    let statistic = of_items.statistics.swap_remove(0);
+    let found: Vec<Vec<usize>> = of_bank.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect();
+    let activated = activation_set(found.iter().map(Vec::as_slice), statistic.len());
+    Ok(OfItems { statistic, activated })
+}
+
+/// A correction that only takes numbers off, as these numbers.
+fn shift(correction: &dyn Correction, queries: usize) -> Option<Shift> {
+    let items = correction.shift(0)?.to_vec();
+    let first = items.first().copied().unwrap_or(0.0);
+    // Of a score of 0, what is left is what was taken off.
+    let of_queries = (0..queries).map(|query| -correction.pair(query, 0, 0.0) - first).collect();
+    Some(Shift::new(items, of_queries))
+}

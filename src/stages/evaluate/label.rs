@@ -18,12 +18,6 @@ pub(super) struct Label {
 }
 
 impl Label {
-    /// The nearest neighbour.
-    #[cfg(test)]
-    pub(super) fn nearest() -> Self {
-        Self { method: "nns".to_owned(), parameters: None, bank: None, transductive: false }
-    }
-
     /// The columns `method` and `parameters` of rows that this method made.
     pub(super) fn columns(&self, rows: usize) -> [ArrayRef; 2] {
         let method = StringArray::from_iter_values(std::iter::repeat_n(&self.method, rows));

@@ -67,6 +67,14 @@ impl Means {
         }
     }
 
+    /// Adds what `hits` says of the set of a query that has `relevant` items, made for the cut-off `k`.
+    pub(super) fn add_set(&mut self, hits: &[bool], relevant: usize, k: usize) {
+        if let Some(share) = set_recall(hits, relevant, k) {
+            self.add(Name::new("recall", Some(k)), if share > 0.0 { 1.0 } else { 0.0 });
+            self.add(Name::new("set_recall", Some(k)), share);
+        }
+    }
+
     /// Whether no query had anything to measure.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -170,8 +170,8 @@ impl Side {
     }
 }
 
-/// Identifiers, vectors and their width, and the image of every row.
-fn read_side(cx: &mut Cx<'_>, input: &str, id: &str, split: &str) -> Result<(Side, usize, Vec<i64>)> {
+/// Identifiers, vectors and their width, and the image of every row of a split.
+pub(super) fn read_side(cx: &mut Cx<'_>, input: &str, id: &str, split: &str) -> Result<(Side, usize, Vec<i64>)> {
     let mut side = Side::default();
     let (mut width, mut of) = (None, Vec::new());
     let (mut problems, mut splits) = (Vec::new(), BTreeSet::new());

@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) sets: Option<[Vec<Vec<usize>>; 3]>,
 }
 
-impl std::convert::From<Answer> for Found {
+impl From<Answer> for Found {
     fn from(answer: Answer) -> Self {
         Self { top: answer.top, ranks: answer.ranks, sets: None }
     }

@@ -9,6 +9,7 @@ use super::means::{Mean, Means, Name};
 use super::label::{self, Label};
 use super::rows::{Direction, floats, int, ints, texts};
 use crate::error::{Error, Result};
+use crate::kernels::measure::hubs::{Hubs, NeighbourTable, hs_sum};
 use crate::kernels::measure::interval::wilson_95;
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval, rsum};
 use crate::tables;
@@ -29,8 +30,8 @@ pub(super) struct Measured {
     pub(super) retrieval: Retrieval,
     /// Hubs at each of [`CUTOFFS`]; `None` where nothing is found.
     pub(super) hubs: [Option<Hubs>; 3],
-    /// How many queries find an item.
-    pub(super) found_by: FoundBy,
+    /// How many queries have an item as their nearest; and with a row of the items for each of their own queries.
+    pub(super) found_by: [NeighbourTable; 2],
     /// Recall and other measures of the queries' own matches.
     pub(super) means: Means,
     /// The same of pairs that people rated, by the name of the relevance.
@@ -51,6 +52,7 @@ struct Summary {
     pools: Pools,
     label: Label,
     directions: [Retrieval; 2],
+    rsum: f64,
     hs_sum: f64,
 }
 
@@ -84,30 +86,82 @@ impl Results {
                 .ok_or_else(|| Error::internal(format!("protocol `{}` has no folds", pools.protocol)))
         };
         let means = [mean(&directions[0])?, mean(&directions[1])?];
+        let subject = (pools, label);
         for ((direction, folds), retrieval) in Direction::BOTH.into_iter().zip(directions).zip(means) {
             let own: Vec<&Means> = folds.iter().map(|fold| &fold.means).collect();
-            self.add_means(pools, direction, None, &Means::over_folds(&own));
-            for (measure, value) in [("medr", retrieval.medr), ("meanr", retrieval.meanr)] {
-                self.add_value(pools, direction.name(), Name::new(measure, None), None, value, folds[0].n_queries);
+            self.add_means(subject, direction, None, &Means::over_folds(&own));
+            let ranks = [("medr", retrieval.medr), ("meanr", retrieval.meanr)];
+            for (measure, value) in ranks.into_iter().filter(|(_, value)| !value.is_nan()) {
+                self.add_value(subject, direction.name(), Name::new(measure, None), None, value, folds[0].n_queries);
             }
             for (number, (relevance, _)) in folds[0].rated.iter().enumerate() {
                 let rated: Vec<&Means> = folds.iter().map(|fold| &fold.rated[number].1).collect();
-                self.add_means(pools, direction, Some(relevance), &Means::over_folds(&rated));
+                self.add_means(subject, direction, Some(relevance), &Means::over_folds(&rated));
             }
+            self.add_hubs(subject, direction, folds);
         }
         let n_queries = directions.iter().map(|folds| folds[0].n_queries).sum();
-        self.add_value(pools, "both", Name::new("rsum", None), None, rsum(&means[0], &means[1]), n_queries);
-        self.summaries.push((pools.clone(), means));
+        let skewness = directions.iter().flat_map(|folds| CUTOFFS.iter().enumerate().map(|(k, _)| skewness(folds, k)));
+        let (rsum, hs_sum) = (rsum(&means[0], &means[1]), hs_sum(skewness));
+        for ((measure, value), interval) in [("rsum", rsum), ("hs_sum", hs_sum)].into_iter().zip(intervals) {
+            self.add_value(subject, "both", Name::new(measure, None), None, value, n_queries);
+            if let Some(metric) = self.metrics.last_mut() {
+                metric.interval = interval;
+            }
+        }
+        let (pools, label) = (pools.clone(), label.clone());
+        self.summaries.push(Summary { pools, label, directions: means, rsum, hs_sum });
         Ok(())
+    }
+
+    /// Adds what N_k says of one direction: means over the folds.
+    #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+    fn add_hubs(&mut self, subject: (&Pools, &Label), direction: Direction, folds: &[Measured]) {
+        let mean = |get: &dyn Fn(&Measured) -> f64| folds.iter().map(get).sum::<f64>() / folds.len() as f64;
+        let mut add = |name: Name, value: f64| {
+            self.add_value(subject, direction.name(), name, None, value, folds[0].n_queries);
+        };
+        for (place, &k) in CUTOFFS.iter().enumerate().filter(|&(place, _)| folds.iter().all(|fold| fold.hubs[place].is_some())) {
+            let of = |get: fn(&Hubs) -> f64| mean(&|fold: &Measured| fold.hubs[place].as_ref().map_or(0.0, get));
+            for (measure, value) in [
+                ("hub_skewness", of(|hubs| hubs.skewness)),
+                ("robin_hood", of(|hubs| hubs.robin_hood)),
+                ("antihub_rate", 100.0 * of(|hubs| hubs.antihub_rate)),
+                ("hub_rate", 100.0 * of(|hubs| hubs.hub_rate)),
+                ("hub_occurrence", 100.0 * of(|hubs| hubs.hub_occurrence)),
+                ("hub_gini", of(|hubs| hubs.gini)),
+                ("largest_hub", of(|hubs| hubs.largest as f64)),
+            ] {
+                add(Name::new(measure, Some(k)), value);
+            }
+        }
+        let counts: [(usize, fn(&NeighbourTable) -> usize); 5] =
+            [(0, |of| of.none), (1, |of| of.one), (2, |of| of.two), (5, |of| of.five), (10, |of| of.ten)];
+        for (m, count) in counts {
+            for (variant, table) in [(None, 0), (Some("duplicated"), 1)] {
+                let share = |fold: &Measured| {
+                    let of = &fold.found_by[table];
+                    100.0 * count(of) as f64 / of.items.max(1) as f64
+                };
+                add(Name { variant, m: Some(m), ..Name::new("found_by", Some(1)) }, mean(&share));
+            }
+        }
     }
 
     /// Adds what a graded relevance says of a protocol: its folds, image to text and text to image.
     ///
     /// Nsum is the sum of NCS at 1, 5 and 10 in both directions, for each way to compute NCS.
-    pub(super) fn add_graded(&mut self, pools: &Pools, relevance: &str, directions: &[Vec<Means>; 2]) {
+    pub(super) fn add_graded(
+        &mut self,
+        pools: &Pools,
+        label: &Label,
+        relevance: &str,
+        directions: &[Vec<Means>; 2],
+    ) {
+        let subject = (pools, label);
         let means = directions.each_ref().map(|folds| Means::over_folds(&folds.iter().collect::<Vec<_>>()));
         for (direction, means) in Direction::BOTH.into_iter().zip(&means) {
-            self.add_means(pools, direction, Some(relevance), means);
+            self.add_means(subject, direction, Some(relevance), means);
         }
         for name in means[0].keys().filter(|name| name.measure == "ncs" && name.k == Some(CUTOFFS[0])) {
             // Text to image, the first images of a split are all that the published code knows.
@@ -121,20 +175,20 @@ impl Results {
                 let name = Name { measure: "nsum", k: None, ..*name };
                 let sum = six.iter().map(|mean| mean.percent).sum();
                 let n_queries = six[0].n_queries + six[CUTOFFS.len()].n_queries;
-                self.add_value(pools, "both", name, Some(relevance), sum, n_queries);
+                self.add_value(subject, "both", name, Some(relevance), sum, n_queries);
             }
         }
     }
 
     fn add_means(
         &mut self,
-        pools: &Pools,
+        subject: (&Pools, &Label),
         direction: Direction,
         relevance: Option<&str>,
         means: &BTreeMap<Name, Mean>,
     ) {
         for (&name, mean) in means {
-            self.add_value(pools, direction.name(), name, relevance, mean.percent, mean.n_queries);
+            self.add_value(subject, direction.name(), name, relevance, mean.percent, mean.n_queries);
             if let Some(metric) = self.metrics.last_mut().filter(|_| name.measure == "recall") {
                 metric.interval = Some(wilson_95(mean.percent, mean.n_all));
             }
@@ -143,7 +197,7 @@ impl Results {
 
     fn add_value(
         &mut self,
-        pools: &Pools,
+        (pools, label): (&Pools, &Label),
         direction: &'static str,
         name: Name,
         relevance: Option<&str>,
@@ -156,6 +210,7 @@ impl Results {
             _ => pools.n_captions + pools.n_images,
         };
         self.metrics.push(Metric {
+            label: label.clone(),
             protocol: pools.protocol.clone(),
             folds: pools.folds,
             direction,
@@ -171,6 +226,8 @@ impl Results {
     /// The rows of `metrics`.
     pub(super) fn metrics(&self) -> Result<RecordBatch> {
         let rows = &self.metrics;
+        let labels = rows.iter().map(|row| &row.label);
+        let [method, parameters] = label::methods(labels.clone());
         let optional = |get: &dyn Fn(&Metric) -> Option<usize>| -> ArrayRef {
             Arc::new(rows.iter().map(|row| get(row).map(int)).collect::<Int64Array>())
         };
@@ -179,8 +236,10 @@ impl Results {
             vec![
                 texts(rows, |row| &row.protocol),
                 ints(rows, |row| row.folds),
-                repeat(METHOD, rows.len()),
-                Arc::new(BooleanArray::from(vec![false; rows.len()])),
+                method,
+                parameters,
+                label::banks(labels.clone()),
+                label::transductive(labels),
                 texts(rows, |row| row.direction),
                 texts(rows, |row| row.name.measure),
                 Arc::new(rows.iter().map(|row| row.relevance.as_deref()).collect::<StringArray>()),
@@ -200,12 +259,15 @@ impl Results {
     /// The rows of `summary`.
     pub(super) fn summary(&self) -> Result<RecordBatch> {
         let rows = &self.summaries;
+        let labels = rows.iter().map(|row| &row.label);
+        let [method, parameters] = label::methods(labels.clone());
         let mut columns = vec![
-            texts(rows, |(pools, _)| &pools.protocol),
-            repeat(METHOD, rows.len()),
-            Arc::new(BooleanArray::from(vec![false; rows.len()])) as ArrayRef,
-            ints(rows, |(pools, _)| pools.n_images),
-            ints(rows, |(pools, _)| pools.n_captions),
+            texts(rows, |row| &row.pools.protocol),
+            method,
+            parameters,
+            label::transductive(labels),
+            ints(rows, |row| row.pools.n_images),
+            ints(rows, |row| row.pools.n_captions),
         ];
         for side in [0, 1] {
             for value in [
@@ -215,10 +277,17 @@ impl Results {
                 |r: &Retrieval| r.medr,
                 |r: &Retrieval| r.meanr,
             ] {
-                columns.push(floats(rows, |(_, directions)| value(&directions[side])));
+                let known = |row: &Summary| Some(value(&row.directions[side])).filter(|value| !value.is_nan());
+                columns.push(Arc::new(rows.iter().map(known).collect::<Float64Array>()) as ArrayRef);
             }
         }
-        columns.push(floats(rows, |(_, [i2t, t2i])| rsum(i2t, t2i)));
+        columns.extend([floats(rows, |row| row.rsum), floats(rows, |row| row.hs_sum)]);
         tables::batch(&tables::summary::table().schema(), columns)
     }
+}
+
+/// The mean over the folds of the skewness at a place of [`CUTOFFS`].
+#[expect(clippy::cast_precision_loss, reason = "folds are few")]
+fn skewness(folds: &[Measured], place: usize) -> f64 {
+    folds.iter().map(|fold| fold.hubs[place].map_or(0.0, |hubs| hubs.skewness)).sum::<f64>() / folds.len() as f64
 }

@@ -1,5 +1,6 @@
 //! Rows of `rankings`, and columns of any rows.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray};
@@ -7,8 +8,8 @@ use arrow::datatypes::SchemaRef;
 
 use crate::error::Result;
 use super::label::Label;
+use super::pool::Task;
 use crate::kernels::measure::rank::Rank;
-use crate::search::Side;
 use crate::tables;
 
 /// Who looks for whom.
@@ -22,14 +23,6 @@ pub(super) enum Direction {
 
 impl Direction {
     pub(super) const BOTH: [Self; 2] = [Self::ImageToText, Self::TextToImage];
-
-    /// What the queries are.
-    pub(super) fn side(self) -> Side {
-        match self {
-            Self::ImageToText => Side::Images,
-            Self::TextToImage => Side::Captions,
-        }
-    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -117,6 +110,40 @@ impl<'p> Rankings<'p> {
                 Arc::new(Int64Array::from(pessimistic)),
                 top_ids,
                 top_scores,
+            ],
+        )
+    }
+}
+
+/// Rows of `hubs`.
+pub(super) struct Hubs<'h> {
+    pub(super) place: Place<'h>,
+    pub(super) label: &'h Label,
+}
+
+impl Hubs<'_> {
+    /// One row an item, of its N₁, N₅ and N₁₀.
+    pub(super) fn rows(&self, task: &Task<'_>, counts: &[Vec<usize>; 3]) -> Result<RecordBatch> {
+        let Place { protocol, fold, direction } = self.place;
+        let items = task.items.0;
+        let mut own = vec![0; items.len()];
+        task.matches.iter().flat_map(Range::clone).for_each(|item| own[item] += 1);
+        let [method, parameters] = self.label.columns(items.len());
+        let [n1, n5, n10] = counts;
+        let count = |counts: &[usize]| ints(counts, |&count| count);
+        tables::batch(
+            &tables::hubs::table().schema(),
+            vec![
+                repeat(protocol, items.len()),
+                Arc::new(Int64Array::from_value(int(fold), items.len())),
+                method,
+                parameters,
+                repeat(direction.name(), items.len()),
+                Arc::new(Int64Array::from_iter_values(items.iter().copied())),
+                count(n1),
+                count(n5),
+                count(n10),
+                count(&own),
             ],
         )
     }

@@ -1,20 +1,23 @@
-//! The work of `evaluate`: every query of every fold of every protocol.
+//! The work of `evaluate`: every method, on every fold of every protocol.
 
 use std::ops::Range;
 
+use super::bank::BankVectors;
 use super::graded::{Lists, What, measure_fold};
-use super::means::Means;
-use super::pool::Pool;
+use super::label::Label;
+use super::measure::{Fold, Question, images_of};
+use super::methods::Method;
+use super::pool::{Pool, Task};
+use super::ranking::{Found, Ranker, Sides, Wanted};
 use super::rated::Rated;
 use super::results::{Measured, Pools, Results};
-use super::rows::{Direction, Place, Rankings};
+use super::rows::{Direction, Hubs, Place, Rankings};
 use super::settings::{Evaluate, input};
 use super::similarity::Similarity;
+use super::intervals;
 use crate::error::{Error, Result};
 use crate::kernels::measure::graded::depth;
-use crate::kernels::measure::recall::Retrieval;
-use crate::model;
-use crate::model::search::{Scoring, search};
+use crate::kernels::measure::recall::CUTOFFS;
 use crate::stage::{Cx, Run};
 
 /// Items of every ranking that `rankings` keeps.
@@ -22,9 +25,17 @@ const TOP: usize = 10;
 /// Queries whose rankings are written together.
 const QUERIES: usize = 512;
 
+/// A method to rank with, and where its numbers were chosen if they were.
+struct Chosen<'s> {
+    method: &'s Method,
+    label: Label,
+}
+
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         let pool = Pool::read(cx, &self.split, self.similarity)?;
+        let bank = self.bank.as_ref().map(|bank| BankVectors::read(bank, pool.width, cx)).transpose()?;
+        let bank = bank.as_ref().map(|bank| Sides::of_bank(bank, pool.width)).transpose()?;
         let n_images = pool.images.ids.len();
         let mut protocols = Vec::new();
         for &protocol in &self.protocols {
@@ -45,44 +56,59 @@ impl Run for Evaluate {
         }
         let graded: Vec<_> = self.relevance.iter().enumerate().filter(|(_, of)| of.similarity.is_some()).collect();
         let neighbours: Vec<usize> = graded.iter().flat_map(|(_, of)| of.neighbours()).copied().collect();
+        let methods = self.choose(bank.as_ref(), cx)?;
 
         let queries = |fold: &Range<usize>| fold.len() + pool.captions_of(fold).len();
         let total = protocols.iter().flat_map(|(_, folds)| folds.iter().map(queries)).sum::<usize>() as u64;
-        let (similarity, pool, cutoffs) = (self.similarity, &pool, &self.cutoffs);
-        let ranking = Ranking { similarity, pool, cutoffs, neighbours: &neighbours, rated: &rated };
-        let (mut done, total) = (0, total * (1 + graded.len() as u64));
+        let mut work = Work {
+            stage: self,
+            pool: &pool,
+            bank: bank.as_ref(),
+            neighbours: &neighbours,
+            rated: &rated,
+            graded: !graded.is_empty(),
+            done: 0,
+            total: total * (methods.len() + graded.len() * methods.len()) as u64,
+        };
         let mut results = Results::default();
-        let mut lists: Vec<Vec<[Lists; 2]>> = Vec::new();
+        // Of every protocol, method and fold; nothing of matchings, which have no places.
+        let mut lists: Vec<Vec<Vec<[Lists; 2]>>> = Vec::new();
         for (pools, folds) in &protocols {
-            let mut measured = [Vec::new(), Vec::new()];
-            let mut of_folds = Vec::new();
-            for (fold, images) in folds.iter().enumerate() {
-                let mut of_fold = [Lists::default(), Lists::default()];
-                for ((direction, measured), lists) in Direction::BOTH.into_iter().zip(&mut measured).zip(&mut of_fold) {
-                    let place = Place { protocol: &pools.protocol, fold, direction };
-                    let lists = if graded.is_empty() { None } else { Some(lists) };
-                    measured.push(ranking.rank(cx, images, place, lists, &mut done, total)?);
+            let mut measured: Vec<[Vec<Measured>; 2]> = methods.iter().map(|_| Default::default()).collect();
+            let mut kept: Vec<Vec<Fold>> = methods.iter().map(|_| Vec::new()).collect();
+            let mut of_methods: Vec<Vec<[Lists; 2]>> = methods.iter().map(|_| Vec::new()).collect();
+            for (number, images) in folds.iter().enumerate() {
+                let ranked = work.fold(cx, &pools.protocol, number, images, &methods)?;
+                for (place, (fold, both, lists)) in ranked.into_iter().enumerate() {
+                    kept[place].push(fold);
+                    measured[place].iter_mut().zip(both).for_each(|(folds, one)| folds.push(one));
+                    of_methods[place].extend(lists);
                 }
-                of_folds.push(of_fold);
             }
-            lists.push(of_folds);
-            results.add(pools, &measured)?;
+            for ((chosen, measured), kept) in methods.iter().zip(&measured).zip(&kept) {
+                results.add(pools, &chosen.label, measured, intervals::intervals(kept))?;
+                cx.proceed()?;
+            }
+            lists.push(of_methods);
         }
         // One after the other, so that one matrix of φ is held at a time.
         for (number, relevance) in graded {
-            let similarity = Similarity::read(cx, &input(number, "similarity"), pool)?;
+            let similarity = Similarity::read(cx, &input(number, "similarity"), &pool)?;
             for ((pools, folds), lists) in protocols.iter().zip(&lists) {
                 let (mut unclear, mut asked) = (0, 0);
-                let mut means = [Vec::new(), Vec::new()];
-                for (images, lists) in folds.iter().zip(lists) {
-                    let whole = pools.folds == 1 && images.end < n_images;
-                    let what = What { cutoffs: &self.cutoffs, neighbours: relevance.neighbours(), whole };
-                    let (fold, of_fold) = measure_fold(cx, &similarity, pool, images, lists, &what)?;
-                    unclear += of_fold;
-                    asked += queries(images);
-                    means.iter_mut().zip(fold).for_each(|(folds, fold)| folds.push(fold));
-                    done += queries(images) as u64;
-                    cx.progress(done, Some(total));
+                for (chosen, lists) in methods.iter().zip(lists).filter(|(_, lists)| !lists.is_empty()) {
+                    let mut means = [Vec::new(), Vec::new()];
+                    (unclear, asked) = (0, 0);
+                    for (images, lists) in folds.iter().zip(lists) {
+                        let whole = pools.folds == 1 && images.end < n_images;
+                        let what = What { cutoffs: &self.cutoffs, neighbours: relevance.neighbours(), whole };
+                        let (fold, of_fold) = measure_fold(cx, &similarity, &pool, images, lists, &what)?;
+                        unclear += of_fold;
+                        asked += queries(images);
+                        means.iter_mut().zip(fold).for_each(|(folds, fold)| folds.push(fold));
+                        work.tell(queries(images), cx);
+                    }
+                    results.add_graded(pools, &chosen.label, &relevance.name, &means);
                 }
                 if unclear > 0 {
                     let most = relevance.neighbours().iter().max().copied().unwrap_or(0);
@@ -93,7 +119,6 @@ impl Run for Evaluate {
                     );
                     cx.warn(format!("relevance `{}`", relevance.name), message);
                 }
-                results.add_graded(pools, &relevance.name, &means);
             }
         }
         cx.write("metrics", results.metrics()?)?;
@@ -101,84 +126,156 @@ impl Run for Evaluate {
     }
 }
 
-/// What every direction of every fold is ranked with.
-struct Ranking<'r> {
-    similarity: model::similarity::Similarity,
-    pool: &'r Pool,
-    cutoffs: &'r [usize],
-    neighbours: &'r [usize],
-    rated: &'r [(&'r str, Rated)],
+impl Evaluate {
+    /// The methods, each `best_of` replaced by the one that is best on the validation split.
+    fn choose(&self, bank: Option<&Sides<'_>>, cx: &mut Cx<'_>) -> Result<Vec<Chosen<'_>>> {
+        let name = self.bank.as_ref().map(super::Bank::name);
+        let label = |method: &Method, chosen: Option<&str>| method.label(name, chosen);
+        let mut validation: Option<Pool> = None;
+        let mut chosen = Vec::with_capacity(self.methods.len());
+        for method in &self.methods {
+            let Method::BestOf { methods } = method else {
+                chosen.push(Chosen { method, label: label(method, None) });
+                continue;
+            };
+            let split = self.validation.as_deref().unwrap_or_default();
+            let pool = match &validation {
+                Some(pool) => pool,
+                None => validation.insert(Pool::read(cx, split, self.similarity)?),
+            };
+            let all = 0..pool.images.ids.len();
+            let mut best: Option<(&Method, f64)> = None;
+            for method in methods {
+                let ranked = self.rsum(method, pool, bank, &all, cx)?;
+                if best.is_none_or(|(_, rsum)| ranked > rsum) {
+                    best = Some((method, ranked));
+                }
+            }
+            let (method, _) = best.ok_or_else(|| Error::internal("a choice among no methods"))?;
+            chosen.push(Chosen { method, label: label(method, Some(split)) });
+        }
+        Ok(chosen)
+    }
+
+    /// rsum of a method on a split.
+    fn rsum(
+        &self,
+        method: &Method,
+        pool: &Pool,
+        bank: Option<&Sides<'_>>,
+        images: &Range<usize>,
+        cx: &Cx<'_>,
+    ) -> Result<f64> {
+        let tasks = Direction::BOTH.map(|direction| pool.task(images, direction));
+        let sides = Sides::new(tasks[0].queries.1, tasks[0].items.1, pool.width)?;
+        let ranker = Ranker::new(&sides, bank, self.similarity, cx.threads())?;
+        let matches = tasks.each_ref().map(|task| task.matches.as_slice());
+        let found = ranker.rank(method, &Wanted { matches, keep: [TOP; 2] }, &mut |_, _| cx.proceed())?;
+        let mut sum = 0.0;
+        for ((direction, task), found) in Direction::BOTH.into_iter().zip(&tasks).zip(&found) {
+            let place = format!("split `{}`", self.validation.as_deref().unwrap_or_default());
+            let images = images_of(task, direction);
+            let question = Question { task, images, cutoffs: &CUTOFFS, rated: &[], place };
+            sum += question.measure(found)?.0.retrieval.recalls().iter().sum::<f64>();
+        }
+        Ok(sum)
+    }
 }
 
-impl Ranking<'_> {
-    /// Ranks one direction of the fold of these images, writes its rankings, measures them by what is known of relevance
-    /// so far, and keeps in `lists` what the graded measures will need.
-    fn rank(
-        &self,
-        cx: &mut Cx<'_>,
-        images: &Range<usize>,
-        place: Place<'_>,
-        mut lists: Option<&mut Lists>,
-        done: &mut u64,
-        total: u64,
-    ) -> Result<Measured> {
-        let task = self.pool.task(images, place.direction);
-        let ((query_ids, queries), (item_ids, items)) = (task.queries, task.items);
-        let indices: Vec<usize> = (0..item_ids.len()).collect();
-        let rated: Vec<_> = self.rated.iter().map(|(_, of)| of.of_fold(self.pool, images, place.direction)).collect();
-        let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
-        let own = most(&mut task.matches.iter().map(Range::len));
-        let relevant = most(&mut rated.iter().flatten().map(Vec::len));
-        let keep = TOP.max(own).max(relevant).max(depth(self.cutoffs, self.neighbours, own));
+/// What every fold is ranked with.
+struct Work<'w> {
+    stage: &'w Evaluate,
+    pool: &'w Pool,
+    bank: Option<&'w Sides<'w>>,
+    neighbours: &'w [usize],
+    rated: &'w [(&'w str, Rated)],
+    /// Whether graded measures will ask for rankings.
+    graded: bool,
+    done: u64,
+    total: u64,
+}
 
-        let mut rankings = Rankings::new(place);
-        let mut ranks = Vec::with_capacity(query_ids.len());
-        let (mut means, mut rated_means) = (Means::default(), vec![Means::default(); rated.len()]);
-        search(
-            Scoring { similarity: self.similarity, queries: place.direction.side() },
-            queries,
-            items,
-            self.pool.width,
-            keep,
-            |query| &indices[task.matches[query].clone()],
-            |query, found| {
-                let matches = &task.matches[query];
-                // An image without captions asks for nothing.
-                if let Some(rank) = found.rank {
-                    ranks.push(rank.rank);
-                    let top = found.top.iter().take(TOP).map(|top| (item_ids[top.item], top.score));
-                    rankings.push(query_ids[query], rank, top);
-                    let hits: Vec<bool> = found.top.iter().map(|top| matches.contains(&top.item)).collect();
-                    means.add_hits(&hits, matches.len(), self.cutoffs);
-                }
-                for (means, rated) in rated_means.iter_mut().zip(&rated) {
-                    let hits: Vec<bool> = found.top.iter().map(|top| rated[query].contains(&top.item)).collect();
-                    means.add_hits(&hits, rated[query].len(), self.cutoffs);
-                }
-                if let Some(lists) = &mut lists {
-                    lists.push(found.top.iter().map(|top| top.item));
-                }
-                *done += 1;
-                if rankings.len() == QUERIES || query + 1 == query_ids.len() {
-                    cx.progress(*done, Some(total));
-                    cx.write("rankings", rankings.take()?)?;
-                }
-                Ok(())
-            },
-        )?;
-        let fold = place.fold;
-        let retrieval = Retrieval::of(&ranks).ok_or_else(|| {
-            Error::data(format!("no caption belongs to an image of fold {fold} of protocol `{}`", place.protocol))
-        })?;
-        let mut of_rated = Vec::with_capacity(rated.len());
-        for ((name, _), means) in self.rated.iter().zip(rated_means) {
-            if means.is_empty() {
-                let message =
-                    format!("no pair of fold {fold} of protocol `{}` is relevant by `{name}`", place.protocol);
-                return Err(Error::data(message));
-            }
-            of_rated.push(((*name).to_owned(), means));
-        }
-        Ok(Measured { retrieval, means, rated: of_rated, n_queries: ranks.len() })
+/// What a method gave on a fold: for intervals, for means over folds, for graded measures.
+type Ranked = (Fold, [Measured; 2], Option<[Lists; 2]>);
+
+impl Work<'_> {
+    fn tell(&mut self, queries: usize, cx: &mut Cx<'_>) {
+        self.done += queries as u64;
+        cx.progress(self.done, Some(self.total));
     }
+
+    /// Ranks the fold of these images by every method and writes what is found.
+    fn fold(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: &str,
+        fold: usize,
+        images: &Range<usize>,
+        methods: &[Chosen<'_>],
+    ) -> Result<Vec<Ranked>> {
+        let tasks = Direction::BOTH.map(|direction| self.pool.task(images, direction));
+        let rated = Direction::BOTH.map(|direction| -> Vec<_> {
+            self.rated.iter().map(|(name, of)| (*name, of.of_fold(self.pool, images, direction))).collect()
+        });
+        let keep = [0, 1].map(|place: usize| {
+            let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
+            let own = most(&mut tasks[place].matches.iter().map(Range::len));
+            let relevant = most(&mut rated[place].iter().flat_map(|(_, of)| of.iter().map(Vec::len)));
+            TOP.max(own).max(relevant).max(depth(&self.stage.cutoffs, self.neighbours, own))
+        });
+        let sides = Sides::new(tasks[0].queries.1, tasks[0].items.1, self.pool.width)?;
+        let ranker = Ranker::new(&sides, self.bank, self.stage.similarity, cx.threads())?;
+        let matches = tasks.each_ref().map(|task| task.matches.as_slice());
+        let mut all = Vec::with_capacity(methods.len());
+        for chosen in methods {
+            let found = ranker.rank(chosen.method, &Wanted { matches, keep }, &mut |_, _| cx.proceed())?;
+            let mut both = Vec::new();
+            for (place, direction) in Direction::BOTH.into_iter().enumerate() {
+                let task = &tasks[place];
+                let question = Question {
+                    task,
+                    images: images_of(task, direction),
+                    cutoffs: &self.stage.cutoffs,
+                    rated: &rated[place],
+                    place: format!("fold {fold} of protocol `{protocol}`"),
+                };
+                let (measured, asked, counts) = question.measure(&found[place])?;
+                let place = Place { protocol, fold, direction };
+                write_rankings(cx, place, &chosen.label, task, &found[direction as usize])?;
+                cx.write("hubs", Hubs { place, label: &chosen.label }.rows(task, &counts)?)?;
+                both.push((measured, asked));
+            }
+            let lists = (self.graded && found[0].sets.is_none()).then(|| found.each_ref().map(lists));
+            let [(i2t, of_images), (t2i, of_captions)] =
+                <[_; 2]>::try_from(both).map_err(|_| Error::internal("two directions"))?;
+            let fold = Fold { images: images.len(), directions: [of_images, of_captions] };
+            all.push((fold, [i2t, t2i], lists));
+            self.tell(images.len() + self.pool.captions_of(images).len(), cx);
+        }
+        Ok(all)
+    }
+}
+
+/// The rankings of all queries, for graded measures.
+fn lists(found: &Found) -> Lists {
+    let mut lists = Lists::default();
+    found.top.iter().for_each(|top| lists.push(top.iter().map(|best| best.item)));
+    lists
+}
+
+/// Writes what the queries that have a match found.
+fn write_rankings(cx: &mut Cx<'_>, place: Place<'_>, label: &Label, task: &Task<'_>, found: &Found) -> Result<()> {
+    let mut rows = Rankings::new(place, label);
+    let ((query_ids, _), (item_ids, _)) = (task.queries, task.items);
+    for (query, matches) in task.matches.iter().enumerate() {
+        // An image without captions asks for nothing.
+        if !matches.is_empty() {
+            let top = found.top[query].iter().take(TOP).map(|best| (item_ids[best.item], best.score));
+            rows.push(query_ids[query], found.ranks.get(query).copied().flatten(), top);
+        }
+        if rows.len() == QUERIES || query + 1 == query_ids.len() {
+            cx.write("rankings", rows.take()?)?;
+        }
+    }
+    Ok(())
 }

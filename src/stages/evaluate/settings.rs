@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::bank::Bank;
+use super::methods::Method;
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::model::similarity::Similarity;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
@@ -21,6 +23,15 @@ pub struct Evaluate {
     /// The score of an image and a caption: that which the model was trained with.
     #[serde(default)]
     pub similarity: Similarity,
+    /// How items are ranked, each way on its own.
+    #[serde(default = "nearest")]
+    pub methods: Vec<Method>,
+    /// Whose queries and items methods learn from that do not learn from the test.
+    #[serde(default)]
+    pub bank: Option<Bank>,
+    /// The split of the same tables on which `best_of` chooses.
+    #[serde(default)]
+    pub validation: Option<String>,
     /// The split that is ranked.
     #[serde(default = "test")]
     pub split: String,
@@ -128,6 +139,10 @@ fn test() -> String {
     "test".to_owned()
 }
 
+fn nearest() -> Vec<Method> {
+    vec![Method::Nns {}]
+}
+
 fn all() -> Vec<Protocol> {
     vec![Protocol::All]
 }
@@ -142,7 +157,7 @@ impl Stage for Evaluate {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -154,6 +169,7 @@ impl Stage for Evaluate {
             Input::table("images", &self.images, tables::image_embeddings::table().schema()),
             Input::table("captions", &self.captions, tables::caption_embeddings::table().schema()),
         ];
+        inputs.extend(self.bank.iter().flat_map(Bank::inputs));
         for (number, relevance) in self.relevance.iter().enumerate() {
             let tables = [
                 ("similarity", &relevance.similarity, tables::caption_similarity::table()),
@@ -169,6 +185,7 @@ impl Stage for Evaluate {
     fn outputs(&self) -> Vec<Output> {
         vec![
             Output::table("rankings", tables::rankings::table().schema(), 8192),
+            Output::table("hubs", tables::hubs::table().schema(), 65_536),
             Output::table("metrics", tables::metrics::table().schema(), 8192),
             Output::table("summary", tables::summary::table().schema(), 8192),
         ]
@@ -196,6 +213,21 @@ impl Stage for Evaluate {
         if !CUTOFFS.iter().all(|k| self.cutoffs.contains(k)) {
             let message = format!("got {:?}, wanted 1, 5 and 10 among them", self.cutoffs);
             problems.push(Problem::new("cutoffs", message).hint("rsum and nsum are made of these"));
+        }
+        problems.extend(self.bank.iter().flat_map(|bank| bank.problems(&self.split)));
+        if self.methods.is_empty() {
+            problems.push(Problem::new("methods", "got none").hint("leave it out for the nearest neighbour"));
+        }
+        for (number, method) in self.methods.iter().enumerate() {
+            let at = format!("methods.{number}");
+            problems.extend(method.problems(&at, self.bank.is_some(), self.validation.is_some()));
+            if self.methods[..number].contains(method) {
+                problems.push(Problem::new(at, format!("`{}` stands there twice", method.name())));
+            }
+        }
+        if self.validation.as_ref() == Some(&self.split) {
+            let message = format!("got `{}`, which is what is ranked", self.split);
+            problems.push(Problem::new("validation", message).hint("numbers are not chosen on the test"));
         }
         for (number, relevance) in self.relevance.iter().enumerate() {
             problems.extend(relevance.check(&format!("relevance.{number}")));

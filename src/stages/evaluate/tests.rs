@@ -6,7 +6,7 @@ use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use proptest::prelude::*;
 
-use super::{Evaluate, Protocol};
+use super::{Evaluate, Method, Protocol};
 use crate::error::{Error, Kind};
 use crate::kernels::dot::dot;
 use crate::kernels::measure::rank::best_rank;
@@ -27,6 +27,9 @@ pub(super) fn stage(protocols: &[Protocol]) -> Evaluate {
         split: "test".to_owned(),
         protocols: protocols.to_vec(),
         cutoffs: vec![1, 5, 10],
+        methods: vec![Method::Nns {}],
+        bank: None,
+        validation: None,
         relevance: vec![],
     }
 }

@@ -5,4 +5,4 @@ mod name;
 mod plan;
 
 pub use settings::Method;
-pub(super) use plan::{From, Plan};
+pub(super) use plan::{Learns, Plan};

@@ -1,7 +1,8 @@
 //! How tables name a method, and what is wrong with its settings.
 
-use super::plan::{From, Plan};
+use super::plan::{Learns, Plan};
 use super::settings::Method;
+use crate::kernels::hubness::distance::Distance;
 use crate::stage::Problem;
 use crate::stages::evaluate::label::Label;
 
@@ -67,28 +68,34 @@ impl Method {
     pub(in crate::stages::evaluate) fn label(&self, bank: Option<&str>, chosen: Option<&str>) -> Label {
         let mut parameters = self.parameters();
         parameters.extend(chosen.map(|split| format!("chosen on {split}")));
-        let from = Plan::from(self).from();
+        let learns = self.plan().learns();
         Label {
             method: self.name().to_owned(),
             parameters: (!parameters.is_empty()).then(|| parameters.join(", ")),
-            bank: bank.filter(|_| from == From::Bank || self.over_a_bank()).map(str::to_owned),
-            transductive: from == From::Test,
+            bank: bank.filter(|_| learns == Learns::Bank || self.over_a_bank()).map(str::to_owned),
+            transductive: learns == Learns::Test,
         }
     }
 
+    /// What it is made of; distances matter to results alone.
+    fn plan(&self) -> Plan {
+        Plan::of(self, Distance::Cosine)
+    }
+
     fn over_a_bank(&self) -> bool {
-        matches!(self, Self::RelaxedGreedy { over, .. } if Plan::from(&**over).from() == From::Bank)
+        matches!(self, Self::RelaxedGreedy { over, .. } if over.plan().learns() == Learns::Bank)
     }
 
     /// What is wrong with it, at a place of the settings.
     pub(in crate::stages::evaluate) fn problems(&self, at: &str, bank: bool, validation: bool) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = Plan::from(self)
+        let mut problems: Vec<Problem> = self
+            .plan()
             .problems()
             .into_iter()
             .map(|(name, message)| Problem::new(format!("{at}.{}.{name}", self.name()), message))
             .collect();
         let at = format!("{at}.{}", self.name());
-        if Plan::from(self).from() == From::Bank && !bank {
+        if self.plan().learns() == Learns::Bank && !bank {
             problems.push(
                 Problem::new(&at, "learns from a bank of queries, and there is none")
                     .hint("set `bank = { images = …, captions = …, split = \"train\" }`"),

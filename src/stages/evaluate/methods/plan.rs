@@ -20,7 +20,7 @@ use crate::kernels::hubness::sinkhorn::Sinkhorn;
 
 /// Whom a method learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::stages::evaluate) enum From {
+pub(in crate::stages::evaluate) enum Learns {
     /// Nobody but the query and the items.
     Nobody,
     /// The bank.
@@ -29,8 +29,8 @@ pub(in crate::stages::evaluate) enum From {
     Test,
 }
 
-impl From {
-    fn bank(bank: bool) -> Self {
+impl Learns {
+    fn from_bank(bank: bool) -> Self {
         if bank { Self::Bank } else { Self::Test }
     }
 }
@@ -40,13 +40,13 @@ pub(in crate::stages::evaluate) enum Plan {
     /// Scores as they are.
     Nearest,
     /// Statistics of scores correct them.
-    Statistics(Box<dyn Kernel>, From),
+    Statistics(Box<dyn Kernel>, Learns),
     /// A bank's softmax for some queries.
     QbNorm(QbNorm),
     /// Softmaxes over both banks; for some queries where `true`.
     DbNorm(DbNorm, bool),
     /// Potentials of iterations.
-    Sinkhorn(Sinkhorn, From),
+    Sinkhorn(Sinkhorn, Learns),
     /// The same over items and a bank of items.
     DualBankSinkhorn(Sinkhorn),
     /// Centres of neighbourhoods of items.
@@ -59,19 +59,10 @@ pub(in crate::stages::evaluate) enum Plan {
     BestOf,
 }
 
-/// The distance that goes with a similarity is settled when it is known; cosines for the checks.
-const DISTANCE: Distance = Distance::Cosine;
-
-impl std::convert::From<&Method> for Plan {
-    fn from(method: &Method) -> Self {
-        Self::of(method, DISTANCE)
-    }
-}
-
 impl Plan {
     /// That of a method, with the distances of these scores.
     pub(in crate::stages::evaluate) fn of(method: &Method, distance: Distance) -> Self {
-        let statistics = |kernel: Box<dyn Kernel>, bank: bool| Self::Statistics(kernel, From::bank(bank));
+        let statistics = |kernel: Box<dyn Kernel>, bank: bool| Self::Statistics(kernel, Learns::from_bank(bank));
         match *method {
             Method::Nns {} => Self::Nearest,
             Method::InvertedSoftmax { beta, bank } => statistics(Box::new(InvertedSoftmax { beta }), bank),
@@ -86,7 +77,7 @@ impl Plan {
             }
             Method::DualSoftmax { beta } => statistics(Box::new(DualSoftmax { beta }), false),
             Method::Sinkhorn { tau, iterations, bank } => {
-                Self::Sinkhorn(Sinkhorn { tau, iterations }, From::bank(bank))
+                Self::Sinkhorn(Sinkhorn { tau, iterations }, Learns::from_bank(bank))
             }
             Method::DualBankSinkhorn { tau, iterations } => Self::DualBankSinkhorn(Sinkhorn { tau, iterations }),
             Method::MutualProximity { bank } => statistics(Box::new(MutualProximity), bank),
@@ -103,12 +94,12 @@ impl Plan {
     }
 
     /// Whom it learns from.
-    pub(in crate::stages::evaluate) fn from(&self) -> From {
+    pub(in crate::stages::evaluate) fn learns(&self) -> Learns {
         match self {
-            Self::Nearest | Self::DisSimLocal(_) | Self::BestOf => From::Nobody,
+            Self::Nearest | Self::DisSimLocal(_) | Self::BestOf => Learns::Nobody,
             Self::Statistics(_, from) | Self::Sinkhorn(_, from) => *from,
-            Self::QbNorm(_) | Self::DbNorm(..) | Self::DualBankSinkhorn(_) => From::Bank,
-            Self::Greedy(..) | Self::Assignment => From::Test,
+            Self::QbNorm(_) | Self::DbNorm(..) | Self::DualBankSinkhorn(_) => Learns::Bank,
+            Self::Greedy(..) | Self::Assignment => Learns::Test,
         }
     }
 

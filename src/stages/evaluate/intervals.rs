@@ -1,0 +1,47 @@
+//! Intervals of rsum and hs-sum: had other images been in the test.
+
+use super::measure::Fold;
+use crate::kernels::measure::bootstrap::{OverQueries, bootstrap};
+use crate::kernels::measure::hub_interval::{FoundLists, hs_sum_interval};
+use crate::kernels::measure::recall::CUTOFFS;
+
+/// Draws of an interval.
+const DRAWS: usize = 1000;
+/// What part of the draws an interval holds.
+const LEVEL: f64 = 0.95;
+/// Intervals of the same results are the same.
+const SEED: u64 = 0;
+
+/// The intervals of rsum and of hs-sum, the means over `folds`. An image is drawn with its captions: they are not five draws.
+#[expect(clippy::cast_precision_loss, reason = "folds are few")]
+pub(super) fn intervals(folds: &[Fold]) -> [Option<(f64, f64)>; 2] {
+    let count = folds.len() as f64;
+    let images: usize = folds.iter().map(|fold| fold.images).sum();
+    let mut groups = 0;
+    let mut values: Vec<(Vec<f64>, Vec<usize>)> = Vec::new();
+    for fold in folds {
+        for direction in &fold.directions {
+            let of_images: Vec<usize> = direction.image_of.iter().map(|image| groups + image).collect();
+            for (place, _) in CUTOFFS.iter().enumerate() {
+                let hit = |hits: &[bool; 3]| if hits[place] { 100.0 / count } else { 0.0 };
+                values.push((direction.hits.iter().map(hit).collect(), of_images.clone()));
+            }
+        }
+        groups += fold.images;
+    }
+    let measures: Vec<_> = values.iter().map(|(values, groups)| OverQueries { values, groups }).collect();
+    let rsum = bootstrap(&measures, images, DRAWS, LEVEL, SEED);
+    // Folds are pools of their own; only where there is one is the interval that of the sum.
+    let hs_sum = match folds {
+        [fold] => {
+            let lists: Vec<_> = fold
+                .directions
+                .iter()
+                .map(|of| FoundLists { lists: &of.found, groups: &of.image_of_query, items: of.items })
+                .collect();
+            hs_sum_interval(&lists, fold.images, DRAWS, LEVEL, SEED)
+        }
+        _ => None,
+    };
+    [rsum, hs_sum]
+}
