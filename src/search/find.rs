@@ -90,9 +90,8 @@ impl<'v> Search<'v> {
 /// # Errors
 /// What is asked is not possible.
 fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize> {
-    let wrong = |what: &str, got: usize, wanted: usize| {
-        Err(Error::internal(format!("got {what} of {got}, wanted {wanted}")))
-    };
+    let wrong =
+        |what: &str, got: usize, wanted: usize| Err(Error::internal(format!("got {what} of {got}, wanted {wanted}")));
     if let Some(got) = ask.positives.queries().filter(|&got| got != queries) {
         return wrong("positives", got, queries);
     }

@@ -49,7 +49,8 @@ impl<'a> Queries<'a> {
             return Err(Error::data(message));
         }
         // One rounding of the number, and one of the difference; without numbers nothing is rounded.
-        let rounding = |score: f64| if ask.minus.is_empty() { 0.0 } else { f64::from(f32::EPSILON) * (largest + score) };
+        let rounding =
+            |score: f64| if ask.minus.is_empty() { 0.0 } else { f64::from(f32::EPSILON) * (largest + score) };
         let error = |&(error, score): &(f64, f64)| error + rounding(score + error) * (1.0 + 1e-6);
         let items = exact.vectors(side.other()).len();
         let minus = if ask.minus.is_empty() { vec![0.0; items] } else { ask.minus.iter().map(|&h| h as f32).collect() };
@@ -130,8 +131,7 @@ impl<'n> Nearest<'n> {
     pub fn new(asked: &'n Asked<'n>) -> Self {
         let n = asked.exact.columns.len();
         let mut columns = vec![Columns::NONE; n.div_ceil(COLUMNS)];
-        let of_columns: Vec<_> =
-            (0..n).map(|column| (asked.columns.candidates(column), Count::default())).collect();
+        let of_columns: Vec<_> = (0..n).map(|column| (asked.columns.candidates(column), Count::default())).collect();
         for column in 0..n {
             let (to, c) = (&mut columns[column / COLUMNS], column % COLUMNS);
             to.minus[c] = asked.rows.minus[column];

@@ -129,8 +129,7 @@ impl<'s> Ground<'s> {
 
     fn block(&self, rows: Range<usize>, visitor: &mut impl Visitor) {
         let Exact { rows: vectors, columns, scoring } = self.exact;
-        let left =
-            Left::from_rows(self.packed.lanes, rows.len(), vectors.width(), |i| vectors.row(rows.start + i));
+        let left = Left::from_rows(self.packed.lanes, rows.len(), vectors.width(), |i| vectors.row(rows.start + i));
         let mut scores = vec![[0.0; COLUMNS]; rows.len()];
         for panel in 0..columns.len().div_ceil(COLUMNS) {
             let right = self.packed.panel(panel);

@@ -55,7 +55,8 @@ impl Search<'_> {
             return Err(Error::data(message));
         }
         let mut chains: Vec<Chain> = queries.iter().map(|&queries| Chain::new(queries, tau, counts)).collect();
-        let passes = |queries: &Side| if iterations == 0 { 0 } else { iterations + usize::from(*queries == Side::Columns) };
+        let passes =
+            |queries: &Side| if iterations == 0 { 0 } else { iterations + usize::from(*queries == Side::Columns) };
         let passes = queries.iter().map(passes).max().unwrap_or(0);
         let (rows, all) = (counts[0] as u64, (counts[0] * passes) as u64);
         let packed = self.packed(Lanes::F32);

@@ -145,7 +145,8 @@ fn matches(queries: usize, items: usize) -> Vec<Vec<usize>> {
 #[test]
 fn ranks_and_lists_are_those_of_the_definition() {
     for kind in [Kind::Spread, Kind::Close, Kind::Equal, Kind::Wild] {
-        for (n, m, width, k) in [(53, 210, 67, 10), (410, 33, 8, 3), (1, 1, 1, 1), (30, 64, 1, 100), (13, 97, 1024, 5)] {
+        for (n, m, width, k) in [(53, 210, 67, 10), (410, 33, 8, 3), (1, 1, 1, 1), (30, 64, 1, 100), (13, 97, 1024, 5)]
+        {
             let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
             let rows = Vectors::new("rows", &a, width).expect("good");
             let columns = Vectors::new("columns", &b, width).expect("good");
@@ -165,13 +166,16 @@ fn ranks_and_lists_are_those_of_the_definition() {
 #[test]
 fn corrected_scores_rank_as_the_definition_says() {
     let mut sample = Sample::new(3, &[]);
-    for (kind, size) in [(Kind::Spread, 0.2), (Kind::Close, 1e-6), (Kind::Equal, 0.5), (Kind::Wild, 1e3), (Kind::Spread, 1e9)] {
+    for (kind, size) in
+        [(Kind::Spread, 0.2), (Kind::Close, 1e-6), (Kind::Equal, 0.5), (Kind::Wild, 1e3), (Kind::Spread, 1e9)]
+    {
         let (n, m, width) = (101, 70, 40);
         let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
         let rows = Vectors::new("rows", &a, width).expect("good");
         let columns = Vectors::new("columns", &b, width).expect("good");
         // Some are equal, so that there are ties.
-        let mut minus = |count: usize| -> Vec<f64> { (0..count).map(|_| size * sample.below(9) as f64 / 8.0).collect() };
+        let mut minus =
+            |count: usize| -> Vec<f64> { (0..count).map(|_| size * sample.below(9) as f64 / 8.0).collect() };
         let (h, g) = (minus(m), minus(n));
         let (of_rows, of_columns) = (matches(n, m), matches(m, n));
         let asks = [
@@ -198,7 +202,8 @@ fn statistics_are_those_of_the_definition_and_have_the_same_bits_however_they_ar
         Statistic::StandardDeviation,
         Statistic::MeanOfLargest { k: 1000 },
     ];
-    for (kind, n, m) in [(Kind::Spread, 500, 70), (Kind::Close, 41, 390), (Kind::Equal, 200, 33), (Kind::Spread, 1, 1)] {
+    for (kind, n, m) in [(Kind::Spread, 500, 70), (Kind::Close, 41, 390), (Kind::Equal, 200, 33), (Kind::Spread, 1, 1)]
+    {
         let width = 40;
         let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
         let rows = Vectors::new("rows", &a, width).expect("good");

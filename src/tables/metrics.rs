@@ -20,7 +20,11 @@ pub fn table() -> Table {
             Column::new("folds", DataType::Int64, "Folds that the value is the mean of."),
             Column::new("method", DataType::Utf8, "How items were ranked: `nns` is the nearest neighbour."),
             parameters(),
-            Column::optional("bank", DataType::Utf8, "Whose queries and items the method learned from, if not the test's."),
+            Column::optional(
+                "bank",
+                DataType::Utf8,
+                "Whose queries and items the method learned from, if not the test's.",
+            ),
             Column::new("transductive", DataType::Boolean, "Whether the method saw the test queries together."),
             Column::new("direction", DataType::Utf8, "`i2t`, `t2i`, or `both`."),
             Column::new(

@@ -31,7 +31,10 @@ pub fn table() -> Table {
             rank("t2i_medr", "Text to image, median rank, from 1."),
             rank("t2i_meanr", "Text to image, mean rank, from 1."),
             float("rsum", "Sum of the six recalls."),
-            float("hs_sum", "Sum of the skewness of hubs at 1, 5 and 10, both ways: 0 where every item is found as often."),
+            float(
+                "hs_sum",
+                "Sum of the skewness of hubs at 1, 5 and 10, both ways: 0 where every item is found as often.",
+            ),
         ],
     }
 }

@@ -41,7 +41,9 @@ impl Bank {
             (CAPTIONS, &self.captions, tables::caption_embeddings::table()),
             (MEMORY, &self.memory, tables::memory_bank::table()),
         ];
-        all.into_iter().filter_map(|(name, from, table)| Some(Input::table(name, from.as_ref()?, table.schema()))).collect()
+        all.into_iter()
+            .filter_map(|(name, from, table)| Some(Input::table(name, from.as_ref()?, table.schema())))
+            .collect()
     }
 
     pub(super) fn problems(&self, split: &str) -> Vec<Problem> {
@@ -83,8 +85,10 @@ impl BankVectors {
             (Self { images: images.vectors, captions: captions.vectors }, [image_width, caption_width])
         };
         match widths.into_iter().find(|&other| other != width) {
-            Some(other) => Err(Error::data(format!("the bank has vectors of width {other}, the test of width {width}"))
-                .hint("both must come from one model")),
+            Some(other) => {
+                Err(Error::data(format!("the bank has vectors of width {other}, the test of width {width}"))
+                    .hint("both must come from one model"))
+            }
             None => Ok(this),
         }
     }
@@ -116,7 +120,9 @@ fn memory(cx: &mut Cx<'_>) -> Result<(BankVectors, [usize; 2])> {
         }
     }
     if last.is_none() {
-        return Err(Error::data("the memory bank has no rows").hint("the training ended before its first epoch with a bank"));
+        return Err(
+            Error::data("the memory bank has no rows").hint("the training ended before its first epoch with a bank")
+        );
     }
     Ok((bank, widths))
 }

@@ -68,18 +68,19 @@ impl Ranker<'_> {
             }
             Plan::DualBankSinkhorn(kernel) => {
                 let bank = self.bank()?;
-                let one = |items: &Vectors<'_>, beside: &Vectors<'_>, queries: &Vectors<'_>, captions, watch: Watch<'_>| {
-                    let both: Vec<f32> = [items, beside]
-                        .into_iter()
-                        .flat_map(|side| (0..side.len()).flat_map(|row| side.row(row).iter().copied()))
-                        .collect();
-                    let both = Vectors::new("items and bank", &both, items.width())?;
-                    let search = Search::new(queries, &both, scoring(self.similarity, captions), self.threads)?;
-                    let potentials = search.sinkhorn(kernel.tau, kernel.iterations, &[Side::Rows], watch)?;
-                    let mut of_items = potentials.into_iter().next().map(|of| of.items).unwrap_or_default();
-                    of_items.truncate(items.len());
-                    Ok::<_, Error>(Shift::new(of_items, Vec::new()))
-                };
+                let one =
+                    |items: &Vectors<'_>, beside: &Vectors<'_>, queries: &Vectors<'_>, captions, watch: Watch<'_>| {
+                        let both: Vec<f32> = [items, beside]
+                            .into_iter()
+                            .flat_map(|side| (0..side.len()).flat_map(|row| side.row(row).iter().copied()))
+                            .collect();
+                        let both = Vectors::new("items and bank", &both, items.width())?;
+                        let search = Search::new(queries, &both, scoring(self.similarity, captions), self.threads)?;
+                        let potentials = search.sinkhorn(kernel.tau, kernel.iterations, &[Side::Rows], watch)?;
+                        let mut of_items = potentials.into_iter().next().map(|of| of.items).unwrap_or_default();
+                        of_items.truncate(items.len());
+                        Ok::<_, Error>(Shift::new(of_items, Vec::new()))
+                    };
                 let (images, captions) = (&self.sides.images, &self.sides.captions);
                 Corrections::Shifts([
                     one(captions, &bank.captions, &bank.images, Side::Columns, watch)?,

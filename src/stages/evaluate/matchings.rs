@@ -11,8 +11,8 @@ use crate::kernels::hubness::method::Correction;
 use crate::kernels::hubness::shift::Shift;
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::kernels::top_k::Scored;
-use crate::search::{Ask, Search, Side, Vectors};
 use crate::search::assignment::solve;
+use crate::search::{Ask, Search, Side, Vectors};
 
 /// Candidates of a query with which a matching begins.
 const CANDIDATES: usize = 100;
@@ -42,12 +42,14 @@ impl Ranker<'_> {
             let [one, five, ten] = CUTOFFS.map(|k| self.matched(greedy, k, direction, shift, lists.clone(), watch));
             let sets = [one?, five?, ten?];
             // Scores are told of the last.
-            let score = |query: usize, item: usize| top[query].iter().find(|best| best.item == item).map(|best| best.score);
+            let score =
+                |query: usize, item: usize| top[query].iter().find(|best| best.item == item).map(|best| best.score);
             let top = sets[2]
                 .iter()
                 .enumerate()
                 .map(|(query, items)| {
-                    let scored = |&item: &usize| Scored { item, score: score(query, item).unwrap_or(f32::NEG_INFINITY) };
+                    let scored =
+                        |&item: &usize| Scored { item, score: score(query, item).unwrap_or(f32::NEG_INFINITY) };
                     items.iter().map(scored).collect()
                 })
                 .collect();

@@ -30,6 +30,8 @@ mod results;
 mod tests;
 #[cfg(test)]
 mod relevance_tests;
+#[cfg(test)]
+mod method_tests;
 
 pub use bank::Bank;
 pub use methods::Method;

@@ -36,7 +36,10 @@ pub(super) struct Sides<'v> {
 
 impl<'v> Sides<'v> {
     pub(super) fn new(images: &'v [f32], captions: &'v [f32], width: usize) -> Result<Self> {
-        Ok(Self { images: Vectors::new("images", images, width)?, captions: Vectors::new("captions", captions, width)? })
+        Ok(Self {
+            images: Vectors::new("images", images, width)?,
+            captions: Vectors::new("captions", captions, width)?,
+        })
     }
 
     pub(super) fn of_bank(bank: &'v BankVectors, width: usize) -> Result<Self> {
@@ -99,7 +102,12 @@ impl<'v> Ranker<'v> {
     }
 
     /// One pass for both directions, each item with a number that is taken off.
-    pub(super) fn by_shift(&self, shifts: &[Vec<f64>; 2], wanted: &Wanted<'_>, watch: Watch<'_>) -> Result<[Answer; 2]> {
+    pub(super) fn by_shift(
+        &self,
+        shifts: &[Vec<f64>; 2],
+        wanted: &Wanted<'_>,
+        watch: Watch<'_>,
+    ) -> Result<[Answer; 2]> {
         let ask = |direction: usize| Ask {
             k: wanted.keep[direction],
             positives: Positives::Ranges(wanted.matches[direction]),

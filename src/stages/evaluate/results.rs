@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 
-use super::means::{Mean, Means, Name};
 use super::label::{self, Label};
+use super::means::{Mean, Means, Name};
 use super::rows::{Direction, floats, int, ints, texts};
 use crate::error::{Error, Result};
 use crate::kernels::measure::hubs::{Hubs, NeighbourTable, hs_sum};
@@ -121,7 +121,9 @@ impl Results {
         let mut add = |name: Name, value: f64| {
             self.add_value(subject, direction.name(), name, None, value, folds[0].n_queries);
         };
-        for (place, &k) in CUTOFFS.iter().enumerate().filter(|&(place, _)| folds.iter().all(|fold| fold.hubs[place].is_some())) {
+        for (place, &k) in
+            CUTOFFS.iter().enumerate().filter(|&(place, _)| folds.iter().all(|fold| fold.hubs[place].is_some()))
+        {
             let of = |get: fn(&Hubs) -> f64| mean(&|fold: &Measured| fold.hubs[place].as_ref().map_or(0.0, get));
             for (measure, value) in [
                 ("hub_skewness", of(|hubs| hubs.skewness)),
@@ -151,13 +153,7 @@ impl Results {
     /// Adds what a graded relevance says of a protocol: its folds, image to text and text to image.
     ///
     /// Nsum is the sum of NCS at 1, 5 and 10 in both directions, for each way to compute NCS.
-    pub(super) fn add_graded(
-        &mut self,
-        pools: &Pools,
-        label: &Label,
-        relevance: &str,
-        directions: &[Vec<Means>; 2],
-    ) {
+    pub(super) fn add_graded(&mut self, pools: &Pools, label: &Label, relevance: &str, directions: &[Vec<Means>; 2]) {
         let subject = (pools, label);
         let means = directions.each_ref().map(|folds| Means::over_folds(&folds.iter().collect::<Vec<_>>()));
         for (direction, means) in Direction::BOTH.into_iter().zip(&means) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 
-use crate::error::Result;
 use super::label::Label;
 use super::pool::Task;
+use crate::error::Result;
 use crate::kernels::measure::rank::Rank;
 use crate::tables;
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::bank::BankVectors;
 use super::graded::{Lists, What, measure_fold};
+use super::intervals;
 use super::label::Label;
 use super::measure::{Fold, Question, images_of};
 use super::methods::Method;
@@ -14,7 +15,6 @@ use super::results::{Measured, Pools, Results};
 use super::rows::{Direction, Hubs, Place, Rankings};
 use super::settings::{Evaluate, input};
 use super::similarity::Similarity;
-use super::intervals;
 use crate::error::{Error, Result};
 use crate::kernels::measure::graded::depth;
 use crate::kernels::measure::recall::CUTOFFS;

@@ -80,7 +80,7 @@ pub(super) fn unit(degrees: f64) -> Vec<f32> {
     vec![degrees.to_radians().cos() as f32, degrees.to_radians().sin() as f32]
 }
 
-fn value(metrics: &RecordBatch, protocol: &str, direction: &str, measure: &str, k: Option<i64>) -> f64 {
+pub(super) fn value(metrics: &RecordBatch, protocol: &str, direction: &str, measure: &str, k: Option<i64>) -> f64 {
     let column = |name| metrics[name].as_string::<i32>();
     let ks = metrics["k"].as_primitive::<Int64Type>().iter();
     let row = ks.enumerate().position(|(row, found)| {

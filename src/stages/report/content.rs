@@ -1,6 +1,7 @@
 //! What a page says, before it is HTML or Markdown.
 
 use super::graphs::Graph;
+use super::hubs::Hubs;
 use super::sheet::Sheet;
 use super::similarity::Similarity;
 use crate::kernels::measure::chance::chance;
@@ -18,6 +19,9 @@ pub(super) struct Content {
     /// Of the first protocol, image to text and text to image.
     pub(super) rank_curves: [Vec<(f64, f64)>; 2],
     pub(super) examples: [Vec<Example>; 2],
+    pub(super) hubs: Option<Hubs>,
+    /// Of a greedy matching, for each λ the recalls at 1, 5, 10: image to text, text to image.
+    pub(super) relaxations: Vec<(f64, [[f64; 3]; 2])>,
     pub(super) similarity: Option<Similarity>,
     pub(super) graphs: Vec<Graph>,
 }
@@ -33,6 +37,7 @@ pub(super) struct ResultRow {
     /// Image to text, text to image.
     pub(super) directions: [Retrieval; 2],
     pub(super) rsum: f64,
+    pub(super) hs_sum: f64,
     /// 95 % intervals of the recalls of each direction, where they are known.
     pub(super) intervals: [[Option<(f64, f64)>; 3]; 2],
 }
@@ -77,6 +82,12 @@ pub(super) struct Epoch {
 }
 
 impl Content {
+    /// Whether no later row of the results has the same protocol, so that what is said of the pool can follow.
+    pub(super) fn is_last_of_pool(&self, row: &ResultRow) -> bool {
+        let last = self.results.iter().rev().find(|other| other.protocol == row.protocol);
+        last.is_some_and(|last| std::ptr::eq(last, row))
+    }
+
     /// The epoch whose model was kept: the last that was the best so far.
     pub(super) fn best_epoch(&self) -> Option<&Epoch> {
         self.validation.iter().rev().find(|epoch| epoch.best)
@@ -113,9 +124,9 @@ pub(super) struct Picture(pub(super) Vec<u8>);
 /// Titles of the two directions.
 pub(super) const DIRECTIONS: [&str; 2] = ["image → text", "text → image"];
 
-/// Recalls and ranks as the papers print them.
+/// Recalls and ranks as the papers print them; a dash for what is no number.
 pub(super) fn tenth(value: f64) -> String {
-    format!("{value:.1}")
+    if value.is_nan() { "–".to_owned() } else { format!("{value:.1}") }
 }
 
 /// A name for a place that counts from 0: `1st`, `22nd`.

@@ -7,6 +7,7 @@ use arrow::datatypes::{Float32Type, Int64Type};
 
 use super::content::{Example, Hit, Picture};
 use super::curves::Ranks;
+use super::read;
 use crate::error::{Error, Result};
 use crate::io::image::read_below;
 use crate::io::thumbnail::thumbnail;
@@ -44,7 +45,7 @@ pub(super) fn read(cx: &mut Cx<'_>, protocol: &str, method: &str, count: usize, 
     let mut drawers = [0u64, 1].map(|direction| Drawer::new(count, Sample::new(seed, &[direction])));
     while let Some(batch) = cx.next("rankings")? {
         let text = |name: &str| tables::texts(&batch, name);
-        let (protocols, methods, directions) = (text("protocol")?, text("method")?, text("direction")?);
+        let (protocols, directions) = (text("protocol")?, text("direction")?);
         let (query_ids, rank) = (tables::ids(&batch, "query_id")?, tables::ids(&batch, "rank")?);
         let list = |name: &str| {
             let column = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
@@ -53,10 +54,9 @@ pub(super) fn read(cx: &mut Cx<'_>, protocol: &str, method: &str, count: usize, 
         let (top_ids, top_scores) = (list("top_ids")?, list("top_scores")?);
         for row in 0..batch.num_rows() {
             let direction = ["i2t", "t2i"].iter().position(|name| *name == directions.value(row));
-            let (Some(direction), true) = (direction, protocols.value(row) == protocol && methods.value(row) == method)
-            else {
-                continue;
-            };
+            // A matching has no ranks.
+            let meant = rank.is_valid(row) && protocols.value(row) == protocol && read::method(&batch, row)? == method;
+            let Some(direction) = direction.filter(|_| meant) else { continue };
             ranks[direction].add(rank.value(row));
             drawers[direction].offer(rank.value(row), || {
                 let (ids, scores) = (top_ids.value(row), top_scores.value(row));
@@ -126,7 +126,7 @@ impl Drawer {
 
 /// Captions and images that examples mention.
 #[derive(Debug, Default)]
-struct Things {
+pub(super) struct Things {
     /// (image, text) by caption.
     captions: HashMap<i64, (i64, String)>,
     /// Captions by image, in the order of the table.
@@ -148,7 +148,9 @@ pub(super) fn resolve(
     let [i2t, t2i] = &rankings.picked;
     let mut things = Things::default();
     if with_captions {
-        read_captions(cx, i2t, t2i, &mut things)?;
+        let found = i2t.iter().flat_map(|query| query.top.iter().map(|top| top.0));
+        let wanted = found.chain(t2i.iter().map(|query| query.id)).collect();
+        things.read_captions(cx, &wanted, &i2t.iter().map(|query| query.id).collect())?;
     }
     if with_images {
         let mut wanted: HashSet<i64> = i2t.iter().map(|query| query.id).collect();
@@ -156,7 +158,7 @@ pub(super) fn resolve(
             wanted.extend(query.top.iter().map(|top| top.0));
             wanted.extend(things.captions.get(&query.id).map(|caption| caption.0));
         }
-        read_images(cx, &wanted, &mut things)?;
+        things.read_images(cx, &wanted)?;
     }
     Ok([
         i2t.iter().map(|query| things.of_image(query)).collect(),
@@ -164,58 +166,63 @@ pub(super) fn resolve(
     ])
 }
 
-fn read_captions(cx: &mut Cx<'_>, i2t: &[Query], t2i: &[Query], things: &mut Things) -> Result<()> {
-    let of_images: HashSet<i64> = i2t.iter().map(|query| query.id).collect();
-    let found = i2t.iter().flat_map(|query| query.top.iter().map(|top| top.0));
-    let wanted: HashSet<i64> = found.chain(t2i.iter().map(|query| query.id)).collect();
-    cx.rewind("captions")?;
-    while let Some(batch) = cx.next("captions")? {
-        let (ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
-        let texts = tables::texts(&batch, "text")?;
-        for row in 0..batch.num_rows() {
-            let (id, image) = (ids.value(row), image_ids.value(row));
-            if of_images.contains(&image) {
-                things.captions_of.entry(image).or_default().push(id);
-            } else if !wanted.contains(&id) {
-                continue;
-            }
-            things.captions.insert(id, (image, texts.value(row).to_owned()));
-        }
-    }
-    Ok(())
-}
-
-fn read_images(cx: &mut Cx<'_>, wanted: &HashSet<i64>, things: &mut Things) -> Result<()> {
-    let root = cx.root("images")?;
-    while let Some(batch) = cx.next("images")? {
-        let ids = tables::ids(&batch, "image_id")?;
-        let (names, paths) = (tables::texts(&batch, "file_name")?, tables::texts(&batch, "path")?);
-        let bytes = batch.column_by_name("bytes").and_then(|column| column.as_binary_opt::<i32>());
-        for row in 0..batch.num_rows() {
-            if !wanted.contains(&ids.value(row)) {
-                continue;
-            }
-            let name = names.value(row).to_owned();
-            let encoded = match (&root, bytes) {
-                (_, Some(bytes)) if bytes.is_valid(row) => Some(Ok(bytes.value(row).to_vec())),
-                (Some(root), _) if paths.is_valid(row) => Some(read_below(root, paths.value(row))),
-                _ => None,
-            };
-            let picture = encoded.map(|encoded| encoded.and_then(|encoded| thumbnail(&encoded, SIDE)));
-            let picture = match picture.transpose() {
-                Ok(picture) => picture.map(Picture),
-                Err(error) => {
-                    cx.warn(name.clone(), format!("is not shown in the report: {error}"));
-                    None
-                }
-            };
-            things.images.insert(ids.value(row), (name, picture));
-        }
-    }
-    Ok(())
-}
-
 impl Things {
+    /// Reads these captions, and all those of some images.
+    pub(super) fn read_captions(
+        &mut self,
+        cx: &mut Cx<'_>,
+        wanted: &HashSet<i64>,
+        of_images: &HashSet<i64>,
+    ) -> Result<()> {
+        cx.rewind("captions")?;
+        while let Some(batch) = cx.next("captions")? {
+            let (ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
+            let texts = tables::texts(&batch, "text")?;
+            for row in 0..batch.num_rows() {
+                let (id, image) = (ids.value(row), image_ids.value(row));
+                if of_images.contains(&image) {
+                    self.captions_of.entry(image).or_default().push(id);
+                } else if !wanted.contains(&id) {
+                    continue;
+                }
+                self.captions.insert(id, (image, texts.value(row).to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads these images.
+    pub(super) fn read_images(&mut self, cx: &mut Cx<'_>, wanted: &HashSet<i64>) -> Result<()> {
+        cx.rewind("images")?;
+        let root = cx.root("images")?;
+        while let Some(batch) = cx.next("images")? {
+            let ids = tables::ids(&batch, "image_id")?;
+            let (names, paths) = (tables::texts(&batch, "file_name")?, tables::texts(&batch, "path")?);
+            let bytes = batch.column_by_name("bytes").and_then(|column| column.as_binary_opt::<i32>());
+            for row in 0..batch.num_rows() {
+                if !wanted.contains(&ids.value(row)) {
+                    continue;
+                }
+                let name = names.value(row).to_owned();
+                let encoded = match (&root, bytes) {
+                    (_, Some(bytes)) if bytes.is_valid(row) => Some(Ok(bytes.value(row).to_vec())),
+                    (Some(root), _) if paths.is_valid(row) => Some(read_below(root, paths.value(row))),
+                    _ => None,
+                };
+                let picture = encoded.map(|encoded| encoded.and_then(|encoded| thumbnail(&encoded, SIDE)));
+                let picture = match picture.transpose() {
+                    Ok(picture) => picture.map(Picture),
+                    Err(error) => {
+                        cx.warn(name.clone(), format!("is not shown in the report: {error}"));
+                        None
+                    }
+                };
+                self.images.insert(ids.value(row), (name, picture));
+            }
+        }
+        Ok(())
+    }
+
     /// An image that looked for captions.
     fn of_image(&self, query: &Query) -> Example {
         let found: Vec<Hit> = query.top.iter().map(|&(id, score)| self.caption(id, Some(score), query.id)).collect();
@@ -255,6 +262,11 @@ impl Things {
         Example { rank: query.rank, text, picture: None, found, missed }
     }
 
+    /// The text of a caption.
+    pub(super) fn text_of(&self, id: i64) -> String {
+        self.captions.get(&id).map_or_else(|| format!("caption {id}"), |(_, text)| text.clone())
+    }
+
     fn caption(&self, id: i64, score: Option<f32>, query_image: i64) -> Hit {
         match self.captions.get(&id) {
             Some((image, text)) => Hit { score, right: *image == query_image, text: text.clone(), picture: None },
@@ -262,7 +274,8 @@ impl Things {
         }
     }
 
-    fn image_of(&self, id: i64) -> (String, Option<Picture>) {
+    /// The name and the picture of an image.
+    pub(super) fn image_of(&self, id: i64) -> (String, Option<Picture>) {
         self.images.get(&id).cloned().unwrap_or_else(|| (format!("image {id}"), None))
     }
 }

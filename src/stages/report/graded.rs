@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
 use super::content::tenth;
+use super::read;
 use super::sheet::Sheet;
 use crate::error::Result;
 use crate::stage::Cx;
@@ -46,7 +47,7 @@ pub(super) fn sheets(cx: &mut Cx<'_>) -> Result<Vec<Sheet>> {
             let lines = if cut { &mut with } else { &mut without };
             let texts = [
                 tables::texts(&batch, "protocol")?.value(row).to_owned(),
-                tables::texts(&batch, "method")?.value(row).to_owned(),
+                read::method(&batch, row)?,
                 relevance.unwrap_or_else(|| "own matches".to_owned()),
                 format!("{name}{}", suffix(&batch, row)?),
             ];

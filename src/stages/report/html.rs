@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::content::{Content, DIRECTIONS, ResultRow, tenth};
-use super::{cards, course, meaning, plots};
+use super::{cards, course, hub_section, meaning, plots};
 use crate::error::Result;
 use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
 
@@ -31,6 +31,7 @@ pub(super) fn page(content: &Content) -> Result<String> {
                     @if !content.results.is_empty() { (results(content)) }
                     @for sheet in &content.sheets { (sheet.html()) }
                     (curves(content)?)
+                    (hub_section::html(content)?)
                     (meaning::sections(content)?)
                     @for (direction, examples) in DIRECTIONS.iter().zip(&content.examples) {
                         (cards::section(direction, examples))
@@ -84,6 +85,7 @@ fn results(content: &Content) -> Markup {
                             th colspan="5" .group { (DIRECTIONS[0]) }
                             th colspan="5" .group { (DIRECTIONS[1]) }
                             th rowspan="2" .n { "rsum" }
+                            th rowspan="2" .n { "hs-sum" }
                         }
                         tr {
                             @for _ in DIRECTIONS {
@@ -100,13 +102,15 @@ fn results(content: &Content) -> Markup {
                                 td { (row.method) @if row.transductive { " (transductive)" } }
                                 @for side in 0..2 { (cells(&row.directions[side], Some((row, side)))) }
                                 td.n.sum { (tenth(row.rsum)) }
+                                td.n { (format!("{:.2}", row.hs_sum)) }
                             }
-                            @if let Some((directions, rsum)) = row.chance() {
+                            @if let Some((directions, rsum)) = row.chance().filter(|_| content.is_last_of_pool(row)) {
                                 tr.muted {
                                     th scope="row" { "chance" }
                                     td {}
                                     @for direction in &directions { (cells(direction, None)) }
                                     td.n { (tenth(rsum)) }
+                                    td {}
                                 }
                             }
                         }
@@ -115,7 +119,7 @@ fn results(content: &Content) -> Markup {
             }
             p.note {
                 "R@K: percentage of queries whose best match is among the first K items. med r, mean r: median and mean \
-                 rank, from 1. rsum: sum of the six recalls. Chance: a random order of the same pool."
+                 rank, from 1. rsum: sum of the six recalls. hs-sum: sum of the skewness of hubs at 1, 5 and 10, both ways. Chance: a random order of the same pool."
                 @if content.results.iter().any(ResultRow::has_intervals) {
                     " Small figures: 95 % confidence interval (Wilson), queries taken as independent."
                 }

@@ -24,6 +24,7 @@ fn write_page(page: &mut String, content: &Content) -> std::fmt::Result {
     if !content.validation.is_empty() {
         write_validation(page, content)?;
     }
+    super::hub_section::markdown(page, content)?;
     super::meaning::markdown(page, content)?;
     write_examples(page, content)
 }
@@ -37,15 +38,16 @@ fn write_results(page: &mut String, content: &Content) -> std::fmt::Result {
             recalls.chain([format!("{side} med r"), format!("{side} mean r")])
         })
         .collect();
-    writeln!(page, "| protocol | method | images | captions | {} | rsum |", heads.join(" | "))?;
-    writeln!(page, "|---|---|---:|---:|{}---:|", "---:|".repeat(heads.len()))?;
+    writeln!(page, "| protocol | method | images | captions | {} | rsum | hs-sum |", heads.join(" | "))?;
+    writeln!(page, "|---|---|---:|---:|{}---:|---:|", "---:|".repeat(heads.len()))?;
     for row in &content.results {
         let method = if row.transductive { format!("{} (transductive)", row.method) } else { row.method.clone() };
         let pool = format!("{} | {}", row.n_images, row.n_captions);
         let (protocol, method) = (escaped(&row.protocol), escaped(&method));
-        writeln!(page, "| {protocol} | {method} | {pool} | {} | {} |", cells(&row.directions), tenth(row.rsum))?;
-        if let Some((directions, rsum)) = row.chance() {
-            writeln!(page, "| chance | | {pool} | {} | {} |", cells(&directions), tenth(rsum))?;
+        let sums = format!("{} | {:.2}", tenth(row.rsum), row.hs_sum);
+        writeln!(page, "| {protocol} | {method} | {pool} | {} | {sums} |", cells(&row.directions))?;
+        if let Some((directions, rsum)) = row.chance().filter(|_| content.is_last_of_pool(row)) {
+            writeln!(page, "| chance | | {pool} | {} | {} | |", cells(&directions), tenth(rsum))?;
         }
     }
     if content.results.iter().any(ResultRow::has_intervals) {

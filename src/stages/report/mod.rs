@@ -11,6 +11,8 @@ mod similarity;
 mod graphs;
 mod meaning;
 mod examples;
+mod hubs;
+mod hub_section;
 mod curves;
 mod course;
 mod plots;

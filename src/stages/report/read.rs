@@ -18,22 +18,27 @@ pub(super) fn results(cx: &mut Cx<'_>) -> Result<Vec<ResultRow>> {
         for row in 0..batch.num_rows() {
             let direction = |name: &str| -> Result<Retrieval> {
                 let value = |measure: &str| number(&batch, &format!("{name}_{measure}"), row);
+                // A matching gives sets, in which nothing has a rank.
+                let rank = |measure: &str| -> Result<f64> {
+                    Ok(optional(&batch, &format!("{name}_{measure}"), row)?.unwrap_or(f64::NAN))
+                };
                 Ok(Retrieval {
                     r1: value("r1")?,
                     r5: value("r5")?,
                     r10: value("r10")?,
-                    medr: value("medr")?,
-                    meanr: value("meanr")?,
+                    medr: rank("medr")?,
+                    meanr: rank("meanr")?,
                 })
             };
             rows.push(ResultRow {
                 protocol: tables::texts(&batch, "protocol")?.value(row).to_owned(),
-                method: tables::texts(&batch, "method")?.value(row).to_owned(),
+                method: method(&batch, row)?,
                 transductive: flag(&batch, "transductive", row)?,
                 n_images: count(&batch, "n_images", row)?,
                 n_captions: count(&batch, "n_captions", row)?,
                 directions: [direction("i2t")?, direction("t2i")?],
                 rsum: number(&batch, "rsum", row)?,
+                hs_sum: number(&batch, "hs_sum", row)?,
                 intervals: [[None; 3]; 2],
             });
         }
@@ -49,14 +54,14 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Resul
     }
     while let Some(batch) = cx.next("metrics")? {
         let text = |name: &str| tables::texts(&batch, name);
-        let (protocol, method) = (text("protocol")?, text("method")?);
+        let protocol = text("protocol")?;
         let relevance = text("relevance")?;
         let (direction, measure, k) = (text("direction")?, text("measure")?, tables::ids(&batch, "k")?);
         for row in 0..batch.num_rows() {
             let direction = ["i2t", "t2i"].iter().position(|name| *name == direction.value(row));
             let cutoff =
                 CUTOFFS.iter().position(|&cutoff| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(cutoff));
-            let owner = index.get(&(protocol.value(row).to_owned(), method.value(row).to_owned()));
+            let owner = index.get(&(protocol.value(row).to_owned(), method(&batch, row)?));
             let (Some(direction), Some(cutoff), Some(&owner)) = (direction, cutoff, owner) else { continue };
             if measure.value(row) == "recall" && relevance.is_null(row) {
                 let ends = (optional(&batch, "ci95_low", row)?, optional(&batch, "ci95_high", row)?);
@@ -67,6 +72,25 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Resul
         }
     }
     Ok(())
+}
+
+/// Recalls of `relaxed_greedy` over its λ, on the scores themselves, of the first protocol.
+pub(super) fn relaxations(results: &[ResultRow]) -> Vec<(f64, [[f64; 3]; 2])> {
+    let Some(first) = results.first() else { return Vec::new() };
+    let lambda =
+        |row: &ResultRow| -> Option<f64> { row.method.strip_prefix("relaxed_greedy, lambda = ")?.parse().ok() };
+    let of_first = results.iter().filter(|row| row.protocol == first.protocol);
+    let recalls = |row: &ResultRow| row.directions.each_ref().map(Retrieval::recalls);
+    let mut all: Vec<_> = of_first.filter_map(|row| Some((lambda(row)?, recalls(row)))).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all
+}
+
+/// A method with its free numbers, as pages call it.
+pub(super) fn method(batch: &RecordBatch, row: usize) -> Result<String> {
+    let (method, parameters) = (tables::texts(batch, "method")?, tables::texts(batch, "parameters")?);
+    let name = method.value(row).to_owned();
+    Ok(if parameters.is_null(row) { name } else { format!("{name}, {}", parameters.value(row)) })
 }
 
 /// The rows of `history`; without those whose loss is no number.
@@ -116,7 +140,7 @@ fn column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b ArrayRef> {
     batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))
 }
 
-fn optional(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<f64>> {
+pub(super) fn optional(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<f64>> {
     let column = column(batch, name)?;
     let values = column.as_primitive_opt::<Float64Type>().ok_or_else(|| wrong(name, "Float64", column))?;
     Ok(values.is_valid(row).then(|| values.value(row)))
@@ -131,7 +155,7 @@ fn flag(batch: &RecordBatch, name: &str, row: usize) -> Result<bool> {
     Ok(column.as_boolean_opt().ok_or_else(|| wrong(name, "Boolean", column))?.value(row))
 }
 
-fn count(batch: &RecordBatch, name: &str, row: usize) -> Result<usize> {
+pub(super) fn count(batch: &RecordBatch, name: &str, row: usize) -> Result<usize> {
     let column = column(batch, name)?;
     let value = column.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong(name, "Int64", column))?.value(row);
     usize::try_from(value).map_err(|_| Error::data(format!("column `{name}` has {value} in row {row}, wanted a count")))

@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use super::settings::Report;
-use super::{agreement, examples, graded, graphs, html, markdown, meaning, read, similarity};
+use super::{agreement, examples, graded, graphs, html, hubs, markdown, meaning, read, similarity};
 use crate::error::{Error, Result};
 use crate::stage::{Cx, Run};
 
@@ -30,6 +30,10 @@ impl Run for Report {
         if self.graphs.is_some() {
             content.graphs = graphs::read(cx, self.examples, self.seed)?;
             graphs::texts(cx, &mut content.graphs)?;
+        }
+        if self.hubs.is_some() {
+            content.relaxations = read::relaxations(&content.results);
+            content.hubs = hubs::read(cx, &content.results, self.captions.is_some(), self.images.is_some())?;
         }
         if self.history.is_some() {
             content.history = read::history(cx)?;

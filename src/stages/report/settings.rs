@@ -24,6 +24,8 @@ pub struct Report {
     pub correlations: Vec<TableRef>,
     /// What queries found, for examples.
     pub rankings: Option<TableRef>,
+    /// How often every item is found, for hubs before and after a method; needs `summary`.
+    pub hubs: Option<TableRef>,
     /// The course of the training, for its curves: loss, norm of the gradient, learning rate.
     pub history: Option<TableRef>,
     /// Validation by epoch, for its curves: rsum and the six recalls.
@@ -54,7 +56,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        3
+        4
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -66,6 +68,7 @@ impl Stage for Report {
             ("summary", &self.summary, tables::summary::table()),
             ("metrics", &self.metrics, tables::metrics::table()),
             ("rankings", &self.rankings, tables::rankings::table()),
+            ("hubs", &self.hubs, tables::hubs::table()),
             ("history", &self.history, tables::history::table()),
             ("validation", &self.validation, tables::validation::table()),
             ("images", &self.images, tables::images::table()),
@@ -97,6 +100,10 @@ impl Stage for Report {
         if self.rankings.is_some() && self.summary.is_none() {
             let message = "needs the `summary` that belongs to it";
             problems.push(Problem::new("rankings", message).hint("examples are of the first protocol of the summary"));
+        }
+        if self.hubs.is_some() && self.summary.is_none() {
+            let message = "needs the `summary` that belongs to it";
+            problems.push(Problem::new("hubs", message).hint("methods are compared by its rsum"));
         }
         for (setting, given) in [("similarity", &self.similarity), ("graphs", &self.graphs)] {
             if given.is_some() && self.captions.is_none() {

@@ -23,6 +23,7 @@ fn report(with_everything: bool) -> Report {
         correlations: if with_everything { vec![table("correlations")] } else { vec![] },
         metrics: optional("metrics"),
         rankings: optional("rankings"),
+        hubs: optional("hubs"),
         history: optional("history"),
         validation: optional("validation"),
         images: optional("images"),
@@ -46,15 +47,21 @@ fn floats(values: impl IntoIterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
+/// A column of texts that are not there.
+fn nothing(rows: usize) -> ArrayRef {
+    Arc::new(StringArray::new_null(rows))
+}
+
 fn summary() -> RecordBatch {
     let mut columns = vec![
         texts(["made-4"]),
         texts(["nns"]),
+        nothing(1),
         Arc::new(BooleanArray::from(vec![false])) as ArrayRef,
         ints([4]),
         ints([8]),
     ];
-    let values = [50.0, 75.0, 100.0, 1.5, 3.25, 62.5, 87.5, 100.0, 1.0, 1.75, 475.0];
+    let values = [50.0, 75.0, 100.0, 1.5, 3.25, 62.5, 87.5, 100.0, 1.0, 1.75, 475.0, 6.25];
     columns.extend(values.map(|value| floats([value])));
     tables::batch(&tables::summary::table().schema(), columns).unwrap()
 }
@@ -83,6 +90,8 @@ fn metrics() -> RecordBatch {
         texts(METRICS.map(|_| "made-4")),
         ints(METRICS.map(|_| 1)),
         texts(METRICS.map(|_| "nns")),
+        nothing(n),
+        nothing(n),
         Arc::new(BooleanArray::from(vec![false; n])) as ArrayRef,
         texts(METRICS.map(|row| row.0)),
         texts(METRICS.map(|row| row.1)),
@@ -125,6 +134,7 @@ fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
         texts(rows.iter().map(|_| "made-4")),
         ints(rows.iter().map(|_| 0)),
         texts(rows.iter().map(|_| "nns")),
+        nothing(rows.len()),
         texts(rows.iter().map(|row| row.0)),
         ints(rows.iter().map(|row| row.1)),
         ranks(),
@@ -134,6 +144,25 @@ fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
         list("top_scores", Arc::new(scores)),
     ];
     tables::batch(&schema, columns).unwrap()
+}
+
+/// Captions 0 to 7 and images 10 to 13; caption 1 and image 11 are found by all.
+fn hubs() -> RecordBatch {
+    let items: Vec<(&str, i64)> = (0..8).map(|id| ("i2t", id)).chain((10..14).map(|id| ("t2i", id))).collect();
+    let count = |most: i64| ints(items.iter().map(move |(_, id)| if id % 10 == 1 { most } else { 1 }));
+    let columns = vec![
+        texts(items.iter().map(|_| "made-4")),
+        ints(items.iter().map(|_| 0)),
+        texts(items.iter().map(|_| "nns")),
+        nothing(items.len()),
+        texts(items.iter().map(|item| item.0)),
+        ints(items.iter().map(|item| item.1)),
+        count(2),
+        count(3),
+        count(4),
+        ints(items.iter().map(|_| 1)),
+    ];
+    tables::batch(&tables::hubs::table().schema(), columns).unwrap()
 }
 
 fn validation() -> RecordBatch {
@@ -210,6 +239,7 @@ fn world() -> MemoryWorld {
         ("summary", summary()),
         ("metrics", metrics()),
         ("rankings", rankings),
+        ("hubs", hubs()),
         ("history", history()),
         ("validation", validation()),
         ("images", images()),
@@ -235,18 +265,22 @@ fn the_pages_have_the_numbers() {
     let mut world = world();
     world.run(&report(true)).unwrap();
     let (markdown, html) = pages(&world);
-    let row = "| made-4 | nns | 4 | 8 | 50.0 | 75.0 | 100.0 | 1.5 | 3.2 | 62.5 | 87.5 | 100.0 | 1.0 | 1.8 | 475.0 |";
+    let row =
+        "| made-4 | nns | 4 | 8 | 50.0 | 75.0 | 100.0 | 1.5 | 3.2 | 62.5 | 87.5 | 100.0 | 1.0 | 1.8 | 475.0 | 6.25 |";
     assert!(markdown.contains(row), "{markdown}");
     // Two captions of eight match an image: R@1 1/4, R@5 1 − (3·2)/(8·7)·… = 1 − C(6,5)/C(8,5) = 50/56; R@10 all. The
     // mean is 9/3, the median 3 (the first three miss with 20/56). One image of four: 25, 100, 100, 2, 2.5.
-    let chance = "| chance | | 4 | 8 | 25.0 | 89.3 | 100.0 | 3.0 | 3.0 | 25.0 | 100.0 | 100.0 | 2.0 | 2.5 | 439.3 |";
+    let chance = "| chance | | 4 | 8 | 25.0 | 89.3 | 100.0 | 3.0 | 3.0 | 25.0 | 100.0 | 100.0 | 2.0 | 2.5 | 439.3 | |";
     assert!(markdown.contains(chance), "{markdown}");
     assert!(markdown.contains("| made-4 | nns | image → text | 15.0–85.0 |  |  |"), "{markdown}");
     assert!(markdown.contains("| 1 | 5.0000 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 180.0 | kept |"), "{markdown}");
     for wanted in ["<td class=\"n\">50.0<small>15.0–85.0</small></td>", "best: 180.0 after epoch 1", "chance 439.3"] {
         assert!(html.contains(wanted), "no {wanted}");
     }
-    assert_eq!(html.matches("<svg").count(), 6);
+    // Six of the training and of ranks, two of hubs.
+    assert_eq!(html.matches("<svg").count(), 8);
+    let hub = "| \\<script\\>alert\\(1\\)\\</script\\> \\& \"quotes\" | 1 | 2, 3, 4 |";
+    assert!(markdown.contains(hub), "{markdown}");
 }
 
 /// The heights of the points of every line of a colour in a plot, from its lower end.

@@ -4,5 +4,5 @@ mod settings;
 mod name;
 mod plan;
 
-pub use settings::Method;
 pub(super) use plan::{Learns, Plan};
+pub use settings::Method;

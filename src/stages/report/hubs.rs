@@ -1,0 +1,120 @@
+//! Hubs before and after a method: how often items are found, and which are found most.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::content::{Picture, ResultRow};
+use super::examples::Things;
+use super::read;
+use crate::error::Result;
+use crate::stage::Cx;
+use crate::tables;
+
+/// Hubs of a direction that are shown.
+const SHOWN: usize = 6;
+
+/// How often items are found by the first method of the results, and by the best of the others.
+#[derive(Debug)]
+pub(super) struct Hubs {
+    /// The methods; one or two.
+    pub(super) methods: Vec<String>,
+    /// Captions that images find, images that captions find.
+    pub(super) directions: [Found; 2],
+}
+
+/// Items of one direction.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// For each method: (N, percent of items that at least N queries have among their ten best).
+    pub(super) shares: Vec<Vec<(f64, f64)>>,
+    /// Those that the first method finds most often.
+    pub(super) hubs: Vec<Hub>,
+}
+
+/// An item that is found often.
+#[derive(Debug)]
+pub(super) struct Hub {
+    pub(super) text: String,
+    pub(super) picture: Option<Picture>,
+    /// For each method in how many lists of the first 1, 5 and 10 it is.
+    pub(super) counts: Vec<[i64; 3]>,
+    /// Queries that it matches.
+    pub(super) own: i64,
+}
+
+/// An item of one fold, and N₁, N₅, N₁₀ by each method.
+type Counts = BTreeMap<(i64, i64), (i64, Vec<[i64; 3]>)>;
+
+/// Reads them, of the first protocol of the results.
+///
+/// # Errors
+/// A table cannot be read. A picture that cannot be shown is a warning.
+pub(super) fn read(cx: &mut Cx<'_>, results: &[ResultRow], captions: bool, images: bool) -> Result<Option<Hubs>> {
+    let Some(first) = results.first() else { return Ok(None) };
+    let others = results.iter().filter(|row| row.protocol == first.protocol && row.method != first.method);
+    let best = others.reduce(|best, row| if row.rsum > best.rsum { row } else { best });
+    let methods: Vec<String> = [Some(first), best].into_iter().flatten().map(|row| row.method.clone()).collect();
+    let mut counts = [Counts::new(), Counts::new()];
+    while let Some(batch) = cx.next("hubs")? {
+        let (protocols, directions) = (tables::texts(&batch, "protocol")?, tables::texts(&batch, "direction")?);
+        let number = |name: &str| tables::ids(&batch, name);
+        let (folds, items, own) = (number("fold")?, number("item_id")?, number("own")?);
+        let [n1, n5, n10] = [number("n1")?, number("n5")?, number("n10")?];
+        for row in 0..batch.num_rows() {
+            let direction = ["i2t", "t2i"].iter().position(|name| *name == directions.value(row));
+            let name = read::method(&batch, row)?;
+            let method = methods.iter().position(|method| *method == name);
+            let (Some(direction), Some(method)) = (direction, method) else { continue };
+            if protocols.value(row) != first.protocol {
+                continue;
+            }
+            let empty = || (own.value(row), vec![[0; 3]; methods.len()]);
+            let of = counts[direction].entry((folds.value(row), items.value(row))).or_insert_with(empty);
+            of.1[method] = [n1.value(row), n5.value(row), n10.value(row)];
+        }
+    }
+    let most: [Vec<_>; 2] = counts.each_ref().map(most);
+    let mut things = Things::default();
+    let wanted = |direction: usize| -> HashSet<i64> { most[direction].iter().map(|(id, ..)| *id).collect() };
+    if captions {
+        things.read_captions(cx, &wanted(0), &HashSet::new())?;
+    }
+    if images {
+        things.read_images(cx, &wanted(1))?;
+    }
+    let mut directions = counts.each_ref().map(|counts| Found { shares: shares(counts, methods.len()), hubs: vec![] });
+    for (direction, most) in most.into_iter().enumerate() {
+        let hub = |(id, own, counts): (i64, i64, Vec<[i64; 3]>)| {
+            let (text, picture) = if direction == 0 { (things.text_of(id), None) } else { things.image_of(id) };
+            Hub { text, picture, counts, own }
+        };
+        directions[direction].hubs = most.into_iter().map(hub).collect();
+    }
+    Ok(Some(Hubs { methods, directions }))
+}
+
+/// The items that the first method finds most often, by the first ten.
+fn most(counts: &Counts) -> Vec<(i64, i64, Vec<[i64; 3]>)> {
+    let mut all: Vec<_> = counts.iter().map(|(&(_, id), (own, counts))| (id, *own, counts.clone())).collect();
+    all.sort_by_key(|(id, _, counts)| (std::cmp::Reverse(counts.first().map(|first| first[2])), *id));
+    all.truncate(SHOWN);
+    all
+}
+
+/// For each method the share of items that are found at least so often, for each number from 1.
+#[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+fn shares(counts: &Counts, methods: usize) -> Vec<Vec<(f64, f64)>> {
+    let share = |method: usize| {
+        let mut histogram: HashMap<i64, usize> = HashMap::new();
+        counts.values().for_each(|(_, counts)| *histogram.entry(counts[method][2]).or_default() += 1);
+        let mut numbers: Vec<(i64, usize)> = histogram.into_iter().filter(|&(number, _)| number > 0).collect();
+        numbers.sort_unstable();
+        let mut above: usize = numbers.iter().map(|(_, items)| items).sum();
+        let mut points = Vec::with_capacity(numbers.len());
+        for (number, items) in numbers {
+            points.push((number as f64, 100.0 * above as f64 / counts.len() as f64));
+            above -= items;
+        }
+        points
+    };
+    (0..methods).map(share).collect()
+}
