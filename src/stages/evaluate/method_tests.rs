@@ -148,7 +148,10 @@ impl<'d> Side<'d> {
             Method::LocalScaling { k, bank } => {
                 local_scaling(&self.test, bank.then_some(&self.bank), &LocalScaling { k, distance })
             }
-            Method::Nicdm { k, bank } => nicdm(&self.test, bank.then_some(&self.bank), &Nicdm { k, distance }),
+            Method::Nicdm { k, bank } => {
+                let distances = nicdm(&self.test, bank.then_some(&self.bank), &Nicdm { k, distance });
+                Matrix::from_fn(distances.queries, distances.items, |q, i| -distances.at(q, i))
+            }
             Method::DisSimLocal { k } => {
                 let flat = |rows: &[&[f32]]| -> Vec<f64> { rows.concat().into_iter().map(f64::from).collect() };
                 let distances = dis_sim_local(&flat(&self.queries), &flat(&self.items), WIDTH, k);

@@ -137,10 +137,12 @@ impl Results {
                 add(Name::new(measure, Some(k)), value);
             }
         }
+        let duplicated = folds.iter().any(|fold| fold.found_by[1] != fold.found_by[0]);
+        let tables = 1 + usize::from(duplicated);
         let counts: [(usize, fn(&NeighbourTable) -> usize); 5] =
             [(0, |of| of.none), (1, |of| of.one), (2, |of| of.two), (5, |of| of.five), (10, |of| of.ten)];
         for (m, count) in counts {
-            for (variant, table) in [(None, 0), (Some("duplicated"), 1)] {
+            for (variant, table) in [(None, 0), (Some("duplicated"), 1)].into_iter().take(tables) {
                 let share = |fold: &Measured| {
                     let of = &fold.found_by[table];
                     100.0 * count(of) as f64 / of.items.max(1) as f64

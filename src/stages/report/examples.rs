@@ -124,7 +124,7 @@ impl Drawer {
     }
 }
 
-/// Captions and images that examples mention.
+/// Captions and images that a page mentions; each is read once.
 #[derive(Debug, Default)]
 pub(super) struct Things {
     /// (image, text) by caption.
@@ -142,11 +142,11 @@ pub(super) struct Things {
 pub(super) fn resolve(
     cx: &mut Cx<'_>,
     rankings: &Rankings,
+    things: &mut Things,
     with_captions: bool,
     with_images: bool,
 ) -> Result<[Vec<Example>; 2]> {
     let [i2t, t2i] = &rankings.picked;
-    let mut things = Things::default();
     if with_captions {
         let found = i2t.iter().flat_map(|query| query.top.iter().map(|top| top.0));
         let wanted = found.chain(t2i.iter().map(|query| query.id)).collect();
@@ -200,7 +200,7 @@ impl Things {
             let (names, paths) = (tables::texts(&batch, "file_name")?, tables::texts(&batch, "path")?);
             let bytes = batch.column_by_name("bytes").and_then(|column| column.as_binary_opt::<i32>());
             for row in 0..batch.num_rows() {
-                if !wanted.contains(&ids.value(row)) {
+                if !wanted.contains(&ids.value(row)) || self.images.contains_key(&ids.value(row)) {
                     continue;
                 }
                 let name = names.value(row).to_owned();

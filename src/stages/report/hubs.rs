@@ -48,7 +48,13 @@ type Counts = BTreeMap<(i64, i64), (i64, Vec<[i64; 3]>)>;
 ///
 /// # Errors
 /// A table cannot be read. A picture that cannot be shown is a warning.
-pub(super) fn read(cx: &mut Cx<'_>, results: &[ResultRow], captions: bool, images: bool) -> Result<Option<Hubs>> {
+pub(super) fn read(
+    cx: &mut Cx<'_>,
+    results: &[ResultRow],
+    things: &mut Things,
+    captions: bool,
+    images: bool,
+) -> Result<Option<Hubs>> {
     let Some(first) = results.first() else { return Ok(None) };
     let others = results.iter().filter(|row| row.protocol == first.protocol && row.method != first.method);
     let best = others.reduce(|best, row| if row.rsum > best.rsum { row } else { best });
@@ -73,7 +79,6 @@ pub(super) fn read(cx: &mut Cx<'_>, results: &[ResultRow], captions: bool, image
         }
     }
     let most: [Vec<_>; 2] = counts.each_ref().map(most);
-    let mut things = Things::default();
     let wanted = |direction: usize| -> HashSet<i64> { most[direction].iter().map(|(id, ..)| *id).collect() };
     if captions {
         things.read_captions(cx, &wanted(0), &HashSet::new())?;

@@ -1,6 +1,7 @@
 //! The work of `report`: read, compute, write the two pages.
 
 use super::content::Content;
+use super::examples::Things;
 use super::settings::Report;
 use super::{agreement, examples, graded, graphs, html, hubs, markdown, meaning, read, similarity};
 use crate::error::{Error, Result};
@@ -9,6 +10,7 @@ use crate::stage::{Cx, Run};
 impl Run for Report {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         let mut content = Content { title: self.title.clone(), ..Content::default() };
+        let mut things = Things::default();
         if let Some(summary) = &self.summary {
             content.results = read::results(cx)?;
             if content.results.is_empty() {
@@ -33,7 +35,8 @@ impl Run for Report {
         }
         if self.hubs.is_some() {
             content.relaxations = read::relaxations(&content.results);
-            content.hubs = hubs::read(cx, &content.results, self.captions.is_some(), self.images.is_some())?;
+            content.hubs =
+                hubs::read(cx, &content.results, &mut things, self.captions.is_some(), self.images.is_some())?;
         }
         if self.history.is_some() {
             content.history = read::history(cx)?;
@@ -44,7 +47,8 @@ impl Run for Report {
         if let Some(first) = content.results.first().filter(|_| self.rankings.is_some()) {
             let rankings = examples::read(cx, &first.protocol, &first.method, self.examples, self.seed)?;
             content.rank_curves = [0, 1].map(|direction: usize| rankings.ranks[direction].cumulative());
-            content.examples = examples::resolve(cx, &rankings, self.captions.is_some(), self.images.is_some())?;
+            content.examples =
+                examples::resolve(cx, &rankings, &mut things, self.captions.is_some(), self.images.is_some())?;
         }
         cx.put_file("page", "report.md", markdown::page(&content).into_bytes())?;
         cx.put_file("page", "report.html", html::page(&content)?.into_bytes())
