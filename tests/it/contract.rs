@@ -19,7 +19,8 @@ use pairloom::io::shards::Shards;
 use pairloom::loader::Stalls;
 use pairloom::pipeline;
 use pairloom::stage::{
-    Cancellation, Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Ranks, Run, Stage, Warning, World,
+    Cancellation, Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Ranks, Run, Stage,
+    Warning, World,
 };
 use pairloom::stages::AnyStage;
 

@@ -125,8 +125,9 @@ fn exchange<T: Serialize + DeserializeOwned>(group: &Group, own: &Result<T, Stri
     let own = serde_json::to_vec(own).map_err(|error| Error::internal(error.to_string()))?;
     let mut all = Vec::with_capacity(group.ranks());
     for (rank, said) in group.exchange(&own)?.into_iter().enumerate() {
-        let said: Result<T, String> = serde_json::from_slice(&said)
-            .map_err(|error| Error::stage(format!("rank {rank} says what rank {} does not know: {error}", group.rank())))?;
+        let said: Result<T, String> = serde_json::from_slice(&said).map_err(|error| {
+            Error::stage(format!("rank {rank} says what rank {} does not know: {error}", group.rank()))
+        })?;
         match said {
             Ok(said) => all.push(said),
             Err(why) => return Ok(Err(format!("rank {rank}: {why}"))),

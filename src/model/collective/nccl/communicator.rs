@@ -11,7 +11,9 @@ use std::time::Duration;
 use tch::{Device, Tensor};
 
 use super::agreement::Gpu;
-use super::library::{DEFAULT_STREAM, IN_PROGRESS, Library, NOT_READY, RawComm, RawId, SUCCESS, SUM, UniqueId, data_type};
+use super::library::{
+    DEFAULT_STREAM, IN_PROGRESS, Library, NOT_READY, RawComm, RawId, SUCCESS, SUM, UniqueId, data_type,
+};
 use crate::error::{Error, Kind, Result};
 use crate::stage::Cancellation;
 
@@ -116,9 +118,8 @@ impl Communicator {
     }
 
     fn work(&self, calls: Vec<Call>) -> Result<()> {
-        let gone = || Error::peer("NCCL is not connected any more");
         let (done, said) = channel();
-        let jobs = self.jobs.as_ref().ok_or_else(gone)?;
+        let jobs = self.jobs.as_ref().filter(|_| !self.stop.load(Ordering::SeqCst)).ok_or_else(gone)?;
         jobs.send(Job { calls, done }).map_err(|_| gone())?;
         self.answer(&said)?.map_err(Error::peer)
     }
@@ -129,7 +130,7 @@ impl Communicator {
         loop {
             match said.recv_timeout(LOOK) {
                 Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => return Err(Error::peer("NCCL's thread has ended")),
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
                 Err(RecvTimeoutError::Timeout) => waited += LOOK,
             }
             let silent = || Error::peer(format!("NCCL has waited {} s for another rank", self.patience.as_secs()));
@@ -142,6 +143,10 @@ impl Communicator {
             }
         }
     }
+}
+
+fn gone() -> Error {
+    Error::peer("NCCL is not connected any more")
 }
 
 /// An error as the reason not to use NCCL, but for one that ends the run.

@@ -106,7 +106,11 @@ impl Library {
         let mut version = 0;
         // SAFETY: the pointer is valid for the call.
         self.nccl("ncclGetVersion", unsafe { (self.get_version)(&raw mut version) })?;
-        if version < OLDEST { Err(format!("NCCL is of version {version}, wanted {OLDEST} or newer")) } else { Ok(version) }
+        if version < OLDEST {
+            Err(format!("NCCL is of version {version}, wanted {OLDEST} or newer"))
+        } else {
+            Ok(version)
+        }
     }
 
     /// A new id for ranks to meet under.

@@ -204,7 +204,15 @@ unsafe extern "C" fn comm_get_async_error(comm: RawComm, result: *mut c_int) -> 
     let state = comm.world.state.lock().unwrap();
     let failed = matches!(trouble, Trouble::Asynchronous(at) if at < comm.begun.get());
     let wrong = state.collectives.iter().any(|collective| collective.wrong);
-    unsafe { *result = if failed { REMOTE } else if wrong { ARGUMENT } else { SUCCESS } };
+    unsafe {
+        *result = if failed {
+            REMOTE
+        } else if wrong {
+            ARGUMENT
+        } else {
+            SUCCESS
+        }
+    };
     SUCCESS
 }
 
@@ -238,7 +246,14 @@ unsafe extern "C" fn all_gather(
     comm: RawComm,
     stream: RawStream,
 ) -> c_int {
-    let part = Part { send: send.expose_provenance(), receive: receive.expose_provenance(), count, kind, sum: false, off: false };
+    let part = Part {
+        send: send.expose_provenance(),
+        receive: receive.expose_provenance(),
+        count,
+        kind,
+        sum: false,
+        off: false,
+    };
     begin(part, unsafe { &*comm.cast::<Comm>() }, stream, format!("gather {count} of {kind}"))
 }
 
@@ -254,7 +269,14 @@ unsafe extern "C" fn all_reduce(
     if operation != SUM {
         return ARGUMENT;
     }
-    let part = Part { send: send.expose_provenance(), receive: receive.expose_provenance(), count, kind, sum: true, off: false };
+    let part = Part {
+        send: send.expose_provenance(),
+        receive: receive.expose_provenance(),
+        count,
+        kind,
+        sum: true,
+        off: false,
+    };
     begin(part, unsafe { &*comm.cast::<Comm>() }, stream, format!("sum {count} of {kind}"))
 }
 
