@@ -4,6 +4,8 @@
 //! As on a GPU, work that is queued is done later, when every rank has queued its part; meanwhile the stream is not
 //! ready. Misuse is an error: calls on a thread that has chosen no device, parts of a collective that do not fit together.
 
+#![expect(unsafe_code, reason = "what NCCL and CUDA are is C")]
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
