@@ -63,18 +63,18 @@ impl Group {
         let (Ok(number), Ok(of)) = (number, of) else {
             return Err(Error::usage(format!("rank {rank} of {ranks}, wanted fewer")));
         };
-        let met = || -> Result<Gloo> {
+        let met = || -> Result<(Gloo, String)> {
             let store = KeyStore::connect(host, *port, CONNECT)?;
             wait_for_all(&store, name, rank, ranks, *patience, cancellation)?;
             let address = own_address(host, *port)?;
             let mut gloo = Gloo::join(&store.store, name, &address, number, of, milliseconds(CONNECT))?;
             gloo.patience(milliseconds(*patience))?;
-            Ok(gloo)
+            Ok((gloo, address))
         };
         let doing = "connect to the other ranks";
-        let gloo = met().map_err(|error| in_words(doing, error))?;
+        let (gloo, address) = met().map_err(|error| in_words(doing, error))?;
         let mut group = Self { rank, ranks, gloo: Some(gloo), nccl: Err("it is not tried yet".to_owned()) };
-        group.nccl = agree(&group, gpu(), *patience, cancellation).map_err(|error| in_words(doing, error))?;
+        group.nccl = agree(&group, gpu(), &address, *patience, cancellation).map_err(|error| in_words(doing, error))?;
         Ok(group)
     }
 

@@ -37,23 +37,25 @@ impl Gpu {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Offer {
     version: c_int,
-    /// The same for all that is under one kernel, be it in different containers.
+    /// The address of the machine.
     machine: String,
     /// Where the GPU is on the bus of the machine.
     bus: String,
 }
 
-/// Connects the GPUs of all ranks, or says why not: the same on all ranks. `own` is that of this one.
+/// Connects the GPUs of all ranks, or says why not: the same on all ranks. `own` is that of this one, and `machine` the
+/// address of its machine.
 ///
 /// # Errors
 /// A rank is gone or silent, or `cancellation` fails.
 pub fn agree(
     group: &Group,
     own: Result<Gpu, String>,
+    machine: &str,
     patience: Duration,
     cancellation: &Cancellation,
 ) -> Result<Result<Communicator, String>> {
-    let own = own.and_then(|gpu| Ok((gpu, offer(gpu)?)));
+    let own = own.and_then(|gpu| Ok((gpu, offer(gpu, machine)?)));
     let (gpu, own) = match own {
         Ok((gpu, own)) => (Ok(gpu), Ok(own)),
         Err(why) => (Err(why.clone()), Err(why)),
@@ -85,11 +87,9 @@ pub fn agree(
     Ok(agreed.and(connected).map(|connected| connected.with_patience(patience)))
 }
 
-fn offer(gpu: Gpu) -> Result<Offer, String> {
-    // A random text that the kernel draws when it starts. Without it all machines count as one, which is safe.
-    let machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+fn offer(gpu: Gpu, machine: &str) -> Result<Offer, String> {
     let (version, bus) = (gpu.library.version()?, gpu.library.bus_id(gpu.number)?);
-    Ok(Offer { version, machine: machine.trim().to_owned(), bus })
+    Ok(Offer { version, machine: machine.to_owned(), bus })
 }
 
 /// Why these ranks cannot be connected by NCCL.
