@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,15 +64,6 @@ void hush() {
     return true;
   }();
   (void)hushed;
-}
-
-// Begins a collective. c10d notes each in one record of the whole process, and its map of groups has no lock
-// (`FlightRecorder::recordWithResetEnabled` of libtorch 2.11). A program has one group; tests have several.
-template <typename Function>
-auto begun(Function&& function) {
-  static std::mutex turn;
-  const std::lock_guard<std::mutex> guard(turn);
-  return function();
 }
 
 at::Tensor& tensor(void* pointer) {
@@ -174,7 +164,7 @@ char* pairloom_group_all_gather(void* group, void* rows, void* all) {
     Group& of = *static_cast<Group*>(group);
     std::vector<at::Tensor> inputs{tensor(rows)};
     std::vector<std::vector<at::Tensor>> outputs{at::chunk(tensor(all), of.gloo->getSize())};
-    begun([&] { return of.gloo->allgather(outputs, inputs); })->wait(of.timeout);
+    of.gloo->allgather(outputs, inputs)->wait(of.timeout);
   });
 }
 
@@ -185,7 +175,7 @@ char* pairloom_group_sum(void* group, void* content, void** work) {
     std::vector<at::Tensor> tensors{tensor(content)};
     c10d::AllreduceOptions options;
     options.reduceOp = c10d::ReduceOp::SUM;
-    *work = new Work(begun([&] { return of.gloo->allreduce(tensors, options); }));
+    *work = new Work(of.gloo->allreduce(tensors, options));
   });
 }
 
