@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use tch::{Device, Tensor};
@@ -31,7 +31,7 @@ const NAP: Duration = Duration::from_micros(500);
 /// After an error all further calls fail.
 pub struct Communicator {
     device: Device,
-    jobs: Option<Sender<Job>>,
+    jobs: Option<SyncSender<Job>>,
     /// Raised to have the thread give up what it waits for.
     stop: Arc<AtomicBool>,
     /// Says nothing, and is closed when the thread ends.
@@ -56,11 +56,12 @@ impl Communicator {
         let (Ok(rank), Ok(ranks)) = (c_int::try_from(place.0), c_int::try_from(place.1)) else {
             return Ok(Err(format!("{} ranks, wanted fewer", place.1)));
         };
-        let (stop, (jobs, to_do), (say_end, ended)) = (Arc::<AtomicBool>::default(), channel::<Job>(), channel());
-        let (say, said) = channel();
+        let (stop, (jobs, to_do), (say_end, ended)) =
+            (Arc::<AtomicBool>::default(), sync_channel::<Job>(1), sync_channel(0));
+        let (say, said) = sync_channel(1);
         let stopped = Arc::clone(&stop);
         let work = move || {
-            let _say_end: Sender<()> = say_end;
+            let _say_end: SyncSender<()> = say_end;
             let connection = Connection::open(gpu, id, rank, ranks, stopped);
             let (connection, told) = match connection {
                 Ok(connection) => (Some(connection), Ok(())),
@@ -118,7 +119,7 @@ impl Communicator {
     }
 
     fn work(&self, calls: Vec<Call>) -> Result<()> {
-        let (done, said) = channel();
+        let (done, said) = sync_channel(1);
         let jobs = self.jobs.as_ref().filter(|_| !self.stop.load(Ordering::SeqCst)).ok_or_else(gone)?;
         jobs.send(Job { calls, done }).map_err(|_| gone())?;
         self.answer(&said)?.map_err(Error::peer)
@@ -180,7 +181,7 @@ enum Call {
 /// Collectives that are waited for together.
 struct Job {
     calls: Vec<Call>,
-    done: Sender<Result<(), String>>,
+    done: SyncSender<Result<(), String>>,
 }
 
 /// The communicator itself. It stays on the thread that made it.
@@ -281,14 +282,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        let broken = self.broken || self.stop.load(Ordering::SeqCst);
+        let end = if broken { self.library.comm_abort } else { self.library.comm_destroy };
         // Nothing can be done about an error any more.
         // SAFETY: the communicator is open, and used no more.
-        unsafe {
-            if self.broken || self.stop.load(Ordering::SeqCst) {
-                (self.library.comm_abort)(self.comm);
-            } else {
-                (self.library.comm_destroy)(self.comm);
-            }
-        }
+        unsafe { end(self.comm) };
     }
 }
