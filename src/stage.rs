@@ -391,6 +391,9 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
+/// Fails once the run is cancelled: [`Cx::proceed`] for what works beside the stage and knows no [`Cx`].
+pub type Cancellation = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
 /// What the engine does for a running stage. Stages see it through [`Cx`] only.
 ///
 /// Every method fails with an interruption once the run is cancelled.
@@ -426,6 +429,8 @@ pub trait World {
     fn save(&mut self, state: Bytes, last: usize) -> Result<()>;
     /// Fails once the run is cancelled.
     fn proceed(&self) -> Result<()>;
+    /// [`World::proceed`] as a function.
+    fn cancellation(&self) -> Cancellation;
     /// Tells a person something.
     fn warn(&mut self, warning: Warning);
     /// Tells how far the stage has come, in its own units.
@@ -603,6 +608,12 @@ impl<'a> Cx<'a> {
     /// The run was cancelled.
     pub fn proceed(&self) -> Result<()> {
         self.world.proceed()
+    }
+
+    /// [`Cx::proceed`] as a function, for what works beside the stage, such as a connection to other processes.
+    #[must_use]
+    pub fn cancellation(&self) -> Cancellation {
+        self.world.cancellation()
     }
 
     /// Tells a person something: shown at the end of the run, kept with the artefact, readable in SQL.

@@ -26,7 +26,7 @@ use crate::io::parquet;
 use crate::io::shard::Shard;
 use crate::io::shards::Shards;
 use crate::loader::Stalls;
-use crate::stage::{Device, MapFn, Mapped, ProduceFn, Progress, Ranks, Warning, World};
+use crate::stage::{Cancellation, Device, MapFn, Mapped, ProduceFn, Progress, Ranks, Warning, World};
 
 /// Time between two progress events of a stage.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -385,6 +385,11 @@ impl World for EngineWorld<'_> {
 
     fn proceed(&self) -> Result<()> {
         self.shared.cancel.proceed()
+    }
+
+    fn cancellation(&self) -> Cancellation {
+        let cancel = self.shared.cancel.clone();
+        Arc::new(move || cancel.proceed())
     }
 
     fn warn(&mut self, warning: Warning) {

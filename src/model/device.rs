@@ -1,7 +1,8 @@
 //! Where tensors live: from the run's device to libtorch's.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Once;
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::error::{Error, Result};
 use crate::stage::Device;
@@ -26,14 +27,19 @@ pub fn of_rank(device: Device, local: usize) -> Result<tch::Device> {
     let Device::Cuda(number) = device else { return Ok(tch::Device::Cpu) };
     load_cuda();
     let count = usize::try_from(tch::Cuda::device_count()).unwrap_or(0);
-    if number < count {
-        return Ok(tch::Device::Cuda((number + local) % count));
+    if let Some(number) = number_of_rank(number, local, count) {
+        return Ok(tch::Device::Cuda(number));
     }
     if count == 0 {
         return Err(Error::usage(format!("device `cuda:{number}` was asked for, and libtorch sees no GPU"))
             .hint("put the `lib` folder of a CUDA libtorch 2.11 on LD_LIBRARY_PATH, or leave out `--device`"));
     }
     Err(Error::usage(format!("device `cuda:{number}` was asked for; there are {count}, counted from 0")))
+}
+
+/// The GPU of rank `local`, of `count`, when `number` was asked for.
+fn number_of_rank(number: usize, local: usize, count: usize) -> Option<usize> {
+    (number < count).then(|| (number + local) % count)
 }
 
 /// Lets libtorch use `threads` threads for what the calling thread asks of it. Sums come out the same to the bit only with
@@ -44,17 +50,14 @@ pub fn use_threads(threads: usize) {
 
 /// Loads the CUDA half of libtorch once, before libtorch is first asked about GPUs: it remembers the answer.
 fn load_cuda() {
-    const LIBRARY: &CStr = c"libtorch_cuda.so";
-    const NOW_AND_FOR_ALL: c_int = 0x2 | 0x100;
     static LOADED: Once = Once::new();
-    #[expect(unsafe_code, reason = "the standard library has no way to load a shared library")]
+    #[expect(unsafe_code, reason = "loading a library runs its code")]
     LOADED.call_once(|| {
-        unsafe extern "C" {
-            fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+        // SAFETY: it is of the same libtorch as the half that is linked. It stays loaded, so what it registers stays valid.
+        if let Ok(library) = unsafe { Library::open(Some("libtorch_cuda.so"), RTLD_NOW | RTLD_GLOBAL) } {
+            let _ = library.into_raw();
         }
-        // SAFETY: the name ends with a zero byte. The library stays loaded, so what it registers stays valid. A failure
-        // (there is no such library) leaves libtorch without GPUs, which the caller reports.
-        unsafe { dlopen(LIBRARY.as_ptr(), NOW_AND_FOR_ALL) };
+        // A failure (there is no such library) leaves libtorch without GPUs, which the caller reports.
     });
 }
 
@@ -62,6 +65,16 @@ fn load_cuda() {
 mod tests {
     use super::*;
     use crate::error::Kind;
+
+    #[test]
+    fn ranks_of_a_machine_take_its_gpus_in_turn() {
+        let of = |number, ranks, count| (0..ranks).map(|rank| number_of_rank(number, rank, count)).collect::<Vec<_>>();
+        assert_eq!(of(0, 3, 4), [Some(0), Some(1), Some(2)]);
+        assert_eq!(of(3, 3, 4), [Some(3), Some(0), Some(1)]);
+        assert_eq!(of(0, 3, 1), [Some(0); 3]);
+        assert_eq!(of(4, 1, 4), [None]);
+        assert_eq!(of(0, 1, 0), [None]);
+    }
 
     #[test]
     fn a_gpu_that_is_not_there_is_a_usage_error_with_a_hint() {

@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::io::shard::Shard;
 use crate::io::shards::Shards;
 use crate::loader::Stalls;
-use crate::stage::{Cx, Device, MapFn, ProduceFn, Progress, Ranks, Run, Warning, World};
+use crate::stage::{Cancellation, Cx, Device, MapFn, ProduceFn, Progress, Ranks, Run, Warning, World};
 
 /// Inputs before, outputs after.
 #[derive(Debug, Default)]
@@ -137,6 +137,10 @@ impl World for MemoryWorld {
             Some(n) if self.saves >= n => Err(Error::interrupted()),
             _ => Ok(()),
         }
+    }
+    fn cancellation(&self) -> Cancellation {
+        // What is cancelled here is cancelled by a call of the stage, so never while something works beside it.
+        Arc::new(|| Ok(()))
     }
     fn warn(&mut self, warning: Warning) {
         self.warnings.push(warning);

@@ -19,7 +19,8 @@ use pairloom::io::shards::Shards;
 use pairloom::loader::Stalls;
 use pairloom::pipeline;
 use pairloom::stage::{
-    Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Ranks, Run, Stage, Warning, World,
+    Cancellation, Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Ranks, Run, Stage,
+    Warning, World,
 };
 use pairloom::stages::AnyStage;
 
@@ -133,6 +134,9 @@ impl World for Watch<'_, '_> {
     }
     fn proceed(&self) -> Result<()> {
         self.cx.proceed()
+    }
+    fn cancellation(&self) -> Cancellation {
+        self.cx.cancellation()
     }
     fn warn(&mut self, warning: Warning) {
         self.cx.warn(warning.subject, warning.message);

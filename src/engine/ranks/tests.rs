@@ -104,7 +104,7 @@ impl Run for Toy {
             return cx.write("rows", numbers((0..*n).collect())?);
         };
         let ranks = cx.ranks(*wanted)?;
-        let group = Group::join(&ranks, || cx.proceed())?;
+        let group = Group::join(&ranks, tch::Device::Cpu, &cx.cancellation())?;
         let all = cx.read_all("rows")?;
         let all: Vec<i64> =
             all.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::shards::Shards;
 use crate::loader::Stalls;
-use crate::stage::{Device, MapFn, ProduceFn, Progress, Ranks, Warning, World};
+use crate::stage::{Cancellation, Device, MapFn, ProduceFn, Progress, Ranks, Warning, World};
 
 /// The world of a stage on a rank other than 0.
 pub(super) struct FollowerWorld<'e> {
@@ -126,6 +126,11 @@ impl World for FollowerWorld<'_> {
 
     fn proceed(&self) -> Result<()> {
         self.cancel.proceed()
+    }
+
+    fn cancellation(&self) -> Cancellation {
+        let cancel = self.cancel.clone();
+        Arc::new(move || cancel.proceed())
     }
 
     fn warn(&mut self, _warning: Warning) {}

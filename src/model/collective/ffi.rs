@@ -38,7 +38,6 @@ unsafe extern "C" {
     fn pairloom_group_patience(group: *mut c_void, timeout_ms: i64) -> *mut c_char;
     fn pairloom_group_leave(group: *mut c_void);
     fn pairloom_group_all_gather(group: *mut c_void, rows: *const c_void, all: *const c_void) -> *mut c_char;
-    fn pairloom_group_broadcast(group: *mut c_void, content: *const c_void, root: c_int) -> *mut c_char;
     fn pairloom_group_sum(group: *mut c_void, content: *const c_void, work: *mut *mut c_void) -> *mut c_char;
     fn pairloom_work_wait(group: *mut c_void, work: *mut c_void) -> *mut c_char;
 }
@@ -120,11 +119,6 @@ impl Gloo {
     pub fn all_gather(&self, rows: &Tensor, all: &Tensor) -> Result<()> {
         // SAFETY: the group is open, and tch's tensors are pointers to libtorch's.
         told(unsafe { pairloom_group_all_gather(self.0, rows.as_ptr().cast(), all.as_ptr().cast()) })
-    }
-
-    pub fn broadcast(&self, content: &Tensor, root: c_int) -> Result<()> {
-        // SAFETY: as above.
-        told(unsafe { pairloom_group_broadcast(self.0, content.as_ptr().cast(), root) })
     }
 
     /// Begins; libtorch keeps the tensor until it is done.

@@ -1,4 +1,4 @@
-//! The group of ranks: connects them, gathers rows, hands bytes around.
+//! The group of ranks: connects them, and gathers rows.
 
 use std::ffi::c_int;
 use std::net::{IpAddr, UdpSocket};
@@ -7,9 +7,10 @@ use std::time::Duration;
 use tch::{Device, Kind, Tensor};
 
 use super::ffi::Gloo;
+use super::nccl::{Communicator, Gpu, agree};
 use super::store::{KeyStore, milliseconds};
 use crate::error::{Error, Result};
-use crate::stage::{Meeting, Ranks};
+use crate::stage::{Cancellation, Meeting, Ranks};
 
 /// How long ranks that are all here may take to connect.
 const CONNECT: Duration = Duration::from_mins(1);
@@ -24,25 +25,35 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Group {
     rank: usize,
     ranks: usize,
-    local: usize,
     /// Nothing for one alone.
     pub(super) gloo: Option<Gloo>,
+    /// Connects the GPUs; or why it does not.
+    nccl: std::result::Result<Communicator, String>,
 }
 
 impl Group {
     /// A group of one.
     #[must_use]
     pub fn alone() -> Self {
-        Self { rank: 0, ranks: 1, local: 0, gloo: None }
+        Self { rank: 0, ranks: 1, gloo: None, nccl: Err("there is one rank".to_owned()) }
     }
 
-    /// Connects to all other ranks. `proceed` is asked while they are waited for.
+    /// Connects to all other ranks: over gloo, and by NCCL if each of them computes on a GPU of its own. `cancellation` is
+    /// asked while they are waited for, and later while NCCL works.
     ///
     /// # Errors
-    /// Not all came while [`Meeting::patience`] lasted, or `proceed` fails.
-    pub fn join(place: &Ranks, proceed: impl Fn() -> Result<()>) -> Result<Self> {
-        let Ranks { rank, of: ranks, local, meeting } = place;
-        let (rank, ranks, local) = (*rank, *ranks, *local);
+    /// Not all came while [`Meeting::patience`] lasted, or `cancellation` fails.
+    pub fn join(place: &Ranks, device: Device, cancellation: &Cancellation) -> Result<Self> {
+        Self::join_with(place, || Gpu::of(device), cancellation)
+    }
+
+    /// [`Group::join`] with any GPU, or the reason why this rank has none.
+    pub(super) fn join_with(
+        place: &Ranks,
+        gpu: impl FnOnce() -> std::result::Result<Gpu, String>,
+        cancellation: &Cancellation,
+    ) -> Result<Self> {
+        let &Ranks { rank, of: ranks, ref meeting, .. } = place;
         if ranks == 1 {
             return Ok(Self::alone());
         }
@@ -52,16 +63,19 @@ impl Group {
         let (Ok(number), Ok(of)) = (number, of) else {
             return Err(Error::usage(format!("rank {rank} of {ranks}, wanted fewer")));
         };
-        let met = || -> Result<Gloo> {
+        let met = || -> Result<(Gloo, String)> {
             let store = KeyStore::connect(host, *port, CONNECT)?;
-            wait_for_all(&store, name, rank, ranks, *patience, &proceed)?;
+            wait_for_all(&store, name, rank, ranks, *patience, cancellation)?;
             let address = own_address(host, *port)?;
             let mut gloo = Gloo::join(&store.store, name, &address, number, of, milliseconds(CONNECT))?;
             gloo.patience(milliseconds(*patience))?;
-            Ok(gloo)
+            Ok((gloo, address))
         };
-        let gloo = met().map_err(|error| in_words("connect to the other ranks", error))?;
-        Ok(Self { rank, ranks, local, gloo: Some(gloo) })
+        let doing = "connect to the other ranks";
+        let (gloo, address) = met().map_err(|error| in_words(doing, error))?;
+        let mut group = Self { rank, ranks, gloo: Some(gloo), nccl: Err("it is not tried yet".to_owned()) };
+        group.nccl = agree(&group, gpu(), &address, *patience, cancellation).map_err(|error| in_words(doing, error))?;
+        Ok(group)
     }
 
     /// This rank.
@@ -76,10 +90,11 @@ impl Group {
         self.ranks
     }
 
-    /// The number of this rank on its machine.
+    /// Why tensors of GPUs pass through the memory of the processor, the same on all ranks; nothing if they do not, since
+    /// NCCL connects the GPUs.
     #[must_use]
-    pub fn local(&self) -> usize {
-        self.local
+    pub fn why_not_nccl(&self) -> Option<&str> {
+        self.nccl.as_ref().err().map(String::as_str)
     }
 
     /// The rows of all ranks, one below the other in the order of ranks: `[n_0 + n_1 + …, d]` of `[n_r, d]`. Ranks may have
@@ -94,13 +109,15 @@ impl Group {
         let &[n, d] = rows.size().as_slice() else {
             return Err(Error::internal(format!("a tensor of size {:?}, wanted [n, d]", rows.size())));
         };
-        let forms = self.shares(&[n, d, rows.kind() as i64])?;
+        let nccl = self.nccl_for(rows);
+        let forms = self.shares(&[n, d, rows.kind() as i64, i64::from(nccl.is_some())])?;
         if let Some(other) = forms.iter().position(|form| form[1..] != forms[0][1..]) {
-            let (first, form) = (&forms[0], &forms[other]);
-            return Err(Error::stage(format!(
-                "rank {other} has rows of width {} and type {}, rank 0 of width {} and type {}",
-                form[1], form[2], first[1], first[2]
-            )));
+            let words = |form: &[i64]| {
+                let place = if form[3] == 1 { ", on a GPU" } else { "" };
+                format!("width {} and type {}{place}", form[1], form[2])
+            };
+            let (first, form) = (words(&forms[0]), words(&forms[other]));
+            return Err(Error::stage(format!("rank {other} has rows of {form}, rank 0 of {first}")));
         }
         let most = forms.iter().map(|form| form[0]).max().unwrap_or(0);
         tch::no_grad(|| {
@@ -108,11 +125,17 @@ impl Group {
                 let all = forms.iter().map(|form| form[0]).sum();
                 return Ok(Tensor::zeros([all, d], (rows.kind(), rows.device())));
             }
-            let own = rows.to_device(Device::Cpu);
+            let via = nccl.map_or(Device::Cpu, Communicator::device);
+            let own = rows.to_device(via);
             let own = if n == most { own } else { own.constant_pad_nd([0, 0, 0, most - n]) };
             let ranks = i64::try_from(self.ranks).unwrap_or(i64::MAX);
-            let all = Tensor::empty([ranks * most, d], (rows.kind(), Device::Cpu));
-            gloo.all_gather(&own.contiguous(), &all).map_err(|error| in_words("gather rows", error))?;
+            let own = own.contiguous();
+            let all = Tensor::empty([ranks * most, d], (rows.kind(), via));
+            let gathered = match nccl {
+                Some(nccl) => nccl.all_gather(&own, &all),
+                None => gloo.all_gather(&own, &all),
+            };
+            gathered.map_err(|error| in_words("gather rows", error))?;
             if forms.iter().all(|form| form[0] == most) {
                 return Ok(all.to_device(rows.device()));
             }
@@ -122,67 +145,26 @@ impl Group {
         })
     }
 
-    /// The bytes of rank 0, on all ranks; what others give is not looked at.
-    ///
-    /// # Errors
-    /// A rank is gone, or rank 0 gives nothing.
-    pub fn broadcast_bytes(&self, bytes: Option<&[u8]>) -> Result<Vec<u8>> {
-        let nothing = || Error::internal("rank 0 has nothing to hand around");
-        let Some(gloo) = &self.gloo else { return bytes.map(<[u8]>::to_vec).ok_or_else(nothing) };
-        let own = if self.rank == 0 { bytes } else { None };
-        let length = own.map_or(-1, |bytes| i64::try_from(bytes.len()).unwrap_or(i64::MAX));
-        let header = Tensor::from_slice(&[length]);
-        gloo.broadcast(&header, 0).map_err(|error| in_words("hand bytes around", error))?;
-        let length = usize::try_from(header.int64_value(&[0])).map_err(|_| nothing())?;
-        if length == 0 {
-            return Ok(vec![]);
-        }
-        let content = match own {
-            Some(bytes) => Tensor::from_slice(bytes),
-            None => Tensor::zeros([header.int64_value(&[0])], (Kind::Uint8, Device::Cpu)),
-        };
-        gloo.broadcast(&content, 0).map_err(|error| in_words("hand bytes around", error))?;
-        to_bytes(&content, length)
-    }
-
-    /// The bytes of every rank, in the order of ranks, on rank 0; nothing on others.
-    ///
-    /// Cost: as [`Group::all_gather`] of as many bytes; so for small messages.
+    /// The bytes of every rank, in the order of ranks. For small messages: all are padded to the longest.
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn gather_bytes(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-        if self.gloo.is_none() {
-            return Ok(vec![bytes.to_vec()]);
-        }
-        let lengths = self.shares(&[i64::try_from(bytes.len()).unwrap_or(i64::MAX)])?;
-        let all = self.all_gather(&Tensor::from_slice(bytes).reshape([-1, 1]))?;
-        if self.rank != 0 {
-            return Ok(vec![]);
-        }
-        let mut start = 0;
-        let mut shares = Vec::with_capacity(self.ranks);
-        for length in lengths {
-            let share = all.narrow(0, start, length[0]).contiguous();
-            shares.push(to_bytes(&share, usize::try_from(length[0]).unwrap_or(0))?);
-            start += length[0];
-        }
-        Ok(shares)
+    pub(super) fn exchange(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let lengths = self.shares(&[i64::try_from(own.len()).unwrap_or(i64::MAX)])?;
+        let all = self.all_gather(&Tensor::from_slice(own).reshape([-1, 1]))?;
+        let lengths: Vec<i64> = lengths.into_iter().flatten().collect();
+        let texts = all.view(-1).split_with_sizes(&lengths, 0);
+        let bytes = |text: Tensor| Vec::<u8>::try_from(text).map_err(|error| Error::internal(error.to_string()));
+        texts.into_iter().map(bytes).collect()
     }
 
-    /// Comes back when all ranks have called it.
-    ///
-    /// # Errors
-    /// A rank is gone.
-    pub fn barrier(&self) -> Result<()> {
-        if self.gloo.is_some() {
-            self.shares(&[0])?;
-        }
-        Ok(())
+    /// NCCL, if it connects the ranks and takes such a tensor.
+    pub(super) fn nccl_for(&self, tensor: &Tensor) -> Option<&Communicator> {
+        self.nccl.as_ref().ok().filter(|nccl| nccl.takes(tensor))
     }
 
     /// A few numbers of every rank.
-    fn shares(&self, own: &[i64]) -> Result<Vec<Vec<i64>>> {
+    pub(super) fn shares(&self, own: &[i64]) -> Result<Vec<Vec<i64>>> {
         let Some(gloo) = &self.gloo else { return Ok(vec![own.to_vec()]) };
         let own = Tensor::from_slice(own);
         let ranks = i64::try_from(self.ranks).unwrap_or(i64::MAX);
@@ -198,14 +180,6 @@ pub(super) fn in_words(doing: &str, error: Error) -> Error {
     if error.is_peer() { error.context(format!("cannot {doing}")) } else { error }
 }
 
-fn to_bytes(content: &Tensor, length: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    if length > 0 {
-        content.f_copy_data_u8(&mut bytes, length).map_err(|error| Error::internal(error.to_string()))?;
-    }
-    Ok(bytes)
-}
-
 /// Waits until every rank has said that it is here. gloo would wait as well, and could not be interrupted.
 fn wait_for_all(
     store: &KeyStore,
@@ -213,7 +187,7 @@ fn wait_for_all(
     rank: usize,
     ranks: usize,
     patience: Duration,
-    proceed: &dyn Fn() -> Result<()>,
+    cancellation: &Cancellation,
 ) -> Result<()> {
     store.set(&format!("{name}/here/{rank}"), &[])?;
     let mut waited = Duration::ZERO;
@@ -233,7 +207,7 @@ fn wait_for_all(
             let missing = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(Error::peer(format!("after {} s there is no rank {missing}", patience.as_secs())));
         }
-        proceed()?;
+        cancellation()?;
         std::thread::sleep(PAUSE);
         waited += PAUSE;
     }

@@ -168,17 +168,6 @@ char* pairloom_group_all_gather(void* group, void* rows, void* all) {
   });
 }
 
-// The content of `root` in `content` of all.
-char* pairloom_group_broadcast(void* group, void* content, int root) {
-  return caught([&] {
-    Group& of = *static_cast<Group*>(group);
-    std::vector<at::Tensor> tensors{tensor(content)};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    of.gloo->broadcast(tensors, options)->wait(of.timeout);
-  });
-}
-
 // Begins to replace `content`, which must be contiguous, by its sum over all ranks; `pairloom_work_wait` ends it.
 char* pairloom_group_sum(void* group, void* content, void** work) {
   return caught([&] {

@@ -1,24 +1,33 @@
 //! Ranks as threads of this process, connected as processes are.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tch::{Device, Kind, Tensor};
 
 use super::{Group, KeyStore};
-use crate::error::{Error, Result};
-use crate::stage::{Meeting, Ranks};
+use crate::error::Error;
+use crate::stage::{Cancellation, Meeting, Ranks};
 
-const HOST: &str = "127.0.0.1";
+pub(super) const HOST: &str = "127.0.0.1";
 
-fn place(store: &KeyStore, rank: usize, of: usize, patience: Duration) -> Ranks {
+pub(super) fn place(store: &KeyStore, rank: usize, of: usize, patience: Duration) -> Ranks {
     let meeting = Meeting { host: HOST.to_owned(), port: store.port(), name: "test".to_owned(), patience };
     Ranks { rank, of, local: rank, meeting: Some(meeting) }
+}
+
+/// Never cancelled.
+pub(super) fn always() -> Cancellation {
+    Arc::new(|| Ok(()))
 }
 
 /// What each of `of` ranks gives.
 fn on_ranks<T: Send>(of: usize, work: impl Fn(Group) -> T + Sync) -> Vec<T> {
     let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
-    let join = |rank| Group::join(&place(&store, rank, of, Duration::from_secs(10)), || Ok(())).unwrap();
+    let join = |rank| {
+        let place = place(&store, rank, of, Duration::from_secs(10));
+        Group::join(&place, Device::Cpu, &always()).unwrap()
+    };
     std::thread::scope(|scope| {
         let (join, work) = (&join, &work);
         let threads: Vec<_> = (0..of).map(|rank| scope.spawn(move || work(join(rank)))).collect();
@@ -99,33 +108,21 @@ fn sums_have_the_same_bits_on_all_ranks_and_are_the_sums() {
 }
 
 #[test]
-fn bytes_go_around() {
-    let long: Vec<u8> = (0..3_000_000_u32).map(|i| u8::try_from(i % 251).unwrap()).collect();
-    let got = on_ranks(3, |group| {
-        let mine = vec![u8::try_from(group.rank()).unwrap(); group.rank() * 2];
-        let bytes = |bytes: &'static [u8]| (group.rank() == 0).then_some(bytes);
-        assert_eq!(group.broadcast_bytes(bytes(b"")).unwrap(), b"");
-        assert_eq!(group.broadcast_bytes(bytes(b"seven")).unwrap(), b"seven");
-        group.barrier().unwrap();
-        let all = group.broadcast_bytes((group.rank() == 0).then_some(&long)).unwrap();
-        assert!(all == long);
-        group.gather_bytes(&mine).unwrap()
-    });
-    assert_eq!(got, [vec![vec![], vec![1, 1], vec![2, 2, 2, 2]], vec![], vec![]]);
-    assert!(on_ranks(2, |group| group.broadcast_bytes(None).is_err()).into_iter().all(|refused| refused));
+fn messages_of_any_length_are_exchanged() {
+    let got = on_ranks(3, |group| group.exchange(&vec![7; group.rank() * 1000]).unwrap());
+    for messages in got {
+        assert_eq!(messages, [vec![], vec![7; 1000], vec![7; 2000]]);
+    }
 }
 
 #[test]
 fn one_alone_needs_no_network() {
-    let group = Group::join(&Ranks::alone(), || Ok(())).unwrap();
+    let group = Group::join(&Ranks::alone(), Device::Cpu, &always()).unwrap();
     let rows = Tensor::arange(6, (Kind::Float, Device::Cpu)).view([2, 3]);
     assert!(group.all_gather(&rows).unwrap().equal(&rows));
     group.sum(std::slice::from_ref(&rows)).unwrap();
     assert_eq!(values(&rows), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!((group.rank(), group.ranks()), (0, 1));
-    assert_eq!(group.broadcast_bytes(Some(b"x")).unwrap(), b"x");
-    assert_eq!(group.gather_bytes(b"x").unwrap(), [b"x"]);
-    group.barrier().unwrap();
 }
 
 #[test]
@@ -133,7 +130,7 @@ fn a_rank_that_is_gone_is_an_error_at_once() {
     #[expect(clippy::disallowed_methods, reason = "the time until the error is what is tested")]
     let clock = std::time::Instant::now();
     let errors = on_ranks(2, |group| {
-        group.barrier().unwrap();
+        group.exchange(b"").unwrap();
         if group.rank() == 1 {
             return None;
         }
@@ -150,14 +147,17 @@ fn a_rank_that_is_gone_is_an_error_at_once() {
 #[test]
 fn a_rank_that_is_silent_counts_as_gone() {
     let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
-    let join = |rank| Group::join(&place(&store, rank, 2, Duration::from_millis(700)), || Ok(())).unwrap();
+    let join = |rank| {
+        let place = place(&store, rank, 2, Duration::from_millis(700));
+        Group::join(&place, Device::Cpu, &always()).unwrap()
+    };
     let error = std::thread::scope(|scope| {
         let silent = scope.spawn(|| {
             let group = join(1);
             std::thread::sleep(Duration::from_secs(2));
             drop(group);
         });
-        let error = join(0).barrier().unwrap_err();
+        let error = join(0).exchange(b"").unwrap_err();
         assert!(!silent.is_finished(), "it was silent, not gone: {error}");
         error
     });
@@ -167,12 +167,13 @@ fn a_rank_that_is_silent_counts_as_gone() {
 #[test]
 fn a_rank_that_never_comes_is_named_and_waiting_can_be_interrupted() {
     let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
-    let join = |proceed: &dyn Fn() -> Result<()>| {
-        Group::join(&place(&store, 0, 3, Duration::from_millis(200)), proceed).unwrap_err()
+    let join = |cancellation: &Cancellation| {
+        Group::join(&place(&store, 0, 3, Duration::from_millis(200)), Device::Cpu, cancellation).unwrap_err()
     };
-    let error = join(&|| Ok(()));
+    let error = join(&always());
     assert_eq!(error.to_string(), "cannot connect to the other ranks: after 0 s there is no rank 1, 2");
-    assert_eq!(join(&|| Err(Error::interrupted())).kind(), crate::error::Kind::Interrupted);
+    let cancelled: Cancellation = Arc::new(|| Err(Error::interrupted()));
+    assert_eq!(join(&cancelled).kind(), crate::error::Kind::Interrupted);
 }
 
 #[test]

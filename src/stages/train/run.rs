@@ -28,7 +28,7 @@ use crate::model::step::{BankUse, Pairs, Recipe, Stepped};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::Training;
 use crate::model::vse::Vse;
-use crate::stage::{Cx, Run, Stage};
+use crate::stage::{Cx, Device, Run, Stage};
 use crate::tables;
 
 /// Bytes above which a file of weights is not read: several times those of the largest network.
@@ -53,7 +53,11 @@ impl Run for Train {
         use_threads(cx.threads());
         let device = of_rank(cx.device(), ranks.local)?;
         let allocate = memory::for_device(device);
-        let group = Group::join(&ranks, || cx.proceed())?;
+        let group = Group::join(&ranks, device, &cx.cancellation())?;
+        if let (Device::Cuda(_), Some(why)) = (cx.device(), group.why_not_nccl().filter(|_| group.ranks() > 1)) {
+            let message = format!("ranks exchange tensors through the memory of the processor, not by NCCL: {why}");
+            cx.warn("device", message);
+        }
         let plan = PlanName::of(self, &corpus);
         let (training, at, bank) = match cx.state()? {
             Some(bytes) => {

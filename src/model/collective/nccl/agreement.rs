@@ -1,0 +1,137 @@
+//! Whether all ranks use NCCL: each says what it brings, and all come to the same answer.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tch::{Device, Kind, Tensor};
+
+use super::communicator::{Communicator, told};
+use super::library::{Library, UniqueId};
+use crate::error::{Error, Result};
+use crate::model::collective::Group;
+use crate::stage::Cancellation;
+
+/// A GPU, and the functions that reach it.
+#[derive(Debug, Clone, Copy)]
+pub struct Gpu {
+    pub library: Library,
+    /// CUDA's number of it.
+    pub number: c_int,
+    /// Where libtorch has the tensors that it works on.
+    pub device: Device,
+}
+
+impl Gpu {
+    /// That of a rank which computes on `device`; or why NCCL cannot serve it.
+    pub fn of(device: Device) -> Result<Self, String> {
+        let Device::Cuda(number) = device else { return Err("it computes on the processor".to_owned()) };
+        let number = c_int::try_from(number).map_err(|error| error.to_string())?;
+        Ok(Self { library: Library::load()?, number, device })
+    }
+}
+
+/// What a rank brings.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Offer {
+    version: c_int,
+    /// The address of the machine.
+    machine: String,
+    /// Where the GPU is on the bus of the machine.
+    bus: String,
+}
+
+/// Connects the GPUs of all ranks, or says why not: the same on all ranks. `own` is that of this one, and `machine` the
+/// address of its machine.
+///
+/// # Errors
+/// A rank is gone or silent, or `cancellation` fails.
+pub fn agree(
+    group: &Group,
+    own: Result<Gpu, String>,
+    machine: &str,
+    patience: Duration,
+    cancellation: &Cancellation,
+) -> Result<Result<Communicator, String>> {
+    let own = own.and_then(|gpu| Ok((gpu, offer(gpu, machine)?)));
+    let (gpu, own) = match own {
+        Ok((gpu, own)) => (Ok(gpu), Ok(own)),
+        Err(why) => (Err(why.clone()), Err(why)),
+    };
+    let offers = exchange(group, &own)?.and_then(|offers| obstacle(&offers).map_or(Ok(()), Err));
+    let gpu = match offers.and(gpu) {
+        Ok(gpu) => gpu,
+        Err(why) => return Ok(Err(why)),
+    };
+    // Only that of rank 0 is used.
+    let id = if group.rank() == 0 { gpu.library.unique_id().map(|id| id.to_vec()) } else { Ok(vec![]) };
+    let ids = match exchange(group, &id)? {
+        Ok(ids) => ids,
+        Err(why) => return Ok(Err(why)),
+    };
+    let Ok(id) = UniqueId::try_from(ids[0].as_slice()) else {
+        return Err(Error::internal(format!("an id of {} bytes, wanted 128", ids[0].len())));
+    };
+    // Shorter than what gloo waits for a rank that waits here.
+    let short = patience / 2;
+    let connected = Communicator::connect(gpu, id, (group.rank(), group.ranks()), short, cancellation)?;
+    let mut agreed = exchange(group, &connected.as_ref().map(|_| ()).map_err(Clone::clone))?;
+    if let (Ok(_), Ok(connected)) = (&agreed, &connected) {
+        agreed = exchange(group, &trial(connected, group)?)?;
+    }
+    if agreed.is_err() {
+        connected.iter().for_each(Communicator::abandon);
+    }
+    Ok(agreed.and(connected).map(|connected| connected.with_patience(patience)))
+}
+
+fn offer(gpu: Gpu, machine: &str) -> Result<Offer, String> {
+    let (version, bus) = (gpu.library.version()?, gpu.library.bus_id(gpu.number)?);
+    Ok(Offer { version, machine: machine.to_owned(), bus })
+}
+
+/// Why these ranks cannot be connected by NCCL.
+fn obstacle(offers: &[Offer]) -> Option<String> {
+    let mut taken = HashMap::new();
+    for (rank, Offer { version, machine, bus }) in offers.iter().enumerate() {
+        if *version != offers[0].version {
+            return Some(format!("rank 0 has NCCL {}, and rank {rank} has {version}", offers[0].version));
+        }
+        if let Some(other) = taken.insert((machine, bus), rank) {
+            return Some(format!("ranks {other} and {rank} share the GPU at {bus}, and NCCL wants one for each"));
+        }
+    }
+    None
+}
+
+/// Uses a communicator for the first time: its ways between GPUs are opened, and the results must be right.
+fn trial(nccl: &Communicator, group: &Group) -> Result<Result<(), String>> {
+    let ranks = i64::try_from(group.ranks()).unwrap_or(i64::MAX);
+    let rank = i64::try_from(group.rank()).unwrap_or(i64::MAX);
+    let options = (Kind::Int64, nccl.device());
+    let (own, all) = (Tensor::full([3], rank + 1, options), Tensor::zeros([ranks * 3], options));
+    if let Err(why) = told(nccl.all_gather(&own, &all).and_then(|()| nccl.sum(std::slice::from_ref(&own))))? {
+        return Ok(Err(why));
+    }
+    let wanted: Vec<i64> = (1..=ranks).flat_map(|number| [number; 3]).chain([ranks * (ranks + 1) / 2; 3]).collect();
+    let got = Vec::<i64>::try_from(Tensor::cat(&[all, own], 0)).unwrap_or_default();
+    Ok(if got == wanted { Ok(()) } else { Err(format!("a trial gave {got:?}, wanted {wanted:?}")) })
+}
+
+/// What all ranks say, in their order; or the reason of the first that refuses.
+fn exchange<T: Serialize + DeserializeOwned>(group: &Group, own: &Result<T, String>) -> Result<Result<Vec<T>, String>> {
+    let own = serde_json::to_vec(own).map_err(|error| Error::internal(error.to_string()))?;
+    let mut all = Vec::with_capacity(group.ranks());
+    for (rank, said) in group.exchange(&own)?.into_iter().enumerate() {
+        let said: Result<T, String> = serde_json::from_slice(&said).map_err(|error| {
+            Error::stage(format!("rank {rank} says what rank {} does not know: {error}", group.rank()))
+        })?;
+        match said {
+            Ok(said) => all.push(said),
+            Err(why) => return Ok(Err(format!("rank {rank}: {why}"))),
+        }
+    }
+    Ok(Ok(all))
+}
