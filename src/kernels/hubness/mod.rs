@@ -47,4 +47,4 @@ pub mod choice;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod golden;
+pub(super) mod golden;

@@ -16,3 +16,5 @@ pub mod bootstrap;
 mod golden;
 #[cfg(test)]
 mod golden_graded;
+#[cfg(test)]
+mod golden_hubs;
