@@ -57,9 +57,12 @@ impl Scaled {
 }
 
 impl Correction for Scaled {
-    fn pair(&self, query: usize, item: usize, score: f32) -> f64 {
-        let distance = (self.distance)(f64::from(score));
-        -distance / (self.items[item] * self.queries.get(query).copied().unwrap_or(1.0))
+    fn pair(&self, _: usize, item: usize, score: f32) -> f64 {
+        -(self.distance)(f64::from(score)) / self.items[item]
+    }
+
+    fn across(&self, query: usize, item: usize, score: f32) -> f64 {
+        self.pair(query, item, score) / self.queries.get(query).copied().unwrap_or(1.0)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "rows are f32")]

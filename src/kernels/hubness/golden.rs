@@ -21,20 +21,20 @@ use super::nnn::{Nnn, nnn};
 use super::qb_norm::{QbNorm, qb_norm};
 use super::sinkhorn::{Sinkhorn, sinkhorn};
 
-pub(in crate::kernels) fn golden() -> Value {
+pub(crate) fn golden() -> Value {
     serde_json::from_str(include_str!("../../../tests/golden/hubness.json")).expect("the file is JSON")
 }
 
-pub(in crate::kernels) fn size(case: &Value, name: &str) -> usize {
+pub(crate) fn size(case: &Value, name: &str) -> usize {
     usize::try_from(case[name].as_u64().expect("a size")).expect("a small size")
 }
 
-pub(in crate::kernels) fn numbers(value: &Value) -> Vec<f64> {
+pub(crate) fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
 }
 
 /// The same numbers as `stream` of `hubness.py`.
-pub(in crate::kernels) fn stream(seed: u32, count: usize) -> Vec<f64> {
+pub(crate) fn stream(seed: u32, count: usize) -> Vec<f64> {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -44,7 +44,7 @@ pub(in crate::kernels) fn stream(seed: u32, count: usize) -> Vec<f64> {
 }
 
 /// The same scores as `scores` of `hubness.py`.
-pub(in crate::kernels) fn scores(case: &Value, seed: u32, queries: usize, items: usize) -> Matrix {
+pub(crate) fn scores(case: &Value, seed: u32, queries: usize, items: usize) -> Matrix {
     let grid = if case["ties"] == true { 8.0 } else { 1024.0 };
     let random = stream(seed, queries * items);
     let copied = |place: usize| if case["duplicates"] == true && place % 5 == 4 { place - 1 } else { place };
@@ -103,7 +103,8 @@ fn methods_are_those_of_numpy_and_the_libraries() {
         for (over, negative_over) in [(None, None), (Some(&bank), Some(&negative_bank))] {
             for k in [1, 3, 50] {
                 got.push(("csls", csls(&s, over, k).values));
-                for (distance, of, over) in [(Distance::Cosine, &s, over), (Distance::Order, &negative, negative_over)] {
+                for (distance, of, over) in [(Distance::Cosine, &s, over), (Distance::Order, &negative, negative_over)]
+                {
                     got.push(("local_scaling", local_scaling(of, over, &LocalScaling { k, distance }).values));
                     got.push(("nicdm", nicdm(of, over, &Nicdm { k, distance }).values));
                 }

@@ -117,6 +117,12 @@ impl Matching {
         }
     }
 
+    /// How many candidates a query has been given.
+    #[must_use]
+    pub fn given(&self, query: usize) -> usize {
+        self.lists[query].len()
+    }
+
     /// For every query its items, in the order in which it got them; of a matching that is done.
     #[must_use]
     pub fn finish(self) -> Vec<Vec<usize>> {

@@ -47,4 +47,4 @@ pub mod choice;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(super) mod golden;
+pub(crate) mod golden;
