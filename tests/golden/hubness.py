@@ -394,5 +394,8 @@ resampling = {
     "three": bootstrap(measures, 12, 300, 0.9, 4),
     "randomisation": [randomisation(values[0], values[1], groups[0]), randomisation(values[1], values[2], groups[2])],
 }
-parts = ['{"cases":[', ",\n".join(cases), '],\n"resampling":', json.dumps(resampling, separators=(",", ":")), "}\n"]
+z = [-1e10, -1000.0, -40.0, -16.0, -8.5, -3.0, -2.6, -2.5, -2.4, -1.0, -0.1, 0.0, 0.1, 1.0, 2.4, 2.5, 2.6, 5.0, 8.0]
+normal = {"z": z, "log_ndtr": log_ndtr(z).tolist()}
+parts = ['{"cases":[', ",\n".join(cases), '],\n"resampling":', json.dumps(resampling, separators=(",", ":"))]
+parts += [',\n"normal":', json.dumps(normal, separators=(",", ":")), "}\n"]
 (pathlib.Path(__file__).parent / "hubness.json").write_text("".join(parts))

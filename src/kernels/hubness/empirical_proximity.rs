@@ -8,7 +8,7 @@ use super::method::Correction;
 /// `s'(q, i) = P(D_q > d) · P(D_i > d)`, shares of a bank: of its items that are farther from the query, and of its queries
 /// that are farther from the item.
 ///
-/// The paper's P(D_q > d and D_i > d) counts third points that both are compared with; queries and items are not compared
+/// The paper's `P(D_q > d and D_i > d)` counts third points that both are compared with; queries and items are not compared
 /// with the same points, so they count as independent here. [`joint`] is the paper's form for a bank of matching pairs.
 ///
 /// Needs all scores of the items with the bank's queries and of the queries with the bank's items (or with all of the test's:
@@ -77,7 +77,7 @@ impl Lists {
     }
 }
 
-/// The share of a bank's pairs that are farther both ways, P(D_q > d and D_i > d): those whose item is farther from the
+/// The share of a bank's pairs that are farther both ways, `P(D_q > d and D_i > d)`: those whose item is farther from the
 /// query, and whose query is farther from the item, than `score`.
 ///
 /// # Shapes

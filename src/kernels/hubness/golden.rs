@@ -20,6 +20,7 @@ use super::nicdm::{Nicdm, nicdm};
 use super::nnn::{Nnn, nnn};
 use super::qb_norm::{QbNorm, qb_norm};
 use super::sinkhorn::{Sinkhorn, sinkhorn};
+use crate::kernels::normal::ln_phi;
 
 pub(crate) fn golden() -> Value {
     serde_json::from_str(include_str!("../../../tests/golden/hubness.json")).expect("the file is JSON")
@@ -156,6 +157,15 @@ fn methods_are_those_of_numpy_and_the_libraries() {
                 assert_digest(values, wanted, &format!("{name}: {method} {place}"));
             }
         }
+    }
+}
+
+#[test]
+fn the_normal_distribution_is_scipys() {
+    let normal = &golden()["normal"];
+    for (z, wanted) in numbers(&normal["z"]).into_iter().zip(numbers(&normal["log_ndtr"])) {
+        let got = ln_phi(z);
+        assert!((got - wanted).abs() <= 1e-12 * wanted.abs() + 1e-17, "{z}: {got} and {wanted}");
     }
 }
 

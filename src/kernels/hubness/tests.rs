@@ -292,8 +292,8 @@ fn sinkhorn_in_passes_is_the_definition() {
             assert!((got - wanted).abs() < 1e-12, "{got} and {wanted}");
         }
         // Columns were scaled last, so each has exactly its share.
-        for item in 0..items {
-            let sum: f64 = (0..queries).map(|q| ((s.at(q, item) - h[item] - g[q]) / settings.tau).exp()).sum();
+        for (item, h) in h.iter().enumerate() {
+            let sum: f64 = (0..queries).map(|q| ((s.at(q, item) - h - g[q]) / settings.tau).exp()).sum();
             let share = 1.0 / f64::from(u32::try_from(items).expect("few items"));
             assert!((sum - share).abs() < 1e-9, "{sum} and {share}");
         }

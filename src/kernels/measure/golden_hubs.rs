@@ -1,4 +1,4 @@
-//! Hubs, resampling and measures of sets against `tests/golden/hubness.json`: numpy, scipy, scikit-hubness, pytrec_eval, ranx.
+//! Hubs, resampling and measures of sets against `tests/golden/hubness.json`: numpy, scipy, scikit-hubness, `pytrec_eval`, ranx.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! How unevenly items are neighbours: the distribution of N_k over items.
+//! How unevenly items are neighbours: the distribution of `N_k` over items.
 //!
-//! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (N_k, skewness); Feldbauer, Leodolter, Plant, Flexer,
+//! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (`N_k`, skewness); Feldbauer, Leodolter, Plant, Flexer,
 //! "Fast Approximate Hubness Reduction for Large High-Dimensional Data", ICBK 2018 (Robin Hood index, antihubs).
 
 /// `N_k(i)`, for how many queries each item is among the first `k`.
@@ -73,7 +73,7 @@ impl Hubs {
     }
 }
 
-/// `hs-sum`, the sum of the skewness of N_k over both directions and k of 1, 5 and 10 (Liu and Ye, "Improved Text-Image
+/// `hs-sum`, the sum of the skewness of `N_k` over both directions and k of 1, 5 and 10 (Liu and Ye, "Improved Text-Image
 /// Matching by Mitigating Visual Semantic Hubs", submitted to EMNLP 2019, section 4.1).
 #[must_use]
 pub fn hs_sum(skewness: impl IntoIterator<Item = f64>) -> f64 {
