@@ -66,31 +66,52 @@ impl Sinkhorn {
 
     /// Leaves `exp((s − h)/τ − largest)` in `scratch`; the largest exponent, and the sum.
     fn exponentials(&self, scores: &[f32], h: &[f64], scratch: &mut Vec<f64>) -> (f64, f64) {
-        const LANES: usize = 8;
-        let beta = 1.0 / self.tau;
-        scratch.clear();
-        scratch.extend(scores.iter().zip(h).map(|(&score, h)| (f64::from(score) - h) * beta));
-        let mut most = [f64::NEG_INFINITY; LANES];
-        let (blocks, rest) = scratch.as_chunks::<LANES>();
-        for block in blocks {
-            most.iter_mut().zip(block).for_each(|(most, &x)| *most = if x > *most { x } else { *most });
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+            #[expect(
+                unsafe_code,
+                reason = "vector instructions of the processor, which was asked whether it has them"
+            )]
+            // SAFETY: the features were asked for.
+            return unsafe { wide(1.0 / self.tau, scores, h, scratch) };
         }
-        let largest = most.iter().chain(rest).copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut sums = [0.0; LANES];
-        let (blocks, rest) = scratch.as_chunks_mut::<LANES>();
-        for block in blocks {
-            for (x, sum) in block.iter_mut().zip(&mut sums) {
-                *x = exp(*x - largest);
-                *sum += *x;
-            }
-        }
-        let mut sum: f64 = sums.iter().sum();
-        for x in rest {
-            *x = exp(*x - largest);
-            sum += *x;
-        }
-        (largest, sum)
+        narrow(1.0 / self.tau, scores, h, scratch)
     }
+}
+
+/// [`narrow`] on wider vectors: the same operations in the same order, so the same bits.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn wide(beta: f64, scores: &[f32], h: &[f64], scratch: &mut Vec<f64>) -> (f64, f64) {
+    narrow(beta, scores, h, scratch)
+}
+
+/// Inlined into [`wide`], to be compiled twice.
+#[inline(always)]
+fn narrow(beta: f64, scores: &[f32], h: &[f64], scratch: &mut Vec<f64>) -> (f64, f64) {
+    const LANES: usize = 8;
+    scratch.clear();
+    scratch.extend(scores.iter().zip(h).map(|(&score, h)| (f64::from(score) - h) * beta));
+    let mut most = [f64::NEG_INFINITY; LANES];
+    let (blocks, rest) = scratch.as_chunks::<LANES>();
+    for block in blocks {
+        most.iter_mut().zip(block).for_each(|(most, &x)| *most = if x > *most { x } else { *most });
+    }
+    let largest = most.iter().chain(rest).copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut sums = [0.0; LANES];
+    let (blocks, rest) = scratch.as_chunks_mut::<LANES>();
+    for block in blocks {
+        for (x, sum) in block.iter_mut().zip(&mut sums) {
+            *x = exp(*x - largest);
+            *sum += *x;
+        }
+    }
+    let mut sum: f64 = sums.iter().sum();
+    for x in rest {
+        *x = exp(*x - largest);
+        sum += *x;
+    }
+    (largest, sum)
 }
 
 /// What one iteration collects: of every item the sum of its probabilities over the queries seen so far.
