@@ -21,7 +21,7 @@ use super::nicdm::{Nicdm, nicdm};
 use super::nnn::{Nnn, nnn};
 use super::qb_norm::{QbNorm, qb_norm};
 use super::shift::Shift;
-use super::sinkhorn::{Pass, Sinkhorn, sinkhorn};
+use super::sinkhorn::{Sinkhorn, sinkhorn};
 use super::statistic::Statistic;
 use crate::kernels::measure::hubs::{NeighbourTable, occurrences};
 use crate::kernels::sample::Sample;
@@ -180,6 +180,9 @@ fn large_temperatures_neither_overflow_nor_tie() {
         assert!(of.values.iter().all(|value| value.is_finite()));
         assert_eq!(of.rankings(), [[0, 2, 1], [1, 0, 2]]);
     }
+    // One query has all of every softmax, so its products are its scores, however large.
+    let s = Matrix { queries: 1, items: 4, values: vec![-3.0, -2.5, -0.5, -1.5] };
+    assert_eq!(corrected(&*stream(&DualSoftmax { beta: 7.0 }, &s, None), &s).rankings(), [[2, 3, 1, 0]]);
     // A product below 0 with a larger size comes later: −0.5·e⁻¹⁰⁰⁰ after −1·e⁻¹⁵⁰⁰, and both before −0.5.
     let s = Matrix { queries: 2, items: 3, values: vec![-0.5, -1.0, -0.5, 0.5, 0.5, -0.75] };
     assert_eq!(corrected(&*stream(&DualSoftmax { beta: 1000.0 }, &s, None), &s).rankings()[0], [1, 0, 2]);
@@ -267,30 +270,15 @@ fn methods_on_vectors_rank_as_their_definitions() {
 }
 
 #[test]
-fn sinkhorn_in_passes_is_the_definition() {
+fn sinkhorn_shares_out_probabilities() {
     let mut sample = Sample::new(4, &[]);
-    for round in 0..30 {
+    for round in 0..20 {
         let (queries, items) = (1 + sample.below(20), 1 + sample.below(30));
         let s = random(&mut sample, queries, items, 512);
         let settings = Sinkhorn { tau: [0.01, 0.1][round % 2], iterations: 1 + round % 5 };
-        assert!(settings.problems(2.0).is_empty());
-        let (wanted, last) = sinkhorn(&s, &settings);
-        let rows: Vec<Vec<f32>> = (0..queries).map(|query| single(s.row(query))).collect();
-        let (mut h, mut g, mut scratch) = (settings.start(items), Vec::new(), Vec::new());
-        for _ in 0..settings.iterations {
-            g = rows.iter().map(|row| settings.query(row, &h, queries, &mut scratch)).collect();
-            // Two threads, each with a part of the queries.
-            let mut passes = [Pass::new(items), Pass::new(items)];
-            for (query, row) in rows.iter().enumerate() {
-                passes[usize::from(query >= queries / 2)].add(&settings, row, &h);
-            }
-            let [mut pass, other] = passes;
-            pass.merge(&other);
-            h = pass.finish(&settings, &h);
-        }
-        for (got, wanted) in h.iter().chain(&g).zip(wanted.iter().chain(&last)) {
-            assert!((got - wanted).abs() < 1e-12, "{got} and {wanted}");
-        }
+        let (h, g) = sinkhorn(&s, &settings);
+        let of = Sinkhorn::correction(h.clone(), g.clone());
+        assert_same(&of, &s, &Matrix::from_fn(queries, items, |q, i| s.at(q, i) - h[i]), "sinkhorn");
         // Columns were scaled last, so each has exactly its share.
         for (item, h) in h.iter().enumerate() {
             let sum: f64 = (0..queries).map(|q| ((s.at(q, item) - h - g[q]) / settings.tau).exp()).sum();
@@ -344,6 +332,27 @@ fn a_matching_out_of_lists_is_the_one_of_all_pairs() {
         assert!(counts.iter().all(|&count| count <= limits.item));
     }
     assert!(asked > 300, "lists were long enough nearly always: {asked}");
+}
+
+/// IS + RGM and CSLS + RGM: a matching over what corrections say across queries is the one over the definitions.
+#[test]
+fn matchings_over_corrected_scores_are_those_of_the_definitions() {
+    let mut sample = Sample::new(9, &[]);
+    let mut others_than_of_scores = 0;
+    for _ in 0..30 {
+        let s = random(&mut sample, 20, 8, 1 << 20);
+        let limits = RelaxedGreedy { lambda: 1.5, capacity: Capacity::Scaled }.limits(2, 20, 8);
+        let others = inverted_softmax(&s, None, 4.0, Normaliser::Others);
+        let inverted: &dyn Method = &InvertedSoftmax { beta: 4.0 };
+        for (method, definition) in [(inverted, others), (&Csls { k: 3 }, csls(&s, None, 3))] {
+            let of = stream(method, &s, None);
+            let across = |q: usize, i: usize| of.across(q, i, single([s.at(q, i)].into_iter())[0]);
+            let got = relaxed_greedy(&Matrix::from_fn(20, 8, across), limits);
+            assert_eq!(got, relaxed_greedy(&definition, limits));
+            others_than_of_scores += usize::from(got != relaxed_greedy(&s, limits));
+        }
+    }
+    assert!(others_than_of_scores > 40, "{others_than_of_scores}");
 }
 
 #[test]
@@ -430,8 +439,7 @@ fn free_numbers_are_checked() {
     assert_eq!(of(LocalScaling { k: 0, distance: Distance::Order }.problems()), ["k"]);
     assert_eq!(of(Nicdm { k: 0, distance: Distance::Cosine }.problems()), ["k"]);
     assert_eq!(of(DisSimLocal { k: 0 }.problems()), ["k"]);
-    assert_eq!(of(Sinkhorn { tau: 0.0, iterations: 0 }.problems(2.0)), ["tau", "iterations"]);
-    assert_eq!(of(Sinkhorn { tau: 0.001, iterations: 1 }.problems(2.0)), ["tau"]);
+    assert_eq!(of(Sinkhorn { tau: 0.0, iterations: 0 }.problems()), ["tau", "iterations"]);
     for (lambda, wrong) in [(0.99, true), (f64::NAN, true), (1.0, false), (f64::INFINITY, false)] {
         assert_eq!(RelaxedGreedy { lambda, capacity: Capacity::Scaled }.problems().is_empty(), !wrong);
     }
@@ -444,7 +452,7 @@ fn free_numbers_are_checked() {
         QbNorm::default().problems(),
         DbNorm::default().problems(),
         DisSimLocal::default().problems(),
-        Sinkhorn::default().problems(2.0),
+        Sinkhorn::default().problems(),
         MutualProximity.problems(),
         NearestNeighbour.problems(),
     ] {
