@@ -147,4 +147,15 @@ mod tests {
         assert_eq!(NeighbourTable::of(&nearest, 1), wanted);
         assert_eq!(NeighbourTable::of(&nearest, 5), NeighbourTable { items: 50, none: 42, ..wanted });
     }
+
+    /// Table 5 of "A Strong and Robust Baseline for Text-Image Matching": 25,000 rows, five an image.
+    #[test]
+    fn the_hub_table_of_the_paper() {
+        let counts = [(0, 0usize), (1, 1026), (2, 1162), (5, 2507), (10, 500)];
+        let nearest: Vec<usize> = counts.iter().flat_map(|&(queries, items)| vec![queries; items]).collect();
+        let got = NeighbourTable::of(&nearest, 1);
+        assert_eq!((got.one, got.two, got.five, got.ten), (1026, 4169, 3007, 500));
+        // 5,000 images with five rows each, all images somebody's neighbour: exactly 80 % of rows have to be nobody's.
+        assert_eq!(NeighbourTable::of(&vec![5; 5000], 5).none, 20_000);
+    }
 }
