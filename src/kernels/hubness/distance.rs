@@ -94,3 +94,21 @@ impl Correction for Scaled {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hand_cases() {
+        // Unit vectors at 60°: the third side of an equilateral triangle.
+        assert_eq!((Distance::Cosine.squared(0.5), Distance::Cosine.linear(0.5)), (1.0, 1.0));
+        assert_eq!(
+            (Distance::Cosine.squared(-1.0), Distance::Order.squared(-3.0), Distance::Order.linear(-3.0)),
+            (4.0, 9.0, 3.0)
+        );
+        // Rounding leaves nobody nearer than copies.
+        assert_eq!((Distance::Cosine.squared(1.0 + 1e-7), Distance::Cosine.linear(1.0 + 1e-7)), (0.0, 0.0));
+        assert_eq!((Distance::Order.squared(1e-7), Distance::Order.linear(1e-7)), (0.0, 0.0));
+    }
+}

@@ -131,3 +131,15 @@ fn relaxed_matching_clips_hubs() {
     assert!(largest(s.rankings()) > Some(40));
     assert_eq!(largest(relaxed_greedy(&s, limits)), Some(20));
 }
+
+/// −0 and 0 are equal, so the lower index comes first.
+#[test]
+fn zeros_of_either_sign_are_equal() {
+    let s = Matrix { queries: 2, items: 2, values: vec![-0.0, 0.0, 0.0, -0.0] };
+    assert_eq!(s.rankings(), [[0, 1], [0, 1]]);
+    let limits = Limits { query: 1, item: 1, pairs: 2 };
+    assert_eq!(relaxed_greedy(&s, limits), [[0], [1]]);
+    let mut matching = Matching::new(limits, 2, lists(&s, 2));
+    assert!(matching.advance().is_empty());
+    assert_eq!(matching.finish(), [[0], [1]]);
+}
