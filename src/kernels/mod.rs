@@ -4,7 +4,6 @@
 //! first; randomness is [`sample`] with a seed.
 
 pub mod sample;
-pub mod exp;
 pub mod normal;
 pub mod epoch;
 pub mod resize;

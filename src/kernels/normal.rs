@@ -78,14 +78,11 @@ static TABLE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
 mod tests {
     use super::*;
 
-    /// Values of scipy 1.17 (`scipy.special.log_ndtr`).
+    /// Values between are in the golden file of `hubness`.
     #[test]
-    fn values_of_scipy() {
-        for (z, wanted) in GOLDEN {
-            let got = ln_phi(z);
-            assert!((got - wanted).abs() <= 1e-12 * wanted.abs() + 1e-17, "{z}: {got} and {wanted}");
-        }
+    fn ends() {
         assert_eq!((ln_phi(f64::NEG_INFINITY), ln_phi(f64::INFINITY)), (f64::NEG_INFINITY, 0.0));
+        assert_eq!(ln_phi(0.0), 0.5f64.ln());
         assert!(ln_phi(f64::NAN).is_nan() && ln_phi_near(f64::NAN).is_nan());
     }
 
@@ -98,26 +95,4 @@ mod tests {
         assert_eq!(ln_phi_near(f64::NEG_INFINITY), f64::NEG_INFINITY);
         assert_eq!(ln_phi_near(1e300), 0.0);
     }
-
-    const GOLDEN: [(f64, f64); 19] = [
-        (-10000000000.0, -5.000000000000001e+19),
-        (-1000.0, -500007.8266948122),
-        (-40.0, -804.6084420137539),
-        (-16.0, -131.69539607375972),
-        (-8.5, -39.19739642821768),
-        (-3.0, -6.60772622151035),
-        (-2.6, -5.3684849226242655),
-        (-2.5, -5.081648277278691),
-        (-2.4, -4.8039216668706715),
-        (-1.0, -1.8410216450092634),
-        (-0.1, -0.7761545927302733),
-        (0.0, -0.6931471805599453),
-        (0.1, -0.6165050101150262),
-        (1.0, -0.1727537790234499),
-        (2.4, -0.008231320482313337),
-        (2.5, -0.00622902548586),
-        (2.6, -0.004672085236439401),
-        (5.0, -2.8665161296376294e-07),
-        (8.0, -6.220960574271742e-16),
-    ];
 }

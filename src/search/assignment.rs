@@ -54,6 +54,7 @@ impl Weights<i64> for Grid {
 mod tests {
     use super::*;
     use crate::kernels::hubness::assignment::{assignment_rounds, k_best_assignments};
+    use crate::kernels::hubness::golden::{golden, scores, size};
     use crate::kernels::sample::Sample;
 
     /// Every way to give each of `rows` one of `columns`, by the sum of scores, largest first.
@@ -85,6 +86,17 @@ mod tests {
             assert_eq!(solve(&problem), wanted[0]);
             let got = k_best_assignments(&problem, 12, solve);
             assert_eq!(got, wanted[..wanted.len().min(12)]);
+        }
+    }
+
+    /// The sum is that of `scipy.optimize.linear_sum_assignment`.
+    #[test]
+    fn the_sum_is_scipys() {
+        for (number, case) in (1u32..).zip(golden()["cases"].as_array().expect("a list")) {
+            let s = scores(case, 1000 * number, size(case, "queries"), size(case, "items"));
+            let got = assignment_rounds([s.queries, s.items], 1, |query, item| s.at(query, item), solve);
+            let sum: f64 = got.iter().enumerate().map(|(query, items)| s.at(query, items[0])).sum();
+            assert!((sum - case["assignment"].as_f64().expect("a number")).abs() < 1e-12, "{}", case["name"]);
         }
     }
 

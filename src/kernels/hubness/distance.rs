@@ -35,9 +35,19 @@ impl Distance {
     }
 }
 
+/// Which distance of a score is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// [`Distance::squared`].
+    Squared,
+    /// [`Distance::linear`].
+    Linear,
+}
+
 /// `−D(s) / (w(q)·w(i))`, where D is one of the distances of a score.
 pub(super) struct Scaled {
-    distance: fn(f64) -> f64,
+    distance: Distance,
+    measured: Measured,
     items: Vec<f64>,
     rounded: Vec<f32>,
     queries: Vec<f64>,
@@ -48,28 +58,57 @@ impl Scaled {
     /// - `items`: w of every item
     /// - `queries`: w of every query; empty for 1
     #[expect(clippy::cast_possible_truncation, reason = "the rounded numbers are for scores in f32")]
-    pub(super) fn new(distance: fn(f64) -> f64, items: impl Iterator<Item = f64>, queries: Vec<f64>) -> Self {
-        let items: Vec<f64> = items.map(|w| w.max(SMALLEST)).collect();
-        let queries = queries.into_iter().map(|w| w.max(SMALLEST)).collect();
+    pub(super) fn new(distance: Distance, measured: Measured, items: Vec<f64>, queries: Vec<f64>) -> Self {
         let rounded = items.iter().map(|w| (1.0 / w) as f32).collect();
-        Self { distance, items, rounded, queries }
+        Self { distance, measured, items, rounded, queries }
     }
 }
 
 impl Correction for Scaled {
-    fn pair(&self, query: usize, item: usize, score: f32) -> f64 {
-        let distance = (self.distance)(f64::from(score));
-        -distance / (self.items[item] * self.queries.get(query).copied().unwrap_or(1.0))
+    fn pair(&self, _: usize, item: usize, score: f32) -> f64 {
+        let distance = match self.measured {
+            Measured::Squared => self.distance.squared(f64::from(score)),
+            Measured::Linear => self.distance.linear(f64::from(score)),
+        };
+        -distance / self.items[item]
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "rows are f32")]
+    fn across(&self, query: usize, item: usize, score: f32) -> f64 {
+        self.pair(query, item, score) / self.queries.get(query).copied().unwrap_or(1.0)
+    }
+
     fn row(&self, _: usize, scores: &mut [f32]) {
-        for (score, w) in scores.iter_mut().zip(&self.rounded) {
-            *score = -((self.distance)(f64::from(*score)) as f32 * w);
+        let pairs = scores.iter_mut().zip(&self.rounded);
+        // One loop for each, without a decision in it.
+        match (self.distance, self.measured) {
+            (Distance::Cosine, _) => pairs.for_each(|(score, w)| *score = -((2.0 - 2.0 * *score).max(0.0) * w)),
+            (Distance::Order, Measured::Linear) => pairs.for_each(|(score, w)| *score = score.min(0.0) * w),
+            (Distance::Order, Measured::Squared) => pairs.for_each(|(score, w)| {
+                let violation = score.min(0.0);
+                *score = -(violation * violation * w);
+            }),
         }
     }
 
     fn shift(&self, _: usize) -> Option<&[f64]> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hand_cases() {
+        // Unit vectors at 60°: the third side of an equilateral triangle.
+        assert_eq!((Distance::Cosine.squared(0.5), Distance::Cosine.linear(0.5)), (1.0, 1.0));
+        assert_eq!(
+            (Distance::Cosine.squared(-1.0), Distance::Order.squared(-3.0), Distance::Order.linear(-3.0)),
+            (4.0, 9.0, 3.0)
+        );
+        // Rounding leaves nobody nearer than copies.
+        assert_eq!((Distance::Cosine.squared(1.0 + 1e-7), Distance::Cosine.linear(1.0 + 1e-7)), (0.0, 0.0));
+        assert_eq!((Distance::Order.squared(1e-7), Distance::Order.linear(1e-7)), (0.0, 0.0));
     }
 }

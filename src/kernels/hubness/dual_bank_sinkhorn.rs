@@ -12,8 +12,7 @@ use super::sinkhorn::{Sinkhorn, sinkhorn};
 ///
 /// A bank of queries alone asks for items that the pool may not have; with the items of the bank beside them, the bank's
 /// queries need not be shared out among the wrong ones. Needs a bank of queries and a bank of items, best the ones that
-/// match; inductive. Streams as [`Sinkhorn`] does, over rows that hold the scores with the items first and then those with
-/// the bank's items; `h` is as long as both.
+/// match; inductive. A [`Sinkhorn`] normalisation of the bank's queries with one pool: the items, then the bank's items.
 ///
 /// # Shapes
 /// - `h`: of the items, then of the bank's items

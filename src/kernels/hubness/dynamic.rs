@@ -17,7 +17,8 @@ pub fn activation_set<'l>(lists: impl IntoIterator<Item = &'l [usize]>, items: u
     retrieved
 }
 
-/// One of several shifts for each query.
+/// One of several shifts for each query. Scores of queries with different shifts cannot be compared, and
+/// [`Correction::across`] is no more than [`Correction::pair`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dynamic {
     choices: Vec<Shift>,

@@ -8,7 +8,7 @@ use super::method::Correction;
 /// `s'(q, i) = P(D_q > d) · P(D_i > d)`, shares of a bank: of its items that are farther from the query, and of its queries
 /// that are farther from the item.
 ///
-/// The paper's P(D_q > d and D_i > d) counts third points that both are compared with; queries and items are not compared
+/// The paper's `P(D_q > d and D_i > d)` counts third points that both are compared with; queries and items are not compared
 /// with the same points, so they count as independent here. [`joint`] is the paper's form for a bank of matching pairs.
 ///
 /// Needs all scores of the items with the bank's queries and of the queries with the bank's items (or with all of the test's:
@@ -43,8 +43,12 @@ impl Correction for EmpiricalProximity {
 
     #[expect(clippy::cast_possible_truncation, reason = "rows are f32")]
     fn row(&self, query: usize, scores: &mut [f32]) {
-        for (item, score) in scores.iter_mut().enumerate() {
-            *score = self.pair(query, item, *score) as f32;
+        for (block, scores) in scores.chunks_mut(TOGETHER).enumerate() {
+            let mut of_items = [0.0; TOGETHER];
+            self.items.farther_of(block * TOGETHER, scores, &mut of_items);
+            for (score, of_item) in scores.iter_mut().zip(of_items) {
+                *score = (self.queries.farther(query, *score) * of_item) as f32;
+            }
         }
     }
 
@@ -52,6 +56,9 @@ impl Correction for EmpiricalProximity {
         None
     }
 }
+
+/// Lists that are searched side by side: none is in the nearest caches, and so the waits for them overlap.
+const TOGETHER: usize = 16;
 
 /// Sorted lists of the same length, one after the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +84,27 @@ impl Lists {
     }
 }
 
-/// The share of a bank's pairs that are farther both ways, P(D_q > d and D_i > d): those whose item is farther from the
+impl Lists {
+    /// [`Lists::farther`] of at most [`TOGETHER`] lists from `first` on, a score each.
+    #[expect(clippy::cast_precision_loss, reason = "banks are far below 2⁵³")]
+    fn farther_of(&self, first: usize, scores: &[f32], shares: &mut [f64; TOGETHER]) {
+        let mut places = [0; TOGETHER];
+        let starts = (first..).map(|list| list * self.each);
+        let mut size = self.each;
+        while size > 1 {
+            let half = size / 2;
+            for ((place, score), start) in places.iter_mut().zip(scores).zip(starts.clone()) {
+                *place += if self.scores[start + *place + half - 1] < *score { half } else { 0 };
+            }
+            size -= half;
+        }
+        for (((share, place), score), start) in shares.iter_mut().zip(places).zip(scores).zip(starts) {
+            *share = (place + usize::from(self.scores[start + place] < *score)) as f64 / self.each as f64;
+        }
+    }
+}
+
+/// The share of a bank's pairs that are farther both ways, `P(D_q > d and D_i > d)`: those whose item is farther from the
 /// query, and whose query is farther from the item, than `score`.
 ///
 /// # Shapes

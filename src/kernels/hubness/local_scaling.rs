@@ -3,7 +3,7 @@
 //! Zelnik-Manor and Perona, "Self-tuning spectral clustering", NIPS 2004; against hubs: Schnitzer, Flexer, Schedl, Widmer,
 //! "Local and Global Scaling Reduce Hubs in Space", JMLR 13, 2012.
 
-use super::distance::{Distance, SMALLEST, Scaled};
+use super::distance::{Distance, Measured, SMALLEST, Scaled};
 use super::matrix::Matrix;
 use super::method::{Correction, Method, Needs};
 use super::problems::{Problems, none};
@@ -35,14 +35,11 @@ impl Method for LocalScaling {
     }
 
     fn correction(&self, items: &[Vec<f64>], queries: &[Vec<f64>]) -> Box<dyn Correction> {
-        let distance = self.distance;
-        let sigma = move |&score: &f64| distance.squared(score).sqrt();
-        let of_queries = queries.first().map_or_else(Vec::new, |scores| scores.iter().map(sigma).collect());
-        let squared = match distance {
-            Distance::Cosine => |score| Distance::Cosine.squared(score),
-            Distance::Order => |score| Distance::Order.squared(score),
+        let sigmas = |scores: &[f64]| {
+            scores.iter().map(|&score| self.distance.squared(score).sqrt().max(SMALLEST)).collect::<Vec<_>>()
         };
-        Box::new(Scaled::new(squared, items[0].iter().map(sigma), of_queries))
+        let of_queries = queries.first().map_or_else(Vec::new, |scores| sigmas(scores));
+        Box::new(Scaled::new(self.distance, Measured::Squared, sigmas(&items[0]), of_queries))
     }
 }
 

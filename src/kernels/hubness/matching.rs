@@ -35,6 +35,8 @@ pub struct Matching {
 #[derive(Debug, Clone)]
 struct State {
     next: BinaryHeap<Next>,
+    /// Queries that have nothing queued until they get longer lists, or before the beginning.
+    waiting: Vec<usize>,
     places: Vec<usize>,
     taken: Vec<Vec<usize>>,
     given: Vec<usize>,
@@ -59,28 +61,26 @@ impl Matching {
         let count = lists.len();
         let state = State {
             next: BinaryHeap::with_capacity(count),
+            waiting: if limits.query > 0 { (0..count).collect() } else { Vec::new() },
             places: vec![0; count],
             taken: vec![Vec::new(); count],
             given: vec![0; items],
             pairs: 0,
         };
-        let mut this = Self { limits, items, lists, state };
-        if limits.query > 0 {
-            (0..count).for_each(|query| _ = this.enqueue(query));
-        }
-        this
+        Self { limits, items, lists, state }
     }
 
     /// Goes on; the queries that need longer lists, lowest first, or none when the matching is done.
     pub fn advance(&mut self) -> Vec<usize> {
-        // Queries without any candidate were never queued.
-        let without = |&query: &usize| self.lists[query].is_empty() && self.is_short(query);
-        let mut short: Vec<usize> = (0..self.lists.len()).filter(without).collect();
-        if !short.is_empty() && self.limits.query > 0 {
-            return short;
+        if self.state.pairs >= self.limits.pairs {
+            return Vec::new();
         }
-        short.clear();
-        let mut certain: Option<State> = None;
+        for query in std::mem::take(&mut self.state.waiting) {
+            self.queue_or_wait(query);
+        }
+        let mut short = self.state.waiting.clone();
+        // What is done while a query waits is a guess, to find those that will run out next.
+        let mut certain = (!short.is_empty()).then(|| self.state.clone());
         while self.state.pairs < self.limits.pairs {
             let Some(Next { query, .. }) = self.state.next.pop() else { break };
             let item = self.lists[query][self.state.places[query]].item;
@@ -90,9 +90,8 @@ impl Matching {
                 self.state.taken[query].push(item);
                 self.state.pairs += 1;
             }
-            let wants_more = self.state.taken[query].len() < self.limits.query;
-            if wants_more && !self.enqueue(query) && self.is_short(query) && self.state.pairs < self.limits.pairs {
-                // The rest is a guess, to find those that will run out next.
+            let goes_on = self.state.pairs < self.limits.pairs && self.state.taken[query].len() < self.limits.query;
+            if goes_on && !self.queue_or_wait(query) {
                 certain.get_or_insert_with(|| self.state.clone());
                 short.push(query);
             }
@@ -110,11 +109,13 @@ impl Matching {
     /// The list is no longer than the one before.
     pub fn extend(&mut self, query: usize, list: Vec<Candidate>) {
         assert!(list.len() > self.lists[query].len(), "query {query} has as many candidates already");
-        let waits = self.state.places[query] == self.lists[query].len();
         self.lists[query] = list;
-        if waits && self.state.taken[query].len() < self.limits.query {
-            self.enqueue(query);
-        }
+    }
+
+    /// How many candidates a query has been given.
+    #[must_use]
+    pub fn given(&self, query: usize) -> usize {
+        self.lists[query].len()
     }
 
     /// For every query its items, in the order in which it got them; of a matching that is done.
@@ -123,19 +124,22 @@ impl Matching {
         self.state.taken
     }
 
-    /// Queues the next candidate of a query, if it has one.
-    fn enqueue(&mut self, query: usize) -> bool {
-        let next = self.lists[query].get(self.state.places[query]);
-        if let Some(candidate) = next {
+    /// Queues the next candidate of a query that can still be given (an item that is full stays full). Without one the query
+    /// has to wait if its list is not the whole ranking: then false.
+    fn queue_or_wait(&mut self, query: usize) -> bool {
+        let State { next, waiting, places, given, .. } = &mut self.state;
+        let rest = &self.lists[query][places[query]..];
+        places[query] += rest.iter().take_while(|candidate| given[candidate.item] >= self.limits.item).count();
+        if let Some(candidate) = self.lists[query].get(places[query]) {
             // −0 and 0 are equal.
-            self.state.next.push(Next { score: candidate.score + 0.0, query });
+            next.push(Next { score: candidate.score + 0.0, query });
+            return true;
         }
-        next.is_some()
-    }
-
-    /// Whether a query has more candidates than its list.
-    fn is_short(&self, query: usize) -> bool {
-        self.lists[query].len() < self.items
+        let waits = self.lists[query].len() < self.items;
+        if waits {
+            waiting.push(query);
+        }
+        !waits
     }
 }
 

@@ -19,7 +19,7 @@ pub trait Method {
     /// # Shapes
     /// - `items[n][i]`: the n-th of [`Needs::of_items`], of item `i`
     /// - `queries[n][q]`: the n-th of [`Needs::of_queries`], of query `q`; may be empty where
-    ///   [`Needs::queries_change_rankings`] is false and no two queries are compared
+    ///   [`Needs::queries_change_rankings`] is false and [`Correction::across`] is not asked
     fn correction(&self, items: &[Vec<f64>], queries: &[Vec<f64>]) -> Box<dyn Correction>;
 }
 
@@ -37,8 +37,14 @@ pub struct Needs {
 
 /// How scores of queries with items are corrected; everything that had to be known is known.
 pub trait Correction: Sync {
-    /// The corrected score of a pair, by which rankings are defined; higher is closer.
+    /// The corrected score of a pair, by which the ranking of a query is defined; higher is closer.
     fn pair(&self, query: usize, item: usize, score: f32) -> f64;
+
+    /// The corrected score of a pair that can be compared with those of other queries, as a matching does: what
+    /// [`Correction::pair`] leaves out, because it changes no ranking, is in it.
+    fn across(&self, query: usize, item: usize, score: f32) -> f64 {
+        self.pair(query, item, score)
+    }
 
     /// The scores of a query with all items, corrected in place: [`Correction::pair`] up to rounding to f32, in some unit of
     /// the query's own, so that their order is meant and no more.

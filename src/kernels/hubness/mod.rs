@@ -47,4 +47,6 @@ pub mod choice;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod golden;
+mod matching_tests;
+#[cfg(test)]
+pub(crate) mod golden;

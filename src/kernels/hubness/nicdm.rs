@@ -3,7 +3,7 @@
 //! Jégou, Harzallah, Schmid, "A contextual dissimilarity measure for accurate and efficient image search", CVPR 2007; as a
 //! remedy against hubs: Schnitzer, Flexer, Schedl, Widmer, "Local and Global Scaling Reduce Hubs in Space", JMLR 13, 2012.
 
-use super::distance::{Distance, SMALLEST, Scaled};
+use super::distance::{Distance, Measured, SMALLEST, Scaled};
 use super::matrix::Matrix;
 use super::method::{Correction, Method, Needs};
 use super::problems::{Problems, none};
@@ -36,14 +36,11 @@ impl Method for Nicdm {
     }
 
     fn correction(&self, items: &[Vec<f64>], queries: &[Vec<f64>]) -> Box<dyn Correction> {
-        let distance = self.distance;
-        let root = move |&mean: &f64| distance.linear(mean).max(SMALLEST).sqrt();
-        let of_queries = queries.first().map_or_else(Vec::new, |means| means.iter().map(root).collect());
-        let linear = match distance {
-            Distance::Cosine => |score| Distance::Cosine.linear(score),
-            Distance::Order => |score| Distance::Order.linear(score),
+        let roots = |means: &[f64]| {
+            means.iter().map(|&mean| self.distance.linear(mean).max(SMALLEST).sqrt()).collect::<Vec<_>>()
         };
-        Box::new(Scaled::new(linear, items[0].iter().map(root), of_queries))
+        let of_queries = queries.first().map_or_else(Vec::new, |means| roots(means));
+        Box::new(Scaled::new(self.distance, Measured::Linear, roots(&items[0]), of_queries))
     }
 }
 

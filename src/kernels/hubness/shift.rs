@@ -31,10 +31,12 @@ impl Shift {
 }
 
 impl Correction for Shift {
-    fn pair(&self, query: usize, item: usize, score: f32) -> f64 {
-        f64::from(score)
-            - self.items.get(item).copied().unwrap_or(0.0)
-            - self.queries.get(query).copied().unwrap_or(0.0)
+    fn pair(&self, _: usize, item: usize, score: f32) -> f64 {
+        f64::from(score) - self.items.get(item).copied().unwrap_or(0.0)
+    }
+
+    fn across(&self, query: usize, item: usize, score: f32) -> f64 {
+        self.pair(query, item, score) - self.queries.get(query).copied().unwrap_or(0.0)
     }
 
     fn row(&self, _: usize, scores: &mut [f32]) {

@@ -1,6 +1,6 @@
-//! How unevenly items are neighbours: the distribution of N_k over items.
+//! How unevenly items are neighbours: the distribution of `N_k` over items.
 //!
-//! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (N_k, skewness); Feldbauer, Leodolter, Plant, Flexer,
+//! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (`N_k`, skewness); Feldbauer, Leodolter, Plant, Flexer,
 //! "Fast Approximate Hubness Reduction for Large High-Dimensional Data", ICBK 2018 (Robin Hood index, antihubs).
 
 /// `N_k(i)`, for how many queries each item is among the first `k`.
@@ -73,7 +73,7 @@ impl Hubs {
     }
 }
 
-/// `hs-sum`, the sum of the skewness of N_k over both directions and k of 1, 5 and 10 (Liu and Ye, "Improved Text-Image
+/// `hs-sum`, the sum of the skewness of `N_k` over both directions and k of 1, 5 and 10 (Liu and Ye, "Improved Text-Image
 /// Matching by Mitigating Visual Semantic Hubs", submitted to EMNLP 2019, section 4.1).
 #[must_use]
 pub fn hs_sum(skewness: impl IntoIterator<Item = f64>) -> f64 {
@@ -146,5 +146,16 @@ mod tests {
         let wanted = NeighbourTable { items: 10, none: 2, one: 2, two: 6, five: 4, ten: 2 };
         assert_eq!(NeighbourTable::of(&nearest, 1), wanted);
         assert_eq!(NeighbourTable::of(&nearest, 5), NeighbourTable { items: 50, none: 42, ..wanted });
+    }
+
+    /// Table 5 of "A Strong and Robust Baseline for Text-Image Matching": 25,000 rows, five an image.
+    #[test]
+    fn the_hub_table_of_the_paper() {
+        let counts = [(0, 0usize), (1, 1026), (2, 1162), (5, 2507), (10, 500)];
+        let nearest: Vec<usize> = counts.iter().flat_map(|&(queries, items)| vec![queries; items]).collect();
+        let got = NeighbourTable::of(&nearest, 1);
+        assert_eq!((got.one, got.two, got.five, got.ten), (1026, 4169, 3007, 500));
+        // 5,000 images with five rows each, all images somebody's neighbour: exactly 80 % of rows have to be nobody's.
+        assert_eq!(NeighbourTable::of(&vec![5; 5000], 5).none, 20_000);
     }
 }

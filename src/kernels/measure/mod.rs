@@ -17,3 +17,5 @@ pub mod hub_interval;
 mod golden;
 #[cfg(test)]
 mod golden_graded;
+#[cfg(test)]
+mod golden_hubs;
