@@ -16,10 +16,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("loader", &["kernels", "io", "tables", "error"]),
     ("search", &["kernels", "io::Mistakes", "error"]),
     ("stage", &["tables", "io::shard", "io::shards", "loader::Stalls", "error"]),
-<<<<<<< HEAD
-    ("model", &["kernels", "tables", "loader", "error", "stage::Device", "stage::Ranks", "stage::Meeting"]),
-    ("stages", &["stage", "tables", "kernels", "language", "model", "search", "io", "loader", "error"]),
-=======
     (
         "model",
         &[
@@ -33,8 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "stage::Meeting",
         ],
     ),
-    ("stages", &["stage", "tables", "kernels", "language", "model", "io", "loader", "error"]),
->>>>>>> main
+    ("stages", &["stage", "tables", "kernels", "language", "model", "search", "io", "loader", "error"]),
     ("engine", &["stage", "tables", "io", "loader::Stalls", "suggest", "error"]),
     ("pipeline", &["stage", "stages::AnyStage", "engine::plan", "suggest", "error"]),
     ("sql", &["tables", "kernels::epoch", "io", "engine::store", "engine::key", "engine::record", "error"]),
@@ -55,13 +50,8 @@ const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("std::time::Instant", &["engine", "loader"], "results must not depend on the clock"),
     ("std::time::SystemTime", &["engine"], "results must not depend on the clock"),
     ("jiff", &["engine", "sql"], "results must not depend on the clock"),
-<<<<<<< HEAD
-    ("std::thread::Builder", &["engine", "io", "loader"], "threads that outlive a call are the engine's"),
-    ("std::thread::scope", &["engine", "io", "model", "search", "sql", "stages"], "parallelism is the caller's"),
-=======
     ("std::thread::Builder", &["engine", "io", "loader", "model"], "threads that outlive a call are the engine's"),
-    ("std::thread::scope", &["engine", "io", "model", "sql", "stages"], "parallelism is the caller's"),
->>>>>>> main
+    ("std::thread::scope", &["engine", "io", "model", "search", "sql", "stages"], "parallelism is the caller's"),
     ("crossbeam", &["engine", "io", "loader"], "threads are the engine's; a stage maps through its `Cx`"),
     ("std::hash::RandomState", &[], "randomness is `kernels::sample` with a seed"),
     ("rand", &[], "randomness is `kernels::sample` with a seed"),
