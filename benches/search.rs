@@ -11,7 +11,12 @@
 //! Run: `cargo bench --bench search`; with `-- --large` also 200,000 queries and 200,000 items of 256 numbers, which takes a
 //! minute or two; `-- --large 50000` takes fewer.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
-#![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "numbers for people")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers for people"
+)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
@@ -76,8 +81,7 @@ impl<'v> Sides<'v> {
 
     /// The `k` best and the ranks, both ways, of scores less a number of each item.
     fn find(&self, search: &Search<'_>, k: usize, minus: [&[f64]; 2]) -> [Answer; 2] {
-        let images =
-            Ask { k, positives: Positives::Ranges(&self.captions_of), minus: minus[0], ..Ask::default() };
+        let images = Ask { k, positives: Positives::Ranges(&self.captions_of), minus: minus[0], ..Ask::default() };
         let captions = Ask { k, positives: Positives::Ranges(&self.image_of), minus: minus[1], ..Ask::default() };
         search.find(&images, &captions, &mut |_, _| Ok(())).expect("possible")
     }
@@ -105,7 +109,9 @@ fn beside_peers(images: &[f32], captions: &[f32]) {
     }
     let found = found.expect("there were turns");
     let own = median(&ours);
-    println!("\n{IMAGES} images, {CAPTIONS} captions, {WIDTH} numbers; ranks and the {TOP} best both ways, {THREADS} threads");
+    println!(
+        "\n{IMAGES} images, {CAPTIONS} captions, {WIDTH} numbers; ranks and the {TOP} best both ways, {THREADS} threads"
+    );
     println!("{:<44} {own:>7.3} s   {}", "Pairloom, exact, without the matrix", recalls(&found));
     let what = [
         "the product alone, torch f32",
@@ -129,7 +135,9 @@ fn beside_peers(images: &[f32], captions: &[f32]) {
 fn same(answer: &Answer, theirs: &Path) -> String {
     let bytes = std::fs::read(theirs).expect("the peer wrote its lists");
     let ids: Vec<usize> = bytes.as_chunks::<8>().0.iter().map(|id| i64::from_le_bytes(*id) as usize).collect();
-    let equal = |(best, ids): &(&Vec<_>, &[usize])| best.iter().map(|best: &pairloom::kernels::top_k::Scored| best.item).eq(ids.iter().copied());
+    let equal = |(best, ids): &(&Vec<_>, &[usize])| {
+        best.iter().map(|best: &pairloom::kernels::top_k::Scored| best.item).eq(ids.iter().copied())
+    };
     let count = answer.top.iter().zip(ids.chunks_exact(TOP)).filter(equal).count();
     format!("{count} of {} lists are those of FAISS", answer.top.len())
 }
@@ -240,7 +248,8 @@ fn draw(images: usize, captions: usize, width: usize) -> (Vec<f32>, Vec<f32>) {
     let each = captions / images;
     let parts: Vec<(Vec<f32>, Vec<f32>)> = std::thread::scope(|scope| {
         let part = |part: usize| images * part / THREADS..images * (part + 1) / THREADS;
-        let threads: Vec<_> = (0..THREADS).map(|i| scope.spawn(move || draw_part(i as u64, part(i).len(), each, width))).collect();
+        let threads: Vec<_> =
+            (0..THREADS).map(|i| scope.spawn(move || draw_part(i as u64, part(i).len(), each, width))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread draws")).collect()
     });
     let (images, captions): (Vec<_>, Vec<_>) = parts.into_iter().unzip();

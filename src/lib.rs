@@ -22,6 +22,7 @@ pub mod language;
 pub mod io;
 pub mod loader;
 pub mod stage;
+pub mod search;
 pub mod model;
 pub mod stages;
 pub mod pipeline;

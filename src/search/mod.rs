@@ -49,8 +49,8 @@ mod tests;
 
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
-pub use sinkhorn::Potentials;
 pub use scoring::{Scoring, Side};
+pub use sinkhorn::Potentials;
 pub use vectors::Vectors;
 
 /// Told how many rows of how many are done, on the thread that called; an error ends the search.

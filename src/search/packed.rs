@@ -45,7 +45,8 @@ impl Packed {
     /// For every row, and for every column, a bound on how far its scores with anything on the other side are from the exact
     /// ones, and one on their absolute values.
     pub fn errors(&self, scoring: Scoring, width: usize) -> [Vec<(f64, f64)>; 2] {
-        let largest = self.extents.each_ref().map(|extents| extents.iter().copied().fold(Extent::default(), Extent::max));
+        let largest =
+            self.extents.each_ref().map(|extents| extents.iter().copied().fold(Extent::default(), Extent::max));
         let bounds = |side: usize| {
             let other = largest[1 - side];
             let bound = |&extent: &Extent| (scoring.error(width, extent, other), scoring.largest(extent, other));

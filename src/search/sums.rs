@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use super::exact::Exact;
 use super::in_order::InOrder;
 use super::pass::Visitor;
 use super::scoring::Side;
 use super::threads::in_parts;
-use super::exact::Exact;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::product::COLUMNS;
@@ -70,7 +70,8 @@ impl Summed {
                 score[0]
             };
             let none = counts.contains(&0);
-            in_parts(threads, count, |part| part.map(|i| if none { 0.0 } else { first(i) }).collect::<Vec<_>>()).concat()
+            in_parts(threads, count, |part| part.map(|i| if none { 0.0 } else { first(i) }).collect::<Vec<_>>())
+                .concat()
         };
         let shifts = [shift(Side::Rows, counts[0]), shift(Side::Columns, counts[1])];
         Ok(Some(Self { betas, moments, shifts, counts, columns: Mutex::default() }))
@@ -101,9 +102,7 @@ impl Summed {
             match *statistic {
                 Statistic::LogSumExp { beta } => rows.map(|(of, _)| of.logs[number].value(beta)).collect(),
                 Statistic::Mean => rows.map(|(of, &shift)| of.moments.mean(counts[1], shift)).collect(),
-                Statistic::StandardDeviation => {
-                    rows.map(|(of, _)| of.moments.standard_deviation(counts[1])).collect()
-                }
+                Statistic::StandardDeviation => rows.map(|(of, _)| of.moments.standard_deviation(counts[1])).collect(),
                 Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
             }
         };

@@ -142,10 +142,12 @@ mod avx512 {
         let [minus, top, low, high] =
             [&columns.minus, &columns.top, &columns.low, &columns.high].map(|values| halves(values));
         let used_halves = [low16(used), low16(used >> 16)];
-        // SAFETY: there are 32 counts.
-        let mut counts = unsafe {
-            [_mm512_loadu_epi32(columns.above.as_ptr().cast()), _mm512_loadu_epi32(columns.above[16..].as_ptr().cast())]
-        };
+        let mut counts = [
+            // SAFETY: there are 32 counts.
+            unsafe { _mm512_loadu_epi32(columns.above.as_ptr().cast()) },
+            // SAFETY: as above.
+            unsafe { _mm512_loadu_epi32(columns.above[16..].as_ptr().cast()) },
+        ];
         for (i, ((scores, row), above)) in scores.iter().zip(rows).zip(above).enumerate() {
             let scores = halves(scores);
             let [row_minus, row_top, row_low, row_high] =
@@ -197,6 +199,7 @@ mod tests {
 
     /// Both ways to compute it against one score after the other.
     #[test]
+    #[expect(clippy::cast_precision_loss, reason = "test values are small")]
     fn finds_what_one_score_after_the_other_finds() {
         let mut sample = Sample::new(5, &[]);
         for case in 0..400 {
