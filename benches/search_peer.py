@@ -1,7 +1,7 @@
 """Retrieval of images and captions as people compute it, one turn at a time, on demand, for benches/search.rs.
 
 Arguments: a folder with the f32 vectors `images` and `captions`, threads, width, length of lists. Every line of input names some
-work and is answered by its seconds: `product` (torch, f32), `topk` (torch: the product, then the best both ways and the
+work and is answered by its seconds, by the clock and of processors: `product` (torch, f32), `topk` (torch: the product, then the best both ways and the
 ranks' counts), `faiss` (IndexFlatIP both ways; writes its lists to `i2t` and `t2i`), `argsort` (the loops of VSE++'s evaluation).
 """
 
@@ -61,11 +61,11 @@ def argsort():
 
 work = {"product": product, "topk": topk, "faiss": flat, "argsort": argsort}
 for line in sys.stdin:
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), time.process_time()
     result = work[line.strip()]()
-    seconds = time.perf_counter() - started
+    seconds, busy = time.perf_counter() - started, time.process_time() - busy
     if line.strip() == "faiss":
         for name, ids in result:
             ids.astype("<i8").tofile(os.path.join(folder, name))
     del result
-    print(seconds, flush=True)
+    print(seconds, busy, flush=True)
