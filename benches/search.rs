@@ -9,7 +9,7 @@
 //! of the images find one of theirs first.
 //!
 //! Run: `cargo bench --bench search`; with `-- --large` also 200,000 queries and 200,000 items of 256 numbers, which takes a
-//! minute or two; `-- --large 50000` takes fewer.
+//! minute or two; `-- --large 50000` takes fewer. `-- --only Sinkhorn` runs just the methods with that in their name, once.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(
     clippy::cast_precision_loss,
@@ -44,15 +44,22 @@ const NOISE: f64 = 11.0;
 
 fn main() {
     println!("products, {THREADS} threads, GFLOP/s: f32 {:.0}, bf16 {:.0}", rate(Lanes::F32), rate(Lanes::Bf16));
-    let arguments: Vec<String> = std::env::args().collect();
-    if let Some(place) = arguments.iter().position(|argument| argument == "--large") {
-        return large(arguments.get(place + 1).and_then(|count| count.parse().ok()).unwrap_or(200_000));
+    if let Some(count) = argument("--large") {
+        return large(count.parse().unwrap_or(200_000));
     }
     let (images, captions) = draw(IMAGES, CAPTIONS, WIDTH);
-    beside_peers(&images, &captions);
+    if argument("--only").is_none() {
+        beside_peers(&images, &captions);
+    }
     let sides = Sides::new(&images, &captions, WIDTH);
     methods(&sides);
     order(&images, &captions);
+}
+
+/// What stands behind an argument; an empty text where nothing does.
+fn argument(name: &str) -> Option<String> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.next().map(|_| arguments.next().unwrap_or_default())
 }
 
 /// Both sides of a search, and which pairs match.
@@ -193,11 +200,15 @@ fn order(images: &[f32], captions: &[f32]) {
 }
 
 fn measure(name: &str, work: impl Fn() -> [Answer; 2]) {
+    let only = argument("--only");
+    if only.as_ref().is_some_and(|part| !name.contains(part)) {
+        return;
+    }
     let (mut times, mut busy) = (Vec::new(), Vec::new());
     let mut found = None;
     // The kernel forgets the peak so far.
     drop(std::fs::write("/proc/self/clear_refs", "5"));
-    for _ in 0..3 {
+    for _ in 0..if only.is_some() { 1 } else { 3 } {
         let (clock, before) = (Instant::now(), processor());
         found = Some(work());
         times.push(clock.elapsed().as_secs_f64());

@@ -111,7 +111,7 @@ impl<'v> Search<'v> {
 ///
 /// # Errors
 /// What is asked is not possible.
-fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize> {
+pub(super) fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize> {
     let wrong =
         |what: &str, got: usize, wanted: usize| Err(Error::internal(format!("got {what} of {got}, wanted {wanted}")));
     if let Some(got) = ask.positives.queries().filter(|&got| got != queries) {

@@ -102,9 +102,13 @@ fn portable(
     for (i, ((scores, row), above)) in scores.iter().zip(rows).zip(above).enumerate() {
         let by_row: [f32; COLUMNS] = std::array::from_fn(|c| scores[c] - columns.minus[c]);
         let by_column: [f32; COLUMNS] = std::array::from_fn(|c| scores[c] - row.minus);
-        let any = by_row.iter().any(|&score| score >= row.top || score >= row.low)
-            || (0..COLUMNS).any(|c| by_column[c] >= columns.top[c] || by_column[c] >= columns.low[c]);
-        if !any {
+        // Without branches, so that the compiler may use vector instructions; mostly there is nothing.
+        let any = (0..COLUMNS).fold(0, |any, c| {
+            let reached = [by_row[c] >= row.top, by_row[c] >= row.low];
+            let of_column = [by_column[c] >= columns.top[c], by_column[c] >= columns.low[c]];
+            any | reached.into_iter().chain(of_column).fold(0, |any, reached| any | u32::from(reached))
+        });
+        if any == 0 {
             continue;
         }
         let high = bits(|c| by_row[c] > row.high) & used;
