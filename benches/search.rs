@@ -223,7 +223,7 @@ fn large(count: usize) {
     const NUMBERS: usize = 256;
     let (items, queries) = draw(count, count, NUMBERS);
     drop(std::fs::write("/proc/self/clear_refs", "5"));
-    let clock = Instant::now();
+    let (clock, before) = (Instant::now(), processor());
     let sides = Sides::new(&queries, &items, NUMBERS);
     let search = sides.search(Scoring::Product);
     let mut told = 0;
@@ -235,11 +235,11 @@ fn large(count: usize) {
         }
         Ok(())
     });
-    let seconds = clock.elapsed().as_secs_f64();
+    let (seconds, busy) = (clock.elapsed().as_secs_f64(), (processor() - before) / THREADS as f64);
     let lanes = if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 };
     let share = 2.0 * (count * count * NUMBERS) as f64 / seconds / 1e9 / rate(lanes);
     println!(
-        "{count} queries, {count} items, {NUMBERS} numbers: ranks and the {TOP} best in {seconds:.1} s, {:.0} % of the rate of {lanes:?} \
+        "{count} queries, {count} items, {NUMBERS} numbers: ranks and the {TOP} best in {seconds:.1} s (processors over {THREADS}: {busy:.1} s), {:.0} % of the rate of {lanes:?} \
          products; peak memory {} MiB; {}",
         100.0 * share,
         peak(),
