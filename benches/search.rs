@@ -141,7 +141,8 @@ fn beside_peers(images: &[f32], captions: &[f32]) {
     drop(std::fs::remove_dir_all(folder));
 }
 
-/// How many lists have the items that FAISS found, and how far the scores of others are from each other.
+/// How many lists have the items that FAISS found, in its order; it sums in f32, so scores that are very close may change
+/// places.
 fn same(answer: &Answer, theirs: &Path) -> String {
     let bytes = std::fs::read(theirs).expect("the peer wrote its lists");
     let ids: Vec<usize> = bytes.as_chunks::<8>().0.iter().map(|id| i64::from_le_bytes(*id) as usize).collect();
