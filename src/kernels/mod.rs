@@ -19,3 +19,4 @@ pub mod scores;
 pub mod gates;
 pub mod adam;
 pub mod measure;
+pub mod hubness;
