@@ -1,4 +1,3 @@
 //! Hubness at inference.
 
 pub mod statistic;
-
