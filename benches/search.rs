@@ -1,86 +1,384 @@
-//! x
+//! Exact search at the size of COCO-5K beside FAISS, PyTorch and the argsort of published code.
+//!
+//! 5,000 images, 25,000 captions, 1,024 numbers each, two threads: ranks of all positives and the ten best, both ways; then what
+//! methods against hubs cost, none of which holds the matrix, with the peak memory of the process. Ours and theirs take turns
+//! in one run. The peer is `benches/search_peer.py`, if the environment variable `PAIRLOOM_PEER_PYTHON` names an
+//! interpreter with numpy, torch and faiss.
+//!
+//! The vectors are drawn: an image has any direction, its five captions that of the image and noise, so much that about half
+//! of the images find one of theirs first.
+//!
+//! Run: `cargo bench --bench search`; with `-- --large` also 200,000 queries and 200,000 items of 256 numbers, which takes a
+//! minute or two; `-- --large 50000` takes fewer. `-- --only Sinkhorn` runs just the methods with that in their name, once.
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers for people"
+)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
 use pairloom::kernels::hubness::statistic::Statistic;
-use pairloom::kernels::product::Lanes;
+use pairloom::kernels::measure::rank::Rank;
+use pairloom::kernels::order::Form;
+use pairloom::kernels::product::{Lanes, Left, Right, Tile, tile, vectors};
 use pairloom::kernels::sample::Sample;
-use pairloom::search::{Ask, Positives, Scoring, Search, Vectors};
-fn data(n: usize, m: usize, width: usize, noise: f64) -> (Vec<f32>, Vec<f32>) {
-    let mut s = 88172645463325252u64;
-    let mut gauss = move || {
-        let mut t = 0.0;
-        for _ in 0..4 {
-            s ^= s << 13;
-            s ^= s >> 7;
-            s ^= s << 17;
-            t += (s >> 11) as f64 / (1u64 << 53) as f64;
-        }
-        (t - 2.0) * 3f64.sqrt()
-    };
-    let unit = |v: Vec<f64>| {
-        let n = v.iter().map(|x| x * x).sum::<f64>().sqrt();
-        v.into_iter().map(move |x| (x / n) as f32)
-    };
-    let mut a: Vec<f32> = Vec::new();
-    for _ in 0..n {
-        a.extend(unit((0..width).map(|_| gauss()).collect()));
-    }
-    let mut b = Vec::new();
-    for j in 0..m {
-        let i = j * n / m;
-        let sc = (width as f64).sqrt();
-        b.extend(unit((0..width).map(|k| f64::from(a[i * width + k]) * sc + noise * gauss()).collect()));
-    }
-    (a, b)
-}
-fn cpu() -> f64 {
-    let t = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let f: Vec<&str> = t.rsplit(')').next().unwrap().split_whitespace().collect();
-    (f[11].parse::<f64>().unwrap() + f[12].parse::<f64>().unwrap()) / 100.0 / 2.0
-}
-struct Instant(f64);
-impl Instant {
-    fn now() -> Self {
-        Self(cpu())
-    }
-    fn elapsed(&self) -> std::time::Duration {
-        std::time::Duration::from_secs_f64(cpu() - self.0)
-    }
-}
+use pairloom::search::{Answer, Ask, Positives, Scoring, Search, Side, Vectors};
+
+const THREADS: usize = 2;
+const IMAGES: usize = 5_000;
+const CAPTIONS: usize = 25_000;
+const WIDTH: usize = 1_024;
+/// Items of a list.
+const TOP: usize = 10;
+/// Turns of each. The first turn warms up.
+const TURNS: usize = 6;
+/// Noise of a caption, for each number of its image.
+const NOISE: f64 = 11.0;
+
 fn main() {
-    let (n, m, w) = (5000, 25000, 1024);
-    let (a, b) = data(n, m, w, 11.0);
-    let c = Instant::now();
-    let (rows, cols) = (Vectors::new("a", &a, w).unwrap(), Vectors::new("b", &b, w).unwrap());
-    println!("vectors {:.3}", c.elapsed().as_secs_f64());
-    let r: Vec<_> = (0..n).map(|i| i * 5..i * 5 + 5).collect();
-    let q: Vec<_> = (0..m).map(|j| j / 5..j / 5 + 1).collect();
-    let ai = Ask { k: 10, positives: Positives::Ranges(&r), ..Ask::default() };
-    let ac = Ask { k: 10, positives: Positives::Ranges(&q), ..Ask::default() };
-    for _ in 0..5 {
-        let c = Instant::now();
-        let s = Search::new(&rows, &cols, Scoring::Product, 2).unwrap();
-        let f = s.find(&ai, &ac, &mut |_, _| Ok(())).unwrap();
-        let t1 = c.elapsed().as_secs_f64();
-        let c = Instant::now();
-        s.find(&ai, &ac, &mut |_, _| Ok(())).unwrap();
-        let t2 = c.elapsed().as_secs_f64();
-        let c = Instant::now();
-        s.find(&Ask::default(), &Ask::default(), &mut |_, _| Ok(())).unwrap();
-        let t3 = c.elapsed().as_secs_f64();
-        let r1 = f[0].ranks.iter().flatten().filter(|r| r.rank == 0).count() as f64 / n as f64;
-        let r1c = f[1].ranks.iter().flatten().filter(|r| r.rank == 0).count() as f64 / m as f64;
-        println!(
-            "find {t1:.3} counts {:?} again {t2:.3} nothing {t3:.3} R@1 {r1:.3} {r1c:.3}",
-            pairloom::search::exact::COUNT
-        );
+    println!("products, {THREADS} threads, GFLOP/s: f32 {:.0}, bf16 {:.0}", rate(Lanes::F32), rate(Lanes::Bf16));
+    if let Some(count) = argument("--large") {
+        return large(count.parse().unwrap_or(200_000));
     }
-    let st = [Statistic::LogSumExp { beta: 30.0 }];
-    let s = Search::new(&rows, &cols, Scoring::Product, 2).unwrap();
-    for _ in 0..3 {
-        let c = Instant::now();
-        s.find(&Ask { statistics: &st, ..Ask::default() }, &Ask { statistics: &st, ..Ask::default() }, &mut |_, _| {
-            Ok(())
-        })
-        .unwrap();
-        println!("lse {:.3}", c.elapsed().as_secs_f64());
+    let (images, captions) = draw(IMAGES, CAPTIONS, WIDTH);
+    if argument("--only").is_none() {
+        beside_peers(&images, &captions);
+    }
+    let sides = Sides::new(&images, &captions, WIDTH);
+    methods(&sides);
+    order(&images, &captions);
+}
+
+/// What stands behind an argument; an empty text where nothing does.
+fn argument(name: &str) -> Option<String> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.next().map(|_| arguments.next().unwrap_or_default())
+}
+
+/// Both sides of a search, and which pairs match.
+struct Sides<'v> {
+    images: Vectors<'v>,
+    captions: Vectors<'v>,
+    captions_of: Vec<Range<usize>>,
+    image_of: Vec<Range<usize>>,
+}
+
+impl<'v> Sides<'v> {
+    fn new(images: &'v [f32], captions: &'v [f32], width: usize) -> Self {
+        let (n, m) = (images.len() / width, captions.len() / width);
+        let each = m / n;
+        Self {
+            images: Vectors::new("images", images, width).expect("good vectors"),
+            captions: Vectors::new("captions", captions, width).expect("good vectors"),
+            captions_of: (0..n).map(|i| i * each..(i + 1) * each).collect(),
+            image_of: (0..m).map(|j| j / each..j / each + 1).collect(),
+        }
+    }
+
+    fn search(&self, scoring: Scoring) -> Search<'_> {
+        Search::new(&self.images, &self.captions, scoring, THREADS).expect("of one width")
+    }
+
+    /// The `k` best and the ranks, both ways, of scores less a number of each item.
+    fn find(&self, search: &Search<'_>, k: usize, minus: [&[f64]; 2]) -> [Answer; 2] {
+        let images = Ask { k, positives: Positives::Ranges(&self.captions_of), minus: minus[0], ..Ask::default() };
+        let captions = Ask { k, positives: Positives::Ranges(&self.image_of), minus: minus[1], ..Ask::default() };
+        search.find(&images, &captions, &mut |_, _| Ok(())).expect("possible")
+    }
+}
+
+/// Ranks and lists, ours and theirs in turn.
+fn beside_peers(images: &[f32], captions: &[f32]) {
+    let folder = std::env::temp_dir().join(format!("pairloom-search-{}", std::process::id()));
+    let mut peer = Peer::start(&folder, images, captions);
+    let work = ["product", "topk", "faiss", "argsort"];
+    let mut theirs = work.map(|_| Vec::new());
+    let (mut ours, mut found) = (Vec::new(), None);
+    for turn in 0..TURNS {
+        let (clock, before) = (Instant::now(), processor());
+        let sides = Sides::new(images, captions, WIDTH);
+        let answers = sides.find(&sides.search(Scoring::Product), TOP, [&[], &[]]);
+        ours.push([clock.elapsed().as_secs_f64(), (processor() - before) / THREADS as f64]);
+        found = Some(answers);
+        for (name, times) in work.iter().zip(&mut theirs) {
+            // Sorting everything takes long, and always as long.
+            if let Some(peer) = peer.as_mut().filter(|_| *name != "argsort" || turn < 3) {
+                times.push(peer.run(name));
+            }
+        }
+    }
+    let found = found.expect("there were turns");
+    let own = medians(&ours);
+    println!(
+        "\n{IMAGES} images, {CAPTIONS} captions, {WIDTH} numbers; ranks and the {TOP} best both ways, {THREADS} threads"
+    );
+    println!("by the clock, time of processors over {THREADS}");
+    let [clock, busy] = own;
+    println!("{:<40} {clock:>7.3} s {busy:>7.3} s   {}", "Pairloom, exact, without the matrix", recalls(&found));
+    let what = [
+        "the product alone, torch f32",
+        "torch product and topk both ways",
+        "FAISS IndexFlatIP, both ways",
+        "argsort of every query, as published",
+    ];
+    for (what, times) in what.iter().zip(&theirs).filter(|(_, times)| !times.is_empty()) {
+        let [clock, busy] = medians(times);
+        let [of_clock, of_busy] = [own[0] / clock, own[1] / busy];
+        println!("{what:<40} {clock:>7.3} s {busy:>7.3} s   ours takes {of_clock:.2}, {of_busy:.2} of it");
+    }
+    if peer.is_some() {
+        for (side, name) in ["i2t", "t2i"].iter().enumerate() {
+            println!("{name}: {}", same(&found[side], &folder.join(name)));
+        }
+    }
+    drop(std::fs::remove_dir_all(folder));
+}
+
+/// How many lists have the items that FAISS found, in its order; it sums in f32, so scores that are very close may change
+/// places.
+fn same(answer: &Answer, theirs: &Path) -> String {
+    let bytes = std::fs::read(theirs).expect("the peer wrote its lists");
+    let ids: Vec<usize> = bytes.as_chunks::<8>().0.iter().map(|id| i64::from_le_bytes(*id) as usize).collect();
+    let equal = |(best, ids): &(&Vec<_>, &[usize])| {
+        best.iter().map(|best: &pairloom::kernels::top_k::Scored| best.item).eq(ids.iter().copied())
+    };
+    let count = answer.top.iter().zip(ids.chunks_exact(TOP)).filter(equal).count();
+    format!("{count} of {} lists are those of FAISS", answer.top.len())
+}
+
+fn recalls(found: &[Answer; 2]) -> String {
+    let recall = |ranks: &[Option<Rank>], k: usize| {
+        let hits = ranks.iter().flatten().filter(|rank| rank.rank < k).count();
+        100.0 * hits as f64 / ranks.len() as f64
+    };
+    let both = found.each_ref().map(|answer| [1, 5, 10].map(|k| format!("{:.1}", recall(&answer.ranks, k))).join(" "));
+    format!("R@1, 5, 10: {}", both.join(", "))
+}
+
+/// What methods cost that have one number an item.
+fn methods(sides: &Sides<'_>) {
+    println!(
+        "\nmethods, ranks and the {TOP} best both ways: by the clock, time of processors over {THREADS}, peak memory of the process"
+    );
+    let both = |statistic: Statistic, scale: f64| {
+        let search = sides.search(Scoring::Product);
+        let asked = [statistic];
+        let ask = Ask { statistics: &asked, ..Ask::default() };
+        let found = search.find(&ask, &ask, &mut |_, _| Ok(())).expect("possible");
+        let [images, captions] = found.map(|answer| answer.statistics[0].iter().map(|h| h * scale).collect::<Vec<_>>());
+        sides.find(&search, TOP, [&captions, &images])
+    };
+    measure("nearest neighbour", || sides.find(&sides.search(Scoring::Product), TOP, [&[], &[]]));
+    measure("inverted softmax, β = 30", || both(Statistic::LogSumExp { beta: 30.0 }, 1.0 / 30.0));
+    measure("CSLS, k = 10", || both(Statistic::MeanOfLargest { k: 10 }, 0.5));
+    measure("NNN, k = 128", || both(Statistic::MeanOfLargest { k: 128 }, 0.75));
+    measure("Sinkhorn, 10 iterations, images ask", || {
+        let search = sides.search(Scoring::Product);
+        let found = search.sinkhorn(0.01, 10, &[Side::Rows], &mut |_, _| Ok(())).expect("possible");
+        sides.find(&search, TOP, [&found[0].items, &[]])
+    });
+    measure("Sinkhorn, 10 iterations, both ask", || {
+        let search = sides.search(Scoring::Product);
+        let found = search.sinkhorn(0.01, 10, &[Side::Rows, Side::Columns], &mut |_, _| Ok(())).expect("possible");
+        sides.find(&search, TOP, [&found[0].items, &found[1].items])
+    });
+    measure("the 100 best, for greedy matching", || sides.find(&sides.search(Scoring::Product), 100, [&[], &[]]));
+}
+
+/// The same with order similarity.
+fn order(images: &[f32], captions: &[f32]) {
+    let [images, captions] = [images, captions].map(|values| values.iter().map(|x| x.abs()).collect::<Vec<_>>());
+    let sides = Sides::new(&images, &captions, WIDTH);
+    let scoring = Scoring::Order { form: Form::Norm, captions: Side::Columns };
+    measure("order similarity of the absolute values", || sides.find(&sides.search(scoring), TOP, [&[], &[]]));
+}
+
+fn measure(name: &str, work: impl Fn() -> [Answer; 2]) {
+    let only = argument("--only");
+    if only.as_ref().is_some_and(|part| !name.contains(part)) {
+        return;
+    }
+    let (mut times, mut busy) = (Vec::new(), Vec::new());
+    let mut found = None;
+    // The kernel forgets the peak so far.
+    drop(std::fs::write("/proc/self/clear_refs", "5"));
+    for _ in 0..if only.is_some() { 1 } else { 3 } {
+        let (clock, before) = (Instant::now(), processor());
+        found = Some(work());
+        times.push(clock.elapsed().as_secs_f64());
+        busy.push((processor() - before) / THREADS as f64);
+    }
+    let recalls = found.as_ref().map(recalls).unwrap_or_default();
+    println!("{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {recalls}", median(&times), median(&busy), peak());
+}
+
+/// 200,000 × 200,000 × 256, the ten best of every query.
+fn large(count: usize) {
+    const NUMBERS: usize = 256;
+    let (items, queries) = draw(count, count, NUMBERS);
+    drop(std::fs::write("/proc/self/clear_refs", "5"));
+    let (clock, before) = (Instant::now(), processor());
+    let sides = Sides::new(&queries, &items, NUMBERS);
+    let search = sides.search(Scoring::Product);
+    let mut told = 0;
+    let ask = Ask { k: TOP, ..Ask::default() };
+    let found = search.find(&ask, &Ask::default(), &mut |done, all| {
+        if done * 10 / all > told {
+            told = done * 10 / all;
+            println!("{} % after {:.0} s", told * 10, clock.elapsed().as_secs_f64());
+        }
+        Ok(())
+    });
+    let (seconds, busy) = (clock.elapsed().as_secs_f64(), (processor() - before) / THREADS as f64);
+    let [found, _] = found.expect("possible");
+    let hits = found.top.iter().enumerate().filter(|(query, best)| best.iter().any(|best| best.item == *query)).count();
+    let lanes = if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 };
+    let share = 2.0 * (count * count * NUMBERS) as f64 / seconds / 1e9 / rate(lanes);
+    println!(
+        "{count} queries, {count} items, {NUMBERS} numbers: the {TOP} best in {seconds:.1} s (processors over {THREADS}: {busy:.1} s), {:.0} % of the rate of {lanes:?} \
+         products; peak memory {} MiB; {:.1} % have the matching item among them",
+        100.0 * share,
+        peak(),
+        100.0 * hits as f64 / count as f64,
+    );
+}
+
+/// Seconds of processors that this process has used, where the system tells, in hundredths. Unlike the clock they stay what
+/// they are when other programs run.
+fn processor() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = status.rsplit(") ").next().unwrap_or_default();
+    fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+/// The most memory that the process had, in MiB, where the system tells.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() / 1024
+}
+
+fn medians(times: &[[f64; 2]]) -> [f64; 2] {
+    [0, 1].map(|which| median(&times.iter().map(|both| both[which]).collect::<Vec<_>>()))
+}
+
+fn median(times: &[f64]) -> f64 {
+    let mut times = times[usize::from(times.len() > 1)..].to_vec();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Unit vectors: of images, and of as many captions of each.
+fn draw(images: usize, captions: usize, width: usize) -> (Vec<f32>, Vec<f32>) {
+    let each = captions / images;
+    let parts: Vec<(Vec<f32>, Vec<f32>)> = std::thread::scope(|scope| {
+        let part = |part: usize| images * part / THREADS..images * (part + 1) / THREADS;
+        let threads: Vec<_> =
+            (0..THREADS).map(|i| scope.spawn(move || draw_part(i as u64, part(i).len(), each, width))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread draws")).collect()
+    });
+    let (images, captions): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    (images.concat(), captions.concat())
+}
+
+fn draw_part(seed: u64, images: usize, each: usize, width: usize) -> (Vec<f32>, Vec<f32>) {
+    let mut sample = Sample::new(seed, &[]);
+    // The sum of four uniform numbers is close to normal.
+    let mut normal = || ((0..4).map(|_| sample.unit()).sum::<f64>() - 2.0) * 3f64.sqrt();
+    let (mut rows, mut columns) = (Vec::with_capacity(images * width), Vec::with_capacity(images * each * width));
+    let unit = |to: &mut Vec<f32>, values: &[f64]| {
+        let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
+        to.extend(values.iter().map(|x| (x / norm) as f32));
+    };
+    let noise = NOISE * (width as f64 / 1024.0).sqrt();
+    for _ in 0..images {
+        let image: Vec<f64> = (0..width).map(|_| normal()).collect();
+        unit(&mut rows, &image);
+        for _ in 0..each {
+            let caption: Vec<f64> = image.iter().map(|x| x + noise * normal()).collect();
+            unit(&mut columns, &caption);
+        }
+    }
+    (rows, columns)
+}
+
+/// Operations a second of our products with all threads, in 10⁹.
+fn rate(lanes: Lanes) -> f64 {
+    let (rows, columns) = (96, 3072);
+    let values = vec![0.5; WIDTH];
+    let left = Left::from_rows(lanes, rows, WIDTH, |_| &values);
+    let right = Right::from_columns(lanes, WIDTH, columns, |_| &values);
+    let work = || {
+        for (_, right) in right.panels() {
+            for (rows, left) in left.panels() {
+                let mut product = Tile::ZERO;
+                tile(lanes, rows, left, right, &mut product);
+                std::hint::black_box(product);
+            }
+        }
+    };
+    let fastest = (0..12).map(|_| {
+        let clock = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 1..THREADS {
+                scope.spawn(|| (0..4).for_each(|_| work()));
+            }
+            (0..4).for_each(|_| work());
+        });
+        clock.elapsed().as_secs_f64()
+    });
+    4.0 * 2.0 * (THREADS * rows * WIDTH * columns) as f64 / fastest.fold(f64::INFINITY, f64::min) / 1e9
+}
+
+/// The peer's process.
+struct Peer {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(folder: &PathBuf, images: &[f32], captions: &[f32]) -> Option<Self> {
+        let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
+            println!("peers skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
+            return None;
+        };
+        std::fs::create_dir_all(folder).expect("a folder for the vectors");
+        for (name, values) in [("images", images), ("captions", captions)] {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            std::fs::write(folder.join(name), bytes).expect("room for the vectors");
+        }
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/search_peer.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(folder).args([THREADS, WIDTH, TOP].map(|number| number.to_string()));
+        command.env_remove("OMP_WAIT_POLICY").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the peer starts");
+        let input = child.stdin.take().expect("it is piped");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        Some(Self { child, input, output })
+    }
+
+    /// Seconds of one turn, by the clock and of processors over the number of threads.
+    fn run(&mut self, work: &str) -> [f64; 2] {
+        writeln!(self.input, "{work}").expect("the peer reads");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("the peer writes");
+        let mut seconds = line.split_whitespace().map(|seconds| seconds.parse::<f64>().expect("seconds"));
+        let mut next = || seconds.next().expect("two numbers");
+        [next(), next() / THREADS as f64]
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }

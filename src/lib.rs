@@ -23,6 +23,7 @@ pub mod io;
 pub mod loader;
 pub mod search;
 pub mod stage;
+pub mod search;
 pub mod model;
 pub mod stages;
 pub mod pipeline;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Watch;
 use super::ask::{Answer, Ask};
@@ -22,7 +23,8 @@ use crate::kernels::top_k::Scored;
 pub struct Search<'v> {
     pub(super) exact: Exact<'v>,
     pub(super) threads: usize,
-    packed: [OnceLock<Packed>; 2],
+    /// In f32, and in bf16.
+    pub(super) packed: [OnceLock<Packed>; 2],
     /// What approximate scores are computed as, and rows of a block, where a test wants certain ones.
     pub(super) forced: (Option<Lanes>, Option<usize>),
 }
@@ -54,28 +56,48 @@ impl<'v> Search<'v> {
     pub fn find(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<[Answer; 2]> {
         let counts = [self.exact.rows.len(), self.exact.columns.len()];
         let keep = [check(rows, counts[0], counts[1])?, check(columns, counts[1], counts[0])?];
-        let statistics = [rows.statistics, columns.statistics];
-        let summed = Summed::new(&self.exact, statistics, self.threads)?;
+        let summed = Summed::new(&self.exact, [rows.statistics, columns.statistics], self.threads)?;
         let fast = self.forced.0.unwrap_or(if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 });
-        let packed = self.packed(if summed.is_some() { Lanes::F32 } else { fast });
+        let lanes = self.exact.scoring.lanes(if summed.is_some() { Lanes::F32 } else { fast });
+        if let Some(answers) = self.look(lanes, [rows, columns], keep, summed.as_ref(), watch)? {
+            return Ok(answers);
+        }
+        let answers = self.look(Lanes::F32, [rows, columns], keep, summed.as_ref(), watch)?;
+        answers.ok_or_else(|| Error::internal("a search in f32 gave up"))
+    }
+
+    /// One pass; `None` if bf16 leaves too much in doubt.
+    fn look(
+        &self,
+        lanes: Lanes,
+        [rows, columns]: [&Ask<'_>; 2],
+        keep: [usize; 2],
+        summed: Option<&Summed>,
+        watch: Watch<'_>,
+    ) -> Result<Option<[Answer; 2]>> {
+        let packed = self.packed(lanes);
         let [row_bounds, column_bounds] = packed.errors(self.exact.scoring, self.exact.rows.width());
         let asked = Asked {
             exact: self.exact,
             rows: Queries::new(&self.exact, Side::Rows, *rows, keep[0], &row_bounds, self.threads)?,
             columns: Queries::new(&self.exact, Side::Columns, *columns, keep[1], &column_bounds, self.threads)?,
+            may_give_up: lanes == Lanes::Bf16 && self.forced.0.is_none(),
+            given_up: AtomicBool::new(false),
         };
-        let visitors = (0..self.threads).map(|_| Both(Nearest::new(&asked), summed.as_ref().map(Sums::new))).collect();
+        let visitors = (0..self.threads).map(|_| Both(Nearest::new(&asked), summed.map(Sums::new))).collect();
         let visitors = self.ground(packed).pass(visitors, watch)?;
+        if asked.given_up.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let (nearest, sums): (Vec<_>, Vec<_>) = visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
         let [of_rows, of_columns] = Nearest::finish(nearest, self.threads).unwrap_or_default();
         let sums: Vec<Sums<'_>> = sums.into_iter().flatten().collect();
-        let [row_sums, column_sums] = Summed::finish(summed.as_ref(), statistics, sums);
-        Ok([answer(rows, of_rows, row_sums), answer(columns, of_columns, column_sums)])
+        let [row_sums, column_sums] = Summed::finish(summed, [rows.statistics, columns.statistics], sums);
+        Ok(Some([answer(rows, of_rows, row_sums), answer(columns, of_columns, column_sums)]))
     }
 
-    /// The columns, packed with these lanes, or with those that can be had.
+    /// The columns, packed with these lanes.
     pub(super) fn packed(&self, lanes: Lanes) -> &Packed {
-        let lanes = self.exact.scoring.lanes(lanes);
         let place = usize::from(lanes == Lanes::Bf16);
         self.packed[place].get_or_init(|| Packed::new(lanes, self.exact.rows, self.exact.columns, self.threads))
     }
@@ -89,7 +111,7 @@ impl<'v> Search<'v> {
 ///
 /// # Errors
 /// What is asked is not possible.
-fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize> {
+pub(super) fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize> {
     let wrong =
         |what: &str, got: usize, wanted: usize| Err(Error::internal(format!("got {what} of {got}, wanted {wanted}")));
     if let Some(got) = ask.positives.queries().filter(|&got| got != queries) {
@@ -160,5 +182,9 @@ impl Visitor for Both<'_> {
         if let Some(sums) = &mut self.1 {
             sums.end(stripe);
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_over()
     }
 }

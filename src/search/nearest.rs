@@ -1,6 +1,7 @@
 //! The best items of every row and every column, and the ranks of their positives, in one pass.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ask::Ask;
 use super::candidates::Candidates;
@@ -44,7 +45,8 @@ impl<'a> Queries<'a> {
         threads: usize,
     ) -> Result<Self> {
         let largest = ask.minus.iter().fold(0.0f64, |largest, number| largest.max(number.abs()));
-        if let Some((item, number)) = ask.minus.iter().enumerate().find(|(_, x)| !(x.abs() < LARGEST_MINUS)) {
+        if let Some((item, number)) = ask.minus.iter().enumerate().find(|(_, x)| x.is_nan() || x.abs() >= LARGEST_MINUS)
+        {
             let message = format!("item {item} has correction {number}, wanted a number below {LARGEST_MINUS:e}");
             return Err(Error::data(message));
         }
@@ -100,7 +102,15 @@ pub(super) struct Asked<'a> {
     pub exact: Exact<'a>,
     pub rows: Queries<'a>,
     pub columns: Queries<'a>,
+    /// Whether there is a better approximation to turn to, should too many scores be in doubt.
+    pub may_give_up: bool,
+    /// Whether there are, and all that was seen is worth nothing.
+    pub given_up: AtomicBool,
 }
+
+/// One in so many pairs, and so many of a row, may be in doubt: where it is more, f32 products take less time than bf16 ones
+/// and exact scores of what these leave in doubt.
+const DOUBTFUL: (usize, usize) = (32, 64);
 
 /// What one thread has seen.
 #[derive(Debug)]
@@ -116,6 +126,9 @@ pub(super) struct Nearest<'n> {
     found: Vec<(usize, Found)>,
     hits: Vec<Hit>,
     doubts: Vec<Doubt>,
+    /// Pairs seen, and how many of them were computed exactly.
+    pairs: usize,
+    settled: usize,
 }
 
 /// A pair whose score must be known exactly for the rank of a query.
@@ -148,18 +161,21 @@ impl<'n> Nearest<'n> {
             found: Vec::new(),
             hits: Vec::new(),
             doubts: Vec::new(),
+            pairs: 0,
+            settled: 0,
         }
     }
 
     /// Scores that are high enough to be among the best, and those in doubt.
     fn hit(&mut self, first: usize, panel: usize, hit: Hit, scores: &[f32; COLUMNS]) {
-        let Asked { exact, rows, columns } = self.asked;
+        let Asked { exact, rows, columns, .. } = self.asked;
         let row = &mut self.rows[hit.row];
         for c in bits(hit.of_row) {
             let (score, column) = (scores[c] - self.columns[panel].minus[c], panel * COLUMNS + c);
             if score >= row.top {
                 let candidates = &mut self.of_rows[hit.row].0;
                 candidates.offer(score, index(column), &mut |items, ranked| {
+                    self.settled += items.len();
                     rows.settle(exact, first + hit.row, items, ranked);
                 });
                 row.top = candidates.bar();
@@ -174,6 +190,7 @@ impl<'n> Nearest<'n> {
             if score >= thresholds.top[c] {
                 let candidates = &mut self.of_columns[column].0;
                 candidates.offer(score, index(first + hit.row), &mut |items, ranked| {
+                    self.settled += items.len();
                     columns.settle(exact, column, items, ranked);
                 });
                 thresholds.top[c] = candidates.bar();
@@ -186,7 +203,8 @@ impl<'n> Nearest<'n> {
 
     /// Settles what is in doubt, row by row.
     fn settle(&mut self, first: usize) {
-        let Asked { exact, rows, columns } = self.asked;
+        let Asked { exact, rows, columns, .. } = self.asked;
+        self.settled += self.doubts.len();
         let mut scores = Vec::new();
         for doubts in self.doubts.chunk_by(|a, b| a.row == b.row) {
             let row = first + doubts[0].row;
@@ -236,6 +254,9 @@ impl<'n> Nearest<'n> {
 impl Visitor for Nearest<'_> {
     fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[[f32; COLUMNS]]) {
         let asked = self.asked;
+        if self.is_over() {
+            return;
+        }
         if panel == 0 {
             self.above = vec![0; rows.len()];
             self.of_rows = rows.clone().map(|row| (asked.rows.candidates(row), Count::default())).collect();
@@ -253,10 +274,22 @@ impl Visitor for Nearest<'_> {
         }
         self.hits = hits;
         self.settle(rows.start);
+        self.pairs += rows.len() * used.min(COLUMNS);
+        let (of_pairs, of_row) = DOUBTFUL;
+        if asked.may_give_up && self.settled > self.pairs / of_pairs + (rows.len() + self.found.len()) * of_row {
+            asked.given_up.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.asked.given_up.load(Ordering::Relaxed)
     }
 
     fn block(&mut self, rows: Range<usize>) {
         let asked = self.asked;
+        if self.is_over() {
+            return;
+        }
         if self.columns.is_empty() {
             self.of_rows = rows.clone().map(|row| (asked.rows.candidates(row), Count::default())).collect();
             self.above = vec![0; rows.len()];

@@ -34,6 +34,11 @@ pub(super) trait Visitor: Send {
 
     /// A stripe ends.
     fn end(&mut self, _stripe: usize) {}
+
+    /// Whether it has no use for more scores.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// Rows that are one stripe: a function of their number alone, so that what is summed over the rows of a stripe, and then
@@ -89,7 +94,7 @@ impl<'s> Ground<'s> {
                 }
                 visitor.begin(number);
                 for first in range.clone().step_by(self.block) {
-                    if stop.load(Ordering::Relaxed) {
+                    if stop.load(Ordering::Relaxed) || visitor.is_over() {
                         return Ok(());
                     }
                     told()?;
@@ -123,7 +128,12 @@ impl<'s> Ground<'s> {
                 stop.store(true, Ordering::Relaxed);
             }
             visitors.extend(others.into_iter().map(|other| other.join().expect("no thread of a search panics")));
-            result.and_then(|()| watch(rows as u64, rows as u64)).map(|()| visitors)
+            result?;
+            // Not where the visitors had enough before.
+            if done.load(Ordering::Relaxed) == rows {
+                watch(rows as u64, rows as u64)?;
+            }
+            Ok(visitors)
         })
     }
 

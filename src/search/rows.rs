@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::Watch;
-use super::ask::{Answer, Positives};
-use super::find::Search;
+use super::ask::{Answer, Ask, Positives};
+use super::find::{Search, check};
 use super::pass::Visitor;
 use crate::error::Result;
 use crate::kernels::measure::rank::best_rank;
@@ -43,10 +43,7 @@ impl Search<'_> {
     /// Nothing is computed again: corrected scores that differ by less than the error of f32 are in the order of that error.
     ///
     /// # Errors
-    /// As [`Search::map_rows`].
-    ///
-    /// # Panics
-    /// A positive is no column.
+    /// A positive is no column, or there are not as many lists as rows; and as [`Search::map_rows`].
     pub fn rank_corrected(
         &self,
         k: usize,
@@ -54,6 +51,8 @@ impl Search<'_> {
         correct: impl Fn(usize, &mut [f32]) + Sync,
         watch: Watch<'_>,
     ) -> Result<Answer> {
+        let asked = Ask { k, positives, ..Ask::default() };
+        check(&asked, self.exact.rows.len(), self.exact.columns.len())?;
         let work = |row: usize, scores: &mut [f32]| {
             correct(row, scores);
             (top_k(scores, k), best_rank(scores, &positives.of(row)))

@@ -4,8 +4,8 @@
 //! rows that sum to 1/n and columns that sum to 1/m, by scaling one after the other. In logarithms, with h = −τ·ln v of the
 //! items and g = −τ·ln u of the queries:
 //!
-//! - g(q) = τ·(ln n + ln Σᵢ exp((s(q, i) − h(i)) / τ))
-//! - h(i) = τ·(ln m + ln Σ_q exp((s(q, i) − g(q)) / τ))
+//! - g(q) = τ·(ln n + ln Σ exp((s(q, i) − h(i)) / τ)), over all items i
+//! - h(i) = τ·(ln m + ln Σ exp((s(q, i) − g(q)) / τ)), over all queries q
 //!
 //! The queries' numbers are there once their rows are, so the rows of a block are held until then and looked at again for
 //! the items. Sums are [`LogSum`]s, which no temperature makes overflow.

@@ -6,7 +6,7 @@ use crate::kernels::dot::dot;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::measure::rank::Rank;
 use crate::kernels::order::Form;
-use crate::kernels::product::Lanes;
+use crate::kernels::product::{Lanes, vectors};
 use crate::kernels::sample::Sample;
 use crate::kernels::top_k::Scored;
 
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Wild,
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "test values are small")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
 pub(super) fn values(kind: Kind, seed: u64, count: usize, width: usize) -> Vec<f32> {
     let mut sample = Sample::new(seed, &[]);
     let mut values: Vec<f32> = Vec::with_capacity(count * width);
@@ -164,6 +164,7 @@ fn ranks_and_lists_are_those_of_the_definition() {
 }
 
 #[test]
+#[expect(clippy::cast_precision_loss, reason = "test values are small")]
 fn corrected_scores_rank_as_the_definition_says() {
     let mut sample = Sample::new(3, &[]);
     for (kind, size) in
@@ -285,6 +286,22 @@ fn a_search_can_be_stopped_and_tells_how_far_it_is() {
     }
 }
 
+/// Where bf16 leaves everything in doubt a search turns to f32; no test of a certain way to compute sees that.
+#[test]
+fn scores_too_close_for_bf16_are_found_as_well() {
+    let (n, m, width) = (700, 900, 64);
+    let (a, b) = (values(Kind::Close, 1, n, width), values(Kind::Close, 2, m, width));
+    let rows = Vectors::new("rows", &a, width).expect("good");
+    let columns = Vectors::new("columns", &b, width).expect("good");
+    let scores = all(&rows, &columns, Scoring::Product);
+    let lists = [matches(n, m), matches(m, n)];
+    let asks = lists.each_ref().map(|lists| Ask { k: 10, positives: Positives::Lists(lists), ..Ask::default() });
+    let search = Search::new(&rows, &columns, Scoring::Product, 2).expect("of one width");
+    let found = search.find(&asks[0], &asks[1], &mut |_, _| Ok(()));
+    assert_eq!(found.expect("possible"), [plain(&scores[0], &asks[0]), plain(&scores[1], &asks[1])]);
+    assert_eq!(search.packed.each_ref().map(|packed| packed.get().is_some()), [true, vectors(Lanes::Bf16)]);
+}
+
 /// By scores that are squared: not of the form s − h.
 #[test]
 fn rows_can_be_corrected_in_any_way() {
@@ -303,7 +320,9 @@ fn rows_can_be_corrected_in_any_way() {
         search.forced.1 = block;
         let square = |row: usize, scores: &mut [f32]| {
             assert!(row < n && scores.len() == m);
-            scores.iter_mut().for_each(|score| *score *= *score);
+            for score in scores {
+                *score *= *score;
+            }
         };
         let got = search.rank_corrected(5, ask.positives, square, &mut |_, _| Ok(())).expect("possible");
         // These vectors have no scores so close to each other that f32 could not tell.

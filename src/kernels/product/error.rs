@@ -5,9 +5,10 @@
 //! Let ã and b̃ be the vectors as they are packed (for [`Lanes::F32`] the vectors themselves), δa = ã − a and δb = b̃ − b what
 //! packing changes, n the width, `u = 2⁻²⁴`, γ = n·u / (1 − n·u). Then
 //!
-//! 1. a tile sums the n products of ã and b̃ in f32. Products of bf16 are exact in f32, those of f32 are fused into the sum;
-//!    so no product goes through more than n roundings, in whatever order they are summed: the sum is within γ·Σ|ãᵢ·b̃ᵢ| of
-//!    ã·b̃, and so, by the Cauchy-Schwarz inequality, within γ·‖ã‖·‖b̃‖;
+//! 1. a tile sums the n products of ã and b̃ in f32, from 0. Products of bf16 are exact in f32; those of f32 are rounded, or
+//!    fused into the sum, and the first sum, with 0, is exact. So no product goes through more than n roundings, in whatever
+//!    order they are summed: the sum is within γ·Σ|ãᵢ·b̃ᵢ| of ã·b̃, and so, by the Cauchy-Schwarz inequality, within
+//!    γ·‖ã‖·‖b̃‖;
 //! 2. ã·b̃ − a·b = ã·δb + δa·b, which is at most ‖ã‖·‖δb‖ + ‖δa‖·‖b‖;
 //! 3. [`dot`](crate::kernels::dot::dot) is within 2u·‖a‖·‖b‖ of a·b: one rounding to f32, doubled so that it covers the f64
 //!    sum;
@@ -89,6 +90,7 @@ mod tests {
 
     /// For the signs that round all one way the bf16 bound is met to within a half; nothing is ever beyond it.
     #[test]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
     fn tiles_are_within_the_bound_and_it_is_not_much_larger() {
         let mut sample = Sample::new(3, &[]);
         for lanes in [Lanes::F32, Lanes::Bf16] {
@@ -102,7 +104,7 @@ mod tests {
                                 // Halfway between two bf16, and always rounded up.
                                 20..40 => 1.0 + 0.999 / 256.0 + sample.below(2) as f32,
                                 // Far apart, and some below the smallest normal number.
-                                _ => ((sample.unit() - 0.5) as f32) * 2f32.powi(-(sample.below(80) as i32)) * 1e-16,
+                                _ => ((sample.unit() - 0.5) as f32) * (sample.below(80) as f32).exp2().recip() * 1e-16,
                             })
                             .collect()
                     };

@@ -103,6 +103,7 @@ mod tests {
 
     /// Against the f64 definition, every number of rows, whole and cut panels, either side the captions.
     #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn tiles_are_order_violations() {
         let mut sample = Sample::new(4, &[]);
         for depth in [1, 2, 7, 129] {

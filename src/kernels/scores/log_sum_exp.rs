@@ -117,6 +117,14 @@ fn columns_avx512(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &
     columns(beta, scores, offsets, sums);
 }
 
+/// Whether an argument is too far above the reference; one that is not a number is, because there is no reference yet and β
+/// is 0.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it is compiled for several kinds of processors")]
+fn is_far(argument: f32) -> bool {
+    argument > ROOM || argument.is_nan()
+}
+
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it is compiled for several kinds of processors")]
 fn rows(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &mut [LogSum]) {
@@ -132,8 +140,7 @@ fn rows(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &m
             }
         }
         let largest = largest.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
-        // Also where there is no reference yet and β is 0.
-        if largest > sum.reference && !(beta * (largest - sum.reference) <= ROOM) {
+        if largest > sum.reference && is_far(beta * (largest - sum.reference)) {
             sum.raise(largest, beta);
         }
         for term in &mut terms {
@@ -155,21 +162,20 @@ fn columns(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut Col
         let mut far = 0;
         for c in 0..COLUMNS {
             terms[c] = beta * (scores[c] + offset - sums.references[c]);
-            // Also what is not a number: there is no reference yet and β is 0.
-            far |= u32::from(!(terms[c] <= ROOM));
+            far |= u32::from(is_far(terms[c]));
         }
         if far != 0 {
             for c in 0..COLUMNS {
                 let score = scores[c] + offset;
-                if !(terms[c] <= ROOM) && score > sums.references[c] {
+                if is_far(terms[c]) && score > sums.references[c] {
                     sums.sums[c] *= f64::from(exp(beta * (sums.references[c] - score)));
                     sums.references[c] = score;
                     terms[c] = 0.0;
                 }
             }
         }
-        for c in 0..COLUMNS {
-            sums.sums[c] += f64::from(exp(terms[c]));
+        for (sum, term) in sums.sums.iter_mut().zip(terms) {
+            *sum += f64::from(exp(term));
         }
     }
 }
@@ -187,6 +193,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn sums_are_those_of_the_definition_for_any_beta() {
         let mut sample = Sample::new(6, &[]);
         for beta in [0.0, 1.0, 30.0, 1e4] {
@@ -231,6 +238,7 @@ mod tests {
 
     /// Every kind of processor gives the same bits.
     #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn bits_do_not_depend_on_the_instructions() {
         let mut sample = Sample::new(7, &[]);
         let scores: Vec<[f32; COLUMNS]> = (0..50).map(|_| std::array::from_fn(|_| sample.unit() as f32)).collect();

@@ -3,7 +3,7 @@
 use crate::kernels::product::COLUMNS;
 
 /// Σ (s − shift) and Σ (s − shift)² of the scores so far, in f64. With a shift that is one of the scores, or close to one,
-/// nothing cancels (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983).
+/// nothing cancels (Chan, Golub and Le Veque, "Algorithms for computing the sample variance", 1983).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     sum: f64,
@@ -93,7 +93,6 @@ fn add_avx512(
 }
 
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "it is compiled for several kinds of processors")]
 fn add(
     scores: &[[f32; COLUMNS]],
     used: usize,

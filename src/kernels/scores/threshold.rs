@@ -102,9 +102,13 @@ fn portable(
     for (i, ((scores, row), above)) in scores.iter().zip(rows).zip(above).enumerate() {
         let by_row: [f32; COLUMNS] = std::array::from_fn(|c| scores[c] - columns.minus[c]);
         let by_column: [f32; COLUMNS] = std::array::from_fn(|c| scores[c] - row.minus);
-        let any = by_row.iter().any(|&score| score >= row.top || score >= row.low)
-            || (0..COLUMNS).any(|c| by_column[c] >= columns.top[c] || by_column[c] >= columns.low[c]);
-        if !any {
+        // Without branches, so that the compiler may use vector instructions; mostly there is nothing.
+        let any = (0..COLUMNS).fold(0, |any, c| {
+            let reached = [by_row[c] >= row.top, by_row[c] >= row.low];
+            let of_column = [by_column[c] >= columns.top[c], by_column[c] >= columns.low[c]];
+            any | reached.into_iter().chain(of_column).fold(0, |any, reached| any | u32::from(reached))
+        });
+        if any == 0 {
             continue;
         }
         let high = bits(|c| by_row[c] > row.high) & used;
@@ -142,10 +146,12 @@ mod avx512 {
         let [minus, top, low, high] =
             [&columns.minus, &columns.top, &columns.low, &columns.high].map(|values| halves(values));
         let used_halves = [low16(used), low16(used >> 16)];
-        // SAFETY: there are 32 counts.
-        let mut counts = unsafe {
-            [_mm512_loadu_epi32(columns.above.as_ptr().cast()), _mm512_loadu_epi32(columns.above[16..].as_ptr().cast())]
-        };
+        let mut counts = [
+            // SAFETY: there are 32 counts.
+            unsafe { _mm512_loadu_epi32(columns.above.as_ptr().cast()) },
+            // SAFETY: as above.
+            unsafe { _mm512_loadu_epi32(columns.above[16..].as_ptr().cast()) },
+        ];
         for (i, ((scores, row), above)) in scores.iter().zip(rows).zip(above).enumerate() {
             let scores = halves(scores);
             let [row_minus, row_top, row_low, row_high] =
@@ -197,6 +203,7 @@ mod tests {
 
     /// Both ways to compute it against one score after the other.
     #[test]
+    #[expect(clippy::cast_precision_loss, reason = "test values are small")]
     fn finds_what_one_score_after_the_other_finds() {
         let mut sample = Sample::new(5, &[]);
         for case in 0..400 {
