@@ -61,11 +61,17 @@ impl TableFile {
         &self.path
     }
 
+    /// Whether there is a column of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.schema().field_with_name(name).is_ok()
+    }
+
     /// That these columns are there and of these kinds.
     ///
     /// # Errors
-    /// All that are not, with the columns that there are.
-    pub fn expect(&self, columns: &[(&str, Kind)]) -> Result<()> {
+    /// All that are not, with the columns that there are, and `hint`.
+    pub fn expect(&self, columns: &[(&str, Kind)], hint: &str) -> Result<()> {
         let mut mistakes = Mistakes::of(&self.path);
         for &(name, kind) in columns {
             match self.schema().field_with_name(name) {
@@ -78,7 +84,7 @@ impl TableFile {
             }
         }
         let there = self.schema().fields().iter().map(|field| format!("`{}` ({})", field.name(), field.data_type()));
-        mistakes.hint(format!("the file has the columns {}", there.collect::<Vec<_>>().join(", ")));
+        mistakes.hint(format!("the file has {}; {hint}", there.collect::<Vec<_>>().join(", ")));
         mistakes.finish()
     }
 
