@@ -48,19 +48,19 @@ impl<'s> Arrays<'s> {
     }
 
     /// Calls `act` for every image.
-    pub(super) fn images(&self, mut act: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn images(&self, mut act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let mut values = Vec::new();
         for row in 0..self.images.rows() {
             values.clear();
             self.images.values(row, &mut values);
             let vector = Ok(values.as_slice());
-            act(&Row { image_id: Ok(id(row)), caption_id: None, split: Some(Ok(self.split)), vector })?;
+            act(Row { image_id: Ok(id(row)), caption_id: None, split: Some(Ok(self.split)), vector })?;
         }
         Ok(())
     }
 
     /// Calls `act` for every caption.
-    pub(super) fn captions(&self, mut act: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn captions(&self, mut act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let mut values = Vec::new();
         for row in 0..self.captions.rows() {
             values.clear();
@@ -69,7 +69,7 @@ impl<'s> Arrays<'s> {
                 ImageOf::Runs(captions) => id(row / captions),
                 ImageOf::Listed(images) => images[row],
             };
-            act(&Row { image_id: Ok(image_id), caption_id: Some(Ok(id(row))), split: None, vector: Ok(&values) })?;
+            act(Row { image_id: Ok(image_id), caption_id: Some(Ok(id(row))), split: None, vector: Ok(&values) })?;
         }
         Ok(())
     }

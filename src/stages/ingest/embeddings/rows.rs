@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::io::Mistakes;
 use crate::io::table_file::MAX_WIDTH;
 use crate::stage::Cx;
-use crate::tables::{self, Table};
+use crate::tables;
 
 /// Rows that are written together.
 const BLOCK_ROWS: usize = 1024;
@@ -32,28 +32,40 @@ pub(super) struct Row<'r> {
     pub vector: Said<&'r [f32]>,
 }
 
+/// The images of a file: where each stands, the split of each row, and the width of the vectors.
+pub(super) struct Images {
+    path: String,
+    rows: HashMap<i64, usize>,
+    splits: Vec<&'static str>,
+    width: usize,
+}
+
 /// One pass over the rows of one file.
 pub(super) struct Pass<'p> {
     path: &'p Path,
-    table: Table,
+    /// The images that captions may have.
+    images: Option<&'p Images>,
     normalize: bool,
     /// Whether rows are written, or only looked at.
     write: bool,
-    /// The images that captions may have.
-    images: Option<&'p Images>,
     width: Option<usize>,
     rows: usize,
+    /// Where each identifier stands.
+    seen: HashMap<i64, usize>,
+    /// Of images: the split of each row.
+    splits: Vec<&'static str>,
     mistakes: Mistakes,
-    /// Row and split of every identifier so far.
-    seen: HashMap<i64, (usize, &'static str)>,
     block: Block,
 }
 
-/// The images of a file, and the width of their vectors.
-pub(super) struct Images {
-    path: String,
-    splits: HashMap<i64, (usize, &'static str)>,
-    width: usize,
+/// A row without mistakes.
+struct Fine<'r> {
+    image_id: i64,
+    caption_id: Option<i64>,
+    split: &'static str,
+    vector: &'r [f32],
+    /// What its values are multiplied with, if they are.
+    scale: Option<f64>,
 }
 
 /// Rows that are not written yet.
@@ -70,18 +82,14 @@ impl<'p> Pass<'p> {
     pub(super) fn new(path: &'p Path, images: Option<&'p Images>, normalize: bool, write: bool) -> Self {
         Self {
             path,
-            table: if images.is_some() {
-                tables::caption_embeddings::table()
-            } else {
-                tables::image_embeddings::table()
-            },
+            images,
             normalize,
             write,
-            images,
             width: images.map(|images| images.width),
             rows: 0,
-            mistakes: Mistakes::of(path),
             seen: HashMap::new(),
+            splits: Vec::new(),
+            mistakes: Mistakes::of(path),
             block: Block::default(),
         }
     }
@@ -89,72 +97,24 @@ impl<'p> Pass<'p> {
     /// Adds what is wrong with the row to the mistakes, or writes it.
     ///
     /// # Errors
-    /// The first vector of the captions has another width than the images; the store cannot be written; the run was cancelled.
-    pub(super) fn push(&mut self, cx: &mut Cx<'_>, row: &Row<'_>) -> Result<()> {
+    /// The first vector of the captions has another width than the images; the store cannot be written; the run was
+    /// cancelled.
+    pub(super) fn push(&mut self, cx: &mut Cx<'_>, row: Row<'_>) -> Result<()> {
         cx.proceed()?;
+        if self.rows == 0 {
+            self.check_model(&row)?;
+        }
         let number = self.rows;
         self.rows += 1;
-        if let (0, Ok(vector), Some(images)) = (number, &row.vector, self.images)
-            && vector.len() != images.width
-        {
-            let (path, got, wanted) = (self.path.display(), vector.len(), images.width);
-            let message = format!("`{path}` has vectors of {got} values, wanted {wanted} as in `{}`", images.path);
-            return Err(Error::data(message).hint("images and captions must be embedded by one model"));
-        }
         let mut wrong = Vec::new();
-        let image_id = kept(&mut wrong, row.image_id.as_ref().copied().map_err(Clone::clone));
-        let caption_id = row.caption_id.as_ref().map(|id| kept(&mut wrong, id.as_ref().copied().map_err(Clone::clone)));
-        let split = match (self.images, image_id) {
-            (Some(images), Some(id)) => match images.splits.get(&id) {
-                Some((_, split)) => Some(*split),
-                None => kept(&mut wrong, Err(format!("image id {id} is not in `{}`", images.path))),
-            },
-            _ => None,
-        };
-        let said =
-            row.split.as_ref().map(|split| split.as_ref().map_err(Clone::clone).and_then(|name| listing::split(name)));
-        let said = said.and_then(|said| kept(&mut wrong, said));
-        if let (Some(split), Some(said)) = (split, said)
-            && split != said
-        {
-            wrong.push(format!("split is `{said}`, wanted `{split}`, which is that of its image"));
-        }
-        let scale = row.vector.as_ref().map_err(Clone::clone).and_then(|vector| self.scale(vector));
-        let scale = kept(&mut wrong, scale);
-        let split = split.or(said).unwrap_or_default();
-        if let Some(id) = caption_id.unwrap_or(image_id) {
-            match self.seen.entry(id) {
-                Entry::Occupied(first) => {
-                    let what = if caption_id.is_some() { "caption" } else { "image" };
-                    wrong.push(format!("{what} id {id} is also that of row {}", first.get().0));
-                    if caption_id.is_none() {
-                        self.mistakes.hint("images are wanted once each, not once for each of their captions");
-                    }
-                }
-                Entry::Vacant(place) => {
-                    place.insert((number, split));
-                }
-            }
-        }
+        let fine = self.check(number, row, &mut wrong);
         for message in wrong {
             self.mistakes.add(format_args!("row {number} (from 0)"), message);
         }
-        if let (true, true, Some(image_id), Some(scale), Ok(vector)) =
-            (self.write, self.mistakes.is_empty(), image_id, scale, &row.vector)
-        {
-            self.block.captions.extend(caption_id.flatten());
-            self.block.images.push(image_id);
-            self.block.splits.push(split);
-            #[expect(clippy::cast_possible_truncation, reason = "values of unit vectors are f32 in the table")]
-            match scale {
-                Some(scale) => self.block.values.extend(vector.iter().map(|&value| (f64::from(value) * scale) as f32)),
-                None => self.block.values.extend_from_slice(vector),
-            }
-            if self.block.images.len() == BLOCK_ROWS {
-                self.flush(cx)?;
-            }
+        match fine {
+            Some(row) if self.write && self.mistakes.is_empty() => self.keep(cx, &row),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Ends the pass: writes what is left. Gives the images, for the pass over their captions.
@@ -162,23 +122,81 @@ impl<'p> Pass<'p> {
     /// # Errors
     /// All mistakes, or there are no rows.
     pub(super) fn finish(mut self, cx: &mut Cx<'_>) -> Result<Images> {
-        std::mem::replace(&mut self.mistakes, Mistakes::of(self.path)).finish()?;
-        let width = match self.width {
-            Some(width) if self.rows > 0 => width,
-            _ => return Err(Error::data(format!("`{}` has no rows", self.path.display()))),
+        if self.mistakes.is_empty() {
+            self.flush(cx)?;
+        }
+        self.mistakes.finish()?;
+        match self.width {
+            Some(width) if self.rows > 0 => {
+                Ok(Images { path: self.path.display().to_string(), rows: self.seen, splits: self.splits, width })
+            }
+            _ => Err(Error::data(format!("`{}` has no rows", self.path.display()))),
+        }
+    }
+
+    /// That captions have vectors as wide as those of the images: else every row would be a mistake.
+    fn check_model(&self, first: &Row<'_>) -> Result<()> {
+        match (&first.vector, self.images) {
+            (Ok(vector), Some(images)) if vector.len() != images.width => Err(Error::data(format!(
+                "`{}` has vectors of {} values, wanted {} as in `{}`",
+                self.path.display(),
+                vector.len(),
+                images.width,
+                images.path
+            ))
+            .hint("images and captions must be embedded by one model")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The row, or all that is wrong with it.
+    fn check<'r>(&mut self, number: usize, row: Row<'r>, wrong: &mut Vec<String>) -> Option<Fine<'r>> {
+        let is_caption = row.caption_id.is_some();
+        let image_id = kept(wrong, row.image_id);
+        let caption_id = row.caption_id.and_then(|id| kept(wrong, id));
+        let said = row.split.and_then(|split| kept(wrong, split.and_then(listing::split)));
+        let split = match (self.images, image_id) {
+            (Some(images), Some(id)) => kept(wrong, images.split(id)),
+            (Some(_), None) => None,
+            (None, _) => said,
         };
-        self.flush(cx)?;
-        Ok(Images { path: self.path.display().to_string(), splits: self.seen, width })
+        if let (Some(split), Some(said)) = (split, said)
+            && split != said
+        {
+            wrong.push(format!("split is `{said}`, wanted `{split}`, which is that of its image"));
+        }
+        if !is_caption {
+            // A row whose split is wrong keeps its place; nothing is made of it.
+            self.splits.push(split.unwrap_or_default());
+        }
+        let vector = kept(wrong, row.vector);
+        let scale = vector.and_then(|vector| kept(wrong, self.scale(vector)));
+        let what = if is_caption { "caption" } else { "image" };
+        let id = if is_caption { caption_id } else { image_id };
+        if let Some(id) = id {
+            match self.seen.entry(id) {
+                Entry::Occupied(first) => {
+                    wrong.push(format!("{what} id {id} is also that of row {}", first.get()));
+                    if !is_caption {
+                        self.mistakes.hint("images are wanted once each, not once for each of their captions");
+                    }
+                }
+                Entry::Vacant(place) => {
+                    place.insert(number);
+                }
+            }
+        }
+        Some(Fine { image_id: image_id?, caption_id, split: split?, vector: vector?, scale: scale? })
     }
 
     /// What the values of a vector are multiplied with, if they are, or what is wrong with it.
     fn scale(&mut self, vector: &[f32]) -> Said<Option<f64>> {
+        if !(1..=MAX_WIDTH).contains(&vector.len()) {
+            return Err(format!("the vector has {} values, wanted 1 to {MAX_WIDTH}", vector.len()));
+        }
         let wanted = *self.width.get_or_insert(vector.len());
         if vector.len() != wanted {
             return Err(format!("the vector has {} values, wanted {wanted} as before", vector.len()));
-        }
-        if !(1..=MAX_WIDTH).contains(&wanted) {
-            return Err(format!("the vector has {wanted} values, wanted 1 to {MAX_WIDTH}"));
         }
         if let Some(column) = vector.iter().position(|value| !value.is_finite()) {
             return Err(format!("the value of column {column} is {}, wanted a finite number", vector[column]));
@@ -190,22 +208,40 @@ impl<'p> Pass<'p> {
         Ok(self.normalize.then_some(1.0 / norm))
     }
 
+    fn keep(&mut self, cx: &mut Cx<'_>, row: &Fine<'_>) -> Result<()> {
+        self.block.captions.extend(row.caption_id);
+        self.block.images.push(row.image_id);
+        self.block.splits.push(row.split);
+        #[expect(clippy::cast_possible_truncation, reason = "vectors are f32 in the tables")]
+        match row.scale {
+            Some(scale) => self.block.values.extend(row.vector.iter().map(|&value| (f64::from(value) * scale) as f32)),
+            None => self.block.values.extend_from_slice(row.vector),
+        }
+        if self.block.images.len() == BLOCK_ROWS { self.flush(cx) } else { Ok(()) }
+    }
+
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let (Block { captions, images, splits, values }, Some(width)) = (std::mem::take(&mut self.block), self.width)
-        else {
-            return Ok(());
-        };
-        if images.is_empty() {
-            return Ok(());
-        }
-        let tokenizers = StringArray::from_iter_values(std::iter::repeat_n(TOKENIZER, captions.len()));
+        let Block { captions, images, splits, values } = std::mem::take(&mut self.block);
+        let rows = images.len();
+        let Some(width) = self.width.filter(|_| rows > 0) else { return Ok(()) };
         let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(images)), Arc::new(StringArray::from(splits))];
-        if !captions.is_empty() {
+        let table = if self.images.is_some() {
             columns.insert(0, Arc::new(Int64Array::from(captions)));
-            columns.push(Arc::new(tokenizers));
-        }
+            columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(TOKENIZER, rows))));
+            tables::caption_embeddings::table()
+        } else {
+            tables::image_embeddings::table()
+        };
         columns.push(tables::vectors(values, width)?);
-        cx.write(self.table.name, tables::batch(&self.table.schema_of_width(width), columns)?)
+        cx.write(table.name, tables::batch(&table.schema_of_width(width), columns)?)
+    }
+}
+
+impl Images {
+    /// The split of an image, or that there is none of this identifier.
+    fn split(&self, id: i64) -> Said<&'static str> {
+        let row = self.rows.get(&id).ok_or_else(|| format!("image id {id} is not in `{}`", self.path))?;
+        Ok(self.splits[*row])
     }
 }
 

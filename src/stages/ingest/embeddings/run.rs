@@ -63,14 +63,14 @@ impl<'s> Files<'s> {
         }
     }
 
-    fn images(&self, act: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    fn images(&self, act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         match self {
             Self::Arrays(files) => files.images(act),
             Self::Tables(files) => files.images(act),
         }
     }
 
-    fn captions(&self, act: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    fn captions(&self, act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         match self {
             Self::Arrays(files) => files.captions(act),
             Self::Tables(files) => files.captions(act),

@@ -49,7 +49,7 @@ impl<'s> TableFiles<'s> {
     }
 
     /// Calls `act` for every image.
-    pub(super) fn images(&self, mut act: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn images(&self, mut act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let columns = &self.columns;
         let mut names = vec![columns.image_id.as_str(), &columns.image_embedding];
         if self.split.is_none() {
@@ -66,14 +66,14 @@ impl<'s> TableFiles<'s> {
                     (None, split) => Ok(split.unwrap_or_default()),
                 };
                 let image_id = id(&ids, row, &columns.image_id);
-                act(&Row { image_id, caption_id: None, split: Some(split), vector: vectors.get(row) })?;
+                act(Row { image_id, caption_id: None, split: Some(split), vector: vectors.get(row) })?;
             }
         }
         Ok(())
     }
 
     /// Calls `act` for every caption.
-    pub(super) fn captions(&self, mut act: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn captions(&self, mut act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let columns = &self.columns;
         let mut names = vec![columns.caption_id.as_str(), &columns.image_id, &columns.caption_embedding];
         if self.captions_have_splits {
@@ -90,7 +90,7 @@ impl<'s> TableFiles<'s> {
                     splits.as_ref().map(|splits| splits.get(row).ok_or_else(|| "the split is missing".to_owned()));
                 let caption_id = Some(id(&ids, row, &columns.caption_id));
                 let image_id = id(&images, row, &columns.image_id);
-                act(&Row { image_id, caption_id, split, vector: vectors.get(row) })?;
+                act(Row { image_id, caption_id, split, vector: vectors.get(row) })?;
             }
         }
         Ok(())

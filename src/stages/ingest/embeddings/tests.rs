@@ -276,7 +276,7 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
         "row 4 (from 0): the vector is missing",
         "row 5 (from 0): the split is missing",
         "row 5 (from 0): the value of column 1 is missing",
-        "row 6 (from 0): the vector has 0 values, wanted 2 as before",
+        "row 6 (from 0): the vector has 0 values, wanted 1 to 65536",
         "once each, not once for each of their captions",
     ] {
         assert!(message.contains(line), "{line}: {message}");
