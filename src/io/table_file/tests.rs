@@ -125,7 +125,7 @@ fn columns_that_are_missing_or_other_are_all_named() {
     assert!(file.has("part") && !file.has("split"));
     file.expect(&[("picture", Kind::WholeNumbers), ("part", Kind::Texts), ("vector", Kind::Vectors)], "").unwrap();
     let wanted = [("split", Kind::Texts), ("part", Kind::WholeNumbers), ("picture", Kind::Vectors)];
-    let message = message(file.expect(&wanted, "name them"));
+    let told = message(file.expect(&wanted, "name them"));
     for part in [
         "column `split`: is not there",
         "column `part`: is LargeUtf8, wanted whole numbers",
@@ -133,9 +133,9 @@ fn columns_that_are_missing_or_other_are_all_named() {
         "the file has `picture` (UInt16), `part` (LargeUtf8), `vector` (List(Float64",
         "; name them",
     ] {
-        assert!(message.contains(part), "{part}: {message}");
+        assert!(told.contains(part), "{part}: {told}");
     }
-    assert!(super::tests::message(file.batches(&["part", "none"]).map(|_| ())).contains("none"));
+    assert!(message(file.batches(&["part", "none"]).map(|_| ())).contains("none"));
 }
 
 /// The numbers of rows come from 4 Mi values a piece, and 8,192 rows.

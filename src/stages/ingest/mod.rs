@@ -1,5 +1,5 @@
-//! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, when the data set comes with them), or `ratings`, or the embeddings
-//! of another program.
+//! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, when the data set comes with them), or
+//! `ratings`, or the `image_embeddings` and `caption_embeddings` of another program.
 //!
 //! Whatever the form, and so for everything downstream:
 //! - images come in the order of the data set, the captions of an image together and in their order;

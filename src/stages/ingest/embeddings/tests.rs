@@ -258,13 +258,13 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
         ("split", Arc::new(StringArray::from(vec!["test", "val"]))),
         ("embedding", lists(&[list(&[1.0, 2.0]), list(&[2.0, 1.0])])),
     ]);
-    let captions = arrow(vec![
+    let texts = arrow(vec![
         ("caption_id", numbers(&[Some(1), Some(2), Some(1), None])),
         ("image_id", numbers(&[Some(7), Some(9), Some(8), Some(8)])),
         ("split", Arc::new(StringArray::from(vec!["test", "test", "test", "val"]))),
         ("embedding", lists(&[list(&[1.0, 2.0]), list(&[1.0, 2.0]), list(&[1.0, 2.0]), list(&[0.0, 0.0])])),
     ]);
-    let set = folder(&[("bad.arrow", &images), ("i.arrow", &good), ("c.arrow", &captions)]);
+    let set = folder(&[("bad.arrow", &images), ("i.arrow", &good), ("c.arrow", &texts)]);
     let run =
         |images: &str| refused(ingest(set.path(), json!({"embeddings": {"images": images, "captions": "c.arrow"}})));
     let message = run("bad.arrow");
@@ -295,7 +295,7 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
     // With `split` nothing is asked of the columns of that name.
     let settings = json!({"embeddings": {"images": "i.arrow", "captions": "i.arrow", "split": "test", "columns": {"caption_id": "image_id"}}});
     let world = ingest(set.path(), settings).unwrap();
-    assert_eq!(super::tests::captions(&world).iter().map(|row| row.2.as_str()).collect::<Vec<_>>(), ["test", "test"]);
+    assert_eq!(captions(&world).iter().map(|row| row.2.as_str()).collect::<Vec<_>>(), ["test", "test"]);
 }
 
 #[test]
