@@ -37,13 +37,12 @@ fn row(store: &Path, sql: &str) -> Vec<String> {
 fn recalls_of_files_are_those_of_an_argsort() {
     let wanted: serde_json::Value = serde_json::from_slice(&std::fs::read(golden("embeddings.json")).unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
+    let arrays = ("embeddings_images.npy", "embeddings_captions.npy");
     let parquet = ("embeddings_images.parquet", "embeddings_captions.parquet");
+    let image_of = format!("stage.theirs.ingest.embeddings.image_of={}", golden("embeddings_image_of.txt").display());
     for (number, ((images, captions), settings, pool)) in [
-        (
-            ("embeddings_images.npy", "embeddings_captions.npy"),
-            &["stage.theirs.ingest.embeddings.captions_per_image=3"][..],
-            "all",
-        ),
+        (arrays, &["stage.theirs.ingest.embeddings.captions_per_image=3"][..], "all"),
+        (arrays, &[&image_of], "all"),
         (parquet, &[], "test"),
         (parquet, &["stage.test.evaluate.split=val"], "val"),
         (parquet, &["stage.theirs.ingest.embeddings.split=test"], "all"),
