@@ -54,7 +54,7 @@ impl ArrowFile {
         }
         let schema = schema(footer.schema())?;
         let version = footer.version();
-        Ok(Self { schema, version, blocks, content })
+        Ok(Self { content, schema, version, blocks })
     }
 
     /// The stream whose messages follow one another until a last one that is empty.
@@ -88,7 +88,7 @@ impl ArrowFile {
             at = end;
         }
         let (schema, version) = found.ok_or_else(|| Error::data("Arrow stream has no schema"))?;
-        Ok(Self { schema, version, blocks, content })
+        Ok(Self { content, schema, version, blocks })
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {

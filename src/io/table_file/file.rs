@@ -47,7 +47,7 @@ impl TableFile {
             [b'P', b'A', b'R', b'1', ..] => ParquetFile::open(map(path)?).map(Form::Parquet),
             [b'A', b'R', b'R', b'O', b'W', b'1', ..] => ArrowFile::of_file(map(path)?).map(Form::Arrow),
             [0xff, 0xff, 0xff, 0xff, ..] => ArrowFile::of_stream(map(path)?).map(Form::Arrow),
-            _ => Err(other(&begin)),
+            _ => Err(other(begin)),
         };
         match form {
             Ok(form) => Ok(Self { path: path.to_owned(), form }),
@@ -142,7 +142,7 @@ fn map(path: &Path) -> Result<Bytes> {
 }
 
 /// The error of a file that begins as something else.
-fn other(begin: &[u8; 8]) -> Error {
+fn other(begin: [u8; 8]) -> Error {
     let (what, hint) = match begin {
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => ("is a NumPy array, where a table was wanted", None),
         [b'F', b'E', b'A', b'1', ..] => ("is a Feather file of version 1", Some("write it with `version=2`")),

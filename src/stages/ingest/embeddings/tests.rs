@@ -227,21 +227,21 @@ fn lists(values: &[Option<Vec<Option<f32>>>]) -> ArrayRef {
     Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(values.to_vec()))
 }
 
-fn list(values: &[f32]) -> Option<Vec<Option<f32>>> {
-    Some(values.iter().copied().map(Some).collect())
+fn list(values: &[f32]) -> Vec<Option<f32>> {
+    values.iter().copied().map(Some).collect()
 }
 
 #[test]
 fn every_mistake_of_a_table_is_named_with_its_row() {
     let image_ids = numbers(&[Some(7), Some(8), Some(7), None, Some(9), Some(10), Some(11)]);
     let image_vectors = lists(&[
-        list(&[1.0, 2.0]),
-        list(&[1.0]),
-        list(&[2.0, 1.0]),
-        list(&[1.0, 1.0]),
+        Some(list(&[1.0, 2.0])),
+        Some(list(&[1.0])),
+        Some(list(&[2.0, 1.0])),
+        Some(list(&[1.0, 1.0])),
         None,
         Some(vec![Some(1.0), None]),
-        list(&[]),
+        Some(list(&[])),
     ]);
     let splits: ArrayRef = Arc::new(StringArray::from(vec![
         Some("test"),
@@ -256,13 +256,21 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
     let good = arrow(vec![
         ("image_id", numbers(&[Some(7), Some(8)])),
         ("split", Arc::new(StringArray::from(vec!["test", "val"]))),
-        ("embedding", lists(&[list(&[1.0, 2.0]), list(&[2.0, 1.0])])),
+        ("embedding", lists(&[Some(list(&[1.0, 2.0])), Some(list(&[2.0, 1.0]))])),
     ]);
     let texts = arrow(vec![
         ("caption_id", numbers(&[Some(1), Some(2), Some(1), None])),
         ("image_id", numbers(&[Some(7), Some(9), Some(8), Some(8)])),
         ("split", Arc::new(StringArray::from(vec!["test", "test", "test", "val"]))),
-        ("embedding", lists(&[list(&[1.0, 2.0]), list(&[1.0, 2.0]), list(&[1.0, 2.0]), list(&[0.0, 0.0])])),
+        (
+            "embedding",
+            lists(&[
+                Some(list(&[1.0, 2.0])),
+                Some(list(&[1.0, 2.0])),
+                Some(list(&[1.0, 2.0])),
+                Some(list(&[0.0, 0.0])),
+            ]),
+        ),
     ]);
     let set = folder(&[("bad.arrow", &images), ("i.arrow", &good), ("c.arrow", &texts)]);
     let run =
