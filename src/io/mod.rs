@@ -9,6 +9,7 @@ pub mod text_lines;
 pub mod delimited;
 pub mod json;
 pub mod npy;
+pub mod table_file;
 pub mod image;
 pub mod thumbnail;
 pub mod shard;

@@ -1,13 +1,15 @@
-//! `NumPy` files of f32 vectors, one or several to a row, memory-mapped.
+//! `NumPy` files of vectors of f16, f32 or f64, one or several to a row, memory-mapped and read as f32.
 //!
 //! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
 use memmap2::Mmap;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
+use super::files;
 use crate::error::{Error, Result};
 
 /// `NumPy` itself refuses longer headers.
@@ -17,8 +19,19 @@ const HEADER_BRACKETS: usize = 64;
 /// Digits of a header. The parser multiplies the shape without looking for overflow: 19 digits cannot pass 2⁶⁴.
 const HEADER_DIGITS: usize = 19;
 
-/// A row-major f32 array in a file, whose rows are vectors or stacks of vectors. Rows are read from disk as they are asked
-/// for.
+/// How `NumPy` files start.
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Whether the file at `path` begins as `NumPy` files do.
+///
+/// # Errors
+/// It is no file that can be read.
+pub fn is_npy(path: &Path) -> Result<bool> {
+    Ok(files::begin::<{ MAGIC.len() }>(path)? == MAGIC)
+}
+
+/// A row-major array of numbers in a file, whose rows are vectors or stacks of vectors. Rows are read from disk as they are
+/// asked for.
 ///
 /// The file must not change while it is open.
 #[derive(Debug)]
@@ -27,6 +40,7 @@ pub struct Matrix {
     map: Mmap,
     start: usize,
     shape: Shape,
+    float: Float,
 }
 
 /// What the rows of a file are.
@@ -36,6 +50,61 @@ pub enum Rows {
     Vectors,
     /// Several vectors each: an array (rows, vectors, width).
     Stacks,
+}
+
+/// How a value lies in a file, little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Float {
+    F16,
+    F32,
+    F64,
+}
+
+impl Float {
+    /// The values of this type, if we read it.
+    fn of(kind: &DType) -> Option<Self> {
+        match kind {
+            DType::Plain(kind) if kind.type_char() == TypeChar::Float && kind.endianness() == Endianness::Little => {
+                match kind.size_field() {
+                    2 => Some(Self::F16),
+                    4 => Some(Self::F32),
+                    8 => Some(Self::F64),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Self::F16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// Appends the values in `bytes`.
+    fn read(self, bytes: &[u8], values: &mut Vec<f32>) {
+        type F16 = <Float16Type as ArrowPrimitiveType>::Native;
+        match self {
+            Self::F16 => values.extend(bytes.as_chunks().0.iter().map(|&bytes| F16::from_le_bytes(bytes).to_f32())),
+            Self::F32 => values.extend(bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes))),
+            Self::F64 => values.extend(bytes.as_chunks().0.iter().map(|&bytes| {
+                #[expect(clippy::cast_possible_truncation, reason = "the nearest f32 is meant")]
+                let nearest = f64::from_le_bytes(bytes) as f32;
+                nearest
+            })),
+        }
+    }
 }
 
 /// Rows, vectors of a row and values of a vector.
@@ -50,14 +119,19 @@ impl Matrix {
     /// Opens the file at `path`. Cost: reads the header only.
     ///
     /// # Errors
-    /// It cannot be read, is no npy file, is cut short, or holds anything but a little-endian f32 array in C order with the
-    /// dimensions of `wanted`.
+    /// It cannot be read, is no npy file, is cut short, or holds anything but a little-endian array of f16, f32 or f64 in C
+    /// order with the dimensions of `wanted`.
     pub fn open(path: &Path, wanted: Rows) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io("open", path, &error))?;
+        let failed = |error: std::io::Error| Error::io("open", path, &error);
+        if !path.metadata().map_err(failed)?.is_file() {
+            return Err(Error::data(format!("`{}` is not a file", path.display())));
+        }
+        let file = File::open(path).map_err(failed)?;
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, &error))?;
-        let (start, shape) = layout(&map, wanted).map_err(|error| error.context(format!("`{}`", path.display())))?;
-        Ok(Self { path: path.to_owned(), map, start, shape })
+        let (start, shape, float) =
+            layout(&map, wanted).map_err(|error| error.context(format!("`{}`", path.display())))?;
+        Ok(Self { path: path.to_owned(), map, start, shape, float })
     }
 
     /// Where the file lies.
@@ -91,8 +165,16 @@ impl Matrix {
     #[must_use]
     pub fn row_bytes(&self, row: usize) -> &[u8] {
         assert!(row < self.shape.rows, "row {row} of {}", self.shape.rows);
-        let bytes = self.shape.vectors * self.shape.width * size_of::<f32>();
+        let bytes = self.shape.vectors * self.shape.width * self.float.bytes();
         &self.map[self.start + row * bytes..][..bytes]
+    }
+
+    /// Appends row `row` to `values`, whatever they are: a value of f64 that is too large for f32 is infinite.
+    ///
+    /// # Panics
+    /// There is no such row.
+    pub fn values(&self, row: usize, values: &mut Vec<f32>) {
+        self.float.read(self.row_bytes(row), values);
     }
 
     /// Appends row `row` to `values`.
@@ -104,8 +186,7 @@ impl Matrix {
     /// There is no such row.
     pub fn read_row(&self, row: usize, values: &mut Vec<f32>) -> Result<()> {
         let start = values.len();
-        let (numbers, _) = self.row_bytes(row).as_chunks();
-        values.extend(numbers.iter().map(|&bytes| f32::from_le_bytes(bytes)));
+        self.values(row, values);
         match values[start..].iter().position(|value| !value.is_finite()) {
             Some(place) => {
                 let (vector, column) = (place / self.shape.width, place % self.shape.width);
@@ -122,7 +203,7 @@ impl Matrix {
 }
 
 /// Where the values start, and how they lie.
-fn layout(file: &[u8], wanted: Rows) -> Result<(usize, Shape)> {
+fn layout(file: &[u8], wanted: Rows) -> Result<(usize, Shape, Float)> {
     let text = header_text(file)?;
     let start = text.end;
     let text = &file[text];
@@ -134,16 +215,11 @@ fn layout(file: &[u8], wanted: Rows) -> Result<(usize, Shape)> {
     }
     let header =
         NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
-    match header.dtype() {
-        DType::Plain(kind)
-            if kind.type_char() == TypeChar::Float
-                && kind.size_field() == 4
-                && kind.endianness() == Endianness::Little => {}
-        other => {
-            return Err(Error::data(format!("values are {}, wanted '<f4' (little-endian f32)", other.descr()))
-                .hint("convert the array: `numpy.save(path, x.astype('<f4'))`"));
-        }
-    }
+    let kind = header.dtype();
+    let float = Float::of(&kind).ok_or_else(|| {
+        Error::data(format!("values are {}, wanted '<f4' (little-endian f32), '<f2' or '<f8'", kind.descr()))
+            .hint("convert the array: `numpy.save(path, x.astype('<f4'))`")
+    })?;
     let shape = header.shape();
     let (rows, vectors, width) = match (wanted, shape) {
         (Rows::Vectors, &[rows, width]) => (rows, 1, width),
@@ -157,15 +233,16 @@ fn layout(file: &[u8], wanted: Rows) -> Result<(usize, Shape)> {
     if vectors == 0 || width == 0 {
         return Err(Error::data(format!("array has shape {shape:?}, wanted at least one value a row")));
     }
-    let wanted = shape.iter().try_fold(4u64, |bytes, &size| bytes.checked_mul(size));
+    let wanted = shape.iter().try_fold(float.bytes() as u64, |bytes, &size| bytes.checked_mul(size));
     let held = file.len() - start;
     let sizes = [rows, vectors, width].map(usize::try_from);
     match (wanted.and_then(|bytes| usize::try_from(bytes).ok()), sizes) {
         (Some(bytes), [Ok(rows), Ok(vectors), Ok(width)]) if bytes == held => {
-            Ok((start, Shape { rows, vectors, width }))
+            Ok((start, Shape { rows, vectors, width }, float))
         }
         _ => Err(Error::data(format!(
-            "array of shape {shape:?} has {held} bytes of f32 values, wanted {}",
+            "array of shape {shape:?} has {held} bytes of {} values, wanted {}",
+            float.name(),
             match wanted {
                 Some(bytes) => bytes.to_string(),
                 None => "more than any file holds".to_owned(),
@@ -193,7 +270,7 @@ fn other_dimensions(wanted: Rows, shape: &[u64]) -> Error {
 /// The place of the header's text, checked before a parser sees it.
 fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
     let damaged = || Error::data("npy header is cut short");
-    if !file.starts_with(b"\x93NUMPY") {
+    if !file.starts_with(MAGIC) {
         return Err(Error::data("no npy file: wanted one that starts with `\\x93NUMPY`"));
     }
     let length = file.get(8..12).ok_or_else(damaged)?;
@@ -219,11 +296,15 @@ mod tests {
 
     /// A version 1 file as `NumPy` writes it: the header padded with spaces to a multiple of 64 bytes.
     fn npy(header: &str, values: &[f32]) -> Vec<u8> {
+        npy_of(header, values.iter().flat_map(|value| value.to_le_bytes()))
+    }
+
+    fn npy_of(header: &str, values: impl Iterator<Item = u8>) -> Vec<u8> {
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
         let text = format!("{header:<117}\n");
         bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
         bytes.extend(text.as_bytes());
-        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        bytes.extend(values);
         bytes
     }
 
@@ -290,13 +371,37 @@ mod tests {
         assert!(message.contains("Fortran order"), "{message}");
     }
 
+    /// The bytes of halves are IEEE 754's: 0x3c00 is 1, 0xc100 is -2.5, 0x0001 is 2⁻²⁴, 0x7bff is 65,504, 0x7c00 is infinite.
     #[test]
-    fn refuses_what_is_no_f32_matrix_in_c_order() {
+    fn halves_and_doubles_are_read_as_f32() {
+        let header = |descr: &str| format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2, 2), }}");
+        let halves = [0x3c00u16, 0xc100, 0x0001, 0x7bff].into_iter().flat_map(u16::to_le_bytes);
+        let matrix = open(&npy_of(&header("<f2"), halves)).unwrap();
+        let mut values = Vec::new();
+        matrix.read_row(0, &mut values).unwrap();
+        matrix.read_row(1, &mut values).unwrap();
+        assert_eq!(values, [1.0, -2.5, 2.0_f32.powi(-24), 65_504.0]);
+        let doubles = [0.1f64, 1e300, -0.1, 2.5].into_iter().flat_map(f64::to_le_bytes);
+        let matrix = open(&npy_of(&header("<f8"), doubles)).unwrap();
+        assert_eq!((matrix.row_bytes(1).len(), matrix.width()), (16, 2));
+        values.clear();
+        matrix.read_row(1, &mut values).unwrap();
+        assert_eq!(values, [-0.1f32, 2.5]);
+        assert!(
+            matrix.read_row(0, &mut values).unwrap_err().to_string().contains("row 0 column 1 (from 0): value is inf")
+        );
+        let cut = npy_of(&header("<f2"), [0u8; 7].into_iter());
+        assert!(message(&cut).contains("has 7 bytes of f16 values, wanted 8"));
+    }
+
+    #[test]
+    fn refuses_what_is_no_matrix_of_floats_in_c_order() {
         let header = |descr: &str, fortran: &str, shape: &str| {
             format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}")
         };
         let four = [0.0; 4];
-        assert!(message(&npy(&header("'<f8'", "False", "(1, 2)"), &four)).contains("values are '<f8', wanted '<f4'"));
+        assert!(message(&npy(&header("'<i4'", "False", "(2, 2)"), &four)).contains("values are '<i4', wanted '<f4'"));
+        assert!(message(&npy(&header("'<f16'", "False", "(1, 1)"), &four)).contains("values are '<f16', wanted '<f4'"));
         assert!(message(&npy(&header("'>f4'", "False", "(2, 2)"), &four)).contains("values are '>f4'"));
         assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
         assert!(message(&npy(&header("'<f4'", "True", "(2, 2)"), &four)).contains("Fortran order"));

@@ -17,9 +17,14 @@ pub fn table() -> Table {
             Column::new(
                 "tokenizer",
                 DataType::Utf8,
-                "How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.",
+                "How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`; `unknown` of \
+                 vectors that another program computed.",
             ),
-            Column::new("embedding", vector(0), "Vector in the joint space, f32, unit L2 norm."),
+            Column::new(
+                "embedding",
+                vector(0),
+                "Vector in the joint space, f32, unit L2 norm but for `ingest` with `normalize = false`.",
+            ),
         ],
     }
 }

@@ -13,7 +13,11 @@ pub fn table() -> Table {
         columns: vec![
             Column::new("image_id", DataType::Int64, "The image."),
             Column::new("split", DataType::Utf8, "The split of the image."),
-            Column::new("embedding", vector(0), "Vector in the joint space, f32, unit L2 norm."),
+            Column::new(
+                "embedding",
+                vector(0),
+                "Vector in the joint space, f32, unit L2 norm but for `ingest` with `normalize = false`.",
+            ),
         ],
     }
 }

@@ -5,6 +5,7 @@
 mod cli; // The command line, as people and scripts meet it.
 mod contract; // What every stage promises the engine.
 mod pipelines; // The pipelines that people start from, run for real.
+mod embeddings; // Vectors of other programs, from files to recalls.
 mod recovery; // Real runs that are killed, interrupted, or run out of disk.
 mod streaming; // Ranks as real processes that are killed.
 mod tensorboard; // What TensorBoard is given of trainings.

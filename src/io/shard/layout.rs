@@ -169,7 +169,7 @@ impl Layout {
 
 /// What `read` makes of metadata, of which Arrow trusts more than we do: where it panics, that is an error of the file.
 /// Only a file that was forged gets there, since damage is found by the digests before.
-pub(super) fn distrusted<T>(read: impl FnOnce() -> T) -> Result<T> {
+pub(in crate::io) fn distrusted<T>(read: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("Arrow file has metadata that cannot be true"))
 }
 

@@ -20,6 +20,7 @@ mod tests;
 
 pub use columns::{Ids, Numbers, Texts, Vectors};
 pub use file::Shard;
+pub(in crate::io) use layout::distrusted;
 pub use write::{Size, reserve, size, write};
 
 /// The Arrow file in the folder of a shard.

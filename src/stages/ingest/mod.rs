@@ -1,4 +1,5 @@
-//! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, when the data set comes with them), or `ratings`.
+//! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, when the data set comes with them), or
+//! `ratings`, or the `image_embeddings` and `caption_embeddings` of another program.
 //!
 //! Whatever the form, and so for everything downstream:
 //! - images come in the order of the data set, the captions of an image together and in their order;
@@ -14,12 +15,14 @@ mod coco;
 mod precomp;
 mod captions;
 mod ratings;
+mod embeddings;
 mod scenes;
 mod listing;
 mod rows;
 #[cfg(test)]
 mod testing;
 
+pub use embeddings::{EmbeddingColumns, Embeddings};
 pub use settings::{
     CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, OnMissing, Precomp, PrecompTest, RatingTable, Scenes,
 };

@@ -1,6 +1,6 @@
 //! Chooses the reader of a form of data set.
 
-use super::{Ingest, captions, coco, flickr, karpathy, precomp, ratings, scenes};
+use super::{Ingest, captions, coco, embeddings, flickr, karpathy, precomp, ratings, scenes};
 use crate::error::Result;
 use crate::stage::{Cx, Run};
 
@@ -13,6 +13,7 @@ impl Run for Ingest {
             Ingest::Precomp(set) => precomp::run(set, cx),
             Ingest::Captions(set) => captions::run(set, cx),
             Ingest::Ratings(_) => ratings::run(cx),
+            Ingest::Embeddings(set) => embeddings::run(set, cx),
             Ingest::Scenes(set) => scenes::run(set, cx),
         }
     }

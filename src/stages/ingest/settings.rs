@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::embeddings::Embeddings;
 use super::listing;
 use super::scenes::PIXELS;
 use crate::stage::{Input, Output, Problem, Source, Stage};
@@ -35,6 +36,8 @@ pub enum Ingest {
     Captions(CaptionTable),
     /// Human ratings of pairs of captions and images.
     Ratings(RatingTable),
+    /// Vectors of images and captions that another program computed: npy, Parquet or Arrow files.
+    Embeddings(Embeddings),
     /// Pictures and captions that are made up here, so that everything runs with no download.
     Scenes(Scenes),
 }
@@ -251,20 +254,25 @@ impl Stage for Ingest {
             Ingest::Precomp(set) => vec![Input::source("precomp.folder", &set.folder)],
             Ingest::Captions(set) => vec![Input::source("captions.file", &set.file)],
             Ingest::Ratings(set) => vec![Input::source("ratings.file", &set.file)],
+            Ingest::Embeddings(set) => set.inputs(),
             Ingest::Scenes(_) => vec![],
         }
     }
 
     fn outputs(&self) -> Vec<Output> {
-        if let Ingest::Ratings(_) = self {
-            return vec![Output::table("ratings", tables::ratings::table().schema(), RATING_PART_ROWS)];
+        match self {
+            Ingest::Ratings(_) => {
+                return vec![Output::table("ratings", tables::ratings::table().schema(), RATING_PART_ROWS)];
+            }
+            Ingest::Embeddings(_) => return Embeddings::outputs(),
+            _ => {}
         }
         let images = Output::table("images", tables::images::table().schema(), IMAGE_PART_ROWS);
         let images = match self {
             Ingest::Karpathy(_) => images.relative_to("karpathy.images"),
             Ingest::Flickr(_) => images.relative_to("flickr.images"),
             Ingest::Coco(_) => images.relative_to("coco.images"),
-            Ingest::Precomp(_) | Ingest::Captions(_) | Ingest::Ratings(_) | Ingest::Scenes(_) => images,
+            _ => images,
         };
         let mut outputs =
             vec![images, Output::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
@@ -326,6 +334,7 @@ impl Stage for Ingest {
                     problems.push(Problem::new("captions", message));
                 }
             },
+            Ingest::Embeddings(set) => problems.extend(set.check()),
             Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Ratings(_) => {}
         }
         problems

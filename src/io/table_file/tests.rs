@@ -1,0 +1,232 @@
+//! Tests of tables in files: those that pyarrow wrote (`tests/golden/embeddings.py`), damaged ones, and forged ones.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray, new_null_array};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field};
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use parquet::arrow::ArrowWriter;
+
+use super::*;
+use crate::error::{Error, Kind as ErrorKind, Result};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// A file with this content, and its folder.
+fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    std::fs::write(&path, content).unwrap();
+    (folder, path)
+}
+
+/// Rows of all batches of these columns.
+fn count(content: &[u8], names: &[&str]) -> Result<Vec<usize>> {
+    let (_folder, path) = file(content);
+    TableFile::open(&path)?.batches(names)?.map(|batch| Ok(batch?.num_rows())).collect()
+}
+
+fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
+    let error: Error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    format!("{error}; {}", error.hint_text().unwrap_or_default())
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+/// The batches as a Parquet file, an Arrow file and an Arrow stream.
+fn written(batch: &RecordBatch) -> [Vec<u8>; 3] {
+    let schema = batch.schema();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), None).unwrap();
+    parquet.write(batch).unwrap();
+    let mut file = FileWriter::try_new(Vec::new(), &schema).unwrap();
+    file.write(batch).unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &schema).unwrap();
+    stream.write(batch).unwrap();
+    [parquet.into_inner().unwrap(), file.into_inner().unwrap(), stream.into_inner().unwrap()]
+}
+
+const FILES: [(&str, [&str; 3]); 4] = [
+    ("embeddings_images.parquet", ["image_id", "split", "embedding"]),
+    ("embeddings_captions.parquet", ["image_id", "caption_id", "embedding"]),
+    ("embeddings_images.feather", ["picture", "part", "vector"]),
+    ("embeddings_captions.arrows", ["picture", "part", "vector"]),
+];
+
+/// Byte by byte: a file that ends too early is an error wherever that is, and never fewer rows.
+#[test]
+fn a_file_that_is_cut_anywhere_is_refused() {
+    for (name, columns) in FILES {
+        let content = std::fs::read(golden(name)).unwrap();
+        let (folder, path) = file(&content);
+        let whole: usize = count(&content, &columns).unwrap().iter().sum();
+        assert_eq!(whole, if name.contains("images") { 16 } else { 48 });
+        for length in (0..content.len()).rev() {
+            std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length as u64).unwrap();
+            let read = TableFile::open(&path).and_then(|file| file.batches(&columns)?.collect::<Result<Vec<_>>>());
+            let message = message(read);
+            assert!(message.contains(&path.display().to_string()), "{name} {length}: {message}");
+        }
+        drop(folder);
+    }
+}
+
+/// Any byte changed: an error or other values, never a panic and never more memory than there is.
+#[test]
+fn a_byte_that_is_changed_ends_nothing() {
+    for (name, columns) in FILES {
+        let content = std::fs::read(golden(name)).unwrap();
+        let (_folder, path) = file(&content);
+        let damaged = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        for (place, byte) in content.iter().enumerate() {
+            damaged.write_all_at(&[!byte], place as u64).unwrap();
+            let read =
+                TableFile::open(&path).and_then(|file| file.batches(&columns)?.try_for_each(|batch| batch.map(drop)));
+            if let Err(error) = read {
+                assert_eq!(error.kind(), ErrorKind::Data, "{name} {place}: {error}");
+            }
+            damaged.write_all_at(&[*byte], place as u64).unwrap();
+        }
+    }
+}
+
+#[test]
+fn other_files_are_called_by_their_name() {
+    for (content, wanted) in [
+        (&b"\x93NUMPY\x01\x00"[..], "is a NumPy array"),
+        (b"FEA1....", "write it with `version=2`"),
+        (b"PK\x03\x04....", "numpy.save"),
+        (b"\x80\x04\x95....", "pickle, which is never read"),
+        (b"image_id,split\n", "is no Parquet file and no Arrow file or stream"),
+        (b"", "is no Parquet file"),
+        (b"ARROW1", "cut short"),
+        (b"PAR1", "cut short"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\x7f", "cut short"),
+        (b"PAR1\xff\xff\xff\x7fPAR1", "a"),
+    ] {
+        let message = message(count(content, &["a"]));
+        assert!(message.contains(wanted), "{wanted}: {message}");
+    }
+    assert!(message(TableFile::open(Path::new("no such file"))).contains("cannot read `no such file`"));
+}
+
+#[test]
+fn columns_that_are_missing_or_other_are_all_named() {
+    let (_folder, path) = file(&std::fs::read(golden("embeddings_images.feather")).unwrap());
+    let file = TableFile::open(&path).unwrap();
+    assert!(file.has("part") && !file.has("split"));
+    file.expect(&[("picture", Kind::WholeNumbers), ("part", Kind::Texts), ("vector", Kind::Vectors)], "").unwrap();
+    let wanted = [("split", Kind::Texts), ("part", Kind::WholeNumbers), ("picture", Kind::Vectors)];
+    let told = message(file.expect(&wanted, "name them"));
+    for part in [
+        "column `split`: is not there",
+        "column `part`: is LargeUtf8, wanted whole numbers",
+        "column `picture`: is UInt16, wanted lists of Float16, Float32 or Float64",
+        "the file has `picture` (UInt16), `part` (LargeUtf8), `vector` (List(Float64",
+        "; name them",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(message(file.batches(&["part", "none"]).map(|_| ())).contains("none"));
+}
+
+/// The numbers of rows come from 4 Mi values a piece, and 8,192 rows.
+#[test]
+fn pieces_are_bounded_in_rows_and_in_values() {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
+    for content in written(&batch(vec![("id", ids)])) {
+        assert_eq!(count(&content, &["id"]).unwrap(), [8192, 1808]);
+    }
+    let (rows, width) = (150, MAX_WIDTH);
+    let item = Arc::new(Field::new("item", DataType::Float32, true));
+    let values: ArrayRef = Arc::new(Float32Array::from(vec![0.5; rows * width]));
+    let list = ListArray::new(item, OffsetBuffer::from_lengths(vec![width; rows]), values, None);
+    for content in written(&batch(vec![("vector", Arc::new(list))])) {
+        assert_eq!(count(&content, &["vector"]).unwrap(), [64, 64, 22]);
+    }
+}
+
+/// 131,072 equal values are a few bytes in Parquet, and so would be a thousand times as many.
+#[test]
+fn a_row_without_end_is_refused() {
+    let values: ArrayRef = Arc::new(Float32Array::from(vec![0.5; 2 * MAX_WIDTH]));
+    let item = Arc::new(Field::new("item", DataType::Float32, true));
+    let list = ListArray::new(item, OffsetBuffer::from_lengths([2 * MAX_WIDTH]), values, None);
+    let [parquet, ..] = written(&batch(vec![("vector", Arc::new(list))]));
+    assert!(parquet.len() < 3000, "{}", parquet.len());
+    let message = message(count(&parquet, &["vector"]));
+    assert!(
+        message.contains("row group 0 has 131072 values in 1 rows of `vector.list.item`, wanted at most 65536"),
+        "{message}"
+    );
+}
+
+/// Compressed buffers begin with the length that they come to, which a forged file makes up.
+#[test]
+fn a_compressed_batch_that_claims_too_much_is_refused() {
+    let values: ArrayRef = Arc::new(Float32Array::from(vec![0.25; 12_345]));
+    let batch = batch(vec![("vector", values)]);
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
+    let mut file = FileWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    file.write(&batch).unwrap();
+    let mut content = file.into_inner().unwrap();
+    assert_eq!(count(&content, &["vector"]).unwrap(), [8192, 4153]);
+    let claim = (4 * 12_345i64).to_le_bytes();
+    let place = content.windows(8).position(|window| window == claim).unwrap();
+    content[place..place + 8].copy_from_slice(&(1i64 << 60).to_le_bytes());
+    let message = message(count(&content, &["vector"]));
+    assert!(message.contains("comes to 1152921504606846976 bytes, wanted at most 2147483648"), "{message}");
+    assert!(message.contains("without compression"), "{message}");
+}
+
+#[test]
+fn missing_values_are_told_from_values() {
+    let item = Arc::new(Field::new("item", DataType::Float64, true));
+    let values = arrow::array::Float64Array::from(vec![Some(1.0), Some(2.0), Some(3.0), None, Some(1e300), Some(6.0)]);
+    let nulls = Some(vec![true, false, true, true].into());
+    let list = ListArray::new(item, OffsetBuffer::from_lengths([2, 0, 2, 2]), Arc::new(values), nulls);
+    let dictionary: arrow::array::DictionaryArray<arrow::datatypes::Int8Type> =
+        [Some("test"), None, Some("val"), Some("test")].into_iter().collect();
+    let none = new_null_array(&DataType::Utf8, 4);
+    let ids = arrow::array::UInt64Array::from(vec![Some(3), None, Some(u64::MAX), Some(1 << 62)]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("vector", Arc::new(list)),
+        ("split", Arc::new(dictionary)),
+        ("none", none),
+        ("id", Arc::new(ids)),
+        ("text", Arc::new(StringArray::from(vec!["a", "b", "c", "d"]))),
+    ];
+    for content in written(&batch(columns)) {
+        let (_folder, path) = file(&content);
+        let table = TableFile::open(&path).unwrap();
+        let batch = table.batches(&["id", "none", "split", "vector"]).unwrap().next().unwrap().unwrap();
+        // A slice in the middle: what is before it must not shift what is read.
+        for (batch, first) in [(batch.clone(), 0), (batch.slice(1, 3), 1)] {
+            let vectors = vectors(&batch, "vector").unwrap();
+            let wanted: [Result<&[f32], String>; 4] = [
+                Ok(&[1.0, 2.0]),
+                Err("the vector is missing".to_owned()),
+                Err("the value of column 1 is missing".to_owned()),
+                Ok(&[f32::INFINITY, 6.0]),
+            ];
+            let got: Vec<_> = (0..batch.num_rows()).map(|row| vectors.get(row)).collect();
+            assert_eq!(got, wanted[first..]);
+            let splits = texts(&batch, "split").unwrap();
+            let got: Vec<_> = (0..batch.num_rows()).map(|row| splits.get(row)).collect();
+            assert_eq!(got, [Some("test"), None, Some("val"), Some("test")][first..]);
+            assert_eq!(texts(&batch, "none").unwrap().get(0), None);
+            let ids = whole_numbers(&batch, "id").unwrap();
+            assert_eq!(ids.iter().collect::<Vec<_>>(), [Some(3), None, None, Some(1 << 62)][first..]);
+        }
+        assert!(message(vectors(&batch, "id")).contains("column `id` is UInt64, wanted lists"));
+        assert!(message(texts(&batch, "text")).contains("no column `text`"));
+    }
+}

@@ -1,0 +1,353 @@
+//! Files of vectors that NumPy and pyarrow wrote (`tests/golden/embeddings.py`), and files with every mistake.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow::datatypes::Float32Type;
+use arrow::ipc::writer::FileWriter;
+use serde_json::{Value, json};
+
+use super::super::Ingest;
+use super::super::testing::{folder, ingest, npy, refused};
+use crate::error::{Kind, Result};
+use crate::stage::{Form, Stage, missing_columns};
+use crate::stages::testing::MemoryWorld;
+use crate::tables::{floats, ids, texts};
+
+fn golden() -> (PathBuf, Value) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let text = std::fs::read_to_string(folder.join("embeddings.json")).unwrap();
+    (folder, serde_json::from_str(&text).unwrap())
+}
+
+/// Identifier, image, split and vector of every row of a table.
+fn rows(world: &MemoryWorld, table: &str, id: &str) -> Vec<(i64, i64, String, Vec<f32>)> {
+    let batch = world.output(table);
+    let (own, images, splits) =
+        (ids(&batch, id).unwrap(), ids(&batch, "image_id").unwrap(), texts(&batch, "split").unwrap());
+    let (values, width) = floats(&batch, "embedding").unwrap();
+    let vectors = values.chunks_exact(width);
+    (0..)
+        .zip(vectors)
+        .map(|(i, vector)| (own.value(i), images.value(i), splits.value(i).to_owned(), vector.to_vec()))
+        .collect()
+}
+
+fn images(world: &MemoryWorld) -> Vec<(i64, i64, String, Vec<f32>)> {
+    rows(world, "image_embeddings", "image_id")
+}
+
+fn captions(world: &MemoryWorld) -> Vec<(i64, i64, String, Vec<f32>)> {
+    rows(world, "caption_embeddings", "caption_id")
+}
+
+fn integers(value: &Value) -> Vec<i64> {
+    value.as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
+}
+
+/// That a vector is that of the golden file to the last digit of f32.
+fn close(got: &[f32], wanted: &Value) {
+    let wanted: Vec<f64> = wanted.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect();
+    assert_eq!(got.len(), wanted.len());
+    for (got, wanted) in got.iter().zip(wanted) {
+        assert!((f64::from(*got) - wanted).abs() < 1e-7, "{got}, wanted {wanted}");
+    }
+}
+
+#[test]
+fn every_form_of_file_comes_to_the_same_rows() {
+    let (folder, golden) = golden();
+    let (image_ids, order) = (integers(&golden["image_ids"]), integers(&golden["caption_ids"]));
+    let at = |place: i64| usize::try_from(place).unwrap();
+    for settings in [
+        json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.npy", "captions_per_image": 3}),
+        json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.npy", "image_of": "embeddings_image_of.txt"}),
+        json!({"images": "embeddings_images.parquet", "captions": "embeddings_captions.parquet"}),
+        json!({"images": "embeddings_images.feather", "captions": "embeddings_captions.arrows", "columns": {
+            "image_id": "picture", "caption_id": "caption", "split": "part", "image_embedding": "vector", "caption_embedding": "vector",
+        }}),
+    ] {
+        let arrays = settings["images"].as_str().unwrap().contains("npy");
+        let world = ingest(&folder, json!({ "embeddings": settings })).unwrap();
+        let images = images(&world);
+        assert_eq!(images.len(), 16);
+        let split = |image: usize| if arrays { "test" } else { golden["splits"][image].as_str().unwrap() };
+        for (row, (id, _, got, vector)) in images.iter().enumerate() {
+            assert_eq!(
+                (*id, got.as_str()),
+                (if arrays { row.try_into().unwrap() } else { image_ids[row] }, split(row))
+            );
+            close(vector, &golden["images"][row]);
+        }
+        let captions = captions(&world);
+        assert_eq!(captions.len(), 48);
+        for (row, (id, image_id, got, vector)) in captions.iter().enumerate() {
+            let caption = if arrays { row } else { at(order[row]) };
+            let image = caption / 3;
+            assert_eq!(at(*id), caption);
+            assert_eq!((*image_id, got.as_str()), (images[image].0, split(image)));
+            close(vector, &golden["captions"][caption]);
+        }
+        let batch = world.output("caption_embeddings");
+        assert!(texts(&batch, "tokenizer").unwrap().iter().all(|name| name == Some("unknown")));
+        for output in serde_json::from_value::<Ingest>(json!({ "embeddings": settings })).unwrap().outputs() {
+            let Form::Table { schema, .. } = output.form else { panic!("{} is no table", output.name) };
+            assert_eq!(missing_columns(&schema, &world.output(output.name).schema()), [] as [String; 0]);
+        }
+    }
+}
+
+/// 3-4-5: the length of a vector is 5 and is kept, or becomes 1.
+#[test]
+fn vectors_are_scaled_unless_told_not_to() {
+    let set = folder(&[("i.npy", &npy(&[vec![3.0, 4.0]])), ("c.npy", &npy(&[vec![0.0, -2.0], vec![0.6, 0.8]]))]);
+    let settings = |normalize| json!({"embeddings": {"images": "i.npy", "captions": "c.npy", "captions_per_image": 2, "split": "val", "normalize": normalize}});
+    let vectors = |world: &MemoryWorld| {
+        [images(world), captions(world)].concat().into_iter().map(|row| row.3).collect::<Vec<_>>()
+    };
+    let world = ingest(set.path(), settings(true)).unwrap();
+    assert_eq!(vectors(&world), [[0.6, 0.8], [0.0, -1.0], [0.6, 0.8]]);
+    assert!(images(&world).iter().chain(&captions(&world)).all(|row| row.2 == "val"));
+    let world = ingest(set.path(), settings(false)).unwrap();
+    assert_eq!(vectors(&world), [[3.0, 4.0], [0.0, -2.0], [0.6, 0.8]]);
+}
+
+fn of_arrays(images: &[Vec<f32>], captions: &[Vec<f32>], more: &[(&str, Value)]) -> Result<MemoryWorld> {
+    let set = folder(&[("i.npy", &npy(images)), ("c.npy", &npy(captions)), ("of.txt", b"0\n1\n1\n")]);
+    let mut settings = json!({"images": "i.npy", "captions": "c.npy"});
+    for (name, value) in more {
+        settings[*name] = value.clone();
+    }
+    ingest(set.path(), json!({ "embeddings": settings }))
+}
+
+fn distinct(count: u8) -> Vec<Vec<f32>> {
+    (0..count).map(|i| vec![f32::from(i), 1.0]).collect()
+}
+
+#[test]
+fn counts_that_do_not_fit_say_what_may_be_meant() {
+    let one = |n: u64| [("captions_per_image", json!(n))];
+    let told = |images: &[Vec<f32>], captions: u8, more: &[(&str, Value)]| {
+        refused(of_arrays(images, &distinct(captions), more))
+    };
+    let message = told(&distinct(4), 12, &[]);
+    assert!(message.contains("i.npy` has 4 rows and `"), "{message}");
+    assert!(
+        message.contains("c.npy` has 12: wanted 5 captions for each image\nset `captions_per_image = 3`"),
+        "{message}"
+    );
+    assert!(told(&distinct(4), 13, &[]).contains("say with `image_of` which image each caption describes"));
+    let message = told(&distinct(10), 10, &[]);
+    assert!(message.contains("set `captions_per_image = 1`; or") && message.contains("x[::5]"), "{message}");
+    let repeated: Vec<_> = distinct(4).into_iter().flat_map(|row| vec![row; 3]).collect();
+    for more in [&one(3)[..], &one(1), &[]] {
+        let message = told(&repeated, 12, more);
+        assert!(message.contains("has every row 3 times, once for each caption of"), "{message}");
+        assert!(message.contains("numpy.save(path, x[::3])"), "{message}");
+    }
+    // Two images that are equal are two images.
+    let mut twins = distinct(4);
+    twins[1] = twins[0].clone();
+    assert_eq!(captions(&of_arrays(&twins, &distinct(4), &one(1)).unwrap()).len(), 4);
+    assert!(refused(of_arrays(&[], &distinct(5), &[])).contains("i.npy` has no rows"));
+    assert!(refused(of_arrays(&distinct(1), &[], &[])).contains("c.npy` has no rows"));
+    let wide = vec![vec![1.0; 3]; 5];
+    let message = refused(of_arrays(&distinct(1), &wide, &[]));
+    assert!(
+        message.contains("c.npy` has vectors of 3 values, wanted 2 as in `") && message.contains("one model"),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_image_of_every_caption_is_a_row() {
+    let of = [("image_of", json!("of.txt"))];
+    let world = of_arrays(&distinct(2), &distinct(3), &of).unwrap();
+    assert_eq!(captions(&world).iter().map(|row| row.1).collect::<Vec<_>>(), [0, 1, 1]);
+    let message = refused(of_arrays(&distinct(1), &distinct(3), &of));
+    for line in ["line 2: `1` is no row of `", "line 3: `1` is no row of `", "wanted 0 to 0", "numpy.savetxt"] {
+        assert!(message.contains(line), "{line}: {message}");
+    }
+    assert!(
+        refused(of_arrays(&distinct(2), &distinct(4), &of))
+            .contains("of.txt` has 3 lines, wanted 4, one for each row of `")
+    );
+    let message = refused(of_arrays(&distinct(2), &distinct(3), &[("image_of", json!("i.npy"))]));
+    assert!(message.contains("is not UTF-8"), "{message}");
+}
+
+/// Of the images, since captions are not looked at before these are right; and nothing is written of either.
+#[test]
+fn vectors_without_a_direction_are_all_named_and_nothing_is_written() {
+    let mut images = distinct(4);
+    images[1] = vec![0.0, 0.0];
+    images[2] = vec![1.0, f32::NAN];
+    images[3] = vec![f32::NEG_INFINITY, 0.0];
+    let set = folder(&[("i.npy", &npy(&images)), ("c.npy", &npy(&distinct(20)))]);
+    let stage: Ingest =
+        serde_json::from_value(json!({"embeddings": {"images": "i.npy", "captions": "c.npy"}})).unwrap();
+    let mut world = MemoryWorld::default();
+    for name in ["images", "captions"] {
+        world.sources.insert(format!("embeddings.{name}"), set.path().join(format!("{}.npy", &name[..1])));
+    }
+    let message = world.run(&stage).unwrap_err().to_string();
+    for line in [
+        "i.npy` has 3 mistakes:",
+        "row 1 (from 0): the vector is zero and so has no direction",
+        "row 2 (from 0): the value of column 1 is NaN, wanted a finite number",
+        "row 3 (from 0): the value of column 0 is -inf, wanted a finite number",
+    ] {
+        assert!(message.contains(line), "{line}: {message}");
+    }
+    assert!(world.written.is_empty());
+    // A mistake in the last caption: the images are right, and still not written.
+    let mut last = distinct(20);
+    last[19] = vec![0.0, 0.0];
+    std::fs::write(set.path().join("i.npy"), npy(&distinct(4))).unwrap();
+    std::fs::write(set.path().join("c.npy"), npy(&last)).unwrap();
+    assert!(world.run(&stage).unwrap_err().to_string().contains("c.npy` row 19 (from 0): the vector is zero"));
+    assert!(world.written.is_empty());
+}
+
+/// An Arrow file with these columns.
+fn arrow(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+fn numbers(values: &[Option<i64>]) -> ArrayRef {
+    Arc::new(Int64Array::from(values.to_vec()))
+}
+
+fn lists(values: &[Option<Vec<Option<f32>>>]) -> ArrayRef {
+    Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(values.to_vec()))
+}
+
+fn list(values: &[f32]) -> Vec<Option<f32>> {
+    values.iter().copied().map(Some).collect()
+}
+
+#[test]
+fn every_mistake_of_a_table_is_named_with_its_row() {
+    let image_ids = numbers(&[Some(7), Some(8), Some(7), None, Some(9), Some(10), Some(11)]);
+    let image_vectors = lists(&[
+        Some(list(&[1.0, 2.0])),
+        Some(list(&[1.0])),
+        Some(list(&[2.0, 1.0])),
+        Some(list(&[1.0, 1.0])),
+        None,
+        Some(vec![Some(1.0), None]),
+        Some(list(&[])),
+    ]);
+    let splits: ArrayRef = Arc::new(StringArray::from(vec![
+        Some("test"),
+        Some("test"),
+        Some("val"),
+        Some("test"),
+        Some("dev"),
+        None,
+        Some("test"),
+    ]));
+    let images = arrow(vec![("image_id", image_ids), ("split", splits), ("embedding", image_vectors)]);
+    let good = arrow(vec![
+        ("image_id", numbers(&[Some(7), Some(8)])),
+        ("split", Arc::new(StringArray::from(vec!["test", "val"]))),
+        ("embedding", lists(&[Some(list(&[1.0, 2.0])), Some(list(&[2.0, 1.0]))])),
+    ]);
+    let texts = arrow(vec![
+        ("caption_id", numbers(&[Some(1), Some(2), Some(1), None])),
+        ("image_id", numbers(&[Some(7), Some(9), Some(8), Some(8)])),
+        ("split", Arc::new(StringArray::from(vec!["test", "test", "test", "val"]))),
+        (
+            "embedding",
+            lists(&[
+                Some(list(&[1.0, 2.0])),
+                Some(list(&[1.0, 2.0])),
+                Some(list(&[1.0, 2.0])),
+                Some(list(&[0.0, 0.0])),
+            ]),
+        ),
+    ]);
+    let set = folder(&[("bad.arrow", &images), ("i.arrow", &good), ("c.arrow", &texts)]);
+    let run =
+        |images: &str| refused(ingest(set.path(), json!({"embeddings": {"images": images, "captions": "c.arrow"}})));
+    let message = run("bad.arrow");
+    for line in [
+        "row 1 (from 0): the vector has 1 values, wanted 2 as before",
+        "row 2 (from 0): image id 7 is also that of row 0",
+        "row 3 (from 0): `image_id` is missing or too large",
+        "row 4 (from 0): split is `dev`, wanted `train`",
+        "row 4 (from 0): the vector is missing",
+        "row 5 (from 0): the split is missing",
+        "row 5 (from 0): the value of column 1 is missing",
+        "row 6 (from 0): the vector has 0 values, wanted 1 to 65536",
+        "once each, not once for each of their captions",
+    ] {
+        assert!(message.contains(line), "{line}: {message}");
+    }
+    let message = run("i.arrow");
+    for line in [
+        "c.arrow` has 5 mistakes",
+        "row 1 (from 0): image id 9 is not in `",
+        "row 2 (from 0): split is `test`, wanted `val`, which is that of its image",
+        "row 2 (from 0): caption id 1 is also that of row 0",
+        "row 3 (from 0): `caption_id` is missing or too large",
+        "row 3 (from 0): the vector is zero",
+    ] {
+        assert!(message.contains(line), "{line}: {message}");
+    }
+    // With `split` nothing is asked of the columns of that name.
+    let settings = json!({"embeddings": {"images": "i.arrow", "captions": "i.arrow", "split": "test", "columns": {"caption_id": "image_id"}}});
+    let world = ingest(set.path(), settings).unwrap();
+    assert_eq!(captions(&world).iter().map(|row| row.2.as_str()).collect::<Vec<_>>(), ["test", "test"]);
+}
+
+#[test]
+fn columns_that_are_not_there_are_named_with_those_that_are() {
+    let (folder, _) = golden();
+    let settings = json!({"images": "embeddings_images.feather", "captions": "embeddings_captions.arrows"});
+    let message = refused(ingest(&folder, json!({ "embeddings": settings })));
+    for line in [
+        "has 3 mistakes",
+        "column `image_id`: is not there",
+        "column `embedding`: is not there",
+        "column `split`: is not there",
+        "the file has `picture` (UInt16), `part` (LargeUtf8), `vector`",
+        "name them with `columns`",
+    ] {
+        assert!(message.contains(line), "{line}: {message}");
+    }
+}
+
+#[test]
+fn settings_and_files_must_fit() {
+    let problems = |settings: Value| -> Vec<String> {
+        let mut whole = json!({"images": "a", "captions": "b"});
+        whole.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let stage: Ingest = serde_json::from_value(json!({ "embeddings": whole })).unwrap();
+        stage.check().into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
+    };
+    assert_eq!(problems(json!({})), [] as [&str; 0]);
+    assert_eq!(problems(json!({"captions_per_image": 0})), ["embeddings.captions_per_image: got 0, wanted at least 1"]);
+    assert_eq!(problems(json!({"captions_per_image": 5, "image_of": "x"})).len(), 1);
+    assert_eq!(problems(json!({"image_of": "x", "columns": {}})).len(), 1);
+    assert!(problems(json!({"split": "dev"}))[0].starts_with("embeddings.split: split is `dev`, wanted"));
+
+    let (folder, _) = golden();
+    let run = |settings: Value| {
+        let error = ingest(&folder, json!({ "embeddings": settings })).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (kind, message) = run(json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.parquet"}));
+    assert!(kind == Kind::Data && message.contains("wanted two of one form"), "{message}");
+    let (kind, message) =
+        run(json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.npy", "columns": {}}));
+    assert!(kind == Kind::Usage && message.contains("npy file, which has none"), "{message}");
+    let parquet = json!({"images": "embeddings_images.parquet", "captions": "embeddings_captions.parquet", "captions_per_image": 3});
+    let (kind, message) = run(parquet);
+    assert!(kind == Kind::Usage && message.contains("`embeddings.captions_per_image` is for npy files"), "{message}");
+}

@@ -1,0 +1,97 @@
+//! Vectors of other programs, from files to recalls: those of a plain argsort (`tests/golden/embeddings.py`).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::pairloom;
+
+const RECALLS: [&str; 6] = ["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"];
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// `pipelines/embeddings.toml` on these files, with more settings.
+fn run(store: &Path, images: &Path, captions: &Path, settings: &[&str]) -> Output {
+    let mut command = pairloom();
+    command.args(["run", "--quiet", "--store"]).arg(store);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines/embeddings.toml"));
+    command.env("IMAGES", images).env("CAPTIONS", captions);
+    settings.iter().fold(&mut command, |command, setting| command.args(["--set", setting])).output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The one row that a query gives.
+fn row(store: &Path, sql: &str) -> Vec<String> {
+    let mut command: Command = pairloom();
+    let output = command.args(["sql", "--format", "csv", "--store"]).arg(store).arg(sql).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().last().unwrap_or_default().split(',').map(str::to_owned).collect()
+}
+
+#[test]
+fn recalls_of_files_are_those_of_an_argsort() {
+    let wanted: serde_json::Value = serde_json::from_slice(&std::fs::read(golden("embeddings.json")).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let arrays = ("embeddings_images.npy", "embeddings_captions.npy");
+    let parquet = ("embeddings_images.parquet", "embeddings_captions.parquet");
+    let image_of = format!("stage.theirs.ingest.embeddings.image_of={}", golden("embeddings_image_of.txt").display());
+    for (number, ((images, captions), settings, pool)) in [
+        (arrays, &["stage.theirs.ingest.embeddings.captions_per_image=3"][..], "all"),
+        (arrays, &[&image_of], "all"),
+        (parquet, &[], "test"),
+        (parquet, &["stage.test.evaluate.split=val"], "val"),
+        (parquet, &["stage.theirs.ingest.embeddings.split=test"], "all"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let store = folder.path().join(number.to_string());
+        let output = run(&store, &golden(images), &golden(captions), settings);
+        assert!(output.status.success(), "{}", told(&output));
+        let got = row(&store, &format!("SELECT {} FROM test.summary", RECALLS.join(", ")));
+        for (name, got) in RECALLS.iter().zip(got) {
+            let (got, wanted): (f64, f64) = (got.parse().unwrap(), wanted[pool][name].as_f64().unwrap());
+            assert!((got - wanted).abs() < 1e-9, "{images} {pool} {name}: {got}, wanted {wanted}");
+        }
+        let sql = "SELECT count(*), count(DISTINCT image_id), max(tokenizer) FROM theirs.caption_embeddings";
+        assert_eq!(row(&store, sql), ["48", "16", "unknown"]);
+    }
+}
+
+/// A value that is no number, in the last row of the captions: exit code 3, the row, and no part of either table.
+#[test]
+fn nothing_is_published_of_a_file_with_a_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let captions = folder.path().join("captions.npy");
+    let mut content = std::fs::read(golden("embeddings_captions.npy")).unwrap();
+    let last = content.len() - 2;
+    content[last..].copy_from_slice(&0x7e00u16.to_le_bytes());
+    std::fs::write(&captions, &content).unwrap();
+    let three = ["stage.theirs.ingest.embeddings.captions_per_image=3"];
+    let output = run(&store, &golden("embeddings_images.npy"), &captions, &three);
+    let message = told(&output);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("captions.npy` row 47 (from 0): the value of column 5 is NaN"), "{message}");
+    let published = || {
+        let files = walkdir::WalkDir::new(&store).into_iter().map(Result::unwrap);
+        files.filter(|entry| entry.file_name().to_string_lossy().ends_with(".parquet")).count()
+    };
+    assert_eq!(published(), 0);
+
+    std::fs::write(&captions, &content[..last]).unwrap();
+    let output = run(&store, &golden("embeddings_images.npy"), &captions, &three);
+    let message = told(&output);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("has 574 bytes of f16 values, wanted 576"), "{message}");
+    assert_eq!(published(), 0);
+    // The whole file again: the same command goes on.
+    let output = run(&store, &golden("embeddings_images.npy"), &golden("embeddings_captions.npy"), &three);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(published() > 2);
+}
