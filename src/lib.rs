@@ -21,7 +21,6 @@ pub mod kernels;
 pub mod language;
 pub mod io;
 pub mod loader;
-pub mod search;
 pub mod stage;
 pub mod search;
 pub mod model;
