@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pool::read_side;
 use crate::error::{Error, Result};
+use crate::model::similarity::Similarity;
 use crate::stage::{Cx, Input, Problem, TableRef};
 use crate::tables;
 
@@ -76,12 +77,12 @@ impl BankVectors {
     ///
     /// # Errors
     /// No rows, another width than the test's, or a vector that is not of unit length.
-    pub(super) fn read(bank: &Bank, width: usize, cx: &mut Cx<'_>) -> Result<Self> {
+    pub(super) fn read(bank: &Bank, width: usize, similarity: Similarity, cx: &mut Cx<'_>) -> Result<Self> {
         let (this, widths) = if bank.memory.is_some() {
             memory(cx)?
         } else {
-            let (images, image_width, _) = read_side(cx, IMAGES, "image_id", &bank.split)?;
-            let (captions, caption_width, _) = read_side(cx, CAPTIONS, "caption_id", &bank.split)?;
+            let (images, image_width, _) = read_side(cx, IMAGES, "image_id", &bank.split, similarity)?;
+            let (captions, caption_width, _) = read_side(cx, CAPTIONS, "caption_id", &bank.split, similarity)?;
             (Self { images: images.vectors, captions: captions.vectors }, [image_width, caption_width])
         };
         match widths.into_iter().find(|&other| other != width) {

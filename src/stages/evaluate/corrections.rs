@@ -227,8 +227,6 @@ fn of_items(search: &Search<'_>, items: Side, statistic: Statistic, k: usize, wa
 /// A correction that only takes numbers off, as these numbers.
 fn shift(correction: &dyn Correction, queries: usize) -> Option<Shift> {
     let items = correction.shift(0)?.to_vec();
-    let first = items.first().copied().unwrap_or(0.0);
-    // Of a score of 0, what is left is what was taken off.
-    let of_queries = (0..queries).map(|query| -correction.pair(query, 0, 0.0) - first).collect();
-    Some(Shift::new(items, of_queries))
+    let of_query = |query: usize| correction.pair(query, 0, 0.0) - correction.across(query, 0, 0.0);
+    Some(Shift::new(items, (0..queries).map(of_query).collect()))
 }

@@ -118,6 +118,6 @@ impl Ranker<'_> {
 
 /// The candidates of a query, with scores that compare with those of others.
 fn candidates(shift: &Shift, query: usize, top: &[Scored]) -> Vec<Candidate> {
-    let of_query = -shift.pair(query, usize::MAX, 0.0);
+    let of_query = shift.pair(query, 0, 0.0) - shift.across(query, 0, 0.0);
     top.iter().map(|best| Candidate { item: best.item, score: f64::from(best.score) - of_query }).collect()
 }

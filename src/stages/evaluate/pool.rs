@@ -42,8 +42,8 @@ impl Pool {
     ///
     /// Vectors that look like those of another `similarity` are a warning.
     pub(super) fn read(cx: &mut Cx<'_>, split: &str, similarity: Similarity) -> Result<Self> {
-        let (images, image_width, _) = read_side(cx, "images", "image_id", split)?;
-        let (captions, caption_width, of) = read_side(cx, "captions", "caption_id", split)?;
+        let (images, image_width, _) = read_side(cx, "images", "image_id", split, similarity)?;
+        let (captions, caption_width, of) = read_side(cx, "captions", "caption_id", split, similarity)?;
         if image_width != caption_width {
             return Err(Error::data(format!(
                 "`images` has embeddings of width {image_width}, `captions` of width {caption_width}, wanted one width"
@@ -171,7 +171,13 @@ impl Side {
 }
 
 /// Identifiers, vectors and their width, and the image of every row of a split.
-pub(super) fn read_side(cx: &mut Cx<'_>, input: &str, id: &str, split: &str) -> Result<(Side, usize, Vec<i64>)> {
+pub(super) fn read_side(
+    cx: &mut Cx<'_>,
+    input: &str,
+    id: &str,
+    split: &str,
+    similarity: Similarity,
+) -> Result<(Side, usize, Vec<i64>)> {
     let mut side = Side::default();
     let (mut width, mut of) = (None, Vec::new());
     let (mut problems, mut splits) = (Vec::new(), BTreeSet::new());
@@ -196,7 +202,7 @@ pub(super) fn read_side(cx: &mut Cx<'_>, input: &str, id: &str, split: &str) -> 
             }
             let (number, vector) = (first_row + row, &vectors[row * batch_width..(row + 1) * batch_width]);
             let this = ids.value(row);
-            if let Some(wrong) = wrong_norm(vector) {
+            if let Some(wrong) = wrong_norm(vector, similarity) {
                 problems.push(format!("row {number} ({id} {this}): {wrong}"));
             }
             if let Some(earlier) = seen.insert(this, number) {
@@ -224,12 +230,18 @@ pub(super) fn read_side(cx: &mut Cx<'_>, input: &str, id: &str, split: &str) -> 
     }
 }
 
-fn wrong_norm(vector: &[f32]) -> Option<String> {
+/// What is wrong with a vector: cosines want unit vectors, and nobody can rank what is no number or has no direction.
+fn wrong_norm(vector: &[f32], similarity: Similarity) -> Option<String> {
     let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
     if !norm.is_finite() {
         return Some("the embedding has values that are not finite numbers".to_owned());
     }
-    ((norm - 1.0).abs() > NORM_TOLERANCE).then(|| format!("the embedding has norm {norm:.4}, wanted 1"))
+    let wrong = match similarity {
+        Similarity::Cosine => (norm - 1.0).abs() > NORM_TOLERANCE,
+        Similarity::Order { .. } => norm == 0.0,
+    };
+    let wanted = if norm == 0.0 { "a vector that is not 0" } else { "1" };
+    wrong.then(|| format!("the embedding has norm {norm:.4}, wanted {wanted}"))
 }
 
 /// The first few identifiers, for a warning.

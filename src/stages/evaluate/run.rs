@@ -34,7 +34,8 @@ struct Chosen<'s> {
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         let pool = Pool::read(cx, &self.split, self.similarity)?;
-        let bank = self.bank.as_ref().map(|bank| BankVectors::read(bank, pool.width, cx)).transpose()?;
+        let bank =
+            self.bank.as_ref().map(|bank| BankVectors::read(bank, pool.width, self.similarity, cx)).transpose()?;
         let bank = bank.as_ref().map(|bank| Sides::of_bank(bank, pool.width)).transpose()?;
         let n_images = pool.images.ids.len();
         let mut protocols = Vec::new();

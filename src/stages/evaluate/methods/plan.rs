@@ -110,8 +110,7 @@ impl Plan {
             Self::Statistics(kernel, _) => kernel.problems(),
             Self::QbNorm(kernel) => kernel.problems(),
             Self::DbNorm(kernel, _) => kernel.problems(),
-            // Cosines are at most 2 apart.
-            Self::Sinkhorn(kernel, _) | Self::DualBankSinkhorn(kernel) => kernel.problems(2.0),
+            Self::Sinkhorn(kernel, _) | Self::DualBankSinkhorn(kernel) => kernel.problems(),
             Self::DisSimLocal(kernel) => kernel.problems(),
             Self::Greedy(kernel, _) => kernel.problems(),
         }
