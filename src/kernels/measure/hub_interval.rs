@@ -16,7 +16,7 @@ pub struct FoundLists<'l> {
     pub items: usize,
 }
 
-/// The interval of the sum of the skewness of N_k over `directions` and [`CUTOFFS`], with probability `level`: percentiles over
+/// The interval of the sum of the skewness of Nₖ over `directions` and [`CUTOFFS`], with probability `level`: percentiles over
 /// `resamples` draws of as many groups as there are, with repetition.
 ///
 /// The skewness of few queries is pulled towards that of chance, and drawing some twice raises it, so an interval may lie
@@ -53,7 +53,7 @@ pub fn hs_sum_interval(
     Some((percentile(&sums, tail), percentile(&sums, 1.0 - tail)))
 }
 
-/// The sum over [`CUTOFFS`] of the skewness of N_k, each query as often as its group was drawn.
+/// The sum over [`CUTOFFS`] of the skewness of Nₖ, each query as often as its group was drawn.
 fn skewness_sum(of: &FoundLists<'_>, drawn: &[u32]) -> f64 {
     let (mut counts, mut sum, mut from) = (vec![0u32; of.items], 0.0, 0);
     for k in CUTOFFS {

@@ -57,7 +57,9 @@ impl Ranker<'_> {
                     let mut all = of_captions.sinkhorn(kernel.tau, kernel.iterations, &sides[..1], watch)?;
                     all.extend(of_images.sinkhorn(kernel.tau, kernel.iterations, &sides[1..], watch)?);
                     // Queries of the bank have potentials, those of the test have none.
-                    all.iter_mut().for_each(|of| of.queries.clear());
+                    for of in &mut all {
+                        of.queries.clear();
+                    }
                     all
                 };
                 let mut shifts = potentials.into_iter().map(|of| Shift::new(of.items, of.queries));

@@ -1,5 +1,7 @@
 //! Every method through the stage, against its plain definition on dense matrices of f64.
 
+#![expect(clippy::cast_precision_loss, reason = "test values are small")]
+
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 

@@ -236,11 +236,10 @@ fn wrong_norm(vector: &[f32], similarity: Similarity) -> Option<String> {
     if !norm.is_finite() {
         return Some("the embedding has values that are not finite numbers".to_owned());
     }
-    let wrong = match similarity {
-        Similarity::Cosine => (norm - 1.0).abs() > NORM_TOLERANCE,
-        Similarity::Order { .. } => norm == 0.0,
+    let (wrong, wanted) = match similarity {
+        Similarity::Cosine => ((norm - 1.0).abs() > NORM_TOLERANCE, "1"),
+        Similarity::Order { .. } => (norm == 0.0, "one above 0"),
     };
-    let wanted = if norm == 0.0 { "a vector that is not 0" } else { "1" };
     wrong.then(|| format!("the embedding has norm {norm:.4}, wanted {wanted}"))
 }
 

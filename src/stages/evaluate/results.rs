@@ -114,7 +114,7 @@ impl Results {
         Ok(())
     }
 
-    /// Adds what N_k says of one direction: means over the folds.
+    /// Adds what Nₖ says of one direction: means over the folds.
     #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
     fn add_hubs(&mut self, subject: (&Pools, &Label), direction: Direction, folds: &[Measured]) {
         let mean = |get: &dyn Fn(&Measured) -> f64| folds.iter().map(get).sum::<f64>() / folds.len() as f64;
@@ -139,13 +139,12 @@ impl Results {
         }
         let duplicated = folds.iter().any(|fold| fold.found_by[1] != fold.found_by[0]);
         let tables = 1 + usize::from(duplicated);
-        let counts: [(usize, fn(&NeighbourTable) -> usize); 5] =
-            [(0, |of| of.none), (1, |of| of.one), (2, |of| of.two), (5, |of| of.five), (10, |of| of.ten)];
-        for (m, count) in counts {
+        for (place, m) in [0, 1, 2, 5, 10].into_iter().enumerate() {
             for (variant, table) in [(None, 0), (Some("duplicated"), 1)].into_iter().take(tables) {
                 let share = |fold: &Measured| {
                     let of = &fold.found_by[table];
-                    100.0 * count(of) as f64 / of.items.max(1) as f64
+                    let count = [of.none, of.one, of.two, of.five, of.ten][place];
+                    100.0 * count as f64 / of.items.max(1) as f64
                 };
                 add(Name { variant, m: Some(m), ..Name::new("found_by", Some(1)) }, mean(&share));
             }

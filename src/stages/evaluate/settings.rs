@@ -140,7 +140,7 @@ fn test() -> String {
 }
 
 fn nearest() -> Vec<Method> {
-    vec![Method::Nns {}]
+    vec![Method::default()]
 }
 
 fn all() -> Vec<Protocol> {

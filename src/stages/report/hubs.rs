@@ -110,7 +110,9 @@ fn most(counts: &Counts) -> Vec<(i64, i64, Vec<[i64; 3]>)> {
 fn shares(counts: &Counts, methods: usize) -> Vec<Vec<(f64, f64)>> {
     let share = |method: usize| {
         let mut histogram: HashMap<i64, usize> = HashMap::new();
-        counts.values().for_each(|(_, counts)| *histogram.entry(counts[method][2]).or_default() += 1);
+        for (_, counts) in counts.values() {
+            *histogram.entry(counts[method][2]).or_default() += 1;
+        }
         let mut numbers: Vec<(i64, usize)> = histogram.into_iter().filter(|&(number, _)| number > 0).collect();
         numbers.sort_unstable();
         let mut above: usize = numbers.iter().map(|(_, items)| items).sum();

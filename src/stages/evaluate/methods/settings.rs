@@ -144,7 +144,7 @@ pub enum Method {
         #[serde(default)]
         strict: bool,
         /// What makes the scores: `nns`, `inverted_softmax`, `csls`, `sinkhorn`.
-        #[serde(default = "nearest")]
+        #[serde(default)]
         over: Box<Method>,
     },
     /// The assignment with the largest sum of scores, by the Hungarian method: an upper bound for matchings, for small pools.
@@ -208,6 +208,8 @@ fn ten() -> usize {
     10
 }
 
-fn nearest() -> Box<Method> {
-    Box::new(Method::Nns {})
+impl Default for Method {
+    fn default() -> Self {
+        Self::Nns {}
+    }
 }
