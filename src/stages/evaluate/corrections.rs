@@ -53,7 +53,7 @@ impl Ranker<'_> {
             }
             Plan::Sinkhorn(kernel, from) => self.sinkhorn(kernel, *from, watch)?,
             Plan::DualBankSinkhorn(kernel) => self.dual_bank_sinkhorn(kernel, watch)?,
-            Plan::DisSimLocal(kernel) => self.dis_sim_local(kernel, watch)?,
+            Plan::DisSimLocal(kernel) => self.dis_sim_local(*kernel, watch)?,
             Plan::QbNorm(kernel) => self.qb_norm(kernel, watch)?,
             Plan::DbNorm(kernel, dynamic) => self.db_norm(kernel, *dynamic, watch)?,
             Plan::Greedy(..) | Plan::Assignment | Plan::BestOf => {
@@ -107,7 +107,7 @@ impl Ranker<'_> {
     }
 
     /// Distances of items to the centres of their neighbours.
-    fn dis_sim_local(&self, kernel: &DisSimLocal, watch: Watch<'_>) -> Result<Corrections> {
+    fn dis_sim_local(&self, kernel: DisSimLocal, watch: Watch<'_>) -> Result<Corrections> {
         self.cosines()?;
         let one = |items: &Vectors<'_>, watch: Watch<'_>| {
             let search = Search::new(items, items, Scoring::Product, self.threads)?;
