@@ -85,7 +85,7 @@ impl Totals {
 /// The value that a share of the sorted values is below, interpolated between its two neighbours.
 #[expect(clippy::cast_precision_loss, reason = "resamples are far below 2⁵³")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length is a length")]
-pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
+fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
     below + (above - below) * place.fract()

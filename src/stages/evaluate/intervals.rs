@@ -5,7 +5,7 @@ use crate::kernels::measure::bootstrap::{OverQueries, bootstrap};
 use crate::kernels::measure::hub_interval::{FoundLists, hs_sum_interval};
 use crate::kernels::measure::recall::CUTOFFS;
 
-/// Draws of an interval.
+/// Draws of the interval of rsum.
 const DRAWS: usize = 1000;
 /// What part of the draws an interval holds.
 const LEVEL: f64 = 0.95;
@@ -39,7 +39,7 @@ pub(super) fn intervals(folds: &[Fold]) -> [Option<(f64, f64)>; 2] {
                 .iter()
                 .map(|of| FoundLists { lists: &of.found, groups: &of.image_of_query, items: of.items })
                 .collect();
-            hs_sum_interval(&lists, fold.images, DRAWS, LEVEL, SEED)
+            hs_sum_interval(&lists, fold.images)
         }
         _ => None,
     };
