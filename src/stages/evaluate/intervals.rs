@@ -31,13 +31,13 @@ pub(super) fn intervals(folds: &[Fold]) -> [Option<(f64, f64)>; 2] {
     }
     let measures: Vec<_> = values.iter().map(|(values, groups)| OverQueries { values, groups }).collect();
     let rsum = bootstrap(&measures, images, DRAWS, LEVEL, SEED);
-    // Folds are pools of their own; only where there is one is the interval that of the sum.
+    // Folds are pools of their own: only where there is one is the interval that of the sum.
     let hs_sum = match folds {
-        [fold] => {
+        [fold] if fold.directions.iter().all(|of| !of.ranked.is_empty()) => {
             let lists: Vec<_> = fold
                 .directions
                 .iter()
-                .map(|of| FoundLists { lists: &of.found, groups: &of.image_of_query, items: of.items })
+                .map(|of| FoundLists { lists: &of.ranked, groups: &of.image_of_query, items: of.items })
                 .collect();
             hs_sum_interval(&lists, fold.images)
         }

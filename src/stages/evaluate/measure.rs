@@ -21,8 +21,8 @@ pub(super) struct Asked {
     pub(super) hits: Vec<[bool; 3]>,
     /// The image of each of them, from 0 in the fold.
     pub(super) image_of: Vec<usize>,
-    /// Of each query, with a match or without: the items that it found, best first.
-    pub(super) found: Vec<Vec<usize>>,
+    /// Of each query, with a match or without: the items that it found, best first; nothing of a matching.
+    pub(super) ranked: Vec<Vec<usize>>,
     /// The image of each of those.
     pub(super) image_of_query: Vec<usize>,
     /// Items in the pool.
@@ -82,7 +82,9 @@ impl Question<'_> {
         let found_by = [NeighbourTable::of(&counts[0], 1), NeighbourTable::of(&counts[0], copies)];
         let hubs = counts.each_ref().map(|counts| Hubs::of(counts));
         let n_queries = hits.len();
-        let asked = Asked { hits, image_of, found: lists, image_of_query: self.images.clone(), items };
+        // With other queries, a matching would be another one.
+        let ranked = if found.sets.is_some() { Vec::new() } else { lists };
+        let asked = Asked { hits, image_of, ranked, image_of_query: self.images.clone(), items };
         Ok((Measured { retrieval, hubs, found_by, means, rated, n_queries }, asked, counts))
     }
 
