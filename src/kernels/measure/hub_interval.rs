@@ -91,7 +91,10 @@ mod tests {
             .sum();
         assert!((skewness_sum(&of, |_| true) - wanted).abs() < 1e-12);
         let (low, high) = hs_sum_interval(&[of], 40).expect("there are queries");
-        assert!(low < wanted && wanted < high && ((low + high) / 2.0 - wanted).abs() < 1e-9, "{low} {high} {wanted}");
+        assert!(
+            low < wanted && wanted < high && (f64::midpoint(low, high) - wanted).abs() < 1e-9,
+            "{low} {high} {wanted}"
+        );
     }
 
     /// Of two queries with one item each, N₁ is (1, 1, 0, 0) of four items, and (1, 0, 0, 0) without one of them; N₅ and N₁₀ are
