@@ -52,7 +52,7 @@ fn every_pipeline_file_is_without_mistakes() {
     run(pairloom().arg("check").args(&files));
 }
 
-/// Rows of the papers on a thousand images, each for a moment: one epoch of narrow models.
+/// Rows of the papers on a thousand images, each for a moment: two epochs of narrow models, to see that each runs to the end.
 #[test]
 fn every_row_of_the_papers_trains_on_a_thousand_images() {
     let Some(data) = data() else { return };

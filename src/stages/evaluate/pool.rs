@@ -35,12 +35,11 @@ impl Pool {
     /// Reads the rows of `split`.
     ///
     /// A caption whose image is not there is left out, an image without captions stays as an item that no caption looks
-    /// for: both with a warning, since both change what results mean.
+    /// for: both with a warning, since both change what results mean. So are vectors that look like those of another
+    /// `similarity`.
     ///
     /// # Errors
     /// No rows of the split, an identifier twice, a vector that is not of unit length, or two widths.
-    ///
-    /// Vectors that look like those of another `similarity` are a warning.
     pub(super) fn read(cx: &mut Cx<'_>, split: &str, similarity: Similarity) -> Result<Self> {
         let (images, image_width, _) = read_side(cx, "images", "image_id", split, similarity)?;
         let (captions, caption_width, of) = read_side(cx, "captions", "caption_id", split, similarity)?;

@@ -217,7 +217,7 @@ impl Stage for Train {
     }
 
     fn version(&self) -> u32 {
-        3
+        4
     }
 
     fn settings(&self) -> serde_json::Value {

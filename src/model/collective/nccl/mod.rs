@@ -1,6 +1,6 @@
 //! NCCL, which connects GPUs directly: the functions of its library, who may use it, and what is done with it.
 //!
-//! NCCL's C interface has been stable since version 2.4, so nothing is built against it: its functions, and the six of the
+//! NCCL's C interface has been stable since version 2.4, so nothing is built against it: its functions, and the five of the
 //! CUDA runtime that are wanted beside them, are looked up when a rank computes on a GPU (`library.rs`). A CUDA libtorch
 //! brings both along.
 //!
