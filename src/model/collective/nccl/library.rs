@@ -32,8 +32,8 @@ pub const NOT_READY: c_int = 600;
 /// The legacy default stream, on which libtorch computes.
 pub const DEFAULT_STREAM: RawStream = std::ptr::null_mut();
 
-/// The version that has `ncclCommGetAsyncError` and `ncclCommAbort`: 2.4.
-const OLDEST: c_int = 2400;
+/// The version that has all types of ours, bf16 the last of them: 2.10.
+const OLDEST: c_int = 21_000;
 
 /// The functions. Each is to be called as its C documentation says.
 #[derive(Debug, Clone, Copy)]
