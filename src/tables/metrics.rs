@@ -33,8 +33,8 @@ pub fn table() -> Table {
                 "`recall` (one hit counts), `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `rsum`; of a graded \
                  relevance also `semantic_recall` (`_any`, `_soft`), `ncs`, `ncs_ordered`, `nsum`; of hubs, by how many \
                  of the first `k` rankings an item is in: `hub_skewness`, `hs_sum`, `robin_hood`, `antihub_rate`, \
-                 `hub_rate`, `hub_gini`, `largest_hub`, and `found_by` (percent of items found by at least `m` queries; \
-                 with m = 0 by none).",
+                 `hub_rate`, `hub_occurrence`, `hub_gini`, `largest_hub`, and `found_by` (percent of items that are the \
+                 best of none, of one, or from m = 2 on of at least `m` queries).",
             ),
             Column::optional(
                 "relevance",

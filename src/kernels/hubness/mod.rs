@@ -43,7 +43,6 @@ pub mod dual_softmax;
 pub mod greedy;
 pub mod matching;
 pub mod assignment;
-pub mod choice;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

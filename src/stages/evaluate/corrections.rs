@@ -5,6 +5,7 @@ use super::ranking::{Ranker, Sides, Watch, scoring};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::db_norm::DbNorm;
 use crate::kernels::hubness::dis_sim_local::{DisSimLocal, to_centre};
+use crate::kernels::hubness::dual_bank_sinkhorn;
 use crate::kernels::hubness::dynamic::activation_set;
 use crate::kernels::hubness::method::{Correction, Method as Kernel};
 use crate::kernels::hubness::qb_norm::QbNorm;
@@ -77,7 +78,7 @@ impl Ranker<'_> {
             }
             all
         };
-        let mut shifts = potentials.into_iter().map(|of| Shift::new(of.items, of.queries));
+        let mut shifts = potentials.into_iter().map(|of| Sinkhorn::correction(of.items, of.queries));
         let (Some(i2t), Some(t2i)) = (shifts.next(), shifts.next()) else {
             return Err(Error::internal("potentials of one direction"));
         };
@@ -95,9 +96,8 @@ impl Ranker<'_> {
             let both = Vectors::new("items and bank", &both, items.width())?;
             let search = Search::new(queries, &both, scoring(self.similarity, captions), self.threads)?;
             let potentials = search.sinkhorn(kernel.tau, kernel.iterations, &[Side::Rows], watch)?;
-            let mut of_items = potentials.into_iter().next().map(|of| of.items).unwrap_or_default();
-            of_items.truncate(items.len());
-            Ok::<_, Error>(Shift::new(of_items, Vec::new()))
+            let potentials = potentials.first().ok_or_else(|| Error::internal("no potentials"))?;
+            Ok::<_, Error>(dual_bank_sinkhorn::correction(&potentials.items, items.len()))
         };
         let (images, captions) = (&self.sides.images, &self.sides.captions);
         Ok(Corrections::Shifts([
