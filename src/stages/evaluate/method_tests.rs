@@ -6,13 +6,14 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
 use super::tests::{Captions, Images, stage, world};
-use super::{Bank, Evaluate, Method, Protocol};
+use super::{Bank, Distribution, Evaluate, Method, Protocol};
 use crate::kernels::hubness::csls::csls;
 use crate::kernels::hubness::db_norm::{DbNorm, db_norm};
 use crate::kernels::hubness::dis_sim_local::dis_sim_local;
 use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::dual_bank_sinkhorn::dual_bank_sinkhorn;
 use crate::kernels::hubness::dual_softmax::dual_softmax;
+use crate::kernels::hubness::empirical_proximity::empirical_proximity;
 use crate::kernels::hubness::greedy::{Capacity, RelaxedGreedy, relaxed_greedy};
 use crate::kernels::hubness::inverted_softmax::{Normaliser, inverted_softmax};
 use crate::kernels::hubness::local_scaling::{LocalScaling, local_scaling};
@@ -89,11 +90,12 @@ fn matrix(queries: &[&[f32]], items: &[&[f32]]) -> Matrix {
     })
 }
 
-/// What one direction is ranked by: scores of the test, of the bank's queries with the items, of the bank's items with the
-/// items, of the bank's queries with the bank's items; and the vectors.
+/// What one direction is ranked by: scores of the test, of the bank's queries with the items, of the queries with the bank's
+/// items, of the bank's items with the items, of the bank's queries with the bank's items; and the vectors.
 struct Side<'d> {
     test: Matrix,
     bank: Matrix,
+    of_queries: Matrix,
     bank_items: Matrix,
     within: Matrix,
     queries: Vec<&'d [f32]>,
@@ -107,6 +109,7 @@ impl<'d> Side<'d> {
             |queries: &Vec<&'d [f32]>, items: &Vec<&'d [f32]>, of_queries: &[&[f32]], of_items: &[&[f32]]| Self {
                 test: matrix(queries, items),
                 bank: matrix(of_queries, items),
+                of_queries: matrix(queries, of_items),
                 bank_items: matrix(of_items, items),
                 within: matrix(of_queries, of_items),
                 queries: queries.clone(),
@@ -146,7 +149,14 @@ impl<'d> Side<'d> {
             Method::DualBankSinkhorn { tau, iterations } => {
                 self.less(&dual_bank_sinkhorn(&self.bank, &self.within, &Sinkhorn { tau, iterations }))
             }
-            Method::MutualProximity { bank } => mutual_proximity(&self.test, bank.then_some(&self.bank)),
+            Method::MutualProximity { distribution: Distribution::Normal, bank } => {
+                mutual_proximity(&self.test, bank.then_some(&self.bank))
+            }
+            Method::MutualProximity { distribution: Distribution::Empirical, bank } => {
+                let (of_items, of_queries) =
+                    if bank { (&self.bank, &self.of_queries) } else { (&self.test, &self.test) };
+                empirical_proximity(&self.test, of_items, of_queries)
+            }
             Method::LocalScaling { k, bank } => {
                 local_scaling(&self.test, bank.then_some(&self.bank), &LocalScaling { k, distance })
             }
@@ -178,7 +188,8 @@ fn every_method() -> Vec<Method> {
             Method::InvertedSoftmax { beta: 30.0, bank },
             Method::Csls { k, bank },
             Method::Sinkhorn { tau: 0.1, iterations: 7, bank },
-            Method::MutualProximity { bank },
+            Method::MutualProximity { distribution: Distribution::Normal, bank },
+            Method::MutualProximity { distribution: Distribution::Empirical, bank },
             Method::LocalScaling { k, bank },
             Method::Nicdm { k, bank },
         ]);
@@ -368,9 +379,10 @@ fn settings_that_cannot_work_are_named() {
         ["methods.0.inverted_softmax.beta"]
     );
     assert_eq!(named(vec![Method::QbNorm { beta: 20.0, k: 1 }]), ["methods.0.qb_norm"]);
+    let mutual = Method::MutualProximity { distribution: Distribution::Normal, bank: false };
     let greedy = |lambda, over| Method::RelaxedGreedy { lambda, strict: false, over: Box::new(over) };
     assert_eq!(named(vec![greedy(0.9, Method::Nns {})]), ["methods.0.relaxed_greedy.lambda"]);
-    assert_eq!(named(vec![greedy(2.0, Method::MutualProximity { bank: false })]), ["methods.0.relaxed_greedy.over"]);
+    assert_eq!(named(vec![greedy(2.0, mutual)]), ["methods.0.relaxed_greedy.over"]);
     assert_eq!(named(vec![Method::Nns {}, Method::Nns {}]), ["methods.1"]);
     assert_eq!(named(vec![Method::BestOf { methods: vec![] }]), ["methods.0.best_of", "methods.0.best_of.methods"]);
     let same = Evaluate { validation: Some("test".to_owned()), ..evaluate(vec![Method::Nns {}]) };

@@ -34,5 +34,5 @@ mod relevance_tests;
 mod method_tests;
 
 pub use bank::Bank;
-pub use methods::Method;
+pub use methods::{Distribution, Method};
 pub use settings::{Evaluate, Protocol, Relevance};

@@ -1,7 +1,7 @@
 //! How tables name a method, and what is wrong with its settings.
 
 use super::plan::{Learns, Plan};
-use super::settings::Method;
+use super::settings::{Distribution, Method};
 use crate::kernels::hubness::distance::Distance;
 use crate::stage::Problem;
 use crate::stages::evaluate::label::Label;
@@ -34,7 +34,11 @@ impl Method {
     fn parameters(&self) -> Vec<String> {
         let one = |name: &str, value: &dyn std::fmt::Display| format!("{name} = {value}");
         match self {
-            Self::Nns {} | Self::MutualProximity { .. } | Self::Assignment {} | Self::BestOf { .. } => vec![],
+            Self::Nns {} | Self::Assignment {} | Self::BestOf { .. } => vec![],
+            Self::MutualProximity { distribution, .. } => match distribution {
+                Distribution::Normal => vec![],
+                Distribution::Empirical => vec!["empirical".to_owned()],
+            },
             Self::InvertedSoftmax { beta, .. } | Self::DualSoftmax { beta } => vec![one("beta", beta)],
             Self::Csls { k, .. } | Self::LocalScaling { k, .. } | Self::Nicdm { k, .. } | Self::DisSimLocal { k } => {
                 vec![one("k", k)]

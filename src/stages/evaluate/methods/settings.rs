@@ -105,8 +105,11 @@ pub enum Method {
         #[serde(default = "ten")]
         iterations: usize,
     },
-    /// How probable it is that both are nearer to each other than to others, by normal distributions (Schnitzer et al., 2012).
+    /// How probable it is that both are nearer to each other than to others (Schnitzer et al., 2012).
     MutualProximity {
+        /// How distances of others are known.
+        #[serde(default)]
+        distribution: Distribution,
         /// Whether queries are those of the bank.
         #[serde(default)]
         bank: bool,
@@ -154,6 +157,18 @@ pub enum Method {
         /// The methods.
         methods: Vec<Method>,
     },
+}
+
+/// How mutual proximity knows the distances of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// By their mean and deviation, as those of a normal distribution: two numbers an item.
+    #[default]
+    Normal,
+    /// One by one: all scores of both sides, sorted, 4 bytes each. An error where that is more than 2 GiB; 5,000 images and
+    /// 25,000 captions that learn from each other have 0.9 GiB.
+    Empirical,
 }
 
 fn inverted_softmax() -> f64 {
