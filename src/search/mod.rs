@@ -44,12 +44,14 @@ mod sums;
 mod find;
 mod rows;
 mod sinkhorn;
+mod greedy;
 pub mod assignment;
 #[cfg(test)]
 mod tests;
 
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
+pub use greedy::{Greedy, Matched};
 pub use scoring::{Scoring, Side};
 pub use sinkhorn::Potentials;
 pub use vectors::Vectors;

@@ -64,7 +64,7 @@ impl Ranker<'_> {
             Plan::DisSimLocal(kernel) => self.dis_sim_local(*kernel, watch)?,
             Plan::QbNorm(kernel) => self.qb_norm(kernel, watch)?,
             Plan::DbNorm(kernel, dynamic) => self.db_norm(kernel, *dynamic, watch)?,
-            Plan::Greedy(..) | Plan::Assignment | Plan::BestOf => {
+            Plan::Greedy(..) | Plan::Assignment(_) | Plan::BestOf => {
                 return Err(Error::internal("a matching corrects no scores"));
             }
         })

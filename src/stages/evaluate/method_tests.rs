@@ -169,7 +169,10 @@ impl<'d> Side<'d> {
                 let distances = dis_sim_local(&flat(&self.queries), &flat(&self.items), WIDTH, k);
                 Matrix::from_fn(distances.queries, distances.items, |q, i| -distances.at(q, i))
             }
-            Method::RelaxedGreedy { .. } | Method::Assignment {} | Method::BestOf { .. } => unreachable!("no scores"),
+            Method::RelaxedGreedy { .. }
+            | Method::Assignment {}
+            | Method::KBestAssignment { .. }
+            | Method::BestOf { .. } => unreachable!("no scores"),
         }
     }
 }

@@ -26,6 +26,7 @@ impl Method {
             Self::DisSimLocal { .. } => "dis_sim_local",
             Self::RelaxedGreedy { .. } => "relaxed_greedy",
             Self::Assignment {} => "assignment",
+            Self::KBestAssignment { .. } => "k_best_assignment",
             Self::BestOf { .. } => "best_of",
         }
     }
@@ -40,9 +41,11 @@ impl Method {
                 Distribution::Empirical => vec!["empirical".to_owned()],
             },
             Self::InvertedSoftmax { beta, .. } | Self::DualSoftmax { beta } => vec![one("beta", beta)],
-            Self::Csls { k, .. } | Self::LocalScaling { k, .. } | Self::Nicdm { k, .. } | Self::DisSimLocal { k } => {
-                vec![one("k", k)]
-            }
+            Self::Csls { k, .. }
+            | Self::LocalScaling { k, .. }
+            | Self::Nicdm { k, .. }
+            | Self::DisSimLocal { k }
+            | Self::KBestAssignment { k } => vec![one("k", k)],
             Self::Nnn { alpha, k } => vec![one("alpha", alpha), one("k", k)],
             Self::DistributionNormalisation { lambda } => vec![one("lambda", lambda)],
             Self::QbNorm { beta, k } => vec![one("beta", beta), one("k", k)],

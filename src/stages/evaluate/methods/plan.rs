@@ -14,7 +14,7 @@ use crate::kernels::hubness::method::Method as Kernel;
 use crate::kernels::hubness::mutual_proximity::MutualProximity;
 use crate::kernels::hubness::nicdm::Nicdm;
 use crate::kernels::hubness::nnn::Nnn;
-use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::problems::{Problems, none};
 use crate::kernels::hubness::qb_norm::QbNorm;
 use crate::kernels::hubness::sinkhorn::Sinkhorn;
 
@@ -55,8 +55,8 @@ pub(in crate::stages::evaluate) enum Plan {
     DisSimLocal(DisSimLocal),
     /// A greedy matching over corrected scores.
     Greedy(RelaxedGreedy, Box<Plan>),
-    /// The best assignment.
-    Assignment,
+    /// The best assignment, or so many of the best.
+    Assignment(Option<usize>),
     /// One of several.
     BestOf,
 }
@@ -95,7 +95,8 @@ impl Plan {
                 let capacity = if strict { Capacity::Strict } else { Capacity::Scaled };
                 Self::Greedy(RelaxedGreedy { lambda, capacity }, Box::new(Self::of(over, distance)))
             }
-            Method::Assignment {} => Self::Assignment,
+            Method::Assignment {} => Self::Assignment(None),
+            Method::KBestAssignment { k } => Self::Assignment(Some(k)),
             Method::BestOf { .. } => Self::BestOf,
         }
     }
@@ -106,14 +107,15 @@ impl Plan {
             Self::Nearest | Self::DisSimLocal(_) | Self::BestOf => Learns::Nobody,
             Self::Statistics(_, from) | Self::Sinkhorn(_, from) | Self::EmpiricalProximity(from) => *from,
             Self::QbNorm(_) | Self::DbNorm(..) | Self::DualBankSinkhorn(_) => Learns::Bank,
-            Self::Greedy(..) | Self::Assignment => Learns::Test,
+            Self::Greedy(..) | Self::Assignment(_) => Learns::Test,
         }
     }
 
     /// What is wrong with its free numbers.
     pub(super) fn problems(&self) -> Problems {
         match self {
-            Self::Nearest | Self::EmpiricalProximity(_) | Self::Assignment | Self::BestOf => Problems::new(),
+            Self::Nearest | Self::EmpiricalProximity(_) | Self::Assignment(None) | Self::BestOf => Problems::new(),
+            Self::Assignment(Some(k)) => none("k", *k).into_iter().collect(),
             Self::Statistics(kernel, _) => kernel.problems(),
             Self::QbNorm(kernel) => kernel.problems(),
             Self::DbNorm(kernel, _) => kernel.problems(),
