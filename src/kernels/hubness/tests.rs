@@ -188,6 +188,15 @@ fn large_temperatures_neither_overflow_nor_tie() {
     assert_eq!(corrected(&*stream(&DualSoftmax { beta: 1000.0 }, &s, None), &s).rankings()[0], [1, 0, 2]);
 }
 
+/// Without the query itself CSLS is another method: query 0 has item 0 first, and item 1 if only the other query counts.
+#[test]
+fn csls_counts_the_own_query() {
+    let s = Matrix { queries: 2, items: 2, values: vec![0.5, 0.46875, 0.25, 0.0] };
+    assert_eq!(csls(&s, None, 1).rankings()[0], [0, 1]);
+    let without = |item: usize| 2.0 * s.at(0, item) - s.at(1, item);
+    assert!(without(1) > without(0));
+}
+
 #[test]
 fn methods_of_banks_rank_as_their_definitions() {
     let mut sample = Sample::new(2, &[]);
