@@ -4,7 +4,7 @@ use super::corrections::Corrections;
 use super::methods::Plan;
 use super::ranking::{Found, Ranker, Watch};
 use crate::error::{Error, Result};
-use crate::kernels::hubness::assignment::assignment_rounds;
+use crate::kernels::hubness::assignment::{Problem, assignment_rounds};
 use crate::kernels::hubness::greedy::RelaxedGreedy;
 use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
 use crate::kernels::hubness::matching::Candidate;
@@ -13,7 +13,7 @@ use crate::kernels::top_k::Scored;
 use crate::search::assignment::solve;
 use crate::search::{Greedy, Matched};
 
-/// Queries, and places of items, of an assignment: so many take about ten seconds each, and five times as many hours.
+/// Queries, and places of items, of an assignment: 5,000 of both take about ten seconds, and the time grows with the cube.
 const MOST_ASSIGNED: usize = 5_000;
 
 impl Ranker<'_> {
@@ -45,7 +45,19 @@ impl Ranker<'_> {
             let rows = self.searches[direction].map_rows(|_, scores| scores.to_vec(), watch)?;
             let score = |query: usize, item: usize| f64::from(rows[query][item]);
             let got = match k_best {
-                None => assignment_rounds([queries, items], CUTOFFS[2], score, solve),
+                None => {
+                    let mut told = Ok(());
+                    let solve = |problem: &Problem<'_>| {
+                        if told.is_ok() {
+                            told = watch(0, 1);
+                        }
+                        // Once it is cancelled, any assignment will do.
+                        if told.is_ok() { solve(problem) } else { (0..problem.rows).collect() }
+                    };
+                    let got = assignment_rounds([queries, items], CUTOFFS[2], score, solve);
+                    told?;
+                    got
+                }
                 Some(k) => distinct(queries, &k_best_assignments(&Places { queries, items, each, score: &score }, k)),
             };
             let sets = CUTOFFS.map(|k| got.iter().map(|items| items[..k.min(items.len())].to_vec()).collect());
