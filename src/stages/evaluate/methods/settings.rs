@@ -23,8 +23,8 @@ pub enum Method {
     Nns {},
     /// A softmax over queries in place of items (Smith et al., ICLR 2017; Liu, Ye, 2019). Whether the query itself is among
     /// those that it is normalised over (as in MUSE's code) or not (as in the papers) changes no ranking and no matching: with p
-    /// its share of all, it has p / (1 − p) of the others. So there is no setting for it. Shares that are 1 up to rounding (β times
-    /// the lead of a query over all others above 16) do not tell a query's items apart, by either.
+    /// its share of all, it has p / (1 − p) of the others. So there is no setting for it. (Where β times the lead of a query over
+    /// all others is above 16 for several items, their shares are 1 up to rounding, which then decides among them.)
     InvertedSoftmax {
         /// Inverse temperature, β. The papers take 30, for cosines that span all of [−1, 1].
         #[serde(default = "inverted_softmax")]
