@@ -101,8 +101,8 @@ fn compare(shift: &Shift, query: usize, list: &mut [Candidate]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Scoring;
     use super::super::tests::{Kind, values};
-    use super::super::{Scoring, Search};
     use super::*;
     use crate::kernels::hubness::greedy::{Capacity, RelaxedGreedy, relaxed_greedy};
     use crate::kernels::hubness::matrix::Matrix;

@@ -33,6 +33,8 @@ mod relevance_tests;
 #[cfg(test)]
 mod method_tests;
 #[cfg(test)]
+mod matching_tests;
+#[cfg(test)]
 mod edge_tests;
 
 pub use bank::Bank;
