@@ -34,6 +34,7 @@ mod scoring;
 mod ask;
 mod exact;
 mod packed;
+mod products;
 mod pass;
 mod threads;
 mod candidates;
@@ -50,6 +51,7 @@ mod tests;
 
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
+pub use products::Products;
 pub use scoring::{Scoring, Side};
 pub use sinkhorn::Potentials;
 pub use vectors::Vectors;

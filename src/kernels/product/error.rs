@@ -15,6 +15,8 @@
 //! 4. processors may take numbers below 2⁻¹²⁶ for 0. Of a product of bf16, of a partial sum and of the result that costs at
 //!    most 2⁻¹²⁶ each, 2⁻¹²⁵·(n + 1) in all; a number that is packed to one of them counts as packed to 0 in δa.
 //!
+//! All of it holds for a product of a library in f32, on whatever device, with δa what numbers of a that count as 0 are.
+//!
 //! ‖ã‖ ≤ ‖a‖ + ‖δa‖. The norms of δa are those that were measured, not the largest that are possible: of the vectors of a
 //! trained model less than half, and the bound with them.
 
@@ -42,6 +44,16 @@ impl Extent {
             }),
         };
         Self { norm: norm(vector, f64::from), lost }
+    }
+
+    /// Of a vector of this norm that something else than a tile multiplies in f32, and takes numbers below 2⁻¹²⁶ for 0.
+    ///
+    /// ‖δa‖ ≤ √n·2⁻¹²⁶, which counts twice: differences of the numbers of two vectors, which order similarity is made of,
+    /// may be so small as well.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "widths are far below 2⁵³")]
+    pub fn elsewhere(norm: f64, width: usize) -> Self {
+        Self { norm, lost: 2.0 * f64::from(f32::MIN_POSITIVE) * (width as f64).sqrt() }
     }
 
     /// The larger of both numbers each.
