@@ -1,7 +1,7 @@
 //! What corrects the scores of a fold: statistics from the test or from a bank, made into the corrections of a method.
 
 use super::methods::{Learns, Plan};
-use super::ranking::{Ranker, Sides, Watch, scoring};
+use super::ranking::{Ranker, Sides, Watch};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::db_norm::DbNorm;
 use crate::kernels::hubness::dis_sim_local::{DisSimLocal, to_centre};
@@ -14,7 +14,7 @@ use crate::kernels::hubness::sinkhorn::Sinkhorn;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::top_k::Scored;
 use crate::model::similarity::Similarity;
-use crate::search::{Ask, Scoring, Search, Side, Vectors};
+use crate::search::{Ask, Search, Side, Vectors};
 
 /// The corrections of images that look for captions, and the other way round.
 pub(super) enum Corrections {
@@ -94,7 +94,7 @@ impl Ranker<'_> {
                 .flat_map(|side| (0..side.len()).flat_map(|row| side.row(row).iter().copied()))
                 .collect();
             let both = Vectors::new("items and bank", &both, items.width())?;
-            let search = Search::new(queries, &both, scoring(self.similarity, captions), self.threads)?;
+            let search = self.searcher.search(queries, &both, captions)?;
             let potentials = search.sinkhorn(kernel.tau, kernel.iterations, &[Side::Rows], watch)?;
             let potentials = potentials.first().ok_or_else(|| Error::internal("no potentials"))?;
             Ok::<_, Error>(dual_bank_sinkhorn::correction(&potentials.items, items.len()))
@@ -110,7 +110,7 @@ impl Ranker<'_> {
     fn dis_sim_local(&self, kernel: DisSimLocal, watch: Watch<'_>) -> Result<Corrections> {
         self.cosines()?;
         let one = |items: &Vectors<'_>, watch: Watch<'_>| {
-            let search = Search::new(items, items, Scoring::Product, self.threads)?;
+            let search = self.searcher.search(items, items, Side::Columns)?;
             let ask = Ask { k: kernel.k + 1, ..Ask::default() };
             let [near, _] = search.find(&ask, &Ask::default(), watch)?;
             let centre = |(item, near): (usize, Vec<Scored>)| {
@@ -140,7 +140,7 @@ impl Ranker<'_> {
         let [captions, images] = self.hubs(by_queries, kernel.k, watch)?;
         let bank = self.bank()?;
         let beside = |items: &Vectors<'_>, bank: &Vectors<'_>, watch: Watch<'_>| {
-            let search = Search::new(bank, items, Scoring::Product, self.threads)?;
+            let search = self.searcher.search(bank, items, Side::Columns)?;
             of_items(&search, Side::Columns, by_items, kernel.k, watch)
         };
         let captions_beside = beside(&self.sides.captions, &bank.captions, watch)?;
@@ -195,8 +195,10 @@ impl Ranker<'_> {
     /// Images of the bank with the captions of the fold, and images of the fold with captions of the bank.
     fn banks(&self) -> Result<[Search<'_>; 2]> {
         let bank = self.bank()?;
-        let search = |rows, columns| Search::new(rows, columns, scoring(self.similarity, Side::Columns), self.threads);
-        Ok([search(&bank.images, &self.sides.captions)?, search(&self.sides.images, &bank.captions)?])
+        Ok([
+            self.searcher.search(&bank.images, &self.sides.captions, Side::Columns)?,
+            self.searcher.search(&self.sides.images, &bank.captions, Side::Columns)?,
+        ])
     }
 
     /// What queries of the bank say of captions, and of images.
@@ -217,7 +219,7 @@ impl Ranker<'_> {
 
     /// Refuses order similarities.
     fn cosines(&self) -> Result<()> {
-        match self.similarity {
+        match self.searcher.similarity() {
             Similarity::Cosine => Ok(()),
             Similarity::Order { .. } => {
                 Err(Error::usage("compares items with items, and order similarities compare images with captions only"))

@@ -2,7 +2,7 @@
 
 use super::corrections::Corrections;
 use super::methods::Plan;
-use super::ranking::{Found, Ranker, Wanted, Watch, scoring};
+use super::ranking::{Found, Ranker, Wanted, Watch};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::assignment::assignment_rounds;
 use crate::kernels::hubness::greedy::RelaxedGreedy;
@@ -12,7 +12,7 @@ use crate::kernels::hubness::shift::Shift;
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::kernels::top_k::Scored;
 use crate::search::assignment::solve;
-use crate::search::{Ask, Search, Side, Vectors};
+use crate::search::{Ask, Side, Vectors};
 
 /// Candidates of a query with which a matching begins.
 const CANDIDATES: usize = 100;
@@ -81,7 +81,7 @@ impl Ranker<'_> {
             let few: Vec<f32> = short.iter().flat_map(|&query| queries.row(query).iter().copied()).collect();
             let few = Vectors::new("queries", &few, queries.width())?;
             let captions = if direction == 0 { Side::Columns } else { Side::Rows };
-            let search = Search::new(&few, items, scoring(self.similarity, captions), self.threads)?;
+            let search = self.searcher.search(&few, items, captions)?;
             let ask = Ask { k: longest, minus: shift.items(), ..Ask::default() };
             let [found, _] = search.find(&ask, &Ask::default(), watch)?;
             for (&query, top) in short.iter().zip(&found.top) {

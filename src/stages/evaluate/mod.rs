@@ -32,6 +32,8 @@ mod tests;
 mod relevance_tests;
 #[cfg(test)]
 mod method_tests;
+#[cfg(test)]
+mod device_tests;
 
 pub use bank::Bank;
 pub use methods::Method;
