@@ -24,7 +24,8 @@ const DIFFERENCES: i64 = 1 << 24;
 ///
 /// # Cost
 /// On the device the columns, and for each thread at a time twice the scores of its block (a search has them fit 32 MiB, where
-/// 12 rows do) and for order similarity 64 MiB, or one row of differences of one column, if that is more.
+/// 12 rows do) and for order similarity 64 MiB, or one row of differences of one column, if that is more. On the processor the
+/// scores of the block once more, while they come from the device.
 #[derive(Debug)]
 pub struct Libtorch<'v> {
     device: Device,
