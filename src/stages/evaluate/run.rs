@@ -6,7 +6,7 @@ use super::bank::BankVectors;
 use super::graded::{Lists, What, measure_fold};
 use super::intervals;
 use super::label::Label;
-use super::measure::{Fold, Question, images_of};
+use super::measure::{Asked, Fold, Question, images_of};
 use super::methods::Method;
 use super::pool::{Pool, Task};
 use super::ranking::{Found, Ranker, Sides, Wanted};
@@ -246,7 +246,7 @@ impl Work<'_> {
                 };
                 let (measured, asked, counts) = question.measure(&found[place])?;
                 let place = Place { protocol, fold, direction };
-                write_rankings(cx, place, &chosen.label, task, &found[direction as usize])?;
+                write_rankings(cx, place, &chosen.label, task, &found[direction as usize], &asked)?;
                 cx.write("hubs", Hubs { place, label: &chosen.label }.rows(task, &counts)?)?;
                 both.push((measured, asked));
             }
@@ -269,14 +269,27 @@ fn lists(found: &Found) -> Lists {
 }
 
 /// Writes what the queries that have a match found.
-fn write_rankings(cx: &mut Cx<'_>, place: Place<'_>, label: &Label, task: &Task<'_>, found: &Found) -> Result<()> {
+fn write_rankings(
+    cx: &mut Cx<'_>,
+    place: Place<'_>,
+    label: &Label,
+    task: &Task<'_>,
+    found: &Found,
+    asked: &Asked,
+) -> Result<()> {
     let mut rows = Rankings::new(place, label);
     let ((query_ids, _), (item_ids, _)) = (task.queries, task.items);
+    let image_ids = match place.direction {
+        Direction::ImageToText => query_ids,
+        Direction::TextToImage => item_ids,
+    };
+    let mut hits = asked.hits.iter().zip(&asked.image_of).peekable();
     for (query, matches) in task.matches.iter().enumerate() {
         // An image without captions asks for nothing.
-        if !matches.is_empty() {
+        if let Some((&hits, &image)) = hits.next_if(|_| !matches.is_empty()) {
+            let ids = [query_ids[query], image_ids[image]];
             let top = found.top[query].iter().take(TOP).map(|best| (item_ids[best.item], best.score));
-            rows.push(query_ids[query], found.ranks.get(query).copied().flatten(), top);
+            rows.push(ids, hits, found.ranks.get(query).copied().flatten(), top);
         }
         if rows.len() == QUERIES || query + 1 == query_ids.len() {
             cx.write("rankings", rows.take()?)?;

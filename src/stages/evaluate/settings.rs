@@ -157,7 +157,7 @@ impl Stage for Evaluate {
     }
 
     fn version(&self) -> u32 {
-        3
+        4
     }
 
     fn settings(&self) -> serde_json::Value {
