@@ -311,8 +311,7 @@ fn the_pages_have_the_numbers() {
     }
     // Six of the training and of ranks, two of hubs.
     assert_eq!(html.matches("<svg").count(), 8);
-    let contrast =
-        "| made-4 | csls, k \\= 10 \\| \\<b\\> | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 | 0.1234 | 40 | 31 |\n\nDiff";
+    let contrast = "| made-4 | csls, k \\= 10 \\| \\<b\\> | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 | 0.1234 | 40 | 31 |\n\nDiff";
     assert!(markdown.contains(contrast), "rsum alone: {markdown}");
     let hub = "| \\<script\\>alert\\(1\\)\\</script\\> \\& \"quotes\" | 1 | 2, 3, 4 |";
     assert!(markdown.contains(hub), "{markdown}");
