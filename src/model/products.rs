@@ -132,7 +132,7 @@ mod tests {
         let mut sample = Sample::new(seed, &[]);
         // Far apart, and some below the smallest normal number.
         let size =
-            |sample: &mut Sample| if sample.below(4) == 0 { 2f64.powi(-(sample.below(140) as i32)) } else { 1.0 };
+            |sample: &mut Sample| if sample.below(4) == 0 { (sample.below(140) as f64).exp2().recip() } else { 1.0 };
         (0..count).map(|_| ((sample.unit() - 0.5) * size(&mut sample)) as f32).collect()
     }
 

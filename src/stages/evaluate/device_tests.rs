@@ -91,8 +91,8 @@ fn methods_find_by_libtorch_what_they_find_on_the_processor() {
 #[test]
 fn the_stage_computes_where_it_is_told_to() {
     let vector = |seed| vectors(seed, 1);
-    let images = (0..20).map(|id| (id, "test", vector(100 + id.unsigned_abs()))).collect();
-    let captions = (0..60).map(|id| (id, id / 3, "test", vector(200 + id.unsigned_abs()))).collect();
+    let images = (0i64..20).map(|id| (id, "test", vector(100 + id.unsigned_abs()))).collect();
+    let captions = (0i64..60).map(|id| (id, id / 3, "test", vector(200 + id.unsigned_abs()))).collect();
     let evaluate = stage(&[Protocol::All]);
     let mut here = world(&images, &captions);
     here.run(&evaluate).expect("the processor is there");

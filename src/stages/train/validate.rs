@@ -166,7 +166,7 @@ mod tests {
 
     /// Bit for bit, with ties, images without captions, and captions of an image apart from each other.
     #[test]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
+    #[expect(clippy::cast_precision_loss, reason = "test values are small")]
     fn validation_is_what_sorting_all_scores_says() {
         let (n, m, width) = (40, 130, 16);
         let mut sample = Sample::new(6, &[]);
