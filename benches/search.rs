@@ -24,12 +24,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use pairloom::kernels::hubness::greedy::{Capacity, RelaxedGreedy};
+use pairloom::kernels::hubness::shift::Shift;
 use pairloom::kernels::hubness::statistic::Statistic;
 use pairloom::kernels::measure::rank::Rank;
 use pairloom::kernels::order::Form;
 use pairloom::kernels::product::{Lanes, Left, Right, Tile, tile, vectors};
 use pairloom::kernels::sample::Sample;
-use pairloom::search::{Answer, Ask, Positives, Scoring, Search, Side, Vectors};
+use pairloom::search::{Answer, Ask, Greedy, Matched, Positives, Scoring, Search, Side, Vectors};
 
 const THREADS: usize = 2;
 const IMAGES: usize = 5_000;
@@ -134,23 +136,38 @@ fn beside_peers(images: &[f32], captions: &[f32]) {
         println!("{what:<40} {clock:>7.3} s {busy:>7.3} s   ours takes {of_clock:.2}, {of_busy:.2} of it");
     }
     if peer.is_some() {
-        for (side, name) in ["i2t", "t2i"].iter().enumerate() {
-            println!("{name}: {}", same(&found[side], &folder.join(name)));
-        }
+        let Sides { images, captions, .. } = &Sides::new(images, captions, WIDTH);
+        println!("i2t: {}", same(&found[0], images, captions, &folder.join("i2t")));
+        println!("t2i: {}", same(&found[1], captions, images, &folder.join("t2i")));
     }
     drop(std::fs::remove_dir_all(folder));
 }
 
 /// How many lists have the items that FAISS found, in its order; it sums in f32, so scores that are very close may change
-/// places.
-fn same(answer: &Answer, theirs: &Path) -> String {
+/// places. Of the others: how many of ours, and of theirs, have the best items of both lists in the order of products in f64.
+fn same(answer: &Answer, queries: &Vectors<'_>, items: &Vectors<'_>, theirs: &Path) -> String {
     let bytes = std::fs::read(theirs).expect("the peer wrote its lists");
     let ids: Vec<usize> = bytes.as_chunks::<8>().0.iter().map(|id| i64::from_le_bytes(*id) as usize).collect();
-    let equal = |(best, ids): &(&Vec<_>, &[usize])| {
-        best.iter().map(|best: &pairloom::kernels::top_k::Scored| best.item).eq(ids.iter().copied())
+    let product = |query: usize, item: usize| -> f64 {
+        queries.row(query).iter().zip(items.row(item)).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
     };
-    let count = answer.top.iter().zip(ids.chunks_exact(TOP)).filter(equal).count();
-    format!("{count} of {} lists are those of FAISS", answer.top.len())
+    let (mut differ, mut ours_right, mut theirs_right) = (0, 0, 0);
+    for ((query, best), theirs) in answer.top.iter().enumerate().zip(ids.chunks_exact(TOP)) {
+        let ours: Vec<usize> = best.iter().map(|best| best.item).collect();
+        if ours != theirs {
+            let mut all = [ours.as_slice(), theirs].concat();
+            all.sort_by(|&a, &b| product(query, b).total_cmp(&product(query, a)).then(a.cmp(&b)));
+            all.dedup();
+            differ += 1;
+            ours_right += usize::from(all[..TOP] == ours);
+            theirs_right += usize::from(all[..TOP] == *theirs);
+        }
+    }
+    format!(
+        "{} of {} lists are those of FAISS; of the other {differ}, by products in f64, ours are right in {ours_right}, theirs in {theirs_right}",
+        answer.top.len() - differ,
+        answer.top.len()
+    )
 }
 
 fn recalls(found: &[Answer; 2]) -> String {
@@ -162,7 +179,7 @@ fn recalls(found: &[Answer; 2]) -> String {
     format!("R@1, 5, 10: {}", both.join(", "))
 }
 
-/// What methods cost that have one number an item.
+/// What methods cost that have one number an item, and matchings over them.
 fn methods(sides: &Sides<'_>) {
     println!(
         "\nmethods, ranks and the {TOP} best both ways: by the clock, time of processors over {THREADS}, peak memory of the process"
@@ -174,6 +191,21 @@ fn methods(sides: &Sides<'_>) {
         let found = search.find(&ask, &ask, &mut |_, _| Ok(())).expect("possible");
         let [images, captions] = found.map(|answer| answer.statistics[0].iter().map(|h| h * scale).collect::<Vec<_>>());
         sides.find(&search, TOP, [&captions, &images])
+    };
+    let greedy = |statistic: Statistic, scale: f64, queries_too: bool| {
+        let search = sides.search(Scoring::Product);
+        let asked = [statistic];
+        let ask = Ask { statistics: &asked, ..Ask::default() };
+        let found = search.find(&ask, &ask, &mut |_, _| Ok(())).expect("possible");
+        let [images, captions] = found.map(|answer| answer.statistics[0].iter().map(|h| h * scale).collect::<Vec<_>>());
+        let of_queries = |queries: &Vec<f64>| if queries_too { queries.clone() } else { Vec::new() };
+        let shifts =
+            [Shift::new(captions.clone(), of_queries(&images)), Shift::new(images.clone(), of_queries(&captions))];
+        let relaxed = RelaxedGreedy { lambda: 3.0, capacity: Capacity::Scaled };
+        let limits = [[IMAGES, CAPTIONS], [CAPTIONS, IMAGES]]
+            .map(|[queries, items]| [1, 5, 10].map(|k| relaxed.limits(k, queries, items)));
+        let ask = |side: usize| Greedy { limits: &limits[side], shift: &shifts[side] };
+        search.match_greedily(&ask(0), &ask(1), &mut |_, _| Ok(())).expect("possible")
     };
     measure("nearest neighbour", || sides.find(&sides.search(Scoring::Product), TOP, [&[], &[]]));
     measure("inverted softmax, β = 30", || both(Statistic::LogSumExp { beta: 30.0 }, 1.0 / 30.0));
@@ -189,7 +221,8 @@ fn methods(sides: &Sides<'_>) {
         let found = search.sinkhorn(0.01, 10, &[Side::Rows, Side::Columns], &mut |_, _| Ok(())).expect("possible");
         sides.find(&search, TOP, [&found[0].items, &found[1].items])
     });
-    measure("the 100 best, for greedy matching", || sides.find(&sides.search(Scoring::Product), 100, [&[], &[]]));
+    measure("IS + relaxed greedy matching, λ = 3", || greedy(Statistic::LogSumExp { beta: 30.0 }, 1.0 / 30.0, false));
+    measure("CSLS + relaxed greedy matching, λ = 3", || greedy(Statistic::MeanOfLargest { k: 10 }, 0.5, true));
 }
 
 /// The same with order similarity.
@@ -200,7 +233,35 @@ fn order(images: &[f32], captions: &[f32]) {
     measure("order similarity of the absolute values", || sides.find(&sides.search(scoring), TOP, [&[], &[]]));
 }
 
-fn measure(name: &str, work: impl Fn() -> [Answer; 2]) {
+/// What was found both ways, of which recalls can be told.
+trait Both {
+    fn recalls(&self) -> String;
+}
+
+impl Both for [Answer; 2] {
+    fn recalls(&self) -> String {
+        recalls(self)
+    }
+}
+
+/// Sets for 1, 5 and 10.
+impl Both for [Vec<Matched>; 2] {
+    fn recalls(&self) -> String {
+        let own = |side: usize, query: usize, item: usize| {
+            if side == 0 { item * IMAGES / CAPTIONS == query } else { query * IMAGES / CAPTIONS == item }
+        };
+        let recall = |side: usize, sets: &Matched| {
+            let is_hit = |(query, got): &(usize, &Vec<_>)| {
+                got.iter().any(|got: &pairloom::kernels::hubness::matching::Candidate| own(side, *query, got.item))
+            };
+            format!("{:.1}", 100.0 * sets.iter().enumerate().filter(is_hit).count() as f64 / sets.len() as f64)
+        };
+        let both = [0, 1].map(|side| self[side].iter().map(|sets| recall(side, sets)).collect::<Vec<_>>().join(" "));
+        format!("R@1, 5, 10: {}", both.join(", "))
+    }
+}
+
+fn measure<B: Both>(name: &str, work: impl Fn() -> B) {
     let only = argument("--only");
     if only.as_ref().is_some_and(|part| !name.contains(part)) {
         return;
@@ -215,7 +276,7 @@ fn measure(name: &str, work: impl Fn() -> [Answer; 2]) {
         times.push(clock.elapsed().as_secs_f64());
         busy.push((processor() - before) / THREADS as f64);
     }
-    let recalls = found.as_ref().map(recalls).unwrap_or_default();
+    let recalls = found.as_ref().map(Both::recalls).unwrap_or_default();
     println!("{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {recalls}", median(&times), median(&busy), peak());
 }
 

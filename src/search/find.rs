@@ -15,6 +15,7 @@ use super::scoring::{Scoring, Side};
 use super::sums::{Summed, Sums, is_sum};
 use super::vectors::Vectors;
 use crate::error::{Error, Result};
+use crate::kernels::hubness::matching::Candidate;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::product::{COLUMNS, Lanes, vectors};
 use crate::kernels::top_k::Scored;
@@ -68,17 +69,33 @@ impl<'v> Search<'v> {
     /// scores, and then in f32. Memory: the columns once more (half, in bf16), and for each thread 200 rows, and of every
     /// column 40 bytes, 8 bytes for each of `k + max(k, 32)` candidates, and 12 or 16 for each sum.
     pub fn find(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<[Answer; 2]> {
+        let ([of_rows, of_columns], [row_sums, column_sums]) = self.found(rows, columns, watch)?;
+        Ok([answer(rows, of_rows, row_sums), answer(columns, of_columns, column_sums)])
+    }
+
+    /// The best items of rows and of columns alone, with what they are ranked by in f64.
+    pub(super) fn candidates(
+        &self,
+        rows: &Ask<'_>,
+        columns: &Ask<'_>,
+        watch: Watch<'_>,
+    ) -> Result<[Vec<Vec<Candidate>>; 2]> {
+        let (found, _) = self.found(rows, columns, watch)?;
+        Ok(found.map(|found| found.into_iter().map(|found| found.top).collect()))
+    }
+
+    fn found(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<All> {
         let counts = [self.exact.rows.len(), self.exact.columns.len()];
         let keep = [check(rows, counts[0], counts[1])?, check(columns, counts[1], counts[0])?];
         let summed = Summed::new(&self.exact, [rows.statistics, columns.statistics], self.threads)?;
         let fast = self.forced.0.unwrap_or(if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 });
         let narrow = summed.is_none() && self.products.is_none();
         let lanes = self.exact.scoring.lanes(if narrow { fast } else { Lanes::F32 });
-        if let Some(answers) = self.look(lanes, [rows, columns], keep, summed.as_ref(), watch)? {
-            return Ok(answers);
+        if let Some(found) = self.look(lanes, [rows, columns], keep, summed.as_ref(), watch)? {
+            return Ok(found);
         }
-        let answers = self.look(Lanes::F32, [rows, columns], keep, summed.as_ref(), watch)?;
-        answers.ok_or_else(|| Error::internal("a search in f32 gave up"))
+        let found = self.look(Lanes::F32, [rows, columns], keep, summed.as_ref(), watch)?;
+        found.ok_or_else(|| Error::internal("a search in f32 gave up"))
     }
 
     /// One pass; `None` if bf16 leaves too much in doubt.
@@ -89,7 +106,7 @@ impl<'v> Search<'v> {
         keep: [usize; 2],
         summed: Option<&Summed>,
         watch: Watch<'_>,
-    ) -> Result<Option<[Answer; 2]>> {
+    ) -> Result<Option<All>> {
         let packed = self.packed(lanes);
         let [row_bounds, column_bounds] = packed.errors(self.exact.scoring, self.exact.rows.width());
         let asked = Asked {
@@ -105,10 +122,9 @@ impl<'v> Search<'v> {
             return Ok(None);
         }
         let (nearest, sums): (Vec<_>, Vec<_>) = visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
-        let [of_rows, of_columns] = Nearest::finish(nearest, self.threads).unwrap_or_default();
+        let found = Nearest::finish(nearest, self.threads).unwrap_or_default();
         let sums: Vec<Sums<'_>> = sums.into_iter().flatten().collect();
-        let [row_sums, column_sums] = Summed::finish(summed, [rows.statistics, columns.statistics], sums);
-        Ok(Some([answer(rows, of_rows, row_sums), answer(columns, of_columns, column_sums)]))
+        Ok(Some((found, Summed::finish(summed, [rows.statistics, columns.statistics], sums))))
     }
 
     /// The columns, packed with these lanes.
@@ -126,6 +142,9 @@ impl<'v> Search<'v> {
         self.products.as_deref().map_or(ground, |products| ground.by(products, self.forced.1))
     }
 }
+
+/// What rows and columns found, and the sums of each.
+type All = ([Vec<Found>; 2], [Vec<Vec<f64>>; 2]);
 
 /// How many items must be kept of each query.
 ///
@@ -155,11 +174,13 @@ pub(super) fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize
 }
 
 /// What one side gets.
+#[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
 fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Vec<Vec<f64>>) -> Answer {
     let statistic = |(statistic, sums): (&Statistic, Vec<f64>)| match *statistic {
         _ if is_sum(statistic) => sums,
         Statistic::MeanOfLargest { k } | Statistic::KthLargest { k } => {
-            let largest = |top: &[Scored]| statistic.of(top[..k.min(top.len())].iter().map(|best| best.score));
+            let largest =
+                |top: &[Candidate]| statistic.of(top[..k.min(top.len())].iter().map(|best| best.score as f32));
             found.iter().map(|found| largest(&found.top)).collect()
         }
         _ => sums,
@@ -167,9 +188,9 @@ fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Vec<Vec<f64>>) -> Answer {
     let statistics = ask.statistics.iter().zip(sums).map(statistic).collect();
     let asked = ask.positives.queries().is_some();
     let ranks = if asked { found.iter().map(|found| found.rank).collect() } else { Vec::new() };
-    let cut = |mut found: Found| {
-        found.top.truncate(ask.k);
-        found.top
+    let cut = |found: Found| {
+        let best = found.top.into_iter().take(ask.k);
+        best.map(|best| Scored { item: best.item, score: best.score as f32 }).collect()
     };
     Answer { top: found.into_iter().map(cut).collect(), ranks, statistics }
 }

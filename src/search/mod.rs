@@ -47,12 +47,14 @@ mod sums;
 mod find;
 mod rows;
 mod sinkhorn;
+mod greedy;
 pub mod assignment;
 #[cfg(test)]
 mod tests;
 
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
+pub use greedy::{Greedy, Matched};
 pub use products::Products;
 pub use scoring::{Scoring, Side};
 pub use sinkhorn::Potentials;

@@ -11,10 +11,10 @@ use super::ranks::{Best, Count};
 use super::scoring::Side;
 use super::threads::in_parts;
 use crate::error::{Error, Result};
+use crate::kernels::hubness::matching::Candidate;
 use crate::kernels::measure::rank::Rank;
 use crate::kernels::product::COLUMNS;
 use crate::kernels::scores::{Columns, Hit, Row, find};
-use crate::kernels::top_k::Scored;
 
 /// What is known of one side's queries before the pass.
 #[derive(Debug)]
@@ -77,10 +77,9 @@ impl<'a> Queries<'a> {
         ranked.extend(scores.iter().zip(items).map(|(&score, &item)| ranked_by(score, self.ask.minus, item as usize)));
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
     fn finish(&self, exact: &Exact<'_>, query: usize, candidates: Candidates, count: Count) -> Found {
         let best = candidates.finish(&mut |items, ranked| self.settle(exact, query, items, ranked));
-        let top = best.into_iter().map(|(score, item)| Scored { item: item as usize, score: score as f32 }).collect();
+        let top = best.into_iter().map(|(score, item)| Candidate { item: item as usize, score }).collect();
         let rank = self.best.get(query).copied().flatten().map(|_| count.rank());
         Found { top, rank }
     }
@@ -92,7 +91,7 @@ const LARGEST_MINUS: f64 = 1e30;
 /// What a query found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
-    pub top: Vec<Scored>,
+    pub top: Vec<Candidate>,
     pub rank: Option<Rank>,
 }
 

@@ -39,6 +39,14 @@ pub enum Scoring {
 }
 
 impl Scoring {
+    /// The same where `side` are the rows.
+    pub(super) fn from(self, side: Side) -> Self {
+        match (self, side) {
+            (Self::Order { form, captions }, Side::Columns) => Self::Order { form, captions: captions.other() },
+            _ => self,
+        }
+    }
+
     /// Adds the exact scores of a vector of `side` with `others` of the other side.
     pub(super) fn exact(self, side: Side, vector: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
         match self {

@@ -49,7 +49,8 @@ pub fn table() -> Table {
                 "variant",
                 DataType::Utf8,
                 "`paper` or `official`, where the published code differs from the paper; `official_whole_split`: NCS of the \
-                 first 1,000 images over what all captions of the split have, as published for COCO-1K.",
+                 first 1,000 images over what all captions of the split have, as published for COCO-1K; `duplicated`: `found_by` \
+                 where an item counts once for each query that it matches (an image five times), as in the papers.",
             ),
             Column::optional(
                 "ground_truth",
@@ -59,7 +60,7 @@ pub fn table() -> Table {
             Column::optional(
                 "m",
                 DataType::Int64,
-                "Neighbours that are relevant, if a number says so: items (`paper`), images (`official`).",
+                "Neighbours that are relevant, if a number says so: items (`paper`), images (`official`). Of `found_by`, queries.",
             ),
             Column::optional("k", DataType::Int64, "Cut-off of the measure, if it has one."),
             Column::new("value", DataType::Float64, "The number: in percent, ranks from 1, sums of percentages."),

@@ -13,6 +13,7 @@ Inputs are not in the file: both sides make them from a linear congruential gene
 has its products with two streams, its squared norm, and its first and last two values.
 """
 
+import heapq
 import importlib.util
 import json
 import math
@@ -258,6 +259,32 @@ def assignment(s):
     return float(sum(s[q, column // copies] for q, column in enumerate(columns)))
 
 
+def k_best_assignments(s, k):
+    """Sums of the k best assignments (Murty), each problem solved from scratch; an item has as many places as it needs."""
+    n, m = s.shape
+    copies = -(-n // m)
+
+    def best(fixed, without):
+        allowed = np.ones_like(s, dtype=bool)
+        for q, i in enumerate(fixed):
+            allowed[q] = np.arange(m) == i
+        for q, i in without:
+            allowed[q, i] = False
+        cost = np.repeat(np.where(allowed, -s, 1e6), copies, axis=1)
+        items = linear_sum_assignment(cost)[1] // copies
+        if all(allowed[np.arange(n), items]):
+            heapq.heappush(open_, (-float(s[np.arange(n), items].sum()), tuple(items.tolist()), len(fixed), without))
+
+    open_, sums = [], []
+    best([], [])
+    while open_ and len(sums) < k:
+        loss, items, first, without = heapq.heappop(open_)
+        sums.append(-loss)
+        for q in range(first, n):
+            best(items[:q], [(a, b) for a, b in without if a == q] + [(q, items[q])])
+    return sums
+
+
 # -------------------------------------------------------------------------------------------------------------- measures
 
 
@@ -367,7 +394,7 @@ for number, case in enumerate(CASES):
         digest(db_norm(s, (bank, item_bank), betas, k, dynamic))
         for betas, k, dynamic in (((1 / 1.99, 3.0), 1, False), ((1 / 1.99, 3.0), 1, True), ((7.0, 2.0), 2, True))
     ]
-    got["empirical_proximity"] = [digest(empirical_proximity(s, bank, of_queries))]
+    got["empirical_proximity"] = [digest(empirical_proximity(s, *over)) for over in ((bank, of_queries), (s, s))]
     got["dis_sim_local"] = [digest(dis_sim_local(q, i, k)) for k in (1, 3)]
     if n == m:
         got["joint"] = [digest(joint((s + s.T) / 2 + np.eye(n)))]
@@ -380,6 +407,7 @@ for number, case in enumerate(CASES):
     matchings = [relaxed_greedy(s, k, relaxation, strict) for k, relaxation in GREEDY for strict in (False, True)]
     match = np.arange(m)[None] * n // m == np.arange(n)[:, None] if n <= m else np.arange(n)[:, None] * m // n == np.arange(m)
     result = {**case, "methods": got, "assignment": assignment(s)}
+    result["k_best_assignments"] = k_best_assignments(s, 8)
     # Items of one query after the other, each query's ended by a full stop.
     result["relaxed_greedy"] = ["".join("".join(f"{i} " for i in row) + "." for row in rows) for rows in matchings]
     result["hubs"] = [hubs(s, k) for k in (1, 2, 5)]

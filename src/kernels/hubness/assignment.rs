@@ -1,9 +1,6 @@
 //! Assignment: every query gets an item such that the sum of scores is the largest that there is.
 //!
-//! Kuhn, "The Hungarian method for the assignment problem", 1955; Murty, "An algorithm for ranking all the assignments in
-//! order of increasing cost", Operations Research 16, 1968. What solves a single problem is the caller's.
-
-use std::collections::BTreeSet;
+//! Kuhn, "The Hungarian method for the assignment problem", 1955. What solves a single problem is the caller's.
 
 /// Scores of a problem; no more rows than columns. What solves it returns a column for each row, no column twice, such that
 /// the sum of their scores is the largest.
@@ -54,53 +51,6 @@ pub fn assignment_rounds(
         }
     }
     got
-}
-
-/// The `k` assignments of the largest sums, best first: a column for each row (Murty). For small problems.
-///
-/// # Cost
-/// `O(k · rows)` problems solved.
-pub fn k_best_assignments(
-    problem: &Problem<'_>,
-    k: usize,
-    mut solve: impl FnMut(&Problem<'_>) -> Vec<usize>,
-) -> Vec<Vec<usize>> {
-    let size = [problem.rows, problem.columns];
-    let forbidden = below_all(size, problem.score);
-    let mut best = |node: Node| -> Option<(f64, Vec<usize>, Node)> {
-        let score = |row: usize, column: usize| {
-            let fits = match node.fixed.get(row) {
-                Some(&fixed) => fixed == column,
-                None => !node.without.contains(&(row, column)),
-            };
-            if fits { (problem.score)(row, column) } else { forbidden }
-        };
-        let columns = solve(&Problem { rows: size[0], columns: size[1], score: &score });
-        let scores: Vec<f64> = columns.iter().enumerate().map(|(row, &column)| score(row, column)).collect();
-        let possible = scores.iter().all(|&score| score > forbidden);
-        possible.then(|| (scores.iter().sum(), columns, node))
-    };
-    let mut open: Vec<_> = best(Node { fixed: Vec::new(), without: BTreeSet::new() }).into_iter().collect();
-    let mut found = Vec::new();
-    while found.len() < k {
-        // The first of the best.
-        let Some(at) = (0..open.len()).reduce(|a, b| if open[b].0 > open[a].0 { b } else { a }) else { break };
-        let (_, columns, node) = open.swap_remove(at);
-        // Every other assignment of this node agrees with it in some first rows, and not in the next one.
-        for row in node.fixed.len()..size[0] {
-            let mut without = node.without.clone();
-            without.insert((row, columns[row]));
-            open.extend(best(Node { fixed: columns[..row].to_vec(), without }));
-        }
-        found.push(columns);
-    }
-    found
-}
-
-/// A set of assignments: the first rows are fixed, some pairs are excluded.
-struct Node {
-    fixed: Vec<usize>,
-    without: BTreeSet<(usize, usize)>,
 }
 
 /// A score so low that no assignment has it which can do without.

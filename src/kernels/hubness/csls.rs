@@ -14,7 +14,8 @@ use super::statistic::Statistic;
 ///
 /// In a ranking `s − r(i)/2`, one number an item; across queries `s − r(i)/2 − r(q)/2`. An earlier draft (Liu and Ye,
 /// submitted to EMNLP 2019, equation 6) prints for each direction only the term of its queries, which changes no ranking;
-/// its two lines are taken to be swapped.
+/// its two lines are taken to be swapped. The query itself is among those that r(i) is a mean of, in all sources; without it the
+/// mean would be another one for the k queries that are nearest to the item, and rankings would differ.
 ///
 /// # Cost
 /// One pass over the scores for the largest of every item; one subtraction a score after that.

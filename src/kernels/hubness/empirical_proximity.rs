@@ -2,6 +2,8 @@
 //!
 //! Schnitzer, Flexer, Schedl, Widmer, "Local and Global Scaling Reduce Hubs in Space", JMLR 13, 2012, section 3.2.
 
+use std::sync::Arc;
+
 use super::matrix::Matrix;
 use super::method::Correction;
 
@@ -11,43 +13,68 @@ use super::method::Correction;
 /// The paper's `P(D_q > d and D_i > d)` counts third points that both are compared with; queries and items are not compared
 /// with the same points, so they count as independent here. [`joint`] is the paper's form for a bank of matching pairs.
 ///
-/// Needs all scores of the items with the bank's queries and of the queries with the bank's items (or with all of the test's:
-/// transductive), which is why there is a bank: its size bounds the memory. Not of the form s − h. Shares are coarse, so
-/// many scores tie, and the lower index comes first.
+/// Needs all scores of the items with the bank's queries and of the queries with the bank's items (inductive), or the scores of
+/// the test for both (transductive): the one method here whose memory grows with their product. Not of the form s − h. Shares
+/// are coarse, so many scores tie, and the lower index comes first.
 ///
 /// # Cost
-/// `4·(n_items · bank queries + n_queries · bank items)` bytes; a binary search in both lists for each score.
+/// [`EmpiricalProximity::bytes`] of memory; a binary search in both lists for each score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmpiricalProximity {
-    items: Lists,
-    queries: Lists,
+    items: Arc<Lists>,
+    queries: Arc<Lists>,
+}
+
+/// The scores of each vector of one side with all that it is compared with, sorted. Images and captions each have theirs, and
+/// both directions share them: those of an item in one are those of a query in the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lists {
+    /// Rising.
+    scores: Vec<Vec<f32>>,
+    each: usize,
 }
 
 impl EmpiricalProximity {
     /// # Shapes
-    /// - `items`: for one item after the other its scores with all `bank_queries` queries of the bank
-    /// - `queries`: for one query after the other its scores with all `bank_items` items of the bank
-    ///
-    /// # Panics
-    /// A bank is empty, or a list is cut short.
+    /// - `items`: for every item its scores with all queries of the bank
+    /// - `queries`: for every query its scores with all items of the bank
     #[must_use]
-    pub fn new(items: Vec<f32>, bank_queries: usize, queries: Vec<f32>, bank_items: usize) -> Self {
-        Self { items: Lists::new(items, bank_queries), queries: Lists::new(queries, bank_items) }
+    pub fn new(items: Arc<Lists>, queries: Arc<Lists>) -> Self {
+        Self { items, queries }
+    }
+
+    /// Bytes of the lists of two sides, each so many vectors compared with so many others; as many as a number can say where
+    /// there are more.
+    #[must_use]
+    pub fn bytes(sides: [(usize, usize); 2]) -> usize {
+        let one = |(vectors, others): (usize, usize)| vectors.saturating_mul(others.saturating_mul(size_of::<f32>()));
+        sides.into_iter().map(one).fold(0, usize::saturating_add)
+    }
+
+    /// How many pairs of a query's list and an item's there are.
+    #[expect(clippy::cast_precision_loss, reason = "banks are far below 2⁵³")]
+    fn pairs(&self) -> f64 {
+        self.queries.each as f64 * self.items.each as f64
     }
 }
 
 impl Correction for EmpiricalProximity {
+    #[expect(clippy::cast_precision_loss, reason = "banks are far below 2⁵³")]
     fn pair(&self, query: usize, item: usize, score: f32) -> f64 {
-        self.queries.farther(query, score) * self.items.farther(item, score)
+        self.queries.below(query, score) as f64 * self.items.below(item, score) as f64 / self.pairs()
     }
 
+    /// `s' − 1`, which is exact to the last pair where s' is near 1, as it is for the best.
     #[expect(clippy::cast_possible_truncation, reason = "rows are f32")]
+    #[expect(clippy::cast_precision_loss, reason = "banks are far below 2⁵³")]
     fn row(&self, query: usize, scores: &mut [f32]) {
+        let pairs = self.pairs();
         for (block, scores) in scores.chunks_mut(TOGETHER).enumerate() {
-            let mut of_items = [0.0; TOGETHER];
-            self.items.farther_of(block * TOGETHER, scores, &mut of_items);
+            let mut of_items = [0; TOGETHER];
+            self.items.below_of(block * TOGETHER, scores, &mut of_items);
             for (score, of_item) in scores.iter_mut().zip(of_items) {
-                *score = (self.queries.farther(query, *score) * of_item) as f32;
+                let farther = self.queries.below(query, *score) as f64 * of_item as f64;
+                *score = ((farther - pairs) / pairs) as f32;
             }
         }
     }
@@ -60,46 +87,36 @@ impl Correction for EmpiricalProximity {
 /// Lists that are searched side by side: none is in the nearest caches, and so the waits for them overlap.
 const TOGETHER: usize = 16;
 
-/// Sorted lists of the same length, one after the other.
-#[derive(Debug, Clone, PartialEq)]
-struct Lists {
-    scores: Vec<f32>,
-    each: usize,
-}
-
 impl Lists {
-    fn new(mut scores: Vec<f32>, each: usize) -> Self {
-        assert!(each > 0 && scores.len().is_multiple_of(each), "{} scores in lists of {each}", scores.len());
-        for list in scores.chunks_exact_mut(each) {
-            list.sort_unstable_by(f32::total_cmp);
-        }
+    /// Lists of one length, each rising.
+    ///
+    /// # Panics
+    /// A list is empty, or of another length.
+    #[must_use]
+    pub fn new(scores: Vec<Vec<f32>>) -> Self {
+        let each = scores.first().map_or(1, Vec::len);
+        assert!(each > 0 && scores.iter().all(|list| list.len() == each), "lists of different lengths, or empty ones");
         Self { scores, each }
     }
 
-    /// The share of a list that is below a score.
-    #[expect(clippy::cast_precision_loss, reason = "banks are far below 2⁵³")]
-    fn farther(&self, which: usize, score: f32) -> f64 {
-        let list = &self.scores[which * self.each..][..self.each];
-        list.partition_point(|&other| other < score) as f64 / self.each as f64
+    /// How many of a list are below a score.
+    fn below(&self, which: usize, score: f32) -> usize {
+        self.scores[which].partition_point(|&other| other < score)
     }
-}
 
-impl Lists {
-    /// [`Lists::farther`] of at most [`TOGETHER`] lists from `first` on, a score each.
-    #[expect(clippy::cast_precision_loss, reason = "banks are far below 2⁵³")]
-    fn farther_of(&self, first: usize, scores: &[f32], shares: &mut [f64; TOGETHER]) {
-        let mut places = [0; TOGETHER];
-        let starts = (first..).map(|list| list * self.each);
+    /// [`Lists::below`] of at most [`TOGETHER`] lists from `first` on, a score each.
+    fn below_of(&self, first: usize, scores: &[f32], places: &mut [usize; TOGETHER]) {
+        let lists = &self.scores[first..first + scores.len()];
         let mut size = self.each;
         while size > 1 {
             let half = size / 2;
-            for ((place, score), start) in places.iter_mut().zip(scores).zip(starts.clone()) {
-                *place += if self.scores[start + *place + half - 1] < *score { half } else { 0 };
+            for ((place, score), list) in places.iter_mut().zip(scores).zip(lists) {
+                *place += if list[*place + half - 1] < *score { half } else { 0 };
             }
             size -= half;
         }
-        for (((share, place), score), start) in shares.iter_mut().zip(places).zip(scores).zip(starts) {
-            *share = (place + usize::from(self.scores[start + place] < *score)) as f64 / self.each as f64;
+        for ((place, score), list) in places.iter_mut().zip(scores).zip(lists) {
+            *place += usize::from(list[*place] < *score);
         }
     }
 }
@@ -132,6 +149,6 @@ pub fn empirical_proximity(scores: &Matrix, of_items: &Matrix, of_queries: &Matr
         let score = scores.at(query, item);
         let from_query = of_queries.row(query).filter(|&other| other < score).count();
         let from_item = of_items.column(item).filter(|&other| other < score).count();
-        from_query as f64 / of_queries.items as f64 * (from_item as f64 / of_items.queries as f64)
+        (from_query * from_item) as f64 / (of_queries.items * of_items.queries) as f64
     })
 }

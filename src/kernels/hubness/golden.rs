@@ -132,6 +132,7 @@ fn methods_are_those_of_numpy_and_the_libraries() {
             got.push(("db_norm", db_norm(&s, [&bank, &item_bank], &settings, dynamic).values));
         }
         got.push(("empirical_proximity", empirical_proximity(&s, &bank, &of_queries).values));
+        got.push(("empirical_proximity", empirical_proximity(&s, &s, &s).values));
         for k in [1, 3] {
             got.push(("dis_sim_local", dis_sim_local(&q, &i, 5, k).values));
         }

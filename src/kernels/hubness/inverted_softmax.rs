@@ -20,8 +20,10 @@ pub enum Normaliser {
 
 /// `s'(q, i) = exp(β·s(q, i)) / Σ exp(β·s(q̄, i))` over queries q̄, of a bank (inductive) or of the test (transductive).
 ///
-/// In a ranking `s − ln Σ exp(β·s(q̄, i)) / β`, one number an item. Both [`Normaliser`]s give that ranking, also across
-/// queries: with `p` the share of the query in the sum over all, the score without it is `p / (1 − p)`, which grows with p.
+/// In a ranking `s − ln Σ exp(β·s(q̄, i)) / β`, one number an item. Both [`Normaliser`]s give that ranking: with p the share of
+/// the query in the sum over all, the score without it is `p / (1 − p)`, which grows with p. It is the same function of p for all
+/// pairs, so matchings, which compare the scores of different queries, are the same too. That is so as long as p can be told from
+/// 1: sums are of f32 scores, so where a query leads all others by more than 16/β for several items, rounding decides among these.
 ///
 /// # Cost
 /// One pass over the scores of the normalising queries; one subtraction a score after that.

@@ -38,7 +38,7 @@ struct State {
     /// Queries that have nothing queued until they get longer lists, or before the beginning.
     waiting: Vec<usize>,
     places: Vec<usize>,
-    taken: Vec<Vec<usize>>,
+    taken: Vec<Vec<Candidate>>,
     given: Vec<usize>,
     pairs: usize,
 }
@@ -83,11 +83,12 @@ impl Matching {
         let mut certain = (!short.is_empty()).then(|| self.state.clone());
         while self.state.pairs < self.limits.pairs {
             let Some(Next { query, .. }) = self.state.next.pop() else { break };
-            let item = self.lists[query][self.state.places[query]].item;
+            let candidate = self.lists[query][self.state.places[query]];
+            let item = candidate.item;
             self.state.places[query] += 1;
             if self.state.given[item] < self.limits.item {
                 self.state.given[item] += 1;
-                self.state.taken[query].push(item);
+                self.state.taken[query].push(candidate);
                 self.state.pairs += 1;
             }
             let goes_on = self.state.pairs < self.limits.pairs && self.state.taken[query].len() < self.limits.query;
@@ -118,10 +119,16 @@ impl Matching {
         self.lists[query].len()
     }
 
-    /// For every query its items, in the order in which it got them; of a matching that is done.
+    /// For every query what it got, in that order; of a matching that is done.
     #[must_use]
-    pub fn finish(self) -> Vec<Vec<usize>> {
-        self.state.taken
+    pub fn taken(&self) -> &[Vec<Candidate>] {
+        &self.state.taken
+    }
+
+    /// The lists, with all that was added to them: another matching of the same scores may begin with them.
+    #[must_use]
+    pub fn into_lists(self) -> Vec<Vec<Candidate>> {
+        self.lists
     }
 
     /// Queues the next candidate of a query that can still be given (an item that is full stays full). Without one the query

@@ -13,7 +13,7 @@
 //! | [`mutual_proximity`] | Φ·Φ | means and deviations, of the queries too | with a bank no |
 //! | [`empirical_proximity`] | shares of banks | all scores with banks | no |
 //! | [`dual_softmax`] | s·softmax | a statistic of scores with the test queries | yes |
-//! | [`greedy`], [`assignment`] | a matching | candidates of every query, by any comparable scores | yes |
+//! | [`greedy`], [`assignment`], [`k_best_assignment`] | a matching | candidates of every query, by any comparable scores | yes |
 //!
 //! Each file has the definition, on a small [`matrix`](matrix::Matrix) in f64, and what corrects scores as they come, a row at
 //! a time ([`method`]). Scores are similarities; ties go to the lower index.
@@ -43,6 +43,7 @@ pub mod dual_softmax;
 pub mod greedy;
 pub mod matching;
 pub mod assignment;
+pub mod k_best_assignment;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

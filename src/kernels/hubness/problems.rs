@@ -25,7 +25,8 @@ pub(super) fn not_a_weight(name: &'static str, weight: f64) -> Option<(&'static 
 }
 
 /// What is wrong with a count, if anything.
-pub(super) fn none(name: &'static str, count: usize) -> Option<(&'static str, String)> {
+#[must_use]
+pub fn none(name: &'static str, count: usize) -> Option<(&'static str, String)> {
     (count == 0).then(|| (name, "got 0, wanted at least 1".to_owned()))
 }
 

@@ -28,6 +28,12 @@ impl Shift {
     pub fn items(&self) -> &[f64] {
         &self.items
     }
+
+    /// g of every query; empty for 0.
+    #[must_use]
+    pub fn queries(&self) -> &[f64] {
+        &self.queries
+    }
 }
 
 impl Correction for Shift {

@@ -1,5 +1,7 @@
 //! What streams against the definitions, on random scores full of ties.
 
+use std::sync::Arc;
+
 use super::csls::{Csls, csls};
 use super::db_norm::{DbNorm, db_norm};
 use super::dis_sim_local::{DisSimLocal, dis_sim_local, to_centre};
@@ -8,7 +10,7 @@ use super::distribution_normalisation::{DistributionNormalisation, distribution_
 use super::dual_bank_sinkhorn::{correction as dual_bank_correction, dual_bank_sinkhorn};
 use super::dual_softmax::{DualSoftmax, dual_softmax};
 use super::dynamic::activation_set;
-use super::empirical_proximity::{EmpiricalProximity, empirical_proximity};
+use super::empirical_proximity::{EmpiricalProximity, Lists, empirical_proximity};
 use super::greedy::{Capacity, RelaxedGreedy};
 use super::inverted_softmax::{InvertedSoftmax, Normaliser, inverted_softmax};
 use super::local_scaling::{LocalScaling, local_scaling};
@@ -186,6 +188,15 @@ fn large_temperatures_neither_overflow_nor_tie() {
     assert_eq!(corrected(&*stream(&DualSoftmax { beta: 1000.0 }, &s, None), &s).rankings()[0], [1, 0, 2]);
 }
 
+/// Without the query itself CSLS is another method: query 0 has item 0 first, and item 1 if only the other query counts.
+#[test]
+fn csls_counts_the_own_query() {
+    let s = Matrix { queries: 2, items: 2, values: vec![0.5, 0.46875, 0.25, 0.0] };
+    assert_eq!(csls(&s, None, 1).rankings()[0], [0, 1]);
+    let without = |item: usize| 2.0 * s.at(0, item) - s.at(1, item);
+    assert!(without(1) > without(0));
+}
+
 #[test]
 fn methods_of_banks_rank_as_their_definitions() {
     let mut sample = Sample::new(2, &[]);
@@ -215,8 +226,13 @@ fn methods_of_banks_rank_as_their_definitions() {
         assert_same(&of, &s, &db_norm(&s, both, &settings, true), "DualDIS");
 
         let of_query = random(&mut sample, queries, 7, 64);
-        let columns: Vec<f32> = (0..items).flat_map(|item| single(banks[0].column(item))).collect();
-        let of = EmpiricalProximity::new(columns, banks[0].queries, single(of_query.values.iter().copied()), 7);
+        let rising = |mut list: Vec<f32>| {
+            list.sort_unstable_by(f32::total_cmp);
+            list
+        };
+        let of_columns = (0..items).map(|item| rising(single(banks[0].column(item)))).collect();
+        let of_rows = (0..queries).map(|query| rising(single(of_query.row(query)))).collect();
+        let of = EmpiricalProximity::new(Arc::new(Lists::new(of_columns)), Arc::new(Lists::new(of_rows)));
         let wanted = empirical_proximity(&s, &banks[0], &of_query);
         assert_same(&of, &s, &wanted, "empirical proximity");
         assert_equal(&of, &s, &wanted);

@@ -21,31 +21,49 @@ pub struct FoundLists<'l> {
     pub items: usize,
 }
 
-/// The 95 % interval of the sum of the skewness of Nₖ over `directions` and [`CUTOFFS`]: `θ ± 1.96·√((g−1)/g · Σ(θᵢ − θ̄)²)`, where
-/// θᵢ is the sum without one of g groups of queries.
+/// A pool of its own.
+#[derive(Debug, Clone)]
+pub struct FoundFold<'l> {
+    /// What was found both ways.
+    pub directions: Vec<FoundLists<'l>>,
+    /// How many images there are; every group of a direction is below.
+    pub images: usize,
+}
+
+/// The 95 % interval of hs-sum, the sum of the skewness of Nₖ over directions and [`CUTOFFS`], as the mean over `folds`:
+/// `θ̄ ± 1.96·√(Σ V) / F`, with V of each of F folds by the jackknife. Folds have no query in common, so variances add up.
 ///
 /// # Shapes
-/// - `images`: how many there are; every group of a direction is below. More than 200 are put together, evenly.
-/// - result: (low, high); `None` when there are fewer than two
+/// - result: (low, high); `None` when there are no folds, or one of them has fewer than two images
 ///
 /// # Cost
-/// `O(min(images, 200) · (queries · 10 + items))` time.
+/// For each fold `O(min(images, 200) · (queries · 10 + items))` time.
 #[must_use]
+#[expect(clippy::cast_precision_loss, reason = "folds are few")]
+pub fn hs_sum_interval(folds: &[FoundFold<'_>]) -> Option<(f64, f64)> {
+    let each: Option<Vec<(f64, f64)>> = folds.iter().map(jackknife).collect();
+    let (count, each) = (folds.len() as f64, each.filter(|each| !each.is_empty())?);
+    let mean = each.iter().map(|(sum, _)| sum).sum::<f64>() / count;
+    let half = WIDTH * each.iter().map(|(_, variance)| variance).sum::<f64>().sqrt() / count;
+    Some((mean - half, mean + half))
+}
+
+/// hs-sum of a fold, θ, and its variance `(g−1)/g · Σ(θᵢ − θ̄)²`, where θᵢ is the sum without one of g groups of queries: images,
+/// of which more than 200 are put together, evenly.
 #[expect(clippy::cast_precision_loss, reason = "groups are few")]
-pub fn hs_sum_interval(directions: &[FoundLists<'_>], images: usize) -> Option<(f64, f64)> {
-    let groups = images.min(GROUPS);
+fn jackknife(fold: &FoundFold<'_>) -> Option<(f64, f64)> {
+    let groups = fold.images.min(GROUPS);
     if groups < 2 {
         return None;
     }
     let sum = |left_out: Option<usize>| -> f64 {
-        directions.iter().map(|of| skewness_sum(of, |image| Some(image % groups) != left_out)).sum()
+        fold.directions.iter().map(|of| skewness_sum(of, |image| Some(image % groups) != left_out)).sum()
     };
     let without: Vec<f64> = (0..groups).map(|group| sum(Some(group))).collect();
     let count = groups as f64;
     let mean = without.iter().sum::<f64>() / count;
     let squares: f64 = without.iter().map(|value| (value - mean).powi(2)).sum();
-    let (all, half) = (sum(None), WIDTH * ((count - 1.0) / count * squares).sqrt());
-    Some((all - half, all + half))
+    Some((sum(None), (count - 1.0) / count * squares))
 }
 
 /// The sum over [`CUTOFFS`] of the skewness of Nₖ, of the queries whose group counts.
@@ -80,6 +98,10 @@ mod tests {
     use super::super::hubs::{Hubs, occurrences};
     use super::*;
 
+    fn fold<'l>(directions: &[FoundLists<'l>], images: usize) -> FoundFold<'l> {
+        FoundFold { directions: directions.to_vec(), images }
+    }
+
     #[test]
     fn the_skewness_is_that_of_the_measure() {
         let lists: Vec<Vec<usize>> = (0..40).map(|q| (0..10).map(|i| (q * q + 3 * i) % (7 + i)).collect()).collect();
@@ -90,7 +112,7 @@ mod tests {
             .map(|k| Hubs::of(&occurrences(lists.iter().map(Vec::as_slice), 20, k)).expect("items are found").skewness)
             .sum();
         assert!((skewness_sum(&of, |_| true) - wanted).abs() < 1e-12);
-        let (low, high) = hs_sum_interval(&[of], 40).expect("there are queries");
+        let (low, high) = hs_sum_interval(&[fold(&[of], 40)]).expect("there are queries");
         assert!(
             low < wanted && wanted < high && (f64::midpoint(low, high) - wanted).abs() < 1e-9,
             "{low} {high} {wanted}"
@@ -103,20 +125,38 @@ mod tests {
     fn a_hand_case() {
         let lists = [vec![0], vec![1]];
         let of = FoundLists { lists: &lists, groups: &[0, 1], items: 4 };
-        assert_eq!(hs_sum_interval(&[of], 2), Some((0.0, 0.0)));
+        assert_eq!(hs_sum_interval(&[fold(&[of], 2)]), Some((0.0, 0.0)));
         // Three queries, two of which find item 0: θ of (2, 1, 0, 0) is 3·skew; without a query (1, 1, 0, 0), (1, 1, 0, 0), (2, 0, 0, 0).
         let lists = [vec![0], vec![0], vec![1]];
         let of = FoundLists { lists: &lists, groups: &[0, 1, 2], items: 4 };
         let one = 3.0 * 2.0 / 3f64.sqrt();
         // θᵢ = 0, 0, t: mean t/3, squares 2·t²/9 + 4·t²/9 = 2·t²/3; the error is √(2/3 · 2/3) · t = 2·t/3.
-        let (low, high) = hs_sum_interval(&[of], 3).expect("three groups");
+        let (low, high) = hs_sum_interval(&[fold(&[of], 3)]).expect("three groups");
         assert!((high - low - 2.0 * WIDTH * 2.0 * one / 3.0).abs() < 1e-9, "{low} {high}");
+    }
+
+    /// The two cases above as folds: N of (1, 1, 0, 0) has skewness 0 and an error of 0; (2, 1, 0, 0) has deviations 5/4, 1/4, −3/4,
+    /// −3/4, so 9/32 / (11/16)^1.5, and the error 2·t/3. Of the mean of both the error is half of that.
+    #[test]
+    fn the_variance_of_a_mean_over_folds_by_hand() {
+        let (first, second) = ([vec![0], vec![1]], [vec![0], vec![0], vec![1]]);
+        let first = FoundLists { lists: &first, groups: &[0, 1], items: 4 };
+        let second = FoundLists { lists: &second, groups: &[0, 1, 2], items: 4 };
+        let (low, high) = hs_sum_interval(&[fold(&[first], 2), fold(&[second], 3)]).expect("two folds");
+        let t = 3.0 * 2.0 / 3f64.sqrt();
+        assert!((high - low - 2.0 * WIDTH * t / 3.0).abs() < 1e-9, "{low} {high}");
+        let skewness = 9.0 / 32.0 / (11.0 / 16.0f64).powf(1.5);
+        assert!((f64::midpoint(low, high) - 3.0 * skewness / 2.0).abs() < 1e-9, "{low} {high}");
+        // Twice the same fold: the error is less by √2.
+        let (low, high) = hs_sum_interval(&[fold(&[second], 3), fold(&[second], 3)]).expect("two folds");
+        assert!((high - low - 2.0 * WIDTH * 2.0 * t / 3.0 / 2f64.sqrt()).abs() < 1e-9, "{low} {high}");
     }
 
     #[test]
     fn one_group_has_no_interval() {
         let lists = [vec![0, 1], vec![0, 2]];
         let of = FoundLists { lists: &lists, groups: &[0, 0], items: 3 };
-        assert_eq!((hs_sum_interval(&[of], 1), hs_sum_interval(&[of], 0)), (None, None));
+        assert_eq!([1, 0].map(|images| hs_sum_interval(&[fold(&[of], images)])), [None, None]);
+        assert_eq!((hs_sum_interval(&[]), hs_sum_interval(&[fold(&[of], 2), fold(&[of], 1)])), (None, None));
     }
 }

@@ -102,12 +102,14 @@ impl NeighbourTable {
     /// The table, from N₁ of every item.
     ///
     /// # Shapes
-    /// - `copies`: how many rows stand for each item, 1 for the item alone. The paper counts one row for each caption, so an
-    ///   image has five equal rows, of which one wins and four are nobody's neighbour: 80 % of its "items" are forced to be.
+    /// - `rows`: how many equal rows stand for each item, 1 for the item alone. The paper counts one row for each caption, so an
+    ///   image has five, of which one wins and four are nobody's neighbour: 80 % of its "items" are forced to be. An item without
+    ///   rows is not counted.
     #[must_use]
-    pub fn of(nearest: &[usize], copies: usize) -> Self {
-        let at_least = |queries: usize| nearest.iter().filter(|&&count| count >= queries).count();
-        let items = nearest.len() * copies;
+    pub fn of(nearest: &[usize], rows: &[usize]) -> Self {
+        let there = || nearest.iter().zip(rows).filter(|(_, rows)| **rows > 0);
+        let at_least = |queries: usize| there().filter(|(count, _)| **count >= queries).count();
+        let items = rows.iter().sum();
         let [once, two, five, ten] = [1, 2, 5, 10].map(at_least);
         Self { items, none: items - once, one: once - two, two, five, ten }
     }
@@ -144,8 +146,11 @@ mod tests {
     fn the_table_counts_copies_as_nobodys_neighbour() {
         let nearest = [0, 1, 1, 2, 4, 5, 9, 10, 51, 0];
         let wanted = NeighbourTable { items: 10, none: 2, one: 2, two: 6, five: 4, ten: 2 };
-        assert_eq!(NeighbourTable::of(&nearest, 1), wanted);
-        assert_eq!(NeighbourTable::of(&nearest, 5), NeighbourTable { items: 50, none: 42, ..wanted });
+        assert_eq!(NeighbourTable::of(&nearest, &[1; 10]), wanted);
+        assert_eq!(NeighbourTable::of(&nearest, &[5; 10]), NeighbourTable { items: 50, none: 42, ..wanted });
+        // Items of one caption, of three, and of none, which somebody found all the same.
+        let uneven = NeighbourTable { items: 4, none: 3, one: 0, two: 1, five: 1, ten: 0 };
+        assert_eq!(NeighbourTable::of(&[0, 5, 7], &[1, 3, 0]), uneven);
     }
 
     /// Table 5 of "A Strong and Robust Baseline for Text-Image Matching": 25,000 rows, five an image.
@@ -153,9 +158,9 @@ mod tests {
     fn the_hub_table_of_the_paper() {
         let counts = [(0, 0usize), (1, 1026), (2, 1162), (5, 2507), (10, 500)];
         let nearest: Vec<usize> = counts.iter().flat_map(|&(queries, items)| vec![queries; items]).collect();
-        let got = NeighbourTable::of(&nearest, 1);
+        let got = NeighbourTable::of(&nearest, &vec![1; nearest.len()]);
         assert_eq!((got.one, got.two, got.five, got.ten), (1026, 4169, 3007, 500));
         // 5,000 images with five rows each, all images somebody's neighbour: exactly 80 % of rows have to be nobody's.
-        assert_eq!(NeighbourTable::of(&vec![5; 5000], 5).none, 20_000);
+        assert_eq!(NeighbourTable::of(&[5; 5000], &[5; 5000]).none, 20_000);
     }
 }

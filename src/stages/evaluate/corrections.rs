@@ -1,5 +1,7 @@
 //! What corrects the scores of a fold: statistics from the test or from a bank, made into the corrections of a method.
 
+use std::sync::Arc;
+
 use super::methods::{Learns, Plan};
 use super::ranking::{Ranker, Sides, Watch};
 use crate::error::{Error, Result};
@@ -7,6 +9,7 @@ use crate::kernels::hubness::db_norm::DbNorm;
 use crate::kernels::hubness::dis_sim_local::{DisSimLocal, to_centre};
 use crate::kernels::hubness::dual_bank_sinkhorn;
 use crate::kernels::hubness::dynamic::activation_set;
+use crate::kernels::hubness::empirical_proximity::{EmpiricalProximity, Lists};
 use crate::kernels::hubness::method::{Correction, Method as Kernel};
 use crate::kernels::hubness::qb_norm::QbNorm;
 use crate::kernels::hubness::shift::Shift;
@@ -15,6 +18,9 @@ use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::top_k::Scored;
 use crate::model::similarity::Similarity;
 use crate::search::{Ask, Search, Side, Vectors};
+
+/// Bytes of the lists of empirical mutual proximity, at most.
+const LISTED: usize = 2 << 30;
 
 /// The corrections of images that look for captions, and the other way round.
 pub(super) enum Corrections {
@@ -54,10 +60,11 @@ impl Ranker<'_> {
             }
             Plan::Sinkhorn(kernel, from) => self.sinkhorn(kernel, *from, watch)?,
             Plan::DualBankSinkhorn(kernel) => self.dual_bank_sinkhorn(kernel, watch)?,
+            Plan::EmpiricalProximity(from) => self.empirical_proximity(*from, watch)?,
             Plan::DisSimLocal(kernel) => self.dis_sim_local(*kernel, watch)?,
             Plan::QbNorm(kernel) => self.qb_norm(kernel, watch)?,
             Plan::DbNorm(kernel, dynamic) => self.db_norm(kernel, *dynamic, watch)?,
-            Plan::Greedy(..) | Plan::Assignment | Plan::BestOf => {
+            Plan::Greedy(..) | Plan::Assignment(_) | Plan::BestOf => {
                 return Err(Error::internal("a matching corrects no scores"));
             }
         })
@@ -104,6 +111,32 @@ impl Ranker<'_> {
             one(captions, &bank.captions, &bank.images, Side::Columns, watch)?,
             one(images, &bank.images, &bank.captions, Side::Rows, watch)?,
         ]))
+    }
+
+    /// Sorted scores of every image and of every caption, with the other side of the test or with that of the bank.
+    fn empirical_proximity(&self, from: Learns, watch: Watch<'_>) -> Result<Corrections> {
+        let (images, captions) = (&self.sides.images, &self.sides.captions);
+        let bank = if from == Learns::Bank { self.bank()? } else { self.sides };
+        fits([(images.len(), bank.captions.len()), (captions.len(), bank.images.len())])?;
+        let rising = |_: usize, scores: &mut [f32]| {
+            scores.sort_unstable_by(f32::total_cmp);
+            scores.to_vec()
+        };
+        let banks = [(images, &bank.captions, Side::Columns), (captions, &bank.images, Side::Rows)];
+        let mut lists = |direction: usize| -> Result<Arc<Lists>> {
+            let (vectors, others, captions) = banks[direction];
+            let lists = if from == Learns::Bank {
+                self.searcher.search(vectors, others, captions)?.map_rows(rising, watch)?
+            } else {
+                self.searches[direction].map_rows(rising, watch)?
+            };
+            Ok(Arc::new(Lists::new(lists)))
+        };
+        let (of_images, of_captions) = (lists(0)?, lists(1)?);
+        let make = |items: &Arc<Lists>, queries: &Arc<Lists>| {
+            Box::new(EmpiricalProximity::new(Arc::clone(items), Arc::clone(queries))) as Box<dyn Correction>
+        };
+        Ok(Corrections::Rows([make(&of_captions, &of_images), make(&of_images, &of_captions)]))
     }
 
     /// Distances of items to the centres of their neighbours.
@@ -245,9 +278,39 @@ fn of_items(search: &Search<'_>, items: Side, statistic: Statistic, k: usize, wa
     Ok(OfItems { statistic, activated })
 }
 
+/// Refuses lists of more than [`LISTED`] bytes, of two sides that each have so many vectors and as many others beside them.
+fn fits(sides: [(usize, usize); 2]) -> Result<()> {
+    let bytes = EmpiricalProximity::bytes(sides);
+    if bytes <= LISTED {
+        return Ok(());
+    }
+    let [(images, captions), (own_captions, of_images)] = sides;
+    let message = format!(
+        "all scores of {images} images with {captions} captions and of {own_captions} captions with {of_images} images take \
+         {} MiB, wanted at most {} MiB",
+        bytes >> 20,
+        LISTED >> 20
+    );
+    Err(Error::usage(message).hint("folds or a bank of fewer images; `distribution = \"normal\"` takes any size"))
+}
+
 /// A correction that only takes numbers off, as these numbers.
 fn shift(correction: &dyn Correction, queries: usize) -> Option<Shift> {
     let items = correction.shift(0)?.to_vec();
     let of_query = |query: usize| correction.pair(query, 0, 0.0) - correction.across(query, 0, 0.0);
     Some(Shift::new(items, (0..queries).map(of_query).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_any_size_are_counted() {
+        // COCO-5K with itself: 1 GB. With its training split as a bank: 2 · 5,000 · 566,435 scores or so.
+        fits([(5_000, 25_000), (25_000, 5_000)]).expect("a GB");
+        let error = fits([(5_000, 566_435), (25_000, 113_287)]).expect_err("22 GB");
+        assert!(error.to_string().contains("take 21607 MiB, wanted at most 2048 MiB"), "{error}");
+        assert_eq!(EmpiricalProximity::bytes([(usize::MAX, 2), (1, 1)]), usize::MAX);
+    }
 }

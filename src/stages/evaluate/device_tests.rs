@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Method;
+use super::{Distribution, Method};
 use super::ranking::{Found, Ranker, Sides, Wanted};
 use super::tests::{stage, world};
 use crate::error::Kind;
@@ -40,7 +40,7 @@ fn methods(similarity: Similarity) -> Vec<Method> {
             Method::InvertedSoftmax { beta: 30.0, bank },
             Method::Csls { k, bank },
             Method::Sinkhorn { tau: 0.1, iterations, bank },
-            Method::MutualProximity { bank },
+            Method::MutualProximity { bank, distribution: Distribution::Normal },
         ]);
     }
     let over = |over| Method::RelaxedGreedy { lambda: 1.5, strict: false, over: Box::new(over) };

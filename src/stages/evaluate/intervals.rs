@@ -1,8 +1,8 @@
-//! Intervals of rsum and hs-sum: had other images been in the test.
+//! Intervals of rsum and hs-sum: had other images been in the test. A matching would be another one, so its hs-sum has none.
 
 use super::measure::Fold;
 use crate::kernels::measure::bootstrap::{OverQueries, bootstrap};
-use crate::kernels::measure::hub_interval::{FoundLists, hs_sum_interval};
+use crate::kernels::measure::hub_interval::{FoundFold, FoundLists, hs_sum_interval};
 use crate::kernels::measure::recall::CUTOFFS;
 
 /// Draws of the interval of rsum.
@@ -31,17 +31,14 @@ pub(super) fn intervals(folds: &[Fold]) -> [Option<(f64, f64)>; 2] {
     }
     let measures: Vec<_> = values.iter().map(|(values, groups)| OverQueries { values, groups }).collect();
     let rsum = bootstrap(&measures, images, DRAWS, LEVEL, SEED);
-    // Folds are pools of their own: only where there is one is the interval that of the sum.
-    let hs_sum = match folds {
-        [fold] if fold.directions.iter().all(|of| !of.ranked.is_empty()) => {
-            let lists: Vec<_> = fold
-                .directions
-                .iter()
-                .map(|of| FoundLists { lists: &of.ranked, groups: &of.image_of_query, items: of.items })
-                .collect();
-            hs_sum_interval(&lists, fold.images)
-        }
-        _ => None,
-    };
+    let ranked = folds.iter().all(|fold| fold.directions.iter().all(|of| !of.ranked.is_empty()));
+    let hs_sum = if ranked { hs_sum_interval(&folds.iter().map(found).collect::<Vec<_>>()) } else { None };
     [rsum, hs_sum]
+}
+
+/// What the queries of a fold found.
+fn found(fold: &Fold) -> FoundFold<'_> {
+    let directions = fold.directions.iter();
+    let lists = directions.map(|of| FoundLists { lists: &of.ranked, groups: &of.image_of_query, items: of.items });
+    FoundFold { directions: lists.collect(), images: fold.images }
 }

@@ -2,113 +2,67 @@
 
 use super::corrections::Corrections;
 use super::methods::Plan;
-use super::ranking::{Found, Ranker, Wanted, Watch};
+use super::ranking::{Found, Ranker, Watch};
 use crate::error::{Error, Result};
-use crate::kernels::hubness::assignment::assignment_rounds;
+use crate::kernels::hubness::assignment::{Problem, assignment_rounds};
 use crate::kernels::hubness::greedy::RelaxedGreedy;
-use crate::kernels::hubness::matching::{Candidate, Matching};
-use crate::kernels::hubness::method::Correction;
-use crate::kernels::hubness::shift::Shift;
+use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
+use crate::kernels::hubness::matching::Candidate;
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::kernels::top_k::Scored;
 use crate::search::assignment::solve;
-use crate::search::{Ask, Side, Vectors};
+use crate::search::{Greedy, Matched};
 
-/// Candidates of a query with which a matching begins.
-const CANDIDATES: usize = 100;
-
-/// Queries and items, as many times as there are places, of an assignment: more take hours.
-const MOST_ASSIGNED: usize = 2_000;
+/// Queries, and places of items, of an assignment: 5,000 of both take about ten seconds, and the time grows with the cube.
+const MOST_ASSIGNED: usize = 5_000;
 
 impl Ranker<'_> {
     /// A greedy matching for each cut-off, over corrected scores.
-    pub(super) fn greedy(
-        &self,
-        greedy: &RelaxedGreedy,
-        over: &Plan,
-        wanted: &Wanted<'_>,
-        watch: Watch<'_>,
-    ) -> Result<[Found; 2]> {
+    pub(super) fn greedy(&self, greedy: &RelaxedGreedy, over: &Plan, watch: Watch<'_>) -> Result<[Found; 2]> {
         let Corrections::Shifts(shifts) = self.corrections(over, true, watch)? else {
             return Err(Error::usage("a greedy matching wants scores of different queries that compare"));
         };
-        let first = wanted.keep.map(|keep| keep.max(CANDIDATES));
-        let ask = |direction: usize| Ask { k: first[direction], minus: shifts[direction].items(), ..Ask::default() };
-        let [i2t, t2i] = self.searches[0].find(&ask(0), &ask(1), watch)?;
-        let mut one = |direction: usize, top: Vec<Vec<Scored>>| -> Result<Found> {
-            let shift = &shifts[direction];
-            let lists: Vec<Vec<Candidate>> =
-                top.iter().enumerate().map(|(query, top)| candidates(shift, query, top)).collect();
-            let [one, five, ten] = CUTOFFS.map(|k| self.matched(greedy, k, direction, shift, lists.clone(), watch));
-            let sets = [one?, five?, ten?];
-            // Scores are told of the last.
-            let score =
-                |query: usize, item: usize| top[query].iter().find(|best| best.item == item).map(|best| best.score);
-            let top = sets[2]
-                .iter()
-                .enumerate()
-                .map(|(query, items)| {
-                    let scored =
-                        |&item: &usize| Scored { item, score: score(query, item).unwrap_or(f32::NEG_INFINITY) };
-                    items.iter().map(scored).collect()
-                })
-                .collect();
-            Ok(Found { top, ranks: Vec::new(), sets: Some(sets) })
-        };
-        Ok([one(0, i2t.top)?, one(1, t2i.top)?])
+        let counts = [self.sides.images.len(), self.sides.captions.len()];
+        let limits =
+            [0, 1].map(|direction: usize| CUTOFFS.map(|k| greedy.limits(k, counts[direction], counts[1 - direction])));
+        let ask = |direction: usize| Greedy { limits: &limits[direction], shift: &shifts[direction] };
+        Ok(self.searches[0].match_greedily(&ask(0), &ask(1), watch)?.map(found))
     }
 
-    fn matched(
-        &self,
-        greedy: &RelaxedGreedy,
-        k: usize,
-        direction: usize,
-        shift: &Shift,
-        lists: Vec<Vec<Candidate>>,
-        watch: Watch<'_>,
-    ) -> Result<Vec<Vec<usize>>> {
-        let sides = [&self.sides.images, &self.sides.captions];
-        let (queries, items) = (sides[direction], sides[1 - direction]);
-        let mut longest = lists.iter().map(Vec::len).max().unwrap_or(0);
-        let mut matching = Matching::new(greedy.limits(k, queries.len(), items.len()), items.len(), lists);
-        loop {
-            let short = matching.advance();
-            if short.is_empty() {
-                return Ok(matching.finish());
-            }
-            // Only for those who ran out: lists of all would soon be the matrix.
-            longest = (4 * longest.max(1)).min(items.len());
-            let few: Vec<f32> = short.iter().flat_map(|&query| queries.row(query).iter().copied()).collect();
-            let few = Vectors::new("queries", &few, queries.width())?;
-            let captions = if direction == 0 { Side::Columns } else { Side::Rows };
-            let search = self.searcher.search(&few, items, captions)?;
-            let ask = Ask { k: longest, minus: shift.items(), ..Ask::default() };
-            let [found, _] = search.find(&ask, &Ask::default(), watch)?;
-            for (&query, top) in short.iter().zip(&found.top) {
-                matching.extend(query, candidates(shift, query, top));
-            }
-        }
-    }
-
-    /// The best assignment, and the best of what is left, and so on.
-    pub(super) fn assignment(&self, wanted: &Wanted<'_>, watch: Watch<'_>) -> Result<[Found; 2]> {
+    /// The best assignment, and the best of what is left, and so on; or, of so many of the best assignments, the items that a
+    /// query has in any of them, in the order in which they come.
+    pub(super) fn assignment(&self, k_best: Option<usize>, watch: Watch<'_>) -> Result<[Found; 2]> {
         let counts = [self.sides.images.len(), self.sides.captions.len()];
         let mut one = |direction: usize| -> Result<Found> {
             let (queries, items) = (counts[direction], counts[1 - direction]);
-            let places = items * queries.div_ceil(items.max(1));
-            if queries.max(places) > MOST_ASSIGNED {
-                return Err(Error::usage(format!(
-                    "{queries} queries and {places} places for them, wanted at most {MOST_ASSIGNED}"
-                ))
-                .hint("`relaxed_greedy` with `lambda = 1.0` is a matching for any size"));
+            let each = queries.div_ceil(items.max(1));
+            if queries.max(items * each) > MOST_ASSIGNED {
+                let message =
+                    format!("{queries} queries and {} places for them, wanted at most {MOST_ASSIGNED}", items * each);
+                return Err(Error::usage(message)
+                    .hint("`relaxed_greedy` with `lambda = 1.0` is a matching for any size; folds are smaller"));
             }
             let rows = self.searches[direction].map_rows(|_, scores| scores.to_vec(), watch)?;
             let score = |query: usize, item: usize| f64::from(rows[query][item]);
-            let most = CUTOFFS[2].max(wanted.keep[direction].min(CUTOFFS[2]));
-            let got = assignment_rounds([queries, items], most, score, solve);
+            let got = match k_best {
+                None => {
+                    let mut told = Ok(());
+                    let solve = |problem: &Problem<'_>| {
+                        if told.is_ok() {
+                            told = watch(0, 1);
+                        }
+                        // Once it is cancelled, any assignment will do.
+                        if told.is_ok() { solve(problem) } else { (0..problem.rows).collect() }
+                    };
+                    let got = assignment_rounds([queries, items], CUTOFFS[2], score, solve);
+                    told?;
+                    got
+                }
+                Some(k) => distinct(queries, &k_best_assignments(&Places { queries, items, each, score: &score }, k)),
+            };
             let sets = CUTOFFS.map(|k| got.iter().map(|items| items[..k.min(items.len())].to_vec()).collect());
             let scored = |(query, items): (usize, &Vec<usize>)| {
-                items.iter().map(|&item| Scored { item, score: rows[query][item] }).collect()
+                items.iter().take(CUTOFFS[2]).map(|&item| Scored { item, score: rows[query][item] }).collect()
             };
             Ok(Found { top: got.iter().enumerate().map(scored).collect(), ranks: Vec::new(), sets: Some(sets) })
         };
@@ -116,8 +70,26 @@ impl Ranker<'_> {
     }
 }
 
-/// The candidates of a query, with scores that compare with those of others.
-fn candidates(shift: &Shift, query: usize, top: &[Scored]) -> Vec<Candidate> {
-    let of_query = shift.pair(query, 0, 0.0) - shift.across(query, 0, 0.0);
-    top.iter().map(|best| Candidate { item: best.item, score: f64::from(best.score) - of_query }).collect()
+/// The items of every query in several assignments, each once, in the order in which they come.
+fn distinct(queries: usize, assignments: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut got: Vec<Vec<usize>> = vec![Vec::new(); queries];
+    for assignment in assignments {
+        for (got, &item) in got.iter_mut().zip(assignment) {
+            if !got.contains(&item) {
+                got.push(item);
+            }
+        }
+    }
+    got
+}
+
+/// What the matchings for the cut-offs gave; scores are told of the last.
+#[expect(clippy::cast_possible_truncation, reason = "scores in tables are f32")]
+fn found(matched: Vec<Matched>) -> Found {
+    let scored = |got: &Candidate| Scored { item: got.item, score: got.score as f32 };
+    let top = matched.last().map(|last| last.iter().map(|list| list.iter().map(scored).collect()).collect());
+    let items = |matched: &Matched| matched.iter().map(|list| list.iter().map(|got| got.item).collect()).collect();
+    let mut sets = matched.iter().map(items);
+    let sets = CUTOFFS.map(|_| sets.next().unwrap_or_default());
+    Found { top: top.unwrap_or_default(), ranks: Vec::new(), sets: Some(sets) }
 }

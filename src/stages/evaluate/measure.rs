@@ -78,8 +78,9 @@ impl Question<'_> {
             .ok_or_else(|| Error::data(format!("no caption belongs to an image of {}", self.place)))?;
         let rated = self.rated(found, &lists)?;
         let counts = CUTOFFS.map(|k| occurrences((0..lists.len()).map(|query| at(k, query)), items, k));
-        let copies = (lists.len() / items.max(1)).max(1);
-        let found_by = [NeighbourTable::of(&counts[0], 1), NeighbourTable::of(&counts[0], copies)];
+        let mut own = vec![0; items];
+        self.task.matches.iter().flat_map(Clone::clone).for_each(|item| own[item] += 1);
+        let found_by = [vec![1; items], own].map(|rows| NeighbourTable::of(&counts[0], &rows));
         let hubs = counts.each_ref().map(|counts| Hubs::of(counts));
         let n_queries = hits.len();
         // With other queries, a matching would be another one.

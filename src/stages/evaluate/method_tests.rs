@@ -6,15 +6,17 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
 use super::tests::{Captions, Images, stage, world};
-use super::{Bank, Evaluate, Method, Protocol};
+use super::{Bank, Distribution, Evaluate, Method, Protocol};
 use crate::kernels::hubness::csls::csls;
 use crate::kernels::hubness::db_norm::{DbNorm, db_norm};
 use crate::kernels::hubness::dis_sim_local::dis_sim_local;
 use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::dual_bank_sinkhorn::dual_bank_sinkhorn;
 use crate::kernels::hubness::dual_softmax::dual_softmax;
+use crate::kernels::hubness::empirical_proximity::empirical_proximity;
 use crate::kernels::hubness::greedy::{Capacity, RelaxedGreedy, relaxed_greedy};
 use crate::kernels::hubness::inverted_softmax::{Normaliser, inverted_softmax};
+use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
 use crate::kernels::hubness::local_scaling::{LocalScaling, local_scaling};
 use crate::kernels::hubness::matrix::Matrix;
 use crate::kernels::hubness::mutual_proximity::mutual_proximity;
@@ -89,11 +91,12 @@ fn matrix(queries: &[&[f32]], items: &[&[f32]]) -> Matrix {
     })
 }
 
-/// What one direction is ranked by: scores of the test, of the bank's queries with the items, of the bank's items with the
-/// items, of the bank's queries with the bank's items; and the vectors.
+/// What one direction is ranked by: scores of the test, of the bank's queries with the items, of the queries with the bank's
+/// items, of the bank's items with the items, of the bank's queries with the bank's items; and the vectors.
 struct Side<'d> {
     test: Matrix,
     bank: Matrix,
+    of_queries: Matrix,
     bank_items: Matrix,
     within: Matrix,
     queries: Vec<&'d [f32]>,
@@ -107,6 +110,7 @@ impl<'d> Side<'d> {
             |queries: &Vec<&'d [f32]>, items: &Vec<&'d [f32]>, of_queries: &[&[f32]], of_items: &[&[f32]]| Self {
                 test: matrix(queries, items),
                 bank: matrix(of_queries, items),
+                of_queries: matrix(queries, of_items),
                 bank_items: matrix(of_items, items),
                 within: matrix(of_queries, of_items),
                 queries: queries.clone(),
@@ -121,11 +125,16 @@ impl<'d> Side<'d> {
     }
 
     fn defined(&self, method: &Method) -> Matrix {
+        self.defined_over(method, Normaliser::Others)
+    }
+
+    /// `over`: whom the inverted softmax is normalised over.
+    fn defined_over(&self, method: &Method, over: Normaliser) -> Matrix {
         let distance = Distance::Cosine;
         match *method {
             Method::Nns {} => self.test.clone(),
             Method::InvertedSoftmax { beta, bank } => {
-                inverted_softmax(&self.test, bank.then_some(&self.bank), beta, Normaliser::Others)
+                inverted_softmax(&self.test, bank.then_some(&self.bank), beta, over)
             }
             Method::Csls { k, bank } => csls(&self.test, bank.then_some(&self.bank), k),
             Method::Nnn { alpha, k } => nnn(&self.test, &self.bank, &Nnn { alpha, k }),
@@ -146,7 +155,14 @@ impl<'d> Side<'d> {
             Method::DualBankSinkhorn { tau, iterations } => {
                 self.less(&dual_bank_sinkhorn(&self.bank, &self.within, &Sinkhorn { tau, iterations }))
             }
-            Method::MutualProximity { bank } => mutual_proximity(&self.test, bank.then_some(&self.bank)),
+            Method::MutualProximity { distribution: Distribution::Normal, bank } => {
+                mutual_proximity(&self.test, bank.then_some(&self.bank))
+            }
+            Method::MutualProximity { distribution: Distribution::Empirical, bank } => {
+                let (of_items, of_queries) =
+                    if bank { (&self.bank, &self.of_queries) } else { (&self.test, &self.test) };
+                empirical_proximity(&self.test, of_items, of_queries)
+            }
             Method::LocalScaling { k, bank } => {
                 local_scaling(&self.test, bank.then_some(&self.bank), &LocalScaling { k, distance })
             }
@@ -159,12 +175,15 @@ impl<'d> Side<'d> {
                 let distances = dis_sim_local(&flat(&self.queries), &flat(&self.items), WIDTH, k);
                 Matrix::from_fn(distances.queries, distances.items, |q, i| -distances.at(q, i))
             }
-            Method::RelaxedGreedy { .. } | Method::Assignment {} | Method::BestOf { .. } => unreachable!("no scores"),
+            Method::RelaxedGreedy { .. }
+            | Method::Assignment {}
+            | Method::KBestAssignment { .. }
+            | Method::BestOf { .. } => unreachable!("no scores"),
         }
     }
 }
 
-fn every_method() -> Vec<Method> {
+pub(super) fn every_method() -> Vec<Method> {
     let (k, bank) = (3, false);
     let mut all =
         vec![Method::Nns {}, Method::Nnn { alpha: 0.75, k }, Method::DistributionNormalisation { lambda: 0.5 }];
@@ -178,7 +197,8 @@ fn every_method() -> Vec<Method> {
             Method::InvertedSoftmax { beta: 30.0, bank },
             Method::Csls { k, bank },
             Method::Sinkhorn { tau: 0.1, iterations: 7, bank },
-            Method::MutualProximity { bank },
+            Method::MutualProximity { distribution: Distribution::Normal, bank },
+            Method::MutualProximity { distribution: Distribution::Empirical, bank },
             Method::LocalScaling { k, bank },
             Method::Nicdm { k, bank },
         ]);
@@ -186,7 +206,7 @@ fn every_method() -> Vec<Method> {
     all
 }
 
-fn evaluate(methods: Vec<Method>) -> Evaluate {
+pub(super) fn evaluate(methods: Vec<Method>) -> Evaluate {
     let table = |name: &str| TableRef::try_from(format!("vectors.{name}")).expect("a table's name");
     let bank = Bank {
         images: Some(table("image_embeddings")),
@@ -285,6 +305,80 @@ fn a_matching_is_that_of_the_definition() {
     }
 }
 
+/// Liu and Ye leave the query itself out of what its scores are normalised over, MUSE does not: the same rankings and matchings
+/// of this stage, which has no setting for it.
+#[test]
+fn an_inverted_softmax_with_the_own_query_and_without_it_is_the_same() {
+    let data = Data::new();
+    for beta in [1.0, 10.0, 30.0] {
+        let method = Method::InvertedSoftmax { beta, bank: false };
+        let matching = Method::RelaxedGreedy { lambda: 1.0, strict: false, over: Box::new(method.clone()) };
+        let mut world = data.world();
+        world.run(&evaluate(vec![method.clone(), matching.clone()])).expect("two methods");
+        let (rankings, metrics) = (world.output("rankings"), world.output("metrics"));
+        for (side, direction) in Side::both(&data).iter().zip(["i2t", "t2i"]) {
+            let definitions = [Normaliser::Others, Normaliser::All].map(|over| side.defined_over(&method, over));
+            assert_ne!(definitions[0].values, definitions[1].values);
+            for scores in definitions {
+                let list = |method: &Method| {
+                    let parameters = method.label(None, None).parameters;
+                    found(&rankings, method.name(), parameters.as_deref(), direction)
+                };
+                let best = |items: Vec<usize>| items[..10].to_vec();
+                assert_eq!(list(&method), scores.rankings().into_iter().map(best).collect::<Vec<_>>());
+                let greedy = RelaxedGreedy { lambda: 1.0, capacity: Capacity::Scaled };
+                let sets = [1, 5, 10].map(|k| relaxed_greedy(&scores, greedy.limits(k, scores.queries, scores.items)));
+                assert_eq!(list(&matching), sets[2]);
+                for (k, sets) in [1, 5, 10].into_iter().zip(&sets) {
+                    let own = |query: usize, item: usize| {
+                        if direction == "i2t" { item / 3 == query } else { query / 3 == item }
+                    };
+                    let is_hit = |(query, items): &(usize, &Vec<usize>)| items.iter().any(|&item| own(*query, item));
+                    let recall = 100.0 * sets.iter().enumerate().filter(is_hit).count() as f64 / sets.len() as f64;
+                    let row = (0..metrics.num_rows()).find(|&row| {
+                        let is = |name: &str, wanted: &str| {
+                            tables::texts(&metrics, name).expect("a column").value(row) == wanted
+                        };
+                        is("method", "relaxed_greedy")
+                            && is("direction", direction)
+                            && is("measure", "recall")
+                            && metrics["k"].as_primitive::<Int64Type>().value(row) == number(k)
+                    });
+                    let told = metrics["value"].as_primitive::<arrow::datatypes::Float64Type>();
+                    assert!((told.value(row.expect("a recall")) - recall).abs() < 1e-9);
+                }
+            }
+        }
+    }
+}
+
+/// The items of the k best assignments, in the order in which they come.
+#[test]
+fn the_k_best_assignments_are_those_of_the_definition() {
+    let data = Data::new();
+    let mut world = data.world();
+    let method = Method::KBestAssignment { k: 6 };
+    world.run(&evaluate(vec![method.clone()])).expect("a method");
+    let rankings = world.output("rankings");
+    for (side, direction) in Side::both(&data).iter().zip(["i2t", "t2i"]) {
+        let (queries, items) = (side.test.queries, side.test.items);
+        let score = |query: usize, item: usize| side.test.at(query, item);
+        let best = k_best_assignments(&Places { queries, items, each: queries.div_ceil(items), score: &score }, 6);
+        assert_eq!(best.len(), 6);
+        let got = found(&rankings, method.name(), Some("k = 6"), direction);
+        for (query, got) in got.into_iter().enumerate() {
+            let mut wanted: Vec<usize> = best.iter().map(|assignment| assignment[query]).collect();
+            let all = wanted.clone();
+            let mut place = 0;
+            wanted.retain(|item| {
+                place += 1;
+                !all[..place - 1].contains(item)
+            });
+            assert_eq!(got, wanted, "{direction} {query}");
+        }
+    }
+}
+
 #[test]
 fn an_assignment_gives_nobody_twice() {
     let data = Data::new();
@@ -368,9 +462,10 @@ fn settings_that_cannot_work_are_named() {
         ["methods.0.inverted_softmax.beta"]
     );
     assert_eq!(named(vec![Method::QbNorm { beta: 20.0, k: 1 }]), ["methods.0.qb_norm"]);
+    let mutual = Method::MutualProximity { distribution: Distribution::Normal, bank: false };
     let greedy = |lambda, over| Method::RelaxedGreedy { lambda, strict: false, over: Box::new(over) };
     assert_eq!(named(vec![greedy(0.9, Method::Nns {})]), ["methods.0.relaxed_greedy.lambda"]);
-    assert_eq!(named(vec![greedy(2.0, Method::MutualProximity { bank: false })]), ["methods.0.relaxed_greedy.over"]);
+    assert_eq!(named(vec![greedy(2.0, mutual)]), ["methods.0.relaxed_greedy.over"]);
     assert_eq!(named(vec![Method::Nns {}, Method::Nns {}]), ["methods.1"]);
     assert_eq!(named(vec![Method::BestOf { methods: vec![] }]), ["methods.0.best_of", "methods.0.best_of.methods"]);
     let same = Evaluate { validation: Some("test".to_owned()), ..evaluate(vec![Method::Nns {}]) };

@@ -34,7 +34,9 @@ mod relevance_tests;
 mod method_tests;
 #[cfg(test)]
 mod device_tests;
+#[cfg(test)]
+mod edge_tests;
 
 pub use bank::Bank;
-pub use methods::Method;
+pub use methods::{Distribution, Method};
 pub use settings::{Evaluate, Protocol, Relevance};

@@ -88,8 +88,8 @@ impl<'v> Ranker<'v> {
         };
         let found = match Plan::of(method, distance) {
             Plan::Nearest => self.by_shift(&[vec![], vec![]], wanted, watch).map(|found| found.map(Found::from)),
-            Plan::Greedy(greedy, over) => self.greedy(&greedy, &over, wanted, watch),
-            Plan::Assignment => self.assignment(wanted, watch),
+            Plan::Greedy(greedy, over) => self.greedy(&greedy, &over, watch),
+            Plan::Assignment(k_best) => self.assignment(k_best, watch),
             plan => self.corrected(&plan, wanted, watch),
         };
         found.map_err(|error| error.context(format!("method `{}`", method.name())))

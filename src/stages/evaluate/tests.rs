@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use proptest::prelude::*;
 
@@ -122,8 +122,23 @@ fn a_hand_case() {
     assert!((f64::from(scores.as_primitive::<Float32Type>().value(1)) - 10f64.to_radians().cos()).abs() < 1e-6);
 
     let metrics = world.output("metrics");
-    // 21 of retrieval, hs-sum, and of hubs seven measures at three cut-offs and five counts each way.
-    assert_eq!(metrics.num_rows(), 21 + 1 + 2 * (21 + 5));
+    // 21 of retrieval, hs-sum, and of hubs seven measures at three cut-offs and five counts each way; five more where image 10
+    // counts for each of its two captions.
+    assert_eq!(metrics.num_rows(), 21 + 1 + 2 * (21 + 5) + 5);
+    let found_by = |variant: Option<&str>, m: i64| {
+        let variants = metrics["variant"].as_string::<i32>();
+        let row = (0..metrics.num_rows()).find(|&row| {
+            let is = |name: &str, wanted: &str| metrics[name].as_string::<i32>().value(row) == wanted;
+            is("measure", "found_by")
+                && is("direction", "t2i")
+                && variants.is_valid(row).then(|| variants.value(row)) == variant
+                && metrics["m"].as_primitive::<Int64Type>().value(row) == m
+        });
+        metrics["value"].as_primitive::<Float64Type>().value(row.expect("a count"))
+    };
+    // Captions 2, 3, 1, 4 have images 10, 11, 11, 12 first: one image for two of them, two for one; image 10 is two of four rows.
+    assert_eq!([0, 1, 2, 5].map(|m| found_by(None, m)), [0.0, 200.0 / 3.0, 100.0 / 3.0, 0.0]);
+    assert_eq!([0, 1, 2, 5].map(|m| found_by(Some("duplicated"), m)), [25.0, 50.0, 25.0, 0.0]);
     assert!((value(&metrics, "made-3", "i2t", "recall", Some(1)) - 200.0 / 3.0).abs() < 1e-9);
     assert!((value(&metrics, "made-3", "t2i", "recall", Some(1)) - 75.0).abs() < 1e-9);
     assert!((value(&metrics, "made-3", "both", "rsum", None) - (200.0 / 3.0 + 75.0 + 400.0)).abs() < 1e-9);

@@ -5,4 +5,4 @@ mod name;
 mod plan;
 
 pub(super) use plan::{Learns, Plan};
-pub use settings::Method;
+pub use settings::{Distribution, Method};

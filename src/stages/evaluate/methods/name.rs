@@ -1,7 +1,7 @@
 //! How tables name a method, and what is wrong with its settings.
 
 use super::plan::{Learns, Plan};
-use super::settings::Method;
+use super::settings::{Distribution, Method};
 use crate::kernels::hubness::distance::Distance;
 use crate::stage::Problem;
 use crate::stages::evaluate::label::Label;
@@ -26,6 +26,7 @@ impl Method {
             Self::DisSimLocal { .. } => "dis_sim_local",
             Self::RelaxedGreedy { .. } => "relaxed_greedy",
             Self::Assignment {} => "assignment",
+            Self::KBestAssignment { .. } => "k_best_assignment",
             Self::BestOf { .. } => "best_of",
         }
     }
@@ -34,11 +35,17 @@ impl Method {
     fn parameters(&self) -> Vec<String> {
         let one = |name: &str, value: &dyn std::fmt::Display| format!("{name} = {value}");
         match self {
-            Self::Nns {} | Self::MutualProximity { .. } | Self::Assignment {} | Self::BestOf { .. } => vec![],
+            Self::Nns {} | Self::Assignment {} | Self::BestOf { .. } => vec![],
+            Self::MutualProximity { distribution, .. } => match distribution {
+                Distribution::Normal => vec![],
+                Distribution::Empirical => vec!["empirical".to_owned()],
+            },
             Self::InvertedSoftmax { beta, .. } | Self::DualSoftmax { beta } => vec![one("beta", beta)],
-            Self::Csls { k, .. } | Self::LocalScaling { k, .. } | Self::Nicdm { k, .. } | Self::DisSimLocal { k } => {
-                vec![one("k", k)]
-            }
+            Self::Csls { k, .. }
+            | Self::LocalScaling { k, .. }
+            | Self::Nicdm { k, .. }
+            | Self::DisSimLocal { k }
+            | Self::KBestAssignment { k } => vec![one("k", k)],
             Self::Nnn { alpha, k } => vec![one("alpha", alpha), one("k", k)],
             Self::DistributionNormalisation { lambda } => vec![one("lambda", lambda)],
             Self::QbNorm { beta, k } => vec![one("beta", beta), one("k", k)],

@@ -1,6 +1,6 @@
 //! What a method is made of: kernels, and where their statistics come from.
 
-use super::settings::Method;
+use super::settings::{Distribution, Method};
 use crate::kernels::hubness::csls::Csls;
 use crate::kernels::hubness::db_norm::DbNorm;
 use crate::kernels::hubness::dis_sim_local::DisSimLocal;
@@ -14,7 +14,7 @@ use crate::kernels::hubness::method::Method as Kernel;
 use crate::kernels::hubness::mutual_proximity::MutualProximity;
 use crate::kernels::hubness::nicdm::Nicdm;
 use crate::kernels::hubness::nnn::Nnn;
-use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::problems::{Problems, none};
 use crate::kernels::hubness::qb_norm::QbNorm;
 use crate::kernels::hubness::sinkhorn::Sinkhorn;
 
@@ -49,12 +49,14 @@ pub(in crate::stages::evaluate) enum Plan {
     Sinkhorn(Sinkhorn, Learns),
     /// The same over items and a bank of items.
     DualBankSinkhorn(Sinkhorn),
+    /// All scores of both sides.
+    EmpiricalProximity(Learns),
     /// Centres of neighbourhoods of items.
     DisSimLocal(DisSimLocal),
     /// A greedy matching over corrected scores.
     Greedy(RelaxedGreedy, Box<Plan>),
-    /// The best assignment.
-    Assignment,
+    /// The best assignment, or so many of the best.
+    Assignment(Option<usize>),
     /// One of several.
     BestOf,
 }
@@ -80,7 +82,12 @@ impl Plan {
                 Self::Sinkhorn(Sinkhorn { tau, iterations }, Learns::from_bank(bank))
             }
             Method::DualBankSinkhorn { tau, iterations } => Self::DualBankSinkhorn(Sinkhorn { tau, iterations }),
-            Method::MutualProximity { bank } => statistics(Box::new(MutualProximity), bank),
+            Method::MutualProximity { distribution: Distribution::Normal, bank } => {
+                statistics(Box::new(MutualProximity), bank)
+            }
+            Method::MutualProximity { distribution: Distribution::Empirical, bank } => {
+                Self::EmpiricalProximity(Learns::from_bank(bank))
+            }
             Method::LocalScaling { k, bank } => statistics(Box::new(LocalScaling { k, distance }), bank),
             Method::Nicdm { k, bank } => statistics(Box::new(Nicdm { k, distance }), bank),
             Method::DisSimLocal { k } => Self::DisSimLocal(DisSimLocal { k }),
@@ -88,7 +95,8 @@ impl Plan {
                 let capacity = if strict { Capacity::Strict } else { Capacity::Scaled };
                 Self::Greedy(RelaxedGreedy { lambda, capacity }, Box::new(Self::of(over, distance)))
             }
-            Method::Assignment {} => Self::Assignment,
+            Method::Assignment {} => Self::Assignment(None),
+            Method::KBestAssignment { k } => Self::Assignment(Some(k)),
             Method::BestOf { .. } => Self::BestOf,
         }
     }
@@ -97,16 +105,17 @@ impl Plan {
     pub(in crate::stages::evaluate) fn learns(&self) -> Learns {
         match self {
             Self::Nearest | Self::DisSimLocal(_) | Self::BestOf => Learns::Nobody,
-            Self::Statistics(_, from) | Self::Sinkhorn(_, from) => *from,
+            Self::Statistics(_, from) | Self::Sinkhorn(_, from) | Self::EmpiricalProximity(from) => *from,
             Self::QbNorm(_) | Self::DbNorm(..) | Self::DualBankSinkhorn(_) => Learns::Bank,
-            Self::Greedy(..) | Self::Assignment => Learns::Test,
+            Self::Greedy(..) | Self::Assignment(_) => Learns::Test,
         }
     }
 
     /// What is wrong with its free numbers.
     pub(super) fn problems(&self) -> Problems {
         match self {
-            Self::Nearest | Self::Assignment | Self::BestOf => Problems::new(),
+            Self::Nearest | Self::EmpiricalProximity(_) | Self::Assignment(None) | Self::BestOf => Problems::new(),
+            Self::Assignment(Some(k)) => none("k", *k).into_iter().collect(),
             Self::Statistics(kernel, _) => kernel.problems(),
             Self::QbNorm(kernel) => kernel.problems(),
             Self::DbNorm(kernel, _) => kernel.problems(),

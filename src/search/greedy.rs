@@ -1,0 +1,161 @@
+//! Greedy matching of rows with columns and of columns with rows, without the matrix.
+//!
+//! A matching takes the best pairs first, and most of what it takes is among the first few items of each query. So each query
+//! begins with a short list, and those that use theirs up before they have got their items are asked for again, alone.
+
+use super::Watch;
+use super::ask::Ask;
+use super::find::Search;
+use super::scoring::Side;
+use super::vectors::Vectors;
+use crate::error::Result;
+use crate::kernels::hubness::greedy::Limits;
+use crate::kernels::hubness::matching::{Candidate, Matching};
+use crate::kernels::hubness::shift::Shift;
+
+/// Candidates that a query begins with, for each item that it is to get.
+const AT_FIRST: usize = 4;
+/// How many times as long a list gets that is used up.
+const GROWTH: usize = 4;
+
+/// The matchings that a side asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Greedy<'a> {
+    /// One matching for each.
+    pub limits: &'a [Limits],
+    /// What is taken off scores, so that those of different queries compare.
+    pub shift: &'a Shift,
+}
+
+/// For every query of a matching the items that it got, in the order in which it got them, with the scores that were compared.
+pub type Matched = Vec<Vec<Candidate>>;
+
+impl Search<'_> {
+    /// The matchings of rows with columns, and of columns with rows: those of
+    /// [`relaxed_greedy`](crate::kernels::hubness::greedy::relaxed_greedy) on exact scores less `shift`, in f64.
+    ///
+    /// # Errors
+    /// A number that is taken off is not finite, or the first error of `watch`, which is called between blocks of rows of each
+    /// pass.
+    ///
+    /// # Cost
+    /// One pass of [`Search::find`] for both sides, and a pass over all items for the queries that run out, each time with lists
+    /// four times as long; 16 bytes a candidate. With λ near 1, and with strong hubs, many do.
+    pub fn match_greedily(
+        &self,
+        rows: &Greedy<'_>,
+        columns: &Greedy<'_>,
+        watch: Watch<'_>,
+    ) -> Result<[Vec<Matched>; 2]> {
+        let first = |greedy: &Greedy<'_>| AT_FIRST * greedy.limits.iter().map(|limits| limits.query).max().unwrap_or(0);
+        let [of_rows, of_columns] =
+            self.candidates(&ask(rows.shift, first(rows)), &ask(columns.shift, first(columns)), watch)?;
+        Ok([self.matched(Side::Rows, rows, of_rows, watch)?, self.matched(Side::Columns, columns, of_columns, watch)?])
+    }
+
+    /// The matchings of one side, one after the other: what a longer list was needed for once stays.
+    fn matched(
+        &self,
+        side: Side,
+        greedy: &Greedy<'_>,
+        mut lists: Vec<Vec<Candidate>>,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Matched>> {
+        let (queries, items) = (self.exact.vectors(side), self.exact.vectors(side.other()));
+        for (query, list) in lists.iter_mut().enumerate() {
+            compare(greedy.shift, query, list);
+        }
+        let mut all = Vec::with_capacity(greedy.limits.len());
+        for &limits in greedy.limits {
+            let mut matching = Matching::new(limits, items.len(), lists);
+            loop {
+                let short = matching.advance();
+                let Some(longest) = short.iter().map(|&query| matching.given(query)).max() else { break };
+                // Only for those who ran out, on the processor: lists of all would soon be the matrix.
+                let few: Vec<f32> = short.iter().flat_map(|&query| queries.row(query).iter().copied()).collect();
+                let few = Vectors::new("queries", &few, queries.width())?;
+                let search = Search::new(&few, items, self.exact.scoring.from(side), self.threads)?;
+                let longer = ask(greedy.shift, GROWTH * longest.max(1));
+                let [found, _] = search.candidates(&longer, &Ask::default(), watch)?;
+                for (&query, mut list) in short.iter().zip(found) {
+                    compare(greedy.shift, query, &mut list);
+                    matching.extend(query, list);
+                }
+            }
+            all.push(matching.taken().to_vec());
+            lists = matching.into_lists();
+        }
+        Ok(all)
+    }
+}
+
+fn ask(shift: &Shift, k: usize) -> Ask<'_> {
+    Ask { k, minus: shift.items(), ..Ask::default() }
+}
+
+/// Takes off what makes the scores of a query compare with those of others.
+fn compare(shift: &Shift, query: usize, list: &mut [Candidate]) {
+    let of_query = shift.queries().get(query).copied().unwrap_or(0.0);
+    list.iter_mut().for_each(|candidate| candidate.score -= of_query);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scoring;
+    use super::super::tests::{Kind, values};
+    use super::*;
+    use crate::kernels::hubness::greedy::{Capacity, RelaxedGreedy, relaxed_greedy};
+    use crate::kernels::hubness::matrix::Matrix;
+    use crate::kernels::order::Form;
+    use crate::kernels::sample::Sample;
+
+    /// Both directions, with numbers of items and of queries taken off, against the algorithm on all pairs.
+    #[test]
+    fn matchings_are_those_of_all_pairs() {
+        let (n, m, width) = (60, 220, 16);
+        let order = Scoring::Order { form: Form::Norm, captions: Side::Columns };
+        for (kind, scoring) in [
+            (Kind::Spread, Scoring::Product),
+            (Kind::Close, Scoring::Product),
+            (Kind::Equal, Scoring::Product),
+            (Kind::Spread, order),
+        ] {
+            let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
+            let rows = Vectors::new("rows", &a, width).expect("good");
+            let columns = Vectors::new("columns", &b, width).expect("good");
+            let search = Search::new(&rows, &columns, scoring, 2).expect("of one width");
+            let score = |i: usize, j: usize| f64::from(scoring.score(rows.row(i), columns.row(j)));
+            let both = [Matrix::from_fn(n, m, score), Matrix::from_fn(m, n, |j, i| score(i, j))];
+            let mut sample = Sample::new(3, &[]);
+            for (lambda, capacity) in [
+                (1.0, Capacity::Scaled),
+                (1.0, Capacity::Strict),
+                (1.6, Capacity::Scaled),
+                (f64::INFINITY, Capacity::Scaled),
+            ] {
+                let mut random = |count: usize| (0..count).map(|_| 0.2 * sample.unit()).collect::<Vec<f64>>();
+                let shifts = [Shift::new(random(m), random(n)), Shift::new(random(n), vec![])];
+                let limits = both.each_ref().map(|scores| {
+                    [1, 3, 10].map(|k| RelaxedGreedy { lambda, capacity }.limits(k, scores.queries, scores.items))
+                });
+                let ask = |side: usize| Greedy { limits: &limits[side], shift: &shifts[side] };
+                let got = search.match_greedily(&ask(0), &ask(1), &mut |_, _| Ok(())).expect("possible");
+                for side in 0..2 {
+                    let (scores, shift) = (&both[side], &shifts[side]);
+                    let less = |q: usize, i: usize| {
+                        scores.at(q, i) - shift.items()[i] - shift.queries().get(q).copied().unwrap_or(0.0)
+                    };
+                    let corrected = Matrix::from_fn(scores.queries, scores.items, less);
+                    for (matched, &limits) in got[side].iter().zip(&limits[side]) {
+                        let items: Vec<Vec<usize>> =
+                            matched.iter().map(|list| list.iter().map(|got| got.item).collect()).collect();
+                        assert_eq!(items, relaxed_greedy(&corrected, limits), "{kind:?} {lambda} {capacity:?} {side}");
+                        for (query, list) in matched.iter().enumerate() {
+                            assert!(list.iter().all(|got| got.score == corrected.at(query, got.item)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Every method on pools where something is as small, as large or as equal as it gets: defined, or refused with its name.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+
+use super::Evaluate;
+use super::method_tests::{evaluate, every_method};
+use super::methods::{Distribution, Method};
+use super::tests::{Captions, Images, random, world};
+use crate::error::Kind;
+use crate::kernels::hubness::problems::LARGEST_BETA;
+use crate::model::similarity::{Form, Similarity};
+use crate::stage::Stage;
+use crate::stages::testing::MemoryWorld;
+
+/// All methods, matchings among them, with the largest `k` and the most extreme free numbers that are taken.
+fn extreme(k: usize) -> Vec<Method> {
+    let (beta, tau) = (LARGEST_BETA, 1.0 / LARGEST_BETA);
+    let mut all = vec![
+        Method::Nnn { alpha: 1e6, k },
+        Method::DistributionNormalisation { lambda: 1e6 },
+        Method::QbNorm { beta, k },
+        Method::DbNorm { beta_queries: beta, beta_items: 1e-9, k, dynamic: true },
+        Method::DbNorm { beta_queries: 1e-9, beta_items: beta, k, dynamic: false },
+        Method::DualSoftmax { beta },
+        Method::DisSimLocal { k },
+        Method::DualBankSinkhorn { tau, iterations: 2 },
+    ];
+    for bank in [false, true] {
+        all.extend([
+            Method::InvertedSoftmax { beta, bank },
+            Method::Csls { k, bank },
+            Method::Sinkhorn { tau, iterations: 3, bank },
+            Method::Sinkhorn { tau: 1e9, iterations: 3, bank },
+            Method::MutualProximity { distribution: Distribution::Empirical, bank },
+            Method::LocalScaling { k, bank },
+            Method::Nicdm { k, bank },
+        ]);
+    }
+    all.extend([f64::INFINITY, 1.0].map(|lambda| Method::RelaxedGreedy {
+        lambda,
+        strict: false,
+        over: Box::default(),
+    }));
+    all
+}
+
+fn all_methods() -> Vec<Method> {
+    let mut all = every_method();
+    for (strict, over) in [
+        (false, Method::Nns {}),
+        (true, Method::Csls { k: 3, bank: false }),
+        (false, Method::InvertedSoftmax { beta: 30.0, bank: true }),
+        (false, Method::Sinkhorn { tau: 0.1, iterations: 3, bank: false }),
+    ] {
+        all.push(Method::RelaxedGreedy { lambda: 1.0, strict, over: Box::new(over) });
+    }
+    all.extend([Method::Assignment {}, Method::KBestAssignment { k: 4 }]);
+    all
+}
+
+/// The test and a training split, of which banks are read.
+fn with_bank(mut images: Images, mut captions: Captions, bank: &(Images, Captions)) -> MemoryWorld {
+    images.extend(bank.0.iter().map(|(id, _, vector)| (1000 + id, "train", vector.clone())));
+    captions.extend(bank.1.iter().map(|(id, of, _, vector)| (1000 + id, 1000 + of, "train", vector.clone())));
+    let mut world = world(&images, &captions);
+    for side in ["images", "captions"] {
+        let batches = world.tables[side].clone();
+        world.tables.insert(format!("bank.{side}"), batches);
+    }
+    world
+}
+
+/// The first number of a table that is not finite, with its column.
+fn not_finite(batch: &RecordBatch) -> Option<String> {
+    batch.schema().fields().iter().zip(batch.columns()).find_map(|(field, column)| {
+        let finite = match field.data_type() {
+            DataType::Float64 => column.as_primitive::<Float64Type>().iter().flatten().all(f64::is_finite),
+            DataType::List(item) if *item.data_type() == DataType::Float32 => {
+                column.as_list::<i32>().values().as_primitive::<Float32Type>().iter().flatten().all(f32::is_finite)
+            }
+            _ => true,
+        };
+        (!finite).then(|| field.name().clone())
+    })
+}
+
+/// Runs each method; what it does is `Ok`, with tables of finite numbers and rankings in falling order, or an error about the
+/// settings or the data that names the method. How many were refused.
+fn run_all(
+    name: &str,
+    methods: &[Method],
+    similarity: Similarity,
+    make: impl Fn() -> MemoryWorld,
+) -> Vec<&'static str> {
+    let mut refused = Vec::new();
+    for method in methods {
+        let stage = Evaluate { similarity, ..evaluate(vec![method.clone()]) };
+        assert!(stage.check().is_empty(), "{name} {method:?}: {:?}", stage.check());
+        let mut world = make();
+        if let Err(error) = world.run(&stage) {
+            let known = matches!(error.kind(), Kind::Usage | Kind::Data);
+            assert!(known && error.to_string().contains(method.name()), "{name} {method:?}: {error}");
+            refused.push(method.name());
+            continue;
+        }
+        for table in ["rankings", "metrics", "summary", "hubs"] {
+            assert_eq!(not_finite(&world.output(table)), None, "{name} {method:?}: {table}");
+        }
+        let rankings = world.output("rankings");
+        let scores = rankings["top_scores"].as_list::<i32>();
+        let matching = method.label(None, None).transductive && rankings["rank"].null_count() > 0;
+        for row in (0..rankings.num_rows()).filter(|_| !matching) {
+            let scores = scores.value(row).as_primitive::<Float32Type>().values().to_vec();
+            assert!(scores.is_sorted_by(|a, b| a >= b), "{name} {method:?}: {scores:?}");
+        }
+    }
+    refused
+}
+
+#[test]
+fn every_method_takes_every_pool() {
+    let (images, captions) = random(7, 5, 1);
+    let bank = random(4, 5, 2);
+    let one = vec![0.6, 0.0, 0.8, 0.0, 0.0];
+    let equal = |(images, captions): (Images, Captions)| -> (Images, Captions) {
+        let images = images.into_iter().map(|(id, split, _)| (id, split, one.clone())).collect();
+        (images, captions.into_iter().map(|(id, of, split, _)| (id, of, split, one.clone())).collect())
+    };
+    // Captions that are their image, and two images that are the same.
+    let mut copies: (Images, Captions) = (images.clone(), captions.clone());
+    copies.0[1].2 = copies.0[0].2.clone();
+    let of = copies.0.clone();
+    copies.1.iter_mut().for_each(|row| row.3 = of[usize::try_from(row.1).expect("an id")].2.clone());
+    let lonely = captions.iter().filter(|row| row.1 != 3).cloned().collect();
+    let tiny = (images[..1].to_vec(), captions[..1].to_vec());
+    let pools: [(&str, (Images, Captions), (Images, Captions)); 6] = [
+        ("an ordinary one", (images.clone(), captions.clone()), bank.clone()),
+        ("all scores are equal", equal((images.clone(), captions.clone())), equal(bank.clone())),
+        ("copies", copies.clone(), copies),
+        ("an image without captions", (images.clone(), lonely), bank.clone()),
+        ("one image and one caption", tiny.clone(), bank),
+        ("one image, one caption, and a bank of one", tiny.clone(), tiny),
+    ];
+    let order = Similarity::Order { form: Form::default() };
+    for (name, (images, captions), bank) in pools {
+        let world = || with_bank(images.clone(), captions.clone(), &bank);
+        for methods in [all_methods(), extreme(1000)] {
+            assert!(run_all(name, &methods, Similarity::Cosine, world).is_empty(), "{name}");
+            let mut refused = run_all(name, &methods, order, world);
+            refused.dedup();
+            refused.sort_unstable();
+            refused.dedup();
+            assert_eq!(refused, ["db_norm", "dis_sim_local"], "{name}");
+        }
+    }
+}
+
+/// What a bank must be like is said before any method runs.
+#[test]
+fn bad_banks_are_refused() {
+    let (images, captions) = random(4, 5, 1);
+    let fails = |bank: &(Images, Captions)| {
+        let mut world = with_bank(images.clone(), captions.clone(), bank);
+        world.run(&evaluate(vec![Method::Nnn { alpha: 0.75, k: 3 }])).expect_err("a bad bank").to_string()
+    };
+    let mut zero = random(3, 5, 2);
+    zero.0[1].2 = vec![0.0; 5];
+    assert!(fails(&zero).contains("(image_id 1001): the embedding has norm 0.0000"), "{}", fails(&zero));
+    zero.0[1].2 = vec![f32::NAN; 5];
+    assert!(fails(&zero).contains("(image_id 1001): the embedding has values that are not finite"));
+    assert!(fails(&(vec![], vec![])).contains("no rows of split `train`"), "{}", fails(&(vec![], vec![])));
+    // Another model's vectors.
+    let mut world = with_bank(images.clone(), captions.clone(), &random(3, 5, 2));
+    let other = with_bank(random(4, 6, 1).0, random(4, 6, 1).1, &random(3, 6, 2));
+    for side in ["bank.images", "bank.captions"] {
+        world.tables.insert(side.to_owned(), other.tables[side].clone());
+    }
+    let error = world.run(&evaluate(vec![Method::Csls { k: 3, bank: true }])).expect_err("another width");
+    assert!(error.to_string().contains("the bank has vectors of width 6, the test of width 5"), "{error}");
+}
