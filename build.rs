@@ -1,5 +1,5 @@
 //! Says what to do when libtorch is not set up, writes where it lies into the binaries, so that they start without
-//! `LD_LIBRARY_PATH`, compiles what calls its collectives, and names the build.
+//! `LD_LIBRARY_PATH`, compiles what calls its C++, and names the build.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -18,24 +18,24 @@ fn main() {
     match libtorch.join("lib").canonicalize() {
         Ok(lib) => {
             println!("cargo::rustc-link-arg=-Wl,-rpath,{}", lib.display());
-            compile_collective(libtorch);
+            compile_shims(libtorch);
         }
         Err(_) => println!("cargo::error=no libtorch at `{}`: run `cargo xtask setup` once", libtorch.display()),
     }
 }
 
-/// Compiles `src/model/collective/shim.cpp` against the headers of libtorch. That takes ten seconds, and this program runs
-/// after every change of any source, so an archive of the same sources stays.
-fn compile_collective(libtorch: &Path) {
-    let folder = Path::new("src/model/collective");
+/// Compiles the C++ of `src/model` against the headers of libtorch. That takes ten seconds, and this program runs after
+/// every change of any source, so an archive of the same sources stays.
+fn compile_shims(libtorch: &Path) {
+    let folder = Path::new("src/model");
     let files = below(folder).into_iter().filter(|file| file.extension().is_some_and(|name| name != "rs"));
     let include = libtorch.join("include");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    let (archive, stamp) = (out.join("libpairloom_collective.a"), out.join("collective"));
+    let (archive, stamp) = (out.join("libpairloom_shims.a"), out.join("shims"));
     let sources = format!("{} {:016x}", include.display(), hash(files.chain([PathBuf::from("build.rs")])));
     if archive.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|before| before == sources) {
         println!("cargo::rustc-link-search=native={}", out.display());
-        println!("cargo::rustc-link-lib=static=pairloom_collective");
+        println!("cargo::rustc-link-lib=static=pairloom_shims");
         println!("cargo::rustc-link-lib=stdc++");
         return;
     }
@@ -44,9 +44,10 @@ fn compile_collective(libtorch: &Path) {
         .std("c++20")
         .warnings(false)
         .define("USE_C10D_GLOO", None)
-        .includes([folder, &include, &include.join("torch/csrc/api/include")])
-        .file(folder.join("shim.cpp"))
-        .compile("pairloom_collective");
+        .includes([&folder.join("collective"), &include, &include.join("torch/csrc/api/include")])
+        .file(folder.join("collective/shim.cpp"))
+        .file(folder.join("tf32.cpp"))
+        .compile("pairloom_shims");
     std::fs::write(stamp, sources).expect("the output folder can be written");
 }
 

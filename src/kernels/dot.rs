@@ -1,6 +1,5 @@
-//! The dot product that scores are defined by, and how far any other way to compute it can be from it.
-//!
-//! Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.1.
+//! The dot product that scores are defined by. How far a faster one can be from it says
+//! [`product_error`](super::product::product_error).
 
 /// Partial sums kept side by side, so that the compiler may use vector instructions.
 const LANES: usize = 8;
@@ -109,22 +108,6 @@ mod avx512 {
     }
 }
 
-/// A bound on `|s − dot(a, b)|`, where `s` is the same product computed in f32 in any order, fused or not.
-///
-/// `(n·u / (1 − n·u) + 2·u)·‖a‖·‖b‖` with `u = 2⁻²⁴`: the first term is the error of an f32 sum of `n` products
-/// (Higham, equation 3.5, with the Cauchy-Schwarz inequality), the second the rounding of [`dot`] itself, doubled so that
-/// it covers the f64 sum too. Infinite where `n·u ≥ 1`.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "widths are far below 2⁵³")]
-pub fn dot_error(width: usize, norm_a: f64, norm_b: f64) -> f64 {
-    let unit = f64::from(f32::EPSILON) / 2.0;
-    let nu = width as f64 * unit;
-    if nu >= 1.0 {
-        return f64::INFINITY;
-    }
-    (nu / (1.0 - nu) + 2.0 * unit) * norm_a * norm_b
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,20 +141,5 @@ mod tests {
                 assert_eq!(scores, plain, "width {width}");
             }
         }
-    }
-
-    #[test]
-    fn an_f32_sum_in_either_order_stays_within_the_bound() {
-        for width in [1, 7, 64, 1024, 4099] {
-            let (a, b) = (vector(1, width), vector(2, width));
-            let norm = |v: &[f32]| v.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
-            let bound = dot_error(width, norm(&a), norm(&b));
-            let forward = a.iter().zip(&b).fold(0.0f32, |sum, (a, b)| sum + a * b);
-            let backward = a.iter().zip(&b).rev().fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
-            for got in [forward, backward] {
-                assert!((f64::from(got) - f64::from(dot(&a, &b))).abs() <= bound, "width {width}");
-            }
-        }
-        assert_eq!(dot_error(1 << 25, 1.0, 1.0), f64::INFINITY);
     }
 }

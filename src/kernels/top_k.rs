@@ -38,35 +38,6 @@ pub fn top_k(scores: &[f32], k: usize) -> Vec<Scored> {
     best.items
 }
 
-/// [`top_k`] by exact scores, from scores that are known up to an error.
-///
-/// An item whose approximate score is more than twice the error below the k-th best approximate score cannot be among the
-/// best; `exact` is asked for the others only.
-///
-/// # Shapes
-/// As [`top_k`]; `|approximate[i] − exact(i)| ≤ error` for every item. The scores of the result are exact.
-///
-/// # Cost
-/// As [`top_k`], and as many calls of `exact` as items are in doubt, at least `k`.
-#[must_use]
-#[expect(clippy::cast_possible_truncation, reason = "rounded outwards by the step that follows")]
-pub fn top_k_within(approximate: &[f32], error: f64, exact: impl Fn(usize) -> f32, k: usize) -> Vec<Scored> {
-    let Some(last) = top_k(approximate, k).last().copied() else { return Vec::new() };
-    let low = ((f64::from(last.score) - 2.0 * error) as f32).next_down();
-    let mut best = Best::new(k);
-    for (block, scores) in approximate.chunks(BLOCK).enumerate() {
-        // What is not a number is no less than −∞.
-        if low > f32::NEG_INFINITY && count(scores, |score| score >= low) == 0 {
-            continue;
-        }
-        for (offset, _) in scores.iter().enumerate().filter(|&(_, &score)| number(score) >= low) {
-            let item = block * BLOCK + offset;
-            best.offer(Scored { item, score: number(exact(item)) });
-        }
-    }
-    best.items
-}
-
 /// Items looked at together.
 const BLOCK: usize = 256;
 
@@ -123,32 +94,20 @@ mod tests {
         assert_eq!(items(&top_k(&[0.5, 0.5, 0.7, 0.5], 3)), [2, 0, 1]);
         assert_eq!(items(&top_k(&[0.5, 0.7], 9)), [1, 0]);
         assert_eq!(items(&top_k(&[f32::NAN, -1.0, f32::NAN], 3)), [1, 0, 2]);
-        assert_eq!(
-            items(&top_k_within(&[f32::NAN, 0.5, f32::NAN], 0.1, |item| [f32::NAN, 0.5, f32::NAN][item], 3)),
-            [1, 0, 2]
-        );
         assert!(top_k(&[0.5], 0).is_empty() && top_k(&[], 3).is_empty());
-        assert!(top_k_within(&[], 0.1, |_| 0.0, 3).is_empty());
     }
 
     #[test]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
-    fn equals_sorting_and_does_not_depend_on_the_error_of_its_input() {
+    #[expect(clippy::cast_precision_loss, reason = "test values are small")]
+    fn equals_sorting() {
         let mut sample = Sample::new(4, &[]);
         for _ in 0..300 {
-            let exact: Vec<f32> = (0..=sample.below(400)).map(|_| sample.below(50) as f32 / 500.0).collect();
+            let scores: Vec<f32> = (0..=sample.below(400)).map(|_| sample.below(50) as f32 / 500.0).collect();
             let k = sample.below(12);
-            let mut order: Vec<usize> = (0..exact.len()).collect();
-            order.sort_by(|&a, &b| exact[b].total_cmp(&exact[a]).then(a.cmp(&b)));
+            let mut order: Vec<usize> = (0..scores.len()).collect();
+            order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
             order.truncate(k);
-            assert_eq!(items(&top_k(&exact, k)), order);
-
-            let error = sample.unit() * 0.01;
-            let approximate: Vec<f32> = exact
-                .iter()
-                .map(|&score| (f64::from(score) + (sample.unit() * 2.0 - 1.0) * error * 0.9999) as f32)
-                .collect();
-            assert_eq!(items(&top_k_within(&approximate, error, |item| exact[item], k)), order);
+            assert_eq!(items(&top_k(&scores, k)), order);
         }
     }
 }

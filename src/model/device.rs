@@ -7,7 +7,7 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use crate::error::{Error, Result};
 use crate::stage::Device;
 
-/// The device of libtorch, after checking that it is there.
+/// The device of libtorch, after checking that it is there. On a GPU f32 is f32 from then on: TF32 is off.
 ///
 /// We link the processor's half of libtorch. Its CUDA half is loaded at the first wish for a GPU, from where the dynamic
 /// loader looks (`LD_LIBRARY_PATH`); so one binary serves machines with and without.
@@ -28,6 +28,9 @@ pub fn of_rank(device: Device, local: usize) -> Result<tch::Device> {
     load_cuda();
     let count = usize::try_from(tch::Cuda::device_count()).unwrap_or(0);
     if let Some(number) = number_of_rank(number, local, count) {
+        if allow_tf32(false) {
+            return Err(Error::internal("libtorch multiplies f32 in TF32 whatever it is told"));
+        }
         return Ok(tch::Device::Cuda(number));
     }
     if count == 0 {
@@ -35,6 +38,18 @@ pub fn of_rank(device: Device, local: usize) -> Result<tch::Device> {
             .hint("put the `lib` folder of a CUDA libtorch 2.11 on LD_LIBRARY_PATH, or leave out `--device`"));
     }
     Err(Error::usage(format!("device `cuda:{number}` was asked for; there are {count}, counted from 0")))
+}
+
+/// Whether products of f32 on GPUs may be computed in TF32, with 10 bits behind the point, from now on in the whole process;
+/// gives what holds. Searches rely on f32, so they may not, whatever the environment says
+/// (`TORCH_ALLOW_TF32_CUBLAS_OVERRIDE`).
+#[expect(unsafe_code, reason = "tch has no such function, and C++ has it")]
+fn allow_tf32(allow: bool) -> bool {
+    unsafe extern "C" {
+        fn pairloom_allow_tf32(allow: bool) -> bool;
+    }
+    // SAFETY: this is its signature, and it sets a flag.
+    unsafe { pairloom_allow_tf32(allow) }
 }
 
 /// The GPU of rank `local`, of `count`, when `number` was asked for.
@@ -74,6 +89,13 @@ mod tests {
         assert_eq!(of(0, 3, 1), [Some(0); 3]);
         assert_eq!(of(4, 1, 4), [None]);
         assert_eq!(of(0, 1, 0), [None]);
+    }
+
+    /// Nothing here computes on GPUs meanwhile.
+    #[test]
+    fn tf32_can_be_forbidden() {
+        assert!(allow_tf32(true));
+        assert!(!allow_tf32(false));
     }
 
     #[test]

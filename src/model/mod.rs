@@ -21,6 +21,7 @@ pub mod training;
 pub mod step;
 pub mod trained;
 pub mod published;
+pub mod products;
 pub mod search;
 #[cfg(test)]
 mod vse_tests;

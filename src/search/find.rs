@@ -10,6 +10,7 @@ use super::exact::Exact;
 use super::nearest::{Asked, Found, Nearest, Queries};
 use super::packed::Packed;
 use super::pass::{Ground, Visitor};
+use super::products::Products;
 use super::scoring::{Scoring, Side};
 use super::sums::{Summed, Sums, is_sum};
 use super::vectors::Vectors;
@@ -26,6 +27,8 @@ pub struct Search<'v> {
     pub(super) threads: usize,
     /// In f32, and in bf16.
     pub(super) packed: [OnceLock<Packed>; 2],
+    /// What computes the scores in place of tiles.
+    products: Option<Box<dyn Products + 'v>>,
     /// What approximate scores are computed as, and rows of a block, where a test wants certain ones.
     pub(super) forced: (Option<Lanes>, Option<usize>),
 }
@@ -41,7 +44,18 @@ impl<'v> Search<'v> {
             return Err(Error::data(format!("vectors of width {a} cannot be compared with vectors of width {b}")));
         }
         let exact = Exact { rows, columns, scoring };
-        Ok(Self { exact, threads: threads.max(1), packed: [OnceLock::new(), OnceLock::new()], forced: (None, None) })
+        let packed = [OnceLock::new(), OnceLock::new()];
+        Ok(Self { exact, threads: threads.max(1), packed, products: None, forced: (None, None) })
+    }
+
+    /// With scores of `products`, which are those of the same rows and columns by the same scoring, in place of the tiles of
+    /// this module. Ranks, lists and statistics of the largest scores stay the same, bit for bit; sums of scores, and rows that
+    /// are handed out whole, are rounded in other places.
+    ///
+    /// Beside what `products` holds, each thread then holds 32 MiB of scores, or 12 rows of them where that is more.
+    #[must_use]
+    pub fn by(self, products: Box<dyn Products + 'v>) -> Self {
+        Self { products: Some(products), ..self }
     }
 
     /// What rows ask of the columns and columns of the rows, in one pass.
@@ -75,7 +89,8 @@ impl<'v> Search<'v> {
         let keep = [check(rows, counts[0], counts[1])?, check(columns, counts[1], counts[0])?];
         let summed = Summed::new(&self.exact, [rows.statistics, columns.statistics], self.threads)?;
         let fast = self.forced.0.unwrap_or(if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 });
-        let lanes = self.exact.scoring.lanes(if summed.is_some() { Lanes::F32 } else { fast });
+        let narrow = summed.is_none() && self.products.is_none();
+        let lanes = self.exact.scoring.lanes(if narrow { fast } else { Lanes::F32 });
         if let Some(found) = self.look(lanes, [rows, columns], keep, summed.as_ref(), watch)? {
             return Ok(found);
         }
@@ -115,11 +130,16 @@ impl<'v> Search<'v> {
     /// The columns, packed with these lanes.
     pub(super) fn packed(&self, lanes: Lanes) -> &Packed {
         let place = usize::from(lanes == Lanes::Bf16);
-        self.packed[place].get_or_init(|| Packed::new(lanes, self.exact.rows, self.exact.columns, self.threads))
+        let Exact { rows, columns, .. } = self.exact;
+        self.packed[place].get_or_init(|| match self.products {
+            None => Packed::new(lanes, rows, columns, self.threads),
+            Some(_) => Packed::elsewhere(rows, columns),
+        })
     }
 
     pub(super) fn ground<'s>(&'s self, packed: &'s Packed) -> Ground<'s> {
-        Ground::new(self.exact, packed, self.forced.1)
+        let ground = Ground::new(self.exact, packed, self.forced.1);
+        self.products.as_deref().map_or(ground, |products| ground.by(products, self.forced.1))
     }
 }
 

@@ -71,7 +71,7 @@ impl Search<'_> {
             loop {
                 let short = matching.advance();
                 let Some(longest) = short.iter().map(|&query| matching.given(query)).max() else { break };
-                // Only for those who ran out: lists of all would soon be the matrix.
+                // Only for those who ran out, on the processor: lists of all would soon be the matrix.
                 let few: Vec<f32> = short.iter().flat_map(|&query| queries.row(query).iter().copied()).collect();
                 let few = Vectors::new("queries", &few, queries.width())?;
                 let search = Search::new(&few, items, self.exact.scoring.from(side), self.threads)?;
@@ -96,7 +96,9 @@ fn ask(shift: &Shift, k: usize) -> Ask<'_> {
 /// Takes off what makes the scores of a query compare with those of others.
 fn compare(shift: &Shift, query: usize, list: &mut [Candidate]) {
     let of_query = shift.queries().get(query).copied().unwrap_or(0.0);
-    list.iter_mut().for_each(|candidate| candidate.score -= of_query);
+    for candidate in list {
+        candidate.score -= of_query;
+    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 //!
 //! Scores come a few rows and [`COLUMNS`](crate::kernels::product::COLUMNS) columns at a time out of a product, and while they
 //! lie in the cache all is taken from them that was asked for, along both directions ([`Search::find`]).
-//! They are approximate: f32, or bf16 where the processor multiplies that. Every pair whose score is too close to call, by a
+//! They are approximate: f32, or bf16 where the processor multiplies that, or f32 of something else that computes them, a GPU
+//! ([`Products`]). Every pair whose score is too close to call, by a
 //! proven bound, is computed again by the exact score ([`Scoring`]), which is a function of the two vectors alone. So ranks and
-//! lists are those of the definition, bit for bit: for any processor, number of threads and size of blocks.
+//! lists are those of the definition, bit for bit: for any processor, GPU, number of threads and size of blocks.
 //!
 //! Sums over all scores ([`Statistic`](crate::kernels::hubness::statistic::Statistic) of a softmax, means) are of f32 products, in an order
 //! that depends on the sizes alone: the same bits for any number of threads, and for every processor with the same vectors.
+//! Products of something else are rounded in other places, and so are sums of them.
 //!
 //! # Example
 //! ```
@@ -34,6 +36,7 @@ mod scoring;
 mod ask;
 mod exact;
 mod packed;
+mod products;
 mod pass;
 mod threads;
 mod candidates;
@@ -52,6 +55,7 @@ mod tests;
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
 pub use greedy::{Greedy, Matched};
+pub use products::Products;
 pub use scoring::{Scoring, Side};
 pub use sinkhorn::Potentials;
 pub use vectors::Vectors;

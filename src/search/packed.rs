@@ -37,6 +37,13 @@ impl Packed {
         Self { lanes, groups: groups.into_iter().flatten().collect(), extents }
     }
 
+    /// Nothing packed: something else computes the scores, in f32.
+    pub fn elsewhere(rows: &Vectors<'_>, columns: &Vectors<'_>) -> Self {
+        let extents = [rows, columns]
+            .map(|vectors| vectors.norms().iter().map(|&norm| Extent::elsewhere(norm, vectors.width())).collect());
+        Self { lanes: Lanes::F32, groups: Vec::new(), extents }
+    }
+
     /// Panel `i` of the columns.
     pub fn panel(&self, i: usize) -> &[u32] {
         self.groups[i / TOGETHER].panel(i % TOGETHER)

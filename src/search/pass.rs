@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::Watch;
 use super::exact::Exact;
 use super::packed::Packed;
+use super::products::Products;
+use super::rows::HELD;
 use crate::error::Result;
 use crate::kernels::product::{COLUMNS, Lanes, Left, ROWS};
 
@@ -61,6 +63,8 @@ fn block_rows(lanes: Lanes, width: usize) -> usize {
 pub(super) struct Ground<'s> {
     pub exact: Exact<'s>,
     pub packed: &'s Packed,
+    /// What computes the scores in place of tiles of what is packed.
+    pub products: Option<&'s dyn Products>,
     /// Rows of a block.
     pub block: usize,
 }
@@ -68,7 +72,14 @@ pub(super) struct Ground<'s> {
 impl<'s> Ground<'s> {
     /// `block`: rows of a block, where a test wants a certain number.
     pub fn new(exact: Exact<'s>, packed: &'s Packed, block: Option<usize>) -> Self {
-        Self { exact, packed, block: block.unwrap_or_else(|| block_rows(packed.lanes, exact.rows.width())) }
+        let block = block.unwrap_or_else(|| block_rows(packed.lanes, exact.rows.width()));
+        Self { exact, packed, products: None, block }
+    }
+
+    /// With scores of `products`, in blocks as long as can be held, unless a test wants certain ones.
+    pub fn by(self, products: &'s dyn Products, block: Option<usize>) -> Self {
+        let block = block.unwrap_or_else(|| stripe_rows(self.exact.rows.len()));
+        Self { products: Some(products), block, ..self }.holding(HELD)
     }
 
     /// With blocks whose scores have no more than so many bytes, or of [`ROWS`] rows.
@@ -80,12 +91,13 @@ impl<'s> Ground<'s> {
     /// Shows all scores to `visitors`, each on a thread of its own, and gives them back.
     ///
     /// # Errors
-    /// The first one of `watch`, which is called on this thread, between blocks.
+    /// The first one of `watch`, which is called on this thread, between blocks; or one of computing scores, on any thread.
     pub fn pass<V: Visitor>(&self, visitors: Vec<V>, watch: Watch<'_>) -> Result<Vec<V>> {
         let rows = self.exact.rows.len();
         let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let stripe = stripe_rows(rows);
         let work = |visitor: &mut V, told: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+            let mut scores = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let range = number * stripe..rows.min((number + 1) * stripe);
@@ -99,22 +111,26 @@ impl<'s> Ground<'s> {
                     }
                     told()?;
                     let rows = first..range.end.min(first + self.block);
-                    self.block(rows.clone(), visitor);
+                    self.block(rows.clone(), &mut scores, visitor)?;
                     done.fetch_add(rows.len(), Ordering::Relaxed);
                 }
                 visitor.end(number);
             }
         };
-        let work = &work;
+        // One that fails ends the others.
+        let work = &|visitor: &mut V, told: &mut dyn FnMut() -> Result<()>| {
+            let result = work(visitor, told);
+            stop.fetch_or(result.is_err(), Ordering::Relaxed);
+            result
+        };
         std::thread::scope(|scope| {
             let mut visitors = visitors.into_iter();
             let first = visitors.next();
             let others: Vec<_> = visitors
                 .map(|mut visitor| {
                     scope.spawn(move || {
-                        // The others are never told anything that could fail.
-                        drop(work(&mut visitor, &mut || Ok(())));
-                        visitor
+                        let result = work(&mut visitor, &mut || Ok(()));
+                        (visitor, result)
                     })
                 })
                 .collect();
@@ -124,10 +140,11 @@ impl<'s> Ground<'s> {
                 result = work(&mut visitor, &mut || watch(done.load(Ordering::Relaxed) as u64, rows as u64));
                 visitors.push(visitor);
             }
-            if result.is_err() {
-                stop.store(true, Ordering::Relaxed);
+            for other in others {
+                let (visitor, of_other) = other.join().expect("no thread of a search panics");
+                visitors.push(visitor);
+                result = result.and(of_other);
             }
-            visitors.extend(others.into_iter().map(|other| other.join().expect("no thread of a search panics")));
             result?;
             // Not where the visitors had enough before.
             if done.load(Ordering::Relaxed) == rows {
@@ -137,18 +154,29 @@ impl<'s> Ground<'s> {
         })
     }
 
-    fn block(&self, rows: Range<usize>, visitor: &mut impl Visitor) {
+    fn block(&self, rows: Range<usize>, scores: &mut Vec<[f32; COLUMNS]>, visitor: &mut impl Visitor) -> Result<()> {
         let Exact { rows: vectors, columns, scoring } = self.exact;
+        let panels = columns.len().div_ceil(COLUMNS);
+        if let Some(products) = self.products {
+            scores.resize(panels * rows.len(), [0.0; COLUMNS]);
+            products.scores(rows.clone(), scores)?;
+            for (panel, scores) in scores.chunks_exact(rows.len()).enumerate() {
+                visitor.panel(rows.clone(), panel, scores);
+            }
+            visitor.block(rows);
+            return Ok(());
+        }
         let left = Left::from_rows(self.packed.lanes, rows.len(), vectors.width(), |i| vectors.row(rows.start + i));
-        let mut scores = vec![[0.0; COLUMNS]; rows.len()];
-        for panel in 0..columns.len().div_ceil(COLUMNS) {
+        scores.resize(rows.len(), [0.0; COLUMNS]);
+        for panel in 0..panels {
             let right = self.packed.panel(panel);
             for (scores, (_, left)) in scores.chunks_mut(ROWS).zip(left.panels()) {
                 scoring.tile(self.packed.lanes, left, right, scores);
             }
-            visitor.panel(rows.clone(), panel, &scores);
+            visitor.panel(rows.clone(), panel, scores);
         }
         visitor.block(rows);
+        Ok(())
     }
 }
 

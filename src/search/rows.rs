@@ -19,7 +19,8 @@ impl Search<'_> {
     /// columns, which it may overwrite, on any thread.
     ///
     /// The scores are f32 products: within the bound of [`product_error`](crate::kernels::product::product_error) of the exact
-    /// ones, the same for equal vectors, and the same bits for any number of threads.
+    /// ones, the same for equal vectors, and the same bits for any number of threads. Where [`Products`](super::Products) computes
+    /// them, only the bound holds.
     ///
     /// # Errors
     /// The first error of `watch`, which is called between blocks of rows.

@@ -68,11 +68,11 @@ impl Scoring {
         }
     }
 
-    /// A bound on how far a score of a tile is from the exact one.
+    /// A bound on how far a score of a tile, or of [`Products`](super::Products), is from the exact one.
     pub(super) fn error(self, width: usize, a: Extent, b: Extent) -> f64 {
         match self {
             Self::Product => product_error(width, a, b),
-            Self::Order { form, .. } => order_error(width, form, a.norm, b.norm),
+            Self::Order { form, .. } => order_error(width, form, a, b),
         }
     }
 

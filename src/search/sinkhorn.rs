@@ -220,7 +220,7 @@ impl Visitor for Scaling<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Kind, values};
+    use super::super::tests::{Kind, by_libtorch, values};
     use super::super::{Scoring, Vectors};
     use super::*;
 
@@ -263,7 +263,11 @@ mod tests {
                     results.push(got);
                 }
                 assert!(results.iter().all(|result| *result == results[0]), "the same bits");
-                for (got, scores) in results[0].iter().zip([&by_row, &by_column]) {
+                let search = Search::new(&rows, &columns, Scoring::Product, 2).expect("of one width");
+                let search = by_libtorch(search, &rows, &columns);
+                results.push(search.sinkhorn(tau, iterations, &both, &mut |_, _| Ok(())).expect("possible"));
+                let scores = [&by_row, &by_column];
+                for (got, scores) in results[0].iter().zip(scores).chain(results[3].iter().zip(scores)) {
                     let [g, h] = plain(scores, tau, iterations);
                     for (got, wanted) in got.queries.iter().chain(&got.items).zip(g.iter().chain(&h)) {
                         assert!((got - wanted).abs() < 4e-7 + 1e-5 * tau, "{kind:?} τ {tau}: {got}, wanted {wanted}");

@@ -1,14 +1,17 @@
 //! Searches against plain definitions on whole matrices, whatever computes the scores and however they are cut.
 
-use super::{Answer, Ask, Positives, Scoring, Search, Side, Vectors};
-use crate::error::Error;
+use std::ops::Range;
+
+use super::{Answer, Ask, Positives, Products, Scoring, Search, Side, Vectors};
+use crate::error::{Error, Result};
 use crate::kernels::dot::dot;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::measure::rank::Rank;
 use crate::kernels::order::Form;
-use crate::kernels::product::{Lanes, vectors};
+use crate::kernels::product::{COLUMNS, Lanes, vectors};
 use crate::kernels::sample::Sample;
 use crate::kernels::top_k::Scored;
+use crate::model::products::Libtorch;
 
 /// How vectors of a test lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,13 +105,26 @@ const WAYS: [(Lanes, usize, Option<usize>); 7] = [
     (Lanes::Bf16, 2, Some(1000)),
 ];
 
+/// By libtorch as on a GPU, on the processor.
+const BY_LIBTORCH: [(usize, Option<usize>); 3] = [(1, None), (2, Some(7)), (3, None)];
+
+/// The search, with scores of libtorch.
+pub(super) fn by_libtorch<'v>(search: Search<'v>, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>) -> Search<'v> {
+    let scores = Libtorch::new(tch::Device::Cpu, rows, columns, search.exact.scoring);
+    search.by(Box::new(scores))
+}
+
 /// Finds in all ways what the definition finds.
 fn check(name: &str, rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring, asks: [&Ask<'_>; 2]) {
     let scores = all(rows, columns, scoring);
     let wanted = [plain(&scores[0], asks[0]), plain(&scores[1], asks[1])];
-    for (lanes, threads, block) in WAYS {
+    let ways = WAYS.map(|(lanes, threads, block)| (Some(lanes), threads, block));
+    for (lanes, threads, block) in ways.into_iter().chain(BY_LIBTORCH.map(|(threads, block)| (None, threads, block))) {
         let mut search = Search::new(rows, columns, scoring, threads).expect("of one width");
-        search.forced = (Some(lanes), block);
+        if lanes.is_none() {
+            search = by_libtorch(search, rows, columns);
+        }
+        search.forced = (lanes, block);
         let got = search.find(asks[0], asks[1], &mut |_, _| Ok(())).expect("possible");
         for side in 0..2 {
             let case = format!("{name} {scoring:?} side {side} {lanes:?} threads {threads} block {block:?}");
@@ -145,7 +161,8 @@ fn matches(queries: usize, items: usize) -> Vec<Vec<usize>> {
 #[test]
 fn ranks_and_lists_are_those_of_the_definition() {
     for kind in [Kind::Spread, Kind::Close, Kind::Equal, Kind::Wild] {
-        for (n, m, width, k) in [(53, 210, 67, 10), (410, 33, 8, 3), (1, 1, 1, 1), (30, 64, 1, 100), (13, 97, 1024, 5)]
+        for (n, m, width, k) in
+            [(53, 210, 67, 10), (410, 33, 8, 3), (1, 1, 1, 1), (30, 64, 1, 100), (70, 45, 256, 4), (13, 97, 1024, 5)]
         {
             let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
             let rows = Vectors::new("rows", &a, width).expect("good");
@@ -315,8 +332,13 @@ fn rows_can_be_corrected_in_any_way() {
     let ask = Ask { k: 5, positives: Positives::Lists(&lists), ..Ask::default() };
     let wanted = plain(&scores, &ask);
     let mut first: Option<Answer> = None;
-    for (threads, block) in [(1, None), (3, Some(12)), (2, Some(1))] {
+    for (threads, block, libtorch) in
+        [(1, None, false), (3, Some(12), false), (2, Some(1), false), (2, None, true), (3, Some(50), true)]
+    {
         let mut search = Search::new(&rows, &columns, Scoring::Product, threads).expect("of one width");
+        if libtorch {
+            search = by_libtorch(search, &rows, &columns);
+        }
         search.forced.1 = block;
         let square = |row: usize, scores: &mut [f32]| {
             assert!(row < n && scores.len() == m);
@@ -329,7 +351,9 @@ fn rows_can_be_corrected_in_any_way() {
         assert_eq!(got.ranks, wanted.ranks);
         let items = |answer: &Answer| -> Vec<usize> { answer.top.iter().flatten().map(|best| best.item).collect() };
         assert_eq!(items(&got), items(&wanted));
-        assert_eq!(*first.get_or_insert(got.clone()), got);
+        if !libtorch {
+            assert_eq!(*first.get_or_insert(got.clone()), got);
+        }
         let numbers = search.map_rows(|row, scores| (row, scores.len()), &mut |_, _| Ok(())).expect("possible");
         assert_eq!(numbers, (0..n).map(|row| (row, m)).collect::<Vec<_>>());
     }
@@ -337,6 +361,38 @@ fn rows_can_be_corrected_in_any_way() {
     let search = Search::new(&rows, &none, Scoring::Product, 2).expect("of one width");
     let got = search.rank_corrected(5, Positives::None, |_, _| {}, &mut |_, _| Ok(())).expect("possible");
     assert_eq!(got, Answer { top: vec![vec![]; n], ..Answer::default() });
+}
+
+/// Computes nothing, and fails at one row.
+#[derive(Debug)]
+struct Failing(usize);
+
+impl Products for Failing {
+    fn scores(&self, rows: Range<usize>, _scores: &mut [[f32; COLUMNS]]) -> Result<()> {
+        if rows.contains(&self.0) { Err(Error::stage(format!("row {} is too much", self.0))) } else { Ok(()) }
+    }
+}
+
+/// Whichever thread it happens on.
+#[test]
+fn a_failure_to_compute_scores_ends_the_search() {
+    let values = values(Kind::Spread, 1, 2000, 4);
+    let vectors = Vectors::new("vectors", &values, 4).expect("good");
+    let ask = Ask { k: 1, ..Ask::default() };
+    for (threads, row) in [(1, 0), (1, 1999), (3, 0), (3, 300), (3, 1999)] {
+        let search = || Search::new(&vectors, &vectors, Scoring::Product, threads).expect("of one width");
+        let failing = search().by(Box::new(Failing(row)));
+        let found = failing.find(&ask, &ask, &mut |_, _| Ok(()));
+        assert_eq!(found.expect_err("a failure").to_string(), format!("row {row} is too much"));
+        let numbers = failing.map_rows(|_, scores| scores.len(), &mut |_, _| Ok(()));
+        assert_eq!(numbers.expect_err("a failure").to_string(), format!("row {row} is too much"));
+        // A device that is not there, as one that has no memory left.
+        let missing = Libtorch::new(tch::Device::Cuda(99), &vectors, &vectors, Scoring::Product);
+        let error = search().by(Box::new(missing)).find(&ask, &ask, &mut |_, _| Ok(())).expect_err("no such device");
+        assert_eq!(error.kind(), crate::error::Kind::Stage);
+        assert!(error.to_string().starts_with("libtorch could not compute scores on Cuda(99): "), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Vectors that can be searched.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::io::Mistakes;
 use crate::kernels::product::{Extent, Lanes};
@@ -73,6 +75,12 @@ impl<'v> Vectors<'v> {
         &self.values[i * self.width..][..self.width]
     }
 
+    /// The values of some of them, one after the other.
+    #[must_use]
+    pub fn rows(&self, some: Range<usize>) -> &'v [f32] {
+        &self.values[some.start * self.width..some.end * self.width]
+    }
+
     /// Their L2 norms.
     #[must_use]
     pub fn norms(&self) -> &[f64] {
@@ -109,6 +117,7 @@ mod tests {
     fn rows_and_norms() {
         let vectors = Vectors::new("images", &[3.0, 4.0, 0.0, -2.0], 2).expect("good");
         assert_eq!((vectors.len(), vectors.width(), vectors.row(1)), (2, 2, &[0.0, -2.0][..]));
+        assert_eq!((vectors.rows(0..2), vectors.rows(1..2)), (&[3.0, 4.0, 0.0, -2.0][..], vectors.row(1)));
         assert_eq!(vectors.norms(), [5.0, 2.0]);
         assert!(Vectors::new("images", &[], 7).expect("none").is_empty());
     }

@@ -7,6 +7,7 @@ pub mod train;
 pub mod convert;
 pub mod embed;
 pub mod evaluate;
+pub mod contrast;
 pub mod correlate;
 pub mod report;
 mod registry;

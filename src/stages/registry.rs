@@ -45,6 +45,8 @@ stages! {
     Embed(super::embed::Embed),
     /// Ranks embeddings and measures retrieval.
     Evaluate(super::evaluate::Evaluate),
+    /// Tests whether two evaluations differ by more than chance.
+    Contrast(super::contrast::Contrast),
     /// Measures how well scores agree with what people say.
     Correlate(super::correlate::Correlate),
     /// Writes results as a Markdown and an HTML page.

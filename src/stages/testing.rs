@@ -39,6 +39,8 @@ pub(crate) struct MemoryWorld {
     pub saves: usize,
     /// The call of `save` (from 1) after which the world is cancelled.
     pub cancel_after_save: Option<usize>,
+    /// Where tensors live.
+    pub device: Device,
     /// Warnings.
     pub warnings: Vec<Warning>,
     at: HashMap<String, usize>,
@@ -153,7 +155,7 @@ impl World for MemoryWorld {
         2
     }
     fn device(&self) -> Device {
-        Device::Cpu
+        self.device
     }
     fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
         match wanted {

@@ -4,9 +4,13 @@ use arrow::datatypes::DataType;
 
 use super::{Column, Table};
 
-/// The free numbers of a method, which several tables name it by.
+/// What else a method is named by than its name, in several tables.
 pub(super) fn parameters() -> Column {
-    Column::optional("parameters", DataType::Utf8, "The free numbers of the method: `beta = 30`.")
+    Column::optional(
+        "parameters",
+        DataType::Utf8,
+        "The free numbers of the method, and whom it learned from if not the test: `beta = 30, bank train`.",
+    )
 }
 
 /// One row a number.

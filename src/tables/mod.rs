@@ -22,6 +22,7 @@ pub mod rankings;
 pub mod hubs;
 pub mod metrics;
 pub mod summary;
+pub mod contrasts;
 pub mod correlations;
 mod column;
 mod lists;
@@ -53,6 +54,7 @@ pub fn all() -> Vec<Table> {
         hubs::table(),
         metrics::table(),
         summary::table(),
+        contrasts::table(),
         correlations::table(),
     ]
 }

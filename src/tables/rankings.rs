@@ -10,6 +10,7 @@ use super::{Column, Table};
 /// One row a query.
 #[must_use]
 pub fn table() -> Table {
+    let hit = |name, about| Column::new(name, DataType::Boolean, about);
     let list = |item| DataType::List(Arc::new(Field::new("item", item, false)));
     Table {
         name: "rankings",
@@ -25,6 +26,14 @@ pub fn table() -> Table {
                 "`i2t`: an image looks for captions; `t2i`: a caption looks for images.",
             ),
             Column::new("query_id", DataType::Int64, "`image_id` (i2t) or `caption_id` (t2i) of the query."),
+            Column::new(
+                "image_id",
+                DataType::Int64,
+                "The image of the query: itself (i2t), or that of the caption (t2i).",
+            ),
+            hit("hit_1", "Whether a match is the best item; of a matching, whether one is in its set for R@1."),
+            hit("hit_5", "The same of the 5 best items."),
+            hit("hit_10", "The same of the 10 best items."),
             Column::optional(
                 "rank",
                 DataType::Int64,

@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "kernels",
             "tables",
             "loader",
+            "search",
             "error",
             "stage::Cancellation",
             "stage::Device",

@@ -65,10 +65,14 @@ ratings = { file = "ratings.csv" }
 images = "joint.image_embeddings"
 captions = "joint.caption_embeddings"
 dataset = "tiny"
+methods = ["nns", { csls = { k = 3 } }]
 relevance = [
     { name = "cider_d", similarity = "meaning.caption_similarity", neighbours = [1, 5] },
     { name = "people", ratings = "people.ratings", at_least = 3.0 },
 ]
+
+[stage.differ.contrast]
+rankings = "test.rankings"
 
 [stage.agree.correlate]
 ratings = "people.ratings"
@@ -85,6 +89,7 @@ summary = "test.summary"
 metrics = "test.metrics"
 rankings = "test.rankings"
 correlations = ["agree.correlations"]
+contrasts = ["differ.contrasts"]
 similarity = "meaning.caption_similarity"
 graphs = "graphs.scene_graphs"
 history = "fit.history"

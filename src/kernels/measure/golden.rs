@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use super::interval::wilson_95;
-use super::rank::best_rank_within;
 use super::recall::{CUTOFFS, Retrieval};
-use crate::kernels::dot::{dot, dot_error};
-use crate::kernels::top_k::top_k_within;
+use crate::search::{Ask, Positives, Scoring, Search, Vectors};
 
 struct Golden(HashMap<&'static str, Vec<&'static str>>);
 
@@ -30,11 +28,6 @@ impl Golden {
     }
 }
 
-/// A sum in f32, backwards: as far from [`dot`] as a fast product may be.
-fn rough(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).rev().fold(0.0, |sum, (a, b)| sum + a * b)
-}
-
 #[test]
 fn ranks_recalls_and_intervals_are_those_of_numpy_and_scipy() {
     let golden = Golden::read();
@@ -43,22 +36,24 @@ fn ranks_recalls_and_intervals_are_those_of_numpy_and_scipy() {
     let image_of: Vec<usize> = golden.get("image_of");
     let captions_of = |image| (0..image_of.len()).filter(|&c| image_of[c] == image).collect::<Vec<_>>();
 
-    for (direction, queries, items) in [("i2t", &images, &captions), ("t2i", &captions, &images)] {
+    let of_images: Vec<Vec<usize>> = (0..images.len() / width).map(captions_of).collect();
+    let of_captions: Vec<Vec<usize>> = image_of.iter().map(|&image| vec![image]).collect();
+    let images = Vectors::new("images", &images, width).expect("good vectors");
+    let captions = Vectors::new("captions", &captions, width).expect("good vectors");
+    let search = Search::new(&images, &captions, Scoring::Product, 2).expect("of one width");
+    let [i2t, t2i] =
+        [&of_images, &of_captions].map(|lists| Ask { k: 3, positives: Positives::Lists(lists), ..Ask::default() });
+    let found = search.find(&i2t, &t2i, &mut |_, _| Ok(())).expect("possible");
+
+    for (direction, found) in ["i2t", "t2i"].into_iter().zip(&found) {
         let get = |name: &str| golden.get::<usize>(&format!("{direction}_{name}"));
-        let error = dot_error(width, 1.001, 1.001);
-        let (mut ranks, mut top3) = (Vec::new(), Vec::new());
-        for (q, query) in queries.chunks_exact(width).enumerate() {
-            let positives = if direction == "i2t" { captions_of(q) } else { vec![image_of[q]] };
-            let scores: Vec<f32> = items.chunks_exact(width).map(|item| rough(query, item)).collect();
-            let exact = |item: usize| dot(query, &items[item * width..(item + 1) * width]);
-            let rank = best_rank_within(&scores, error, exact, &positives).expect("every query has a match");
-            assert_eq!(rank.rank, get("rank")[q], "{direction} {q}");
-            assert_eq!(rank.optimistic, get("optimistic")[q], "{direction} {q}");
-            assert_eq!(rank.pessimistic, get("pessimistic")[q], "{direction} {q}");
-            ranks.push(rank.rank);
-            top3.extend(top_k_within(&scores, error, exact, 3).iter().map(|scored| scored.item));
-        }
-        assert_eq!(top3, get("top3"));
+        let all: Vec<_> = found.ranks.iter().map(|rank| rank.expect("every query has a match")).collect();
+        let ranks: Vec<usize> = all.iter().map(|rank| rank.rank).collect();
+        assert_eq!(ranks, get("rank"), "{direction}");
+        assert_eq!(all.iter().map(|rank| rank.optimistic).collect::<Vec<_>>(), get("optimistic"), "{direction}");
+        assert_eq!(all.iter().map(|rank| rank.pessimistic).collect::<Vec<_>>(), get("pessimistic"), "{direction}");
+        let top3: Vec<usize> = found.top.iter().flatten().map(|best| best.item).collect();
+        assert_eq!(top3, get("top3"), "{direction}");
 
         let got = Retrieval::of(&ranks).expect("there are queries");
         let wanted = |name: &str| golden.get::<f64>(&format!("{direction}_{name}"));

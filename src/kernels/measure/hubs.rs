@@ -161,6 +161,6 @@ mod tests {
         let got = NeighbourTable::of(&nearest, &vec![1; nearest.len()]);
         assert_eq!((got.one, got.two, got.five, got.ten), (1026, 4169, 3007, 500));
         // 5,000 images with five rows each, all images somebody's neighbour: exactly 80 % of rows have to be nobody's.
-        assert_eq!(NeighbourTable::of(&[5; 5000], &[5; 5000]).none, 20_000);
+        assert_eq!(NeighbourTable::of(&vec![5; 5000], &vec![5; 5000]).none, 20_000);
     }
 }

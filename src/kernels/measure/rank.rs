@@ -30,34 +30,9 @@ pub struct Rank {
 /// `O(n_items)` time, no extra memory.
 #[must_use]
 pub fn best_rank(scores: &[f32], positives: &[usize]) -> Option<Rank> {
-    best_rank_within(scores, 0.0, |item| scores[item], positives)
-}
-
-/// [`best_rank`] by exact scores, from scores that are known up to an error.
-///
-/// `approximate` may come from any fast product; `exact` is asked for the positives and for the few items whose
-/// approximate score is within `error` of the best positive. The result is the one of the exact scores, whatever the
-/// approximate ones are.
-///
-/// # Shapes
-/// As [`best_rank`]; `|approximate[i] − exact(i)| ≤ error` for every item.
-///
-/// # Panics
-/// An index of `positives` is no item.
-///
-/// # Cost
-/// `O(n_items)` time and as many calls of `exact` as items are in doubt; no extra memory.
-#[must_use]
-pub fn best_rank_within(
-    approximate: &[f32],
-    error: f64,
-    exact: impl Fn(usize) -> f32,
-    positives: &[usize],
-) -> Option<Rank> {
-    let exact = |item: usize| number(exact(item));
     let mut best: Option<(f32, usize)> = None;
     for &item in positives {
-        let score = exact(item);
+        let score = number(scores[item]);
         match best {
             Some((top, index)) if score < top || (score == top && item > index) => {}
             _ => best = Some((score, item)),
@@ -65,24 +40,16 @@ pub fn best_rank_within(
     }
     let (best, index) = best?;
 
-    let (low, high) = doubt(best, error);
     let mut rank = Rank { rank: 0, optimistic: 0, pessimistic: 0 };
-    for (block, scores) in approximate.chunks(BLOCK).enumerate() {
-        let above = count(scores, |score| score > high);
-        rank.optimistic += above;
-        // What is not a number is no less than −∞.
-        if low > f32::NEG_INFINITY && count(scores, |score| score >= low) == above {
+    for (block, scores) in scores.chunks(BLOCK).enumerate() {
+        rank.optimistic += count(scores, |score| score > best);
+        // What is not a number is −∞.
+        if best > f32::NEG_INFINITY && count(scores, |score| score == best) == 0 {
             continue;
         }
         for (offset, &score) in scores.iter().enumerate() {
-            if number(score) > high || number(score) < low {
-                continue;
-            }
             let item = block * BLOCK + offset;
-            let score = exact(item);
-            if score > best {
-                rank.optimistic += 1;
-            } else if score == best && !positives.contains(&item) {
+            if number(score) == best && !positives.contains(&item) {
                 rank.pessimistic += 1;
                 rank.rank += usize::from(item < index);
             }
@@ -94,7 +61,7 @@ pub fn best_rank_within(
     Some(rank)
 }
 
-/// Items looked at together: in nearly all blocks none is in doubt, and counting them is branch-free.
+/// Items looked at together: in nearly all blocks there is no tie, and counting is branch-free.
 const BLOCK: usize = 256;
 
 /// How many scores fit; 32 bits a lane, so that the compiler may use vector instructions.
@@ -105,16 +72,6 @@ fn count(block: &[f32], fits: impl Fn(f32) -> bool) -> usize {
 /// Not a number counts as −∞.
 fn number(score: f32) -> f32 {
     score.max(f32::NEG_INFINITY)
-}
-
-/// An approximate score below the first bound is surely below `score`, one above the second surely above it.
-#[expect(clippy::cast_possible_truncation, reason = "rounded outwards by the steps that follow")]
-fn doubt(score: f32, error: f64) -> (f32, f32) {
-    if error == 0.0 || score.is_infinite() {
-        return (score, score);
-    }
-    let (low, high) = (f64::from(score) - error, f64::from(score) + error);
-    ((low as f32).next_down(), (high as f32).next_up())
 }
 
 #[cfg(test)]
@@ -159,8 +116,6 @@ mod tests {
         assert_eq!(rank(&[f32::NAN; 3], &[1]), (1, 0, 2));
         assert_eq!(rank(&[f32::NAN, 0.0, f32::NEG_INFINITY], &[1]), (0, 0, 0));
         assert_eq!(rank(&[f32::NAN, f32::INFINITY, 3.0], &[2]), (1, 1, 1));
-        let broken = [f32::NAN; 3];
-        assert_eq!(best_rank_within(&broken, 0.1, |item| broken[item], &[1]), best_rank(&broken, &[1]));
     }
 
     #[test]
@@ -185,24 +140,6 @@ mod tests {
             let moved: Vec<f32> = order.iter().map(|&item| scores[item]).collect();
             let moved_positive = order.iter().position(|&item| item == 42).expect("every item moved somewhere");
             assert_eq!(rank(&moved, &[moved_positive]), rank(&scores, &[42]));
-        }
-    }
-
-    /// Whatever the approximate scores are, within the error, the rank is the one of the exact scores.
-    #[test]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
-    fn approximate_scores_give_the_exact_rank() {
-        let mut sample = Sample::new(9, &[]);
-        for _ in 0..300 {
-            let exact: Vec<f32> = (0..=sample.below(600)).map(|_| sample.below(40) as f32 / 1000.0).collect();
-            let error = sample.unit() * 0.01;
-            let approximate: Vec<f32> = exact
-                .iter()
-                .map(|&score| (f64::from(score) + (sample.unit() * 2.0 - 1.0) * error * 0.9999) as f32)
-                .collect();
-            let positives = [sample.below(exact.len()), sample.below(exact.len())];
-            let got = best_rank_within(&approximate, error, |item| exact[item], &positives);
-            assert_eq!(got, best_rank(&exact, &positives));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::methods::{Learns, Plan};
-use super::ranking::{Ranker, Sides, Watch, scoring};
+use super::ranking::{Ranker, Sides, Watch};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::db_norm::DbNorm;
 use crate::kernels::hubness::dis_sim_local::{DisSimLocal, to_centre};
@@ -17,7 +17,7 @@ use crate::kernels::hubness::sinkhorn::Sinkhorn;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::top_k::Scored;
 use crate::model::similarity::Similarity;
-use crate::search::{Ask, Scoring, Search, Side, Vectors};
+use crate::search::{Ask, Search, Side, Vectors};
 
 /// Bytes of the lists of empirical mutual proximity, at most.
 const LISTED: usize = 2 << 30;
@@ -101,7 +101,7 @@ impl Ranker<'_> {
                 .flat_map(|side| (0..side.len()).flat_map(|row| side.row(row).iter().copied()))
                 .collect();
             let both = Vectors::new("items and bank", &both, items.width())?;
-            let search = Search::new(queries, &both, scoring(self.similarity, captions), self.threads)?;
+            let search = self.searcher.search(queries, &both, captions)?;
             let potentials = search.sinkhorn(kernel.tau, kernel.iterations, &[Side::Rows], watch)?;
             let potentials = potentials.first().ok_or_else(|| Error::internal("no potentials"))?;
             Ok::<_, Error>(dual_bank_sinkhorn::correction(&potentials.items, items.len()))
@@ -126,8 +126,7 @@ impl Ranker<'_> {
         let mut lists = |direction: usize| -> Result<Arc<Lists>> {
             let (vectors, others, captions) = banks[direction];
             let lists = if from == Learns::Bank {
-                let search = Search::new(vectors, others, scoring(self.similarity, captions), self.threads)?;
-                search.map_rows(rising, watch)?
+                self.searcher.search(vectors, others, captions)?.map_rows(rising, watch)?
             } else {
                 self.searches[direction].map_rows(rising, watch)?
             };
@@ -144,7 +143,7 @@ impl Ranker<'_> {
     fn dis_sim_local(&self, kernel: DisSimLocal, watch: Watch<'_>) -> Result<Corrections> {
         self.cosines()?;
         let one = |items: &Vectors<'_>, watch: Watch<'_>| {
-            let search = Search::new(items, items, Scoring::Product, self.threads)?;
+            let search = self.searcher.search(items, items, Side::Columns)?;
             let ask = Ask { k: kernel.k + 1, ..Ask::default() };
             let [near, _] = search.find(&ask, &Ask::default(), watch)?;
             let centre = |(item, near): (usize, Vec<Scored>)| {
@@ -174,7 +173,7 @@ impl Ranker<'_> {
         let [captions, images] = self.hubs(by_queries, kernel.k, watch)?;
         let bank = self.bank()?;
         let beside = |items: &Vectors<'_>, bank: &Vectors<'_>, watch: Watch<'_>| {
-            let search = Search::new(bank, items, Scoring::Product, self.threads)?;
+            let search = self.searcher.search(bank, items, Side::Columns)?;
             of_items(&search, Side::Columns, by_items, kernel.k, watch)
         };
         let captions_beside = beside(&self.sides.captions, &bank.captions, watch)?;
@@ -229,8 +228,10 @@ impl Ranker<'_> {
     /// Images of the bank with the captions of the fold, and images of the fold with captions of the bank.
     fn banks(&self) -> Result<[Search<'_>; 2]> {
         let bank = self.bank()?;
-        let search = |rows, columns| Search::new(rows, columns, scoring(self.similarity, Side::Columns), self.threads);
-        Ok([search(&bank.images, &self.sides.captions)?, search(&self.sides.images, &bank.captions)?])
+        Ok([
+            self.searcher.search(&bank.images, &self.sides.captions, Side::Columns)?,
+            self.searcher.search(&self.sides.images, &bank.captions, Side::Columns)?,
+        ])
     }
 
     /// What queries of the bank say of captions, and of images.
@@ -251,7 +252,7 @@ impl Ranker<'_> {
 
     /// Refuses order similarities.
     fn cosines(&self) -> Result<()> {
-        match self.similarity {
+        match self.searcher.similarity() {
             Similarity::Cosine => Ok(()),
             Similarity::Order { .. } => {
                 Err(Error::usage("compares items with items, and order similarities compare images with captions only"))

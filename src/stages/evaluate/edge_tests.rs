@@ -13,6 +13,9 @@ use crate::model::similarity::{Form, Similarity};
 use crate::stage::Stage;
 use crate::stages::testing::MemoryWorld;
 
+/// Images and captions.
+type Pool = (Images, Captions);
+
 /// All methods, matchings among them, with the largest `k` and the most extreme free numbers that are taken.
 fn extreme(k: usize) -> Vec<Method> {
     let (beta, tau) = (LARGEST_BETA, 1.0 / LARGEST_BETA);
@@ -60,7 +63,7 @@ fn all_methods() -> Vec<Method> {
 }
 
 /// The test and a training split, of which banks are read.
-fn with_bank(mut images: Images, mut captions: Captions, bank: &(Images, Captions)) -> MemoryWorld {
+fn with_bank(mut images: Images, mut captions: Captions, bank: &Pool) -> MemoryWorld {
     images.extend(bank.0.iter().map(|(id, _, vector)| (1000 + id, "train", vector.clone())));
     captions.extend(bank.1.iter().map(|(id, of, _, vector)| (1000 + id, 1000 + of, "train", vector.clone())));
     let mut world = world(&images, &captions);
@@ -123,18 +126,18 @@ fn every_method_takes_every_pool() {
     let (images, captions) = random(7, 5, 1);
     let bank = random(4, 5, 2);
     let one = vec![0.6, 0.0, 0.8, 0.0, 0.0];
-    let equal = |(images, captions): (Images, Captions)| -> (Images, Captions) {
+    let equal = |(images, captions): Pool| -> Pool {
         let images = images.into_iter().map(|(id, split, _)| (id, split, one.clone())).collect();
         (images, captions.into_iter().map(|(id, of, split, _)| (id, of, split, one.clone())).collect())
     };
     // Captions that are their image, and two images that are the same.
-    let mut copies: (Images, Captions) = (images.clone(), captions.clone());
+    let mut copies: Pool = (images.clone(), captions.clone());
     copies.0[1].2 = copies.0[0].2.clone();
     let of = copies.0.clone();
     copies.1.iter_mut().for_each(|row| row.3 = of[usize::try_from(row.1).expect("an id")].2.clone());
     let lonely = captions.iter().filter(|row| row.1 != 3).cloned().collect();
     let tiny = (images[..1].to_vec(), captions[..1].to_vec());
-    let pools: [(&str, (Images, Captions), (Images, Captions)); 6] = [
+    let pools: [(&str, Pool, Pool); 6] = [
         ("an ordinary one", (images.clone(), captions.clone()), bank.clone()),
         ("all scores are equal", equal((images.clone(), captions.clone())), equal(bank.clone())),
         ("copies", copies.clone(), copies),
@@ -160,7 +163,7 @@ fn every_method_takes_every_pool() {
 #[test]
 fn bad_banks_are_refused() {
     let (images, captions) = random(4, 5, 1);
-    let fails = |bank: &(Images, Captions)| {
+    let fails = |bank: &Pool| {
         let mut world = with_bank(images.clone(), captions.clone(), bank);
         world.run(&evaluate(vec![Method::Nnn { alpha: 0.75, k: 3 }])).expect_err("a bad bank").to_string()
     };

@@ -35,6 +35,8 @@ mod method_tests;
 #[cfg(test)]
 mod matching_tests;
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
 mod edge_tests;
 
 pub use bank::Bank;

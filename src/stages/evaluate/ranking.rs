@@ -9,8 +9,9 @@ use crate::error::Result;
 use crate::kernels::hubness::distance::Distance;
 use crate::kernels::measure::rank::Rank;
 use crate::kernels::top_k::Scored;
+use crate::model::search::Searcher;
 use crate::model::similarity::Similarity;
-use crate::search::{Answer, Ask, Positives, Scoring, Search, Side, Vectors};
+use crate::search::{Answer, Ask, Positives, Search, Side, Vectors};
 
 /// What one direction found.
 pub(super) struct Found {
@@ -62,25 +63,18 @@ pub(super) type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> Result<()>;
 pub(super) struct Ranker<'v> {
     pub(super) sides: &'v Sides<'v>,
     pub(super) bank: Option<&'v Sides<'v>>,
-    pub(super) similarity: Similarity,
-    pub(super) threads: usize,
+    pub(super) searcher: Searcher,
     /// Images with captions, and captions with images.
     pub(super) searches: [Search<'v>; 2],
 }
 
 impl<'v> Ranker<'v> {
-    pub(super) fn new(
-        sides: &'v Sides<'v>,
-        bank: Option<&'v Sides<'v>>,
-        similarity: Similarity,
-        threads: usize,
-    ) -> Result<Self> {
-        let search = |rows, columns, captions| Search::new(rows, columns, scoring(similarity, captions), threads);
+    pub(super) fn new(sides: &'v Sides<'v>, bank: Option<&'v Sides<'v>>, searcher: Searcher) -> Result<Self> {
         let searches = [
-            search(&sides.images, &sides.captions, Side::Columns)?,
-            search(&sides.captions, &sides.images, Side::Rows)?,
+            searcher.search(&sides.images, &sides.captions, Side::Columns)?,
+            searcher.search(&sides.captions, &sides.images, Side::Rows)?,
         ];
-        Ok(Self { sides, bank, similarity, threads, searches })
+        Ok(Self { sides, bank, searcher, searches })
     }
 
     /// What images and captions find by a method.
@@ -88,7 +82,7 @@ impl<'v> Ranker<'v> {
     /// # Errors
     /// The method does not go with the similarity, or the first error of `watch`.
     pub(super) fn rank(&self, method: &Method, wanted: &Wanted<'_>, watch: Watch<'_>) -> Result<[Found; 2]> {
-        let distance = match self.similarity {
+        let distance = match self.searcher.similarity() {
             Similarity::Cosine => Distance::Cosine,
             Similarity::Order { .. } => Distance::Order,
         };
@@ -133,13 +127,5 @@ impl<'v> Ranker<'v> {
                 Ok([one(0)?, one(1)?])
             }
         }
-    }
-}
-
-/// The score of the rows of a search with its columns, of which `captions` are captions.
-pub(super) fn scoring(similarity: Similarity, captions: Side) -> Scoring {
-    match similarity {
-        Similarity::Cosine => Scoring::Product,
-        Similarity::Order { form } => Scoring::Order { form: form.kernel(), captions },
     }
 }

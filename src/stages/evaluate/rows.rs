@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 
 use super::label::Label;
@@ -47,6 +47,8 @@ pub(super) struct Rankings<'p> {
     label: &'p Label,
     schema: SchemaRef,
     query_ids: Vec<i64>,
+    image_ids: Vec<i64>,
+    hits: [Vec<bool>; 3],
     ranks: [Vec<Option<i64>>; 3],
     top_ids: Vec<i64>,
     top_scores: Vec<f32>,
@@ -60,6 +62,8 @@ impl<'p> Rankings<'p> {
             label,
             schema: tables::rankings::table().schema(),
             query_ids: Vec::new(),
+            image_ids: Vec::new(),
+            hits: Default::default(),
             ranks: Default::default(),
             top_ids: Vec::new(),
             top_scores: Vec::new(),
@@ -71,8 +75,18 @@ impl<'p> Rankings<'p> {
         self.query_ids.len()
     }
 
-    pub(super) fn push(&mut self, query_id: i64, rank: Option<Rank>, top: impl Iterator<Item = (i64, f32)>) {
+    /// A query: itself and its image, whether it has a match among the first at each of
+    /// [`CUTOFFS`](crate::kernels::measure::recall::CUTOFFS), the place of the best one, and the best items.
+    pub(super) fn push(
+        &mut self,
+        [query_id, image_id]: [i64; 2],
+        hits: [bool; 3],
+        rank: Option<Rank>,
+        top: impl Iterator<Item = (i64, f32)>,
+    ) {
         self.query_ids.push(query_id);
+        self.image_ids.push(image_id);
+        self.hits.iter_mut().zip(hits).for_each(|(hits, hit)| hits.push(hit));
         let three = |rank: Rank| [rank.rank, rank.optimistic, rank.pessimistic].map(|rank| Some(int(rank)));
         for (ranks, rank) in self.ranks.iter_mut().zip(rank.map_or([None; 3], three)) {
             ranks.push(rank);
@@ -96,6 +110,7 @@ impl<'p> Rankings<'p> {
         let top_scores = list("top_scores", Arc::new(Float32Array::from(std::mem::take(&mut self.top_scores))))?;
         let [rank, optimistic, pessimistic] = std::mem::take(&mut self.ranks);
         let [method, parameters] = self.label.columns(rows);
+        let [hit_1, hit_5, hit_10] = std::mem::take(&mut self.hits).map(|hits| Arc::new(BooleanArray::from(hits)));
         tables::batch(
             &schema,
             vec![
@@ -105,6 +120,10 @@ impl<'p> Rankings<'p> {
                 parameters,
                 repeat(direction.name(), rows),
                 Arc::new(Int64Array::from(std::mem::take(&mut self.query_ids))),
+                Arc::new(Int64Array::from(std::mem::take(&mut self.image_ids))),
+                hit_1,
+                hit_5,
+                hit_10,
                 Arc::new(Int64Array::from(rank)),
                 Arc::new(Int64Array::from(optimistic)),
                 Arc::new(Int64Array::from(pessimistic)),

@@ -6,7 +6,7 @@ use super::bank::BankVectors;
 use super::graded::{Lists, What, measure_fold};
 use super::intervals;
 use super::label::Label;
-use super::measure::{Fold, Question, images_of};
+use super::measure::{Asked, Fold, Question, images_of};
 use super::methods::Method;
 use super::pool::{Pool, Task};
 use super::ranking::{Found, Ranker, Sides, Wanted};
@@ -18,6 +18,7 @@ use super::similarity::Similarity;
 use crate::error::{Error, Result};
 use crate::kernels::measure::graded::depth;
 use crate::kernels::measure::recall::CUTOFFS;
+use crate::model::search::Searcher;
 use crate::stage::{Cx, Run};
 
 /// Items of every ranking that `rankings` keeps.
@@ -33,6 +34,7 @@ struct Chosen<'s> {
 
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+        let searcher = Searcher::new(cx.device(), self.similarity, cx.threads())?;
         let pool = Pool::read(cx, &self.split, self.similarity)?;
         let bank =
             self.bank.as_ref().map(|bank| BankVectors::read(bank, pool.width, self.similarity, cx)).transpose()?;
@@ -57,7 +59,7 @@ impl Run for Evaluate {
         }
         let graded: Vec<_> = self.relevance.iter().enumerate().filter(|(_, of)| of.similarity.is_some()).collect();
         let neighbours: Vec<usize> = graded.iter().flat_map(|(_, of)| of.neighbours()).copied().collect();
-        let methods = self.choose(bank.as_ref(), cx)?;
+        let methods = self.choose(bank.as_ref(), searcher, cx)?;
 
         let queries = |fold: &Range<usize>| fold.len() + pool.captions_of(fold).len();
         let total = protocols.iter().flat_map(|(_, folds)| folds.iter().map(queries)).sum::<usize>() as u64;
@@ -65,6 +67,7 @@ impl Run for Evaluate {
             stage: self,
             pool: &pool,
             bank: bank.as_ref(),
+            searcher,
             neighbours: &neighbours,
             rated: &rated,
             graded: !graded.is_empty(),
@@ -129,7 +132,7 @@ impl Run for Evaluate {
 
 impl Evaluate {
     /// The methods, each `best_of` replaced by the one that is best on the validation split.
-    fn choose(&self, bank: Option<&Sides<'_>>, cx: &mut Cx<'_>) -> Result<Vec<Chosen<'_>>> {
+    fn choose(&self, bank: Option<&Sides<'_>>, searcher: Searcher, cx: &mut Cx<'_>) -> Result<Vec<Chosen<'_>>> {
         let name = self.bank.as_ref().map(super::Bank::name);
         let label = |method: &Method, chosen: Option<&str>| method.label(name, chosen);
         let mut validation: Option<Pool> = None;
@@ -144,10 +147,9 @@ impl Evaluate {
                 Some(pool) => pool,
                 None => validation.insert(Pool::read(cx, split, self.similarity)?),
             };
-            let all = 0..pool.images.ids.len();
             let mut best: Option<(&Method, f64)> = None;
             for method in methods {
-                let ranked = self.rsum(method, pool, bank, &all, cx)?;
+                let ranked = self.rsum(method, pool, bank, searcher, cx)?;
                 if best.is_none_or(|(_, rsum)| ranked > rsum) {
                     best = Some((method, ranked));
                 }
@@ -164,12 +166,13 @@ impl Evaluate {
         method: &Method,
         pool: &Pool,
         bank: Option<&Sides<'_>>,
-        images: &Range<usize>,
+        searcher: Searcher,
         cx: &Cx<'_>,
     ) -> Result<f64> {
-        let tasks = Direction::BOTH.map(|direction| pool.task(images, direction));
+        let all = 0..pool.images.ids.len();
+        let tasks = Direction::BOTH.map(|direction| pool.task(&all, direction));
         let sides = Sides::new(tasks[0].queries.1, tasks[0].items.1, pool.width)?;
-        let ranker = Ranker::new(&sides, bank, self.similarity, cx.threads())?;
+        let ranker = Ranker::new(&sides, bank, searcher)?;
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
         let found = ranker.rank(method, &Wanted { matches, keep: [TOP; 2] }, &mut |_, _| cx.proceed())?;
         let mut sum = 0.0;
@@ -188,6 +191,7 @@ struct Work<'w> {
     stage: &'w Evaluate,
     pool: &'w Pool,
     bank: Option<&'w Sides<'w>>,
+    searcher: Searcher,
     neighbours: &'w [usize],
     rated: &'w [(&'w str, Rated)],
     /// Whether graded measures will ask for rankings.
@@ -225,7 +229,7 @@ impl Work<'_> {
             TOP.max(own).max(relevant).max(depth(&self.stage.cutoffs, self.neighbours, own))
         });
         let sides = Sides::new(tasks[0].queries.1, tasks[0].items.1, self.pool.width)?;
-        let ranker = Ranker::new(&sides, self.bank, self.stage.similarity, cx.threads())?;
+        let ranker = Ranker::new(&sides, self.bank, self.searcher)?;
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
         let mut all = Vec::with_capacity(methods.len());
         for chosen in methods {
@@ -242,7 +246,7 @@ impl Work<'_> {
                 };
                 let (measured, asked, counts) = question.measure(&found[place])?;
                 let place = Place { protocol, fold, direction };
-                write_rankings(cx, place, &chosen.label, task, &found[direction as usize])?;
+                write_rankings(cx, place, &chosen.label, task, &found[direction as usize], &asked)?;
                 cx.write("hubs", Hubs { place, label: &chosen.label }.rows(task, &counts)?)?;
                 both.push((measured, asked));
             }
@@ -265,14 +269,27 @@ fn lists(found: &Found) -> Lists {
 }
 
 /// Writes what the queries that have a match found.
-fn write_rankings(cx: &mut Cx<'_>, place: Place<'_>, label: &Label, task: &Task<'_>, found: &Found) -> Result<()> {
+fn write_rankings(
+    cx: &mut Cx<'_>,
+    place: Place<'_>,
+    label: &Label,
+    task: &Task<'_>,
+    found: &Found,
+    asked: &Asked,
+) -> Result<()> {
     let mut rows = Rankings::new(place, label);
     let ((query_ids, _), (item_ids, _)) = (task.queries, task.items);
+    let image_ids = match place.direction {
+        Direction::ImageToText => query_ids,
+        Direction::TextToImage => item_ids,
+    };
+    let mut hits = asked.hits.iter().zip(&asked.image_of).peekable();
     for (query, matches) in task.matches.iter().enumerate() {
         // An image without captions asks for nothing.
-        if !matches.is_empty() {
+        if let Some((&hits, &image)) = hits.next_if(|_| !matches.is_empty()) {
+            let ids = [query_ids[query], image_ids[image]];
             let top = found.top[query].iter().take(TOP).map(|best| (item_ids[best.item], best.score));
-            rows.push(query_ids[query], found.ranks.get(query).copied().flatten(), top);
+            rows.push(ids, hits, found.ranks.get(query).copied().flatten(), top);
         }
         if rows.len() == QUERIES || query + 1 == query_ids.len() {
             cx.write("rankings", rows.take()?)?;

@@ -6,6 +6,7 @@ mod read;
 mod content;
 mod sheet;
 mod graded;
+mod contrasts;
 mod agreement;
 mod similarity;
 mod graphs;

@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::examples::Things;
 use super::settings::Report;
-use super::{agreement, examples, graded, graphs, html, hubs, markdown, meaning, read, similarity};
+use super::{agreement, contrasts, examples, graded, graphs, html, hubs, markdown, meaning, read, similarity};
 use crate::error::{Error, Result};
 use crate::stage::{Cx, Run};
 
@@ -20,6 +20,9 @@ impl Run for Report {
         if self.metrics.is_some() {
             read::add_intervals(cx, &mut content.results)?;
             content.sheets.extend(graded::sheets(cx)?);
+        }
+        for number in 0..self.contrasts.len() {
+            content.sheets.push(contrasts::sheet(cx, &format!("contrasts.{number}"))?);
         }
         for number in 0..self.correlations.len() {
             content.sheets.push(agreement::sheet(cx, &format!("correlations.{number}"))?);

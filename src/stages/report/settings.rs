@@ -22,6 +22,9 @@ pub struct Report {
     /// How well scores agree with people, beside what papers give.
     #[serde(default)]
     pub correlations: Vec<TableRef>,
+    /// Whether results differ by more than chance: rsum of each against its baseline.
+    #[serde(default)]
+    pub contrasts: Vec<TableRef>,
     /// What queries found, for examples.
     pub rankings: Option<TableRef>,
     /// How often every item is found, for hubs before and after a method; needs `summary`.
@@ -56,7 +59,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -82,7 +85,10 @@ impl Stage for Report {
         let correlations = self.correlations.iter().enumerate().map(|(number, from)| {
             Input::table(format!("correlations.{number}"), from, tables::correlations::table().schema())
         });
-        optional.chain(correlations).collect()
+        let contrasts = self.contrasts.iter().enumerate().map(|(number, from)| {
+            Input::table(format!("contrasts.{number}"), from, tables::contrasts::table().schema())
+        });
+        optional.chain(correlations).chain(contrasts).collect()
     }
 
     fn outputs(&self) -> Vec<Output> {

@@ -21,6 +21,7 @@ fn report(with_everything: bool) -> Report {
         title: "Hostile <title> & co".to_owned(),
         summary: Some(table("summary")),
         correlations: if with_everything { vec![table("correlations")] } else { vec![] },
+        contrasts: if with_everything { vec![table("contrasts")] } else { vec![] },
         metrics: optional("metrics"),
         rankings: optional("rankings"),
         hubs: optional("hubs"),
@@ -123,6 +124,29 @@ fn correlations() -> RecordBatch {
     tables::batch(&tables::correlations::table().schema(), columns).unwrap()
 }
 
+fn contrasts() -> RecordBatch {
+    let float = |value: f64| floats([value, 1.0]);
+    let columns = vec![
+        texts(["made-4", "made-4"]),
+        texts(["csls", "csls"]),
+        texts(["k = 10 | <b>", ""]),
+        texts(["nns", "nns"]),
+        nothing(2),
+        texts(["rsum", "i2t_r1"]),
+        float(300.8),
+        float(292.63),
+        float(8.17),
+        float(-3.25),
+        float(19.04),
+        float(0.1234),
+        ints([40, 0]),
+        ints([31, 0]),
+        ints([750, 125]),
+        ints([125, 125]),
+    ];
+    tables::batch(&tables::contrasts::table().schema(), columns).unwrap()
+}
+
 /// (direction, query, rank, items found).
 fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
     let schema = tables::rankings::table().schema();
@@ -130,6 +154,9 @@ fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
     let ids: Vec<i64> = rows.iter().flat_map(|row| row.3.to_vec()).collect();
     let scores = Float32Array::from_iter_values((0..ids.len()).map(|_| 0.5));
     let ranks = || ints(rows.iter().map(|row| row.2));
+    let hits = |last: i64| -> ArrayRef {
+        Arc::new(BooleanArray::from(rows.iter().map(|row| row.2 <= last).collect::<Vec<_>>()))
+    };
     let columns = vec![
         texts(rows.iter().map(|_| "made-4")),
         ints(rows.iter().map(|_| 0)),
@@ -137,6 +164,10 @@ fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
         nothing(rows.len()),
         texts(rows.iter().map(|row| row.0)),
         ints(rows.iter().map(|row| row.1)),
+        ints(rows.iter().map(|_| 0)),
+        hits(0),
+        hits(4),
+        hits(9),
         ranks(),
         ranks(),
         ranks(),
@@ -245,6 +276,7 @@ fn world() -> MemoryWorld {
         ("images", images()),
         ("captions", captions()),
         ("correlations.0", correlations()),
+        ("contrasts.0", contrasts()),
     ] {
         world.tables.insert(name.to_owned(), vec![batch]);
     }
@@ -279,6 +311,8 @@ fn the_pages_have_the_numbers() {
     }
     // Six of the training and of ranks, two of hubs.
     assert_eq!(html.matches("<svg").count(), 8);
+    let contrast = "| made-4 | csls, k \\= 10 \\| \\<b\\> | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 | 0.1234 | 40 | 31 |\n\nDiff";
+    assert!(markdown.contains(contrast), "rsum alone: {markdown}");
     let hub = "| \\<script\\>alert\\(1\\)\\</script\\> \\& \"quotes\" | 1 | 2, 3, 4 |";
     assert!(markdown.contains(hub), "{markdown}");
 }

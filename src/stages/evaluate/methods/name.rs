@@ -73,13 +73,15 @@ impl Method {
 
     /// What tables say of its results; `bank` is how the stage's bank is called, `chosen` where its numbers were chosen.
     pub(in crate::stages::evaluate) fn label(&self, bank: Option<&str>, chosen: Option<&str>) -> Label {
-        let mut parameters = self.parameters();
-        parameters.extend(chosen.map(|split| format!("chosen on {split}")));
         let learns = self.plan().learns();
+        let bank = bank.filter(|_| learns == Learns::Bank || self.over_a_bank());
+        let mut parameters = self.parameters();
+        parameters.extend(bank.map(|bank| format!("bank {bank}")));
+        parameters.extend(chosen.map(|split| format!("chosen on {split}")));
         Label {
             method: self.name().to_owned(),
             parameters: (!parameters.is_empty()).then(|| parameters.join(", ")),
-            bank: bank.filter(|_| learns == Learns::Bank || self.over_a_bank()).map(str::to_owned),
+            bank: bank.map(str::to_owned),
             transductive: learns == Learns::Test,
         }
     }

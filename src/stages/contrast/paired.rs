@@ -1,0 +1,144 @@
+//! How two results of the same queries differ, and whether that could be chance.
+
+use std::collections::HashMap;
+
+use super::hits::{DIRECTIONS, Hits};
+use crate::error::{Error, Result};
+use crate::kernels::measure::bootstrap::{OverQueries, bootstrap, randomisation_test};
+use crate::kernels::measure::recall::CUTOFFS;
+
+/// Draws of an interval.
+const DRAWS: usize = 1000;
+/// What part of the draws an interval holds.
+const LEVEL: f64 = 0.95;
+/// Random swaps of a test; with the results as they are, 10,000.
+const SWAPS: usize = 9_999;
+/// The same results give the same numbers.
+const SEED: u64 = 0;
+
+/// One measure of two results.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Difference {
+    pub(super) measure: String,
+    /// Of the result, and of the baseline.
+    pub(super) values: [f64; 2],
+    pub(super) ci95: (f64, f64),
+    pub(super) p_value: f64,
+    pub(super) won: usize,
+    pub(super) lost: usize,
+    pub(super) n_queries: usize,
+    pub(super) n_images: usize,
+}
+
+/// The queries of both, which must be the same.
+///
+/// # Errors
+/// A query that only one of them has, or that belongs to another image there.
+fn same_queries(ours: &[Hits], theirs: &[Hits]) -> Result<()> {
+    let missing = |from: &[Hits], of: &[Hits], name: &str| -> Option<Error> {
+        let is_there = |hits: &&Hits| from.binary_search_by_key(&hits.query, |other| other.query).is_err();
+        let mut missing = of.iter().filter(is_there);
+        let (first, more) = (missing.next()?, missing.count());
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let message = format!("{name} has no {}{more}", first.query);
+        Some(Error::data(message).hint("both must be evaluations of the same split of the same data set"))
+    };
+    if let Some(error) = missing(theirs, ours, "the baseline").or_else(|| missing(ours, theirs, "the result")) {
+        return Err(error);
+    }
+    match ours.iter().zip(theirs).find(|(one, other)| one.image != other.image) {
+        Some((one, other)) => {
+            Err(Error::data(format!("{} belongs to image {} and to image {}", one.query, one.image, other.image)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// All measures of two results: rsum, and the six recalls. A recall is the mean over folds of the percentage of queries that
+/// hit; rsum is the sum of the six. An image and its captions are one draw, or one swap: they are alike.
+///
+/// # Shapes
+/// - `ours`, `theirs`: by query, each query once
+///
+/// # Errors
+/// The queries are not the same, or there are none.
+pub(super) fn differences(ours: &[Hits], theirs: &[Hits]) -> Result<Vec<Difference>> {
+    same_queries(ours, theirs)?;
+    let mut places = HashMap::new();
+    let groups: Vec<usize> = ours
+        .iter()
+        .map(|hits| {
+            let next = places.len();
+            *places.entry(hits.image).or_insert(next)
+        })
+        .collect();
+    let recalls = [0, 1].into_iter().flat_map(|direction| [0, 1, 2].map(|cutoff| (direction, cutoff)));
+    let recalls: Vec<(usize, usize)> = recalls.collect();
+    let all = std::iter::once(("rsum".to_owned(), recalls.as_slice()));
+    let name = |&(direction, cutoff): &(usize, usize)| format!("{}_r{}", DIRECTIONS[direction], CUTOFFS[cutoff]);
+    let each = recalls.iter().map(|recall| (name(recall), std::slice::from_ref(recall)));
+    let both = Both { ours, theirs, groups: &groups, images: places.len() };
+    all.chain(each).map(|(measure, recalls)| both.difference(measure, recalls)).collect()
+}
+
+/// Two results of the same queries.
+struct Both<'b> {
+    ours: &'b [Hits],
+    theirs: &'b [Hits],
+    /// The image of each query, counted from 0.
+    groups: &'b [usize],
+    images: usize,
+}
+
+impl Both<'_> {
+    /// The sum of some recalls: (direction, cut-off).
+    #[expect(clippy::cast_precision_loss, reason = "queries are far below 2⁵³")]
+    fn difference(&self, measure: String, recalls: &[(usize, usize)]) -> Result<Difference> {
+        let mut values = [0.0; 2];
+        let (mut won, mut lost) = (0, 0);
+        // Of each recall of each fold the difference of every query; what each query adds to the measure.
+        let mut over_queries: Vec<(Vec<f64>, Vec<usize>)> = Vec::new();
+        let mut shares: [Vec<f64>; 2] = Default::default();
+        let mut groups = Vec::new();
+        let mut asked = [0; DIRECTIONS.len()];
+        for &(direction, cutoff) in recalls {
+            let mut folds: Vec<Vec<usize>> = Vec::new();
+            for (place, hits) in self.ours.iter().enumerate().filter(|(_, hits)| hits.query.direction == direction) {
+                match folds.last_mut() {
+                    Some(fold) if self.ours[fold[0]].query.fold == hits.query.fold => fold.push(place),
+                    _ => folds.push(vec![place]),
+                }
+            }
+            if folds.is_empty() {
+                return Err(Error::data(format!("no query of direction `{}`", DIRECTIONS[direction])));
+            }
+            asked[direction] = folds.iter().map(Vec::len).sum();
+            for fold in &folds {
+                let hit = |results: &[Hits], place: usize| results[place].hits[cutoff];
+                let percent = |hit: bool| if hit { 100.0 / folds.len() as f64 } else { 0.0 };
+                for &place in fold {
+                    let both = [hit(self.ours, place), hit(self.theirs, place)];
+                    won += usize::from(both == [true, false]);
+                    lost += usize::from(both == [false, true]);
+                    for ((value, shares), hit) in values.iter_mut().zip(&mut shares).zip(both) {
+                        let share = percent(hit) / fold.len() as f64;
+                        *value += share;
+                        shares.push(share);
+                    }
+                    groups.push(self.groups[place]);
+                }
+                let difference = |&place: &usize| percent(hit(self.ours, place)) - percent(hit(self.theirs, place));
+                let of = fold.iter().map(|&place| self.groups[place]).collect();
+                over_queries.push((fold.iter().map(difference).collect(), of));
+            }
+        }
+        let measures: Vec<_> = over_queries.iter().map(|(values, groups)| OverQueries { values, groups }).collect();
+        let ci95 = bootstrap(&measures, self.images, DRAWS, LEVEL, SEED);
+        let p_value = randomisation_test(&shares[0], &shares[1], &groups, SWAPS, SEED);
+        let (Some(ci95), Some(p_value)) = (ci95, p_value) else {
+            return Err(Error::internal("a difference of no queries"));
+        };
+        let n_queries = asked.iter().sum();
+        Ok(Difference { measure, values, ci95, p_value, won, lost, n_queries, n_images: self.images })
+    }
+}

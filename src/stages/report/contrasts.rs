@@ -1,0 +1,54 @@
+//! Whether results differ by more than chance, of `contrasts`: rsum of each result beside its baseline's.
+
+use arrow::array::Array;
+
+use super::content::tenth;
+use super::sheet::Sheet;
+use crate::error::Result;
+use crate::stage::Cx;
+use crate::tables;
+
+/// The section of one table of contrasts.
+pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
+    let columns =
+        ["protocol", "method", "baseline", "rsum", "baseline: rsum", "difference", "95 %", "p", "won", "lost"];
+    let mut sheet = Sheet {
+        title: "Beyond chance".to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        texts: 3,
+        rows: Vec::new(),
+        note: "Differences between two results of the same queries: the interval is that of the paired bootstrap over images, p that \
+               of the randomisation test (two-sided, not corrected for the number of rows). Won and lost are hits at 1, 5 and \
+               10 that only one of the two has."
+            .to_owned(),
+    };
+    cx.rewind(input)?;
+    while let Some(batch) = cx.next(input)? {
+        let text = |name: &str| tables::texts(&batch, name);
+        let (protocols, measures) = (text("protocol")?, text("measure")?);
+        let names = [(text("method")?, text("parameters")?), (text("baseline")?, text("baseline_parameters")?)];
+        let number = |name: &str| tables::numbers(&batch, name);
+        let (value, baseline, difference) = (number("value")?, number("baseline_value")?, number("difference")?);
+        let (low, high, p) = (number("ci95_low")?, number("ci95_high")?, number("p_value")?);
+        let (won, lost) = (tables::ids(&batch, "won")?, tables::ids(&batch, "lost")?);
+        for row in (0..batch.num_rows()).filter(|&row| measures.value(row) == "rsum") {
+            let [method, other] = names.map(|(name, parameters)| match parameters.is_valid(row) {
+                true => format!("{}, {}", name.value(row), parameters.value(row)),
+                false => name.value(row).to_owned(),
+            });
+            sheet.rows.push(vec![
+                protocols.value(row).to_owned(),
+                method,
+                other,
+                tenth(value.value(row)),
+                tenth(baseline.value(row)),
+                format!("{:+.1}", difference.value(row)),
+                format!("{:+.1} … {:+.1}", low.value(row), high.value(row)),
+                format!("{:.4}", p.value(row)),
+                won.value(row).to_string(),
+                lost.value(row).to_string(),
+            ]);
+        }
+    }
+    Ok(sheet)
+}
