@@ -9,8 +9,9 @@ use super::ask::{Answer, Ask};
 use super::exact::Exact;
 use super::nearest::{Asked, Found, Nearest, Queries};
 use super::packed::Packed;
-use super::pass::{Ground, Visitor};
+use super::pass::{Ground, Visitor, rows_of};
 use super::scoring::{Scoring, Side};
+use super::so_far::{Pass, SoFar};
 use super::sums::{Summed, Sums, is_sum};
 use super::vectors::Vectors;
 use crate::error::{Error, Result};
@@ -27,6 +28,8 @@ pub struct Search<'v> {
     pub(super) packed: [OnceLock<Packed>; 2],
     /// What approximate scores are computed as, and rows of a block, where a test wants certain ones.
     pub(super) forced: (Option<Lanes>, Option<usize>),
+    /// Digests of rows and columns.
+    pub(super) digest: OnceLock<[blake3::Hash; 2]>,
 }
 
 impl<'v> Search<'v> {
@@ -40,7 +43,13 @@ impl<'v> Search<'v> {
             return Err(Error::data(format!("vectors of width {a} cannot be compared with vectors of width {b}")));
         }
         let exact = Exact { rows, columns, scoring };
-        Ok(Self { exact, threads: threads.max(1), packed: [OnceLock::new(), OnceLock::new()], forced: (None, None) })
+        Ok(Self {
+            exact,
+            threads: threads.max(1),
+            packed: [OnceLock::new(), OnceLock::new()],
+            forced: (None, None),
+            digest: OnceLock::new(),
+        })
     }
 
     /// What rows ask of the columns and columns of the rows, in one pass.
@@ -58,42 +67,48 @@ impl<'v> Search<'v> {
         let keep = [check(rows, counts[0], counts[1])?, check(columns, counts[1], counts[0])?];
         let summed = Summed::new(&self.exact, [rows.statistics, columns.statistics], self.threads)?;
         let fast = self.forced.0.unwrap_or(if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 });
-        let lanes = self.exact.scoring.lanes(if summed.is_some() { Lanes::F32 } else { fast });
-        if let Some(answers) = self.look(lanes, [rows, columns], keep, summed.as_ref(), watch)? {
-            return Ok(answers);
+        let mut lanes = self.exact.scoring.lanes(if summed.is_some() { Lanes::F32 } else { fast });
+        let pass =
+            Pass { asks: [rows, columns], keep, counts, summed, sections: self.sections(&(rows, columns), watch) };
+        let mut so_far = pass.resume(watch)?;
+        watch.tell(so_far.rows.top.len() as u64, counts[0] as u64)?;
+        while so_far.section < pass.sections.stripes.len() {
+            if self.look(lanes, &pass, &mut so_far, watch)? {
+                break;
+            }
+            lanes = Lanes::F32;
         }
-        let answers = self.look(Lanes::F32, [rows, columns], keep, summed.as_ref(), watch)?;
-        answers.ok_or_else(|| Error::internal("a search in f32 gave up"))
+        Ok(pass.finish(so_far))
     }
 
-    /// One pass; `None` if bf16 leaves too much in doubt.
-    fn look(
-        &self,
-        lanes: Lanes,
-        [rows, columns]: [&Ask<'_>; 2],
-        keep: [usize; 2],
-        summed: Option<&Summed>,
-        watch: Watch<'_>,
-    ) -> Result<Option<[Answer; 2]>> {
+    /// Goes on to the end of a pass, or to where bf16 leaves too much in doubt, and then says no.
+    fn look(&self, lanes: Lanes, pass: &Pass<'_>, so_far: &mut SoFar, watch: Watch<'_>) -> Result<bool> {
         let packed = self.packed(lanes);
         let [row_bounds, column_bounds] = packed.errors(self.exact.scoring, self.exact.rows.width());
+        let [rows, columns] = pass.asks;
         let asked = Asked {
             exact: self.exact,
-            rows: Queries::new(&self.exact, Side::Rows, *rows, keep[0], &row_bounds, self.threads)?,
-            columns: Queries::new(&self.exact, Side::Columns, *columns, keep[1], &column_bounds, self.threads)?,
+            rows: Queries::new(&self.exact, Side::Rows, *rows, pass.keep[0], &row_bounds, self.threads)?,
+            columns: Queries::new(&self.exact, Side::Columns, *columns, pass.keep[1], &column_bounds, self.threads)?,
             may_give_up: lanes == Lanes::Bf16 && self.forced.0.is_none(),
             given_up: AtomicBool::new(false),
         };
-        let visitors = (0..self.threads).map(|_| Both(Nearest::new(&asked), summed.map(Sums::new))).collect();
-        let visitors = self.ground(packed).pass(visitors, watch)?;
-        if asked.given_up.load(Ordering::Relaxed) {
-            return Ok(None);
+        let (ground, summed) = (self.ground(packed), pass.summed.as_ref());
+        while let Some(stripes) = pass.sections.stripes.get(so_far.section) {
+            let visitor = |_| Both(Nearest::new(&asked, &so_far.columns), summed.map(Sums::new));
+            let visitors = ground.pass(stripes.clone(), (0..self.threads).map(visitor).collect(), watch)?;
+            if asked.given_up.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let (nearest, sums): (Vec<_>, Vec<_>) =
+                visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
+            let (found, known) = Nearest::finish(&asked, nearest, &so_far.columns, self.threads);
+            let of_rows = rows_of(stripes, pass.counts[0]);
+            let sums =
+                summed.map(|summed| summed.of_rows(rows.statistics, of_rows, sums.into_iter().flatten().collect()));
+            pass.done(so_far, answer(rows, found, sums), known, watch)?;
         }
-        let (nearest, sums): (Vec<_>, Vec<_>) = visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
-        let [of_rows, of_columns] = Nearest::finish(nearest, self.threads).unwrap_or_default();
-        let sums: Vec<Sums<'_>> = sums.into_iter().flatten().collect();
-        let [row_sums, column_sums] = Summed::finish(summed, [rows.statistics, columns.statistics], sums);
-        Ok(Some([answer(rows, of_rows, row_sums), answer(columns, of_columns, column_sums)]))
+        Ok(true)
     }
 
     /// The columns, packed with these lanes.
@@ -135,7 +150,8 @@ pub(super) fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize
 }
 
 /// What one side gets.
-fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Vec<Vec<f64>>) -> Answer {
+pub(super) fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Option<Vec<Vec<f64>>>) -> Answer {
+    let sums = sums.unwrap_or_else(|| vec![Vec::new(); ask.statistics.len()]);
     let statistic = |(statistic, sums): (&Statistic, Vec<f64>)| match *statistic {
         _ if is_sum(statistic) => sums,
         Statistic::MeanOfLargest { k } | Statistic::KthLargest { k } => {

@@ -30,29 +30,33 @@
 //! ```
 
 mod vectors;
+mod watch;
 mod scoring;
 mod ask;
 mod exact;
 mod packed;
 mod pass;
 mod threads;
+mod words;
+mod section;
 mod candidates;
 mod nearest;
 mod ranks;
 mod in_order;
 mod sums;
+mod so_far;
 mod find;
 mod rows;
 mod sinkhorn;
 pub mod assignment;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod resume_tests;
 
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
 pub use scoring::{Scoring, Side};
 pub use sinkhorn::Potentials;
 pub use vectors::Vectors;
-
-/// Told how many rows of how many are done, on the thread that called; an error ends the search.
-pub type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> crate::error::Result<()>;
+pub use watch::{Keeper, WORTH, Watch, Watcher};

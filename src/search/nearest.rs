@@ -10,6 +10,7 @@ use super::pass::Visitor;
 use super::ranks::{Best, Count};
 use super::scoring::Side;
 use super::threads::in_parts;
+use super::words::{Reader, Writer};
 use crate::error::{Error, Result};
 use crate::kernels::measure::rank::Rank;
 use crate::kernels::product::COLUMNS;
@@ -70,24 +71,59 @@ impl<'a> Queries<'a> {
         Candidates::new(self.keep, self.errors[query])
     }
 
+    /// What a query has found when its candidates are settled.
+    fn known(&self, exact: &Exact<'_>, query: usize, candidates: Candidates, count: Count) -> Known {
+        let best = candidates.finish(&mut |items, ranked| self.settle(exact, query, items, ranked));
+        Known { best, count }
+    }
+
     /// Adds what a query ranks items by.
     fn settle(&self, exact: &Exact<'_>, query: usize, items: &[u32], ranked: &mut Vec<f64>) {
         let mut scores = Vec::with_capacity(items.len());
         exact.scores(self.side, query, items.iter().map(|&item| item as usize), &mut scores);
         ranked.extend(scores.iter().zip(items).map(|(&score, &item)| ranked_by(score, self.ask.minus, item as usize)));
     }
-
-    #[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
-    fn finish(&self, exact: &Exact<'_>, query: usize, candidates: Candidates, count: Count) -> Found {
-        let best = candidates.finish(&mut |items, ranked| self.settle(exact, query, items, ranked));
-        let top = best.into_iter().map(|(score, item)| Scored { item: item as usize, score: score as f32 }).collect();
-        let rank = self.best.get(query).copied().flatten().map(|_| count.rank());
-        Found { top, rank }
-    }
 }
 
 /// Below it f32 can hold what is left of a score, and beyond it nothing is.
 const LARGEST_MINUS: f64 = 1e30;
+
+/// What is known of a query that has seen some of its items.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Known {
+    /// By what it ranks them, exactly, and best first; as many as are kept.
+    best: Vec<(f64, u32)>,
+    count: Count,
+}
+
+impl Known {
+    pub fn write(&self, words: &mut Writer) {
+        words.number(self.best.len());
+        for &(score, item) in &self.best {
+            words.double(score);
+            words.number(item as usize);
+        }
+        self.count.write(words);
+    }
+
+    /// What was written of a query that has seen `items` items and keeps `keep`; `None` where that cannot be.
+    pub fn read(words: &mut Reader<'_>, items: usize, keep: usize) -> Option<Self> {
+        let count = words.number(keep.min(items)).filter(|&count| count == keep.min(items))?;
+        let mut one = || {
+            let score = words.double().filter(|score| !score.is_nan())?;
+            Some((score, index(words.number(items - 1)?)))
+        };
+        let best = (0..count).map(|_| one()).collect::<Option<Vec<_>>>()?;
+        Some(Self { best, count: Count::read(words, items)? })
+    }
+
+    /// The best, and the rank where a positive has one.
+    #[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
+    pub fn found(self, has_positives: bool) -> Found {
+        let scored = |(score, item): (f64, u32)| Scored { item: item as usize, score: score as f32 };
+        Found { top: self.best.into_iter().map(scored).collect(), rank: has_positives.then(|| self.count.rank()) }
+    }
+}
 
 /// What a query found.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,10 +177,15 @@ struct Doubt {
 }
 
 impl<'n> Nearest<'n> {
-    pub fn new(asked: &'n Asked<'n>) -> Self {
+    /// `known`: what columns know of rows before; nothing where there were none.
+    pub fn new(asked: &'n Asked<'n>, known: &[Known]) -> Self {
         let n = asked.exact.columns.len();
         let mut columns = vec![Columns::NONE; n.div_ceil(COLUMNS)];
-        let of_columns: Vec<_> = (0..n).map(|column| (asked.columns.candidates(column), Count::default())).collect();
+        let candidates = |column: usize| {
+            let known = known.get(column).map_or(&[][..], |known| &known.best);
+            (asked.columns.candidates(column).beside(known), Count::default())
+        };
+        let of_columns: Vec<_> = (0..n).map(candidates).collect();
         for column in 0..n {
             let (to, c) = (&mut columns[column / COLUMNS], column % COLUMNS);
             to.minus[c] = asked.rows.minus[column];
@@ -223,10 +264,9 @@ impl<'n> Nearest<'n> {
         self.doubts.clear();
     }
 
-    /// What rows and columns found, in order, from all threads.
-    pub fn finish(visitors: Vec<Self>, threads: usize) -> Option<[Vec<Found>; 2]> {
-        let asked = visitors.first()?.asked;
-        let mut rows: Vec<(usize, Found)> = Vec::with_capacity(asked.exact.rows.len());
+    /// What rows found, in order, from all threads, and what columns know after them, who knew `known` before.
+    pub fn finish(asked: &Asked<'_>, visitors: Vec<Self>, known: &[Known], threads: usize) -> (Vec<Found>, Vec<Known>) {
+        let mut rows: Vec<(usize, Found)> = Vec::new();
         let mut of_columns: Vec<Vec<(Candidates, Count)>> = Vec::new();
         for mut visitor in visitors {
             rows.append(&mut visitor.found);
@@ -238,16 +278,19 @@ impl<'n> Nearest<'n> {
         rows.sort_unstable_by_key(|&(row, _)| row);
         let columns = in_parts(threads, asked.exact.columns.len(), |part| {
             part.map(|column| {
-                let (mut candidates, mut count) = (asked.columns.candidates(column), Count::default());
+                let known = known.get(column);
+                let best = known.map_or(&[][..], |known| &known.best);
+                let mut candidates = asked.columns.candidates(column).with(best);
+                let mut count = known.map_or_else(Count::default, |known| known.count);
                 for visitor in &of_columns {
                     candidates.merge(visitor[column].0.clone());
                     count.merge(visitor[column].1);
                 }
-                asked.columns.finish(&asked.exact, column, candidates, count)
+                asked.columns.known(&asked.exact, column, candidates, count)
             })
             .collect::<Vec<_>>()
         });
-        Some([rows.into_iter().map(|(_, found)| found).collect(), columns.concat()])
+        (rows.into_iter().map(|(_, found)| found).collect(), columns.concat())
     }
 }
 
@@ -296,7 +339,8 @@ impl Visitor for Nearest<'_> {
         }
         for ((row, (candidates, mut count)), &above) in rows.zip(self.of_rows.drain(..)).zip(&self.above) {
             count.add(above);
-            self.found.push((row, asked.rows.finish(&asked.exact, row, candidates, count)));
+            let known = asked.rows.known(&asked.exact, row, candidates, count);
+            self.found.push((row, known.found(asked.rows.ask.positives.any(row))));
         }
     }
 }

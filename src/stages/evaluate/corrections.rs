@@ -1,7 +1,7 @@
 //! What corrects the scores of a fold: statistics from the test or from a bank, made into the corrections of a method.
 
 use super::methods::{Learns, Plan};
-use super::ranking::{Ranker, Sides, Watch, scoring};
+use super::ranking::{Ranker, Sides, scoring};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::db_norm::DbNorm;
 use crate::kernels::hubness::dis_sim_local::{DisSimLocal, to_centre};
@@ -14,7 +14,7 @@ use crate::kernels::hubness::sinkhorn::Sinkhorn;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::top_k::Scored;
 use crate::model::similarity::Similarity;
-use crate::search::{Ask, Scoring, Search, Side, Vectors};
+use crate::search::{Ask, Scoring, Search, Side, Vectors, Watch};
 
 /// The corrections of images that look for captions, and the other way round.
 pub(super) enum Corrections {

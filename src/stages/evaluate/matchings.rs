@@ -2,7 +2,7 @@
 
 use super::corrections::Corrections;
 use super::methods::Plan;
-use super::ranking::{Found, Ranker, Wanted, Watch, scoring};
+use super::ranking::{Found, Ranker, Wanted, scoring};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::assignment::assignment_rounds;
 use crate::kernels::hubness::greedy::RelaxedGreedy;
@@ -12,7 +12,7 @@ use crate::kernels::hubness::shift::Shift;
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::kernels::top_k::Scored;
 use crate::search::assignment::solve;
-use crate::search::{Ask, Search, Side, Vectors};
+use crate::search::{Ask, Search, Side, Vectors, Watch};
 
 /// Candidates of a query with which a matching begins.
 const CANDIDATES: usize = 100;

@@ -15,6 +15,7 @@ mod run;
 mod pool;
 mod protocol;
 mod ranking;
+mod keeping;
 mod corrections;
 mod matchings;
 mod measure;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::bank::BankVectors;
 use super::graded::{Lists, What, measure_fold};
 use super::intervals;
+use super::keeping::Keeping;
 use super::label::Label;
 use super::measure::{Fold, Question, images_of};
 use super::methods::Method;
@@ -18,6 +19,7 @@ use super::similarity::Similarity;
 use crate::error::{Error, Result};
 use crate::kernels::measure::graded::depth;
 use crate::kernels::measure::recall::CUTOFFS;
+use crate::search::WORTH;
 use crate::stage::{Cx, Run};
 
 /// Items of every ranking that `rankings` keeps.
@@ -33,6 +35,13 @@ struct Chosen<'s> {
 
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+        self.evaluate(cx, WORTH)
+    }
+}
+
+impl Evaluate {
+    /// The work; `worth` is how many multiply-adds of a search are worth being kept.
+    pub(super) fn evaluate(&self, cx: &mut Cx<'_>, worth: u64) -> Result<()> {
         let pool = Pool::read(cx, &self.split, self.similarity)?;
         let bank =
             self.bank.as_ref().map(|bank| BankVectors::read(bank, pool.width, self.similarity, cx)).transpose()?;
@@ -57,7 +66,7 @@ impl Run for Evaluate {
         }
         let graded: Vec<_> = self.relevance.iter().enumerate().filter(|(_, of)| of.similarity.is_some()).collect();
         let neighbours: Vec<usize> = graded.iter().flat_map(|(_, of)| of.neighbours()).copied().collect();
-        let methods = self.choose(bank.as_ref(), cx)?;
+        let methods = self.choose(bank.as_ref(), worth, cx)?;
 
         let queries = |fold: &Range<usize>| fold.len() + pool.captions_of(fold).len();
         let total = protocols.iter().flat_map(|(_, folds)| folds.iter().map(queries)).sum::<usize>() as u64;
@@ -68,6 +77,7 @@ impl Run for Evaluate {
             neighbours: &neighbours,
             rated: &rated,
             graded: !graded.is_empty(),
+            worth,
             done: 0,
             total: total * (methods.len() + graded.len() * methods.len()) as u64,
         };
@@ -125,11 +135,9 @@ impl Run for Evaluate {
         cx.write("metrics", results.metrics()?)?;
         cx.write("summary", results.summary()?)
     }
-}
 
-impl Evaluate {
     /// The methods, each `best_of` replaced by the one that is best on the validation split.
-    fn choose(&self, bank: Option<&Sides<'_>>, cx: &mut Cx<'_>) -> Result<Vec<Chosen<'_>>> {
+    fn choose(&self, bank: Option<&Sides<'_>>, worth: u64, cx: &mut Cx<'_>) -> Result<Vec<Chosen<'_>>> {
         let name = self.bank.as_ref().map(super::Bank::name);
         let label = |method: &Method, chosen: Option<&str>| method.label(name, chosen);
         let mut validation: Option<Pool> = None;
@@ -147,7 +155,7 @@ impl Evaluate {
             let all = 0..pool.images.ids.len();
             let mut best: Option<(&Method, f64)> = None;
             for method in methods {
-                let ranked = self.rsum(method, pool, bank, &all, cx)?;
+                let ranked = self.rsum(method, pool, bank, &all, &mut Keeping::new(cx, worth))?;
                 if best.is_none_or(|(_, rsum)| ranked > rsum) {
                     best = Some((method, ranked));
                 }
@@ -165,13 +173,13 @@ impl Evaluate {
         pool: &Pool,
         bank: Option<&Sides<'_>>,
         images: &Range<usize>,
-        cx: &Cx<'_>,
+        keeping: &mut Keeping<'_, '_>,
     ) -> Result<f64> {
         let tasks = Direction::BOTH.map(|direction| pool.task(images, direction));
         let sides = Sides::new(tasks[0].queries.1, tasks[0].items.1, pool.width)?;
-        let ranker = Ranker::new(&sides, bank, self.similarity, cx.threads())?;
+        let ranker = Ranker::new(&sides, bank, self.similarity, keeping.threads())?;
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
-        let found = ranker.rank(method, &Wanted { matches, keep: [TOP; 2] }, &mut |_, _| cx.proceed())?;
+        let found = ranker.rank(method, &Wanted { matches, keep: [TOP; 2] }, keeping)?;
         let mut sum = 0.0;
         for ((direction, task), found) in Direction::BOTH.into_iter().zip(&tasks).zip(&found) {
             let place = format!("split `{}`", self.validation.as_deref().unwrap_or_default());
@@ -192,6 +200,8 @@ struct Work<'w> {
     rated: &'w [(&'w str, Rated)],
     /// Whether graded measures will ask for rankings.
     graded: bool,
+    /// Multiply-adds of a search that are worth being kept.
+    worth: u64,
     done: u64,
     total: u64,
 }
@@ -229,7 +239,8 @@ impl Work<'_> {
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
         let mut all = Vec::with_capacity(methods.len());
         for chosen in methods {
-            let found = ranker.rank(chosen.method, &Wanted { matches, keep }, &mut |_, _| cx.proceed())?;
+            let watch = &mut Keeping::new(cx, self.worth);
+            let found = ranker.rank(chosen.method, &Wanted { matches, keep }, watch)?;
             let mut both = Vec::new();
             for (place, direction) in Direction::BOTH.into_iter().enumerate() {
                 let task = &tasks[place];
