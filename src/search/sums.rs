@@ -135,8 +135,8 @@ impl Summed {
         let columns = self.columns();
         let Some(total) = columns.total() else { return };
         for sums in total.logs.iter().flatten() {
-            sums.references.map(|reference| words.float(reference));
-            sums.sums.map(|sum| words.double(sum));
+            sums.references.iter().for_each(|&reference| words.float(reference));
+            sums.sums.iter().for_each(|&sum| words.double(sum));
         }
         for moments in &total.moments {
             moments.sums.iter().chain(&moments.squares).for_each(|&sum| words.double(sum));

@@ -33,6 +33,8 @@ mod tests;
 mod relevance_tests;
 #[cfg(test)]
 mod method_tests;
+#[cfg(test)]
+mod resume_tests;
 
 pub use bank::Bank;
 pub use methods::Method;
