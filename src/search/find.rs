@@ -13,6 +13,7 @@ use super::pass::{Ground, Visitor, rows_of};
 use super::scoring::{Scoring, Side};
 use super::so_far::{Pass, SoFar};
 use super::sums::{Summed, Sums, is_sum};
+use super::twins::Twins;
 use super::vectors::Vectors;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
@@ -30,6 +31,8 @@ pub struct Search<'v> {
     pub(super) forced: (Option<Lanes>, Option<usize>),
     /// Digests of rows and columns.
     pub(super) digest: OnceLock<[blake3::Hash; 2]>,
+    /// Vectors that are equal, if many are.
+    pub(super) twins: OnceLock<Option<Twins>>,
 }
 
 impl<'v> Search<'v> {
@@ -49,6 +52,7 @@ impl<'v> Search<'v> {
             packed: [OnceLock::new(), OnceLock::new()],
             forced: (None, None),
             digest: OnceLock::new(),
+            twins: OnceLock::new(),
         })
     }
 
@@ -91,6 +95,8 @@ impl<'v> Search<'v> {
             rows: Queries::new(&self.exact, Side::Rows, *rows, pass.keep[0], &row_bounds, self.threads)?,
             columns: Queries::new(&self.exact, Side::Columns, *columns, pass.keep[1], &column_bounds, self.threads)?,
             may_give_up: lanes == Lanes::Bf16 && self.forced.0.is_none(),
+            twins: &self.twins,
+            threads: self.threads,
             given_up: AtomicBool::new(false),
         };
         let (ground, summed) = (self.ground(packed), pass.summed.as_ref());

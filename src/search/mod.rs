@@ -34,6 +34,7 @@ mod watch;
 mod scoring;
 mod ask;
 mod exact;
+mod twins;
 mod packed;
 mod pass;
 mod threads;

@@ -1,6 +1,7 @@
 //! The best items of every row and every column, and the ranks of their positives, in one pass.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ask::Ask;
@@ -10,6 +11,7 @@ use super::pass::Visitor;
 use super::ranks::{Best, Count};
 use super::scoring::Side;
 use super::threads::in_parts;
+use super::twins::{Scores, Twins};
 use super::words::{Reader, Writer};
 use crate::error::{Error, Result};
 use crate::kernels::measure::rank::Rank;
@@ -72,18 +74,21 @@ impl<'a> Queries<'a> {
     }
 
     /// What a query has found when its candidates are settled.
-    fn known(&self, exact: &Exact<'_>, query: usize, candidates: Candidates, count: Count) -> Known {
-        let best = candidates.finish(&mut |items, ranked| self.settle(exact, query, items, ranked));
+    fn known(&self, by: &mut By<'_, '_>, query: usize, candidates: Candidates, count: Count) -> Known {
+        let best = candidates.finish(&mut |items, ranked| self.settle(by, query, items, ranked));
         Known { best, count }
     }
 
     /// Adds what a query ranks items by.
-    fn settle(&self, exact: &Exact<'_>, query: usize, items: &[u32], ranked: &mut Vec<f64>) {
+    fn settle(&self, (exact, by): &mut By<'_, '_>, query: usize, items: &[u32], ranked: &mut Vec<f64>) {
         let mut scores = Vec::with_capacity(items.len());
-        exact.scores(self.side, query, items.iter().map(|&item| item as usize), &mut scores);
+        by.of(exact, self.side, query, items.iter().map(|&item| item as usize), &mut scores);
         ranked.extend(scores.iter().zip(items).map(|(&score, &item)| ranked_by(score, self.ask.minus, item as usize)));
     }
 }
+
+/// By what scores are settled.
+type By<'b, 't> = (&'b Exact<'b>, &'b mut Scores<'t>);
 
 /// Below it f32 can hold what is left of a score, and beyond it nothing is.
 const LARGEST_MINUS: f64 = 1e30;
@@ -140,12 +145,15 @@ pub(super) struct Asked<'a> {
     pub columns: Queries<'a>,
     /// Whether there is a better approximation to turn to, should too many scores be in doubt.
     pub may_give_up: bool,
+    /// Vectors that are equal, for when too many scores are in doubt.
+    pub twins: &'a OnceLock<Option<Twins>>,
+    pub threads: usize,
     /// Whether there are, and all that was seen is worth nothing.
     pub given_up: AtomicBool,
 }
 
 /// One in so many pairs, and so many of a row, may be in doubt: where it is more, f32 products take less time than bf16 ones
-/// and exact scores of what these leave in doubt.
+/// and exact scores of what these leave in doubt, and it is worth finding out which vectors are equal.
 const DOUBTFUL: (usize, usize) = (32, 64);
 
 /// What one thread has seen.
@@ -165,6 +173,9 @@ pub(super) struct Nearest<'n> {
     /// Pairs seen, and how many of them were computed exactly.
     pairs: usize,
     settled: usize,
+    scores: Scores<'n>,
+    /// Whether equal vectors were looked for.
+    looked: bool,
 }
 
 /// A pair whose score must be known exactly for the rank of a query.
@@ -204,6 +215,8 @@ impl<'n> Nearest<'n> {
             doubts: Vec::new(),
             pairs: 0,
             settled: 0,
+            scores: Scores::default(),
+            looked: false,
         }
     }
 
@@ -217,7 +230,7 @@ impl<'n> Nearest<'n> {
                 let candidates = &mut self.of_rows[hit.row].0;
                 candidates.offer(score, index(column), &mut |items, ranked| {
                     self.settled += items.len();
-                    rows.settle(exact, first + hit.row, items, ranked);
+                    rows.settle(&mut (exact, &mut self.scores), first + hit.row, items, ranked);
                 });
                 row.top = candidates.bar();
             }
@@ -232,7 +245,7 @@ impl<'n> Nearest<'n> {
                 let candidates = &mut self.of_columns[column].0;
                 candidates.offer(score, index(first + hit.row), &mut |items, ranked| {
                     self.settled += items.len();
-                    columns.settle(exact, column, items, ranked);
+                    columns.settle(&mut (exact, &mut self.scores), column, items, ranked);
                 });
                 thresholds.top[c] = candidates.bar();
             }
@@ -249,7 +262,7 @@ impl<'n> Nearest<'n> {
         let mut scores = Vec::new();
         for doubts in self.doubts.chunk_by(|a, b| a.row == b.row) {
             let row = first + doubts[0].row;
-            exact.scores(Side::Rows, row, doubts.iter().map(|doubt| doubt.column), &mut scores);
+            self.scores.of(exact, Side::Rows, row, doubts.iter().map(|doubt| doubt.column), &mut scores);
             for (doubt, &score) in doubts.iter().zip(&scores) {
                 let (queries, query, item, count) = match doubt.of {
                     Side::Rows => (rows, row, doubt.column, &mut self.of_rows[doubt.row].1),
@@ -277,6 +290,7 @@ impl<'n> Nearest<'n> {
         }
         rows.sort_unstable_by_key(|&(row, _)| row);
         let columns = in_parts(threads, asked.exact.columns.len(), |part| {
+            let mut scores = Scores::default();
             part.map(|column| {
                 let known = known.get(column);
                 let best = known.map_or(&[][..], |known| &known.best);
@@ -286,7 +300,7 @@ impl<'n> Nearest<'n> {
                     candidates.merge(visitor[column].0.clone());
                     count.merge(visitor[column].1);
                 }
-                asked.columns.known(&asked.exact, column, candidates, count)
+                asked.columns.known(&mut (&asked.exact, &mut scores), column, candidates, count)
             })
             .collect::<Vec<_>>()
         });
@@ -319,8 +333,15 @@ impl Visitor for Nearest<'_> {
         self.settle(rows.start);
         self.pairs += rows.len() * used.min(COLUMNS);
         let (of_pairs, of_row) = DOUBTFUL;
-        if asked.may_give_up && self.settled > self.pairs / of_pairs + (rows.len() + self.found.len()) * of_row {
-            asked.given_up.store(true, Ordering::Relaxed);
+        if !self.looked && self.settled > self.pairs / of_pairs + (rows.len() + self.found.len()) * of_row {
+            if asked.may_give_up {
+                asked.given_up.store(true, Ordering::Relaxed);
+                return;
+            }
+            self.looked = true;
+            if let Some(twins) = asked.twins.get_or_init(|| Twins::of(&asked.exact, asked.threads)) {
+                self.scores.with(twins);
+            }
         }
     }
 
@@ -339,7 +360,7 @@ impl Visitor for Nearest<'_> {
         }
         for ((row, (candidates, mut count)), &above) in rows.zip(self.of_rows.drain(..)).zip(&self.above) {
             count.add(above);
-            let known = asked.rows.known(&asked.exact, row, candidates, count);
+            let known = asked.rows.known(&mut (&asked.exact, &mut self.scores), row, candidates, count);
             self.found.push((row, known.found(asked.rows.ask.positives.any(row))));
         }
     }
