@@ -58,6 +58,11 @@ impl<'v> Search<'v> {
 
     /// What rows ask of the columns and columns of the rows, in one pass.
     ///
+    /// Where `watch` has a [`Keeper`](super::Keeper), a pass of more than [`WORTH`](super::WORTH) multiply-adds is cut into
+    /// sections of rows, 64 at most. What the rows of a section found is kept when it is done, and what all columns have found so
+    /// far. A search that asks the same of the same vectors goes on after the last section that was kept, and finds what it
+    /// would have found, bit for bit.
+    ///
     /// # Errors
     /// What is asked is not possible (a positive that is no item, lists of another length than the side, a correction that
     /// is not finite, a negative β), or the first error of `watch`, which is called between blocks of rows.
@@ -65,7 +70,12 @@ impl<'v> Search<'v> {
     /// # Cost
     /// `O(n_rows · n_columns · width)` time, in bf16 where the processor multiplies that and no statistic is a sum over all
     /// scores, and then in f32. Memory: the columns once more (half, in bf16), and for each thread 200 rows, and of every
-    /// column 40 bytes, 8 bytes for each of `k + max(k, 32)` candidates, and 12 or 16 for each sum.
+    /// column 40 bytes, 8 bytes for each of `k + max(k, 32)` candidates, and 12 or 16 for each sum. Where sections are kept, of
+    /// every column 16·k bytes more, and while it is kept 12 for each of the k best, 12 if there are ranks, and 12 or 16 for each
+    /// sum, twice.
+    ///
+    /// Pairs in doubt cost an exact score each, but of vectors that are equal once: where all scores are equal, 10⁷ pairs take
+    /// about a second.
     pub fn find(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<[Answer; 2]> {
         let counts = [self.exact.rows.len(), self.exact.columns.len()];
         let keep = [check(rows, counts[0], counts[1])?, check(columns, counts[1], counts[0])?];

@@ -7,6 +7,8 @@
 //! proven bound, is computed again by the exact score ([`Scoring`]), which is a function of the two vectors alone. So ranks and
 //! lists are those of the definition, bit for bit: for any processor, number of threads and size of blocks.
 //!
+//! A long search can be ended and goes on: what it has found so far is kept by whoever watches it ([`Keeper`]).
+//!
 //! Sums over all scores ([`Statistic`](crate::kernels::hubness::statistic::Statistic) of a softmax, means) are of f32 products, in an order
 //! that depends on the sizes alone: the same bits for any number of threads, and for every processor with the same vectors.
 //!

@@ -51,7 +51,8 @@ impl Search<'_> {
     /// Ranks the columns for every row by the row's scores as `correction` leaves them: what [`Search::find`] gives the rows, for
     /// methods of any form. Equal scores go to the lower index; one that is not a number counts as −∞.
     ///
-    /// Its sections are kept as those of [`Search::find`].
+    /// Its sections are kept as those of [`Search::find`], known by the `Debug` form of the correction. Those of
+    /// [`Search::map_rows`], whose results may be anything, are not.
     ///
     /// Nothing is computed again: corrected scores that differ by less than the error of f32 are in the order of that error.
     ///

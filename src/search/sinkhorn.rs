@@ -39,6 +39,9 @@ impl Search<'_> {
     /// The potentials after `iterations`, from h = τ·ln m on, each of which scales the queries and then the items, for each of
     /// `queries`: the side that asks. All of them are computed in the same passes.
     ///
+    /// Where `watch` has a [`Keeper`](super::Keeper) and all passes together are more than [`WORTH`](super::WORTH) multiply-adds,
+    /// the potentials are kept after each pass, and the same search goes on from there.
+    ///
     /// # Errors
     /// τ is not above 0, or so small that 1/τ is no f32; a side is empty; or the first error of `watch`, which is called
     /// between blocks of rows.
