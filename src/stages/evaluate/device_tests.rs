@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::{Distribution, Method};
 use super::ranking::{Found, Ranker, Sides, Wanted};
 use super::tests::{stage, world};
+use super::{Distribution, Method};
 use crate::error::Kind;
 use crate::kernels::sample::Sample;
 use crate::model::device::to_tch;
