@@ -26,6 +26,20 @@ impl Candidates {
         Self { k, error, bar, room: k + k.max(32), pending: Vec::new(), settled: Vec::new() }
     }
 
+    /// Knows that `best`, best first, are in the race as well; they are not among what it gives.
+    pub fn beside(mut self, best: &[(f64, u32)]) -> Self {
+        if let Some(&(kth, _)) = self.k.checked_sub(1).and_then(|last| best.get(last)) {
+            self.raise(kth);
+        }
+        self
+    }
+
+    /// With these as well, which are exact.
+    pub fn with(mut self, best: &[(f64, u32)]) -> Self {
+        self.settled.extend_from_slice(best);
+        self
+    }
+
     /// The lowest score that an item needs from now on.
     pub fn bar(&self) -> f32 {
         self.bar

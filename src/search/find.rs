@@ -5,20 +5,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Watch;
-use super::ask::{Answer, Ask};
+use super::ask::{Answer, Ask, Unrounded};
 use super::exact::Exact;
 use super::nearest::{Asked, Found, Nearest, Queries};
 use super::packed::Packed;
-use super::pass::{Ground, Visitor};
+use super::pass::{Ground, Visitor, rows_of};
 use super::products::Products;
 use super::scoring::{Scoring, Side};
+use super::so_far::{Pass, SoFar};
 use super::sums::{Summed, Sums, is_sum};
+use super::twins::Twins;
 use super::vectors::Vectors;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::matching::Candidate;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::product::{COLUMNS, Lanes, vectors};
-use crate::kernels::top_k::Scored;
 
 /// Rows and columns whose scores are searched, packed once for any number of passes.
 #[derive(Debug)]
@@ -31,6 +32,10 @@ pub struct Search<'v> {
     products: Option<Box<dyn Products + 'v>>,
     /// What approximate scores are computed as, and rows of a block, where a test wants certain ones.
     pub(super) forced: (Option<Lanes>, Option<usize>),
+    /// Digests of rows and columns.
+    pub(super) digest: OnceLock<[blake3::Hash; 2]>,
+    /// Vectors that are equal, if many are.
+    pub(super) twins: OnceLock<Option<Twins>>,
 }
 
 impl<'v> Search<'v> {
@@ -44,8 +49,15 @@ impl<'v> Search<'v> {
             return Err(Error::data(format!("vectors of width {a} cannot be compared with vectors of width {b}")));
         }
         let exact = Exact { rows, columns, scoring };
-        let packed = [OnceLock::new(), OnceLock::new()];
-        Ok(Self { exact, threads: threads.max(1), packed, products: None, forced: (None, None) })
+        Ok(Self {
+            exact,
+            threads: threads.max(1),
+            packed: [OnceLock::new(), OnceLock::new()],
+            products: None,
+            forced: (None, None),
+            digest: OnceLock::new(),
+            twins: OnceLock::new(),
+        })
     }
 
     /// With scores of `products`, which are those of the same rows and columns by the same scoring, in place of the tiles of
@@ -60,6 +72,11 @@ impl<'v> Search<'v> {
 
     /// What rows ask of the columns and columns of the rows, in one pass.
     ///
+    /// Where `watch` has a [`Keeper`](super::Keeper), a pass of more than [`WORTH`](super::WORTH) multiply-adds is cut into
+    /// sections of rows, 64 at most. What the rows of a section found is kept when it is done, and what all columns have found so
+    /// far. A search that asks the same of the same vectors goes on after the last section that was kept, and finds what it
+    /// would have found, bit for bit.
+    ///
     /// # Errors
     /// What is asked is not possible (a positive that is no item, lists of another length than the side, a correction that
     /// is not finite, a negative β), or the first error of `watch`, which is called between blocks of rows.
@@ -67,10 +84,14 @@ impl<'v> Search<'v> {
     /// # Cost
     /// `O(n_rows · n_columns · width)` time, in bf16 where the processor multiplies that and no statistic is a sum over all
     /// scores, and then in f32. Memory: the columns once more (half, in bf16), and for each thread 200 rows, and of every
-    /// column 40 bytes, 8 bytes for each of `k + max(k, 32)` candidates, and 12 or 16 for each sum.
+    /// column 40 bytes, 8 bytes for each of `k + max(k, 32)` candidates, and 12 or 16 for each sum. Where sections are kept, of
+    /// every column 16·k bytes more, and while it is kept 12 for each of the k best, 12 if there are ranks, and 12 or 16 for each
+    /// sum, twice.
+    ///
+    /// Pairs in doubt cost an exact score each, but of vectors that are equal once: where all scores are equal, 10⁷ pairs take
+    /// about a second.
     pub fn find(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<[Answer; 2]> {
-        let ([of_rows, of_columns], [row_sums, column_sums]) = self.found(rows, columns, watch)?;
-        Ok([answer(rows, of_rows, row_sums), answer(columns, of_columns, column_sums)])
+        Ok(self.found(rows, columns, watch)?.map(Unrounded::rounded))
     }
 
     /// The best items of rows and of columns alone, with what they are ranked by in f64.
@@ -80,51 +101,59 @@ impl<'v> Search<'v> {
         columns: &Ask<'_>,
         watch: Watch<'_>,
     ) -> Result<[Vec<Vec<Candidate>>; 2]> {
-        let (found, _) = self.found(rows, columns, watch)?;
-        Ok(found.map(|found| found.into_iter().map(|found| found.top).collect()))
+        Ok(self.found(rows, columns, watch)?.map(|found| found.top))
     }
 
-    fn found(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<All> {
+    fn found(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<[Unrounded; 2]> {
         let counts = [self.exact.rows.len(), self.exact.columns.len()];
         let keep = [check(rows, counts[0], counts[1])?, check(columns, counts[1], counts[0])?];
         let summed = Summed::new(&self.exact, [rows.statistics, columns.statistics], self.threads)?;
         let fast = self.forced.0.unwrap_or(if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 });
         let narrow = summed.is_none() && self.products.is_none();
-        let lanes = self.exact.scoring.lanes(if narrow { fast } else { Lanes::F32 });
-        if let Some(found) = self.look(lanes, [rows, columns], keep, summed.as_ref(), watch)? {
-            return Ok(found);
+        let mut lanes = self.exact.scoring.lanes(if narrow { fast } else { Lanes::F32 });
+        let pass =
+            Pass { asks: [rows, columns], keep, counts, summed, sections: self.sections(&(rows, columns), watch) };
+        let mut so_far = pass.resume(watch)?;
+        watch.tell(so_far.rows.top.len() as u64, counts[0] as u64)?;
+        while so_far.section < pass.sections.stripes.len() {
+            if self.look(lanes, &pass, &mut so_far, watch)? {
+                break;
+            }
+            lanes = Lanes::F32;
         }
-        let found = self.look(Lanes::F32, [rows, columns], keep, summed.as_ref(), watch)?;
-        found.ok_or_else(|| Error::internal("a search in f32 gave up"))
+        Ok(pass.finish(so_far))
     }
 
-    /// One pass; `None` if bf16 leaves too much in doubt.
-    fn look(
-        &self,
-        lanes: Lanes,
-        [rows, columns]: [&Ask<'_>; 2],
-        keep: [usize; 2],
-        summed: Option<&Summed>,
-        watch: Watch<'_>,
-    ) -> Result<Option<All>> {
+    /// Goes on to the end of a pass, or to where bf16 leaves too much in doubt, and then says no.
+    fn look(&self, lanes: Lanes, pass: &Pass<'_>, so_far: &mut SoFar, watch: Watch<'_>) -> Result<bool> {
         let packed = self.packed(lanes);
         let [row_bounds, column_bounds] = packed.errors(self.exact.scoring, self.exact.rows.width());
+        let [rows, columns] = pass.asks;
         let asked = Asked {
             exact: self.exact,
-            rows: Queries::new(&self.exact, Side::Rows, *rows, keep[0], &row_bounds, self.threads)?,
-            columns: Queries::new(&self.exact, Side::Columns, *columns, keep[1], &column_bounds, self.threads)?,
+            rows: Queries::new(&self.exact, Side::Rows, *rows, pass.keep[0], &row_bounds, self.threads)?,
+            columns: Queries::new(&self.exact, Side::Columns, *columns, pass.keep[1], &column_bounds, self.threads)?,
             may_give_up: lanes == Lanes::Bf16 && self.forced.0.is_none(),
+            twins: &self.twins,
+            threads: self.threads,
             given_up: AtomicBool::new(false),
         };
-        let visitors = (0..self.threads).map(|_| Both(Nearest::new(&asked), summed.map(Sums::new))).collect();
-        let visitors = self.ground(packed).pass(visitors, watch)?;
-        if asked.given_up.load(Ordering::Relaxed) {
-            return Ok(None);
+        let (ground, summed) = (self.ground(packed), pass.summed.as_ref());
+        while let Some(stripes) = pass.sections.stripes.get(so_far.section) {
+            let visitor = |_| Both(Nearest::new(&asked, &so_far.columns), summed.map(Sums::new));
+            let visitors = ground.pass(stripes.clone(), (0..self.threads).map(visitor).collect(), watch)?;
+            if asked.given_up.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let (nearest, sums): (Vec<_>, Vec<_>) =
+                visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
+            let (found, known) = Nearest::finish(&asked, nearest, &so_far.columns, self.threads);
+            let of_rows = rows_of(stripes, pass.counts[0]);
+            let sums =
+                summed.map(|summed| summed.of_rows(rows.statistics, of_rows, sums.into_iter().flatten().collect()));
+            pass.done(so_far, answer(rows, found, sums), known, watch)?;
         }
-        let (nearest, sums): (Vec<_>, Vec<_>) = visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
-        let found = Nearest::finish(nearest, self.threads).unwrap_or_default();
-        let sums: Vec<Sums<'_>> = sums.into_iter().flatten().collect();
-        Ok(Some((found, Summed::finish(summed, [rows.statistics, columns.statistics], sums))))
+        Ok(true)
     }
 
     /// The columns, packed with these lanes.
@@ -142,9 +171,6 @@ impl<'v> Search<'v> {
         self.products.as_deref().map_or(ground, |products| ground.by(products, self.forced.1))
     }
 }
-
-/// What rows and columns found, and the sums of each.
-type All = ([Vec<Found>; 2], [Vec<Vec<f64>>; 2]);
 
 /// How many items must be kept of each query.
 ///
@@ -174,8 +200,9 @@ pub(super) fn check(ask: &Ask<'_>, queries: usize, items: usize) -> Result<usize
 }
 
 /// What one side gets.
-#[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
-fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Vec<Vec<f64>>) -> Answer {
+#[expect(clippy::cast_possible_truncation, reason = "statistics are of f32 scores")]
+pub(super) fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Option<Vec<Vec<f64>>>) -> Unrounded {
+    let sums = sums.unwrap_or_else(|| vec![Vec::new(); ask.statistics.len()]);
     let statistic = |(statistic, sums): (&Statistic, Vec<f64>)| match *statistic {
         _ if is_sum(statistic) => sums,
         Statistic::MeanOfLargest { k } | Statistic::KthLargest { k } => {
@@ -188,11 +215,11 @@ fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Vec<Vec<f64>>) -> Answer {
     let statistics = ask.statistics.iter().zip(sums).map(statistic).collect();
     let asked = ask.positives.queries().is_some();
     let ranks = if asked { found.iter().map(|found| found.rank).collect() } else { Vec::new() };
-    let cut = |found: Found| {
-        let best = found.top.into_iter().take(ask.k);
-        best.map(|best| Scored { item: best.item, score: best.score as f32 }).collect()
+    let cut = |mut found: Found| {
+        found.top.truncate(ask.k);
+        found.top
     };
-    Answer { top: found.into_iter().map(cut).collect(), ranks, statistics }
+    Unrounded { top: found.into_iter().map(cut).collect(), ranks, statistics }
 }
 
 /// Two visitors that see the same.

@@ -29,9 +29,14 @@ impl<T> InOrder<T> {
         }
     }
 
+    /// Goes on from the sum of the parts before `next`.
+    pub fn from(total: Option<T>, next: usize) -> Self {
+        Self { total, next, waiting: BTreeMap::new() }
+    }
+
     /// The sum; `None` of no parts.
-    pub fn total(self) -> Option<T> {
-        self.total
+    pub fn total(&self) -> Option<&T> {
+        self.total.as_ref()
     }
 }
 
@@ -45,7 +50,10 @@ mod tests {
         for number in [2, 0, 3, 1] {
             sum.add(number, number.to_string(), |total, part| total.push_str(&part));
         }
-        assert_eq!(sum.total().as_deref(), Some("0123"));
+        assert_eq!(sum.total().map(String::as_str), Some("0123"));
+        let mut sum = InOrder::from(sum.total().cloned(), 4);
+        sum.add(4, "4".to_owned(), |total, part| total.push_str(&part));
+        assert_eq!(sum.total().map(String::as_str), Some("01234"));
         assert_eq!(InOrder::<u8>::default().total(), None);
     }
 }

@@ -8,6 +8,8 @@
 //! proven bound, is computed again by the exact score ([`Scoring`]), which is a function of the two vectors alone. So ranks and
 //! lists are those of the definition, bit for bit: for any processor, GPU, number of threads and size of blocks.
 //!
+//! A long search can be ended and goes on: what it has found so far is kept by whoever watches it ([`Keeper`]).
+//!
 //! Sums over all scores ([`Statistic`](crate::kernels::hubness::statistic::Statistic) of a softmax, means) are of f32 products, in an order
 //! that depends on the sizes alone: the same bits for any number of threads, and for every processor with the same vectors.
 //! Products of something else are rounded in other places, and so are sums of them.
@@ -32,18 +34,23 @@
 //! ```
 
 mod vectors;
+mod watch;
 mod scoring;
 mod ask;
 mod exact;
+mod twins;
 mod packed;
 mod products;
 mod pass;
 mod threads;
+mod words;
+mod section;
 mod candidates;
 mod nearest;
 mod ranks;
 mod in_order;
 mod sums;
+mod so_far;
 mod find;
 mod rows;
 mod sinkhorn;
@@ -51,6 +58,8 @@ mod greedy;
 pub mod assignment;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod resume_tests;
 
 pub use ask::{Answer, Ask, Positives};
 pub use find::Search;
@@ -59,6 +68,4 @@ pub use products::Products;
 pub use scoring::{Scoring, Side};
 pub use sinkhorn::Potentials;
 pub use vectors::Vectors;
-
-/// Told how many rows of how many are done, on the thread that called; an error ends the search.
-pub type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> crate::error::Result<()>;
+pub use watch::{Keeper, WORTH, Watch, Watcher};

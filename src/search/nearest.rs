@@ -1,6 +1,7 @@
 //! The best items of every row and every column, and the ranks of their positives, in one pass.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ask::Ask;
@@ -10,6 +11,8 @@ use super::pass::Visitor;
 use super::ranks::{Best, Count};
 use super::scoring::Side;
 use super::threads::in_parts;
+use super::twins::{Scores, Twins};
+use super::words::{Reader, Writer};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::matching::Candidate;
 use crate::kernels::measure::rank::Rank;
@@ -70,23 +73,61 @@ impl<'a> Queries<'a> {
         Candidates::new(self.keep, self.errors[query])
     }
 
-    /// Adds what a query ranks items by.
-    fn settle(&self, exact: &Exact<'_>, query: usize, items: &[u32], ranked: &mut Vec<f64>) {
-        let mut scores = Vec::with_capacity(items.len());
-        exact.scores(self.side, query, items.iter().map(|&item| item as usize), &mut scores);
-        ranked.extend(scores.iter().zip(items).map(|(&score, &item)| ranked_by(score, self.ask.minus, item as usize)));
+    /// What a query has found when its candidates are settled.
+    fn known(&self, by: &mut By<'_, '_>, query: usize, candidates: Candidates, count: Count) -> Known {
+        let best = candidates.finish(&mut |items, ranked| self.settle(by, query, items, ranked));
+        Known { best, count }
     }
 
-    fn finish(&self, exact: &Exact<'_>, query: usize, candidates: Candidates, count: Count) -> Found {
-        let best = candidates.finish(&mut |items, ranked| self.settle(exact, query, items, ranked));
-        let top = best.into_iter().map(|(score, item)| Candidate { item: item as usize, score }).collect();
-        let rank = self.best.get(query).copied().flatten().map(|_| count.rank());
-        Found { top, rank }
+    /// Adds what a query ranks items by.
+    fn settle(&self, (exact, by): &mut By<'_, '_>, query: usize, items: &[u32], ranked: &mut Vec<f64>) {
+        let mut scores = Vec::with_capacity(items.len());
+        by.of(exact, self.side, query, items.iter().map(|&item| item as usize), &mut scores);
+        ranked.extend(scores.iter().zip(items).map(|(&score, &item)| ranked_by(score, self.ask.minus, item as usize)));
     }
 }
 
+/// By what scores are settled.
+type By<'b, 't> = (&'b Exact<'b>, &'b mut Scores<'t>);
+
 /// Below it f32 can hold what is left of a score, and beyond it nothing is.
 const LARGEST_MINUS: f64 = 1e30;
+
+/// What is known of a query that has seen some of its items.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Known {
+    /// By what it ranks them, exactly, and best first; as many as are kept.
+    best: Vec<(f64, u32)>,
+    count: Count,
+}
+
+impl Known {
+    pub fn write(&self, words: &mut Writer) {
+        words.number(self.best.len());
+        for &(score, item) in &self.best {
+            words.double(score);
+            words.number(item as usize);
+        }
+        self.count.write(words);
+    }
+
+    /// What was written of a query that has seen `items` items and keeps `keep`; `None` where that cannot be.
+    pub fn read(words: &mut Reader<'_>, items: usize, keep: usize) -> Option<Self> {
+        let count = words.number(keep.min(items)).filter(|&count| count == keep.min(items))?;
+        let mut one = || {
+            let score = words.double().filter(|score| !score.is_nan())?;
+            Some((score, index(words.number(items - 1)?)))
+        };
+        let best = (0..count).map(|_| one()).collect::<Option<Vec<_>>>()?;
+        Some(Self { best, count: Count::read(words, items)? })
+    }
+
+    /// The best, and the rank where a positive has one.
+    pub fn found(self, has_positives: bool) -> Found {
+        let candidate = |(score, item): (f64, u32)| Candidate { item: item as usize, score };
+        Found { top: self.best.into_iter().map(candidate).collect(), rank: has_positives.then(|| self.count.rank()) }
+    }
+}
 
 /// What a query found.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,12 +144,15 @@ pub(super) struct Asked<'a> {
     pub columns: Queries<'a>,
     /// Whether there is a better approximation to turn to, should too many scores be in doubt.
     pub may_give_up: bool,
+    /// Vectors that are equal, for when too many scores are in doubt.
+    pub twins: &'a OnceLock<Option<Twins>>,
+    pub threads: usize,
     /// Whether there are, and all that was seen is worth nothing.
     pub given_up: AtomicBool,
 }
 
 /// One in so many pairs, and so many of a row, may be in doubt: where it is more, f32 products take less time than bf16 ones
-/// and exact scores of what these leave in doubt.
+/// and exact scores of what these leave in doubt, and it is worth finding out which vectors are equal.
 const DOUBTFUL: (usize, usize) = (32, 64);
 
 /// What one thread has seen.
@@ -128,6 +172,9 @@ pub(super) struct Nearest<'n> {
     /// Pairs seen, and how many of them were computed exactly.
     pairs: usize,
     settled: usize,
+    scores: Scores<'n>,
+    /// Whether equal vectors were looked for.
+    looked: bool,
 }
 
 /// A pair whose score must be known exactly for the rank of a query.
@@ -140,10 +187,15 @@ struct Doubt {
 }
 
 impl<'n> Nearest<'n> {
-    pub fn new(asked: &'n Asked<'n>) -> Self {
+    /// `known`: what columns know of rows before; nothing where there were none.
+    pub fn new(asked: &'n Asked<'n>, known: &[Known]) -> Self {
         let n = asked.exact.columns.len();
         let mut columns = vec![Columns::NONE; n.div_ceil(COLUMNS)];
-        let of_columns: Vec<_> = (0..n).map(|column| (asked.columns.candidates(column), Count::default())).collect();
+        let candidates = |column: usize| {
+            let known = known.get(column).map_or(&[][..], |known| &known.best);
+            (asked.columns.candidates(column).beside(known), Count::default())
+        };
+        let of_columns: Vec<_> = (0..n).map(candidates).collect();
         for column in 0..n {
             let (to, c) = (&mut columns[column / COLUMNS], column % COLUMNS);
             to.minus[c] = asked.rows.minus[column];
@@ -162,6 +214,8 @@ impl<'n> Nearest<'n> {
             doubts: Vec::new(),
             pairs: 0,
             settled: 0,
+            scores: Scores::default(),
+            looked: false,
         }
     }
 
@@ -175,7 +229,7 @@ impl<'n> Nearest<'n> {
                 let candidates = &mut self.of_rows[hit.row].0;
                 candidates.offer(score, index(column), &mut |items, ranked| {
                     self.settled += items.len();
-                    rows.settle(exact, first + hit.row, items, ranked);
+                    rows.settle(&mut (exact, &mut self.scores), first + hit.row, items, ranked);
                 });
                 row.top = candidates.bar();
             }
@@ -190,7 +244,7 @@ impl<'n> Nearest<'n> {
                 let candidates = &mut self.of_columns[column].0;
                 candidates.offer(score, index(first + hit.row), &mut |items, ranked| {
                     self.settled += items.len();
-                    columns.settle(exact, column, items, ranked);
+                    columns.settle(&mut (exact, &mut self.scores), column, items, ranked);
                 });
                 thresholds.top[c] = candidates.bar();
             }
@@ -207,7 +261,7 @@ impl<'n> Nearest<'n> {
         let mut scores = Vec::new();
         for doubts in self.doubts.chunk_by(|a, b| a.row == b.row) {
             let row = first + doubts[0].row;
-            exact.scores(Side::Rows, row, doubts.iter().map(|doubt| doubt.column), &mut scores);
+            self.scores.of(exact, Side::Rows, row, doubts.iter().map(|doubt| doubt.column), &mut scores);
             for (doubt, &score) in doubts.iter().zip(&scores) {
                 let (queries, query, item, count) = match doubt.of {
                     Side::Rows => (rows, row, doubt.column, &mut self.of_rows[doubt.row].1),
@@ -222,10 +276,9 @@ impl<'n> Nearest<'n> {
         self.doubts.clear();
     }
 
-    /// What rows and columns found, in order, from all threads.
-    pub fn finish(visitors: Vec<Self>, threads: usize) -> Option<[Vec<Found>; 2]> {
-        let asked = visitors.first()?.asked;
-        let mut rows: Vec<(usize, Found)> = Vec::with_capacity(asked.exact.rows.len());
+    /// What rows found, in order, from all threads, and what columns know after them, who knew `known` before.
+    pub fn finish(asked: &Asked<'_>, visitors: Vec<Self>, known: &[Known], threads: usize) -> (Vec<Found>, Vec<Known>) {
+        let mut rows: Vec<(usize, Found)> = Vec::new();
         let mut of_columns: Vec<Vec<(Candidates, Count)>> = Vec::new();
         for mut visitor in visitors {
             rows.append(&mut visitor.found);
@@ -236,17 +289,21 @@ impl<'n> Nearest<'n> {
         }
         rows.sort_unstable_by_key(|&(row, _)| row);
         let columns = in_parts(threads, asked.exact.columns.len(), |part| {
+            let mut scores = Scores::default();
             part.map(|column| {
-                let (mut candidates, mut count) = (asked.columns.candidates(column), Count::default());
+                let known = known.get(column);
+                let best = known.map_or(&[][..], |known| &known.best);
+                let mut candidates = asked.columns.candidates(column).with(best);
+                let mut count = known.map_or_else(Count::default, |known| known.count);
                 for visitor in &of_columns {
                     candidates.merge(visitor[column].0.clone());
                     count.merge(visitor[column].1);
                 }
-                asked.columns.finish(&asked.exact, column, candidates, count)
+                asked.columns.known(&mut (&asked.exact, &mut scores), column, candidates, count)
             })
             .collect::<Vec<_>>()
         });
-        Some([rows.into_iter().map(|(_, found)| found).collect(), columns.concat()])
+        (rows.into_iter().map(|(_, found)| found).collect(), columns.concat())
     }
 }
 
@@ -275,8 +332,15 @@ impl Visitor for Nearest<'_> {
         self.settle(rows.start);
         self.pairs += rows.len() * used.min(COLUMNS);
         let (of_pairs, of_row) = DOUBTFUL;
-        if asked.may_give_up && self.settled > self.pairs / of_pairs + (rows.len() + self.found.len()) * of_row {
-            asked.given_up.store(true, Ordering::Relaxed);
+        if !self.looked && self.settled > self.pairs / of_pairs + (rows.len() + self.found.len()) * of_row {
+            if asked.may_give_up {
+                asked.given_up.store(true, Ordering::Relaxed);
+                return;
+            }
+            self.looked = true;
+            if let Some(twins) = asked.twins.get_or_init(|| Twins::of(&asked.exact, asked.threads)) {
+                self.scores.with(twins);
+            }
         }
     }
 
@@ -295,7 +359,8 @@ impl Visitor for Nearest<'_> {
         }
         for ((row, (candidates, mut count)), &above) in rows.zip(self.of_rows.drain(..)).zip(&self.above) {
             count.add(above);
-            self.found.push((row, asked.rows.finish(&asked.exact, row, candidates, count)));
+            let known = asked.rows.known(&mut (&asked.exact, &mut self.scores), row, candidates, count);
+            self.found.push((row, known.found(asked.rows.ask.positives.any(row))));
         }
     }
 }

@@ -15,8 +15,9 @@ use crate::kernels::product::{COLUMNS, Lanes, Left, ROWS};
 const BLOCK_BYTES: usize = 400 << 10;
 /// The longest block.
 const LONGEST: usize = 16 * ROWS;
-/// Rows of the shortest stripe, and how many stripes there are where that is enough.
+/// Rows of the shortest and of the longest stripe, and how many stripes there are in between.
 const SHORTEST_STRIPE: usize = 16 * ROWS;
+const LONGEST_STRIPE: usize = 64 * ROWS;
 const STRIPES: usize = 64;
 
 /// What looks at scores, on one thread.
@@ -46,7 +47,18 @@ pub(super) trait Visitor: Send {
 /// Rows that are one stripe: a function of their number alone, so that what is summed over the rows of a stripe, and then
 /// over stripes, has the same bits for any number of threads.
 pub(super) fn stripe_rows(rows: usize) -> usize {
-    rows.div_ceil(STRIPES).max(SHORTEST_STRIPE).next_multiple_of(ROWS)
+    rows.div_ceil(STRIPES).clamp(SHORTEST_STRIPE, LONGEST_STRIPE).next_multiple_of(ROWS)
+}
+
+/// How many stripes there are.
+pub(super) fn stripes(rows: usize) -> usize {
+    rows.div_ceil(stripe_rows(rows))
+}
+
+/// The rows of these stripes, where there are `rows` in all.
+pub(super) fn rows_of(stripes: &Range<usize>, rows: usize) -> Range<usize> {
+    let stripe = stripe_rows(rows);
+    rows.min(stripes.start * stripe)..rows.min(stripes.end * stripe)
 }
 
 /// Rows of a block.
@@ -88,22 +100,23 @@ impl<'s> Ground<'s> {
         Self { block: self.block.min(rows.max(ROWS)), ..self }
     }
 
-    /// Shows all scores to `visitors`, each on a thread of its own, and gives them back.
+    /// Shows all scores of these stripes to `visitors`, each on a thread of its own, and gives them back.
     ///
     /// # Errors
     /// The first one of `watch`, which is called on this thread, between blocks; or one of computing scores, on any thread.
-    pub fn pass<V: Visitor>(&self, visitors: Vec<V>, watch: Watch<'_>) -> Result<Vec<V>> {
+    pub fn pass<V: Visitor>(&self, stripes: Range<usize>, visitors: Vec<V>, watch: Watch<'_>) -> Result<Vec<V>> {
         let rows = self.exact.rows.len();
-        let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let Range { start, end } = rows_of(&stripes, rows);
+        let (next, done, stop) = (AtomicUsize::new(stripes.start), AtomicUsize::new(start), AtomicBool::new(false));
         let stripe = stripe_rows(rows);
         let work = |visitor: &mut V, told: &mut dyn FnMut() -> Result<()>| -> Result<()> {
             let mut scores = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let range = number * stripe..rows.min((number + 1) * stripe);
-                if range.is_empty() {
+                if number >= stripes.end {
                     return Ok(());
                 }
+                let range = number * stripe..end.min((number + 1) * stripe);
                 visitor.begin(number);
                 for first in range.clone().step_by(self.block) {
                     if stop.load(Ordering::Relaxed) || visitor.is_over() {
@@ -137,7 +150,7 @@ impl<'s> Ground<'s> {
             let mut result = Ok(());
             let mut visitors = Vec::new();
             if let Some(mut visitor) = first {
-                result = work(&mut visitor, &mut || watch(done.load(Ordering::Relaxed) as u64, rows as u64));
+                result = work(&mut visitor, &mut || watch.tell(done.load(Ordering::Relaxed) as u64, rows as u64));
                 visitors.push(visitor);
             }
             for other in others {
@@ -147,8 +160,8 @@ impl<'s> Ground<'s> {
             }
             result?;
             // Not where the visitors had enough before.
-            if done.load(Ordering::Relaxed) == rows {
-                watch(rows as u64, rows as u64)?;
+            if done.load(Ordering::Relaxed) == end {
+                watch.tell(end as u64, rows as u64)?;
             }
             Ok(visitors)
         })
@@ -186,7 +199,7 @@ mod tests {
 
     #[test]
     fn stripes_and_blocks_are_whole_tiles() {
-        assert_eq!([0, 1, 5000, 200_000].map(stripe_rows), [192, 192, 192, 3132]);
+        assert_eq!([0, 1, 5000, 20_000, 200_000].map(stripe_rows), [192, 192, 192, 324, 768]);
         assert_eq!(block_rows(Lanes::F32, 1024), 96);
         assert_eq!([1, 1024, 100_000].map(|width| block_rows(Lanes::Bf16, width)), [192, 192, ROWS]);
     }

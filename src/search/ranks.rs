@@ -4,6 +4,7 @@ use super::ask::Ask;
 use super::exact::{Exact, ranked_by};
 use super::scoring::Side;
 use super::threads::in_parts;
+use super::words::{Reader, Writer};
 use crate::kernels::measure::rank::Rank;
 
 /// The best positive of a query.
@@ -41,7 +42,7 @@ impl Best {
 }
 
 /// Items before the best positive, counted so far.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Count {
     /// With a higher score.
     above: u32,
@@ -71,6 +72,16 @@ impl Count {
         self.above += other.above;
         self.before += other.before;
         self.ties += other.ties;
+    }
+
+    pub fn write(&self, words: &mut Writer) {
+        [self.above, self.before, self.ties].into_iter().for_each(|count| words.number(count as usize));
+    }
+
+    /// What was written; `None` where it counts more than `most` items.
+    pub fn read(words: &mut Reader<'_>, most: usize) -> Option<Self> {
+        let mut count = || words.number(most).and_then(|count| u32::try_from(count).ok());
+        Some(Self { above: count()?, before: count()?, ties: count()? })
     }
 
     pub fn rank(&self) -> Rank {

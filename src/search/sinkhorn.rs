@@ -16,10 +16,12 @@ use std::sync::{Mutex, PoisonError};
 use super::Watch;
 use super::find::Search;
 use super::in_order::InOrder;
-use super::pass::Visitor;
+use super::pass::{Visitor, stripes};
 use super::rows::HELD;
 use super::scoring::Side;
+use super::section::{keep, kept};
 use super::sums::narrow;
+use super::words::{Reader, Writer};
 use crate::error::{Error, Result};
 use crate::kernels::product::{COLUMNS, Lanes};
 use crate::kernels::scores::{ColumnSums, LogSum, add_along_columns, add_along_rows};
@@ -36,6 +38,9 @@ pub struct Potentials {
 impl Search<'_> {
     /// The potentials after `iterations`, from h = τ·ln m on, each of which scales the queries and then the items, for each of
     /// `queries`: the side that asks. All of them are computed in the same passes.
+    ///
+    /// Where `watch` has a [`Keeper`](super::Keeper) and all passes together are more than [`WORTH`](super::WORTH) multiply-adds,
+    /// the potentials are kept after each pass, and the same search goes on from there.
     ///
     /// # Errors
     /// τ is not above 0, or so small that 1/τ is no f32; a side is empty; or the first error of `watch`, which is called
@@ -60,16 +65,23 @@ impl Search<'_> {
         let passes = queries.iter().map(passes).max().unwrap_or(0);
         let (rows, all) = (counts[0] as u64, (counts[0] * passes) as u64);
         let packed = self.packed(Lanes::F32);
-        for pass in 0..passes {
+        let worth = watch.keeper().is_some_and(|keeper| self.work() * passes as u128 > keeper.worth().into());
+        let name = worth.then(|| self.name(&("sinkhorn", tau, iterations, queries)));
+        let begin = match &name {
+            Some(name) => resume(name, &mut chains, passes, watch)?,
+            None => 0,
+        };
+        for pass in begin..passes {
             let steps = chains.iter().map(|chain| chain.steps(pass, iterations)).collect();
             let shared = Shared { chains: &chains, steps, tau, counts, columns: Mutex::default() };
             let visitors = (0..self.threads).map(|_| Scaling::new(&shared)).collect();
-            let told = &mut |done: u64, _: u64| watch(pass as u64 * rows + done, all);
-            let visitors = self.ground(packed).holding(HELD).pass(visitors, told)?;
+            let told = &mut |done: u64, _: u64| watch.tell(pass as u64 * rows + done, all);
+            let visitors = self.ground(packed).holding(HELD).pass(0..stripes(counts[0]), visitors, told)?;
             let mut scaled: Vec<(usize, Vec<f64>)> = visitors.into_iter().flat_map(|visitor| visitor.rows).collect();
             scaled.sort_unstable_by_key(|&(row, _)| row);
-            let sums = shared.columns.into_inner().unwrap_or_else(PoisonError::into_inner).total().unwrap_or_default();
-            let steps = shared.steps;
+            let sums = shared.columns.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let none = Vec::new();
+            let (sums, steps) = (sums.total().unwrap_or(&none), shared.steps);
             for (number, (chain, step)) in chains.iter_mut().zip(steps).enumerate() {
                 if step.rows {
                     chain.potentials[0] = scaled.iter().map(|(_, of)| of[number]).collect();
@@ -79,9 +91,39 @@ impl Search<'_> {
                     chain.potentials[1] = (0..counts[1]).map(|j| tau * (logarithm(counts[1]) + log(j))).collect();
                 }
             }
+            if let Some(name) = &name {
+                let mut words = Writer::default();
+                chains.iter().flat_map(Chain::numbers).for_each(|&potential| words.double(potential));
+                keep(watch, &after(name, pass), words.0)?;
+            }
         }
         Ok(chains.into_iter().map(Chain::finish).collect())
     }
+}
+
+/// What potentials after a pass are kept as.
+fn after(name: &str, pass: usize) -> String {
+    format!("{name} potentials {pass}")
+}
+
+/// Takes the potentials after the last pass of which they were kept, and says which one comes next.
+fn resume(name: &str, chains: &mut [Chain], passes: usize, watch: Watch<'_>) -> Result<usize> {
+    for pass in (0..passes).rev() {
+        let kept = kept(watch, &after(name, pass))?;
+        let numbers = chains.iter().flat_map(Chain::numbers).count();
+        let read = |words: Vec<i32>| {
+            let mut words = Reader(&words);
+            let read = (0..numbers).map(|_| words.double().filter(|number| number.is_finite()));
+            let read = read.collect::<Option<Vec<f64>>>()?;
+            words.end().map(|()| read)
+        };
+        if let Some(read) = kept.and_then(read) {
+            let to = chains.iter_mut().flat_map(|chain| chain.potentials.iter_mut().flatten());
+            to.zip(read).for_each(|(to, potential)| *to = potential);
+            return Ok(pass + 1);
+        }
+    }
+    Ok(0)
 }
 
 /// The potentials of rows and columns, and which of them ask.
@@ -109,6 +151,10 @@ impl Chain {
             Side::Rows => Step { rows: pass < iterations, columns: pass < iterations },
             Side::Columns => Step { rows: (1..=iterations).contains(&pass), columns: pass < iterations },
         }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = &f64> {
+        self.potentials.iter().flatten()
     }
 
     fn finish(self) -> Potentials {

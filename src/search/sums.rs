@@ -1,13 +1,14 @@
 //! Statistics of all scores of every row and every column: sums, in one pass.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::exact::Exact;
 use super::in_order::InOrder;
 use super::pass::Visitor;
 use super::scoring::Side;
 use super::threads::in_parts;
+use super::words::{Reader, Writer};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::product::COLUMNS;
@@ -34,7 +35,7 @@ pub(super) fn is_sum(statistic: &Statistic) -> bool {
 
 /// Of all columns of a stripe.
 #[derive(Debug, Clone, Default)]
-struct OfColumns {
+pub(super) struct OfColumns {
     /// For every β, of every panel.
     logs: Vec<Vec<ColumnSums>>,
     moments: Vec<ColumnMoments>,
@@ -85,44 +86,89 @@ impl Summed {
         }
     }
 
-    /// The sums that were asked for of every row, and of every column; of other statistics, nothing.
-    pub fn finish(this: Option<&Self>, statistics: [&[Statistic]; 2], visitors: Vec<Sums<'_>>) -> [Vec<Vec<f64>>; 2] {
-        let Some(Self { shifts, counts, columns, .. }) = this else {
-            return statistics.map(|statistics| vec![Vec::new(); statistics.len()]);
-        };
-        let mut rows: Vec<OfRow> = visitors.into_iter().flat_map(|visitor| visitor.found).collect();
-        rows.sort_unstable_by_key(|of| of.row);
-        let columns = std::mem::take(&mut *columns.lock().unwrap_or_else(PoisonError::into_inner)).total();
-        let columns = columns.or_else(|| this.map(Self::none)).unwrap_or_default();
-        let mut logs = 0;
-        let mut of_rows = |statistic: &Statistic| -> Vec<f64> {
-            let number = logs;
-            logs += usize::from(matches!(statistic, Statistic::LogSumExp { .. }));
-            let rows = rows.iter().zip(&shifts[0]);
-            match *statistic {
-                Statistic::LogSumExp { beta } => rows.map(|(of, _)| of.logs[number].value(beta)).collect(),
-                Statistic::Mean => rows.map(|(of, &shift)| of.moments.mean(counts[1], shift)).collect(),
-                Statistic::StandardDeviation => rows.map(|(of, _)| of.moments.standard_deviation(counts[1])).collect(),
-                Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
-            }
-        };
-        let of_rows = statistics[0].iter().map(&mut of_rows).collect();
-        let mut logs = 0;
-        let mut of_columns = |statistic: &Statistic| -> Vec<f64> {
-            let number = logs;
-            logs += usize::from(matches!(statistic, Statistic::LogSumExp { .. }));
-            let moments = |j: usize| columns.moments[j / COLUMNS].column(j % COLUMNS);
-            let all = 0..counts[1];
+    /// The sums that were asked for of `rows`, from all threads; of other statistics, nothing.
+    pub fn of_rows(&self, statistics: &[Statistic], rows: Range<usize>, visitors: Vec<Sums<'_>>) -> Vec<Vec<f64>> {
+        let mut of_rows: Vec<OfRow> = visitors.into_iter().flat_map(|visitor| visitor.found).collect();
+        of_rows.sort_unstable_by_key(|of| of.row);
+        let mut logs = 0..;
+        let mut values = |statistic: &Statistic| -> Vec<f64> {
+            let shifted = of_rows.iter().zip(&self.shifts[0][rows.clone()]);
+            let columns = self.counts[1];
             match *statistic {
                 Statistic::LogSumExp { beta } => {
-                    all.map(|j| columns.logs[number][j / COLUMNS].value(j % COLUMNS, beta)).collect()
+                    let number = logs.next().unwrap_or_default();
+                    of_rows.iter().map(|of| of.logs[number].value(beta)).collect()
                 }
-                Statistic::Mean => all.map(|j| moments(j).mean(counts[0], shifts[1][j])).collect(),
-                Statistic::StandardDeviation => all.map(|j| moments(j).standard_deviation(counts[0])).collect(),
+                Statistic::Mean => shifted.map(|(of, &shift)| of.moments.mean(columns, shift)).collect(),
+                Statistic::StandardDeviation => {
+                    of_rows.iter().map(|of| of.moments.standard_deviation(columns)).collect()
+                }
                 Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
             }
         };
-        [of_rows, statistics[1].iter().map(&mut of_columns).collect()]
+        statistics.iter().map(&mut values).collect()
+    }
+
+    /// The sums that were asked for of every column; of other statistics, nothing.
+    pub fn of_columns(&self, statistics: &[Statistic]) -> Vec<Vec<f64>> {
+        let (columns, none) = (self.columns(), self.none());
+        let columns = columns.total().unwrap_or(&none);
+        let mut logs = columns.logs.iter();
+        let mut values = |statistic: &Statistic| -> Vec<f64> {
+            let moments = |j: usize| columns.moments[j / COLUMNS].column(j % COLUMNS);
+            let all = 0..self.counts[1];
+            match *statistic {
+                Statistic::LogSumExp { beta } => {
+                    let sums = logs.next().map_or(&[][..], Vec::as_slice);
+                    all.map(|j| sums[j / COLUMNS].value(j % COLUMNS, beta)).collect()
+                }
+                Statistic::Mean => all.map(|j| moments(j).mean(self.counts[0], self.shifts[1][j])).collect(),
+                Statistic::StandardDeviation => all.map(|j| moments(j).standard_deviation(self.counts[0])).collect(),
+                Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
+            }
+        };
+        statistics.iter().map(&mut values).collect()
+    }
+
+    /// What has been summed of columns, for keeping.
+    pub fn write(&self, words: &mut Writer) {
+        let columns = self.columns();
+        let Some(total) = columns.total() else { return };
+        for sums in total.logs.iter().flatten() {
+            sums.references.iter().for_each(|&reference| words.float(reference));
+            sums.sums.iter().for_each(|&sum| words.double(sum));
+        }
+        for moments in &total.moments {
+            moments.sums.iter().chain(&moments.squares).for_each(|&sum| words.double(sum));
+        }
+    }
+
+    /// What was written; `None` where there is less.
+    pub fn read(&self, words: &mut Reader<'_>) -> Option<OfColumns> {
+        let mut all = self.none();
+        for sums in all.logs.iter_mut().flatten() {
+            for reference in &mut sums.references {
+                *reference = words.float()?;
+            }
+            for sum in &mut sums.sums {
+                *sum = words.double()?;
+            }
+        }
+        for moments in &mut all.moments {
+            for sum in moments.sums.iter_mut().chain(&mut moments.squares) {
+                *sum = words.double()?;
+            }
+        }
+        Some(all)
+    }
+
+    /// Goes on from the sums of the stripes before `next`.
+    pub fn go_on(&self, columns: OfColumns, next: usize) {
+        *self.columns() = InOrder::from(Some(columns), next);
+    }
+
+    fn columns(&self) -> MutexGuard<'_, InOrder<OfColumns>> {
+        self.columns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -216,6 +262,6 @@ impl Visitor for Sums<'_> {
             }
             total.moments.iter_mut().zip(&part.moments).for_each(|(total, part)| total.merge(part));
         };
-        self.summed.columns.lock().unwrap_or_else(PoisonError::into_inner).add(stripe, part, merge);
+        self.summed.columns().add(stripe, part, merge);
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Answer, Ask, Positives, Products, Scoring, Search, Side, Vectors};
 use crate::error::{Error, Result};
 use crate::kernels::dot::dot;
+use crate::kernels::hubness::method::Correction;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::measure::rank::Rank;
 use crate::kernels::order::Form;
@@ -87,7 +88,7 @@ fn all(rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring) -> [Vec<Vec<
     ]
 }
 
-const SCORINGS: [Scoring; 4] = [
+pub(super) const SCORINGS: [Scoring; 4] = [
     Scoring::Product,
     Scoring::Order { form: Form::Norm, captions: Side::Columns },
     Scoring::Order { form: Form::Norm, captions: Side::Rows },
@@ -319,7 +320,24 @@ fn scores_too_close_for_bf16_are_found_as_well() {
     assert_eq!(search.packed.each_ref().map(|packed| packed.get().is_some()), [true, vectors(Lanes::Bf16)]);
 }
 
-/// By scores that are squared: not of the form s − h.
+/// Scores are squared: not of the form s − h.
+#[derive(Debug)]
+pub(super) struct Square;
+
+impl Correction for Square {
+    fn pair(&self, _query: usize, _item: usize, score: f32) -> f64 {
+        f64::from(score * score)
+    }
+
+    fn row(&self, _query: usize, scores: &mut [f32]) {
+        scores.iter_mut().for_each(|score| *score *= *score);
+    }
+
+    fn shift(&self, _query: usize) -> Option<&[f64]> {
+        None
+    }
+}
+
 #[test]
 fn rows_can_be_corrected_in_any_way() {
     let (n, m, width) = (300, 70, 40);
@@ -340,13 +358,7 @@ fn rows_can_be_corrected_in_any_way() {
             search = by_libtorch(search, &rows, &columns);
         }
         search.forced.1 = block;
-        let square = |row: usize, scores: &mut [f32]| {
-            assert!(row < n && scores.len() == m);
-            for score in scores {
-                *score *= *score;
-            }
-        };
-        let got = search.rank_corrected(5, ask.positives, square, &mut |_, _| Ok(())).expect("possible");
+        let got = search.rank_corrected(5, ask.positives, &Square, &mut |_, _| Ok(())).expect("possible");
         // These vectors have no scores so close to each other that f32 could not tell.
         assert_eq!(got.ranks, wanted.ranks);
         let items = |answer: &Answer| -> Vec<usize> { answer.top.iter().flatten().map(|best| best.item).collect() };
@@ -359,7 +371,7 @@ fn rows_can_be_corrected_in_any_way() {
     }
     let none = Vectors::new("none", &[], width).expect("none");
     let search = Search::new(&rows, &none, Scoring::Product, 2).expect("of one width");
-    let got = search.rank_corrected(5, Positives::None, |_, _| {}, &mut |_, _| Ok(())).expect("possible");
+    let got = search.rank_corrected(5, Positives::None, &Square, &mut |_, _| Ok(())).expect("possible");
     assert_eq!(got, Answer { top: vec![vec![]; n], ..Answer::default() });
 }
 

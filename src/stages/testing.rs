@@ -39,6 +39,10 @@ pub(crate) struct MemoryWorld {
     pub saves: usize,
     /// The call of `save` (from 1) after which the world is cancelled.
     pub cancel_after_save: Option<usize>,
+    /// Calls of `keep` so far.
+    pub keeps: usize,
+    /// The call of `keep` (from 1) after which the world is cancelled.
+    pub cancel_after_keep: Option<usize>,
     /// Where tensors live.
     pub device: Device,
     /// Warnings.
@@ -81,7 +85,9 @@ impl World for MemoryWorld {
         Ok(self.kept.get(&format!("{name} {settings}")).cloned())
     }
     fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        self.proceed()?;
         let shard = Arc::new(Shard::of_batch(&batch)?);
+        self.keeps += 1;
         self.kept.insert(format!("{name} {settings}"), Arc::clone(&shard));
         Ok(shard)
     }
@@ -135,10 +141,11 @@ impl World for MemoryWorld {
         Ok(())
     }
     fn proceed(&self) -> Result<()> {
-        match self.cancel_after_save {
-            Some(n) if self.saves >= n => Err(Error::interrupted()),
-            _ => Ok(()),
+        let over = |limit: Option<usize>, calls: usize| limit.is_some_and(|limit| calls >= limit);
+        if over(self.cancel_after_save, self.saves) || over(self.cancel_after_keep, self.keeps) {
+            return Err(Error::interrupted());
         }
+        Ok(())
     }
     fn cancellation(&self) -> Cancellation {
         // What is cancelled here is cancelled by a call of the stage, so never while something works beside it.

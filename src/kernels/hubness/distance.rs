@@ -45,6 +45,7 @@ pub(super) enum Measured {
 }
 
 /// `−D(s) / (w(q)·w(i))`, where D is one of the distances of a score.
+#[derive(Debug)]
 pub(super) struct Scaled {
     distance: Distance,
     measured: Measured,

@@ -41,6 +41,7 @@ impl Method for DualSoftmax {
     }
 }
 
+#[derive(Debug)]
 struct Product {
     beta: f64,
     log_sums: Vec<f64>,

@@ -1,5 +1,7 @@
 //! What a method that corrects scores one row at a time offers to a search.
 
+use std::fmt::Debug;
+
 use super::problems::Problems;
 use super::statistic::Statistic;
 
@@ -36,7 +38,9 @@ pub struct Needs {
 }
 
 /// How scores of queries with items are corrected; everything that had to be known is known.
-pub trait Correction: Sync {
+///
+/// Its `Debug` form says all that the corrected scores follow from.
+pub trait Correction: Debug + Sync {
     /// The corrected score of a pair, by which the ranking of a query is defined; higher is closer.
     fn pair(&self, query: usize, item: usize, score: f32) -> f64;
 

@@ -37,6 +37,7 @@ impl Method for MutualProximity {
 }
 
 /// Means and standard deviations.
+#[derive(Debug)]
 struct Gaussians {
     items: Vec<(f64, f64)>,
     queries: Vec<(f64, f64)>,

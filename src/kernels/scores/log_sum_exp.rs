@@ -73,8 +73,10 @@ pub fn add_along_columns(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], 
 /// The sums of the columns of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnSums {
-    references: [f32; COLUMNS],
-    sums: [f64; COLUMNS],
+    /// The reference of each.
+    pub references: [f32; COLUMNS],
+    /// Σ e^{β·(s − reference)} of each.
+    pub sums: [f64; COLUMNS],
 }
 
 impl ColumnSums {

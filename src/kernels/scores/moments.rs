@@ -36,8 +36,10 @@ impl Moments {
 /// The moments of the columns of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnMoments {
-    sums: [f64; COLUMNS],
-    squares: [f64; COLUMNS],
+    /// Σ (s − shift) of each.
+    pub sums: [f64; COLUMNS],
+    /// Σ (s − shift)² of each.
+    pub squares: [f64; COLUMNS],
 }
 
 impl ColumnMoments {

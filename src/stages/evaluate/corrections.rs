@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::methods::{Learns, Plan};
-use super::ranking::{Ranker, Sides, Watch};
+use super::ranking::{Ranker, Sides};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::db_norm::DbNorm;
 use crate::kernels::hubness::dis_sim_local::{DisSimLocal, to_centre};
@@ -17,7 +17,7 @@ use crate::kernels::hubness::sinkhorn::Sinkhorn;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::top_k::Scored;
 use crate::model::similarity::Similarity;
-use crate::search::{Ask, Search, Side, Vectors};
+use crate::search::{Ask, Search, Side, Vectors, Watch};
 
 /// Bytes of the lists of empirical mutual proximity, at most.
 const LISTED: usize = 2 << 30;

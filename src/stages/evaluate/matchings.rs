@@ -2,7 +2,7 @@
 
 use super::corrections::Corrections;
 use super::methods::Plan;
-use super::ranking::{Found, Ranker, Watch};
+use super::ranking::{Found, Ranker};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::assignment::{Problem, assignment_rounds};
 use crate::kernels::hubness::greedy::RelaxedGreedy;
@@ -11,7 +11,7 @@ use crate::kernels::hubness::matching::Candidate;
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::kernels::top_k::Scored;
 use crate::search::assignment::solve;
-use crate::search::{Greedy, Matched};
+use crate::search::{Greedy, Matched, Watch};
 
 /// Queries, and places of items, of an assignment: 5,000 of both take about ten seconds, and the time grows with the cube.
 const MOST_ASSIGNED: usize = 5_000;
@@ -49,7 +49,7 @@ impl Ranker<'_> {
                     let mut told = Ok(());
                     let solve = |problem: &Problem<'_>| {
                         if told.is_ok() {
-                            told = watch(0, 1);
+                            told = watch.tell(0, 1);
                         }
                         // Once it is cancelled, any assignment will do.
                         if told.is_ok() { solve(problem) } else { (0..problem.rows).collect() }

@@ -15,6 +15,7 @@ mod run;
 mod pool;
 mod protocol;
 mod ranking;
+mod keeping;
 mod corrections;
 mod matchings;
 mod measure;
@@ -38,6 +39,8 @@ mod matching_tests;
 mod device_tests;
 #[cfg(test)]
 mod edge_tests;
+#[cfg(test)]
+mod resume_tests;
 
 pub use bank::Bank;
 pub use methods::{Distribution, Method};

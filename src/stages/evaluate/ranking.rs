@@ -11,7 +11,7 @@ use crate::kernels::measure::rank::Rank;
 use crate::kernels::top_k::Scored;
 use crate::model::search::Searcher;
 use crate::model::similarity::Similarity;
-use crate::search::{Answer, Ask, Positives, Search, Side, Vectors};
+use crate::search::{Answer, Ask, Positives, Search, Side, Vectors, Watch};
 
 /// What one direction found.
 pub(super) struct Found {
@@ -55,9 +55,6 @@ pub(super) struct Wanted<'w> {
     pub(super) matches: [&'w [Range<usize>]; 2],
     pub(super) keep: [usize; 2],
 }
-
-/// Told how much is done.
-pub(super) type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> Result<()>;
 
 /// A fold, packed once for all methods.
 pub(super) struct Ranker<'v> {
@@ -120,9 +117,8 @@ impl<'v> Ranker<'v> {
             Corrections::Rows(corrections) => {
                 let mut one = |direction: usize| -> Result<Found> {
                     let positives = Positives::Ranges(wanted.matches[direction]);
-                    let correct = |row: usize, scores: &mut [f32]| corrections[direction].row(row, scores);
-                    let search = &self.searches[direction];
-                    Ok(search.rank_corrected(wanted.keep[direction], positives, correct, watch)?.into())
+                    let (search, correction) = (&self.searches[direction], corrections[direction].as_ref());
+                    Ok(search.rank_corrected(wanted.keep[direction], positives, correction, watch)?.into())
                 };
                 Ok([one(0)?, one(1)?])
             }

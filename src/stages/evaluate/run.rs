@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::bank::BankVectors;
 use super::graded::{Lists, What, measure_fold};
 use super::intervals;
+use super::keeping::Keeping;
 use super::label::Label;
 use super::measure::{Asked, Fold, Question, images_of};
 use super::methods::Method;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::kernels::measure::graded::depth;
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::model::search::Searcher;
+use crate::search::WORTH;
 use crate::stage::{Cx, Run};
 
 /// Items of every ranking that `rankings` keeps.
@@ -34,6 +36,13 @@ struct Chosen<'s> {
 
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+        self.evaluate(cx, WORTH)
+    }
+}
+
+impl Evaluate {
+    /// The work; `worth` is how many multiply-adds of a search are worth being kept.
+    pub(super) fn evaluate(&self, cx: &mut Cx<'_>, worth: u64) -> Result<()> {
         let searcher = Searcher::new(cx.device(), self.similarity, cx.threads())?;
         let pool = Pool::read(cx, &self.split, self.similarity)?;
         let bank =
@@ -59,7 +68,7 @@ impl Run for Evaluate {
         }
         let graded: Vec<_> = self.relevance.iter().enumerate().filter(|(_, of)| of.similarity.is_some()).collect();
         let neighbours: Vec<usize> = graded.iter().flat_map(|(_, of)| of.neighbours()).copied().collect();
-        let methods = self.choose(bank.as_ref(), searcher, cx)?;
+        let methods = self.choose(bank.as_ref(), searcher, worth, cx)?;
 
         let queries = |fold: &Range<usize>| fold.len() + pool.captions_of(fold).len();
         let total = protocols.iter().flat_map(|(_, folds)| folds.iter().map(queries)).sum::<usize>() as u64;
@@ -71,6 +80,7 @@ impl Run for Evaluate {
             neighbours: &neighbours,
             rated: &rated,
             graded: !graded.is_empty(),
+            worth,
             done: 0,
             total: total * (methods.len() + graded.len() * methods.len()) as u64,
         };
@@ -128,11 +138,15 @@ impl Run for Evaluate {
         cx.write("metrics", results.metrics()?)?;
         cx.write("summary", results.summary()?)
     }
-}
 
-impl Evaluate {
     /// The methods, each `best_of` replaced by the one that is best on the validation split.
-    fn choose(&self, bank: Option<&Sides<'_>>, searcher: Searcher, cx: &mut Cx<'_>) -> Result<Vec<Chosen<'_>>> {
+    fn choose(
+        &self,
+        bank: Option<&Sides<'_>>,
+        searcher: Searcher,
+        worth: u64,
+        cx: &mut Cx<'_>,
+    ) -> Result<Vec<Chosen<'_>>> {
         let name = self.bank.as_ref().map(super::Bank::name);
         let label = |method: &Method, chosen: Option<&str>| method.label(name, chosen);
         let mut validation: Option<Pool> = None;
@@ -149,7 +163,7 @@ impl Evaluate {
             };
             let mut best: Option<(&Method, f64)> = None;
             for method in methods {
-                let ranked = self.rsum(method, pool, bank, searcher, cx)?;
+                let ranked = self.rsum(method, pool, bank, searcher, &mut Keeping::new(cx, worth))?;
                 if best.is_none_or(|(_, rsum)| ranked > rsum) {
                     best = Some((method, ranked));
                 }
@@ -167,14 +181,14 @@ impl Evaluate {
         pool: &Pool,
         bank: Option<&Sides<'_>>,
         searcher: Searcher,
-        cx: &Cx<'_>,
+        keeping: &mut Keeping<'_, '_>,
     ) -> Result<f64> {
         let all = 0..pool.images.ids.len();
         let tasks = Direction::BOTH.map(|direction| pool.task(&all, direction));
         let sides = Sides::new(tasks[0].queries.1, tasks[0].items.1, pool.width)?;
         let ranker = Ranker::new(&sides, bank, searcher)?;
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
-        let found = ranker.rank(method, &Wanted { matches, keep: [TOP; 2] }, &mut |_, _| cx.proceed())?;
+        let found = ranker.rank(method, &Wanted { matches, keep: [TOP; 2] }, keeping)?;
         let mut sum = 0.0;
         for ((direction, task), found) in Direction::BOTH.into_iter().zip(&tasks).zip(&found) {
             let place = format!("split `{}`", self.validation.as_deref().unwrap_or_default());
@@ -196,6 +210,8 @@ struct Work<'w> {
     rated: &'w [(&'w str, Rated)],
     /// Whether graded measures will ask for rankings.
     graded: bool,
+    /// Multiply-adds of a search that are worth being kept.
+    worth: u64,
     done: u64,
     total: u64,
 }
@@ -233,7 +249,8 @@ impl Work<'_> {
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
         let mut all = Vec::with_capacity(methods.len());
         for chosen in methods {
-            let found = ranker.rank(chosen.method, &Wanted { matches, keep }, &mut |_, _| cx.proceed())?;
+            let watch = &mut Keeping::new(cx, self.worth);
+            let found = ranker.rank(chosen.method, &Wanted { matches, keep }, watch)?;
             let mut both = Vec::new();
             for (place, direction) in Direction::BOTH.into_iter().enumerate() {
                 let task = &tasks[place];

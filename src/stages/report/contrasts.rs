@@ -32,9 +32,9 @@ pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
         let (low, high, p) = (number("ci95_low")?, number("ci95_high")?, number("p_value")?);
         let (won, lost) = (tables::ids(&batch, "won")?, tables::ids(&batch, "lost")?);
         for row in (0..batch.num_rows()).filter(|&row| measures.value(row) == "rsum") {
-            let [method, other] = names.map(|(name, parameters)| match parameters.is_valid(row) {
-                true => format!("{}, {}", name.value(row), parameters.value(row)),
-                false => name.value(row).to_owned(),
+            let [method, other] = names.map(|(name, parameters)| {
+                let numbers = parameters.is_valid(row).then(|| format!(", {}", parameters.value(row)));
+                format!("{}{}", name.value(row), numbers.unwrap_or_default())
             });
             sheet.rows.push(vec![
                 protocols.value(row).to_owned(),
