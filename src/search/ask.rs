@@ -133,7 +133,9 @@ impl Unrounded {
             words.number(usize::from(rank.is_some()));
             let Rank { rank, optimistic, pessimistic } =
                 rank.unwrap_or(Rank { rank: 0, optimistic: 0, pessimistic: 0 });
-            [rank, optimistic, pessimistic].into_iter().for_each(|number| words.number(number));
+            for number in [rank, optimistic, pessimistic] {
+                words.number(number);
+            }
         }
         self.statistics.iter().flatten().for_each(|&statistic| words.double(statistic));
         words.0

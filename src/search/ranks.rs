@@ -75,7 +75,9 @@ impl Count {
     }
 
     pub fn write(&self, words: &mut Writer) {
-        [self.above, self.before, self.ties].into_iter().for_each(|count| words.number(count as usize));
+        for count in [self.above, self.before, self.ties] {
+            words.number(count as usize);
+        }
     }
 
     /// What was written; `None` where it counts more than `most` items.

@@ -56,7 +56,9 @@ impl Pass<'_> {
                     summed.go_on(sums, self.sections.stripes[last].end);
                 }
                 let mut so_far = SoFar { section: rows.len(), columns, ..SoFar::default() };
-                rows.into_iter().for_each(|answer| so_far.rows.append(answer));
+                for answer in rows {
+                    so_far.rows.append(answer);
+                }
                 return Ok(so_far);
             }
             rows.pop();
@@ -68,7 +70,9 @@ impl Pass<'_> {
     pub fn done(&self, so_far: &mut SoFar, rows: Unrounded, columns: Vec<Known>, watch: Watch<'_>) -> Result<()> {
         self.sections.keep(COLUMNS, so_far.section, watch, || {
             let mut words = Writer::default();
-            columns.iter().for_each(|known| known.write(&mut words));
+            for known in &columns {
+                known.write(&mut words);
+            }
             if let Some(summed) = &self.summed {
                 summed.write(&mut words);
             }

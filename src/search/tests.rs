@@ -330,7 +330,9 @@ impl Correction for Square {
     }
 
     fn row(&self, _query: usize, scores: &mut [f32]) {
-        scores.iter_mut().for_each(|score| *score *= *score);
+        for score in scores {
+            *score *= *score;
+        }
     }
 
     fn shift(&self, _query: usize) -> Option<&[f64]> {
