@@ -184,20 +184,20 @@ fn methods(sides: &Sides<'_>) {
     println!(
         "\nmethods, ranks and the {TOP} best both ways: by the clock, time of processors over {THREADS}, peak memory of the process"
     );
-    let both = |statistic: Statistic, scale: f64| {
+    let statistics = |statistic: Statistic, scale: f64| {
         let search = sides.search(Scoring::Product);
         let asked = [statistic];
         let ask = Ask { statistics: &asked, ..Ask::default() };
         let found = search.find(&ask, &ask, &mut |_, _| Ok(())).expect("possible");
-        let [images, captions] = found.map(|answer| answer.statistics[0].iter().map(|h| h * scale).collect::<Vec<_>>());
+        let scaled = |answer: Answer| answer.statistics[0].iter().map(|h| h * scale).collect::<Vec<_>>();
+        (search, found.map(scaled))
+    };
+    let both = |statistic: Statistic, scale: f64| {
+        let (search, [images, captions]) = statistics(statistic, scale);
         sides.find(&search, TOP, [&captions, &images])
     };
     let greedy = |statistic: Statistic, scale: f64, queries_too: bool| {
-        let search = sides.search(Scoring::Product);
-        let asked = [statistic];
-        let ask = Ask { statistics: &asked, ..Ask::default() };
-        let found = search.find(&ask, &ask, &mut |_, _| Ok(())).expect("possible");
-        let [images, captions] = found.map(|answer| answer.statistics[0].iter().map(|h| h * scale).collect::<Vec<_>>());
+        let (search, [images, captions]) = statistics(statistic, scale);
         let of_queries = |queries: &Vec<f64>| if queries_too { queries.clone() } else { Vec::new() };
         let shifts =
             [Shift::new(captions.clone(), of_queries(&images)), Shift::new(images.clone(), of_queries(&captions))];
@@ -225,12 +225,17 @@ fn methods(sides: &Sides<'_>) {
     measure("CSLS + relaxed greedy matching, λ = 3", || greedy(Statistic::MeanOfLargest { k: 10 }, 0.5, true));
 }
 
-/// The same with order similarity.
+/// The same with order similarity, and where all scores are equal.
 fn order(images: &[f32], captions: &[f32]) {
     let [images, captions] = [images, captions].map(|values| values.iter().map(|x| x.abs()).collect::<Vec<_>>());
     let sides = Sides::new(&images, &captions, WIDTH);
     let scoring = Scoring::Order { form: Form::Norm, captions: Side::Columns };
     measure("order similarity of the absolute values", || sides.find(&sides.search(scoring), TOP, [&[], &[]]));
+    // A model that maps all to one place: no approximate score decides anything.
+    let all = |count: usize| images[..WIDTH].repeat(count);
+    let (images, captions) = (all(IMAGES), all(CAPTIONS));
+    let sides = Sides::new(&images, &captions, WIDTH);
+    measure("all vectors equal", || sides.find(&sides.search(Scoring::Product), TOP, [&[], &[]]));
 }
 
 /// What was found both ways, of which recalls can be told.

@@ -29,7 +29,7 @@ pub struct Search<'v> {
     /// In f32, and in bf16.
     pub(super) packed: [OnceLock<Packed>; 2],
     /// What computes the scores in place of tiles.
-    products: Option<Box<dyn Products + 'v>>,
+    pub(super) products: Option<Box<dyn Products + 'v>>,
     /// What approximate scores are computed as, and rows of a block, where a test wants certain ones.
     pub(super) forced: (Option<Lanes>, Option<usize>),
     /// Digests of rows and columns.

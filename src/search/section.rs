@@ -56,8 +56,9 @@ impl Search<'_> {
             hash.0.update(digest.as_bytes());
         }
         // Numbers have different texts if they are different.
-        write!(hash, "search 1 {} {:?} {asked:?}", self.exact.rows.width(), self.exact.scoring)
-            .expect("a hash takes all");
+        // Products of something else are rounded in other places, and with them sums.
+        let (width, elsewhere) = (self.exact.rows.width(), self.products.is_some());
+        write!(hash, "search 1 {width} {:?} {elsewhere} {asked:?}", self.exact.scoring).expect("a hash takes all");
         hash.0.finalize().to_hex()[..32].to_owned()
     }
 }
