@@ -88,8 +88,8 @@ impl<'v> Search<'v> {
     /// every column 16·k bytes more, and while it is kept 12 for each of the k best, 12 if there are ranks, and 12 or 16 for each
     /// sum, twice.
     ///
-    /// Pairs in doubt cost an exact score each, but of vectors that are equal once: where all scores are equal, 10⁷ pairs take
-    /// about a second.
+    /// Pairs in doubt cost an exact score each, but of vectors that are equal once: where all are equal, a search takes some four
+    /// times as long as others.
     pub fn find(&self, rows: &Ask<'_>, columns: &Ask<'_>, watch: Watch<'_>) -> Result<[Answer; 2]> {
         Ok(self.found(rows, columns, watch)?.map(Unrounded::rounded))
     }

@@ -1,4 +1,4 @@
-//! What searches of this stage keep: their sections, in the cache of shards.
+//! What watches the searches of this stage: it keeps their sections, in the cache of shards, and tells how far they are.
 
 use std::sync::Arc;
 
@@ -17,6 +17,29 @@ pub(super) struct Keeping<'k, 'w> {
     worth: u64,
     /// Whether the cache takes things.
     takes: bool,
+    bar: Option<Bar>,
+}
+
+/// Units of progress that the passes of a method get: each half of what is left, for nobody knows how many will come.
+#[derive(Debug, Clone, Copy)]
+struct Bar {
+    done: u64,
+    left: u64,
+    total: u64,
+    /// Rows of the pass so far.
+    rows: u64,
+}
+
+impl Bar {
+    /// So many rows of `all` of a pass are done: the units that are.
+    fn tell(&mut self, rows: u64, all: u64) -> u64 {
+        if rows < self.rows {
+            self.done += self.left / 2;
+            self.left -= self.left / 2;
+        }
+        self.rows = rows;
+        self.done + u64::try_from(u128::from(self.left / 2) * u128::from(rows) / u128::from(all.max(1))).unwrap_or(0)
+    }
 }
 
 /// The column of words.
@@ -25,7 +48,12 @@ const WORDS: &str = "words";
 impl<'k, 'w> Keeping<'k, 'w> {
     /// `worth`: as [`Keeper::worth`].
     pub(super) fn new(cx: &'k mut Cx<'w>, worth: u64) -> Self {
-        Self { cx, worth, takes: true }
+        Self { cx, worth, takes: true, bar: None }
+    }
+
+    /// Tells that `done` of `total` units of the stage are done, and passes get on with the next `left` of them.
+    pub(super) fn telling(self, done: u64, left: u64, total: u64) -> Self {
+        Self { bar: Some(Bar { done, left, total, rows: 0 }), ..self }
     }
 
     /// Nothing, with a warning, of a cache that does not do its work: results do not depend on it.
@@ -42,7 +70,10 @@ impl<'k, 'w> Keeping<'k, 'w> {
 }
 
 impl Watcher for Keeping<'_, '_> {
-    fn tell(&mut self, _done: u64, _all: u64) -> Result<()> {
+    fn tell(&mut self, done: u64, all: u64) -> Result<()> {
+        if let Some(bar) = &mut self.bar {
+            self.cx.progress(bar.tell(done, all), Some(bar.total));
+        }
         self.cx.proceed()
     }
 
@@ -83,5 +114,17 @@ impl Keeper for Keeping<'_, '_> {
 
     fn worth(&self) -> u64 {
         self.worth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pass_gets_half_of_what_is_left() {
+        let mut bar = Bar { done: 100, left: 80, total: 200, rows: 0 };
+        let told = [(0, 10), (5, 10), (10, 10), (0, 4), (4, 4), (1, 2)].map(|(rows, all)| bar.tell(rows, all));
+        assert_eq!(told, [100, 120, 140, 140, 160, 165]);
     }
 }

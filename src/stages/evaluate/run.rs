@@ -249,7 +249,8 @@ impl Work<'_> {
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
         let mut all = Vec::with_capacity(methods.len());
         for chosen in methods {
-            let watch = &mut Keeping::new(cx, self.worth);
+            let queries = (images.len() + self.pool.captions_of(images).len()) as u64;
+            let watch = &mut Keeping::new(cx, self.worth).telling(self.done, queries, self.total);
             let found = ranker.rank(chosen.method, &Wanted { matches, keep }, watch)?;
             let mut both = Vec::new();
             for (place, direction) in Direction::BOTH.into_iter().enumerate() {
