@@ -65,7 +65,7 @@ mod tests {
             let scores: Vec<f64> = (0..rows * columns).map(|_| sample.unit() * 2.0 - 1.0).collect();
             let score = |row: usize, column: usize| scores[row * columns + column];
             let places = Places { queries: rows, items: columns, each: 1, score: &score };
-            let wanted = k_best_assignments(&places, 1);
+            let wanted = k_best_assignments(&places, 1, || true);
             assert_eq!(wanted, [solve(&Problem { rows, columns, score: &score })]);
         }
     }

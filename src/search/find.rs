@@ -79,7 +79,7 @@ impl<'v> Search<'v> {
     ///
     /// # Errors
     /// What is asked is not possible (a positive that is no item, lists of another length than the side, a correction that
-    /// is not finite, a negative β), or the first error of `watch`, which is called between blocks of rows.
+    /// is not finite, a negative β), or the first error of `watch`, which is told between blocks of rows.
     ///
     /// # Cost
     /// `O(n_rows · n_columns · width)` time, in bf16 where the processor multiplies that and no statistic is a sum over all

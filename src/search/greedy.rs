@@ -15,8 +15,10 @@ use crate::kernels::hubness::shift::Shift;
 
 /// Candidates that a query begins with, for each item that it is to get.
 const AT_FIRST: usize = 4;
-/// How many times as long a list gets that is used up.
+/// How many times as many candidates a query gets when it has used up those that it had.
 const GROWTH: usize = 4;
+/// Candidates that lists hold, where the first ones do not hold more: 128 MiB.
+const HELD: usize = 1 << 23;
 
 /// The matchings that a side asks for.
 #[derive(Debug, Clone, Copy)]
@@ -35,12 +37,13 @@ impl Search<'_> {
     /// [`relaxed_greedy`](crate::kernels::hubness::greedy::relaxed_greedy) on exact scores less `shift`, in f64.
     ///
     /// # Errors
-    /// A number that is taken off is not finite, or the first error of `watch`, which is called between blocks of rows of each
+    /// A number that is taken off is not finite, or the first error of `watch`, which is told between blocks of rows of each
     /// pass.
     ///
     /// # Cost
-    /// One pass of [`Search::find`] for both sides, and a pass over all items for the queries that run out, each time with lists
-    /// four times as long; 16 bytes a candidate. With λ near 1, and with strong hubs, many do.
+    /// One pass of [`Search::find`] for both sides, and for the queries that run out a pass over the items that are not full, each
+    /// time for four times as many candidates, or as many as 128 MiB hold; with λ near 1, and with strong hubs, many do. 16 bytes a
+    /// candidate, and while queries are asked for again the vectors of those and of the items once more.
     pub fn match_greedily(
         &self,
         rows: &Greedy<'_>,
@@ -53,7 +56,7 @@ impl Search<'_> {
         Ok([self.matched(Side::Rows, rows, of_rows, watch)?, self.matched(Side::Columns, columns, of_columns, watch)?])
     }
 
-    /// The matchings of one side, one after the other: what a longer list was needed for once stays.
+    /// The matchings of one side, one after the other.
     fn matched(
         &self,
         side: Side,
@@ -67,23 +70,36 @@ impl Search<'_> {
         }
         let mut all = Vec::with_capacity(greedy.limits.len());
         for &limits in greedy.limits {
-            let mut matching = Matching::new(limits, items.len(), lists);
+            let mut matching = Matching::new(limits, items.len(), lists.clone());
+            let first = AT_FIRST * limits.query.max(1);
+            let mut wanted = first;
             loop {
                 let short = matching.advance();
-                let Some(longest) = short.iter().map(|&query| matching.given(query)).max() else { break };
-                // Only for those who ran out, on the processor: lists of all would soon be the matrix.
+                let Some(known) = short.iter().map(|&query| matching.known(query)).max() else { break };
+                // Only for those who ran out, and only of what they can still get, on the processor: lists of all would soon
+                // be the matrix.
+                let open = matching.open();
                 let few: Vec<f32> = short.iter().flat_map(|&query| queries.row(query).iter().copied()).collect();
                 let few = Vectors::new("queries", &few, queries.width())?;
-                let search = Search::new(&few, items, self.exact.scoring.from(side), self.threads)?;
-                let longer = ask(greedy.shift, GROWTH * longest.max(1));
+                let rest: Vec<f32> = open.iter().flat_map(|&item| items.row(item).iter().copied()).collect();
+                let rest = Vectors::new("items", &rest, items.width())?;
+                let minus: Vec<f64> = open.iter().filter_map(|&item| greedy.shift.items().get(item).copied()).collect();
+                let room = HELD.saturating_sub(matching.held_beside(&short)) / short.len();
+                wanted = (GROWTH * wanted).min(room.saturating_sub(known)).max(first);
+                let k = known + wanted;
+                let search = Search::new(&few, &rest, self.exact.scoring.from(side), self.threads)?;
+                let longer = Ask { k, minus: &minus, ..Ask::default() };
                 let [found, _] = search.candidates(&longer, &Ask::default(), watch)?;
-                for (&query, mut list) in short.iter().zip(found) {
+                let lists = short.into_iter().zip(found).map(|(query, mut list)| {
+                    for candidate in &mut list {
+                        candidate.item = open[candidate.item];
+                    }
                     compare(greedy.shift, query, &mut list);
-                    matching.extend(query, list);
-                }
+                    (query, list, k >= open.len())
+                });
+                matching.extend(lists);
             }
             all.push(matching.taken().to_vec());
-            lists = matching.into_lists();
         }
         Ok(all)
     }

@@ -103,7 +103,7 @@ impl<'s> Ground<'s> {
     /// Shows all scores of these stripes to `visitors`, each on a thread of its own, and gives them back.
     ///
     /// # Errors
-    /// The first one of `watch`, which is called on this thread, between blocks; or one of computing scores, on any thread.
+    /// The first one of `watch`, which is told on this thread, between blocks; or one of computing scores, on any thread.
     pub fn pass<V: Visitor>(&self, stripes: Range<usize>, visitors: Vec<V>, watch: Watch<'_>) -> Result<Vec<V>> {
         let rows = self.exact.rows.len();
         let Range { start, end } = rows_of(&stripes, rows);

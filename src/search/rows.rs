@@ -25,7 +25,7 @@ impl Search<'_> {
     /// them, only the bound holds.
     ///
     /// # Errors
-    /// The first error of `watch`, which is called between blocks of rows.
+    /// The first error of `watch`, which is told between blocks of rows.
     ///
     /// # Cost
     /// `O(n_rows · n_columns · width)` time in f32; beside the packed columns 32 MiB for each thread, or 12 rows of scores where

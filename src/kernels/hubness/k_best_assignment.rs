@@ -20,6 +20,8 @@ pub struct Places<'s> {
 /// The `k` assignments whose sums of scores are the largest, best first: an item for each query. No two are equal; there may be
 /// fewer than `k`. Sums that differ by no more than the rounding of f64 are in any order, which is always the same.
 ///
+/// `goes_on` is asked before each but the first; with a no there are no more.
+///
 /// # Cost
 /// `O(k · queries)` shortest paths of `O(queries · items)` time each; most end early, since what is worse than the k best that
 /// are known is not looked at. `O(k · (queries + items))` memory.
@@ -27,7 +29,7 @@ pub struct Places<'s> {
 /// # Panics
 /// There are fewer places than queries.
 #[must_use]
-pub fn k_best_assignments(problem: &Places<'_>, k: usize) -> Vec<Vec<usize>> {
+pub fn k_best_assignments(problem: &Places<'_>, k: usize, mut goes_on: impl FnMut() -> bool) -> Vec<Vec<usize>> {
     assert!(problem.items.saturating_mul(problem.each) >= problem.queries, "fewer places than queries");
     let mut found: Vec<Solved> = Vec::new();
     // What is next: loss, the assignment that it is made of, and the first query that gets another item; least loss first.
@@ -35,7 +37,7 @@ pub fn k_best_assignments(problem: &Places<'_>, k: usize) -> Vec<Vec<usize>> {
     if k > 0 {
         found.push(Solved::best(problem));
     }
-    while let Some(last) = found.len().checked_sub(1).filter(|_| found.len() < k) {
+    while let Some(last) = found.len().checked_sub(1).filter(|_| found.len() < k && goes_on()) {
         let wanted = k - found.len();
         let from = &found[last];
         let rows_of = from.rows_of(problem.items);
@@ -263,19 +265,22 @@ mod tests {
                 let problem = Places { queries, items, each, score: &score };
                 let wanted = all(&problem);
                 let k = [1, 2, 12, 60][round % 4];
-                let got = k_best_assignments(&problem, k);
+                let got = k_best_assignments(&problem, k, || true);
                 assert_eq!(got, wanted[..wanted.len().min(k)], "{queries} {items} {each} {k}");
             }
         }
         let problem = Places { queries: 0, items: 3, each: 1, score: &|_, _| 0.0 };
-        assert_eq!((k_best_assignments(&problem, 5), k_best_assignments(&problem, 0).len()), (vec![vec![]], 0));
+        assert_eq!(
+            (k_best_assignments(&problem, 5, || true), k_best_assignments(&problem, 0, || true).len()),
+            (vec![vec![]], 0)
+        );
     }
 
     /// Where sums are equal, any of them may come first, but none comes twice.
     #[test]
     fn equal_scores_give_different_assignments() {
         let problem = Places { queries: 4, items: 3, each: 2, score: &|_, _| 0.5 };
-        let mut got = k_best_assignments(&problem, 1000);
+        let mut got = k_best_assignments(&problem, 1000, || true);
         assert_eq!(got.len(), all(&problem).len());
         got.sort();
         got.dedup();
@@ -291,7 +296,7 @@ mod tests {
             let each = s.queries.div_ceil(s.items);
             let problem = Places { queries: s.queries, items: s.items, each, score: &score };
             let wanted = numbers(&case["k_best_assignments"]);
-            let got: Vec<f64> = k_best_assignments(&problem, 8).iter().map(|way| sum(way, &score)).collect();
+            let got: Vec<f64> = k_best_assignments(&problem, 8, || true).iter().map(|way| sum(way, &score)).collect();
             assert_eq!(got.len(), wanted.len(), "{}", case["name"]);
             assert!(
                 got.iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-12),

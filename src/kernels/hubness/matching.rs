@@ -19,15 +19,18 @@ pub struct Candidate {
 ///
 /// [`Matching::advance`] goes on until it is done, or until queries have used up their candidates before they got their
 /// items. From then on nothing is certain, since what such a query would have taken is unknown; so it names these queries,
-/// the caller gives each a longer list ([`Matching::extend`]), and it goes on from where the first of them ran out.
+/// the caller gives each further candidates ([`Matching::extend`]), and it goes on from where the first of them ran out.
+/// An item that is full stays full, so further candidates are among those that are not ([`Matching::open`]): with hubs that all
+/// want, lists stay as short as without.
 ///
 /// # Cost
 /// One step of a heap for each candidate that is looked at; 16 bytes a candidate.
 #[derive(Debug, Clone)]
 pub struct Matching {
     limits: Limits,
-    items: usize,
     lists: Vec<Vec<Candidate>>,
+    /// Of each query: whether nothing comes after its list.
+    whole: Vec<bool>,
     state: State,
 }
 
@@ -67,7 +70,8 @@ impl Matching {
             given: vec![0; items],
             pairs: 0,
         };
-        Self { limits, items, lists, state }
+        let whole = lists.iter().map(|list| list.len() >= items).collect();
+        Self { limits, lists, whole, state }
     }
 
     /// Goes on; the queries that need longer lists, lowest first, or none when the matching is done.
@@ -104,31 +108,52 @@ impl Matching {
         short
     }
 
-    /// A longer list for a query, whose beginning is the list it had.
-    ///
-    /// # Panics
-    /// The list is no longer than the one before.
-    pub fn extend(&mut self, query: usize, list: Vec<Candidate>) {
-        assert!(list.len() > self.lists[query].len(), "query {query} has as many candidates already");
-        self.lists[query] = list;
+    /// The items that are not full, lowest first: those that queries that ran out may still get.
+    #[must_use]
+    pub fn open(&self) -> Vec<usize> {
+        (0..self.state.given.len()).filter(|&item| self.state.given[item] < self.limits.item).collect()
     }
 
-    /// How many candidates a query has been given.
+    /// How many of the first open items of its ranking a query has in its list still, or has got.
     #[must_use]
-    pub fn given(&self, query: usize) -> usize {
-        self.lists[query].len()
+    pub fn known(&self, query: usize) -> usize {
+        let is_open = |candidate: &&Candidate| self.state.given[candidate.item] < self.limits.item;
+        let State { places, taken, .. } = &self.state;
+        let left = self.lists[query][places[query]..].iter().filter(is_open).count();
+        left + taken[query].iter().filter(is_open).count()
+    }
+
+    /// The candidates in the lists of all queries but these.
+    #[must_use]
+    pub fn held_beside(&self, queries: &[usize]) -> usize {
+        let of_these: usize = queries.iter().map(|&query| self.lists[query].len()).sum();
+        self.lists.iter().map(Vec::len).sum::<usize>() - of_these
+    }
+
+    /// For some queries the first of the open items in their rankings, more than they know, and whether these are all of them.
+    /// They take the place of their lists.
+    ///
+    /// # Panics
+    /// A list is no longer than what the query knows, and not all there is.
+    pub fn extend(&mut self, longer: impl IntoIterator<Item = (usize, Vec<Candidate>, bool)>) {
+        let mut extended = vec![false; self.lists.len()];
+        for (query, mut list, whole) in longer {
+            assert!(whole || list.len() > self.known(query), "query {query} knows as many candidates already");
+            let taken = &self.state.taken[query];
+            list.retain(|candidate| taken.iter().all(|taken| taken.item != candidate.item));
+            (self.lists[query], self.whole[query], extended[query]) = (list, whole, true);
+            self.state.places[query] = 0;
+        }
+        // What they had next may be full by now.
+        self.state.next.retain(|next| !extended[next.query]);
+        self.state.waiting.retain(|&query| !extended[query]);
+        self.state.waiting.extend((0..extended.len()).filter(|&query| extended[query]));
     }
 
     /// For every query what it got, in that order; of a matching that is done.
     #[must_use]
     pub fn taken(&self) -> &[Vec<Candidate>] {
         &self.state.taken
-    }
-
-    /// The lists, with all that was added to them: another matching of the same scores may begin with them.
-    #[must_use]
-    pub fn into_lists(self) -> Vec<Vec<Candidate>> {
-        self.lists
     }
 
     /// Queues the next candidate of a query that can still be given (an item that is full stays full). Without one the query
@@ -142,7 +167,7 @@ impl Matching {
             next.push(Next { score: candidate.score + 0.0, query });
             return true;
         }
-        let waits = self.lists[query].len() < self.items;
+        let waits = !self.whole[query];
         if waits {
             waiting.push(query);
         }

@@ -42,10 +42,17 @@ fn a_matching_out_of_lists_is_the_one_of_all_pairs() {
             }
             assert!(short.is_sorted());
             asked += short.len();
-            for query in short {
-                let longer = (matching.given(query) + 1 + sample.below(3)).min(items);
-                matching.extend(query, all[query][..longer].to_vec());
-            }
+            let open = matching.open();
+            let longer: Vec<_> = short
+                .into_iter()
+                .map(|query| {
+                    let rest = all[query].iter().copied().filter(|candidate| open.contains(&candidate.item));
+                    let list: Vec<_> = rest.take(matching.known(query) + 1 + sample.below(3)).collect();
+                    let whole = list.len() == open.len();
+                    (query, list, whole)
+                })
+                .collect();
+            matching.extend(longer);
         }
         assert_eq!(taken(&matching), wanted, "round {round}");
         assert!(wanted.iter().all(|items| items.len() <= limits.query));

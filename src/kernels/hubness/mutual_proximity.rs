@@ -64,10 +64,13 @@ impl Correction for Gaussians {
     }
 }
 
+/// The smallest deviation: of scores that are all equal. A score apart from them is then so many of these away, and its
+/// logarithm finite.
+const SMALLEST: f64 = 1e-6;
+
 /// How many standard deviations a score is above the mean.
 fn standard(score: f64, (mean, deviation): (f64, f64)) -> f64 {
-    let above = score - mean;
-    if above == 0.0 { 0.0 } else { above / deviation }
+    (score - mean) / deviation.max(SMALLEST)
 }
 
 /// `ln s'`, the definition.

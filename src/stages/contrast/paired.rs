@@ -120,12 +120,12 @@ impl Both<'_> {
                     let both = [hit(self.ours, place), hit(self.theirs, place)];
                     won += usize::from(both == [true, false]);
                     lost += usize::from(both == [false, true]);
-                    for ((value, shares), hit) in values.iter_mut().zip(&mut shares).zip(both) {
-                        let share = percent(hit) / fold.len() as f64;
-                        *value += share;
-                        shares.push(share);
-                    }
+                    shares.iter_mut().zip(both).for_each(|(shares, hit)| shares.push(percent(hit) / fold.len() as f64));
                     groups.push(self.groups[place]);
+                }
+                for (value, results) in values.iter_mut().zip([self.ours, self.theirs]) {
+                    let hits = fold.iter().filter(|&&place| hit(results, place)).count();
+                    *value += 100.0 * hits as f64 / fold.len() as f64 / folds.len() as f64;
                 }
                 let difference = |&place: &usize| percent(hit(self.ours, place)) - percent(hit(self.theirs, place));
                 let of = fold.iter().map(|&place| self.groups[place]).collect();

@@ -34,9 +34,11 @@ impl Run for Contrast {
         }
         let place = |found: &Found| format!("{} of protocol `{}`", found.method, found.protocol);
         if pairs.is_empty() {
-            let got: Vec<String> = alone.iter().map(|found| place(found)).collect();
-            let got = if got.is_empty() { "nothing else".to_owned() } else { got.join(", ") };
-            return Err(Error::data(format!("nothing to compare: `rankings` has {got}"))
+            let list = |all: &[Found]| all.iter().map(place).collect::<Vec<_>>().join(", ");
+            let of_baseline = theirs.as_deref().map(|theirs| format!(", `against` has {}", list(theirs)));
+            let message =
+                format!("nothing to compare: `rankings` has {}{}", list(&ours), of_baseline.unwrap_or_default());
+            return Err(Error::data(message)
                 .hint("both must have a protocol in common; `baseline` names a method to compare all with"));
         }
         for found in alone {

@@ -127,3 +127,82 @@ fn memory(cx: &mut Cx<'_>) -> Result<(BankVectors, [usize; 2])> {
     }
     Ok((bank, widths))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int64Array, RecordBatch};
+
+    use super::super::tests::{halves, random, stage, world};
+    use super::super::{Evaluate, Method, Protocol};
+    use super::*;
+    use crate::kernels::measure::recall::CUTOFFS;
+
+    /// A sample of a memory bank: epoch, data set, caption, image, and their vectors.
+    type Sample = ([i64; 4], Vec<f32>, Vec<f32>);
+
+    fn memory_bank(samples: &[Sample]) -> RecordBatch {
+        let number =
+            |place: usize| Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.0[place])));
+        let vectors = |of: fn(&Sample) -> &Vec<f32>| {
+            tables::vectors(samples.iter().flat_map(|sample| of(sample).clone()).collect(), 5).expect("whole vectors")
+        };
+        let columns = vec![number(0) as _, number(1), number(2), number(3), vectors(|of| &of.1), vectors(|of| &of.2)];
+        tables::batch(&tables::memory_bank::table().schema_of_width(5), columns).expect("columns fit")
+    }
+
+    /// A memory bank is what its last epoch has: each image once, and all captions. So it gives what embeddings of these give.
+    #[test]
+    fn a_memory_bank_is_its_last_epoch_with_each_image_once() {
+        let (images, captions) = random(6, 5, 1);
+        let of_bank = random(4, 5, 2);
+        let (_, earlier) = random(3, 5, 3);
+        let mut samples: Vec<Sample> =
+            earlier.iter().map(|row| ([0, 0, row.0, row.1], row.3.clone(), row.3.clone())).collect();
+        for (caption, image, _, vector) in &of_bank.1 {
+            let of_image = of_bank.0.iter().find(|row| row.0 == *image).expect("an image").2.clone();
+            samples.push(([1, 0, *caption, *image], of_image, vector.clone()));
+        }
+        let table = |name: &str| Some(TableRef::try_from(format!("fit.{name}")).expect("a table's name"));
+        let methods = vec![
+            Method::Nnn { alpha: 0.75, k: 3 },
+            Method::QbNorm { beta: 20.0, k: 1 },
+            Method::DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: true },
+        ];
+        let with = |bank: Bank| Evaluate { methods: methods.clone(), bank: Some(bank), ..stage(&[Protocol::All]) };
+        let train = "train".to_owned();
+
+        let mut remembered = world(&images, &captions);
+        remembered.tables.insert("bank.memory".to_owned(), halves(&memory_bank(&samples)));
+        let bank = Bank { images: None, captions: None, split: train.clone(), memory: table("memory_bank") };
+        remembered.run(&with(bank)).expect("a memory bank");
+
+        let mut embedded = world(&images, &captions);
+        let in_train = of_bank.0.iter().map(|(id, _, vector)| (*id, "train", vector.clone())).collect();
+        let captions_in_train =
+            of_bank.1.iter().map(|(id, of, _, vector)| (*id, *of, "train", vector.clone())).collect();
+        for (side, batches) in world(&in_train, &captions_in_train).tables {
+            embedded.tables.insert(format!("bank.{side}"), batches);
+        }
+        let bank = Bank {
+            images: table("image_embeddings"),
+            captions: table("caption_embeddings"),
+            split: train,
+            memory: None,
+        };
+        embedded.run(&with(bank)).expect("embeddings");
+
+        let (one, other) = (remembered.output("rankings"), embedded.output("rankings"));
+        let hits = CUTOFFS.map(|k| format!("hit_{k}"));
+        for column in
+            ["method", "query_id", "rank", "top_ids", "top_scores"].into_iter().chain(hits.iter().map(String::as_str))
+        {
+            assert_eq!(&one[column], &other[column], "{column}");
+        }
+        let banks = |world: &crate::stages::testing::MemoryWorld| {
+            world.output("metrics")["bank"].as_string::<i32>().value(0).to_owned()
+        };
+        assert_eq!([banks(&remembered), banks(&embedded)], ["memory", "train"]);
+    }
+}

@@ -16,7 +16,6 @@ use crate::kernels::hubness::shift::Shift;
 use crate::kernels::hubness::sinkhorn::Sinkhorn;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::top_k::Scored;
-use crate::model::similarity::Similarity;
 use crate::search::{Ask, Search, Side, Vectors, Watch};
 
 /// Bytes of the lists of empirical mutual proximity, at most.
@@ -141,7 +140,6 @@ impl Ranker<'_> {
 
     /// Distances of items to the centres of their neighbours.
     fn dis_sim_local(&self, kernel: DisSimLocal, watch: Watch<'_>) -> Result<Corrections> {
-        self.cosines()?;
         let one = |items: &Vectors<'_>, watch: Watch<'_>| {
             let search = self.searcher.search(items, items, Side::Columns)?;
             let ask = Ask { k: kernel.k + 1, ..Ask::default() };
@@ -168,7 +166,6 @@ impl Ranker<'_> {
 
     /// Softmaxes over queries and items of the bank.
     fn db_norm(&self, kernel: &DbNorm, dynamic: bool, watch: Watch<'_>) -> Result<Corrections> {
-        self.cosines()?;
         let [by_queries, by_items] = kernel.of_items();
         let [captions, images] = self.hubs(by_queries, kernel.k, watch)?;
         let bank = self.bank()?;
@@ -248,16 +245,6 @@ impl Ranker<'_> {
         let ask = Ask { k: 1, ..Ask::default() };
         let found = self.searches[0].find(&ask, &ask, watch)?;
         Ok(found.map(|answer| answer.top.iter().map(|top| top.first().map_or(0, |best| best.item)).collect()))
-    }
-
-    /// Refuses order similarities.
-    fn cosines(&self) -> Result<()> {
-        match self.searcher.similarity() {
-            Similarity::Cosine => Ok(()),
-            Similarity::Order { .. } => {
-                Err(Error::usage("compares items with items, and order similarities compare images with captions only"))
-            }
-        }
     }
 }
 

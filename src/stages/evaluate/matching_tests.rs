@@ -123,7 +123,8 @@ fn the_k_best_assignments_are_those_of_the_definition() {
     for (side, direction) in Side::both(&data).iter().zip(["i2t", "t2i"]) {
         let (queries, items) = (side.test.queries, side.test.items);
         let score = |query: usize, item: usize| side.test.at(query, item);
-        let best = k_best_assignments(&Places { queries, items, each: queries.div_ceil(items), score: &score }, 6);
+        let best =
+            k_best_assignments(&Places { queries, items, each: queries.div_ceil(items), score: &score }, 6, || true);
         assert_eq!(best.len(), 6);
         let got = found(&rankings, method.name(), Some("k = 6"), direction);
         for (query, got) in got.into_iter().enumerate() {

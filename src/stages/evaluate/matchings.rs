@@ -13,7 +13,7 @@ use crate::kernels::top_k::Scored;
 use crate::search::assignment::solve;
 use crate::search::{Greedy, Matched, Watch};
 
-/// Queries, and places of items, of an assignment: 5,000 of both take about ten seconds, and the time grows with the cube.
+/// Queries, and places of items, of an assignment: 5,000 of both take ten seconds and more for each of the ten rounds of a direction, and the time grows with the cube.
 const MOST_ASSIGNED: usize = 5_000;
 
 impl Ranker<'_> {
@@ -58,7 +58,16 @@ impl Ranker<'_> {
                     told?;
                     got
                 }
-                Some(k) => distinct(queries, &k_best_assignments(&Places { queries, items, each, score: &score }, k)),
+                Some(k) => {
+                    let mut told = Ok(());
+                    let goes_on = || {
+                        told = watch.tell(0, 1);
+                        told.is_ok()
+                    };
+                    let best = k_best_assignments(&Places { queries, items, each, score: &score }, k, goes_on);
+                    told?;
+                    distinct(queries, &best)
+                }
             };
             let sets = CUTOFFS.map(|k| got.iter().map(|items| items[..k.min(items.len())].to_vec()).collect());
             let scored = |(query, items): (usize, &Vec<usize>)| {

@@ -336,15 +336,19 @@ fn settings_that_cannot_work_are_named() {
 }
 
 #[test]
-fn order_similarities_refuse_what_compares_items_with_items() {
+fn order_similarities_refuse_what_cannot_correct_them() {
     let data = Data::new();
     let similarity = crate::model::similarity::Similarity::Order { form: crate::model::similarity::Form::default() };
-    for method in
-        [Method::DisSimLocal { k: 3 }, Method::DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: false }]
-    {
-        let error = data.world().run(&Evaluate { similarity, ..evaluate(vec![method]) }).expect_err("no centres");
-        assert!(error.to_string().contains("compare images with captions only"), "{error}");
-    }
+    let methods = vec![
+        Method::DisSimLocal { k: 3 },
+        Method::DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: false },
+        Method::DualSoftmax { beta: 20.0 },
+    ];
+    assert!(evaluate(methods.clone()).check().is_empty());
+    let problems = Evaluate { similarity, ..evaluate(methods) }.check();
+    let at: Vec<&str> = problems.iter().map(|problem| problem.setting.as_str()).collect();
+    assert_eq!(at, ["methods.0.dis_sim_local", "methods.1.db_norm", "methods.2.dual_softmax"]);
+    assert!(problems[0].message.contains("compare images with captions only"), "{}", problems[0].message);
     for method in [Method::Csls { k: 3, bank: true }, Method::Sinkhorn { tau: 0.1, iterations: 3, bank: false }] {
         data.world().run(&Evaluate { similarity, ..evaluate(vec![method]) }).expect("scores are enough");
     }

@@ -150,10 +150,10 @@ impl Evaluate {
         let name = self.bank.as_ref().map(super::Bank::name);
         let label = |method: &Method, chosen: Option<&str>| method.label(name, chosen);
         let mut validation: Option<Pool> = None;
-        let mut chosen = Vec::with_capacity(self.methods.len());
-        for method in &self.methods {
+        let mut chosen: Vec<Chosen<'_>> = Vec::with_capacity(self.methods.len());
+        for (number, method) in self.methods.iter().enumerate() {
             let Method::BestOf { methods } = method else {
-                chosen.push(Chosen { method, label: label(method, None) });
+                add(&mut chosen, Chosen { method, label: label(method, None) }, number, cx);
                 continue;
             };
             let split = self.validation.as_deref().unwrap_or_default();
@@ -169,7 +169,7 @@ impl Evaluate {
                 }
             }
             let (method, _) = best.ok_or_else(|| Error::internal("a choice among no methods"))?;
-            chosen.push(Chosen { method, label: label(method, Some(split)) });
+            add(&mut chosen, Chosen { method, label: label(method, Some(split)) }, number, cx);
         }
         Ok(chosen)
     }
@@ -197,6 +197,17 @@ impl Evaluate {
             sum += question.measure(found)?.0.retrieval.recalls().iter().sum::<f64>();
         }
         Ok(sum)
+    }
+}
+
+/// Adds a method, but for one that is there by the same name, and so gives the same.
+fn add<'s>(all: &mut Vec<Chosen<'s>>, chosen: Chosen<'s>, number: usize, cx: &mut Cx<'_>) {
+    if all.iter().any(|other| other.label == chosen.label) {
+        let Label { method, parameters, .. } = &chosen.label;
+        let numbers = parameters.as_ref().map(|numbers| format!(" ({numbers})")).unwrap_or_default();
+        cx.warn(format!("methods.{number}"), format!("is `{method}`{numbers} once more, and left out"));
+    } else {
+        all.push(chosen);
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bank::Bank;
-use super::methods::Method;
+use super::methods::{Given, Method};
 use crate::kernels::measure::recall::CUTOFFS;
 use crate::model::similarity::Similarity;
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
@@ -218,9 +218,11 @@ impl Stage for Evaluate {
         if self.methods.is_empty() {
             problems.push(Problem::new("methods", "got none").hint("leave it out for the nearest neighbour"));
         }
+        let order = matches!(self.similarity, Similarity::Order { .. });
+        let given = Given { bank: self.bank.is_some(), validation: self.validation.is_some(), order };
         for (number, method) in self.methods.iter().enumerate() {
             let at = format!("methods.{number}");
-            problems.extend(method.problems(&at, self.bank.is_some(), self.validation.is_some()));
+            problems.extend(method.problems(&at, given));
             if self.methods[..number].contains(method) {
                 problems.push(Problem::new(at, format!("`{}` stands there twice", method.name())));
             }

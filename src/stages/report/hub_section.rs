@@ -8,7 +8,7 @@ use maud::{Markup, PreEscaped, html};
 use plotters::coord::combinators::IntoLogRange;
 
 use super::content::{Content, DIRECTIONS};
-use super::hubs::{Found, Hub};
+use super::hubs::Hub;
 use super::markdown::escaped;
 use super::plots::{A, B, Line, MUTED, draw};
 use crate::error::Result;
@@ -25,16 +25,21 @@ const NOTE: &str =
 pub(super) fn html(content: &Content) -> Result<Markup> {
     let Some(hubs) = &content.hubs else { return Ok(html! {}) };
     let relaxations = relaxations(content)?;
-    let plots = [distribution(&hubs.directions[0])?, distribution(&hubs.directions[1])?];
+    let mut plots = Vec::new();
+    for (place, (name, among)) in [("N₁", "first"), ("N₁₀", "among ten")].into_iter().enumerate() {
+        for (direction, found) in DIRECTIONS.iter().zip(&hubs.directions) {
+            plots.push((direction, among, distribution(&found.shares[place], name)?));
+        }
+    }
     Ok(html! {
         section {
             h2 { (TITLE) }
             div.plots {
-                @for (direction, plot) in DIRECTIONS.iter().zip(plots) {
+                @for (direction, among, plot) in plots {
                     @if let Some(svg) = plot {
                         figure role="group" aria-label=(direction) {
                             figcaption {
-                                strong { (direction) ": items found by at least N queries among ten, percent" }
+                                strong { (direction) ": items found by at least N queries " (among) ", percent" }
                                 div.legend {
                                     @for (class, method) in ["muted", "a"].iter().zip(&hubs.methods) {
                                         span { i class=(class) {} (method) }
@@ -113,18 +118,18 @@ pub(super) fn markdown(page: &mut String, content: &Content) -> fmt::Result {
 }
 
 /// Shares of items over N, both on logarithmic axes.
-fn distribution(found: &Found) -> Result<Option<String>> {
-    let points = || found.shares.iter().flatten();
+fn distribution(shares: &[Vec<(f64, f64)>], name: &str) -> Result<Option<String>> {
+    let points = || shares.iter().flatten();
     let most = points().map(|point| point.0).fold(1.0, f64::max);
     let least = points().map(|point| point.1).fold(100.0, f64::min);
     if points().count() < 2 || most <= 1.0 {
         return Ok(None);
     }
     let lines: Vec<Line> =
-        found.shares.iter().zip([MUTED, A]).map(|(points, colour)| Line::new(points.clone(), colour, 2)).collect();
+        shares.iter().zip([MUTED, A]).map(|(points, colour)| Line::new(points.clone(), colour, 2)).collect();
     let x = (1.0..most * 1.05).log_scale().base(base(most));
     let y = ((least / 1.5).min(50.0)..110.0).log_scale().base(10.0);
-    draw(x, y, "N₁₀", &lines, &[]).map(Some)
+    draw(x, y, name, &lines, &[]).map(Some)
 }
 
 /// Recalls of a matching over its relaxation.

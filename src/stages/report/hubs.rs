@@ -24,8 +24,9 @@ pub(super) struct Hubs {
 /// Items of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// For each method: (N, percent of items that at least N queries have among their ten best).
-    pub(super) shares: Vec<Vec<(f64, f64)>>,
+    /// Of N₁ and of N₁₀, for each method: (N, percent of items that at least N queries have as their best, or among their ten
+    /// best).
+    pub(super) shares: [Vec<Vec<(f64, f64)>>; 2],
     /// Those that the first method finds most often.
     pub(super) hubs: Vec<Hub>,
 }
@@ -86,7 +87,9 @@ pub(super) fn read(
     if images {
         things.read_images(cx, &wanted(1))?;
     }
-    let mut directions = counts.each_ref().map(|counts| Found { shares: shares(counts, methods.len()), hubs: vec![] });
+    let mut directions = counts
+        .each_ref()
+        .map(|counts| Found { shares: [0, 2].map(|k| shares(counts, methods.len(), k)), hubs: vec![] });
     for (direction, most) in most.into_iter().enumerate() {
         let hub = |(id, own, counts): (i64, i64, Vec<[i64; 3]>)| {
             let (text, picture) = if direction == 0 { (things.text_of(id), None) } else { things.image_of(id) };
@@ -105,13 +108,13 @@ fn most(counts: &Counts) -> Vec<(i64, i64, Vec<[i64; 3]>)> {
     all
 }
 
-/// For each method the share of items that are found at least so often, for each number from 1.
+/// For each method the share of items that are found at least so often, for each number from 1; `k`: which of N₁, N₅, N₁₀.
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
-fn shares(counts: &Counts, methods: usize) -> Vec<Vec<(f64, f64)>> {
+fn shares(counts: &Counts, methods: usize, k: usize) -> Vec<Vec<(f64, f64)>> {
     let share = |method: usize| {
         let mut histogram: HashMap<i64, usize> = HashMap::new();
         for (_, counts) in counts.values() {
-            *histogram.entry(counts[method][2]).or_default() += 1;
+            *histogram.entry(counts[method][k]).or_default() += 1;
         }
         let mut numbers: Vec<(i64, usize)> = histogram.into_iter().filter(|&(number, _)| number > 0).collect();
         numbers.sort_unstable();

@@ -309,8 +309,8 @@ fn the_pages_have_the_numbers() {
     for wanted in ["<td class=\"n\">50.0<small>15.0–85.0</small></td>", "best: 180.0 after epoch 1", "chance 439.3"] {
         assert!(html.contains(wanted), "no {wanted}");
     }
-    // Six of the training and of ranks, two of hubs.
-    assert_eq!(html.matches("<svg").count(), 8);
+    // Six of the training and of ranks, four of hubs.
+    assert_eq!(html.matches("<svg").count(), 10);
     let contrast = "| made-4 | csls, k \\= 10 \\| \\<b\\> | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 | 0.1234 | 40 | 31 |\n\nDiff";
     assert!(markdown.contains(contrast), "rsum alone: {markdown}");
     let hub = "| \\<script\\>alert\\(1\\)\\</script\\> \\& \"quotes\" | 1 | 2, 3, 4 |";

@@ -4,5 +4,6 @@ mod settings;
 mod name;
 mod plan;
 
+pub(super) use name::Given;
 pub(super) use plan::{Learns, Plan};
 pub use settings::{Distribution, Method};

@@ -6,6 +6,17 @@ use crate::kernels::hubness::distance::Distance;
 use crate::stage::Problem;
 use crate::stages::evaluate::label::Label;
 
+/// What a method finds in the settings around it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::stages::evaluate) struct Given {
+    /// Whether there is a bank.
+    pub(in crate::stages::evaluate) bank: bool,
+    /// Whether there is a validation split.
+    pub(in crate::stages::evaluate) validation: bool,
+    /// Whether scores are order similarities.
+    pub(in crate::stages::evaluate) order: bool,
+}
+
 impl Method {
     /// The name in tables: that of the setting.
     pub(in crate::stages::evaluate) fn name(&self) -> &'static str {
@@ -95,8 +106,22 @@ impl Method {
         matches!(self, Self::RelaxedGreedy { over, .. } if over.plan().learns() == Learns::Bank)
     }
 
-    /// What is wrong with it, at a place of the settings.
-    pub(in crate::stages::evaluate) fn problems(&self, at: &str, bank: bool, validation: bool) -> Vec<Problem> {
+    /// Why it cannot correct order similarities, if it cannot.
+    fn not_of_orders(&self) -> Option<&'static str> {
+        match self {
+            Self::DbNorm { .. } | Self::DisSimLocal { .. } => {
+                Some("compares items with items, and order similarities compare images with captions only")
+            }
+            Self::DualSoftmax { .. } => {
+                Some("multiplies scores by shares, and order similarities, never above 0, would change places")
+            }
+            _ => None,
+        }
+    }
+
+    /// What is wrong with it, at a place of the settings, beside the others.
+    pub(in crate::stages::evaluate) fn problems(&self, at: &str, given: Given) -> Vec<Problem> {
+        let Given { bank, validation, order } = given;
         let mut problems: Vec<Problem> = self
             .plan()
             .problems()
@@ -110,6 +135,9 @@ impl Method {
                     .hint("set `bank = { images = …, captions = …, split = \"train\" }`"),
             );
         }
+        if let Some(why) = self.not_of_orders().filter(|_| order) {
+            problems.push(Problem::new(&at, why).hint("leave it out where `similarity` is `order`"));
+        }
         match self {
             Self::RelaxedGreedy { over, .. } => {
                 let comparable = ["nns", "inverted_softmax", "csls", "nnn", "sinkhorn", "dual_bank_sinkhorn"];
@@ -118,7 +146,7 @@ impl Method {
                     let hint = format!("one of {}", comparable.join(", "));
                     problems.push(Problem::new(format!("{at}.over"), message).hint(hint));
                 }
-                problems.extend(over.problems(&format!("{at}.over"), bank, validation));
+                problems.extend(over.problems(&format!("{at}.over"), given));
             }
             Self::BestOf { methods } => {
                 if !validation {
@@ -133,7 +161,7 @@ impl Method {
                     if matches!(method, Self::BestOf { .. }) {
                         problems.push(Problem::new(at, "got `best_of` in a `best_of`"));
                     } else {
-                        problems.extend(method.problems(&at, bank, validation));
+                        problems.extend(method.problems(&at, given));
                     }
                 }
             }

@@ -18,6 +18,9 @@ use crate::kernels::hubness::problems::{Problems, none};
 use crate::kernels::hubness::qb_norm::QbNorm;
 use crate::kernels::hubness::sinkhorn::Sinkhorn;
 
+/// Assignments of which the best are wanted: more take hours, and hardly differ.
+const MOST_ASSIGNMENTS: usize = 1_000;
+
 /// Whom a method learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::stages::evaluate) enum Learns {
@@ -115,6 +118,9 @@ impl Plan {
     pub(super) fn problems(&self) -> Problems {
         match self {
             Self::Nearest | Self::EmpiricalProximity(_) | Self::Assignment(None) | Self::BestOf => Problems::new(),
+            Self::Assignment(Some(k)) if *k > MOST_ASSIGNMENTS => {
+                vec![("k", format!("got {k}, wanted at most {MOST_ASSIGNMENTS}"))]
+            }
             Self::Assignment(Some(k)) => none("k", *k).into_iter().collect(),
             Self::Statistics(kernel, _) => kernel.problems(),
             Self::QbNorm(kernel) => kernel.problems(),

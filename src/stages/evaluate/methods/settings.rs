@@ -81,7 +81,7 @@ pub enum Method {
         #[serde(default)]
         dynamic: bool,
     },
-    /// Scores times their softmax over the test queries (Cheng et al., 2021).
+    /// Scores above 0 times their softmax over the test queries (Cheng et al., 2021).
     DualSoftmax {
         /// Inverse temperature, β.
         #[serde(default = "dual_softmax")]
