@@ -182,8 +182,9 @@ mod tests {
         let in_train = of_bank.0.iter().map(|(id, _, vector)| (*id, "train", vector.clone())).collect();
         let captions_in_train =
             of_bank.1.iter().map(|(id, of, _, vector)| (*id, *of, "train", vector.clone())).collect();
-        for (side, batches) in world(&in_train, &captions_in_train).tables {
-            embedded.tables.insert(format!("bank.{side}"), batches);
+        let of_train = world(&in_train, &captions_in_train).tables;
+        for side in ["images", "captions"] {
+            embedded.tables.insert(format!("bank.{side}"), of_train[side].clone());
         }
         let bank = Bank {
             images: table("image_embeddings"),
