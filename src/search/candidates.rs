@@ -74,6 +74,8 @@ impl Candidates {
     pub fn finish(mut self, settle: Settle<'_>) -> Vec<(f64, u32)> {
         self.prune();
         self.settle(settle);
+        // Lists are kept, and some had many more candidates than they need.
+        self.settled.shrink_to_fit();
         self.settled
     }
 
