@@ -258,10 +258,10 @@ impl Work<'_> {
         let sides = Sides::new(tasks[0].queries.1, tasks[0].items.1, self.pool.width)?;
         let ranker = Ranker::new(&sides, self.bank, self.searcher)?;
         let matches = tasks.each_ref().map(|task| task.matches.as_slice());
+        let queries = images.len() + self.pool.captions_of(images).len();
         let mut all = Vec::with_capacity(methods.len());
         for chosen in methods {
-            let queries = (images.len() + self.pool.captions_of(images).len()) as u64;
-            let watch = &mut Keeping::new(cx, self.worth).telling(self.done, queries, self.total);
+            let watch = &mut Keeping::new(cx, self.worth).telling(self.done, queries as u64, self.total);
             let found = ranker.rank(chosen.method, &Wanted { matches, keep }, watch)?;
             let mut both = Vec::new();
             for (place, direction) in Direction::BOTH.into_iter().enumerate() {
@@ -284,7 +284,7 @@ impl Work<'_> {
                 <[_; 2]>::try_from(both).map_err(|_| Error::internal("two directions"))?;
             let fold = Fold { images: images.len(), directions: [of_images, of_captions] };
             all.push((fold, [i2t, t2i], lists));
-            self.tell(images.len() + self.pool.captions_of(images).len(), cx);
+            self.tell(queries, cx);
         }
         Ok(all)
     }
