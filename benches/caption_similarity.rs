@@ -16,7 +16,7 @@ use std::time::Instant;
 use pairloom::kernels::sample::Sample;
 use pairloom::kernels::similarity::Similarity;
 use pairloom::kernels::text::Tokenizer;
-use pairloom::kernels::text::cider::{Cider, Form, Frequency, Ngrams, Own, Vectors};
+use pairloom::kernels::text::cider::{Cider, Form, Frequency, Ngrams, OwnCaption, Vectors};
 use pairloom::kernels::text::spice::{SceneGraph, SpiceBuilder};
 use pairloom::language::lexicon::Lexicon;
 use pairloom::language::scene_graph;
@@ -191,7 +191,7 @@ fn cider_d(captions: &Captions) -> Cider {
     for ((words, found), (image, _)) in words.iter().zip(&found).zip(captions) {
         vectors.push(*image, words.len(), found, &idf);
     }
-    Cider::new(vectors, Form::CiderD, Own::Kept)
+    Cider::new(vectors, Form::CiderD, OwnCaption::Keep)
 }
 
 /// Does every row, shared among the threads; the sum of what `row` gives.

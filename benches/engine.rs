@@ -13,15 +13,15 @@ use std::time::Instant;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use pairloom::engine::cache::CachePlace;
-use pairloom::engine::cancel::Cancel;
 use pairloom::engine::event::Event;
-use pairloom::engine::plan::{Node, Plan};
 use pairloom::engine::ranks::RankOptions;
 use pairloom::engine::run::{Options, execute};
-use pairloom::engine::store::Store;
 use pairloom::error::Result;
 use pairloom::kernels::sample::Sample;
-use pairloom::stage::{Cx, Device, Input, Mapped, Output, Run, Stage, TableRef};
+use pairloom::plan::{Node, Plan};
+use pairloom::runtime::{Cancel, Device};
+use pairloom::stage::{Block, Cx, Input, Mapped, Output, Over, Run, Stage, TableRef};
+use pairloom::store::Store;
 use pairloom::tables;
 
 /// Rows of a part.
@@ -73,7 +73,8 @@ impl Run for Toy {
                 Ok(())
             }
             Toy::Pass { .. } => {
-                cx.map("rows", "rows", PART_ROWS, &|batch| Ok(Mapped { batch: batch.clone(), warnings: vec![] }))
+                let copy = |block: &Block| Ok(Mapped { batch: block.rows.clone(), warnings: vec![] });
+                cx.map(Over::Rows("rows"), "rows", PART_ROWS, &copy)
             }
         }
     }

@@ -85,7 +85,7 @@ impl<'v> Sides<'v> {
     }
 
     fn search(&self, scoring: Scoring) -> Search<'_> {
-        Search::new(&self.images, &self.captions, scoring, THREADS).expect("of one width")
+        Search::of_vectors(&self.images, &self.captions, scoring, THREADS).expect("of one width")
     }
 
     /// The `k` best and the ranks, both ways, of scores less a number of each item.

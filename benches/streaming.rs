@@ -161,7 +161,7 @@ impl Data {
             let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
             let values = self.features[rows.start * width..rows.end * width].to_vec();
             let values = match *self.shape {
-                [count, width] => tables::regions::column(values, count, width)?,
+                [count, width] => tables::Values::into_array(tables::regions::Regions::new(values, count, width)?),
                 _ => tables::vectors(values, width)?,
             };
             let parts = [

@@ -15,18 +15,20 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use pairloom::kernels::loss::BankWeights;
 use pairloom::kernels::product::{Lanes, Left, Right, Tile, tile, vectors};
 use pairloom::kernels::sample::Sample;
 use pairloom::kernels::text::Tokenizer;
 use pairloom::model::bank::{Bank, Mask, Member};
 use pairloom::model::collective::Group;
 use pairloom::model::encoder::Precision;
-use pairloom::model::form::Form;
-use pairloom::model::loss::Loss;
+use pairloom::model::family::data::Data;
+use pairloom::model::family::encode;
+use pairloom::model::family::encoded::Encoded;
+use pairloom::model::family::list::Settings;
+use pairloom::model::loss::{BankWeights, Loss};
+use pairloom::model::similarity::Similarity;
 use pairloom::model::step::{BankUse, Pairs, Recipe};
 use pairloom::model::training::Training;
-use pairloom::model::vse::Vse;
 use tch::{Device, Kind, Tensor};
 
 const THREADS: usize = 2;
@@ -191,12 +193,15 @@ struct Ours<'b> {
 
 impl<'b> Ours<'b> {
     fn start(precision: Precision, batches: &'b [Batch], objective: &str) -> Self {
-        let mut vse = Vse::new(Form::vse(IMAGE, WORDS, WORD, JOINT), 7, Device::Cpu).expect("a model");
-        vse.set_precision(precision);
+        let settings = serde_json::json!({ "vse": { "embedding": JOINT, "word": WORD } });
+        let settings: Settings = serde_json::from_value(settings).expect("settings");
+        let config = settings.config(Data::features(IMAGE, WORDS));
+        let mut model = config.create(7, Device::Cpu).expect("a model");
+        model.set_precision(precision).expect("both");
         let mut sample = Sample::new(3, &[]);
         #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
         let images = (0..BATCH * IMAGE).map(|_| sample.unit() as f32).collect();
-        let (training, recipe) = (Training::start(vse), Recipe::from(loss(objective)));
+        let (training, recipe) = (Training::start(config, model), Recipe::from(loss(objective)));
         let members = Member::strangers(BATCH);
         let times = Vec::new();
         Self { precision, training, recipe, members, bank: None, images, batches, step: 0, times }
@@ -205,15 +210,16 @@ impl<'b> Ours<'b> {
     /// A bank of that many samples that are none of a batch.
     fn embed(&self, samples: usize) -> Bank {
         let all: Vec<&[i64]> = self.batches.iter().flatten().map(Vec::as_slice).collect();
-        let (mut images, mut captions) = (Vec::new(), Vec::new());
+        let (model, mut images, mut captions) = (self.training.model(), Vec::new(), Vec::new());
         for start in (0..samples).step_by(BATCH) {
             let count = BATCH.min(samples - start);
-            images.extend(self.training.vse().images(&self.images[..count * IMAGE]).expect("vectors"));
+            images.push(encode::images(model, &self.images[..count * IMAGE]).expect("vectors"));
             let words: Vec<&[i64]> = (start..start + count).map(|row| all[row % all.len()]).collect();
-            captions.extend(self.training.vse().captions(&words).expect("vectors"));
+            captions.push(encode::captions(model, &words).expect("vectors"));
         }
         let members = Member::strangers(samples + BATCH).split_off(BATCH);
-        self.training.bank(0, members, &images, &captions, &Group::alone()).expect("a bank")
+        let [images, captions] = [images, captions].map(|blocks| Encoded::join(&blocks).expect("vectors"));
+        self.training.bank(0, members, images, captions, &Group::alone()).expect("a bank")
     }
 
     fn turn(&mut self, turn: usize) {
@@ -223,7 +229,12 @@ impl<'b> Ours<'b> {
             let members = &self.members;
             let pairs = Pairs { images: &self.images, captions: &captions, members, relevance: None };
             let weights = BankWeights::default();
-            let bank = self.bank.as_ref().map(|bank| BankUse { bank, mask: Mask::OwnImage, weights: &weights });
+            let bank = self.bank.as_ref().map(|bank| BankUse {
+                bank,
+                similarity: Similarity::Cosine,
+                mask: Mask::OwnImage,
+                weights: &weights,
+            });
             let stepped = self.training.step(&pairs, &self.recipe, bank, 2e-4, 0, &Group::alone());
             assert!(stepped.expect("a step").loss.is_finite());
             self.step += 1;

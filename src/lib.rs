@@ -16,13 +16,17 @@
 
 pub mod error;
 pub mod suggest;
+pub mod runtime;
 pub mod tables;
-pub mod kernels;
+pub use pairloom_kernels as kernels;
 pub mod language;
 pub mod io;
 pub mod loader;
 pub mod stage;
+pub mod store;
+pub mod plan;
 pub mod search;
+pub mod retrieval;
 pub mod model;
 pub mod stages;
 pub mod pipeline;

@@ -6,11 +6,11 @@ use pairloom::error::Result;
 use pairloom::loader::{Batch, Loader};
 use pairloom::model::bank::Member;
 use pairloom::model::collective::Group;
-use pairloom::model::form::Form;
+use pairloom::model::family::data::Data;
+use pairloom::model::family::list::Settings;
 use pairloom::model::loss::Loss;
 use pairloom::model::step::{Pairs, Recipe};
 use pairloom::model::training::Training;
-use pairloom::model::vse::Vse;
 
 /// Steps of a round.
 const STEPS: usize = 20;
@@ -19,9 +19,10 @@ const ROUNDS: usize = 5;
 
 /// Steps on the first batches that `start` gives, each round from the beginning.
 pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
-    let form = Form::vse(width, 40_000, 300, 1024);
-    let mut training = Training::start(Vse::new(form, 7, tch::Device::Cpu)?);
-    let recipe = Recipe::from(Loss::Max { margin: 0.2 });
+    let config = Settings::default().config(Data::features(width, 40_000));
+    let model = config.create(7, tch::Device::Cpu)?;
+    let mut training = Training::start(config, model);
+    let recipe = Recipe::from(Loss::default());
     let mut step = |images: &[f32], captions: &[&[i64]]| {
         let members = Member::strangers(captions.len());
         let pairs = Pairs { images, captions, members: &members, relevance: None };

@@ -7,8 +7,8 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::{Error, Result};
+use crate::runtime::Device;
 use crate::sql::Format;
-use crate::stage::Device;
 
 /// A streaming data-pipeline engine for image-text matching.
 #[derive(Debug, Parser)]

@@ -4,14 +4,14 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 
-use crate::engine::plan::Plan;
-use crate::engine::record::{ExpectationRecord, RunRecord};
-use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::pipeline::{Expectation, Pipeline};
+use crate::plan::Plan;
 use crate::sql::Session;
 use crate::stage::{Form, Stage};
 use crate::stages::AnyStage;
+use crate::store::Store;
+use crate::store::record::{ExpectationRecord, RunRecord};
 
 /// Which queries cannot be asked of the tables that the plan will make, and why: so that a slip costs no run.
 pub(super) fn rehearse(plan: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
@@ -45,7 +45,7 @@ pub(super) fn rehearse(plan: &Plan<AnyStage>, expectations: &[Expectation]) -> V
 ///
 /// # Errors
 /// A query is wrong, or gives no single number; the store cannot be read or written. The others are checked all the same.
-pub(super) fn check(pipeline: &Pipeline, store: &Store, record: &mut RunRecord) -> Result<()> {
+pub(super) fn check(pipeline: &Pipeline<AnyStage>, store: &Store, record: &mut RunRecord) -> Result<()> {
     if pipeline.expectations.is_empty() {
         return Ok(());
     }

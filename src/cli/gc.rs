@@ -6,8 +6,8 @@ use super::args::{Common, Gc};
 use super::bytes::human;
 use super::open;
 use super::output::{Output, columns};
-use crate::engine::gc::collect;
 use crate::error::Result;
+use crate::store::gc::collect;
 
 /// Says what no recent run needs, and removes it when told to.
 ///

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::output::tell;
-use crate::engine::cancel::Cancel;
 use crate::error::{Error, Kind, Result};
+use crate::runtime::Cancel;
 
 /// Raises `cancel` at the first signal.
 ///

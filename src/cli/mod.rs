@@ -24,6 +24,8 @@ mod schema;
 mod sql;
 mod summary;
 mod tensorboard;
+mod torch;
 
 pub use ranks::TorchBoards;
-pub use start::{Torch, main};
+pub use start::main;
+pub use torch::Torch;

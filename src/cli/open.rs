@@ -8,13 +8,14 @@ use super::output::{Output, tell};
 use crate::engine::cache::CachePlace;
 use crate::engine::ranks::RankOptions;
 use crate::engine::run::Options;
-use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::io::objects::Location;
 use crate::pipeline::{self, Faults, Pipeline};
+use crate::stages::AnyStage;
+use crate::store::Store;
 
 /// The pipeline, or all that is wrong with the file.
-pub(super) fn pipeline(file: &Path, set: &[String], sources_needed: bool) -> Result<Pipeline, Faults> {
+pub(super) fn pipeline(file: &Path, set: &[String], sources_needed: bool) -> Result<Pipeline<AnyStage>, Faults> {
     let environment = |name: &str| std::env::var(name).ok();
     pipeline::load(
         file,

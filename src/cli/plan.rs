@@ -7,9 +7,9 @@ use super::bytes::count;
 use super::open;
 use super::output::{Output, columns};
 use super::progress::Progress;
-use crate::engine::cancel::Cancel;
 use crate::engine::status::{StageStatus, Verdict, status};
 use crate::error::Result;
+use crate::runtime::Cancel;
 
 /// Shows for each stage whether it would be reused, resumed or run, and which component of its key changed.
 ///

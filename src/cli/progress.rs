@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::bytes::{count, human, seconds};
 use super::output::{Output, tell};
 use crate::engine::event::Event;
-use crate::loader::Stalls;
+use crate::runtime::Stalls;
 use crate::stage::Warning;
 
 /// Warnings kept of a stage; the rest is counted.

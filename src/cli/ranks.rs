@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::args::{Common, Pipeline as Arguments};
 use super::open;
 use super::output::Output;
-use super::start::Torch;
+use super::torch::Torch;
 use super::{handover, interrupt};
-use crate::engine::cancel::Cancel;
 use crate::engine::ranks::{Board, Boards, Place, RankOptions, decline};
 use crate::error::{Error, Result};
 use crate::model::collective::KeyStore;
 use crate::pipeline::Faults;
+use crate::runtime::Cancel;
 
 /// libtorch's stores of keys, for the engine. Only a program that links libtorch may name it.
 #[derive(Debug)]

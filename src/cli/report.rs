@@ -3,9 +3,9 @@
 use super::args::{Common, Report};
 use super::open;
 use super::output::Output;
-use crate::engine::record::{Outcome, StageRecord, records};
-use crate::engine::store::Artefact;
 use crate::error::{Error, Result};
+use crate::store::Artefact;
+use crate::store::record::{Outcome, StageRecord, records};
 
 /// Prints the Markdown page of the latest finished run, or copies all files of the page.
 ///

@@ -3,15 +3,16 @@
 use super::args::{Common, Pipeline as Arguments};
 use super::output::Output;
 use super::progress::Progress;
-use super::start::Torch;
+use super::torch::Torch;
 use super::{expect, handover, interrupt, open, ranks, summary};
-use crate::engine::cancel::Cancel;
 use crate::engine::ranks::{Place, decline};
 use crate::engine::run::{Options, Summary, reuse};
 use crate::engine::status::status;
-use crate::engine::store::Store;
 use crate::error::{Error, Kind, Result};
 use crate::pipeline::Pipeline;
+use crate::runtime::Cancel;
+use crate::stages::AnyStage;
+use crate::store::Store;
 
 /// Runs what is missing of a pipeline, and checks what is expected of the results.
 ///
@@ -66,7 +67,13 @@ fn declined(error: Error, place: Option<&Place>, options: &Options) -> Error {
 }
 
 /// Checks expectations, shows what happened, and turns it into a result.
-fn finish(pipeline: &Pipeline, store: &Store, mut summary: Summary, progress: &Progress, output: Output) -> Result<()> {
+fn finish(
+    pipeline: &Pipeline<AnyStage>,
+    store: &Store,
+    mut summary: Summary,
+    progress: &Progress,
+    output: Output,
+) -> Result<()> {
     let checked = match &summary.error {
         None => expect::check(pipeline, store, &mut summary.record),
         Some(_) => Ok(()),

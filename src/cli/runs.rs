@@ -4,8 +4,8 @@ use super::args::{Common, Runs};
 use super::bytes::seconds;
 use super::open;
 use super::output::{Output, columns};
-use crate::engine::record::{Outcome, RunRecord, all_records};
 use crate::error::{Result, visible};
+use crate::store::record::{Outcome, RunRecord, all_records};
 
 /// Lists the latest runs of a store, and warns of those whose record cannot be read.
 ///

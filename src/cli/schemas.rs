@@ -6,6 +6,7 @@ use clap::CommandFactory;
 use clap_markdown::MarkdownOptions;
 
 use super::args::Arguments;
+use crate::stages::AnyStage;
 use crate::tables::{self, Table};
 
 /// Every file of `schemas/`: its name and content.
@@ -18,7 +19,7 @@ pub fn all() -> Vec<(String, String)> {
 
 /// The JSON Schema of pipeline files.
 pub(super) fn pipeline() -> String {
-    format!("{:#}\n", crate::pipeline::schema())
+    format!("{:#}\n", crate::pipeline::schema::<AnyStage>())
 }
 
 /// The reference of the command line.
@@ -38,7 +39,7 @@ fn table(table: &Table) -> String {
         .iter()
         .map(|column| {
             let missing = if column.nullable { "may be missing" } else { "" };
-            [column.name.to_owned(), type_name(&column.data_type), missing.to_owned(), column.about.to_owned()]
+            [column.name.to_string(), type_name(&column.data_type), missing.to_owned(), column.about.to_string()]
         })
         .collect();
     let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);

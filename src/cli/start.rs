@@ -6,29 +6,8 @@ use clap::Parser;
 
 use super::args::{Arguments, Command};
 use super::output::Output;
+use super::torch::Torch;
 use super::{check, completions, gc, handover, plan, report, run, runs, schema, sql, tensorboard};
-use crate::engine::cancel::Cancel;
-use crate::engine::event::Observer;
-use crate::engine::plan::Plan;
-use crate::engine::ranks::{Boards, Place};
-use crate::engine::run::{Options, Summary};
-use crate::engine::store::Store;
-use crate::error::Result;
-use crate::stages::AnyStage;
-
-/// What needs libtorch. A program that does not name it does not link libtorch.
-#[derive(Debug, Clone, Copy)]
-pub struct Torch {
-    /// Runs stages: [`crate::engine::run::execute`].
-    pub execute: Execute,
-    /// Runs them for another process: [`crate::engine::ranks::follow`].
-    pub follow: Follow,
-    /// How processes reach each other: [`super::TorchBoards`].
-    pub boards: &'static dyn Boards,
-}
-
-type Execute = fn(&Plan<AnyStage>, &Store, &Options, &Cancel, &Observer<'_>) -> Result<Summary>;
-type Follow = fn(&Plan<AnyStage>, &Store, &Options, &Place, &Cancel) -> Result<()>;
 
 /// The whole program. Without libtorch it becomes `pairloom-torch` when there is a stage to run.
 pub fn main(torch: Option<Torch>) -> ExitCode {

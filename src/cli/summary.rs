@@ -7,8 +7,8 @@ use super::open::short;
 use super::output::{Output, columns};
 use super::progress::{Progress, Seen};
 use crate::engine::run::Summary;
-use crate::engine::store::Store;
 use crate::error::{Result, visible};
+use crate::store::Store;
 
 /// Warnings shown of a stage, unless all are asked for.
 const SHOWN: usize = 5;

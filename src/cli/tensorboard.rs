@@ -10,14 +10,14 @@ use serde::Serialize;
 use super::args::{Common, Tensorboard};
 use super::open;
 use super::output::Output;
-use crate::engine::record::{StageRecord, records};
-use crate::engine::store::{Artefact, Store};
 use crate::error::{Error, Result};
 use crate::io::{parquet, tensorboard};
+use crate::store::record::{StageRecord, records};
+use crate::store::{Artefact, Store};
 use crate::tables;
 
-/// Tables that become curves. An epoch's row of the first is published before that of the second.
-const TABLES: [&str; 2] = ["history", "validation"];
+/// Tables that become curves. An epoch's row of the first is published before that of the second, and so on.
+const TABLES: [&str; 3] = ["history", "auxiliary_losses", "validation"];
 
 /// Between two looks at the store.
 const PAUSE: Duration = Duration::from_secs(2);

@@ -1,10 +1,14 @@
 //! The cache of shards of a run: opened when the first stage asks for it.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
 
 use crate::error::{Error, Result};
 use crate::io::cache::Cache;
+use crate::io::shard::Shard;
+use crate::runtime::Cancel;
 
 /// Where the cache lies, and what it may take.
 #[derive(Debug, Clone)]
@@ -37,5 +41,16 @@ impl<'p> LazyCache<'p> {
                 .hint("name one with `--cache`")
         })?;
         Ok(cache.insert(Cache::open(folder, self.place.limit)?).clone())
+    }
+
+    /// The rows of this name, if they are there.
+    pub fn kept(&self, name: &str, cancel: &Cancel) -> Result<Option<Arc<Shard>>> {
+        cancel.proceed()?;
+        self.get()?.get(name)
+    }
+
+    /// Puts rows under a name, unless some are there.
+    pub fn keep(&self, name: &str, batch: RecordBatch, cancel: &Cancel) -> Result<Arc<Shard>> {
+        self.get()?.get_or_make(name, || Ok(batch), &|| cancel.proceed())
     }
 }

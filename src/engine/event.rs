@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::loader::Stalls;
+use crate::runtime::Stalls;
 use crate::stage::Warning;
 
 /// Something that happened in a run.

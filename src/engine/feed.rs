@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::engine::cancel::Cancel;
-use crate::engine::store::{FileEntry, Part};
 use crate::error::{Error, Result};
+use crate::runtime::Cancel;
+use crate::store::{FileEntry, Part};
 
 /// The visible parts and files of one artefact of a run.
 #[derive(Debug, Default)]

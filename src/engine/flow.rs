@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crossbeam::channel::{bounded, unbounded};
+use crossbeam::channel::{Receiver, bounded, unbounded};
 use std::thread as scoped;
 
-use crate::engine::cancel::Cancel;
 use crate::error::{Error, Result};
+use crate::runtime::Cancel;
 
 /// A limit on the bytes that are in flight between threads, shared by all flows of a run.
 ///
@@ -116,20 +116,18 @@ pub fn ordered_map<T: Send, U: Send>(
         let feed_done = done_sender.clone();
         let (flow, heaviest, function) = (&flow, &heaviest, &function);
         scope.spawn(move || {
+            let mut next = || -> Result<Option<(T, Permit)>> {
+                let Some((item, bytes)) = caught(&mut source)? else { return Ok(None) };
+                wait_for(budget, flow, heaviest, bytes, threads, stop).map(|permit| Some((item, permit)))
+            };
             for index in 0.. {
-                let next = caught(&mut source).and_then(|item| match item {
-                    Some((item, bytes)) => {
-                        wait_for(budget, flow, heaviest, bytes, threads, stop).map(|permit| Some((item, permit)))
-                    }
-                    None => Ok(None),
-                });
-                match next {
+                match next() {
+                    Ok(None) => return,
                     Ok(Some((item, permit))) => {
                         if work_sender.send((index, item, permit)).is_err() {
                             return;
                         }
                     }
-                    Ok(None) => return,
                     Err(error) => {
                         let _ = feed_done.send((index, Err(error)));
                         return;
@@ -154,27 +152,36 @@ pub fn ordered_map<T: Send, U: Send>(
             });
         }
         drop((work, done_sender));
-        let mut early = BTreeMap::new();
-        let mut next = 0;
-        let mut outcome = Ok(());
-        for (index, result) in &done {
-            early.insert(index, result);
-            while outcome.is_ok() {
-                let Some(result) = early.remove(&next) else { break };
-                next += 1;
-                outcome = result.and_then(|(value, permit)| {
-                    let pushed = caught(|| sink(value));
-                    drop(permit);
-                    pushed
-                });
-            }
-            if outcome.is_err() {
-                stop.cancel();
-                early.clear();
-            }
-        }
-        outcome
+        in_order(&done, stop, |(value, permit)| {
+            let pushed = caught(|| sink(value));
+            drop(permit);
+            pushed
+        })
     })
+}
+
+/// Gives `sink` the results in the order of their numbers, up to the first error, at which `stop` is raised. Drains `done`.
+fn in_order<V>(
+    done: &Receiver<(usize, Result<V>)>,
+    stop: &Cancel,
+    mut sink: impl FnMut(V) -> Result<()>,
+) -> Result<()> {
+    let mut early = BTreeMap::new();
+    let mut next = 0;
+    let mut outcome = Ok(());
+    for (index, result) in done {
+        early.insert(index, result);
+        while outcome.is_ok() {
+            let Some(result) = early.remove(&next) else { break };
+            next += 1;
+            outcome = result.and_then(&mut sink);
+        }
+        if outcome.is_err() {
+            stop.cancel();
+            early.clear();
+        }
+    }
+    outcome
 }
 
 /// A permit, once few enough items are in flight and the bytes fit.

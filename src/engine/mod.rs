@@ -6,29 +6,24 @@
 //!                                                                    reader ─► stage ─► writer ─► journal ─► feed
 //! ```
 //!
-//! A stage's key names its artefact, a folder of the [`store`]. Its writer publishes parts one by one and records each in
-//! the [`journal`]; the [`feed`] tells the stages downstream. Resuming is a fold over the journal.
+//! A stage's key names its artefact, a folder of the [`store`](crate::store). Its writer publishes parts one by one and records each in
+//! the [`journal`](crate::store::journal); the [`feed`] tells the stages downstream. Resuming is a fold over the journal.
 
-pub mod plan;
-pub mod key;
 pub mod sources;
-pub mod store;
-pub mod journal;
 pub mod status;
 pub mod event;
 pub mod cache;
-pub mod cancel;
-pub mod claim;
 pub mod feed;
 pub mod flow;
+mod inputs;
 mod reader;
 mod writer;
+mod map;
+mod meter;
 mod turn;
 mod world;
 pub mod run;
 pub mod ranks;
-pub mod record;
-pub mod gc;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -6,12 +6,15 @@ use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use arrow::array::RecordBatch;
 
 use crate::engine::cache::LazyCache;
-use crate::engine::cancel::Cancel;
 use crate::engine::feed::Feed;
-use crate::engine::store::{Artefact, Part};
 use crate::error::Result;
 use crate::io::parquet;
 use crate::io::shards::{Shards, Source};
+use crate::runtime::Cancel;
+use crate::store::{Artefact, Part};
+
+/// Called with the name of what is waited for, as a wait begins.
+pub(super) type Waiting<'w> = &'w mut dyn FnMut(&str);
 
 /// A cursor over the rows of a table.
 pub(super) struct TableReader {
@@ -48,17 +51,17 @@ impl TableReader {
         self.feed.total_rows(&self.table)
     }
 
-    /// All parts, once the producer has ended; calls `waiting` if it has to wait.
-    pub fn parts(&self, waiting: &mut dyn FnMut()) -> Result<Vec<Part>> {
+    /// All parts, once the producer has ended; calls `waiting` with its name if it has to wait.
+    pub fn parts(&self, waiting: Waiting<'_>) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
-        while let Some(part) = self.feed.next(&self.table, parts.len(), &self.cancel, waiting)? {
+        while let Some(part) = self.feed.next(&self.table, parts.len(), &self.cancel, &mut || waiting(&self.name))? {
             parts.push(part);
         }
         Ok(parts)
     }
 
     /// The table as shards, of these parts.
-    pub fn shards(&self, parts: Vec<Part>, cache: &LazyCache<'_>, cancel: &Cancel) -> Result<Shards> {
+    pub fn shards(&self, parts: Vec<Part>, cache: &LazyCache<'_>) -> Result<Shards> {
         let rows = |part: &Part| usize::try_from(part.rows).unwrap_or(usize::MAX);
         let sources = parts.iter().map(|part| Source { digest: part.digest.clone(), rows: rows(part) }).collect();
         let (artefact, table) = (self.artefact.clone(), self.table.clone());
@@ -68,12 +71,12 @@ impl TableReader {
             let content = artefact.read(&name, part.bytes, &part.digest)?;
             parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name))))
         };
-        let cancel = cancel.clone();
+        let cancel = self.cancel.clone();
         Ok(Shards::new(self.name.clone(), sources, cache.get()?, Box::new(read), Box::new(move || cancel.proceed())))
     }
 
-    /// The next rows; calls `waiting` once if it has to wait for the producer.
-    pub fn next(&mut self, waiting: &mut dyn FnMut()) -> Result<Option<RecordBatch>> {
+    /// The next rows; calls `waiting` with its name if it has to wait for the producer.
+    pub fn next(&mut self, waiting: Waiting<'_>) -> Result<Option<RecordBatch>> {
         loop {
             self.cancel.proceed()?;
             if let Some(reader) = &mut self.current {
@@ -90,6 +93,7 @@ impl TableReader {
                 }
                 continue;
             }
+            let waiting = &mut || waiting(&self.name);
             let Some(part) = self.feed.next(&self.table, self.next_part, &self.cancel, waiting)? else {
                 return Ok(None);
             };
@@ -126,7 +130,7 @@ impl<'r> Blocks<'r> {
     }
 
     /// The next block.
-    pub fn next(&mut self, waiting: &mut dyn FnMut()) -> Result<Option<RecordBatch>> {
+    pub fn next(&mut self, waiting: Waiting<'_>) -> Result<Option<RecordBatch>> {
         let mut pieces = Vec::new();
         let mut wanted = self.rows;
         while wanted > 0 {

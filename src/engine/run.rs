@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::cache::{CachePlace, LazyCache};
-use crate::engine::cancel::Cancel;
-use crate::engine::claim::{check_writable, claim, hold};
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
 use crate::engine::flow::{Budget, caught};
-use crate::engine::journal;
-use crate::engine::plan::{Node, Plan};
+use crate::engine::inputs::{Input, Inputs};
 use crate::engine::ranks::{Crew, RankOptions, Together, description};
 use crate::engine::reader::TableReader;
-use crate::engine::record::{Outcome, RunRecord, StageRecord};
 use crate::engine::status::{StageStatus, Verdict, status};
-use crate::engine::store::{Manifest, Presence, Store};
-use crate::engine::world::{EngineWorld, InputPort, Shared};
+use crate::engine::world::{EngineWorld, Shared};
 use crate::engine::writer::{Ledger, TableWriter};
 use crate::error::{Error, Kind, Result};
-use crate::loader::Stalls;
-use crate::stage::{Cx, Device, Form, Origin, Run, Stage, TableRef, Warning, World};
+use crate::plan::{Node, Plan};
+use crate::runtime::{Cancel, Device, Resources, Stalls};
+use crate::stage::{Form, Origin, Run, Stage, StageEvent, TableRef, Warning, World};
+use crate::store::claim::{check_writable, claim, hold};
+use crate::store::journal::{self, Committed};
+use crate::store::record::{Outcome, RunRecord, StageRecord};
+use crate::store::{Artefact, Manifest, Presence, Store};
 
 /// How to run.
 #[derive(Debug, Clone)]
@@ -101,16 +101,8 @@ fn execute_together<S: Run>(
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
     let turns = Arc::default();
-    let shared = Shared {
-        cancel: &stop,
-        budget: &budget,
-        threads: options.threads,
-        device: options.device,
-        cache: &cache,
-        together,
-        turns: &turns,
-        observer,
-    };
+    let shared = Shared { budget: &budget, cache: &cache, together, turns: &turns, observer };
+    let resources = Resources { threads: options.threads, device: options.device, cancel: stop.clone() };
     let feeds: HashMap<String, Arc<Feed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
     let places = places(plan, &statuses, store, &feeds);
@@ -124,9 +116,9 @@ fn execute_together<S: Run>(
                 ended.push((status.name.clone(), Ok((manifest.as_ref().clone(), None))));
                 continue;
             }
-            let (places, stop) = (&places, &stop);
+            let (places, stop, resources) = (&places, &stop, &resources);
             let work = move || {
-                let result = caught(|| build(node, status, store, places, &feed, shared));
+                let result = caught(|| build(node, status, store, places, &feed, shared, resources));
                 if let Err(error) = &result {
                     let interrupted = error.kind() == Kind::Interrupted;
                     let (stage, error) = (status.name.clone(), error.to_string());
@@ -253,7 +245,7 @@ fn conclude(
 
 /// Where an output of a stage is read.
 struct Place {
-    artefact: crate::engine::store::Artefact,
+    artefact: Artefact,
     feed: Arc<Feed>,
     /// The folder that paths in the table are relative to.
     root: Option<PathBuf>,
@@ -294,18 +286,18 @@ fn build<S: Run>(
     places: &HashMap<(String, String), Place>,
     feed: &Arc<Feed>,
     shared: Shared<'_>,
+    of_run: &Resources,
 ) -> Ended {
     let started = Instant::now();
     // Raised when another rank of this stage fails.
-    let (run, stop) = (shared.cancel, shared.cancel.child());
-    let shared = Shared { cancel: &stop, ..shared };
+    let resources = Resources { cancel: of_run.cancel.child(), ..of_run.clone() };
     let artefact = status.artefact(store);
     let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
     let waiting = || {
         let waiting_for = Some("another process that builds it".to_owned());
         (shared.observer)(&Event::Progress { stage: stage.clone(), done: 0, total: None, waiting_for });
     };
-    let claim = claim(store, &artefact, shared.cancel, waiting)?;
+    let claim = claim(store, &artefact, &resources.cancel, waiting)?;
     match artefact.presence()? {
         Presence::Complete(manifest) => {
             // Another process built it while this one waited.
@@ -316,39 +308,14 @@ fn build<S: Run>(
         Presence::Damaged(_) => artefact.clear()?,
         Presence::Absent => {}
     }
-    artefact.sweep()?;
-    let (committed, passed) = journal::fold_sound(&artefact)?;
-    journal::cut(&artefact, committed.entries)?;
+    let (committed, warnings) = resume(&artefact, status, &resources)?;
     (shared.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows() });
-    let means = format!("{} threads on {}", shared.threads, shared.device);
-    let mut warnings: Vec<Warning> =
-        passed.into_iter().map(|message| Warning { subject: status.name.clone(), message }).collect();
-    if !artefact.create("means", means.clone().into())?
-        && let Some(before) = artefact.get("means")?.filter(|before| *before != means)
-    {
-        let before = String::from_utf8_lossy(&before).into_owned();
-        let message = format!("begun with {before} and finished with {means}: numbers may differ in their last bits");
-        warnings.push(Warning { subject: status.name.clone(), message });
-    }
     for (table, parts) in &committed.tables {
         for part in parts {
             feed.part(table, part.clone());
         }
     }
-    let mut tables = BTreeMap::new();
-    let mut files = Vec::new();
-    for output in node.stage.outputs() {
-        match output.form {
-            Form::Table { schema, part_rows, .. } => {
-                let parts = committed.tables.get(output.name).map_or(&[][..], Vec::as_slice);
-                let before_state = committed.states.last().and_then(|state| state.parts.get(output.name)).copied();
-                let rows = |parts: &[crate::engine::store::Part]| parts.iter().map(|part| part.rows).sum();
-                let position = rows(&parts[..before_state.unwrap_or(0)]);
-                tables.insert(output.name, TableWriter::new(output.name, schema, part_rows, position, rows(parts)));
-            }
-            Form::Files => files.push(output.name),
-        }
-    }
+    let (tables, files) = outputs(node, &committed);
     let feed = Arc::clone(feed);
     let ledger = Ledger {
         stage: status.name.clone(),
@@ -359,14 +326,14 @@ fn build<S: Run>(
         feed,
         observer: shared.observer,
     };
-    let inputs = ports(node, places, shared.cancel)?;
-    let mut world = EngineWorld::new(shared, &status.identity, inputs, tables, files, ledger);
+    let inputs = Inputs { stage: status.name.clone(), inputs: inputs(node, places, &resources.cancel)? };
+    let mut world = EngineWorld::new(shared, resources, &status.identity, inputs, tables, files, ledger);
     for warning in warnings {
-        world.warn(warning);
+        world.emit(StageEvent::Warning(warning));
     }
-    let result = node.stage.run(&mut Cx::new(&mut world));
+    let result = node.stage.run(&mut world);
     match world.shift.take() {
-        Some(shift) => shift.end(result, run)?,
+        Some(shift) => shift.end(result, &of_run.cancel)?,
         None => result?,
     }
     world.finish()?;
@@ -378,35 +345,74 @@ fn build<S: Run>(
     Ok((manifest, Some((seconds, stalls))))
 }
 
+/// Goes back to what is committed of an unfinished artefact. Warns of damage that was passed over, and of other means than
+/// those that the artefact was begun with.
+fn resume(artefact: &Artefact, status: &StageStatus, resources: &Resources) -> Result<(Committed, Vec<Warning>)> {
+    artefact.sweep()?;
+    let (committed, mut messages) = journal::fold_sound(artefact)?;
+    journal::cut(artefact, committed.entries)?;
+    let means = format!("{} threads on {}", resources.threads, resources.device);
+    if !artefact.create("means", means.clone().into())?
+        && let Some(before) = artefact.get("means")?.filter(|before| *before != means)
+    {
+        let before = String::from_utf8_lossy(&before).into_owned();
+        messages.push(format!("begun with {before} and finished with {means}: numbers may differ in their last bits"));
+    }
+    let warnings = messages.into_iter().map(|message| Warning { subject: status.name.clone(), message });
+    Ok((committed, warnings.collect()))
+}
+
+/// Writers of the tables of a stage, by name, after what is committed; and the names of its files.
+fn outputs<S: Stage>(
+    node: &Node<S>,
+    committed: &Committed,
+) -> (BTreeMap<&'static str, TableWriter>, Vec<&'static str>) {
+    let mut tables = BTreeMap::new();
+    let mut files = Vec::new();
+    for output in node.stage.outputs() {
+        match output.form {
+            Form::Table { schema, part_rows, .. } => {
+                let parts = committed.tables.get(output.name).map_or(&[][..], Vec::as_slice);
+                let before_state = committed.states.last().and_then(|state| state.parts.get(output.name)).copied();
+                let rows = |parts: &[crate::store::Part]| parts.iter().map(|part| part.rows).sum();
+                let position = rows(&parts[..before_state.unwrap_or(0)]);
+                tables.insert(output.name, TableWriter::new(output.name, schema, part_rows, position, rows(parts)));
+            }
+            Form::Files => files.push(output.name),
+        }
+    }
+    (tables, files)
+}
+
 /// The inputs of a stage, ready to be read.
-fn ports<S: Stage>(
+fn inputs<S: Stage>(
     node: &Node<S>,
     places: &HashMap<(String, String), Place>,
     cancel: &Cancel,
-) -> Result<BTreeMap<String, InputPort>> {
+) -> Result<BTreeMap<String, Input>> {
     let place = |from: &TableRef| {
         let place = places.get(&(from.stage().to_owned(), from.table().to_owned()));
         place.ok_or_else(|| Error::internal(format!("nobody writes `{from}`")))
     };
-    let mut ports = BTreeMap::new();
+    let mut inputs = BTreeMap::new();
     for input in node.stage.inputs() {
         let port = match &input.origin {
-            Origin::Source(source) => InputPort::Source(source.path().to_owned()),
+            Origin::Source(source) => Input::Source(source.path().to_owned()),
             Origin::Table { from, .. } => {
                 let Place { artefact, feed, root } = place(from)?;
                 let (name, table) = (from.to_string(), from.table().to_owned());
                 let reader = TableReader::new(name, artefact.clone(), table, Arc::clone(feed), cancel.clone());
-                InputPort::Table(Box::new(reader), root.clone())
+                Input::Table(Box::new(reader), root.clone())
             }
             Origin::Files { from } => {
                 let Place { artefact, feed, .. } = place(from)?;
                 let (name, output) = (from.to_string(), from.table().to_owned());
-                InputPort::Files { name, artefact: artefact.clone(), output, feed: Arc::clone(feed) }
+                Input::Files { name, artefact: artefact.clone(), output, feed: Arc::clone(feed) }
             }
         };
-        ports.insert(input.name, port);
+        inputs.insert(input.name, port);
     }
-    Ok(ports)
+    Ok(inputs)
 }
 
 /// Writes the manifest, which completes the artefact, and tidies up what only a resume needs.

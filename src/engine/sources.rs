@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use std::thread as scoped;
 
-use crate::engine::cancel::Cancel;
 use crate::engine::event::{Event, Observer};
-use crate::engine::store::Store;
 use crate::error::{Error, Result};
+use crate::runtime::Cancel;
+use crate::store::Store;
 
 /// Bytes hashed between two progress events.
 const PROGRESS_BYTES: u64 = 256 << 20;

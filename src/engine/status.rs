@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::engine::cancel::Cancel;
 use crate::engine::event::Observer;
-use crate::engine::journal;
-use crate::engine::key::{Identity, InputIdentity, Key};
-use crate::engine::plan::Plan;
-use crate::engine::record::{RunRecord, records};
 use crate::engine::sources;
-use crate::engine::store::{Artefact, Manifest, Presence, Store};
 use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::runtime::Cancel;
 use crate::stage::{Origin, Stage};
+use crate::store::journal;
+use crate::store::key::{Identity, InputIdentity, Key};
+use crate::store::record::{RunRecord, records};
+use crate::store::{Artefact, Manifest, Presence, Store};
 
 /// What a run would do about one stage.
 #[derive(Debug, Clone)]

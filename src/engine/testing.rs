@@ -6,9 +6,9 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
-use crate::engine::plan::Node;
 use crate::error::{Error, Result};
-use crate::stage::{Cx, Input, Mapped, Output, Problem, Run, Source, Stage, TableRef};
+use crate::plan::Node;
+use crate::stage::{Cx, Input, Mapped, Output, Over, Problem, Run, Source, Stage, TableRef};
 use crate::tables;
 
 /// A stage of the engine's tests.
@@ -100,16 +100,17 @@ impl Run for Toy {
                 }
                 Ok(())
             }
-            Toy::Map { add, .. } => cx.map("rows", "rows", 7, &|batch| {
-                let got = tables::ids(batch, "x")?.values();
+            Toy::Map { add, .. } => cx.map(Over::Rows("rows"), "rows", 7, &|block| {
+                let got = tables::ids(&block.rows, "x")?.values();
                 let warnings = got.iter().filter(|&&x| x % 20 == 0);
                 let warnings =
                     warnings.map(|x| crate::stage::Warning { subject: x.to_string(), message: "round".to_owned() });
                 Ok(Mapped { batch: numbers(got.iter().map(|x| x + add).collect())?, warnings: warnings.collect() })
             }),
-            Toy::Squares { n } => cx.produce("rows", *n, 6, &|range| {
-                let warning = crate::stage::Warning { subject: range.start.to_string(), message: "block".to_owned() };
-                let squares = range.map(|x| i64::try_from(x * x).unwrap()).collect();
+            Toy::Squares { n } => cx.map(Over::Numbers(*n), "rows", 6, &|block| {
+                let warning =
+                    crate::stage::Warning { subject: block.range.start.to_string(), message: "block".to_owned() };
+                let squares = block.range.clone().map(|x| i64::try_from(x * x).unwrap()).collect();
                 Ok(Mapped { batch: numbers(squares)?, warnings: vec![warning] })
             }),
             Toy::Sum { fail_at, .. } => {
@@ -135,10 +136,10 @@ impl Run for Toy {
                         cx.warn(seen.to_string(), "four more");
                     }
                     if seen % 8 == 0 {
-                        cx.save(format!("{seen} {sum}"), 2)?;
+                        cx.save(format!("{seen} {sum}").into(), 2)?;
                     }
                 }
-                cx.put_file("total", "total.txt", sum.to_string())
+                cx.put_file("total", "total.txt", sum.to_string().into())
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::cancel::Cancel;
 use crate::error::Result;
+use crate::runtime::Cancel;
 
 /// How long a stage that waits for its turn sleeps before it asks again.
 const PAUSE: Duration = Duration::from_millis(20);

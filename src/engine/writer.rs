@@ -7,14 +7,14 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 
-use crate::engine::claim::Claim;
 use crate::engine::event::{Event, Observer};
 use crate::engine::feed::Feed;
-use crate::engine::journal::{self, Committed, Entry};
-use crate::engine::store::{Artefact, FileEntry, Part};
 use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::stage::{Warning, missing_columns};
+use crate::store::claim::Claim;
+use crate::store::journal::{self, Committed, Entry};
+use crate::store::{Artefact, FileEntry, Part};
 
 /// Publishes objects of one artefact, and records each in the journal before anybody hears of it.
 pub(super) struct Ledger<'e> {
@@ -106,6 +106,11 @@ impl TableWriter {
     pub fn new(table: &'static str, declared: SchemaRef, part_rows: usize, position: u64, committed: u64) -> Self {
         let buffer = Vec::new();
         Self { table, declared, part_rows: part_rows.max(1), schema: None, position, committed, buffer, buffered: 0 }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &'static str {
+        self.table
     }
 
     /// Rows given so far.

@@ -9,8 +9,7 @@ use csv::{ByteRecord, Reader, ReaderBuilder};
 use flate2::read::MultiGzDecoder;
 
 use super::bounded::MAX_LIST;
-use super::mistakes::Mistakes;
-use crate::error::{Error, Result};
+use crate::error::{Error, Mistakes, Result};
 
 /// A table that is read row by row.
 pub struct Delimited {

@@ -17,6 +17,3 @@ pub mod cache;
 pub mod tensorboard;
 pub mod word_vectors;
 pub mod vocabulary;
-mod mistakes;
-
-pub use mistakes::Mistakes;

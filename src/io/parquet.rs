@@ -127,7 +127,7 @@ mod tests {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(vec![1, 2, 3])),
             Arc::new(StringArray::from(vec!["train", "val", "test"])),
-            tables::regions::column(vec![0.25; 3 * 36 * 128], 36, 128).unwrap(),
+            tables::Values::into_array(tables::regions::Regions::new(vec![0.25; 3 * 36 * 128], 36, 128).unwrap()),
         ];
         let batch = tables::batch(&schema, columns).unwrap();
         let content = encode(&schema, std::slice::from_ref(&batch)).unwrap();

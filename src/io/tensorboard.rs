@@ -16,12 +16,13 @@ const VERSION: &str = "brain.Event:2";
 /// An event file with one event for each row of `batch`, a part of `table`.
 ///
 /// The row's `step` is the step; every column of f64 becomes a scalar `table/column` of f32, the only precision that
-/// TensorBoard shows; a value that is not there is left out. All events carry `wall_time`, in seconds since 1970.
+/// TensorBoard shows, or `table/name` where rows have a `name`; a value that is not there is left out. All events carry `wall_time`, in seconds since 1970.
 ///
 /// # Errors
 /// There is no column `step` of Int64.
 pub fn event_file(table: &str, batch: &RecordBatch, wall_time: f64) -> Result<Vec<u8>> {
     let steps = tables::ids(batch, "step")?;
+    let names = batch.column_by_name("name").map(|_| tables::texts(batch, "name")).transpose()?;
     let schema = batch.schema();
     let columns: Vec<_> = (schema.fields().iter().zip(batch.columns()))
         .filter(|(field, _)| *field.data_type() == DataType::Float64)
@@ -32,7 +33,8 @@ pub fn event_file(table: &str, batch: &RecordBatch, wall_time: f64) -> Result<Ve
     for row in 0..batch.num_rows() {
         let mut summary = Vec::new();
         for (tag, values) in columns.iter().filter(|(_, values)| values.is_valid(row)) {
-            summary.extend(bytes_field(1, &scalar(tag, values.value(row))));
+            let named = names.map(|names| format!("{table}/{}", names.value(row)));
+            summary.extend(bytes_field(1, &scalar(named.as_ref().unwrap_or(tag), values.value(row))));
         }
         record(&mut file, &event(wall_time, steps.value(row), &bytes_field(5, &summary)));
     }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Mistakes, bounded};
-use crate::error::{Error, Result};
+use super::bounded;
+use crate::error::{Error, Mistakes, Result};
 
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{Mistakes, json};
-use crate::error::{Error, Result};
+use super::json;
+use crate::error::{Error, Mistakes, Result};
 
 const HINT: &str = "wanted a list of words or an object from word to number; README.md says under `Published models` how a \
                     vocabulary that is a pickle becomes one";

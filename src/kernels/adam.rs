@@ -1,6 +1,6 @@
 //! One step of Adam on slices, in one pass: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
 
-use super::product::{Lanes, vectors};
+use super::cpu::widest;
 
 /// β₁ and β₂ of the paper.
 pub const BETA: [f64; 2] = [0.9, 0.999];
@@ -24,37 +24,13 @@ pub struct Rates {
 /// `m ← m + (1 − β₁)(g − m)`, `v ← β₂·v + (1 − β₂)·g²`, `p ← p + first · m / (√v / second + ε)` with `g` the gradient times
 /// `scale`, as `torch.optim.Adam`. All of one length.
 pub fn step(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates) {
-    #[cfg(target_arch = "x86_64")]
-    if vectors(Lanes::F32) {
-        // SAFETY: the processor was asked whether it has the instructions.
-        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
-        return unsafe { step_avx512(parameters, gradients, m, v, rates) };
-    }
-    step_in(parameters, gradients, m, v, rates);
+    widest!(step_in(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates));
 }
 
 /// Σ x², in f64.
 #[must_use]
 pub fn squares(values: &[f32]) -> f64 {
-    #[cfg(target_arch = "x86_64")]
-    if vectors(Lanes::F32) {
-        // SAFETY: the processor was asked whether it has the instructions.
-        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
-        return unsafe { squares_avx512(values) };
-    }
-    squares_in(values)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn step_avx512(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates) {
-    step_in(parameters, gradients, m, v, rates);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn squares_avx512(values: &[f32]) -> f64 {
-    squares_in(values)
+    widest!(squares_in(values: &[f32]) -> f64)
 }
 
 #[inline(always)]

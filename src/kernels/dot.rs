@@ -47,7 +47,7 @@ fn finish(sums: &[f64; LANES], a_rest: &[f32], b_rest: &[f32]) -> f32 {
 /// `O(width)` time for each.
 pub fn dots(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
+    if crate::cpu::has_avx512() {
         return avx512::dots(a, others, scores);
     }
     scores.extend(others.iter().map(|b| dot(a, b)));
@@ -111,7 +111,7 @@ mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn vector(seed: u64, width: usize) -> Vec<f32> {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_cases() {
+    fn products_are_summed_in_f64() {
         assert_eq!(dot(&[], &[]), 0.0);
         assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, -5.0, 6.0]), 12.0);
         assert_eq!(dot(&[1.0; 11], &[2.0; 11]), 22.0);

@@ -8,7 +8,8 @@
 //! r = σ(x_r + q_r)    z = σ(x_z + q_z)    n = tanh(x_n + r∘q_n)    h' = (1 − z)∘n + z∘h
 //! ```
 
-use super::product::{COLUMNS, Lanes, vectors};
+use super::cpu::widest;
+use super::product::COLUMNS;
 
 /// Values of as many units as a tile has columns.
 pub type Units = [f32; COLUMNS];
@@ -47,36 +48,48 @@ pub struct StepBack<'v> {
 
 /// One step of the recurrence.
 pub fn forward(step: Step<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    if vectors(Lanes::F32) {
-        // SAFETY: the processor was asked whether it has the instructions.
-        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
-        return unsafe { forward_avx512(step) };
-    }
-    forward_in(step);
+    widest!(forward_in(step: Step<'_>));
 }
 
 /// One step of its gradient.
 pub fn backward(step: StepBack<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    if vectors(Lanes::F32) {
-        // SAFETY: the processor was asked whether it has the instructions.
-        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
-        return unsafe { backward_avx512(step) };
+    widest!(backward_in(step: StepBack<'_>));
+}
+
+/// Adds `values` to `sums`.
+#[inline(never)] // Compiled here, with the optimisation of this package.
+pub fn add(sums: &mut [f32], values: &[f32]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+}
+
+/// Sums over all rows of `panels` panels of units each.
+pub fn column_sums(rows: &[[Units; 3]], panels: usize) -> Vec<[Units; 3]> {
+    let mut sums = vec![[[0.0; COLUMNS]; 3]; panels];
+    for row in rows.chunks_exact(panels) {
+        add(sums.as_flattened_mut().as_flattened_mut(), row.as_flattened().as_flattened());
     }
-    backward_in(step);
+    sums
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn forward_avx512(step: Step<'_>) {
-    forward_in(step);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn backward_avx512(step: StepBack<'_>) {
-    backward_in(step);
+/// Gradients of `x` of each of `distinct` words, summed over its occurrences. `gates` and `candidates` are what [`backward`]
+/// made of them, `panels` panels of units for each of `words`.
+pub fn occurrence_sums(
+    words: &[usize],
+    distinct: usize,
+    panels: usize,
+    gates: &[[Units; 3]],
+    candidates: &[Units],
+) -> Vec<[Units; 3]> {
+    let mut sums = vec![[[0.0; COLUMNS]; 3]; distinct * panels];
+    let rows = gates.chunks_exact(panels).zip(candidates.chunks_exact(panels));
+    for (&word, (gates, candidates)) in words.iter().zip(rows) {
+        for ((sums, [r, z, _]), n) in sums[word * panels..][..panels].iter_mut().zip(gates).zip(candidates) {
+            for (sums, values) in sums.iter_mut().zip([r, z, n]) {
+                add(sums, values);
+            }
+        }
+    }
+    sums
 }
 
 #[inline(always)]
@@ -220,5 +233,16 @@ mod tests {
             }
             assert!((f64::from(d[i]) - slope(&|by| state(x, q, h + by))).abs() < 1e-5, "h of unit {i}");
         }
+    }
+
+    /// Three words, of which the first and the last are the same one.
+    #[test]
+    fn gradients_of_a_word_are_summed_over_its_occurrences() {
+        let gates = [1.0, 2.0, 4.0].map(|x| [[x; COLUMNS], [10.0 * x; COLUMNS], [100.0 * x; COLUMNS]]);
+        let candidates = [3.0, 5.0, 7.0].map(|x| [x; COLUMNS]);
+        let sums = occurrence_sums(&[1, 0, 1], 2, 1, &gates, &candidates);
+        assert_eq!(sums, [[2.0, 20.0, 5.0], [5.0, 50.0, 10.0]].map(|word| word.map(|x| [x; COLUMNS])));
+        assert_eq!(column_sums(&sums, 1), [[7.0, 70.0, 15.0].map(|x| [x; COLUMNS])]);
+        assert_eq!(column_sums(&sums, 2), sums);
     }
 }

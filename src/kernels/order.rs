@@ -1,14 +1,23 @@
 //! Order violation: how far a caption is from being a more abstract version of an image (Vendrov, Kiros, Fidler, Urtasun,
 //! "Order-Embeddings of Images and Language", ICLR 2016).
+//!
+//! [`order`] is the definition. Three fast forms compute the same in f32: `product::violation` in tiles, for a search on the
+//! processor, and in the crate above `model::products` on a GPU, for a search there, both within [`order_error`]; and
+//! `model::similarity` on tensors of a batch, for training, with the gradient.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::product::Extent;
 
 /// What is made of the violations max(0, caption − image).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// −‖max(0, caption − image)‖₂ (the re-implementation of VSE++, and HAL).
+    /// Their L2 norm, negative: −‖max(0, caption − image)‖₂ (VSE++'s code, and HAL's).
+    #[default]
     Norm,
-    /// −Σ max(0, caption − image)² (the paper).
+    /// The sum of their squares, negative: −Σ max(0, caption − image)² (the paper).
     Squared,
 }
 
@@ -59,63 +68,20 @@ pub fn order_error(width: usize, form: Form, image: Extent, caption: Extent) -> 
     }
 }
 
-/// The score, and its gradient in the caption; the gradient in the image is that with the other sign. Where nothing is
-/// violated the gradient is 0, also for [`Form::Norm`], which has a corner there.
-#[must_use]
-pub fn order_gradient(image: &[f64], caption: &[f64], form: Form) -> (f64, Vec<f64>) {
-    let violations: Vec<f64> = image.iter().zip(caption).map(|(x, c)| (c - x).max(0.0)).collect();
-    let sum: f64 = violations.iter().map(|violation| violation * violation).sum();
-    let (score, slope) = match form {
-        Form::Norm if sum == 0.0 => (0.0, 0.0),
-        Form::Norm => (-sum.sqrt(), -1.0 / sum.sqrt()),
-        Form::Squared => (-sum, -2.0),
-    };
-    (score, violations.iter().map(|violation| slope * violation).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::product::Lanes;
-    use crate::kernels::sample::Sample;
+    use crate::product::Lanes;
+    use crate::sample::Sample;
 
     #[test]
-    fn hand_cases() {
+    fn a_violation_is_what_the_caption_exceeds_the_image_by() {
         // Violations 0, 3 and 4.
         let (image, caption) = ([1.0, 2.0, 0.5], [0.5, 5.0, 4.5]);
         assert_eq!(order(&image, &caption, Form::Norm), -5.0);
         assert_eq!(order(&image, &caption, Form::Squared), -25.0);
         assert_eq!(order(&caption, &image, Form::Norm), -0.5);
         assert_eq!(order(&image, &image, Form::Norm), 0.0);
-        let wide = |values: [f32; 3]| values.map(f64::from);
-        let close = |got: (f64, Vec<f64>), score: f64, slopes: &[f64]| {
-            got.0 == score && got.1.iter().zip(slopes).all(|(got, wanted)| (got - wanted).abs() < 1e-15)
-        };
-        assert!(close(order_gradient(&wide(image), &wide(caption), Form::Norm), -5.0, &[0.0, -0.6, -0.8]));
-        assert!(close(order_gradient(&wide(image), &wide(caption), Form::Squared), -25.0, &[0.0, -6.0, -8.0]));
-        assert!(close(order_gradient(&[1.0], &[1.0], Form::Norm), 0.0, &[0.0]));
-    }
-
-    #[test]
-    fn gradients_are_finite_differences() {
-        let mut sample = Sample::new(5, &[]);
-        let mut random = || -> Vec<f64> { (0..6).map(|_| sample.unit()).collect() };
-        let (image, caption) = (random(), random());
-        for form in [Form::Norm, Form::Squared] {
-            let (_, gradient) = order_gradient(&image, &caption, form);
-            assert!(gradient.iter().any(|slope| *slope != 0.0));
-            for (place, exact) in gradient.iter().enumerate() {
-                let moved = |by: f64, side: usize| {
-                    let mut both = [image.clone(), caption.clone()];
-                    both[side][place] += by;
-                    order_gradient(&both[0], &both[1], form).0
-                };
-                for (side, sign) in [(1, 1.0), (0, -1.0)] {
-                    let difference = (moved(1e-6, side) - moved(-1e-6, side)) / 2e-6;
-                    assert!((difference - sign * exact).abs() < 1e-8, "{difference} and {exact}");
-                }
-            }
-        }
     }
 
     #[test]

@@ -82,14 +82,14 @@ fn number(score: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     fn items(best: &[Scored]) -> Vec<usize> {
         best.iter().map(|scored| scored.item).collect()
     }
 
     #[test]
-    fn hand_cases() {
+    fn the_largest_come_first_and_of_equal_ones_the_lower_index() {
         assert_eq!(items(&top_k(&[0.1, 0.9, 0.5], 2)), [1, 2]);
         assert_eq!(items(&top_k(&[0.5, 0.5, 0.7, 0.5], 3)), [2, 0, 1]);
         assert_eq!(items(&top_k(&[0.5, 0.7], 9)), [1, 0]);

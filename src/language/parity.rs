@@ -1,7 +1,8 @@
 //! Graphs and scores against those of the Java tool, on real captions where the folder of data is.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+
+use test_data::public_text;
 
 use super::golden::tuples;
 use super::lexicon::Lexicon;
@@ -10,23 +11,12 @@ use crate::kernels::measure::correlation::pearson;
 use crate::kernels::similarity::Similarity;
 use crate::kernels::text::spice::SpiceBuilder;
 
-/// The text of a file of the data folder; says so where it is absent.
-fn read(name: &str) -> Option<String> {
-    let root = std::env::var_os("PAIRLOOM_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let text = std::fs::read_to_string(root.join(name)).ok();
-    if text.is_none() {
-        println!("skipped: no `{name}` in `{}` (set PAIRLOOM_DATA)", root.display());
-    }
-    text
-}
-
 /// F1 of tuples: for each caption the set of its attributes (`object, is, attribute`) and relations, or of its objects
 /// where it has none of these, which is what the file prints. A tuple is right where the file has it for the caption,
 /// letter by letter; precision and recall are over the tuples of all captions.
 #[test]
 fn tuples_are_mostly_those_of_the_java_tool() {
-    let Some(text) = read("spice/spice_parser_tuples.tsv") else { return };
+    let Some(text) = public_text("spice/spice_parser_tuples.tsv") else { return };
     let (mut right, mut ours, mut theirs) = (0_u32, 0_u32, 0_u32);
     for line in text.lines() {
         let (caption, printed) = line.split_once('\t').expect("a caption and its tuples");
@@ -49,7 +39,7 @@ fn tuples_are_mostly_those_of_the_java_tool() {
 /// The Java tool's mean is 0.133.
 #[test]
 fn the_mean_on_coco_captions_is_near_that_of_the_java_tool() {
-    let Some(text) = read("cider/coco_fakecap_1000.json") else { return };
+    let Some(text) = public_text("cider/coco_fakecap_1000.json") else { return };
     let images: Vec<serde_json::Value> = serde_json::from_str(&text).expect("a list");
     let mut builder = SpiceBuilder::default();
     let mut pushed = 0;
@@ -75,7 +65,8 @@ fn the_mean_on_coco_captions_is_near_that_of_the_java_tool() {
 /// image.
 #[test]
 fn people_agree_as_much_as_with_the_java_tool() {
-    let (Some(captions), Some(ratings)) = (read("cxc/coco_karpathy_test_captions.tsv"), read("cxc/sits_test.csv"))
+    let (Some(captions), Some(ratings)) =
+        (public_text("cxc/coco_karpathy_test_captions.tsv"), public_text("cxc/sits_test.csv"))
     else {
         return;
     };

@@ -14,6 +14,9 @@
 //!
 //! `it` is what the caption is about. Words of quantity (`a pair of shoes`) are no objects.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::clause::Clause;
 use super::lexicon::Lexicon;
 use super::phrases::items;
@@ -26,15 +29,17 @@ use crate::kernels::text::tokens::Tokenizer;
 pub const NAME: &str = "rules-2";
 
 /// How a caption without a final period is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
-    /// As SPICE's parser reads it, which often takes it for something else than a sentence: see [`super::fragments`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnfinishedCaption {
+    /// As SPICE's parser reads it, misreadings included: scores compare with published ones.
+    #[default]
     AsSpice,
-    /// As if the period were there.
+    /// As if the period were there: graphs say what people mean.
     AsSentence,
 }
 
-impl Unfinished {
+impl UnfinishedCaption {
     /// The name of the parser that reads so: graphs of different ones do not compare.
     #[must_use]
     pub fn parser(self) -> String {
@@ -45,19 +50,19 @@ impl Unfinished {
     }
 }
 
-/// The scene graph of `caption` as SPICE's parser would read it: [`parse_as`] with [`Unfinished::AsSpice`].
+/// The scene graph of `caption` as SPICE's parser would read it: [`parse_as`] with [`UnfinishedCaption::AsSpice`].
 #[must_use]
 pub fn parse(caption: &str) -> SceneGraph {
-    parse_as(caption, Unfinished::AsSpice)
+    parse_as(caption, UnfinishedCaption::AsSpice)
 }
 
 /// The scene graph of `caption`, cut into words by [`Tokenizer::Treebank`]. Cost: linear in the words.
 ///
 /// The table above is of captions that end with a period; what others are taken for is `unfinished`'s to say.
 #[must_use]
-pub fn parse_as(caption: &str, unfinished: Unfinished) -> SceneGraph {
+pub fn parse_as(caption: &str, unfinished: UnfinishedCaption) -> SceneGraph {
     let mut words = Tokenizer::Treebank.words(caption, true);
-    if unfinished == Unfinished::AsSentence && !words.is_empty() {
+    if unfinished == UnfinishedCaption::AsSentence && !words.is_empty() {
         // A second period ends an empty sentence.
         words.push(".".to_owned());
     }
@@ -79,11 +84,11 @@ mod tests {
         let ride = ["man", "ride", "horse"].map(str::to_owned);
         let ride = vec![ride.into()];
         assert_eq!(relation(parse("man riding a horse")), []);
-        assert_eq!(relation(parse_as("man riding a horse", Unfinished::AsSentence)), ride);
-        for unfinished in [Unfinished::AsSpice, Unfinished::AsSentence] {
+        assert_eq!(relation(parse_as("man riding a horse", UnfinishedCaption::AsSentence)), ride);
+        for unfinished in [UnfinishedCaption::AsSpice, UnfinishedCaption::AsSentence] {
             assert_eq!(relation(parse_as("man riding a horse .", unfinished)), ride);
             assert_eq!(parse_as("", unfinished), SceneGraph::default());
         }
-        assert_ne!(Unfinished::AsSpice.parser(), Unfinished::AsSentence.parser());
+        assert_ne!(UnfinishedCaption::AsSpice.parser(), UnfinishedCaption::AsSentence.parser());
     }
 }

@@ -1,12 +1,11 @@
 //! Puts batches together: what one reader thread does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender};
 
 use super::batch::{Allocate, Batch, Buffers};
 use super::data::{Data, Images};
-use super::stalls::now;
 use crate::error::{Error, Result};
 use crate::io::shard::Vectors;
 use crate::io::shards::Shards;
@@ -131,6 +130,12 @@ impl Builder<'_> {
         let (set, wanted) = (sample.set, *width);
         Err(Error::data(format!("data set {set} has {got} values an image, wanted {wanted} as in the others")))
     }
+}
+
+/// The time, for measuring how long something took and for nothing else.
+#[expect(clippy::disallowed_methods, reason = "people are told what a training waits for")]
+pub(super) fn now() -> Instant {
+    Instant::now()
 }
 
 fn no_such(shards: &Shards, shard: usize) -> Error {

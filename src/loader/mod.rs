@@ -14,7 +14,6 @@ mod batch;
 mod builder;
 mod ahead;
 mod stream;
-mod stalls;
 mod augmented;
 #[cfg(test)]
 mod tests;
@@ -24,5 +23,4 @@ mod parity;
 pub use augmented::AugmentedPictures;
 pub use batch::{Allocate, Batch, Memory, plain, reused};
 pub use data::{Data, DataSet, Images};
-pub use stalls::Stalls;
 pub use stream::{Loader, Start};

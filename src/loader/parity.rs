@@ -3,7 +3,6 @@
 //! `tests/golden/augment.py` wrote the values.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -55,8 +54,7 @@ struct Seen {
 }
 
 fn golden() -> Golden {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/augment.json");
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    serde_json::from_value(test_data::golden_json("augment.json")).unwrap()
 }
 
 fn region([left, top, width, height]: [usize; 4]) -> Region {
@@ -109,13 +107,7 @@ fn views_of_formulas_are_torchvisions_to_the_bit() {
 
 #[test]
 fn views_of_photographs_are_torchvisions_to_the_bit() {
-    let data = std::env::var_os("PAIRLOOM_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let images = data.join("flickr8k-1k/images");
-    if !images.is_dir() {
-        println!("skipped: no folder {}", images.display());
-        return;
-    }
+    let Some(images) = test_data::public("flickr8k-1k/images") else { return };
     let photographs = golden().photographs;
     assert!(!photographs.is_empty());
     for photograph in photographs {

@@ -8,11 +8,11 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 
 use super::ahead::{Ahead, stretches};
 use super::batch::{Allocate, Batch};
-use super::builder::{Builder, Built, Mapped};
+use super::builder::{Builder, Built, Mapped, now};
 use super::data::Data;
-use super::stalls::{Stalls, now};
 use crate::error::{Error, Result};
 use crate::kernels::epoch::{Order, Plan, Stretch};
+use crate::runtime::Stalls;
 
 /// Batches that each thread may have ready: while the trainer takes one, another waits and a third is being filled.
 const READY: usize = 2;

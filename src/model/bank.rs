@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor};
 
+use super::family::encode::values;
 use super::loss::BankScores;
 use super::named::Named;
 use super::similarity::Similarity;
-use super::vse::values;
 use crate::error::{Error, Result};
 
 /// What a pair of a batch is not compared with.
@@ -92,6 +92,12 @@ impl Bank {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
+    }
+
+    /// Width of a vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.images.size().get(1).and_then(|&width| usize::try_from(width).ok()).unwrap_or(0)
     }
 
     /// The samples, in the order of the vectors.

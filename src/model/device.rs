@@ -5,7 +5,7 @@ use std::sync::Once;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::error::{Error, Result};
-use crate::stage::Device;
+use crate::runtime::Device;
 
 /// The device of libtorch, after checking that it is there. On a GPU f32 is f32 from then on: TF32 is off.
 ///
@@ -91,11 +91,28 @@ mod tests {
         assert_eq!(of(0, 1, 0), [None]);
     }
 
-    /// Nothing here computes on GPUs meanwhile.
+    /// Run by the other test, in an environment that allows TF32, as a process of its own: the flag is the whole process's.
     #[test]
-    fn tf32_can_be_forbidden() {
+    #[ignore = "another test runs it"]
+    fn child() {
         assert!(allow_tf32(true));
-        assert!(!allow_tf32(false));
+        assert!(!allow_tf32(false), "the environment wins");
+        allow_tf32(true);
+        let Ok(device) = to_tch(Device::Cuda(0)) else { return test_data::impossible("no GPU to multiply on") };
+        // (1 + 2⁻¹²)² takes more than the 10 bits of TF32.
+        let ones = tch::Tensor::full([64, 64], 1.0 + 2f64.powi(-12), (tch::Kind::Float, device));
+        let product = f64::try_from(ones.matmul(&ones).get(0).get(0)).unwrap();
+        assert!((product - 64.0 * (1.0 + 2f64.powi(-12)).powi(2)).abs() < 1e-4, "{product}");
+    }
+
+    #[test]
+    fn f32_is_multiplied_as_f32_whatever_the_environment_allows() {
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        program.args(["--ignored", "--exact", "model::device::tests::child", "--show-output"]);
+        let output = program.env("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        print!("{said}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use tch::{Kind, Tensor};
 
 use super::tensor_file::{self, refused};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 
 /// The key of our text in the header.
 const TEXT: &str = "pairloom";
@@ -60,7 +60,7 @@ impl Named {
         let (_, header) = SafeTensors::read_metadata(bytes)
             .map_err(|error| Error::internal(format!("a header was read once and not again: {error:?}")))?;
         let text = header.metadata().as_ref().and_then(|texts| texts.get(TEXT)).cloned();
-        let (mut tensors, mut mistakes) = (BTreeMap::new(), Vec::new());
+        let (mut tensors, mut mistakes) = (BTreeMap::new(), TruncatedList::default());
         for (name, view) in file.tensors() {
             match tensor_file::tensor(&name, &view, None) {
                 Ok(tensor) => {
@@ -69,7 +69,7 @@ impl Named {
                 Err(mistake) => mistakes.push(mistake),
             }
         }
-        tensor_file::mistaken(mistakes).map_or(Ok(Self { tensors, text }), Err)
+        tensor_file::mistaken(&mistakes).map_or(Ok(Self { tensors, text }), Err)
     }
 
     /// Takes the tensor `name` out.

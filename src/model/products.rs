@@ -5,15 +5,22 @@ use std::sync::{Mutex, PoisonError};
 
 use tch::{Device, Kind, TchError, Tensor};
 
+use super::similarity::blocks;
 use crate::error::{Error, Result};
+use crate::kernels::identity::Fields;
 use crate::kernels::order::Form;
 use crate::kernels::product::COLUMNS;
-use crate::search::{Products, Scoring, Side, Vectors};
+use crate::search::{
+    Bound, Consume, Duplicates, Lane, Precision, Scores, Scoring, Side, VectorScores, Vectors, rows_held,
+};
 
 /// Differences of rows and columns that one thread holds at a time, in order similarity: 64 MiB.
 const DIFFERENCES: i64 = 1 << 24;
 
-/// Scores of rows and columns on a device of libtorch.
+/// Scores of vectors on a device of libtorch.
+///
+/// Exact scores are those of the same vectors on the processor, and so are subsets. Approximate scores are f32 sums, within
+/// [`VectorScores::bounds_of_any_f32`].
 ///
 /// The columns go there once, when the first block of rows does; of the rows each block by itself. A product is one f32 matrix
 /// product a block (TF32 is off: [`to_tch`](super::device::to_tch)); order similarities are f32 sums over blocks of
@@ -29,18 +36,16 @@ const DIFFERENCES: i64 = 1 << 24;
 #[derive(Debug)]
 pub struct Libtorch<'v> {
     device: Device,
-    rows: &'v Vectors<'v>,
-    columns: &'v Vectors<'v>,
-    scoring: Scoring,
+    vectors: VectorScores<'v>,
     /// The columns on the device, `[panels · COLUMNS, width]`, filled up with zeros.
     there: Mutex<Option<Tensor>>,
 }
 
 impl<'v> Libtorch<'v> {
-    /// Scores of `rows` with `columns`, of one width.
+    /// The scores of these vectors.
     #[must_use]
-    pub fn new(device: Device, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, scoring: Scoring) -> Self {
-        Self { device, rows, columns, scoring, there: Mutex::default() }
+    pub fn new(device: Device, vectors: VectorScores<'v>) -> Self {
+        Self { device, vectors, there: Mutex::default() }
     }
 
     /// The columns on the device.
@@ -49,7 +54,7 @@ impl<'v> Libtorch<'v> {
         if let Some(columns) = &*there {
             return Ok(columns.shallow_clone());
         }
-        let values = matrix(self.columns, 0..self.columns.len())?;
+        let values = matrix(self.vectors.columns(), 0..self.vectors.columns().len())?;
         let (count, width) = values.size2()?;
         let places = (count + PANEL - 1) / PANEL * PANEL;
         let columns = Tensor::f_zeros([places, width], (Kind::Float, self.device))?;
@@ -57,10 +62,11 @@ impl<'v> Libtorch<'v> {
         Ok(there.insert(columns).shallow_clone())
     }
 
-    fn block(&self, rows: Range<usize>, scores: &mut [f32]) -> Result<(), TchError> {
+    /// The scores of some rows, panel by panel.
+    fn panels(&self, rows: Range<usize>, scores: &mut [f32]) -> Result<(), TchError> {
         let columns = self.columns()?;
-        let rows = matrix(self.rows, rows)?.f_to_device(self.device)?;
-        let all = match self.scoring {
+        let rows = matrix(self.vectors.rows(), rows)?.f_to_device(self.device)?;
+        let all = match self.vectors.scoring() {
             Scoring::Product => rows.f_mm(&columns.f_tr()?)?,
             Scoring::Order { form, captions } => order(DIFFERENCES, &rows, &columns, form, captions)?,
         };
@@ -69,17 +75,59 @@ impl<'v> Libtorch<'v> {
     }
 }
 
-impl Products for Libtorch<'_> {
-    fn scores(&self, rows: Range<usize>, scores: &mut [[f32; COLUMNS]]) -> Result<()> {
-        if scores.is_empty() {
+impl Scores for Libtorch<'_> {
+    fn sizes(&self) -> [usize; 2] {
+        self.vectors.sizes()
+    }
+
+    fn cost(&self) -> u64 {
+        self.vectors.cost()
+    }
+
+    fn bounds(&self, _precision: Precision) -> [Vec<Bound>; 2] {
+        self.vectors.bounds_of_any_f32()
+    }
+
+    fn block_rows(&self, _precision: Precision) -> usize {
+        rows_held(self.vectors.columns().len())
+    }
+
+    fn block(
+        &self,
+        _precision: Precision,
+        rows: Range<usize>,
+        buffer: &mut Vec<Lane>,
+        consume: Consume<'_>,
+    ) -> Result<()> {
+        buffer.resize(self.vectors.columns().len().div_ceil(COLUMNS) * rows.len(), [0.0; COLUMNS]);
+        if buffer.is_empty() {
             return Ok(());
         }
-        self.block(rows, scores.as_flattened_mut()).map_err(|error| {
+        self.panels(rows.clone(), buffer.as_flattened_mut()).map_err(|error| {
             let error = error.to_string();
             // The rest of it is where in libtorch it happened.
             let message = error.lines().next().unwrap_or_default();
             Error::stage(format!("libtorch could not compute scores on {:?}: {message}", self.device))
-        })
+        })?;
+        buffer.chunks_exact(rows.len()).enumerate().try_for_each(|(panel, scores)| consume(panel, scores))
+    }
+
+    fn exact(&self, side: Side, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()> {
+        self.vectors.exact(side, query, items, scores)
+    }
+
+    fn duplicates(&self) -> Option<&Duplicates> {
+        self.vectors.duplicates()
+    }
+
+    fn subset(&self, side: Side, queries: &[usize], items: &[usize]) -> Result<Option<Box<dyn Scores + '_>>> {
+        self.vectors.subset(side, queries, items)
+    }
+
+    /// Sums are rounded in other places than on the processor.
+    fn identity(&self, fields: &mut Fields<'_>) {
+        fields.text("libtorch");
+        self.vectors.identity(fields);
     }
 }
 
@@ -88,15 +136,15 @@ const PANEL: i64 = COLUMNS as i64;
 
 /// Scores `[n, m]` of rows `[n, width]` with columns `[m, width]`, in blocks of `most` differences, or one
 /// column and one row.
+///
+/// Sums of squares, as [`order_error`](crate::kernels::order::order_error) bounds their rounding;
+/// [`Similarity::scores`](super::similarity::Similarity::scores) takes norms, which training differentiates.
 fn order(most: i64, rows: &Tensor, columns: &Tensor, form: Form, captions: Side) -> Result<Tensor, TchError> {
-    let ((n, width), (m, _)) = (rows.size2()?, columns.size2()?);
-    let scores = Tensor::f_empty([n, m], (rows.kind(), rows.device()))?;
-    let wide = (most / width).clamp(1, m);
-    let high = (most / (width * wide)).clamp(1, n);
-    for (row, column) in starts(n, high).flat_map(|row| starts(m, wide).map(move |column| (row, column))) {
-        let (high, wide) = (high.min(n - row), wide.min(m - column));
-        let of_rows = rows.f_narrow(0, row, high)?.f_unsqueeze(1)?;
-        let of_columns = columns.f_narrow(0, column, wide)?.f_unsqueeze(0)?;
+    let scores = Tensor::f_empty([rows.size2()?.0, columns.size2()?.0], (rows.kind(), rows.device()))?;
+    for (row, column) in blocks(most, rows, columns) {
+        let (high, wide) = (row.end - row.start, column.end - column.start);
+        let of_rows = rows.f_narrow(0, row.start, high)?.f_unsqueeze(1)?;
+        let of_columns = columns.f_narrow(0, column.start, wide)?.f_unsqueeze(0)?;
         let mut over = match captions {
             Side::Columns => of_columns.f_sub(&of_rows)?,
             Side::Rows => of_rows.f_sub(&of_columns)?,
@@ -105,13 +153,9 @@ fn order(most: i64, rows: &Tensor, columns: &Tensor, form: Form, captions: Side)
         if form == Form::Norm {
             sums = sums.f_sqrt_()?;
         }
-        scores.f_narrow(0, row, high)?.f_narrow(1, column, wide)?.f_copy_(&sums.f_neg_()?)?;
+        scores.f_narrow(0, row.start, high)?.f_narrow(1, column.start, wide)?.f_copy_(&sums.f_neg_()?)?;
     }
     Ok(scores)
-}
-
-fn starts(of: i64, each: i64) -> impl Iterator<Item = i64> {
-    (0..(of + each - 1) / each).map(move |block| block * each)
 }
 
 /// Some vectors, on the processor.
@@ -151,12 +195,17 @@ mod tests {
             let (a, b) = (values(1, n * width), values(2, m * width));
             let rows = Vectors::new("rows", &a, width).expect("good");
             let columns = Vectors::new("columns", &b, width).expect("good");
-            let panels = m.div_ceil(COLUMNS);
             for scoring in ALL {
-                let products = Libtorch::new(Device::Cpu, &rows, &columns, scoring);
+                let vectors = VectorScores::new(&rows, &columns, scoring, 1).expect("of one width");
+                let products = Libtorch::new(Device::Cpu, vectors);
                 for some in [0..n, n / 2..n, 0..1] {
-                    let mut scores = vec![[f32::NAN; COLUMNS]; panels * some.len()];
-                    products.scores(some.clone(), &mut scores).expect("a processor");
+                    let (mut buffer, mut scores) = (vec![[f32::NAN; COLUMNS]; 3], Vec::new());
+                    let mut consume = |panel: usize, lanes: &[Lane]| {
+                        assert_eq!((panel * some.len(), lanes.len()), (scores.len(), some.len()));
+                        scores.extend_from_slice(lanes);
+                        Ok(())
+                    };
+                    products.block(Precision::Fine, some.clone(), &mut buffer, &mut consume).expect("a processor");
                     for (i, j) in some.clone().flat_map(|i| (0..m).map(move |j| (i, j))) {
                         let got = scores[j / COLUMNS * some.len() + i - some.start][j % COLUMNS];
                         let of = |vectors: &Vectors<'_>, i: usize| Extent::elsewhere(vectors.norms()[i], width);

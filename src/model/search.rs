@@ -4,12 +4,13 @@ use super::device::to_tch;
 use super::products::Libtorch;
 use super::similarity::Similarity;
 use crate::error::Result;
-use crate::search::{Scoring, Search, Side, Vectors};
-use crate::stage::Device;
+use crate::kernels::hubness::distance::Distance;
+use crate::runtime::Device;
+use crate::search::{Processor, Scoring, Search, SearchFactory, Side, VectorScores, Vectors};
 
 /// Makes searches that compute their scores on one device.
 ///
-/// On the processor they are what [`Search`] is by itself, without libtorch. On a GPU libtorch computes the scores
+/// On the processor they are [`VectorScores`], without libtorch. On a GPU libtorch computes the scores
 /// ([`Libtorch`]) and the processor looks at them: ranks and lists are the same, bit for bit, and sums over scores are rounded in
 /// other places.
 #[derive(Debug, Clone, Copy)]
@@ -36,25 +37,25 @@ impl Searcher {
         Self { similarity, threads, libtorch: Some(tch::Device::Cpu) }
     }
 
-    /// The score of an image and a caption.
-    #[must_use]
-    pub fn similarity(&self) -> Similarity {
-        self.similarity
+    fn processor(&self) -> Processor {
+        let order = match self.similarity {
+            Similarity::Cosine => None,
+            Similarity::Order { form } => Some(form),
+        };
+        Processor { order, threads: self.threads }
+    }
+}
+
+impl SearchFactory for Searcher {
+    fn search<'v>(&self, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, captions: Side) -> Result<Search<'v>> {
+        let processor = self.processor();
+        let Some(device) = self.libtorch else { return processor.search(rows, columns, captions) };
+        let scoring = processor.order.map_or(Scoring::Product, |form| Scoring::Order { form, captions });
+        let vectors = VectorScores::new(rows, columns, scoring, self.threads)?;
+        Ok(Search::owning(Box::new(Libtorch::new(device, vectors)), self.threads))
     }
 
-    /// A search of `rows` and `columns`, of which one side are captions.
-    ///
-    /// # Errors
-    /// The widths differ.
-    pub fn search<'v>(&self, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, captions: Side) -> Result<Search<'v>> {
-        let scoring = match self.similarity {
-            Similarity::Cosine => Scoring::Product,
-            Similarity::Order { form } => Scoring::Order { form: form.kernel(), captions },
-        };
-        let search = Search::new(rows, columns, scoring, self.threads)?;
-        Ok(match self.libtorch {
-            None => search,
-            Some(device) => search.by(Box::new(Libtorch::new(device, rows, columns, scoring))),
-        })
+    fn distance(&self) -> Distance {
+        self.processor().distance()
     }
 }

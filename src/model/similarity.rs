@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use crate::kernels::order;
+pub use crate::kernels::order::Form;
 
 /// Numbers of the differences of some images and some captions that are held at a time: 1 MiB in f32, which stays in a
 /// processor's cache.
@@ -28,32 +28,16 @@ pub enum Similarity {
     },
 }
 
-/// What is made of the violations max(0, caption − image).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// Their L2 norm, negative (VSE++'s code, and HAL's).
-    #[default]
-    Norm,
-    /// The sum of their squares, negative (the paper).
-    Squared,
-}
-
-impl Form {
-    /// The same for plain arithmetic.
-    #[must_use]
-    pub fn kernel(self) -> order::Form {
-        match self {
-            Self::Norm => order::Form::Norm,
-            Self::Squared => order::Form::Squared,
-        }
-    }
-}
-
 impl Similarity {
     /// Whether encoders give the absolute values of their unit vectors.
     #[must_use]
     pub fn takes_absolute_values(self) -> bool {
+        matches!(self, Self::Order { .. })
+    }
+
+    /// True if no score is above 0.
+    #[must_use]
+    pub fn is_never_positive(self) -> bool {
         matches!(self, Self::Order { .. })
     }
 
@@ -65,7 +49,7 @@ impl Similarity {
             Self::Cosine => images.matmul(&captions.tr()),
             Self::Order { form } => {
                 let scores = Tensor::empty([images.size()[0], captions.size()[0]], (images.kind(), images.device()));
-                for (rows, columns) in blocks(images, captions) {
+                for (rows, columns) in blocks(BLOCK, images, captions) {
                     let excesses = excesses(&part(images, &rows), &part(captions, &columns), 1.0);
                     let norms = norms(&excesses);
                     let block = match form {
@@ -103,7 +87,7 @@ impl Similarity {
 /// for captions.
 fn pull(vectors: &Tensor, others: &Tensor, d_scores: &Tensor, sign: f64, form: Form) -> Tensor {
     let result = vectors.zeros_like();
-    for (rows, columns) in blocks(vectors, others) {
+    for (rows, columns) in blocks(BLOCK, vectors, others) {
         let excesses = excesses(&part(vectors, &rows), &part(others, &columns), sign);
         let d_scores = part(d_scores, &rows).narrow(1, columns.start, columns.end - columns.start);
         let slopes = match form {
@@ -129,11 +113,11 @@ fn norms(excesses: &Tensor) -> Tensor {
     excesses.norm_scalaropt_dim(2, [2i64].as_slice(), false)
 }
 
-/// Ranges of rows of two matrices whose differences fit a block.
-fn blocks(rows: &Tensor, columns: &Tensor) -> impl Iterator<Item = (Range<i64>, Range<i64>)> {
+/// Ranges of rows of two matrices with at most `most` differences of entries, or one row of each.
+pub(super) fn blocks(most: i64, rows: &Tensor, columns: &Tensor) -> impl Iterator<Item = (Range<i64>, Range<i64>)> {
     let (n, m, width) = (rows.size()[0], columns.size()[0], rows.size()[1].max(1));
-    let wide = (BLOCK / width).clamp(1, m.max(1));
-    let high = (BLOCK / (width * wide)).clamp(1, n.max(1));
+    let wide = (most / width).clamp(1, m.max(1));
+    let high = (most / (width * wide)).clamp(1, n.max(1));
     ranges(n, high).flat_map(move |rows| ranges(m, wide).map(move |columns| (rows.clone(), columns)))
 }
 
@@ -171,7 +155,14 @@ mod tests {
                 (image.iter().zip(caption).map(|(x, c)| x * c).sum(), caption.to_vec(), image.to_vec())
             }
             Similarity::Order { form } => {
-                let (score, in_caption) = order::order_gradient(image, caption, form.kernel());
+                let violations: Vec<f64> = image.iter().zip(caption).map(|(x, c)| (c - x).max(0.0)).collect();
+                let sum: f64 = violations.iter().map(|violation| violation * violation).sum();
+                let (score, slope) = match form {
+                    Form::Norm if sum == 0.0 => (0.0, 0.0),
+                    Form::Norm => (-sum.sqrt(), -1.0 / sum.sqrt()),
+                    Form::Squared => (-sum, -2.0),
+                };
+                let in_caption: Vec<f64> = violations.iter().map(|violation| slope * violation).collect();
                 (score, in_caption.iter().map(|slope| -slope).collect(), in_caption)
             }
         }

@@ -1,9 +1,9 @@
 //! One step of a training: forward, the objective over the batch of all ranks, backward, update.
 //!
 //! ```text
-//! own share ─► encoders ─► vectors ─► gathered ─► scores [n, n] ─► objective ─► ∂/∂scores
-//!                             ▲                      ▲ bank, same images, φ         │
-//!    update ◄── Σ over ranks ◄┴── encoders backward ◄── own rows ◄── similarity backward ◄┘
+//! own share ─► encoded ─► gathered ─► scores [n, n] ─► objective ─► ∂/∂scores
+//!                 ▲                      ▲ bank, same images, φ         │
+//!    update ◄── Σ over ranks ◄── backward ◄── own rows ◄── backward ◄──┘
 //! ```
 //!
 //! Every rank computes the objective of the whole batch and follows it back through its own rows; so the sum of the gradients
@@ -14,13 +14,14 @@ use tch::{Kind, Tensor};
 use super::adam::norm;
 use super::bank::{Bank, Mask, Member};
 use super::collective::Group;
-use super::loss::{Context, Loss, Objective};
+use super::family::encoded::Encoded;
+use super::family::model::{Block, Forward, Losses, Model, Pulled, Share};
+use super::family::rows::Rows;
+use super::loss::{BankWeights, Context, Evaluated, Loss, Objective};
 use super::similarity::Similarity;
 use super::training::Training;
-use super::vse::Vse;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::share;
-use crate::kernels::loss::BankWeights;
 
 /// A batch of matching pairs.
 #[derive(Debug)]
@@ -40,8 +41,6 @@ pub struct Pairs<'b> {
 pub struct Recipe {
     /// The objective.
     pub objective: Objective,
-    /// What scores are.
-    pub similarity: Similarity,
     /// Whether other captions of an image are no negatives of it.
     pub mask_same_image: bool,
     /// Seed of what the objective draws.
@@ -55,6 +54,8 @@ pub struct Recipe {
 pub struct BankUse<'b> {
     /// The bank.
     pub bank: &'b Bank,
+    /// How a score follows from two vectors.
+    pub similarity: Similarity,
     /// What a pair is not compared with.
     pub mask: Mask,
     /// Temperatures, margins, neighbours.
@@ -66,68 +67,115 @@ pub struct BankUse<'b> {
 pub struct Gradients {
     /// Value of the objective, as its paper sums it.
     pub loss: f64,
-    /// Its gradient in every trained parameter, in the order of [`Vse::trained`].
+    /// Values of the model's auxiliary losses.
+    pub auxiliary: Losses,
+    /// The gradient of their sum in every trained parameter, in the order of
+    /// [`Parameters::trained`](super::family::parameters::Parameters::trained).
     pub parameters: Vec<Tensor>,
 }
 
 /// What one step did.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Stepped {
     /// Value of the objective before the step, as its paper sums it.
     pub loss: f64,
+    /// Values of the model's auxiliary losses before the step.
+    pub auxiliary: Losses,
     /// Global L2 norm of the gradient before clipping.
     pub gradient_norm: f64,
 }
 
-impl From<Loss> for Recipe {
-    /// A loss on cosines, with nothing else to it; the gradient clipped to 2, as published code does.
-    fn from(loss: Loss) -> Self {
-        let objective = Objective { loss, semantic_margin: None };
-        Self { objective, similarity: Similarity::Cosine, mask_same_image: false, seed: 0, clip: 2.0 }
+impl Stepped {
+    /// True if the objective, the auxiliary losses and the gradient are numbers.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        let losses = std::iter::once(self.loss).chain(self.auxiliary.iter().map(|(_, value)| *value));
+        losses.chain([self.gradient_norm]).all(f64::is_finite)
     }
 }
 
-impl Vse {
-    /// The objective on the batch of all ranks, and its gradient. `step` is the number of the step, for what the objective
-    /// draws.
-    ///
-    /// # Errors
-    /// As the encoders, the objective and the collective; a batch without a pair.
-    pub fn gradients(
-        &self,
-        pairs: &Pairs<'_>,
-        recipe: &Recipe,
-        bank: Option<BankUse<'_>>,
-        step: u64,
-        group: &Group,
-    ) -> Result<Gradients> {
-        let forward = self.forward(pairs.images, pairs.captions)?;
-        let (images, captions) = (group.all_gather(&forward.images)?, group.all_gather(&forward.captions)?);
-        let n = pairs.members.len();
-        if n == 0 || images.size()[0] != i64::try_from(n).unwrap_or(-1) {
-            return Err(Error::internal(format!("{:?} gathered vectors for {n} pairs", images.size())));
-        }
-        let similarity = recipe.similarity;
-        let scores = similarity.scores(&images, &captions);
-        let bank_scores =
-            bank.map(|BankUse { bank, mask, .. }| bank.scores(&images, &captions, pairs.members, similarity, mask));
-        let masked = recipe.mask_same_image.then(|| same_image(pairs.members, &scores));
-        let relevance = pairs.relevance.map(|values| square(values, n, &scores)).transpose()?;
-        let context = Context {
-            masked: masked.as_ref(),
-            bank: bank.zip(bank_scores.as_ref()).map(|(bank, scores)| (bank.weights, scores)),
-            relevance: relevance.as_ref(),
-            seed: recipe.seed,
-            step,
-        };
-        let found = recipe.objective.evaluate(&scores, &context)?;
-        let own = share(n, group.rank(), group.ranks());
-        let own = [own.start, own.end].map(|row| i64::try_from(row).unwrap_or(i64::MAX));
-        let (d_images, d_captions) = similarity.backward(&images, &captions, &found.d_scores, &(own[0]..own[1]));
-        let parameters = self.backward(forward, &d_images, &d_captions)?;
-        group.sum(&parameters)?;
-        Ok(Gradients { loss: found.value, parameters })
+impl From<Loss> for Recipe {
+    /// A loss with nothing else to it; the gradient clipped to 2, as published code does.
+    fn from(loss: Loss) -> Self {
+        let objective = Objective { loss, semantic_margin: None };
+        Self { objective, mask_same_image: false, seed: 0, clip: 2.0 }
     }
+}
+
+/// The objective on the batch of all ranks and the model's auxiliary losses, and the gradient of their sum. `step` is the
+/// number of the step, for what is drawn.
+///
+/// # Errors
+/// As the model, the objective and the collective; a batch without a pair.
+pub fn gradients(
+    model: &dyn Model,
+    pairs: &Pairs<'_>,
+    recipe: &Recipe,
+    bank: Option<BankUse<'_>>,
+    step: u64,
+    group: &Group,
+) -> Result<Gradients> {
+    let n = pairs.members.len();
+    let own = share(n, group.rank(), group.ranks());
+    let images = Rows::new(pairs.images, model.data().image_values(), &model.parameters().tensors()[0])?;
+    let draw = [recipe.seed, step];
+    let share = Share { images, captions: pairs.captions, pairs: own.clone(), of: n, draw };
+    let Forward { images: own_images, captions: own_captions, losses, backward } = model.forward(&share)?;
+    let (images, captions) = (own_images.gather(group)?, own_captions.gather(group)?);
+    if n == 0 || images.len() != n || captions.len() != n {
+        let gathered = (images.len(), captions.len());
+        return Err(Error::internal(format!("{gathered:?} gathered images and captions for {n} pairs")));
+    }
+    let mut auxiliary = summed(losses, group)?;
+    let Block { scores, losses, backward: block_backward } = model.block(&images, &captions)?;
+    auxiliary.extend(losses);
+    let found = objective(&scores, (&images, &captions), pairs, recipe, bank, step)?;
+    let Pulled { images: d_images, captions: d_captions, parameters: of_scores } =
+        block_backward(&found.d_scores, own)?;
+    let parameters = backward(&d_images, &d_captions)?;
+    // Every rank has the whole block, so one of them gives what it has of the parameters that scores are made with.
+    if let Some(of_scores) = of_scores.filter(|_| group.rank() == 0) {
+        tch::no_grad(|| {
+            parameters.iter().zip(of_scores).for_each(|(all, more)| drop(all.shallow_clone().g_add_(&more)));
+        });
+    }
+    group.sum(&parameters)?;
+    Ok(Gradients { loss: found.value, auxiliary, parameters })
+}
+
+/// The objective on the scores of a batch.
+fn objective(
+    scores: &Tensor,
+    (images, captions): (&Encoded, &Encoded),
+    pairs: &Pairs<'_>,
+    recipe: &Recipe,
+    bank: Option<BankUse<'_>>,
+    step: u64,
+) -> Result<Evaluated> {
+    let bank_scores = bank.map(|BankUse { bank, similarity, mask, .. }| {
+        bank.scores(&images.vectors, &captions.vectors, pairs.members, similarity, mask)
+    });
+    let masked = recipe.mask_same_image.then(|| same_image(pairs.members, scores));
+    let relevance = pairs.relevance.map(|values| square(values, pairs.members.len(), scores)).transpose()?;
+    let context = Context {
+        masked: masked.as_ref(),
+        bank: bank.zip(bank_scores.as_ref()).map(|(bank, scores)| (bank.weights, scores)),
+        relevance: relevance.as_ref(),
+        seed: recipe.seed,
+        step,
+    };
+    recipe.objective.evaluate(scores, &context)
+}
+
+/// Losses of shares, added up over all ranks.
+fn summed(mut losses: Losses, group: &Group) -> Result<Losses> {
+    if !losses.is_empty() && group.ranks() > 1 {
+        let values = Tensor::from_slice(&losses.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+        group.sum(std::slice::from_ref(&values))?;
+        let values = Vec::<f64>::try_from(values).map_err(|error| Error::internal(error.to_string()))?;
+        losses.iter_mut().zip(values).for_each(|((_, value), sum)| *value = sum);
+    }
+    Ok(losses)
 }
 
 impl Training {
@@ -136,7 +184,7 @@ impl Training {
     /// A loss or gradient that is not finite leaves the parameters as they were.
     ///
     /// # Errors
-    /// As [`Vse::gradients`].
+    /// As [`gradients`].
     pub fn step(
         &mut self,
         pairs: &Pairs<'_>,
@@ -146,10 +194,12 @@ impl Training {
         step: u64,
         group: &Group,
     ) -> Result<Stepped> {
-        let Gradients { loss, parameters } = self.vse().gradients(pairs, recipe, bank, step, group)?;
-        let gradient_norm =
-            if loss.is_finite() { self.update(&parameters, recipe.clip, learning_rate) } else { norm(&parameters) };
-        Ok(Stepped { loss, gradient_norm })
+        let Gradients { loss, auxiliary, parameters } = gradients(self.model(), pairs, recipe, bank, step, group)?;
+        let mut done = Stepped { loss, auxiliary, gradient_norm: 0.0 };
+        let finite = done.is_finite();
+        done.gradient_norm =
+            if finite { self.update(&parameters, recipe.clip, learning_rate) } else { norm(&parameters) };
+        Ok(done)
     }
 }
 

@@ -7,10 +7,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use tch::{Kind, Tensor};
 
-use crate::error::{Error, Result};
-
-/// Mistakes of a file that one message lists.
-const LISTED: usize = 20;
+use crate::error::{Error, Result, TruncatedList};
 
 /// The tensors of a file, still as bytes.
 ///
@@ -61,13 +58,8 @@ pub(super) fn tensor(
 }
 
 /// The error of a file with these mistakes, if there are any.
-pub(super) fn mistaken(mut mistakes: Vec<String>) -> Option<Error> {
-    let count = mistakes.len();
-    if count > LISTED {
-        mistakes.truncate(LISTED);
-        mistakes.push(format!("and {} more", count - LISTED));
-    }
-    (count > 0).then(|| Error::data(mistakes.join("; ")))
+pub(super) fn mistaken(mistakes: &TruncatedList) -> Option<Error> {
+    (!mistakes.is_empty()).then(|| Error::data(mistakes.join("; ")))
 }
 
 /// A shape as libtorch wants it.

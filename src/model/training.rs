@@ -7,45 +7,52 @@ use tch::{Device, Tensor};
 use super::adam::{Adam, norm};
 use super::bank::{Bank, Kept, Member};
 use super::collective::Group;
-use super::form::Form;
+use super::family::encoded::Encoded;
+use super::family::list::Config;
+use super::family::model::Model;
 use super::heap::keep_freed_memory;
 use super::named::Named;
-use super::trained;
-use super::vse::Vse;
 use crate::error::{Error, Result};
 
 /// A training in progress.
 #[derive(Debug)]
 pub struct Training {
-    vse: Vse,
-    /// The parameters of `vse` that are trained, with their names.
+    config: Config,
+    model: Box<dyn Model>,
+    /// The parameters of `model` that are trained, with their names.
     trained: Vec<(String, Tensor)>,
     adam: Adam,
     best: Option<Bytes>,
 }
 
 impl Training {
-    /// Before the first step of `vse`.
+    /// Before the first step of `model`, which `config` describes.
     #[must_use]
-    pub fn start(vse: Vse) -> Self {
+    pub fn start(config: Config, model: Box<dyn Model>) -> Self {
         keep_freed_memory();
-        let trained = vse.trained();
+        let trained = model.parameters().trained();
         let adam = Adam::new(trained.iter().map(|(_, parameter)| parameter));
-        Self { vse, trained, adam, best: None }
+        Self { config, model, trained, adam, best: None }
+    }
+
+    /// What the model is made of.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The model as it is.
     #[must_use]
-    pub fn vse(&self) -> &Vse {
-        &self.vse
+    pub fn model(&self) -> &dyn Model {
+        &*self.model
     }
 
     /// The model, to change how it computes.
-    pub fn vse_mut(&mut self) -> &mut Vse {
-        &mut self.vse
+    pub fn model_mut(&mut self) -> &mut dyn Model {
+        &mut *self.model
     }
 
-    /// One step of Adam against `gradients`, those of [`Vse::backward`], their global L2 norm clipped to `clip_norm` as
+    /// One step of Adam against `gradients`, in the order of [`Parameters::trained`](super::family::parameters::Parameters::trained), their global L2 norm clipped to `clip_norm` as
     /// `clip_grad_norm_` does; gives the norm before. Gradients with a norm that is not finite leave the parameters as they were.
     pub fn update(&mut self, gradients: &[Tensor], clip_norm: f64, learning_rate: f64) -> f64 {
         let norm = norm(gradients);
@@ -62,20 +69,20 @@ impl Training {
     /// # Errors
     /// Too large for memory.
     pub fn keep_best(&mut self) -> Result<()> {
-        self.best = Some(trained::parameters(&self.vse)?);
+        self.best = Some(self.model.parameters().to_bytes()?);
         Ok(())
     }
 
-    /// The bytes of [`PARAMETERS`](trained::PARAMETERS) of the best model so far; of the model as it is when none was
+    /// The bytes of [`PARAMETERS`](super::trained::PARAMETERS) of the best model so far; of the model as it is when none was
     /// remembered.
     ///
     /// # Errors
     /// Too large for memory.
     pub fn best(&self) -> Result<Bytes> {
-        self.best.clone().map_or_else(|| trained::parameters(&self.vse), Ok)
+        self.best.clone().map_or_else(|| self.model.parameters().to_bytes(), Ok)
     }
 
-    /// The bank of an epoch: vectors of the samples by the model as it is, row-major, those of this rank's
+    /// The bank of an epoch: vectors of the samples by the model as it is, those of this rank's
     /// [share](crate::kernels::epoch::share) of `members`.
     ///
     /// # Errors
@@ -84,13 +91,12 @@ impl Training {
         &self,
         epoch: u64,
         members: Vec<Member>,
-        images: &[f32],
-        captions: &[f32],
+        images: Encoded,
+        captions: Encoded,
         group: &Group,
     ) -> Result<Bank> {
-        let width = i64::try_from(self.vse.form().joint).unwrap_or(i64::MAX);
-        let device = self.vse.parameters()[0].device();
-        let all = |values: &[f32]| group.all_gather(&Tensor::from_slice(values).view([-1, width]).to_device(device));
+        let device = self.model.parameters().device();
+        let all = |side: Encoded| group.all_gather(&side.vectors.to_device(device));
         Bank::new(epoch, members, all(images)?, all(captions)?)
     }
 
@@ -99,7 +105,7 @@ impl Training {
     /// # Errors
     /// Too large for memory.
     pub fn to_bytes(&self, text: String, bank: Option<&Bank>) -> Result<Bytes> {
-        let mut all = trained::named(&self.vse, "now.");
+        let mut all = self.model.parameters().named("now.");
         if let Some(bank) = bank {
             bank.keep(&mut all);
         }
@@ -111,27 +117,27 @@ impl Training {
             let best = Named::from_bytes(best)?;
             all.tensors.extend(best.tensors.into_iter().map(|(name, tensor)| (format!("best.{name}"), tensor)));
         }
-        all.text = Some(serde_json::json!([self.adam.steps(), text, self.vse.form()]).to_string());
+        all.text = Some(serde_json::json!([self.adam.steps(), text, self.config]).to_string());
         all.to_bytes()
     }
 
-    /// What [`Training::to_bytes`] kept of a training of a model of `form`. The precision of its products is the default.
+    /// Training of the model of `config` from the bytes of [`Training::to_bytes`]. The precision of its products is the default.
     ///
     /// # Errors
     /// Damaged bytes, or a model of another form.
-    pub fn from_bytes(bytes: &[u8], form: &Form, device: Device) -> Result<(Self, String, Option<Kept>)> {
+    pub fn from_bytes(bytes: &[u8], config: &Config, device: Device) -> Result<(Self, String, Option<Kept>)> {
         keep_freed_memory();
         let mut all = Named::from_bytes(bytes)?;
         let bank = Kept::take(&mut all, device)?;
         let header = all.text.take().unwrap_or_default();
-        let (steps, text, kept): (i32, String, Form) = serde_json::from_str(&header)
+        let (steps, text, kept): (i32, String, Config) = serde_json::from_str(&header)
             .map_err(|error| Error::data(format!("a checkpoint with a damaged header: {error}")))?;
-        if kept != *form {
-            let [kept, wanted] = [&kept, form].map(|form| serde_json::json!(form));
+        if kept != *config {
+            let [kept, wanted] = [&kept, config].map(|config| serde_json::json!(config));
             return Err(Error::data(format!("a checkpoint of another model: it has {kept}, wanted {wanted}")));
         }
-        let vse = trained::model(&mut all, form.clone(), "now.", device)?;
-        let parameters = vse.trained();
+        let model = config.take(&mut all, "now.", device)?;
+        let parameters = model.parameters().trained();
         let mut moments = Vec::with_capacity(parameters.len());
         for (name, parameter) in &parameters {
             let mut moment = |order: &str| -> Result<Tensor> {
@@ -146,8 +152,9 @@ impl Training {
         let best = if all.tensors.is_empty() {
             None
         } else {
-            Some(trained::parameters(&trained::model(&mut all, form.clone(), "best.", Device::Cpu)?)?)
+            Some(config.take(&mut all, "best.", Device::Cpu)?.parameters().to_bytes()?)
         };
-        Ok((Self { vse, trained: parameters, adam: Adam::resume(steps, moments), best }, text, bank))
+        let adam = Adam::resume(steps, moments);
+        Ok((Self { config: config.clone(), model, trained: parameters, adam, best }, text, bank))
     }
 }

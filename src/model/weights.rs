@@ -6,7 +6,7 @@ use safetensors::tensor::TensorView;
 use tch::Tensor;
 
 use super::tensor_file;
-use crate::error::Result;
+use crate::error::{Result, TruncatedList};
 
 /// A parameter that a network wants: its name in the file, and its shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn read(bytes: &[u8], wanted: &[Wanted], unneeded: impl Fn(&str) -> bool) ->
     let file = tensor_file::open(bytes)?;
     let mut found: HashMap<String, TensorView<'_>> = file.tensors().into_iter().collect();
     let mut tensors = HashMap::with_capacity(wanted.len());
-    let mut mistakes = Vec::new();
+    let mut mistakes = TruncatedList::default();
     for Wanted { name, shape } in wanted {
         match found.remove(name).map(|view| tensor_file::tensor(name, &view, Some(shape))) {
             None => mistakes.push(format!("`{name}` {shape:?} is missing")),
@@ -38,7 +38,7 @@ pub fn read(bytes: &[u8], wanted: &[Wanted], unneeded: impl Fn(&str) -> bool) ->
     }
     let unknown: BTreeSet<String> = found.into_keys().filter(|name| !unneeded(name)).collect();
     mistakes.extend(unknown.into_iter().map(|name| format!("`{name}` is not of this network")));
-    match tensor_file::mistaken(mistakes) {
+    match tensor_file::mistaken(&mistakes) {
         None => Ok(tensors),
         Some(error) => {
             Err(error.hint("the parameters have other names or shapes: is this a file of the network named?"))

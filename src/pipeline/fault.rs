@@ -5,11 +5,10 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::place::{Place, Texts};
+use crate::error::truncated_list::SHOWN;
 use crate::error::visible;
 use crate::suggest::{quoted, similar};
 
-/// Faults shown; the rest is counted.
-const SHOWN: usize = 20;
 /// Characters shown of a long source line.
 const LINE_CHARACTERS: usize = 160;
 

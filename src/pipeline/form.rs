@@ -8,18 +8,16 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::stages::AnyStage;
-
 /// A pipeline: stages, how they are connected, and what is expected of the results.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, title = "Pairloom pipeline")]
 #[expect(dead_code, reason = "only its schema is used: the file is checked against it and read stage by stage")]
-struct PipelineFile {
+struct PipelineFile<S> {
     /// Seed of everything that is drawn at random, where a stage gives none of its own.
     #[serde(default)]
     seed: u64,
     /// Stages by name: `[stage.NAME.KIND]`.
-    stage: BTreeMap<StageName, AnyStage>,
+    stage: BTreeMap<StageName, S>,
     /// What must hold of the results.
     #[serde(default)]
     expect: Vec<Expectation>,
@@ -79,11 +77,11 @@ impl Expectation {
     }
 }
 
-/// The JSON Schema of pipeline files.
+/// The JSON Schema of pipeline files whose stages are `S`.
 #[must_use]
-pub fn schema() -> Value {
+pub fn schema<S: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12();
-    let mut schema = settings.into_generator().into_root_schema_for::<PipelineFile>();
+    let mut schema = settings.into_generator().into_root_schema_for::<PipelineFile<S>>();
     Shorthand { definitions: schema.get("$defs").cloned().unwrap_or_default() }.transform(&mut schema);
     schema.to_value()
 }
@@ -104,8 +102,8 @@ impl Transform for Shorthand {
                 let content = resolve(&self.definitions, content);
                 let object = content.get("type")?.as_str()? == "object";
                 let needed = content.get("required").and_then(Value::as_array).map_or(0, Vec::len);
-                let description = alternative.get("description").cloned().unwrap_or_default();
-                (object && needed == 0).then(|| json!({ "type": "string", "const": name, "description": description }))
+                let description = alternative.get("description").or_else(|| content.get("description"));
+                (object && needed == 0).then(|| json!({ "type": "string", "const": name, "description": description.cloned().unwrap_or_default() }))
             })
             .collect();
         alternatives.extend(short);

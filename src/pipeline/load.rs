@@ -5,7 +5,9 @@ use std::collections::hash_map::Entry as Slot;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
@@ -15,10 +17,9 @@ use super::form::{Expectation, STAGE_NAME, resolve, schema};
 use super::overrides;
 use super::place::{Place, Texts};
 use super::tree::{Entry, Node, Value};
-use crate::engine::plan::{Node as PlanNode, Plan};
 use crate::error::Error;
+use crate::plan::{Node as PlanNode, Plan};
 use crate::stage::{Problem, Stage};
-use crate::stages::AnyStage;
 use crate::suggest::quoted;
 
 /// A pipeline file larger than this is something else.
@@ -29,19 +30,24 @@ const RESERVED: &str = "store";
 
 /// A pipeline that can be run: its stages exist, are connected, and have no cycle.
 #[derive(Debug)]
-pub struct Pipeline {
+pub struct Pipeline<S> {
     /// The file.
     pub path: PathBuf,
     /// Seed of stages that give none of their own.
     pub seed: u64,
     /// Stages with their names, producers before consumers.
-    pub plan: Plan<AnyStage>,
+    pub plan: Plan<S>,
     /// What must hold of the results.
     pub expectations: Vec<Expectation>,
 }
 
+/// The stages that a pipeline file may name: a type whose JSON Schema has one alternative for each kind.
+pub trait Stages: Stage + Clone + DeserializeOwned + JsonSchema {}
+
+impl<S: Stage + Clone + DeserializeOwned + JsonSchema> Stages for S {}
+
 /// How a pipeline file is read.
-pub struct Options<'a> {
+pub struct Options<'a, S> {
     /// Assignments of the command line: `stage.fit.train.epochs=3`.
     pub overrides: &'a [String],
     /// Environment variables.
@@ -49,17 +55,17 @@ pub struct Options<'a> {
     /// Whether files and folders that stages read must be there.
     pub sources_needed: bool,
     /// Says which queries cannot be asked of the tables of the plan: their places in the list, and why.
-    pub rehearse: &'a Rehearse,
+    pub rehearse: &'a Rehearse<S>,
 }
 
 /// See [`Options::rehearse`].
-pub type Rehearse = dyn Fn(&Plan<AnyStage>, &[Expectation]) -> Vec<(usize, Error)>;
+pub type Rehearse<S> = dyn Fn(&Plan<S>, &[Expectation]) -> Vec<(usize, Error)>;
 
 /// Reads a pipeline file.
 ///
 /// # Errors
 /// All that is wrong with it and with the overrides, at once.
-pub fn load(path: &Path, options: &Options<'_>) -> Result<Pipeline, Faults> {
+pub fn load<S: Stages>(path: &Path, options: &Options<'_, S>) -> Result<Pipeline<S>, Faults> {
     let name = path.display().to_string();
     let arguments = options.overrides.iter().map(|assignment| overrides::shown(assignment));
     let mut texts = Texts { name, texts: std::iter::once(String::new()).chain(arguments).collect() };
@@ -93,7 +99,7 @@ fn read(path: &Path) -> Result<String, (String, Fault)> {
     })
 }
 
-fn parse(path: &Path, texts: &Texts, options: &Options<'_>) -> Result<Pipeline, Vec<Fault>> {
+fn parse<S: Stages>(path: &Path, texts: &Texts, options: &Options<'_, S>) -> Result<Pipeline<S>, Vec<Fault>> {
     let (table, errors) = DeTable::parse_recoverable(&texts.texts[0]);
     if !errors.is_empty() {
         let fault = |error: &toml::de::Error| {
@@ -107,7 +113,7 @@ fn parse(path: &Path, texts: &Texts, options: &Options<'_>) -> Result<Pipeline, 
     for (i, assignment) in options.overrides.iter().enumerate() {
         overrides::apply(&mut root, assignment, i + 1, &mut faults);
     }
-    let schema = schema();
+    let schema = schema::<S>();
     let mut checker = Checker {
         definitions: &schema["$defs"],
         texts,
@@ -120,7 +126,7 @@ fn parse(path: &Path, texts: &Texts, options: &Options<'_>) -> Result<Pipeline, 
         faults,
     };
     let seed = check_seed(&mut checker, &mut root, &schema);
-    let stages = check_stages(&mut checker, &mut root);
+    let stages = check_stages::<S>(&mut checker, &mut root);
     let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
     check_names(&mut checker, &root, &schema);
     let Checker { references, mut faults, .. } = checker;
@@ -167,19 +173,19 @@ fn check_names(checker: &mut Checker<'_>, root: &Node, schema: &Json) {
 }
 
 /// A stage of the file: its settings with places, and its Rust form when nothing is wrong with that.
-struct Read {
+struct Read<S> {
     name: String,
     place: Place,
     /// The table of the settings, below the kind.
     settings: Option<Node>,
-    stage: Option<AnyStage>,
+    stage: Option<S>,
     /// Which of the references belong to it.
     references: std::ops::Range<usize>,
     /// Settings that are wrong, and so look as if they were not given.
     dropped: Vec<String>,
 }
 
-fn check_stages(checker: &mut Checker<'_>, root: &mut Node) -> Vec<Read> {
+fn check_stages<S: Stages>(checker: &mut Checker<'_>, root: &mut Node) -> Vec<Read<S>> {
     let whole = root.place;
     let stages = root.get_mut("stage");
     let entries = match stages.map(|entry| (entry.key_place, &mut entry.node)) {
@@ -193,7 +199,7 @@ fn check_stages(checker: &mut Checker<'_>, root: &mut Node) -> Vec<Read> {
             let fault = Fault::new(whole, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
             checker.faults.push(fault.note(format!(
                 "kinds: {}",
-                quoted(Alternative::all(stage_schema(checker)).iter().map(|kind| kind.name))
+                quoted(Alternative::all(stage_schema::<S>(checker)).iter().map(|kind| kind.name))
             )));
             return Vec::new();
         }
@@ -225,18 +231,18 @@ fn check_cases(checker: &mut Checker<'_>, entries: &[Entry]) {
 }
 
 /// The schema of a stage: its kinds.
-fn stage_schema<'s>(checker: &Checker<'s>) -> &'s Json {
-    &checker.definitions["AnyStage"]
+fn stage_schema<'s, S: Stages>(checker: &Checker<'s>) -> &'s Json {
+    &checker.definitions[S::schema_name().as_ref()]
 }
 
-fn check_stage(checker: &mut Checker<'_>, entry: &mut Entry) -> Read {
+fn check_stage<S: Stages>(checker: &mut Checker<'_>, entry: &mut Entry) -> Read<S> {
     let first = checker.references.len();
     let name = format!("stage `{}`", entry.key);
     if !matches(STAGE_NAME, &entry.key) {
         let message = format!("{:?} is no name of a stage, wanted letters, digits, `-` and `_`", entry.key);
         checker.faults.push(Fault::new(entry.key_place, message));
     }
-    let kinds = Alternative::all(stage_schema(checker));
+    let kinds = Alternative::all(stage_schema::<S>(checker));
     let known = |entry: &Entry| kinds.iter().any(|kind| kind.name == entry.key);
     let members = entry.node.entries();
     // Settings directly below the name: the kind was forgotten.
@@ -253,7 +259,7 @@ fn check_stage(checker: &mut Checker<'_>, entry: &mut Entry) -> Read {
     } else {
         checker.check_choice(&mut entry.node, &kinds, &Subject::new(name.clone(), entry.key_place));
     }
-    let stage = match AnyStage::deserialize(entry.node.to_toml()) {
+    let stage = match S::deserialize(entry.node.to_toml()) {
         Ok(stage) => Some(stage),
         Err(error) => {
             // Whatever the schema could not express.
@@ -310,7 +316,11 @@ fn check_expectations(checker: &mut Checker<'_>, root: &mut Node, schema: &Json)
 
 /// Connects the stages that could be read, and looks at the references of those that could not. A plan comes back when
 /// every stage is in it.
-fn connect(reads: Vec<Read>, references: Vec<(String, Place)>, faults: &mut Vec<Fault>) -> Option<Plan<AnyStage>> {
+fn connect<S: Stages>(
+    reads: Vec<Read<S>>,
+    references: Vec<(String, Place)>,
+    faults: &mut Vec<Fault>,
+) -> Option<Plan<S>> {
     let nodes = reads.iter().filter_map(|read| Some(PlanNode { name: read.name.clone(), stage: read.stage.clone()? }));
     let found = match Plan::new(nodes.collect()) {
         Ok(plan) if reads.iter().all(|read| read.stage.is_some()) => return Some(plan),
@@ -355,13 +365,13 @@ fn named(setting: &str, message: String) -> String {
 }
 
 /// Whether `reference` names a stage of the file that could not be read.
-fn names_unread(reads: &[Read], reference: &str) -> bool {
+fn names_unread<S>(reads: &[Read<S>], reference: &str) -> bool {
     let stage = reference.split('.').next();
     reads.iter().any(|read| stage == Some(read.name.as_str()) && read.stage.is_none())
 }
 
 /// What is wrong with a reference to another stage.
-fn dangling(reads: &[Read], reference: &str, place: Place) -> Option<Fault> {
+fn dangling<S: Stage>(reads: &[Read<S>], reference: &str, place: Place) -> Option<Fault> {
     let (stage, table) = reference.split_once('.')?;
     let Some(read) = reads.iter().find(|read| read.name == stage) else {
         let names: Vec<&str> = reads.iter().map(|read| read.name.as_str()).collect();

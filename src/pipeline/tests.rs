@@ -5,8 +5,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::{Expectation, Faults, Options, Pipeline, load};
-use crate::engine::plan::Plan;
 use crate::error::Error;
+use crate::model::loss::Loss;
+use crate::plan::Plan;
 use crate::stage::Stage;
 use crate::stages::AnyStage;
 
@@ -42,7 +43,7 @@ sql = "SELECT rsum FROM test.summary"
 at_least = 300
 "#;
 
-fn load_bytes(bytes: &[u8], overrides: &[&str], sources_needed: bool) -> Result<Pipeline, Faults> {
+fn load_bytes(bytes: &[u8], overrides: &[&str], sources_needed: bool) -> Result<Pipeline<AnyStage>, Faults> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.toml");
     std::fs::write(&path, bytes).unwrap();
@@ -75,7 +76,7 @@ fn changed(from: &str, to: &str) -> Vec<String> {
     faults_of(&VALID.replace(from, to), &[])
 }
 
-fn settings(pipeline: &Pipeline, stage: &str) -> serde_json::Value {
+fn settings(pipeline: &Pipeline<AnyStage>, stage: &str) -> serde_json::Value {
     pipeline.plan.nodes().iter().find(|node| node.name == stage).expect("a stage").stage.settings()
 }
 
@@ -227,7 +228,11 @@ fn an_unknown_alternative() {
     );
     let got = changed("weights = \"random\"", "weights = { random = {} }");
     assert_eq!(got, ["9:13 `random` takes no value, wanted \"random\" alone"]);
-    let all = "wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`";
+    // The names that editors offer.
+    let schema = serde_json::to_value(schemars::schema_for!(Loss)).unwrap();
+    let losses = schema["oneOf"].as_array().unwrap().iter().map(|loss| loss["required"][0].as_str().unwrap());
+    let all = format!("wanted one of {}", losses.map(|loss| format!("`{loss}`")).collect::<Vec<_>>().join(", "));
+    assert!(all.starts_with("wanted one of `sum`, `max`, `knn_margin`, `local_scaling`, `hal`, `info_nce`"), "{all}");
     for (loss, what) in [("{}", "14:1 `loss` is an empty table"), ("3", "14:8 `loss` is the integer 3")] {
         assert_eq!(changed("loss = \"max\"", &format!("loss = {loss}")), [format!("{what}, {all}")]);
     }

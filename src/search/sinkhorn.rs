@@ -13,17 +13,11 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use super::Watch;
-use super::find::Search;
-use super::in_order::InOrder;
-use super::pass::{Visitor, stripes};
-use super::rows::HELD;
-use super::scoring::Side;
-use super::section::{keep, kept};
-use super::sums::narrow;
-use super::words::{Reader, Writer};
+use super::checkpoint::{Progress, Reader, Writer, load, name, save};
+use super::scan::{InOrder, Scan, Visitor, narrow, stripes};
+use super::scores::{Lane, Precision, Side};
 use crate::error::{Error, Result};
-use crate::kernels::product::{COLUMNS, Lanes};
+use crate::kernels::product::COLUMNS;
 use crate::kernels::scores::{ColumnSums, LogSum, add_along_columns, add_along_rows};
 
 /// What Sinkhorn normalisation takes off scores.
@@ -35,89 +29,107 @@ pub struct Potentials {
     pub items: Vec<f64>,
 }
 
-impl Search<'_> {
-    /// The potentials after `iterations`, from h = τ·ln m on, each of which scales the queries and then the items, for each of
-    /// `queries`: the side that asks. All of them are computed in the same passes.
-    ///
-    /// Where `watch` has a [`Keeper`](super::Keeper) and all passes together are more than [`WORTH`](super::WORTH) multiply-adds,
-    /// the potentials are kept after each pass, and the same search goes on from there.
-    ///
-    /// # Errors
-    /// τ is not above 0, or so small that 1/τ is no f32; a side is empty; or the first error of `watch`, which is called
-    /// between blocks of rows.
-    ///
-    /// # Cost
-    /// As many passes in f32 as iterations, and one more where columns ask; in each an exponential or two a score. Beside the
-    /// packed columns 32 MiB for each thread, or 12 rows of scores where that is more. The error is about 10⁻⁶·τ more than
-    /// that of f32 scores.
-    pub fn sinkhorn(&self, tau: f64, iterations: usize, queries: &[Side], watch: Watch<'_>) -> Result<Vec<Potentials>> {
-        let counts = [self.exact.rows.len(), self.exact.columns.len()];
-        if !(tau > 0.0 && tau.recip() <= f64::from(f32::MAX)) {
-            return Err(Error::usage(format!("got τ = {tau}, wanted a temperature above 0")));
-        }
-        if counts.contains(&0) {
-            let message = format!("got {} vectors and {}, wanted some on both sides", counts[0], counts[1]);
-            return Err(Error::data(message));
-        }
-        let mut chains: Vec<Chain> = queries.iter().map(|&queries| Chain::new(queries, tau, counts)).collect();
-        let passes =
-            |queries: &Side| if iterations == 0 { 0 } else { iterations + usize::from(*queries == Side::Columns) };
-        let passes = queries.iter().map(passes).max().unwrap_or(0);
-        let (rows, all) = (counts[0] as u64, (counts[0] * passes) as u64);
-        let packed = self.packed(Lanes::F32);
-        let worth = watch.keeper().is_some_and(|keeper| self.work() * passes as u128 > keeper.worth().into());
-        let name = worth.then(|| self.name(&("sinkhorn", tau, iterations, queries)));
-        let begin = match &name {
-            Some(name) => resume(name, &mut chains, passes, watch)?,
-            None => 0,
-        };
-        for pass in begin..passes {
-            let steps = chains.iter().map(|chain| chain.steps(pass, iterations)).collect();
-            let shared = Shared { chains: &chains, steps, tau, counts, columns: Mutex::default() };
-            let visitors = (0..self.threads).map(|_| Scaling::new(&shared)).collect();
-            let told = &mut |done: u64, _: u64| watch.tell(pass as u64 * rows + done, all);
-            let visitors = self.ground(packed).holding(HELD).pass(0..stripes(counts[0]), visitors, told)?;
-            let mut scaled: Vec<(usize, Vec<f64>)> = visitors.into_iter().flat_map(|visitor| visitor.rows).collect();
-            scaled.sort_unstable_by_key(|&(row, _)| row);
-            let sums = shared.columns.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let none = Vec::new();
-            let (sums, steps) = (sums.total().unwrap_or(&none), shared.steps);
-            for (number, (chain, step)) in chains.iter_mut().zip(steps).enumerate() {
-                if step.rows {
-                    chain.potentials[0] = scaled.iter().map(|(_, of)| of[number]).collect();
-                }
-                if step.columns {
-                    let log = |j: usize| sums[number][j / COLUMNS].value(j % COLUMNS, tau.recip());
-                    chain.potentials[1] = (0..counts[1]).map(|j| tau * (logarithm(counts[1]) + log(j))).collect();
-                }
-            }
-            if let Some(name) = &name {
-                let mut words = Writer::default();
-                chains.iter().flat_map(Chain::numbers).for_each(|&potential| words.double(potential));
-                keep(watch, &after(name, pass), words.0)?;
-            }
-        }
-        Ok(chains.into_iter().map(Chain::finish).collect())
+/// The potentials after `iterations`, from h = τ·ln m on, for each of `queries`: the side that asks.
+///
+/// # Errors
+/// τ is not above 0, or so small that 1/τ is no f32; a side is empty; or the first error of `progress` or of the source.
+pub(super) fn sinkhorn(
+    scan: &Scan<'_>,
+    tau: f64,
+    iterations: usize,
+    queries: &[Side],
+    progress: &mut dyn Progress,
+) -> Result<Vec<Potentials>> {
+    let counts = scan.scores.sizes();
+    if !(tau > 0.0 && tau.recip() <= f64::from(f32::MAX)) {
+        return Err(Error::usage(format!("got τ = {tau}, wanted a temperature above 0")));
     }
+    if counts.contains(&0) {
+        let message = format!("got {} vectors and {}, wanted some on both sides", counts[0], counts[1]);
+        return Err(Error::data(message));
+    }
+    let mut chains: Vec<Chain> = queries.iter().map(|&queries| Chain::new(queries, tau, counts)).collect();
+    let passes = |queries: &Side| if iterations == 0 { 0 } else { iterations + usize::from(*queries == Side::Columns) };
+    let passes = queries.iter().map(passes).max().unwrap_or(0);
+    let cost = scan.cost() * passes as u128;
+    let is_long = progress.checkpoints().is_some_and(|store| cost > store.minimum_cost().into());
+    let name = is_long.then(|| {
+        name(|fields| {
+            fields.text("sinkhorn");
+            fields.float(tau);
+            fields.number(iterations);
+            fields.list(queries.len());
+            for side in queries {
+                fields.text(side.name());
+            }
+            scan.scores.identity(fields);
+        })
+    });
+    let begin = match &name {
+        Some(name) => resume(name, &mut chains, passes, progress)?,
+        None => 0,
+    };
+    for pass in begin..passes {
+        scale(scan, tau, iterations, &mut chains, [pass, passes], progress)?;
+        if let Some(name) = &name {
+            let mut payload = Writer::default();
+            chains.iter().flat_map(Chain::numbers).for_each(|&potential| payload.double(potential));
+            save(progress, &after(name, pass), payload.0)?;
+        }
+    }
+    Ok(chains.into_iter().map(Chain::finish).collect())
 }
 
-/// What potentials after a pass are kept as.
+/// One pass, of so many.
+fn scale(
+    scan: &Scan<'_>,
+    tau: f64,
+    iterations: usize,
+    chains: &mut [Chain],
+    [pass, passes]: [usize; 2],
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let counts = scan.scores.sizes();
+    let (rows, all) = (counts[0] as u64, (counts[0] * passes) as u64);
+    let steps = chains.iter().map(|chain| chain.steps(pass, iterations)).collect();
+    let shared = Shared { chains, steps, tau, counts, columns: Mutex::default() };
+    let visitors = (0..scan.threads).map(|_| Scaling::new(&shared)).collect();
+    let told = &mut |done: u64, _: u64| progress.report(pass as u64 * rows + done, all);
+    let visitors = scan.run(Precision::Fine, 0..stripes(counts[0]), visitors, told)?;
+    let mut scaled: Vec<(usize, Vec<f64>)> = visitors.into_iter().flat_map(|visitor| visitor.rows).collect();
+    scaled.sort_unstable_by_key(|&(row, _)| row);
+    let sums = shared.columns.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let none = Vec::new();
+    let (sums, steps) = (sums.total().unwrap_or(&none), shared.steps);
+    for (number, (chain, step)) in chains.iter_mut().zip(steps).enumerate() {
+        if step.rows {
+            chain.potentials[0] = scaled.iter().map(|(_, of)| of[number]).collect();
+        }
+        if step.columns {
+            let log = |j: usize| sums[number][j / COLUMNS].value(j % COLUMNS, tau.recip());
+            chain.potentials[1] = (0..counts[1]).map(|j| tau * (logarithm(counts[1]) + log(j))).collect();
+        }
+    }
+    Ok(())
+}
+
+/// The name of the checkpoint after a pass.
 fn after(name: &str, pass: usize) -> String {
     format!("{name} potentials {pass}")
 }
 
-/// Takes the potentials after the last pass of which they were kept, and says which one comes next.
-fn resume(name: &str, chains: &mut [Chain], passes: usize, watch: Watch<'_>) -> Result<usize> {
+/// Takes the potentials after the last pass of which they were saved, and says which one comes next.
+fn resume(name: &str, chains: &mut [Chain], passes: usize, progress: &mut dyn Progress) -> Result<usize> {
     for pass in (0..passes).rev() {
-        let kept = kept(watch, &after(name, pass))?;
+        let saved = load(progress, &after(name, pass))?;
         let numbers = chains.iter().flat_map(Chain::numbers).count();
-        let read = |words: Vec<i32>| {
-            let mut words = Reader(&words);
-            let read = (0..numbers).map(|_| words.double().filter(|number| number.is_finite()));
+        let read = |payload: Vec<i32>| {
+            let mut payload = Reader(&payload);
+            let read = (0..numbers).map(|_| payload.double().filter(|number| number.is_finite()));
             let read = read.collect::<Option<Vec<f64>>>()?;
-            words.end().map(|()| read)
+            payload.end().map(|()| read)
         };
-        if let Some(read) = kept.and_then(read) {
+        if let Some(read) = saved.and_then(read) {
             let to = chains.iter_mut().flat_map(|chain| chain.potentials.iter_mut().flatten());
             to.zip(read).for_each(|(to, potential)| *to = potential);
             return Ok(pass + 1);
@@ -212,12 +224,14 @@ impl<'s> Scaling<'s> {
 }
 
 impl Visitor for Scaling<'_> {
+    const HOLDS_BLOCK: bool = true;
+
     fn begin(&mut self, _stripe: usize) {
         let panels = self.shared.counts[1].div_ceil(COLUMNS);
         self.columns = self.shared.chains.iter().map(|_| vec![ColumnSums::EMPTY; panels]).collect();
     }
 
-    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[[f32; COLUMNS]]) {
+    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[Lane]) -> Result<()> {
         if panel == 0 {
             self.scores.clear();
             self.sums = self.shared.chains.iter().map(|_| vec![LogSum::EMPTY; rows.len()]).collect();
@@ -229,9 +243,10 @@ impl Visitor for Scaling<'_> {
                 add_along_rows(beta, scores, &offsets[panel], sums);
             }
         }
+        Ok(())
     }
 
-    fn block(&mut self, rows: Range<usize>) {
+    fn block(&mut self, rows: Range<usize>) -> Result<()> {
         let Shared { chains, steps, tau, counts, .. } = self.shared;
         let beta = self.beta();
         let mut of_rows = vec![Vec::with_capacity(chains.len()); rows.len()];
@@ -250,6 +265,7 @@ impl Visitor for Scaling<'_> {
             of_rows.iter_mut().zip(potentials).for_each(|(of, potential)| of.push(potential));
         }
         self.rows.extend(rows.zip(of_rows));
+        Ok(())
     }
 
     fn end(&mut self, stripe: usize) {
@@ -266,9 +282,9 @@ impl Visitor for Scaling<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Kind, by_libtorch, values};
-    use super::super::{Scoring, Vectors};
     use super::*;
+    use crate::search::testing::{Kind, by_libtorch, values};
+    use crate::search::{Scoring, Search, Vectors};
 
     /// The definition in f64: g and h.
     fn plain(scores: &[Vec<f64>], tau: f64, iterations: usize) -> [Vec<f64>; 2] {
@@ -303,14 +319,14 @@ mod tests {
                 let both = [Side::Rows, Side::Columns];
                 let mut results = Vec::new();
                 for (threads, block) in [(1, None), (2, Some(1)), (3, Some(100))] {
-                    let mut search = Search::new(&rows, &columns, Scoring::Product, threads).expect("of one width");
-                    search.forced.1 = block;
+                    let mut search =
+                        Search::of_vectors(&rows, &columns, Scoring::Product, threads).expect("of one width");
+                    search.forced.block = block;
                     let got = search.sinkhorn(tau, iterations, &both, &mut |_, _| Ok(())).expect("possible");
                     results.push(got);
                 }
                 assert!(results.iter().all(|result| *result == results[0]), "the same bits");
-                let search = Search::new(&rows, &columns, Scoring::Product, 2).expect("of one width");
-                let search = by_libtorch(search, &rows, &columns);
+                let search = Search::owning(by_libtorch(&rows, &columns, Scoring::Product), 2);
                 results.push(search.sinkhorn(tau, iterations, &both, &mut |_, _| Ok(())).expect("possible"));
                 let scores = [&by_row, &by_column];
                 for (got, scores) in results[0].iter().zip(scores).chain(results[3].iter().zip(scores)) {
@@ -320,7 +336,7 @@ mod tests {
                     }
                 }
                 // One side alone is the same.
-                let search = Search::new(&rows, &columns, Scoring::Product, 2).expect("of one width");
+                let search = Search::of_vectors(&rows, &columns, Scoring::Product, 2).expect("of one width");
                 for (place, side) in both.into_iter().enumerate() {
                     let alone = search.sinkhorn(tau, iterations, &[side], &mut |_, _| Ok(())).expect("possible");
                     assert_eq!(alone[0], results[0][place]);
@@ -333,12 +349,12 @@ mod tests {
     fn impossible_settings_are_refused() {
         let (some, none) = (Vectors::new("a", &[1.0, 0.0], 2), Vectors::new("b", &[], 2));
         let (some, none) = (some.expect("good"), none.expect("none"));
-        let search = Search::new(&some, &some, Scoring::Product, 1).expect("of one width");
+        let search = Search::of_vectors(&some, &some, Scoring::Product, 1).expect("of one width");
         for tau in [0.0, -1.0, f64::NAN, 1e-40] {
             let error = search.sinkhorn(tau, 1, &[Side::Rows], &mut |_, _| Ok(())).expect_err("no temperature");
             assert!(error.to_string().contains("wanted a temperature"), "{error}");
         }
-        let search = Search::new(&some, &none, Scoring::Product, 1).expect("of one width");
+        let search = Search::of_vectors(&some, &none, Scoring::Product, 1).expect("of one width");
         assert!(search.sinkhorn(0.1, 1, &[Side::Rows], &mut |_, _| Ok(())).is_err());
     }
 }

@@ -1,134 +1,62 @@
 //! Searches against plain definitions on whole matrices, whatever computes the scores and however they are cut.
 
-use std::ops::Range;
-
-use super::{Answer, Ask, Positives, Products, Scoring, Search, Side, Vectors};
-use crate::error::{Error, Result};
+use super::scan::Forced;
+use super::testing::{Failing, Fault, Kind, SCORINGS, Square, all, by_libtorch, plain, values};
+use super::{Answer, Ask, Positives, Precision, ScoreTable, Scores, Scoring, Search, VectorScores, Vectors};
+use crate::error::Error;
 use crate::kernels::dot::dot;
-use crate::kernels::hubness::method::Correction;
 use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::measure::rank::Rank;
-use crate::kernels::order::Form;
-use crate::kernels::product::{COLUMNS, Lanes, vectors};
+use crate::kernels::product::{Lanes, vectors};
 use crate::kernels::sample::Sample;
-use crate::kernels::top_k::Scored;
 use crate::model::products::Libtorch;
 
-/// How vectors of a test lie.
+/// Sources of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
-    /// Far from each other.
-    Spread,
-    /// Close to each other, as the embeddings of an untrained model are, and every fourth one twice.
-    Close,
-    /// All the same.
-    Equal,
-    /// Of different norms, from 10⁻⁴ to 10⁴.
-    Wild,
+enum By {
+    /// Vectors on the processor.
+    Tiles(Precision),
+    /// Vectors by libtorch as on a GPU, on the processor.
+    Libtorch,
+    /// A table of the exact scores.
+    Table,
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
-pub(super) fn values(kind: Kind, seed: u64, count: usize, width: usize) -> Vec<f32> {
-    let mut sample = Sample::new(seed, &[]);
-    let mut values: Vec<f32> = Vec::with_capacity(count * width);
-    for index in 0..count {
-        if kind == Kind::Close && index % 4 == 3 {
-            values.extend_from_within(index / 2 * width..(index / 2 + 1) * width);
-            continue;
-        }
-        let drawn: Vec<f64> = (0..width)
-            .map(|k| match kind {
-                Kind::Spread | Kind::Wild => sample.unit() - 0.5,
-                Kind::Close => 1.0 + 1e-3 * sample.unit(),
-                Kind::Equal => 1.0 + (k % 7) as f64,
-            })
-            .collect();
-        let norm = drawn.iter().map(|x| x * x).sum::<f64>().sqrt();
-        let scale = if kind == Kind::Wild { 10f64.powf(8.0 * sample.unit() - 4.0) } else { 1.0 };
-        values.extend(drawn.iter().map(|x| (scale * x / norm) as f32));
-    }
-    values
-}
-
-/// The definition: sorts the scores of each query.
-#[expect(clippy::cast_possible_truncation, reason = "a score is given as the nearest f32")]
-fn plain(scores: &[Vec<f32>], ask: &Ask<'_>) -> Answer {
-    let mut answer = Answer { statistics: vec![Vec::new(); ask.statistics.len()], ..Answer::default() };
-    for (query, scores) in scores.iter().enumerate() {
-        let ranked = |item: usize| f64::from(scores[item]) - if ask.minus.is_empty() { 0.0 } else { ask.minus[item] };
-        let mut order: Vec<usize> = (0..scores.len()).collect();
-        order.sort_by(|&a, &b| ranked(b).partial_cmp(&ranked(a)).expect("numbers").then(a.cmp(&b)));
-        let top = order.iter().take(ask.k).map(|&item| Scored { item, score: ranked(item) as f32 });
-        answer.top.push(top.collect());
-        for (values, statistic) in answer.statistics.iter_mut().zip(ask.statistics) {
-            values.push(statistic.of(scores.iter().copied()));
-        }
-        let matches = ask.positives.of(query);
-        let first = order.iter().position(|item| matches.contains(item));
-        let rank = first.map(|rank| {
-            let best = ranked(order[rank]);
-            let above = order.iter().filter(|&&item| ranked(item) > best).count();
-            let ties = order.iter().filter(|item| ranked(**item) == best && !matches.contains(item)).count();
-            Rank { rank, optimistic: above, pessimistic: above + ties }
-        });
-        answer.ranks.push(rank);
-    }
-    if ask.positives.queries().is_none() {
-        answer.ranks.clear();
-    }
-    answer
-}
-
-/// Scores of every row, and of every column.
-fn all(rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring) -> [Vec<Vec<f32>>; 2] {
-    let score = |i: usize, j: usize| scoring.score(rows.row(i), columns.row(j));
-    [
-        (0..rows.len()).map(|i| (0..columns.len()).map(|j| score(i, j)).collect()).collect(),
-        (0..columns.len()).map(|j| (0..rows.len()).map(|i| score(i, j)).collect()).collect(),
-    ]
-}
-
-pub(super) const SCORINGS: [Scoring; 4] = [
-    Scoring::Product,
-    Scoring::Order { form: Form::Norm, captions: Side::Columns },
-    Scoring::Order { form: Form::Norm, captions: Side::Rows },
-    Scoring::Order { form: Form::Squared, captions: Side::Columns },
+/// Different ways to find the same: scores, threads, rows of a block.
+const WAYS: [(By, usize, Option<usize>); 12] = [
+    (By::Tiles(Precision::Fine), 1, None),
+    (By::Tiles(Precision::Fine), 2, Some(1)),
+    (By::Tiles(Precision::Fine), 5, Some(12)),
+    (By::Tiles(Precision::Coarse), 1, Some(7)),
+    (By::Tiles(Precision::Coarse), 2, None),
+    (By::Tiles(Precision::Coarse), 3, Some(24)),
+    (By::Tiles(Precision::Coarse), 2, Some(1000)),
+    (By::Libtorch, 1, None),
+    (By::Libtorch, 2, Some(7)),
+    (By::Libtorch, 3, None),
+    (By::Table, 2, None),
+    (By::Table, 3, Some(5)),
 ];
-
-/// Different ways to compute the same.
-const WAYS: [(Lanes, usize, Option<usize>); 7] = [
-    (Lanes::F32, 1, None),
-    (Lanes::F32, 2, Some(1)),
-    (Lanes::F32, 5, Some(12)),
-    (Lanes::Bf16, 1, Some(7)),
-    (Lanes::Bf16, 2, None),
-    (Lanes::Bf16, 3, Some(24)),
-    (Lanes::Bf16, 2, Some(1000)),
-];
-
-/// By libtorch as on a GPU, on the processor.
-const BY_LIBTORCH: [(usize, Option<usize>); 3] = [(1, None), (2, Some(7)), (3, None)];
-
-/// The search, with scores of libtorch.
-pub(super) fn by_libtorch<'v>(search: Search<'v>, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>) -> Search<'v> {
-    let scores = Libtorch::new(tch::Device::Cpu, rows, columns, search.exact.scoring);
-    search.by(Box::new(scores))
-}
 
 /// Finds in all ways what the definition finds.
 fn check(name: &str, rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring, asks: [&Ask<'_>; 2]) {
     let scores = all(rows, columns, scoring);
     let wanted = [plain(&scores[0], asks[0]), plain(&scores[1], asks[1])];
-    let ways = WAYS.map(|(lanes, threads, block)| (Some(lanes), threads, block));
-    for (lanes, threads, block) in ways.into_iter().chain(BY_LIBTORCH.map(|(threads, block)| (None, threads, block))) {
-        let mut search = Search::new(rows, columns, scoring, threads).expect("of one width");
-        if lanes.is_none() {
-            search = by_libtorch(search, rows, columns);
-        }
-        search.forced = (lanes, block);
+    let table = scores[0].concat();
+    for (by, threads, block) in WAYS {
+        let scores: Box<dyn Scores> = match by {
+            By::Tiles(precision) => {
+                let vectors = VectorScores::new(rows, columns, scoring, threads).expect("of one width");
+                Box::new(vectors.with_coarse(precision == Precision::Coarse))
+            }
+            By::Libtorch => by_libtorch(rows, columns, scoring),
+            By::Table => Box::new(ScoreTable::new("table", &table, [rows.len(), columns.len()]).expect("good")),
+        };
+        let precision = if let By::Tiles(precision) = by { Some(precision) } else { None };
+        let mut search = Search::owning(scores, threads);
+        search.forced = Forced { precision, block };
         let got = search.find(asks[0], asks[1], &mut |_, _| Ok(())).expect("possible");
         for side in 0..2 {
-            let case = format!("{name} {scoring:?} side {side} {lanes:?} threads {threads} block {block:?}");
+            let case = format!("{name} {scoring:?} side {side} {by:?} threads {threads} block {block:?}");
             assert_eq!(got[side].ranks, wanted[side].ranks, "{case}");
             assert_eq!(got[side].top, wanted[side].top, "{case}");
             for (statistic, (got, wanted)) in
@@ -236,8 +164,8 @@ fn statistics_are_those_of_the_definition_and_have_the_same_bits_however_they_ar
         }
         let results: Vec<[Answer; 2]> = [(1, None), (2, Some(1)), (7, Some(24))]
             .map(|(threads, block)| {
-                let mut search = Search::new(&rows, &columns, Scoring::Product, threads).expect("of one width");
-                search.forced.1 = block;
+                let mut search = Search::of_vectors(&rows, &columns, Scoring::Product, threads).expect("of one width");
+                search.forced.block = block;
                 search.find(&asks[0], &asks[1], &mut |_, _| Ok(())).expect("possible")
             })
             .into();
@@ -262,9 +190,9 @@ fn empty_sides_and_impossible_questions() {
     }
 
     let wide = Vectors::new("wide", &[1.0; 3], 3).expect("good");
-    let message = Search::new(&some, &wide, Scoring::Product, 1).expect_err("other widths").to_string();
+    let message = Search::of_vectors(&some, &wide, Scoring::Product, 1).expect_err("other widths").to_string();
     assert!(message.contains("width 2") && message.contains("width 3"), "{message}");
-    let search = Search::new(&some, &some, Scoring::Product, 2).expect("of one width");
+    let search = Search::of_vectors(&some, &some, Scoring::Product, 2).expect("of one width");
     let fails = |ask: &Ask<'_>| {
         let error = search.find(&Ask::default(), ask, &mut |_, _| Ok(())).expect_err("impossible");
         error.to_string()
@@ -286,7 +214,7 @@ fn a_search_can_be_stopped_and_tells_how_far_it_is() {
     let values = values(Kind::Spread, 1, 2000, 4);
     let vectors = Vectors::new("vectors", &values, 4).expect("good");
     for threads in [1, 4] {
-        let search = Search::new(&vectors, &vectors, Scoring::Product, threads).expect("of one width");
+        let search = Search::of_vectors(&vectors, &vectors, Scoring::Product, threads).expect("of one width");
         let mut told = Vec::new();
         let ask = Ask { k: 1, ..Ask::default() };
         let found = search.find(&ask, &ask, &mut |done, total| {
@@ -314,30 +242,10 @@ fn scores_too_close_for_bf16_are_found_as_well() {
     let scores = all(&rows, &columns, Scoring::Product);
     let lists = [matches(n, m), matches(m, n)];
     let asks = lists.each_ref().map(|lists| Ask { k: 10, positives: Positives::Lists(lists), ..Ask::default() });
-    let search = Search::new(&rows, &columns, Scoring::Product, 2).expect("of one width");
-    let found = search.find(&asks[0], &asks[1], &mut |_, _| Ok(()));
+    let scores_of_both = VectorScores::new(&rows, &columns, Scoring::Product, 2).expect("of one width");
+    let found = Search::new(&scores_of_both, 2).find(&asks[0], &asks[1], &mut |_, _| Ok(()));
     assert_eq!(found.expect("possible"), [plain(&scores[0], &asks[0]), plain(&scores[1], &asks[1])]);
-    assert_eq!(search.packed.each_ref().map(|packed| packed.get().is_some()), [true, vectors(Lanes::Bf16)]);
-}
-
-/// Scores are squared: not of the form s − h.
-#[derive(Debug)]
-pub(super) struct Square;
-
-impl Correction for Square {
-    fn pair(&self, _query: usize, _item: usize, score: f32) -> f64 {
-        f64::from(score * score)
-    }
-
-    fn row(&self, _query: usize, scores: &mut [f32]) {
-        for score in scores {
-            *score *= *score;
-        }
-    }
-
-    fn shift(&self, _query: usize) -> Option<&[f64]> {
-        None
-    }
+    assert_eq!(scores_of_both.is_packed(), [true, vectors(Lanes::Bf16)]);
 }
 
 #[test]
@@ -355,11 +263,11 @@ fn rows_can_be_corrected_in_any_way() {
     for (threads, block, libtorch) in
         [(1, None, false), (3, Some(12), false), (2, Some(1), false), (2, None, true), (3, Some(50), true)]
     {
-        let mut search = Search::new(&rows, &columns, Scoring::Product, threads).expect("of one width");
+        let mut search = Search::of_vectors(&rows, &columns, Scoring::Product, threads).expect("of one width");
         if libtorch {
-            search = by_libtorch(search, &rows, &columns);
+            search = Search::owning(by_libtorch(&rows, &columns, Scoring::Product), threads);
         }
-        search.forced.1 = block;
+        search.forced.block = block;
         let got = search.rank_corrected(5, ask.positives, &Square, &mut |_, _| Ok(())).expect("possible");
         // These vectors have no scores so close to each other that f32 could not tell.
         assert_eq!(got.ranks, wanted.ranks);
@@ -372,37 +280,31 @@ fn rows_can_be_corrected_in_any_way() {
         assert_eq!(numbers, (0..n).map(|row| (row, m)).collect::<Vec<_>>());
     }
     let none = Vectors::new("none", &[], width).expect("none");
-    let search = Search::new(&rows, &none, Scoring::Product, 2).expect("of one width");
+    let search = Search::of_vectors(&rows, &none, Scoring::Product, 2).expect("of one width");
     let got = search.rank_corrected(5, Positives::None, &Square, &mut |_, _| Ok(())).expect("possible");
     assert_eq!(got, Answer { top: vec![vec![]; n], ..Answer::default() });
-}
-
-/// Computes nothing, and fails at one row.
-#[derive(Debug)]
-struct Failing(usize);
-
-impl Products for Failing {
-    fn scores(&self, rows: Range<usize>, _scores: &mut [[f32; COLUMNS]]) -> Result<()> {
-        if rows.contains(&self.0) { Err(Error::stage(format!("row {} is too much", self.0))) } else { Ok(()) }
-    }
 }
 
 /// Whichever thread it happens on.
 #[test]
 fn a_failure_to_compute_scores_ends_the_search() {
     let values = values(Kind::Spread, 1, 2000, 4);
-    let vectors = Vectors::new("vectors", &values, 4).expect("good");
+    let all = Vectors::new("vectors", &values, 4).expect("good");
     let ask = Ask { k: 1, ..Ask::default() };
     for (threads, row) in [(1, 0), (1, 1999), (3, 0), (3, 300), (3, 1999)] {
-        let search = || Search::new(&vectors, &vectors, Scoring::Product, threads).expect("of one width");
-        let failing = search().by(Box::new(Failing(row)));
-        let found = failing.find(&ask, &ask, &mut |_, _| Ok(()));
-        assert_eq!(found.expect_err("a failure").to_string(), format!("row {row} is too much"));
-        let numbers = failing.map_rows(|_, scores| scores.len(), &mut |_, _| Ok(()));
-        assert_eq!(numbers.expect_err("a failure").to_string(), format!("row {row} is too much"));
+        let vectors = || VectorScores::new(&all, &all, Scoring::Product, threads).expect("of one width");
+        let message = format!("row {row} is too much");
+        for fault in [Fault::Block, Fault::Exact] {
+            let failing = Failing(vectors(), row, fault);
+            let found = Search::new(&failing, threads).find(&ask, &ask, &mut |_, _| Ok(()));
+            assert_eq!(found.expect_err("a failure").to_string(), message);
+            // Whole rows are of approximate scores alone.
+            let numbers = Search::new(&failing, threads).map_rows(|_, scores| scores.len(), &mut |_, _| Ok(()));
+            assert_eq!(numbers.err().map(|error| error.to_string()), (fault == Fault::Block).then(|| message.clone()));
+        }
         // A device that is not there, as one that has no memory left.
-        let missing = Libtorch::new(tch::Device::Cuda(99), &vectors, &vectors, Scoring::Product);
-        let error = search().by(Box::new(missing)).find(&ask, &ask, &mut |_, _| Ok(())).expect_err("no such device");
+        let missing = Libtorch::new(tch::Device::Cuda(99), vectors());
+        let error = Search::new(&missing, threads).find(&ask, &ask, &mut |_, _| Ok(())).expect_err("no such device");
         assert_eq!(error.kind(), crate::error::Kind::Stage);
         assert!(error.to_string().starts_with("libtorch could not compute scores on Cuda(99): "), "{error}");
         assert!(!error.to_string().contains('\n'), "{error}");

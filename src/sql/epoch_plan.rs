@@ -1,5 +1,6 @@
 //! `epoch_plan('stage', epoch [, ranks])`: which sample stands where in an epoch of a training, as a table.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
@@ -9,12 +10,12 @@ use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableP
 use datafusion::common::{DataFusionError, ScalarValue, plan_err};
 use datafusion::logical_expr::Expr;
 
-use crate::engine::key::Key;
-use crate::engine::store::{Artefact, Store};
 use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::kernels::epoch::{DataSet, Order, Plan, share};
 use crate::sql::names::Names;
+use crate::store::key::Key;
+use crate::store::{Artefact, Store};
 use crate::tables;
 
 /// The name of the function.
@@ -59,11 +60,13 @@ impl TableFunctionImpl for EpochPlan {
     }
 }
 
+/// Columns that are those of `samples`.
+const OF_SAMPLES: [&str; 6] = ["data_set", "sample", "caption_id", "image_id", "shard", "row"];
+
 /// The columns of the answer.
 fn schema() -> SchemaRef {
-    let columns =
-        ["epoch", "position", "batch", "rank", "data_set", "sample", "caption_id", "image_id", "shard", "row"];
-    Arc::new(Schema::new(columns.map(|name| Field::new(name, DataType::Int64, false)).to_vec()))
+    let columns = ["epoch", "position", "batch", "rank"].into_iter().chain(OF_SAMPLES);
+    Arc::new(Schema::new(columns.map(|name| Field::new(name, DataType::Int64, false)).collect::<Vec<_>>()))
 }
 
 impl EpochPlan {
@@ -139,7 +142,7 @@ fn answer(plan: &Plan, samples: &RecordBatch, epoch: u64, ranks: u64) -> Result<
     let mut starts = vec![0];
     let sets = tables::ids(samples, "data_set")?.values();
     starts.extend((1..sets.len()).filter(|&row| sets[row] != sets[row - 1]));
-    let mut columns: [Vec<i64>; 4] = Default::default();
+    let (mut positions, mut batches, mut of_rank) = (Vec::new(), Vec::new(), Vec::new());
     let mut rows = Vec::with_capacity(plan.positions());
     let order = plan.epoch(epoch);
     for b in 0..plan.batches() {
@@ -147,20 +150,24 @@ fn answer(plan: &Plan, samples: &RecordBatch, epoch: u64, ranks: u64) -> Result<
         for rank in 0..ranks {
             let share = share(batch.len(), rank, ranks);
             for position in batch.start + share.start..batch.start + share.end {
-                let all =
-                    [number(usize::try_from(epoch).unwrap_or(usize::MAX)), number(position), number(b), number(rank)];
-                columns.iter_mut().zip(all).for_each(|(column, value)| column.push(value));
+                positions.push(number(position));
+                batches.push(number(b));
+                of_rank.push(number(rank));
             }
         }
         rows.extend(order.samples(batch).map(|sample| starts[sample.set] + sample.index));
     }
-    let mut answer: Vec<ArrayRef> =
-        columns.into_iter().map(|column| Arc::new(Int64Array::from(column)) as ArrayRef).collect();
-    for name in ["data_set", "sample", "caption_id", "image_id", "shard", "row"] {
+    let epochs = vec![number(usize::try_from(epoch).unwrap_or(usize::MAX)); rows.len()];
+    let mut columns =
+        BTreeMap::from([("epoch", epochs), ("position", positions), ("batch", batches), ("rank", of_rank)]);
+    for name in OF_SAMPLES {
         let column = tables::ids(samples, name)?.values();
-        answer.push(Arc::new(Int64Array::from_iter_values(rows.iter().map(|&row| column[row]))));
+        columns.insert(name, rows.iter().map(|&row| column[row]).collect());
     }
-    tables::batch(&schema(), answer)
+    let schema = schema();
+    let in_order = schema.fields().iter().map(|field| columns.remove(field.name().as_str()).unwrap_or_default());
+    let in_order = in_order.map(|column| Arc::new(Int64Array::from(column)) as ArrayRef).collect();
+    tables::batch(&schema, in_order)
 }
 
 fn size(number: i64) -> Result<usize> {

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::datatypes::SchemaRef;
 
-use crate::engine::key::Key;
-use crate::engine::record::{RunRecord, records};
-use crate::engine::store::{Artefact, Manifest, Presence, Store};
-use crate::error::{Error, Result};
-use crate::sql::system;
+use crate::error::{Error, Result, TruncatedList};
+use crate::store::key::Key;
+use crate::store::record::{RunRecord, records};
+use crate::store::{Artefact, Manifest, Presence, Store};
 use crate::tables;
 
-/// Names that an error lists.
-const LISTED: usize = 30;
+/// Tables of the schema `store`, in which a store tells of itself.
+pub(super) const SYSTEM_TABLES: [&str; 6] = ["runs", "stages", "expectations", "artefacts", "parts", "warnings"];
 
 /// Which artefact the name of a stage stands for.
 pub(super) struct Names {
@@ -163,10 +162,7 @@ impl Names {
         }
         let declared = self.declared.iter().flatten();
         valid.extend(declared.map(|(stage, table, _)| format!("{}.{}", quoted(stage), quoted(table))));
-        let mut listed: Vec<&str> = valid.iter().map(String::as_str).take(LISTED).collect();
-        let more = valid.len() - listed.len();
-        let system: Vec<String> = system::TABLES.iter().map(|table| format!("store.{table}")).collect();
-        listed.extend(system.iter().map(String::as_str));
+        let system: Vec<String> = SYSTEM_TABLES.iter().map(|table| format!("store.{table}")).collect();
         let all = valid.iter().map(String::as_str).chain(system.iter().map(String::as_str));
         let near = all
             .map(|valid| {
@@ -177,8 +173,10 @@ impl Names {
             .min()
             .filter(|(distance, _)| *distance <= 2 + name.len() / 4)
             .map(|(_, valid)| format!("did you mean `{valid}`?"));
-        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let error = Error::usage(format!("SQL: there is no table `{name}`; there are {}{more}", listed.join(", ")));
+        let mut there: Vec<String> =
+            (!valid.is_empty()).then(|| TruncatedList::from_iter(&valid).join(", ")).into_iter().collect();
+        there.extend(system.iter().cloned());
+        let error = Error::usage(format!("SQL: there is no table `{name}`; there are {}", there.join(", ")));
         Ok(match near {
             Some(hint) => error.hint(hint),
             None if valid.is_empty() && self.store.is_some() => error.hint("no run has finished a stage in this store"),

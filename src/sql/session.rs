@@ -20,12 +20,12 @@ use datafusion::sql::parser::Statement;
 use futures::StreamExt;
 use tokio::runtime::Runtime;
 
-use crate::engine::key::Key;
-use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::sql::epoch_plan::{self, EpochPlan};
 use crate::sql::names::{Found, Names};
 use crate::sql::system;
+use crate::store::Store;
+use crate::store::key::Key;
 
 /// Bytes of the tables of a query up to which it runs on one thread. Starting more would take longer than the work, and
 /// rows come in the order of the table.

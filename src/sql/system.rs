@@ -8,17 +8,14 @@ use arrow::array::{
 };
 use arrow::datatypes::{Field, Schema};
 
-use crate::engine::key::Key;
-use crate::engine::record::Outcome;
-use crate::engine::store::Manifest;
 use crate::error::{Error, Result};
 use crate::sql::names::Names;
+use crate::store::Manifest;
+use crate::store::key::Key;
+use crate::store::record::Outcome;
 use crate::tables;
 
-/// Names of the tables.
-pub(super) const TABLES: [&str; 6] = ["runs", "stages", "expectations", "artefacts", "parts", "warnings"];
-
-/// The table `schema.table`, if it is one of [`TABLES`].
+/// The table `schema.table`, if it is one of [`SYSTEM_TABLES`](super::names::SYSTEM_TABLES).
 pub(super) fn table(names: &Names, schema: &str, table: &str) -> Result<Option<RecordBatch>> {
     if schema != "store" {
         return Ok(None);

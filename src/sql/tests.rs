@@ -8,12 +8,12 @@ use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 
 use super::{Format, Session};
-use crate::engine::key::{Identity, Key};
-use crate::engine::record::{Outcome, RunRecord, StageRecord};
-use crate::engine::store::{Artefact, Manifest, Part, Store};
 use crate::error::{Error, Kind, Result};
 use crate::io::parquet;
 use crate::stage::Warning;
+use crate::store::key::{Identity, Key};
+use crate::store::record::{Outcome, RunRecord, StageRecord};
+use crate::store::{Artefact, Manifest, Part, Store};
 use crate::tables;
 
 /// A table of scores with one f64 column, `rsum`, and a text column, `method`.

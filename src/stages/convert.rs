@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::io::{bounded, vocabulary};
-use crate::kernels::text::Vocabulary;
-use crate::model::form::Form;
-use crate::model::published;
-use crate::model::trained::{DESCRIPTION, Description, PARAMETERS, Tokenizer};
+use crate::kernels::text::{Tokenizer, Vocabulary};
+use crate::model::family::contract::Checkpoint;
+use crate::model::family::list::Published;
+use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::stage::{Cx, Input, Output, Run, Source, Stage};
 
-/// Takes over a published model of VSE++, HAL, or one of the same form, so that `embed` can use it as one of `train`.
+/// Takes over a published model, so that `embed` can use it as one of `train`.
 ///
 /// README.md has the lines of Python that turn a published checkpoint (`.pth.tar`) and its vocabulary (`.pkl`) into these
 /// files.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Convert {
-    /// Parameters in a safetensors file, under their published names: `img_enc.fc.weight`, `txt_enc.rnn.weight_ih_l0`, …
+    /// Parameters in a safetensors file, under their published names.
     pub weights: Source,
     /// Words in a JSON file: a list in the order of their numbers, or an object from word to number, also as `word2idx`.
     pub vocabulary: Source,
@@ -26,9 +26,9 @@ pub struct Convert {
     /// `python3_bytes`.
     #[serde(default)]
     pub tokenizer: Tokenizer,
-    /// Whether both embeddings end with |·|: order embeddings, trained with `--use_abs`.
+    /// The family of the model, and what the file does not say of it.
     #[serde(default)]
-    pub absolute: bool,
+    pub model: Published,
 }
 
 impl Stage for Convert {
@@ -59,19 +59,14 @@ impl Run for Convert {
         let vocabulary = Vocabulary::from_words(vocabulary::read(&words)?)
             .map_err(|error| Error::data(format!("`{}`: {error}", words.display())))?;
         let bytes = bounded::read(&weights, bounded::MAX_LIST)?;
-        let published = published::read(&bytes, vocabulary.words().len())
-            .map_err(|error| error.context(format!("`{}`", weights.display())))?;
-        if published.network_tensors > 0 {
-            let message = format!(
-                "{} tensors of the network for pictures are passed over: features come from `extract`, with \
-                 `normalize = true` as in VSE++; if the network was fine-tuned, `extract` needs its weights",
-                published.network_tensors
-            );
+        let published = self.model.read(&bytes, vocabulary.words().len());
+        let Checkpoint { config, parameters, warning } =
+            published.map_err(|error| error.context(format!("`{}`", weights.display())))?;
+        if let Some(message) = warning {
             cx.warn("weights", message);
         }
         let description = Description {
-            family: "vse++".to_owned(),
-            form: Form { absolute: self.absolute, ..published.form },
+            config,
             epoch: 0,
             step: 0,
             rsum: None,
@@ -81,8 +76,8 @@ impl Run for Convert {
         };
         let description = serde_json::to_vec_pretty(&description)
             .map_err(|error| Error::internal(format!("cannot describe a model: {error}")))?;
-        cx.put_file("model", PARAMETERS, published.parameters)?;
-        cx.put_file("model", DESCRIPTION, description)
+        cx.put_file("model", PARAMETERS, parameters)?;
+        cx.put_file("model", DESCRIPTION, description.into())
     }
 }
 
@@ -95,6 +90,9 @@ mod tests {
 
     use super::*;
     use crate::error::Kind;
+    use crate::model::family::list;
+    use crate::model::family::vse::config::Config;
+    use crate::model::similarity::{Form, Similarity};
     use crate::stages::embed::Embed;
     use crate::stages::testing::MemoryWorld;
     use crate::tables;
@@ -127,7 +125,7 @@ mod tests {
         for (name, content) in [("weights", weights), ("vocabulary", vocabulary.as_bytes())] {
             let path = folder.join(name);
             std::fs::write(&path, content).expect("a file");
-            world.sources.insert(name.to_owned(), path);
+            world.paths.insert(name.to_owned(), path);
         }
         world.run(&convert(settings))?;
         Ok(world)
@@ -175,12 +173,19 @@ mod tests {
     fn what_the_file_does_not_say_becomes_part_of_the_model() {
         let folder = tempfile::tempdir().expect("a folder");
         let words = golden().vocabulary.to_string();
-        let world = converted(folder.path(), CHECKPOINT, &words, "tokenizer = \"python3_bytes\"\nabsolute = true")
-            .expect("a conversion");
+        let world = converted(
+            folder.path(),
+            CHECKPOINT,
+            &words,
+            "tokenizer = \"python3_bytes\"\nmodel = { vse = { absolute = true } }",
+        )
+        .expect("a conversion");
         let description = &world.put[&("model".to_owned(), DESCRIPTION.to_owned())];
         let description: Description = serde_json::from_slice(description).expect("a description");
         assert_eq!(description.tokenizer, Tokenizer::Python3Bytes);
-        assert_eq!(description.form, Form { absolute: true, ..Form::vse(6, 13, 5, 8) });
+        let similarity = Similarity::Order { form: Form::Norm };
+        let wanted = Config { absolute: true, similarity, ..Config::vse(6, 13, 5, 8) };
+        assert_eq!(description.config, list::Config::Vse(wanted));
     }
 
     #[test]

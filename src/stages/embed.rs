@@ -1,17 +1,14 @@
 //! `embed`: `model`, `features`, `captions` → `image_embeddings`, `caption_embeddings`.
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, StringArray};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashSet};
 
 use crate::error::{Error, Result};
 use crate::model::device::{to_tch, use_threads};
 use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
 use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
-use crate::tables;
+use crate::tables::{self, Vectors, caption_embeddings, image_embeddings, repeated};
 
 /// Rows of a part.
 const PART_ROWS: usize = 4096;
@@ -61,8 +58,8 @@ impl Stage for Embed {
 
     fn outputs(&self) -> Vec<Output> {
         vec![
-            Output::table("image_embeddings", tables::image_embeddings::table().schema(), PART_ROWS),
-            Output::table("caption_embeddings", tables::caption_embeddings::table().schema(), PART_ROWS),
+            Output::table("image_embeddings", image_embeddings::table().schema(), PART_ROWS),
+            Output::table("caption_embeddings", caption_embeddings::table().schema(), PART_ROWS),
         ]
     }
 
@@ -104,11 +101,10 @@ impl Embed {
 
     /// Writes the embeddings of images; gives their identifiers and takes the splits that it met out of `unmet`.
     fn embed_images(&self, trained: &Trained, unmet: &mut BTreeSet<&str>, cx: &mut Cx<'_>) -> Result<HashSet<i64>> {
-        let width = trained.vse.form().image_values();
+        let width = trained.image_values();
         let mut known = HashSet::new();
         let mut block = Block::default();
         let mut features = Vec::new();
-        cx.rewind("features")?;
         while let Some(batch) = cx.next("features")? {
             let (images, splits) = (tables::ids(&batch, "image_id")?, tables::texts(&batch, "split")?);
             let (values, got) = tables::floats(&batch, "feature")?;
@@ -142,12 +138,12 @@ impl Embed {
                 block.push(None, image, split);
                 features.extend_from_slice(feature);
                 if block.images.len() == BLOCK_ROWS {
-                    let vectors = trained.vse.images(&std::mem::take(&mut features))?;
+                    let vectors = trained.images(&std::mem::take(&mut features))?;
                     block.write("image_embeddings", vectors, trained, cx)?;
                 }
             }
         }
-        let vectors = trained.vse.images(&features)?;
+        let vectors = trained.images(&features)?;
         block.write("image_embeddings", vectors, trained, cx)?;
         Ok(known)
     }
@@ -157,7 +153,6 @@ impl Embed {
         let mut block = Block::default();
         let mut words: Vec<Vec<i64>> = Vec::new();
         let mut left_out = 0;
-        cx.rewind("captions")?;
         while let Some(batch) = cx.next("captions")? {
             let (ids, of) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
             let (splits, texts) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);
@@ -209,37 +204,35 @@ impl Block {
 
     fn write_captions(&mut self, words: &[Vec<i64>], trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
         let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
-        self.write("caption_embeddings", trained.vse.captions(&words)?, trained, cx)
+        self.write("caption_embeddings", trained.captions(&words)?, trained, cx)
     }
 
     /// Writes the rows with their vectors, and is empty again.
     fn write(&mut self, output: &str, vectors: Vec<f32>, trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
         let Self { captions, images, splits } = std::mem::take(self);
-        let width = trained.vse.form().joint;
+        if images.is_empty() {
+            return Ok(());
+        }
+        let width = vectors.len() / images.len();
         if let Some(row) = vectors.chunks_exact(width).position(|vector| !vector.iter().all(|value| value.is_finite()))
         {
             return Err(Error::stage(format!("the embedding of image {} in `{output}` is not finite", images[row])));
         }
-        let table =
-            if captions.is_empty() { tables::image_embeddings::table() } else { tables::caption_embeddings::table() };
-        if images.is_empty() {
-            return Ok(());
-        }
-        let rows = images.len();
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(images)), Arc::new(StringArray::from(splits))];
-        if !captions.is_empty() {
-            let tokenizer = std::iter::repeat_n(trained.tokenizer().name(), rows);
-            columns.insert(0, Arc::new(Int64Array::from(captions)));
-            columns.push(Arc::new(StringArray::from_iter_values(tokenizer)));
-        }
-        columns.push(tables::vectors(vectors, width)?);
-        cx.write(output, tables::batch(&table.schema_of_width(width), columns)?)
+        let tokenizer = repeated(trained.tokenizer().name(), images.len());
+        let (image_id, split, embedding) = (images.into(), splits.into(), Vectors::new(vectors, width)?);
+        let batch = if captions.is_empty() {
+            image_embeddings::Columns { image_id, split, embedding }.into_batch()?
+        } else {
+            let caption_id = captions.into();
+            caption_embeddings::Columns { caption_id, image_id, split, tokenizer, embedding }.into_batch()?
+        };
+        cx.write(output, batch)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{AsArray, RecordBatch};
+    use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
     use arrow::datatypes::Int64Type;
 
     use super::*;
@@ -256,12 +249,12 @@ mod tests {
         #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
         let values = (0..count * width).map(|_| sample.unit() as f32).collect();
         let split = |id| if id % 2 == 0 { "train" } else { "test" };
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(ids.clone())),
-            Arc::new(StringArray::from_iter_values(ids.map(split))),
-            tables::vectors(values, width).expect("whole vectors"),
-        ];
-        tables::batch(&tables::features::table().schema_of_width(width), columns).expect("features")
+        let features = tables::features::Columns {
+            image_id: Int64Array::from_iter_values(ids.clone()),
+            split: StringArray::from_iter_values(ids.map(split)),
+            feature: Vectors::new(values, width).expect("whole vectors"),
+        };
+        features.into_batch().expect("features")
     }
 
     fn text(id: i64) -> String {
@@ -272,15 +265,14 @@ mod tests {
     }
 
     fn captions(ids: std::ops::Range<i64>) -> RecordBatch {
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(ids.clone())),
-            Arc::new(Int64Array::from_iter_values(ids.clone().map(|id| id / 2))),
-            Arc::new(StringArray::from_iter_values(
-                ids.clone().map(|id| ["train", "test"][usize::from(id / 2 % 2 == 1)]),
-            )),
-            Arc::new(StringArray::from_iter_values(ids.map(text))),
-        ];
-        tables::batch(&tables::captions::table().schema(), columns).expect("captions")
+        let split = |id| ["train", "test"][usize::from(id / 2 % 2 == 1)];
+        let captions = tables::captions::Columns {
+            caption_id: Int64Array::from_iter_values(ids.clone()),
+            image_id: Int64Array::from_iter_values(ids.clone().map(|id| id / 2)),
+            split: StringArray::from_iter_values(ids.clone().map(split)),
+            text: StringArray::from_iter_values(ids.map(text)),
+        };
+        captions.into_batch().expect("captions")
     }
 
     /// A world with a model, 60 features and captions of 70 images.
@@ -293,8 +285,7 @@ mod tests {
         let mut world = MemoryWorld::default();
         world.tables.insert("features".to_owned(), vec![features(0..60, 6)]);
         world.tables.insert("captions".to_owned(), vec![captions(0..140)]);
-        let settings =
-            "features = \"x.features\"\ncaptions = \"x.captions\"\nepochs = 1\nembedding = 24\nword = 8\nmin_count = 1";
+        let settings = "features = \"x.features\"\ncaptions = \"x.captions\"\nepochs = 1\nmodel.vse.embedding = 24\nmodel.vse.word = 8\nmin_count = 1";
         let train: Train = toml::from_str(&format!("{settings}\ntokenizer = \"{tokenizer}\"")).expect("settings");
         world.run(&train).expect("a model");
         let files = std::mem::take(&mut world.put);
@@ -336,7 +327,7 @@ mod tests {
         let (found, width) = vectors(&captions);
         assert_eq!(width, 24);
         for (id, vector) in wanted.iter().zip(found) {
-            let alone = trained.vse.captions(&[&trained.encode(&text(*id)).expect("words")]).expect("an embedding");
+            let alone = trained.captions(&[&trained.encode(&text(*id)).expect("words")]).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "caption {id}");
             let norm = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>();
             assert!((norm - 1.0).abs() < 1e-5, "caption {id}: {norm}");
@@ -345,7 +336,7 @@ mod tests {
         let all = features(0..60, 6);
         let (inputs, _) = tables::floats(&all, "feature").expect("features");
         for (i, vector) in (0..).map(|i| 2 * i + 1).zip(found) {
-            let alone = trained.vse.images(&inputs[i * 6..][..6]).expect("an embedding");
+            let alone = trained.images(&inputs[i * 6..][..6]).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "image {i}");
         }
     }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use arrow::datatypes::Schema;
 use bytes::Bytes;
 
 use crate::error::{Error, Kind, Result};
 use crate::io::shard::Shard;
 use crate::io::shards::Shards;
-use crate::loader::Stalls;
-use crate::stage::{Cancellation, Cx, Device, MapFn, ProduceFn, Progress, Ranks, Run, Warning, World};
+use crate::runtime::{Cancel, Device, Ranks, Resources, Stalls};
+use crate::stage::{Block, Cx, MapFn, Over, Run, StageEvent, Warning, World};
 
 /// Inputs before, outputs after.
 #[derive(Debug, Default)]
@@ -21,10 +22,8 @@ pub(crate) struct MemoryWorld {
     pub tables: HashMap<String, Vec<RecordBatch>>,
     /// Files inputs: (input, file) to content.
     pub files: HashMap<(String, String), Bytes>,
-    /// Source inputs.
-    pub sources: HashMap<String, PathBuf>,
-    /// Roots of table inputs.
-    pub roots: HashMap<String, PathBuf>,
+    /// Places of source inputs, and folders that paths in table inputs are relative to.
+    pub paths: HashMap<String, PathBuf>,
     /// Table outputs.
     pub written: HashMap<String, Vec<RecordBatch>>,
     /// Files outputs: (output, file) to content.
@@ -43,18 +42,40 @@ pub(crate) struct MemoryWorld {
     pub keeps: usize,
     /// The call of `keep` (from 1) after which the world is cancelled.
     pub cancel_after_keep: Option<usize>,
-    /// Where tensors live.
-    pub device: Device,
+    /// Threads, device and whether it is cancelled.
+    pub resources: TwoThreads,
     /// Warnings.
     pub warnings: Vec<Warning>,
     at: HashMap<String, usize>,
+}
+
+/// Two threads on the processor.
+#[derive(Debug)]
+pub(crate) struct TwoThreads(pub Resources);
+
+impl Default for TwoThreads {
+    fn default() -> Self {
+        Self(Resources { threads: 2, device: Device::Cpu, cancel: Cancel::new() })
+    }
 }
 
 impl MemoryWorld {
     /// Runs `stage` in this world.
     pub fn run(&mut self, stage: &dyn Run) -> Result<()> {
         self.at.clear();
-        stage.run(&mut Cx::new(self))
+        stage.run(self)
+    }
+
+    /// All rows of an input.
+    fn all(&mut self, input: &str) -> Result<Vec<RecordBatch>> {
+        let world: &mut Cx<'_> = self;
+        world.read_all(input)
+    }
+
+    fn cancel_after(&self, calls: usize, limit: Option<usize>) {
+        if limit == Some(calls) {
+            self.resources.0.cancel.cancel();
+        }
     }
 
     /// The rows written to `output`, in one batch.
@@ -66,112 +87,94 @@ impl MemoryWorld {
 
 impl World for MemoryWorld {
     fn next(&mut self, input: &str) -> Result<Option<RecordBatch>> {
-        self.proceed()?;
+        self.resources.0.cancel.proceed()?;
         let batches = self.tables.get(input).ok_or_else(|| Error::internal(format!("no input `{input}`")))?;
         let at = self.at.entry(input.to_owned()).or_default();
-        *at += 1;
-        Ok(batches.get(*at - 1).cloned())
-    }
-    fn rewind(&mut self, input: &str) -> Result<()> {
-        self.at.insert(input.to_owned(), 0);
-        self.proceed()
+        let next = batches.get(*at).cloned();
+        *at = if next.is_some() { *at + 1 } else { 0 };
+        Ok(next)
     }
     fn shards(&mut self, input: &str) -> Result<Shards> {
-        self.rewind(input)?;
-        let mut cx = Cx::new(self);
-        Ok(Shards::in_memory(input, cx.read_all(input)?))
-    }
-    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
-        Ok(self.kept.get(&format!("{name} {settings}")).cloned())
-    }
-    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
-        self.proceed()?;
-        let shard = Arc::new(Shard::of_batch(&batch)?);
-        self.keeps += 1;
-        self.kept.insert(format!("{name} {settings}"), Arc::clone(&shard));
-        Ok(shard)
-    }
-    fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
-        self.proceed()?;
-        self.written.entry(output.to_owned()).or_default().push(batch);
-        Ok(())
-    }
-    fn map(&mut self, input: &str, output: &str, rows: usize, function: &MapFn<'_>) -> Result<()> {
-        let mut cx = Cx::new(self);
-        let batches = cx.read_all(input)?;
-        let Some(first) = batches.first() else { return Ok(()) };
-        let all = concat_batches(first.schema_ref(), &batches)?;
-        for start in (0..all.num_rows()).step_by(rows) {
-            let mapped = function(&all.slice(start, rows.min(all.num_rows() - start)))?;
-            self.warnings.extend(mapped.warnings);
-            self.write(output, mapped.batch)?;
-        }
-        Ok(())
-    }
-    fn produce(&mut self, output: &str, count: usize, size: usize, function: &ProduceFn<'_>) -> Result<()> {
-        for start in (0..count).step_by(size) {
-            let mapped = function(start..count.min(start + size))?;
-            self.warnings.extend(mapped.warnings);
-            self.write(output, mapped.batch)?;
-        }
-        Ok(())
+        Ok(Shards::in_memory(input, self.all(input)?))
     }
     fn file(&mut self, input: &str, name: &str) -> Result<Bytes> {
         let key = (input.to_owned(), name.to_owned());
         self.files.get(&key).cloned().ok_or_else(|| Error::data(format!("no file `{name}` in `{input}`")))
     }
+    fn path(&self, input: &str) -> Result<Option<PathBuf>> {
+        Ok(self.paths.get(input).cloned())
+    }
+    fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
+        self.resources.0.cancel.proceed()?;
+        self.written.entry(output.to_owned()).or_default().push(batch);
+        Ok(())
+    }
+    fn map(&mut self, over: Over<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()> {
+        let (count, all) = match over {
+            Over::Numbers(count) => (count, None),
+            Over::Rows(input) => {
+                let batches = self.all(input)?;
+                let Some(first) = batches.first() else { return Ok(()) };
+                let all = concat_batches(first.schema_ref(), &batches)?;
+                (all.num_rows(), Some(all))
+            }
+        };
+        for start in (0..count).step_by(size) {
+            let range = start..count.min(start + size);
+            let rows = match &all {
+                Some(all) => all.slice(start, range.len()),
+                None => RecordBatch::new_empty(Schema::empty().into()),
+            };
+            let mapped = function(&Block { range, rows })?;
+            self.warnings.extend(mapped.warnings);
+            self.write(output, mapped.batch)?;
+        }
+        Ok(())
+    }
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
-        self.proceed()?;
+        self.resources.0.cancel.proceed()?;
         self.put.insert((output.to_owned(), name.to_owned()), content);
         Ok(())
     }
-    fn source(&self, input: &str) -> Result<PathBuf> {
-        self.sources.get(input).cloned().ok_or_else(|| Error::internal(format!("no source `{input}`")))
+    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
+        Ok(self.kept.get(&format!("{name} {settings}")).cloned())
     }
-    fn root(&self, input: &str) -> Result<Option<PathBuf>> {
-        Ok(self.roots.get(input).cloned())
+    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        self.resources.0.cancel.proceed()?;
+        let shard = Arc::new(Shard::of_batch(&batch)?);
+        self.keeps += 1;
+        self.cancel_after(self.keeps, self.cancel_after_keep);
+        self.kept.insert(format!("{name} {settings}"), Arc::clone(&shard));
+        Ok(shard)
     }
     fn state(&mut self) -> Result<Option<Bytes>> {
         Ok(self.saved.clone())
     }
     fn save(&mut self, state: Bytes, _last: usize) -> Result<()> {
-        self.proceed()?;
+        self.resources.0.cancel.proceed()?;
         self.saved = Some(state);
         self.saves += 1;
+        self.cancel_after(self.saves, self.cancel_after_save);
         Ok(())
     }
-    fn proceed(&self) -> Result<()> {
-        let over = |limit: Option<usize>, calls: usize| limit.is_some_and(|limit| calls >= limit);
-        if over(self.cancel_after_save, self.saves) || over(self.cancel_after_keep, self.keeps) {
-            return Err(Error::interrupted());
+    fn emit(&mut self, event: StageEvent) {
+        match event {
+            StageEvent::Warning(warning) => self.warnings.push(warning),
+            StageEvent::Stalls(stalls) => self.stalls = stalls,
+            StageEvent::Progress(_) => {}
         }
+    }
+    fn resources(&self) -> &Resources {
+        &self.resources.0
+    }
+    fn turn(&mut self) -> Result<()> {
         Ok(())
-    }
-    fn cancellation(&self) -> Cancellation {
-        // What is cancelled here is cancelled by a call of the stage, so never while something works beside it.
-        Arc::new(|| Ok(()))
-    }
-    fn warn(&mut self, warning: Warning) {
-        self.warnings.push(warning);
-    }
-    fn progress(&mut self, _progress: Progress) {}
-    fn stalled(&mut self, stalls: Stalls) {
-        self.stalls = stalls;
-    }
-    fn threads(&self) -> usize {
-        2
-    }
-    fn device(&self) -> Device {
-        self.device
     }
     fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
         match wanted {
             1 => Ok(Ranks::alone()),
             wanted => Err(Error::internal(format!("{wanted} ranks in a world of one"))),
         }
-    }
-    fn turn(&mut self) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -1,39 +1,32 @@
 //! `caption_ngrams`: captions as the sparse vectors that CIDEr compares.
 
-use std::sync::Arc;
+use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{Float64Type, Int8Type, Int32Type, Int64Type};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, Float64Type, Int8Type, Int32Type, Int64Type};
-
-use super::lists::Lists;
-use super::{Column, Table, ids};
+use super::lists::ListReader;
+use super::values::table;
+use super::{Lists, ids};
 use crate::error::Result;
 
-/// One row a caption.
-#[must_use]
-pub fn table() -> Table {
-    let list = |item| DataType::List(Arc::new(Field::new("item", item, false)));
-    Table {
-        name: "caption_ngrams",
-        about: "One row a caption: its n-grams with their tf-idf weights, from which φ of any pair follows.",
-        columns: vec![
-            Column::new("caption_id", DataType::Int64, "The caption."),
-            Column::new("image_id", DataType::Int64, "The image that it describes."),
-            Column::new("words", DataType::Int64, "Words of the caption."),
-            Column::new(
-                "ngrams",
-                list(DataType::Int64),
-                "Numbers of its distinct n-grams, n = 1 to 4, ascending; one numbering a table.",
-            ),
-            Column::new("orders", list(DataType::Int8), "n of each of them."),
-            Column::new("counts", list(DataType::Int32), "How often the caption has each of them."),
-            Column::new("weights", list(DataType::Float64), "Their weights: count · (ln N − ln max(1, df))."),
-            Column::new(
-                "tokenizer",
-                DataType::Utf8,
-                "How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.",
-            ),
-        ],
+table! {
+    /// One row a caption: its n-grams with their tf-idf weights, from which φ of any pair follows.
+    "caption_ngrams" {
+        /// The caption.
+        caption_id: Int64Array,
+        /// The image that it describes.
+        image_id: Int64Array,
+        /// Words of the caption.
+        words: Int64Array,
+        /// Numbers of its distinct n-grams, n = 1 to 4, ascending; one numbering a table.
+        ngrams: Lists<Int64Type>,
+        /// n of each of them.
+        orders: Lists<Int8Type>,
+        /// How often the caption has each of them.
+        counts: Lists<Int32Type>,
+        /// Their weights: count · (ln N − ln max(1, df)).
+        weights: Lists<Float64Type>,
+        /// How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.
+        tokenizer: StringArray,
     }
 }
 
@@ -64,9 +57,10 @@ pub struct Row<'b> {
 pub fn rows(batch: &RecordBatch) -> Result<Vec<Row<'_>>> {
     let (caption_ids, image_ids) = (ids(batch, "caption_id")?, ids(batch, "image_id")?);
     let words = ids(batch, "words")?;
-    let ngrams = Lists::<Int64Type>::of(batch, "ngrams")?;
-    let (orders, counts) = (Lists::<Int8Type>::of(batch, "orders")?, Lists::<Int32Type>::of(batch, "counts")?);
-    let weights = Lists::<Float64Type>::of(batch, "weights")?;
+    let ngrams = ListReader::<Int64Type>::of(batch, "ngrams")?;
+    let (orders, counts) =
+        (ListReader::<Int8Type>::of(batch, "orders")?, ListReader::<Int32Type>::of(batch, "counts")?);
+    let weights = ListReader::<Float64Type>::of(batch, "weights")?;
     let row = |row| {
         Ok(Row {
             caption_id: caption_ids.value(row),

@@ -1,41 +1,32 @@
 //! `caption_similarity`: how much captions say what the captions of an image say.
 
-use std::sync::Arc;
+use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{Float32Type, Int64Type};
 
-use arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Float32Type, Int64Type};
-
-use super::lists::Lists;
-use super::{Column, Table, ids, list};
+use super::lists::ListReader;
+use super::values::table;
+use super::{Lists, ids, repeated};
 use crate::error::{Error, Result};
 
-/// One row an image.
-#[must_use]
-pub fn table() -> Table {
-    let list = |item| DataType::List(Arc::new(Field::new("item", item, false)));
-    Table {
-        name: "caption_similarity",
-        about: "One row an image: φ(image, caption), the similarity of captions to the image's own captions.",
-        columns: vec![
-            Column::new("image_id", DataType::Int64, "The image, whose captions are the references."),
-            Column::new(
-                "caption_ids",
-                list(DataType::Int64),
-                "The captions compared: all in the order of the split (dense), the best, best first (top), or those asked for (pairs).",
-            ),
-            Column::new("similarities", list(DataType::Float32), "φ of the image with each of these captions."),
-            Column::new("measure", DataType::Utf8, "What φ is: `cider_d`, `cider` or `spice`."),
-            Column::new(
-                "tokenizer",
-                DataType::Utf8,
-                "How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.",
-            ),
-        ],
+table! {
+    /// One row an image: φ(image, caption), the similarity of captions to the image's own captions.
+    "caption_similarity" {
+        /// The image, whose captions are the references.
+        image_id: Int64Array,
+        /// The captions compared: all in the order of the split (dense), the best, best first (top), or those asked for
+        /// (pairs).
+        caption_ids: Lists<Int64Type>,
+        /// φ of the image with each of these captions.
+        similarities: Lists<Float32Type>,
+        /// What φ is: `cider_d`, `cider` or `spice`.
+        measure: StringArray,
+        /// How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.
+        tokenizer: StringArray,
     }
 }
 
-/// Rows of the table: of each image the identifier and how many captions it is compared with, then these captions and
-/// their φ, image by image.
+/// Rows of one measure and tokenizer: of each image the identifier and how many captions it is compared with, then these
+/// captions and their φ, image by image.
 ///
 /// # Errors
 /// The numbers of captions do not add up.
@@ -47,13 +38,14 @@ pub fn batch(
     measure: &str,
     tokenizer: &str,
 ) -> Result<RecordBatch> {
-    let schema = table().schema();
-    let repeat = |text| Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, lengths.len()))) as ArrayRef;
-    let lists = |name, values| list(&schema, name, lengths.iter().copied(), values);
-    let caption_ids = lists("caption_ids", Arc::new(Int64Array::from(caption_ids)))?;
-    let similarities = lists("similarities", Arc::new(Float32Array::from(similarities)))?;
-    let image_ids = Arc::new(Int64Array::from(image_ids));
-    super::batch(&schema, vec![image_ids, caption_ids, similarities, repeat(measure), repeat(tokenizer)])
+    let columns = Columns {
+        image_id: image_ids.into(),
+        caption_ids: Lists::new(lengths.iter().copied(), caption_ids)?,
+        similarities: Lists::new(lengths.iter().copied(), similarities)?,
+        measure: repeated(measure, lengths.len()),
+        tokenizer: repeated(tokenizer, lengths.len()),
+    };
+    columns.into_batch()
 }
 
 /// φ of one image with captions.
@@ -73,8 +65,8 @@ pub struct Row<'b> {
 /// A column that is not that of the table, a missing value, or a row with another number of values than captions.
 pub fn rows(batch: &RecordBatch) -> Result<Vec<Row<'_>>> {
     let image_ids = ids(batch, "image_id")?;
-    let caption_ids = Lists::<Int64Type>::of(batch, "caption_ids")?;
-    let values = Lists::<Float32Type>::of(batch, "similarities")?;
+    let caption_ids = ListReader::<Int64Type>::of(batch, "caption_ids")?;
+    let values = ListReader::<Float32Type>::of(batch, "similarities")?;
     let mut rows = Vec::with_capacity(batch.num_rows());
     for row in 0..batch.num_rows() {
         let row = Row { image_id: image_ids.value(row), caption_ids: caption_ids.row(row)?, values: values.row(row)? };

@@ -1,20 +1,19 @@
 //! `captions`: the sentences of a data set.
 
-use arrow::datatypes::DataType;
+use arrow::array::{Int64Array, StringArray};
 
-use super::{Column, Table};
+use super::values::table;
 
-/// One row a caption; the captions of an image follow each other, images in the order of `images`.
-#[must_use]
-pub fn table() -> Table {
-    Table {
-        name: "captions",
-        about: "One row a caption; the captions of an image follow each other, images in the order of `images`.",
-        columns: vec![
-            Column::new("caption_id", DataType::Int64, "Identifier, unique in the data set."),
-            Column::new("image_id", DataType::Int64, "The image that it describes."),
-            Column::new("split", DataType::Utf8, "The split of the image."),
-            Column::new("text", DataType::Utf8, "The sentence as people wrote it."),
-        ],
+table! {
+    /// One row a caption; the captions of an image follow each other, images in the order of `images`.
+    "captions" {
+        /// Identifier, unique in the data set.
+        caption_id: Int64Array,
+        /// The image that it describes.
+        image_id: Int64Array,
+        /// The split of the image.
+        split: StringArray,
+        /// The sentence as people wrote it.
+        text: StringArray,
     }
 }

@@ -1,11 +1,9 @@
 //! What a table is made of, and typed access to the columns of a batch.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Float64Array, Int64Array, RecordBatch,
-    RecordBatchOptions, StringArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
@@ -25,26 +23,35 @@ pub struct Table {
 #[derive(Debug, Clone)]
 pub struct Column {
     /// Name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Type. A list of width 0 stands for any one width.
     pub data_type: DataType,
     /// Whether a value may be missing.
     pub nullable: bool,
     /// What it means, with its unit.
-    pub about: &'static str,
+    pub about: Cow<'static, str>,
 }
 
 impl Column {
     /// A column that always has a value.
     #[must_use]
-    pub fn new(name: &'static str, data_type: DataType, about: &'static str) -> Self {
-        Self { name, data_type, nullable: false, about }
+    pub fn new(name: impl Into<Cow<'static, str>>, data_type: DataType, about: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), data_type, nullable: false, about: about.into() }
     }
 
     /// A column whose value may be missing.
     #[must_use]
-    pub fn optional(name: &'static str, data_type: DataType, about: &'static str) -> Self {
-        Self { name, data_type, nullable: true, about }
+    pub fn optional(
+        name: impl Into<Cow<'static, str>>,
+        data_type: DataType,
+        about: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { name: name.into(), data_type, nullable: true, about: about.into() }
+    }
+
+    /// The column as Arrow knows it.
+    pub(super) fn field(&self) -> Field {
+        Field::new(self.name.as_ref(), self.data_type.clone(), self.nullable)
     }
 }
 
@@ -65,7 +72,7 @@ impl Table {
     #[must_use]
     pub fn schema_of_shape(&self, shape: &[usize]) -> SchemaRef {
         let fields = self.columns.iter();
-        let fields = fields.map(|column| Field::new(column.name, of_shape(&column.data_type, shape), column.nullable));
+        let fields = fields.map(|column| column.field().with_data_type(of_shape(&column.data_type, shape)));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 }
@@ -99,17 +106,6 @@ pub fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> 
     let rows = columns.first().map_or(0, Array::len);
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
-}
-
-/// An array of vectors of `width` values from their concatenation, row-major.
-///
-/// # Errors
-/// `values` is not a whole number of vectors.
-pub fn vectors(values: Vec<f32>, width: usize) -> Result<ArrayRef> {
-    let DataType::FixedSizeList(item, size) = vector(width) else {
-        return Err(Error::internal("the type of a vector is a fixed-size list"));
-    };
-    Ok(Arc::new(FixedSizeListArray::try_new(item, size, Arc::new(Float32Array::from(values)), None)?))
 }
 
 /// The i64 column `name`.

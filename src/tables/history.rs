@@ -1,31 +1,26 @@
 //! `history`: the course of a training, step by step.
 
-use arrow::datatypes::DataType;
+use arrow::array::{Float64Array, Int64Array};
 
-use super::{Column, Table};
+use super::Optional;
+use super::values::table;
 
-/// One row an optimiser step. Holds no clock times, so that a resumed training writes the same rows.
-#[must_use]
-pub fn table() -> Table {
-    Table {
-        name: "history",
-        about: "One row an optimiser step. Holds no clock times, so that a resumed training writes the same rows.",
-        columns: vec![
-            Column::new("step", DataType::Int64, "Optimiser steps before this one, over all epochs."),
-            Column::new("epoch", DataType::Int64, "Epoch, from 0."),
-            Column::new("pairs", DataType::Int64, "Image-caption pairs in the batch."),
-            Column::new(
-                "loss",
-                DataType::Float64,
-                "Value of the objective on the batch, before the step; summed as its paper sums it.",
-            ),
-            Column::optional(
-                "collapsed_loss",
-                DataType::Float64,
-                "What the loss would be if all scores of the batch were equal, for objectives of which that is a number.",
-            ),
-            Column::new("gradient_norm", DataType::Float64, "Global L2 norm of the gradient before clipping."),
-            Column::new("learning_rate", DataType::Float64, "Learning rate of the step."),
-        ],
+table! {
+    /// One row an optimiser step. Holds no clock times, so that a resumed training writes the same rows.
+    "history" {
+        /// Optimiser steps before this one, over all epochs.
+        step: Int64Array,
+        /// Epoch, from 0.
+        epoch: Int64Array,
+        /// Image-caption pairs in the batch.
+        pairs: Int64Array,
+        /// Value of the objective on the batch, before the step; summed as its paper sums it.
+        loss: Float64Array,
+        /// What the loss would be if all scores of the batch were equal, for objectives of which that is a number.
+        collapsed_loss: Optional<Float64Array>,
+        /// Global L2 norm of the gradient before clipping.
+        gradient_norm: Float64Array,
+        /// Learning rate of the step.
+        learning_rate: Float64Array,
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, PrimitiveArray, RecordBatch};
-use arrow::buffer::OffsetBuffer;
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, SchemaRef};
 
+use super::values;
 use crate::error::{Error, Result};
 
 /// The column `name` of `schema`, whose lists have these lengths, from the values of all of them.
@@ -21,17 +21,17 @@ pub fn list(
     let DataType::List(item) = schema.field_with_name(name)?.data_type() else {
         return Err(Error::internal(format!("column `{name}` is a list")));
     };
-    Ok(Arc::new(ListArray::try_new(Arc::clone(item), OffsetBuffer::from_lengths(lengths), values, None)?))
+    Ok(Arc::new(values::list(item.as_ref().clone(), lengths, values)?))
 }
 
 /// A column of lists of numbers, none of them missing.
 #[derive(Debug)]
-pub(super) struct Lists<'b, T: ArrowPrimitiveType> {
+pub(super) struct ListReader<'b, T: ArrowPrimitiveType> {
     starts: &'b [i32],
     values: &'b [T::Native],
 }
 
-impl<'b, T: ArrowPrimitiveType> Lists<'b, T> {
+impl<'b, T: ArrowPrimitiveType> ListReader<'b, T> {
     /// The column `name`.
     ///
     /// # Errors

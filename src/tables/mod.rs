@@ -15,6 +15,7 @@ pub mod plan;
 pub mod samples;
 pub mod memory_bank;
 pub mod history;
+pub mod auxiliary_losses;
 pub mod validation;
 pub mod image_embeddings;
 pub mod caption_embeddings;
@@ -26,11 +27,17 @@ pub mod contrasts;
 pub mod correlations;
 mod column;
 mod lists;
+mod values;
+mod rows;
+mod cutoffs;
 
-pub use column::{Column, Table, batch, floats, ids, numbers, texts, vector, vectors};
+pub use column::{Column, Table, batch, floats, ids, numbers, texts, vector};
+pub use cutoffs::CUTOFFS;
+use cutoffs::cutoffs;
 pub use lists::list;
+pub use values::{Lists, Optional, Values, Vectors, repeated, vectors};
 
-/// Every table, in the order of the flow.
+/// Every table, in the order of the flow; those with columns for cut-offs with the default ones.
 #[must_use]
 pub fn all() -> Vec<Table> {
     vec![
@@ -47,13 +54,14 @@ pub fn all() -> Vec<Table> {
         samples::table(),
         memory_bank::table(),
         history::table(),
+        auxiliary_losses::table(),
         validation::table(),
         image_embeddings::table(),
         caption_embeddings::table(),
-        rankings::table(),
-        hubs::table(),
+        rankings::table(&CUTOFFS),
+        hubs::table(&CUTOFFS),
         metrics::table(),
-        summary::table(),
+        summary::table(&CUTOFFS),
         contrasts::table(),
         correlations::table(),
     ]

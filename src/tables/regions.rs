@@ -2,27 +2,22 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Float32Type};
 
-use super::{Column, Table, vector, vectors};
+use super::values::table;
+use super::{Values, Vectors, vector};
 use crate::error::{Error, Result};
 
-/// One row an image.
-#[must_use]
-pub fn table() -> Table {
-    Table {
-        name: "regions",
-        about: "One row an image: a feature vector of each of its regions.",
-        columns: vec![
-            Column::new("image_id", DataType::Int64, "The image."),
-            Column::new("split", DataType::Utf8, "The split of the image."),
-            Column::new(
-                "regions",
-                data_type(0, 0),
-                "Feature vectors of the regions, f32, one number of regions and one width for the whole table.",
-            ),
-        ],
+table! {
+    /// One row an image: a feature vector of each of its regions.
+    "regions" {
+        /// The image.
+        image_id: Int64Array,
+        /// The split of the image.
+        split: StringArray,
+        /// Feature vectors of the regions, f32, one number of regions and one width for the whole table.
+        regions: Regions,
     }
 }
 
@@ -33,15 +28,30 @@ pub fn data_type(count: usize, width: usize) -> DataType {
     DataType::FixedSizeList(item, i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// The column `regions` from its values: image by image, region by region.
-///
-/// # Errors
-/// `values` is not a whole number of images.
-pub fn column(values: Vec<f32>, count: usize, width: usize) -> Result<ArrayRef> {
-    let DataType::FixedSizeList(item, size) = data_type(count, width) else {
-        return Err(Error::internal("the type of regions is a fixed-size list"));
-    };
-    Ok(Arc::new(FixedSizeListArray::try_new(item, size, vectors(values, width)?, None)?))
+/// Vectors of the regions of each image.
+#[derive(Debug)]
+pub struct Regions(FixedSizeListArray);
+
+impl Regions {
+    /// Regions from their values: image by image, `count` regions of `width` values each. Does not copy.
+    ///
+    /// # Errors
+    /// `values` is not a whole number of images.
+    pub fn new(values: Vec<f32>, count: usize, width: usize) -> Result<Self> {
+        let size = i32::try_from(count).unwrap_or(i32::MAX);
+        let item = Arc::new(Field::new("item", vector(width), false));
+        Ok(Self(FixedSizeListArray::try_new(item, size, Vectors::new(values, width)?.into_array(), None)?))
+    }
+}
+
+impl Values for Regions {
+    fn data_type() -> DataType {
+        data_type(0, 0)
+    }
+
+    fn into_array(self) -> ArrayRef {
+        Arc::new(self.0)
+    }
 }
 
 /// The column `regions` as (values image by image, region by region; regions of an image; values of a region), without a
@@ -67,24 +77,23 @@ pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int64Array, StringArray};
-
     use super::*;
-    use crate::tables;
+    use crate::tables::{self, repeated, vectors};
 
     #[test]
     fn values_come_back_from_the_whole_and_from_a_slice() {
         let numbers: Vec<f32> = (0..24u8).map(f32::from).collect();
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(vec![1, 2, 3, 4])),
-            Arc::new(StringArray::from(vec!["train"; 4])),
-            column(numbers.clone(), 2, 3).unwrap(),
-        ];
-        let batch = tables::batch(&table().schema_of_shape(&[2, 3]), columns).unwrap();
+        let columns = Columns {
+            image_id: vec![1, 2, 3, 4].into(),
+            split: repeated("train", 4),
+            regions: Regions::new(numbers.clone(), 2, 3).unwrap(),
+        };
+        let batch = columns.into_batch().unwrap();
+        assert_eq!(batch.schema(), table().schema_of_shape(&[2, 3]));
         assert_eq!(values(&batch).unwrap(), (&numbers[..], 2, 3));
         assert_eq!(values(&batch.slice(1, 2)).unwrap(), (&numbers[6..18], 2, 3));
         assert_eq!(values(&batch.slice(4, 0)).unwrap(), (&numbers[24..], 2, 3));
-        assert!(column(numbers, 5, 3).is_err());
+        assert!(Regions::new(numbers, 5, 3).is_err());
         let other = tables::batch(
             &Arc::new(arrow::datatypes::Schema::new(vec![Field::new("regions", vector(3), false)])),
             vec![vectors(vec![0.0; 3], 3).unwrap()],

@@ -1,4 +1,4 @@
-//! What every stage of the registry promises the engine (`src/stage.rs`), asked of each of them.
+//! Promises of every stage to the engine (`src/stage/`), asked of each stage of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,22 +7,18 @@ use std::sync::{Arc, Mutex};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use pairloom::engine::cache::CachePlace;
-use pairloom::engine::cancel::Cancel;
 use pairloom::engine::event::Event;
-use pairloom::engine::plan::{Node, Plan};
 use pairloom::engine::ranks::RankOptions;
 use pairloom::engine::run::{Options, Summary, execute};
-use pairloom::engine::store::{Presence, Store};
 use pairloom::error::{Kind, Result};
 use pairloom::io::shard::Shard;
 use pairloom::io::shards::Shards;
-use pairloom::loader::Stalls;
 use pairloom::pipeline;
-use pairloom::stage::{
-    Cancellation, Cx, Device, Form, Input, MapFn, Origin, Output, Problem, ProduceFn, Progress, Ranks, Run, Stage,
-    Warning, World,
-};
+use pairloom::plan::{Node, Plan};
+use pairloom::runtime::{Cancel, Device, Ranks, Resources};
+use pairloom::stage::{Cx, Form, Input, MapFn, Origin, Output, Over, Problem, Run, Stage, StageEvent, World};
 use pairloom::stages::AnyStage;
+use pairloom::store::{Presence, Store};
 
 use crate::support::tiny_pipeline;
 
@@ -60,7 +56,10 @@ impl Stage for Watched {
 
 impl Run for Watched {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        self.stage.run(&mut Cx::new(&mut Watch { cx, name: &self.name, used: &self.used }))
+        let inputs = self.stage.inputs().into_iter();
+        let sources =
+            inputs.filter(|input| matches!(input.origin, Origin::Source(_))).map(|input| input.name).collect();
+        self.stage.run(&mut Watch { cx, name: &self.name, used: &self.used, sources })
     }
 }
 
@@ -69,6 +68,8 @@ struct Watch<'a, 'w> {
     cx: &'a mut Cx<'w>,
     name: &'a str,
     used: &'a Used,
+    /// Inputs whose place is all that is read of them here.
+    sources: BTreeSet<String>,
 }
 
 impl Watch<'_, '_> {
@@ -85,12 +86,35 @@ impl World for Watch<'_, '_> {
         self.reads(input);
         self.cx.next(input)
     }
-    fn rewind(&mut self, input: &str) -> Result<()> {
-        self.cx.rewind(input)
-    }
     fn shards(&mut self, input: &str) -> Result<Shards> {
         self.reads(input);
         self.cx.shards(input)
+    }
+    fn file(&mut self, input: &str, name: &str) -> Result<Bytes> {
+        self.reads(input);
+        self.cx.file(input, name)
+    }
+    fn path(&self, input: &str) -> Result<Option<PathBuf>> {
+        let path = self.cx.path(input)?;
+        if self.sources.contains(input) {
+            self.reads(input);
+        }
+        Ok(path)
+    }
+    fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
+        self.writes(output);
+        self.cx.write(output, batch)
+    }
+    fn map(&mut self, over: Over<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()> {
+        if let Over::Rows(input) = over {
+            self.reads(input);
+        }
+        self.writes(output);
+        self.cx.map(over, output, size, function)
+    }
+    fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
+        self.writes(output);
+        self.cx.put_file(output, name, content)
     }
     fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
         self.cx.kept(name, settings)
@@ -98,74 +122,35 @@ impl World for Watch<'_, '_> {
     fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
         self.cx.keep(name, settings, batch)
     }
-    fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
-        self.writes(output);
-        self.cx.write(output, batch)
-    }
-    fn map(&mut self, input: &str, output: &str, rows: usize, function: &MapFn<'_>) -> Result<()> {
-        self.reads(input);
-        self.writes(output);
-        self.cx.map(input, output, rows, function)
-    }
-    fn produce(&mut self, output: &str, count: usize, size: usize, function: &ProduceFn<'_>) -> Result<()> {
-        self.writes(output);
-        self.cx.produce(output, count, size, function)
-    }
-    fn file(&mut self, input: &str, name: &str) -> Result<Bytes> {
-        self.reads(input);
-        self.cx.file(input, name)
-    }
-    fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
-        self.writes(output);
-        self.cx.put_file(output, name, content)
-    }
-    fn source(&self, input: &str) -> Result<PathBuf> {
-        self.reads(input);
-        self.cx.source(input)
-    }
-    fn root(&self, input: &str) -> Result<Option<PathBuf>> {
-        self.cx.root(input)
-    }
     fn state(&mut self) -> Result<Option<Bytes>> {
         self.cx.state()
     }
     fn save(&mut self, state: Bytes, last: usize) -> Result<()> {
         self.cx.save(state, last)
     }
-    fn proceed(&self) -> Result<()> {
-        self.cx.proceed()
+    fn emit(&mut self, event: StageEvent) {
+        self.cx.emit(event);
     }
-    fn cancellation(&self) -> Cancellation {
-        self.cx.cancellation()
-    }
-    fn warn(&mut self, warning: Warning) {
-        self.cx.warn(warning.subject, warning.message);
-    }
-    fn progress(&mut self, progress: Progress) {
-        self.cx.progress(progress.done, progress.total);
-    }
-    fn stalled(&mut self, stalls: Stalls) {
-        self.cx.stalled(stalls);
-    }
-    fn threads(&self) -> usize {
-        self.cx.threads()
-    }
-    fn device(&self) -> Device {
-        self.cx.device()
-    }
-    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
-        self.cx.ranks(wanted)
+    fn resources(&self) -> &Resources {
+        self.cx.resources()
     }
     fn turn(&mut self) -> Result<()> {
         self.cx.turn()
+    }
+    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
+        self.cx.ranks(wanted)
     }
 }
 
 /// A pipeline through every stage, each of them watched.
 fn watched(folder: &Path) -> (Plan<Watched>, Used) {
     let file = tiny_pipeline(folder);
-    let options =
-        pipeline::Options { overrides: &[], environment: &|_| None, sources_needed: true, rehearse: &|_, _| vec![] };
+    let options = pipeline::Options {
+        overrides: &[],
+        environment: &|_| None,
+        sources_needed: true,
+        rehearse: &|_: &Plan<AnyStage>, _: &[_]| vec![],
+    };
     let Ok(loaded) = pipeline::load(&file, &options) else { panic!("the tiny pipeline has a mistake") };
     let used = Used::default();
     let nodes = loaded.plan.nodes().iter().map(|node| Node {

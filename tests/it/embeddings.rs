@@ -1,15 +1,13 @@
 //! Vectors of other programs, from files to recalls: those of a plain argsort (`tests/golden/embeddings.py`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+
+use test_data::{golden, golden_json};
 
 use crate::support::pairloom;
 
 const RECALLS: [&str; 6] = ["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"];
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
 
 /// `pipelines/embeddings.toml` on these files, with more settings.
 fn run(store: &Path, images: &Path, captions: &Path, settings: &[&str]) -> Output {
@@ -35,7 +33,7 @@ fn row(store: &Path, sql: &str) -> Vec<String> {
 
 #[test]
 fn recalls_of_files_are_those_of_an_argsort() {
-    let wanted: serde_json::Value = serde_json::from_slice(&std::fs::read(golden("embeddings.json")).unwrap()).unwrap();
+    let wanted = golden_json("embeddings.json");
     let folder = tempfile::tempdir().unwrap();
     let arrays = ("embeddings_images.npy", "embeddings_captions.npy");
     let parquet = ("embeddings_images.parquet", "embeddings_captions.parquet");

@@ -1,6 +1,6 @@
 //! The integration tests, as one program so that libtorch and DataFusion are linked once.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "clippy takes helpers of tests for ordinary functions")]
+#![expect(clippy::unwrap_used, reason = "clippy takes helpers of tests for ordinary functions")]
 
 mod cli; // The command line, as people and scripts meet it.
 mod contract; // What every stage promises the engine.
@@ -13,6 +13,8 @@ mod ranks; // Trainings of several ranks, as real processes that are killed.
 mod remote; // Stores at URLs, on a real S3 server.
 mod s3; // That server, and a proxy that makes trouble.
 mod layers; // Which module may use which.
+mod cycles; // No files of a module need each other.
+mod identities; // No name of kept results is made of `Debug`.
 mod docs; // Every file says what it is; every file that a document names is there.
-mod source; // Reading the checkout and its Rust code, for the two above.
+mod source; // Reading the checkout and its Rust code, for the four above.
 mod support; // What several of these share.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{data, pairloom, pipeline};
+use test_data::public;
+
+use crate::support::{pairloom, pipeline};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines").join(name)
@@ -20,7 +22,7 @@ const SHORT: [&str; 10] = [
     "--set",
     "stage.fit.train.epochs=4",
     "--set",
-    "stage.fit.train.embedding=128",
+    "stage.fit.train.model.vse.embedding=128",
 ];
 
 /// Runs to success; gives what people are told.
@@ -55,7 +57,10 @@ fn every_pipeline_file_is_without_mistakes() {
 /// Rows of the papers on a thousand images, each for a moment: two epochs of narrow models, to see that each runs to the end.
 #[test]
 fn every_row_of_the_papers_trains_on_a_thousand_images() {
-    let Some(data) = data() else { return };
+    let Some(precomp) = public("precomp/f8k_mini_precomp") else { return };
+    let (Some(flickr), Some(squeezenet)) = (public("flickr8k-1k"), public("weights/squeezenet1_0.safetensors")) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let mut trainings = 0;
     // One store: what several of them have in common is made once.
@@ -65,14 +70,12 @@ fn every_row_of_the_papers_trains_on_a_thousand_images() {
         let stages: toml::Table = text.parse().unwrap();
         let stages = stages["stage"].as_table().unwrap();
         let mut command = pairloom();
-        command.env("PRECOMP", data.join("precomp/f8k_mini_precomp"));
-        command
-            .env("FLICKR8K", data.join("flickr8k-1k"))
-            .env("SQUEEZENET", data.join("weights/squeezenet1_0.safetensors"));
+        command.env("PRECOMP", &precomp);
+        command.env("FLICKR8K", &flickr).env("SQUEEZENET", &squeezenet);
         command.args(["run", "--quiet", "--store"]).arg(&store);
         for name in stages.iter().filter(|(_, stage)| stage.get("train").is_some()).map(|(name, _)| name) {
             trainings += 1;
-            for setting in ["epochs=2", "embedding=32", "word=16"] {
+            for setting in ["epochs=2", "model.vse.embedding=32", "model.vse.word=16"] {
                 command.arg("--set").arg(format!("stage.{name}.train.{setting}"));
             }
         }
@@ -114,8 +117,8 @@ fn features_of_a_network_in_a_model_are_those_that_it_was_judged_by() {
 [stage.tuned.train]
 pictures = {{ images = "pairs.images", network = "squeezenet1_0", weights = "random", side = 32, resize = 40 }}
 captions = "pairs.captions"
-embedding = 32
-word = 16
+model.vse.embedding = 32
+model.vse.word = 16
 batch = 32
 epochs = 2
 
@@ -185,12 +188,14 @@ fn the_quickstart_keeps_its_promise_and_a_second_run_does_nothing() {
 /// 991 photographs, 4,955 captions, 753 / 113 / 125 images.
 #[test]
 fn photographs_go_all_the_way() {
-    let Some(data) = data() else { return };
+    let (Some(flickr), Some(squeezenet)) = (public("flickr8k-1k"), public("weights/squeezenet1_0.safetensors")) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let mut command = pairloom();
     command.arg("run").arg("--store").arg(&store).arg(file("flickr8k.toml"));
-    command.env("FLICKR8K", data.join("flickr8k-1k")).env("SQUEEZENET", data.join("weights/squeezenet1_0.safetensors"));
+    command.env("FLICKR8K", &flickr).env("SQUEEZENET", &squeezenet);
     command.args(SHORT);
     run(&mut command);
     assert_eq!(number_of(&store, "SELECT count(*) FROM pairs.images"), 991.0);
@@ -206,12 +211,12 @@ fn photographs_go_all_the_way() {
 /// 753 / 113 / 125 images once the fivefold rows of dev and test are one again.
 #[test]
 fn precomputed_features_go_all_the_way() {
-    let Some(data) = data() else { return };
+    let Some(precomp) = public("precomp/f8k_mini_precomp") else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let mut command = pairloom();
     command.arg("run").arg("--store").arg(&store).arg(file("precomp.toml"));
-    command.env("PRECOMP", data.join("precomp/f8k_mini_precomp"));
+    command.env("PRECOMP", &precomp);
     command.args(SHORT);
     run(&mut command);
     let images = |split| number_of(&store, &format!("SELECT count(*) FROM pairs.features WHERE split = '{split}'"));
@@ -223,11 +228,11 @@ fn precomputed_features_go_all_the_way() {
 /// The pipeline's own expectations are the figures of the paper and of an independent computation.
 #[test]
 fn caption_similarity_agrees_with_people_as_published() {
-    let Some(data) = data() else { return };
+    let Some(cxc) = public("cxc") else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let mut command = pairloom();
-    command.arg("run").arg("--store").arg(&store).arg(file("cxc-table1.toml")).env("CXC", data.join("cxc"));
+    command.arg("run").arg("--store").arg(&store).arg(file("cxc-table1.toml")).env("CXC", cxc);
     run(&mut command);
     let pearson = |score: &str, pairs: &str| {
         let sql = "SELECT pearson FROM agree.correlations WHERE";
@@ -248,16 +253,11 @@ fn caption_similarity_agrees_with_people_as_published() {
 /// On the test split: 1,000 images, 5,000 captions. In each row captions come best first, the image's own in the front.
 #[test]
 fn the_best_captions_of_flickr30k_are_its_own() {
-    let Some(data) = data() else { return };
+    let Some(f30k) = public("f30k-captions") else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let mut command = pairloom();
-    command
-        .arg("run")
-        .arg("--store")
-        .arg(&store)
-        .arg(file("flickr30k-top.toml"))
-        .env("F30K", data.join("f30k-captions"));
+    command.arg("run").arg("--store").arg(&store).arg(file("flickr30k-top.toml")).env("F30K", f30k);
     command.args(["--set", "stage.meaning.compare.split=test", "--set", "stage.graphs.compare.split=test"]);
     run(&mut command);
     let rows = "SELECT image_id, unnest(caption_ids) AS caption_id, unnest(similarities) AS phi FROM meaning.caption_similarity";

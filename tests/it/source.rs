@@ -5,12 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of the checkout.
-pub(crate) fn root() -> PathBuf {
-    // Asked at run time: a target folder may serve several checkouts.
-    std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the package is").into()
-}
-
 /// Every file of the project below `root`, as (path relative to it with `/`, path), sorted.
 /// Build products, the store, libtorch and hidden folders other than those of the project are left out.
 pub(crate) fn files(root: &Path) -> Vec<(String, PathBuf)> {
@@ -30,11 +24,20 @@ pub(crate) fn files(root: &Path) -> Vec<(String, PathBuf)> {
     files
 }
 
+/// Where a file of `src/` stands: `["stages", "train"]` for `stages/train/mod.rs`, nothing for `lib.rs`.
+pub(crate) fn module_of(name: &str) -> Vec<&str> {
+    name.trim_end_matches(".rs").split('/').filter(|part| !matches!(*part, "mod" | "lib")).collect()
+}
+
 /// A name that code uses, as the path from the crate's root or from the crate that it belongs to, with its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Use {
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
+    /// Name that a `use` gives it, `*` for all names of a module; `None` for a path in the middle of code.
+    pub(crate) name: Option<String>,
+    /// True for a `pub use`, visible anywhere outside of the module.
+    pub(crate) exported: bool,
 }
 
 /// The paths that the code of `file` uses, with `super` and `self` resolved and braces multiplied out.
@@ -47,21 +50,45 @@ pub(crate) fn uses(file: &Path, module: &[&str]) -> Vec<Use> {
 fn uses_of(text: &str, module: &[&str]) -> Vec<Use> {
     let tokens = without_tests(&tokens(text));
     let mut uses = Vec::new();
-    let mut at = 0;
+    // Modules within the file, with the depth of their braces.
+    let mut inside: Vec<(&str, usize)> = Vec::new();
+    let (mut at, mut depth) = (0, 0);
     while at < tokens.len() {
-        let begins = is_name(&tokens[at].0)
-            && (at == 0 || tokens[at - 1].0 != "::")
-            && (text_at(&tokens, at + 1) == "::" || text_at(&tokens, at.wrapping_sub(1)) == "use");
-        if begins {
-            at = tree(&tokens, at, &mut Vec::new(), &mut uses);
-        } else {
+        match tokens[at].0.as_str() {
+            "{" => depth += 1,
+            "}" => {
+                depth -= 1;
+                inside.pop_if(|(_, of)| *of == depth);
+            }
+            "mod" if text_at(&tokens, at + 2) == "{" => inside.push((text_at(&tokens, at + 1), depth)),
+            _ => {}
+        }
+        let before = text_at(&tokens, at.wrapping_sub(1));
+        let begins = is_name(&tokens[at].0) && before != "::" && (text_at(&tokens, at + 1) == "::" || before == "use");
+        if !begins {
             at += 1;
+            continue;
+        }
+        let first = uses.len();
+        let exported = matches!(text_at(&tokens, at.wrapping_sub(2)), "pub" | ")");
+        at = tree(&tokens, at, &mut Vec::new(), &mut uses);
+        let module: Vec<&str> = module.iter().copied().chain(inside.iter().map(|&(name, _)| name)).collect();
+        for found in &mut uses[first..] {
+            resolve(&mut found.path, &module);
+            (found.name, found.exported) = if before == "use" { (found.name.take(), exported) } else { (None, false) };
         }
     }
-    for found in &mut uses {
-        resolve(&mut found.path, module);
-    }
     uses
+}
+
+/// The names of the items that a file defines.
+pub(crate) fn items(file: &Path) -> Vec<String> {
+    let tokens = without_tests(&tokens(&fs::read_to_string(file).expect("source code is text")));
+    let defines = |before: &str| {
+        matches!(before, "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union" | "mod")
+    };
+    let defined = tokens.windows(2).filter(|pair| defines(&pair[0].0) && is_name(&pair[1].0));
+    defined.map(|pair| pair[1].0.clone()).collect()
 }
 
 /// The modules that `file` declares for tests only: `#[cfg(test)] mod testing;`.
@@ -107,7 +134,11 @@ fn tree(tokens: &[(String, usize)], mut at: usize, prefix: &mut Vec<String>, use
                         continue;
                     }
                 }
-                uses.push(Use { path: prefix.clone(), line: tokens[at.min(tokens.len() - 1)].1 });
+                let last = if name == "self" { prefix.iter().nth_back(1) } else { prefix.last() };
+                let alias = (text_at(tokens, at + 1) == "as").then(|| text_at(tokens, at + 2).to_owned());
+                let name = alias.or_else(|| last.cloned());
+                let line = tokens[at.min(tokens.len() - 1)].1;
+                uses.push(Use { path: prefix.clone(), line, name, exported: false });
                 prefix.truncate(depth);
                 return at + 1;
             }

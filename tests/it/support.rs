@@ -33,8 +33,8 @@ crop = 48
 [stage.fit.train]
 features = "cnn.features"
 captions = "pairs.captions"
-embedding = 32
-word = 16
+model.vse.embedding = 32
+model.vse.word = 16
 batch = 32
 epochs = 2
 checkpoint_steps = 4
@@ -118,21 +118,8 @@ pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> S
     let file = folder.join(name);
     std::fs::write(&file, change(TINY)).unwrap();
     std::fs::write(folder.join("ratings.csv"), ratings()).unwrap();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    std::fs::copy(golden.join("published.safetensors"), folder.join("published.safetensors")).unwrap();
-    let golden: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(golden.join("published.json")).unwrap()).unwrap();
-    std::fs::write(folder.join("vocab.json"), golden["vocabulary"].to_string()).unwrap();
+    std::fs::copy(test_data::golden("published.safetensors"), folder.join("published.safetensors")).unwrap();
+    let vocabulary = &test_data::golden_json("published.json")["vocabulary"];
+    std::fs::write(folder.join("vocab.json"), vocabulary.to_string()).unwrap();
     file
-}
-
-/// The folder of real data that some tests read; says so where it is absent.
-pub(crate) fn data() -> Option<PathBuf> {
-    let named = std::env::var_os("PAIRLOOM_DATA").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"));
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no data in `{}` (set PAIRLOOM_DATA)", folder.display());
-    None
 }

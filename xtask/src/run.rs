@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
     let xtask = std::env::current_exe().map_err(|error| Failure::new(format!("who am I? {error}")))?;
     let pairloom = xtask.with_file_name("pairloom");
     if !pairloom.exists() {
-        say("building Pairloom; the first time this takes about 5 minutes on two cores");
+        say("building Pairloom; the first time this takes about 7 minutes on two cores");
     }
     shell::execute(&mut shell::cargo(["build", "--package", "pairloom", "--bins"])?)?;
     become_program(Command::new(pairloom).arg("run").args(arguments))

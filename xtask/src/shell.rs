@@ -72,11 +72,22 @@ pub(crate) fn root() -> Outcome<PathBuf> {
         .ok_or_else(|| Failure::new("start this as `cargo xtask`"))
 }
 
-/// The cargo that started us, in the root of the checkout.
+/// The cargo that started us, in the root of the checkout, with the environment of a cargo that a person starts.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Outcome<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root()?);
+    // Cargo tells us which package we are. Build scripts that look at these variables, as `ring`'s does, would run again
+    // whenever people use cargo and this program by turns, and all that depends on them would be compiled again.
+    let names = std::env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.to_str().is_some_and(describes_a_package)) {
+        command.env_remove(name);
+    }
     Ok(command)
+}
+
+/// True if a variable of cargo describes the package that is built or run.
+fn describes_a_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Starts a program, waits for it, and fails with what was started if it does.
@@ -109,6 +120,16 @@ mod tests {
     fn a_failing_program_is_named_with_its_arguments() {
         let failure = execute(Command::new("/bin/sh").args(["-c", "exit 7"])).expect_err("it exits with 7");
         assert_eq!(failure.to_string(), "exit status: 7: sh -c exit 7");
+    }
+
+    #[test]
+    fn cargo_is_not_told_which_package_starts_it() {
+        let cargo = cargo(["build"]).expect("this is a checkout");
+        let removed: Vec<_> = cargo.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
+            assert!(removed.contains(&name.as_ref()), "{name}");
+        }
+        assert!(!removed.contains(&"CARGO_HOME".as_ref()) && !removed.contains(&"CARGO".as_ref()));
     }
 
     #[test]

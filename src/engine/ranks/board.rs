@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::environment::Place;
-use crate::engine::cancel::Cancel;
 use crate::error::{Error, Result};
+use crate::runtime::Cancel;
 
 /// Time between two looks for a message.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);

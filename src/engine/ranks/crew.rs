@@ -11,9 +11,8 @@ use super::board::{Boards, Messages, PAUSE};
 use super::environment::Place;
 use super::launch::{Children, LAUNCHED, LOOPBACK, in_words, token};
 use super::message::{Failure, Hello, Job, Report, disagreement};
-use crate::engine::cancel::Cancel;
 use crate::error::{Error, Kind, Result};
-use crate::stage::{Meeting, Ranks};
+use crate::runtime::{Cancel, Meeting, Ranks};
 
 /// How long ranks wait for each other at the start of a run; schedulers do not start all at once.
 pub(super) const MEET: Duration = Duration::from_mins(5);

@@ -13,18 +13,18 @@ use super::environment::Place;
 use super::message::{Failure, Hello, Job, Report, description};
 use super::world::FollowerWorld;
 use crate::engine::cache::LazyCache;
-use crate::engine::cancel::Cancel;
 use crate::engine::feed::Feed;
 use crate::engine::flow::caught;
-use crate::engine::key::InputIdentity;
-use crate::engine::plan::Plan;
+use crate::engine::inputs::{Input, Inputs};
 use crate::engine::reader::TableReader;
 use crate::engine::run::Options;
 use crate::engine::sources;
-use crate::engine::store::{Artefact, Store};
-use crate::engine::world::InputPort;
 use crate::error::{Error, Kind, Result};
-use crate::stage::{Cx, Form, Origin, Ranks, Run, Stage, TableRef};
+use crate::plan::Plan;
+use crate::runtime::{Cancel, Ranks, Resources};
+use crate::stage::{Form, Origin, Run, Stage, TableRef};
+use crate::store::key::InputIdentity;
+use crate::store::{Artefact, Store};
 
 /// How long a job may go on after it was told to stop, before the process is ended: a call of libtorch cannot be stopped.
 const GRACE: Duration = Duration::from_secs(8);
@@ -190,7 +190,7 @@ fn run<S: Run>(
                     let message = format!("`{name}` has another content on rank {rank} than on rank 0");
                     return Err(Error::usage(message).hint("all ranks must read the same files"));
                 }
-                InputPort::Source(source.path().to_owned())
+                Input::Source(source.path().to_owned())
             }
             Origin::Table { from, .. } => {
                 let parts = job.parts.get(&input.name).cloned().unwrap_or_default();
@@ -198,30 +198,29 @@ fn run<S: Run>(
                 let artefact: Artefact = artefact()?;
                 let reader =
                     TableReader::new(from.to_string(), artefact, from.table().to_owned(), feed, cancel.clone());
-                InputPort::Table(Box::new(reader), root(plan, from))
+                Input::Table(Box::new(reader), root(plan, from))
             }
             Origin::Files { from } => {
                 let files = job.files.get(&input.name).cloned().unwrap_or_default();
                 feed.complete(BTreeMap::new(), [(from.table().to_owned(), files)].into());
                 let (name, artefact, output) = (from.to_string(), artefact()?, from.table().to_owned());
-                InputPort::Files { name, artefact, output, feed }
+                Input::Files { name, artefact, output, feed }
             }
         };
         inputs.insert(input.name, port);
     }
     let ranks = Ranks { rank: place.rank, of: place.of, local: place.local, meeting: Some(job.meeting) };
+    let threads = super::share(options.threads, place.locals);
+    let resources = Resources { threads, device: options.device, cancel: cancel.clone() };
     let mut world = FollowerWorld {
-        stage: &node.name,
         identity: &job.identity,
-        inputs,
+        inputs: Inputs { stage: node.name.clone(), inputs },
         state,
         cache: &cache,
-        cancel,
-        threads: super::share(options.threads, place.locals),
-        device: options.device,
+        resources,
         ranks,
     };
-    node.stage.run(&mut Cx::new(&mut world))
+    node.stage.run(&mut world)
 }
 
 /// The folder that paths in a table are relative to, if its producer names one.

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::key::{Identity, differences};
-use crate::engine::plan::Plan;
-use crate::engine::store::{FileEntry, Part};
-use crate::error::{Error, Kind};
-use crate::stage::{Meeting, Origin, Stage};
-
-/// Differences that are named.
-const SHOWN: usize = 20;
+use crate::error::{Error, Kind, TruncatedList};
+use crate::plan::Plan;
+use crate::runtime::Meeting;
+use crate::stage::{Origin, Stage};
+use crate::store::key::{Identity, differences};
+use crate::store::{FileEntry, Part};
 
 /// The first message of every rank: what it would run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -106,14 +104,10 @@ pub(super) fn disagreement(rank: usize, own: &Value, other: &Value) -> Option<St
     let mut found = Vec::new();
     differences("", own, other, &mut found);
     let shown = |value: &Value| if value.is_null() { "nothing".to_owned() } else { value.to_string() };
-    let mut texts: Vec<String> = found
+    let texts: TruncatedList = found
         .iter()
-        .take(SHOWN)
         .map(|(path, own, other)| format!("`{path}` is {} on rank 0 and {} on rank {rank}", shown(own), shown(other)))
         .collect();
-    if found.len() > SHOWN {
-        texts.push(format!("and {} more", found.len() - SHOWN));
-    }
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::{Board, Boards, Place, RankOptions, follow};
 use crate::engine::cache::CachePlace;
-use crate::engine::cancel::Cancel;
-use crate::engine::plan::{Node, Plan};
 use crate::engine::run::{Options, Summary, execute};
-use crate::engine::store::Store;
 use crate::error::{Error, Kind, Result};
 use crate::model::collective::{Group, KeyStore};
-use crate::stage::{Cx, Device, Input, Output, Run, Stage, TableRef};
+use crate::plan::{Node, Plan};
+use crate::runtime::{Cancel, Device};
+use crate::stage::{Cx, Input, Output, Run, Stage, TableRef};
+use crate::store::Store;
 use crate::tables;
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Run for Toy {
             return cx.write("rows", numbers((0..*n).collect())?);
         };
         let ranks = cx.ranks(*wanted)?;
-        let group = Group::join(&ranks, tch::Device::Cpu, &cx.cancellation())?;
+        let group = Group::join(&ranks, tch::Device::Cpu, cx.cancel())?;
         let all = cx.read_all("rows")?;
         let all: Vec<i64> =
             all.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
@@ -124,10 +124,10 @@ impl Run for Toy {
             group.sum(std::slice::from_ref(&sum))?;
             cx.write("sums", numbers(vec![sum.int64_value(&[0])])?)?;
             if number % 2 == 1 {
-                cx.save(vec![u8::try_from(number + 1).unwrap()], 1)?;
+                cx.save(vec![u8::try_from(number + 1).unwrap()].into(), 1)?;
             }
         }
-        cx.put_file("total", "threads", cx.threads().to_string())
+        cx.put_file("total", "threads", cx.threads().to_string().into())
     }
 }
 
@@ -197,7 +197,7 @@ fn sums(store: &Store, summary: &Summary) -> (Vec<i64>, String) {
     let artefact = store.artefact(&manifest.identity.kind, &manifest.identity.key());
     let mut sums = Vec::new();
     for part in &manifest.tables["sums"] {
-        let name = crate::engine::store::Artefact::part_name("sums", part.index);
+        let name = crate::store::Artefact::part_name("sums", part.index);
         for batch in crate::io::parquet::decode(artefact.read(&name, part.bytes, &part.digest).unwrap()).unwrap() {
             sums.extend_from_slice(tables::ids(&batch.unwrap(), "x").unwrap().values());
         }

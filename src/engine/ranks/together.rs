@@ -1,6 +1,5 @@
 //! From a stage's wish for several processes to a job that they work on.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,11 +7,12 @@ use serde_json::Value;
 use super::crew::{Crew, Shift};
 use super::message::Job;
 use super::{RankOptions, share};
-use crate::engine::cancel::Cancel;
-use crate::engine::key::Identity;
-use crate::engine::store::FileEntry;
-use crate::engine::world::InputPort;
+use crate::engine::inputs::{Complete, Inputs};
+use crate::engine::reader::Waiting;
 use crate::error::{Error, Result};
+use crate::runtime::Resources;
+use crate::store::FileEntry;
+use crate::store::key::Identity;
 
 /// Ranks that may be started for each processor of this machine.
 const MOST: usize = 4;
@@ -28,9 +28,8 @@ pub(crate) struct Together<'e> {
 
 /// What the job is about.
 pub(crate) struct Subject<'s> {
-    pub stage: &'s str,
     pub identity: &'s Identity,
-    pub inputs: &'s BTreeMap<String, InputPort>,
+    pub inputs: &'s Inputs,
     pub state: Option<FileEntry>,
 }
 
@@ -41,41 +40,30 @@ impl Together<'_> {
         &self,
         wanted: usize,
         subject: Subject<'_>,
-        threads: usize,
-        stage: &Cancel,
-        waiting: &mut dyn FnMut(String),
+        resources: &Resources,
+        waiting: Waiting<'_>,
     ) -> Result<Option<(Shift, usize)>> {
         let launched = self.launched(wanted)?;
         if launched.is_none() && self.crew.is_none() {
             return Ok(None);
         }
-        let (mut parts, mut files) = (BTreeMap::new(), BTreeMap::new());
-        for (input, port) in subject.inputs {
-            match port {
-                InputPort::Table(reader, _) => {
-                    parts.insert(input.clone(), reader.parts(&mut || waiting(reader.name.clone()))?);
-                }
-                InputPort::Files { name, output, feed, .. } => {
-                    files.insert(input.clone(), feed.files(output, stage, &mut || waiting(name.clone()))?);
-                }
-                InputPort::Source(_) => {}
-            }
-        }
-        waiting("other ranks".to_owned());
+        let stop = &resources.cancel;
+        let Complete { parts, files } = subject.inputs.complete(stop, waiting)?;
+        waiting("other ranks");
         let crew = match (launched, &self.crew) {
             (None, Some(crew)) => Arc::clone(crew),
-            (of, _) => Crew::launch(self.options, of.unwrap_or(1), &self.description, stage)?,
+            (of, _) => Crew::launch(self.options, of.unwrap_or(1), &self.description, stop)?,
         };
         let job = |meeting| Job {
-            stage: subject.stage.to_owned(),
+            stage: subject.inputs.stage.clone(),
             identity: subject.identity.clone(),
             parts,
             files,
             state: subject.state,
             meeting,
         };
-        let threads = share(threads, crew.locals());
-        Ok(Some((crew.begin(job, stage)?, threads)))
+        let threads = share(resources.threads, crew.locals());
+        Ok(Some((crew.begin(job, stop)?, threads)))
     }
 
     /// How many processes are to be started for a stage, if it needs other ones than there are.

@@ -6,9 +6,9 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
 use super::*;
-use crate::engine::claim::Claimant;
-use crate::engine::gc::collect;
 use crate::io::objects::{Location, Objects};
+use crate::store::Claimant;
+use crate::store::gc::collect;
 
 /// As many views of one store as there are processes on a machine.
 fn stores<const N: usize>(locks: &Path) -> [Store; N] {

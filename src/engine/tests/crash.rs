@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::engine::journal;
 use crate::error::Kind;
+use crate::store::journal;
 
 #[test]
 fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
@@ -127,5 +127,5 @@ fn the_error_of_a_stage_is_the_error_of_the_run() {
     let (summary, _) = run(&failing, &store);
     let error = summary.error.unwrap();
     assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Stage, "stage `bad`: met 30"));
-    assert_eq!(summary.record.outcome, crate::engine::record::Outcome::Failed);
+    assert_eq!(summary.record.outcome, crate::store::record::Outcome::Failed);
 }

@@ -1,8 +1,8 @@
 //! Stores that were damaged behind our back.
 
 use super::*;
-use crate::engine::store::Artefact;
 use crate::error::Kind;
+use crate::store::Artefact;
 
 fn part_of(store: &Store, stage: usize) -> std::path::PathBuf {
     statuses(&pipeline(), store)[stage].artefact(store).folder().unwrap().join("rows/part-00001.parquet")
@@ -132,15 +132,15 @@ fn nothing_is_removed_while_a_run_uses_the_store_or_a_record_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    let held = crate::engine::claim::hold(&store, &Cancel::new()).unwrap();
-    assert!(crate::engine::gc::collect(&store, 0, true).is_err());
+    let held = crate::store::claim::hold(&store, &Cancel::new()).unwrap();
+    assert!(crate::store::gc::collect(&store, 0, true).is_err());
     drop(held);
     let record = store.objects().list("runs").unwrap().remove(0);
     let whole = store.objects().get(&record).unwrap().unwrap();
     store.objects().put(&record, "{".into()).unwrap();
-    assert!(crate::engine::gc::collect(&store, 1, false).is_err());
+    assert!(crate::store::gc::collect(&store, 1, false).is_err());
     store.objects().put(&record, whole).unwrap();
-    assert_eq!(crate::engine::gc::collect(&store, 1, true).unwrap(), []);
-    assert_eq!(crate::engine::gc::collect(&store, 0, true).unwrap().len(), 4);
+    assert_eq!(crate::store::gc::collect(&store, 1, true).unwrap(), []);
+    assert_eq!(crate::store::gc::collect(&store, 0, true).unwrap().len(), 4);
     assert_eq!(to_run(&pipeline(), &store).len(), 4);
 }

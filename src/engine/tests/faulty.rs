@@ -14,9 +14,8 @@ use object_store::{
     PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem,
 };
 
-use crate::engine::claim::Claimant;
-use crate::engine::store::Store;
 use crate::io::objects::Objects;
+use crate::store::{Claimant, Store};
 
 /// A local store that fails every write after the first `writes`, the way a full disk does.
 #[derive(Debug)]

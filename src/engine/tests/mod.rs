@@ -11,16 +11,15 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use crate::engine::cache::CachePlace;
-use crate::engine::cancel::Cancel;
 use crate::engine::event::Event;
-use crate::engine::plan::{Node, Plan};
 use crate::engine::ranks::RankOptions;
 use crate::engine::run::{Options, Summary, execute};
 use crate::engine::status::{StageStatus, status};
-use crate::engine::store::Store;
 use crate::engine::testing::{Toy, node};
 use crate::error::Result;
-use crate::stage::Device;
+use crate::plan::{Node, Plan};
+use crate::runtime::{Cancel, Device};
+use crate::store::Store;
 
 /// Counts to 45, adds on two branches, and sums one of them up.
 fn pipeline() -> Plan<Toy> {
@@ -89,8 +88,7 @@ fn rows(store: &Store, stage: &StageStatus, table: &str) -> Result<Vec<i64>> {
     let artefact = stage.artefact(store);
     let mut all = Vec::new();
     for part in &artefact.manifest()?.unwrap().tables[table] {
-        let content =
-            artefact.read(&crate::engine::store::Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
+        let content = artefact.read(&crate::store::Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
         for batch in crate::io::parquet::decode(content)? {
             all.extend_from_slice(crate::tables::ids(&batch?, "x")?.values());
         }

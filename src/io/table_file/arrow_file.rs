@@ -13,7 +13,7 @@ use arrow::ipc::{Block, Message, MessageHeader, MetadataVersion, RecordBatch as 
 use arrow::ipc::{root_as_footer, root_as_message};
 use bytes::Bytes;
 
-use super::file::{Batches, cut, rows_together, width};
+use super::batches::{Batches, cut, rows_together, width};
 use crate::error::{Error, Result};
 use crate::io::shard::distrusted;
 

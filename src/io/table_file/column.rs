@@ -5,7 +5,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Float32Type, Int64Type};
 
-use super::file::MAX_WIDTH;
+use super::batches::MAX_WIDTH;
 use crate::error::{Error, Result};
 
 /// What a column is wanted for.

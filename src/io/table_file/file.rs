@@ -4,24 +4,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use memmap2::Mmap;
 
 use super::arrow_file::ArrowFile;
 use super::column::Kind;
 use super::parquet_file::ParquetFile;
-use crate::error::{Error, Result};
-use crate::io::parquet::BATCH_ROWS;
-use crate::io::{Mistakes, files};
-
-/// Values of the longest vector that is read: many times the widest joint space that we know of.
-pub const MAX_WIDTH: usize = 1 << 16;
-/// Values that are read together, where a row has not more by itself: 16 MiB of f32.
-const BATCH_VALUES: usize = 4 << 20;
-
-/// Rows of tables, in order, in batches that are small beside any memory.
-pub(super) type Batches<'f> = Box<dyn Iterator<Item = Result<RecordBatch>> + 'f>;
+use crate::error::{Error, Mistakes, Result};
+use crate::io::files;
 
 /// A table in a file.
 #[derive(Debug)]
@@ -123,16 +114,6 @@ impl TableFile {
     }
 }
 
-/// How many rows are read together where a row has this many values.
-pub(super) fn rows_together(values: usize) -> usize {
-    (BATCH_VALUES / values.max(1)).clamp(1, BATCH_ROWS)
-}
-
-/// The error of a file that ends too early.
-pub(super) fn cut() -> Error {
-    Error::data("the file is cut short or damaged").hint("copy or make it again")
-}
-
 /// The content of the file at `path`, which is read from disk where it is looked at.
 fn map(path: &Path) -> Result<Bytes> {
     let file = File::open(path).map_err(|error| Error::io("open", path, &error))?;
@@ -162,13 +143,5 @@ fn other(begin: [u8; 8]) -> Error {
     match hint {
         Some(hint) => error.hint(hint),
         None => error,
-    }
-}
-
-/// Values of a row in columns of this type, as far as the type says.
-pub(super) fn width(kind: &DataType) -> usize {
-    match kind {
-        DataType::FixedSizeList(_, width) => usize::try_from(*width).unwrap_or(0),
-        _ => 1,
     }
 }

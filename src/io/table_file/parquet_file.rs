@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use super::file::{Batches, MAX_WIDTH, cut, rows_together, width};
+use super::batches::{Batches, MAX_WIDTH, cut, rows_together, width};
 use crate::error::{Error, Result};
 
 /// A Parquet file and its metadata.

@@ -11,12 +11,10 @@ use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use parquet::arrow::ArrowWriter;
 
+use test_data::golden;
+
 use super::*;
 use crate::error::{Error, Kind as ErrorKind, Result};
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
 
 /// A file with this content, and its folder.
 fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {

@@ -3,9 +3,8 @@
 use std::io::{BufRead, Read};
 
 use super::keep::Keep;
-use super::read::{LONGEST_WORD, Source};
-use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use super::source::{LONGEST_WORD, Source};
+use crate::error::{Error, Mistakes, Result};
 
 /// Reads the `count` entries that begin at byte `start`: a word, a space, the values, perhaps a line feed.
 ///

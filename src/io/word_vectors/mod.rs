@@ -10,6 +10,7 @@
 //! Files have gigabytes, so they are read once from start to end; memory grows with the vocabulary alone.
 
 mod read;
+mod source;
 mod keep;
 mod text;
 mod binary;

@@ -1,12 +1,13 @@
 //! Opens a file of word vectors, finds out its form, and reads it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
 use super::keep::{Keep, WordVectors};
+use super::source::Source;
 use super::{binary, text};
 use crate::error::{Error, Result};
 
@@ -14,28 +15,6 @@ use crate::error::{Error, Result};
 const HEAD: u64 = 1 << 20;
 /// Bytes that must be there to tell letters from other bytes, and how many are looked at.
 const PLAIN: std::ops::Range<usize> = 64..4096;
-/// Longest word. The longest of the published files, made of phrases or of whole addresses, have a few hundred bytes.
-pub(super) const LONGEST_WORD: usize = 4096;
-/// Entries between two looks at whether to go on.
-const PAUSE: u64 = 4096;
-
-/// A file that is being read.
-pub(super) struct Source<'s> {
-    pub(super) path: &'s Path,
-    pub(super) content: Box<dyn BufRead + 's>,
-    proceed: &'s mut dyn FnMut() -> Result<()>,
-}
-
-impl Source<'_> {
-    /// Fails if entry `number` is one before which to look whether to go on, and not to.
-    pub(super) fn proceed(&mut self, number: u64) -> Result<()> {
-        if number.is_multiple_of(PAUSE) { (self.proceed)() } else { Ok(()) }
-    }
-
-    pub(super) fn failed(&self, error: &io::Error) -> Error {
-        Error::io("read", self.path, error)
-    }
-}
 
 /// Reads the vectors of `words` from the file at `path`, whose vectors must have `width` values.
 ///

@@ -3,9 +3,8 @@
 use std::io::{BufRead, Read};
 
 use super::keep::Keep;
-use super::read::{LONGEST_WORD, Source};
-use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use super::source::{LONGEST_WORD, Source};
+use crate::error::{Error, Mistakes, Result};
 
 /// Lines from which the width is told.
 const LINES: usize = 64;

@@ -1,7 +1,7 @@
 //! Which samples a memory bank holds in an epoch, as a pure function.
 
 use super::permutation::Permutation;
-use crate::kernels::sample::Sample;
+use crate::sample::Sample;
 
 /// Keeps the streams of the bank apart from others of the same seed.
 const BANK: u64 = 0x6261_6e6b;

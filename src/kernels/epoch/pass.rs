@@ -2,19 +2,25 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::permutation::Permutation;
 
 /// Keeps the streams of the order apart from others of the same seed.
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// How the samples of a data set are shuffled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How the samples of an epoch are shuffled. The order is a function of the seed and the epoch, wherever the store lies and
+/// however often a training is resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// All samples at once: any order can come out. Every shard is needed all the time.
+    /// All samples at once: any order can come out. All shards are needed all the time, so they must fit the cache.
     #[default]
     Global,
-    /// The shards, and then the samples of each `n` shards that follow each other in that order: at most 2·`n` shards are
-    /// needed at a time (one window in use and one read ahead).
+    /// The shards (parts of `features`), and then the samples of each that many shards that follow each other. For data that
+    /// does not fit the cache: two windows of shards must (one in use and one read ahead), or four batches if those are more,
+    /// beside the samples.
     Windows(usize),
 }
 

@@ -4,7 +4,7 @@
 //! (cycle walking). Black, Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002; the two halves may differ by a
 //! bit, so that less than half of the values are walked over.
 
-use crate::kernels::sample::Sample;
+use crate::sample::Sample;
 
 /// Rounds of the network. Four make a pseudo-random permutation of large domains (Luby and Rackoff, 1988); more bring
 /// small ones, of a few samples, close to uniform too.

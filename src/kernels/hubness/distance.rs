@@ -1,6 +1,7 @@
 //! Distances for methods that are defined on them, from similarities.
 
 use super::method::Correction;
+use crate::identity::Fields;
 
 /// How a similarity becomes a distance d.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,21 @@ impl Correction for Scaled {
     fn shift(&self, _: usize) -> Option<&[f64]> {
         None
     }
+
+    fn identity(&self, fields: &mut Fields<'_>) {
+        let Self { distance, measured, items, rounded: _, queries } = self;
+        fields.text("scaled");
+        fields.text(match distance {
+            Distance::Cosine => "cosine",
+            Distance::Order => "order",
+        });
+        fields.text(match measured {
+            Measured::Squared => "squared",
+            Measured::Linear => "linear",
+        });
+        fields.floats(items);
+        fields.floats(queries);
+    }
 }
 
 #[cfg(test)]
@@ -101,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hand_cases() {
+    fn distances_of_scores_are_never_negative() {
         // Unit vectors at 60°: the third side of an equilateral triangle.
         assert_eq!((Distance::Cosine.squared(0.5), Distance::Cosine.linear(0.5)), (1.0, 1.0));
         assert_eq!(

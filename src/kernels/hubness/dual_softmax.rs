@@ -7,6 +7,7 @@ use super::matrix::Matrix;
 use super::method::{Correction, Method, Needs};
 use super::problems::{Problems, not_a_beta};
 use super::statistic::{Statistic, log_sum_exp};
+use crate::identity::Fields;
 
 /// `s'(q, i) = s(q, i) · exp(β·s(q, i)) / Σ exp(β·s(q̄, i))` over the test queries q̄. Transductive by its definition.
 ///
@@ -68,6 +69,12 @@ impl Correction for Product {
 
     fn shift(&self, _: usize) -> Option<&[f64]> {
         None
+    }
+
+    fn identity(&self, fields: &mut Fields<'_>) {
+        fields.text("dual_softmax");
+        fields.float(self.beta);
+        fields.floats(&self.log_sums);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::method::Correction;
 use super::shift::Shift;
+use crate::identity::Fields;
 
 /// The items that the queries of a bank retrieve: whether each is among the first of any of their rankings.
 ///
@@ -53,5 +54,12 @@ impl Correction for Dynamic {
 
     fn shift(&self, query: usize) -> Option<&[f64]> {
         self.of(query).shift(query)
+    }
+
+    fn identity(&self, fields: &mut Fields<'_>) {
+        fields.text("dynamic");
+        fields.list(self.choices.len());
+        self.choices.iter().for_each(|choice| choice.identity(fields));
+        fields.numbers(&self.of_query);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::matrix::Matrix;
 use super::method::Correction;
+use crate::identity::Fields;
 
 /// `s'(q, i) = P(D_q > d) · P(D_i > d)`, shares of a bank: of its items that are farther from the query, and of its queries
 /// that are farther from the item.
@@ -81,6 +82,14 @@ impl Correction for EmpiricalProximity {
 
     fn shift(&self, _: usize) -> Option<&[f64]> {
         None
+    }
+
+    fn identity(&self, fields: &mut Fields<'_>) {
+        fields.text("empirical_proximity");
+        for lists in [&self.items, &self.queries] {
+            fields.list(lists.scores.len());
+            lists.scores.iter().for_each(|scores| fields.singles(scores));
+        }
     }
 }
 

@@ -231,9 +231,11 @@ impl Solved {
 
 #[cfg(test)]
 mod tests {
-    use super::super::golden::{golden, numbers, scores, size};
+    use test_data::hubness::{golden, numbers, size};
+
+    use super::super::golden::scores;
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     fn sum(way: &[usize], score: &dyn Fn(usize, usize) -> f64) -> f64 {
         way.iter().enumerate().map(|(query, &item)| score(query, item)).sum()

@@ -7,8 +7,8 @@ use super::matching::{Candidate, Matching};
 use super::matrix::Matrix;
 use super::method::Method;
 use super::tests::{random, single, stream};
-use crate::kernels::measure::hubs::occurrences;
-use crate::kernels::sample::Sample;
+use crate::measure::hubs::occurrences;
+use crate::sample::Sample;
 
 /// The lists of a matching, cut to lengths of which some are too short.
 fn lists(s: &Matrix, length: usize) -> Vec<Vec<Candidate>> {

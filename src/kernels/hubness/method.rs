@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use super::problems::Problems;
 use super::statistic::Statistic;
+use crate::identity::Fields;
 
 /// A method whose corrected score is a function of the score and of a few statistics of the query and of the item.
 ///
@@ -38,8 +39,6 @@ pub struct Needs {
 }
 
 /// How scores of queries with items are corrected; everything that had to be known is known.
-///
-/// Its `Debug` form says all that the corrected scores follow from.
 pub trait Correction: Debug + Sync {
     /// The corrected score of a pair, by which the ranking of a query is defined; higher is closer.
     fn pair(&self, query: usize, item: usize, score: f32) -> f64;
@@ -58,4 +57,7 @@ pub trait Correction: Debug + Sync {
     /// whose score is known up to an error are in doubt within that error, and the best k are found from approximate scores.
     /// Empty where nothing is taken off.
     fn shift(&self, query: usize) -> Option<&[f64]>;
+
+    /// Writes everything that the corrected scores follow from beside the scores: the name of the correction first.
+    fn identity(&self, fields: &mut Fields<'_>);
 }

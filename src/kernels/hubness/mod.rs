@@ -49,4 +49,6 @@ mod tests;
 #[cfg(test)]
 mod matching_tests;
 #[cfg(test)]
+mod identity_tests;
+#[cfg(test)]
 pub(crate) mod golden;

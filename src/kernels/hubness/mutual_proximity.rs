@@ -6,7 +6,8 @@ use super::matrix::Matrix;
 use super::method::{Correction, Method, Needs};
 use super::problems::Problems;
 use super::statistic::Statistic;
-use crate::kernels::normal::{ln_phi, ln_phi_near};
+use crate::identity::Fields;
+use crate::normal::{ln_phi, ln_phi_near};
 
 /// `s'(q, i) = P(D_q > d) · P(D_i > d)`, with distances D of the query to items and of the item to queries, of a bank
 /// (inductive) or of the test (transductive), as independent Gaussians of their mean and standard deviation.
@@ -61,6 +62,17 @@ impl Correction for Gaussians {
 
     fn shift(&self, _: usize) -> Option<&[f64]> {
         None
+    }
+
+    fn identity(&self, fields: &mut Fields<'_>) {
+        fields.text("mutual_proximity");
+        for pairs in [&self.items, &self.queries] {
+            fields.list(pairs.len());
+            for &(mean, deviation) in pairs {
+                fields.float(mean);
+                fields.float(deviation);
+            }
+        }
     }
 }
 

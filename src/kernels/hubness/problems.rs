@@ -7,19 +7,22 @@ pub type Problems = Vec<(&'static str, String)>;
 pub const LARGEST_BETA: f64 = 1e6;
 
 /// What is wrong with an inverse temperature, if anything.
-pub(super) fn not_a_beta(name: &'static str, beta: f64) -> Option<(&'static str, String)> {
+#[must_use]
+pub fn not_a_beta(name: &'static str, beta: f64) -> Option<(&'static str, String)> {
     let fits = beta > 0.0 && beta <= LARGEST_BETA;
     (!fits).then(|| (name, format!("got {beta}, wanted a number above 0 and at most {LARGEST_BETA}")))
 }
 
 /// What is wrong with a temperature, if anything.
-pub(super) fn not_a_temperature(name: &'static str, tau: f64) -> Option<(&'static str, String)> {
+#[must_use]
+pub fn not_a_temperature(name: &'static str, tau: f64) -> Option<(&'static str, String)> {
     let fits = tau >= 1.0 / LARGEST_BETA && tau.is_finite();
     (!fits).then(|| (name, format!("got {tau}, wanted a finite number of at least {}", 1.0 / LARGEST_BETA)))
 }
 
 /// What is wrong with a number that must be finite and at least 0, if anything.
-pub(super) fn not_a_weight(name: &'static str, weight: f64) -> Option<(&'static str, String)> {
+#[must_use]
+pub fn not_a_weight(name: &'static str, weight: f64) -> Option<(&'static str, String)> {
     let fits = weight >= 0.0 && weight.is_finite();
     (!fits).then(|| (name, format!("got {weight}, wanted a finite number of at least 0")))
 }

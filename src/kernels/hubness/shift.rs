@@ -1,6 +1,7 @@
 //! The simplest correction: an item has one number, which is taken off all its scores.
 
 use super::method::Correction;
+use crate::identity::Fields;
 
 /// `s − h(item) − g(query)`.
 ///
@@ -53,5 +54,11 @@ impl Correction for Shift {
 
     fn shift(&self, _: usize) -> Option<&[f64]> {
         Some(&self.items)
+    }
+
+    fn identity(&self, fields: &mut Fields<'_>) {
+        fields.text("shift");
+        fields.floats(&self.items);
+        fields.floats(&self.queries);
     }
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hand_cases() {
+    fn statistics_of_four_scores() {
         let of = |statistic: Statistic, scores: &[f32]| statistic.of(scores.iter().copied());
         let scores = [0.5, 2.0, -1.0, 1.0];
         let wanted = (0.25f64.exp() + 1f64.exp() + (-0.5f64).exp() + 0.5f64.exp()).ln();

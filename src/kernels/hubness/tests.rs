@@ -24,7 +24,7 @@ use super::qb_norm::{QbNorm, qb_norm};
 use super::shift::Shift;
 use super::sinkhorn::{Sinkhorn, sinkhorn};
 use super::statistic::Statistic;
-use crate::kernels::sample::Sample;
+use crate::sample::Sample;
 
 /// Scores that are multiples of 1/`grid` in [−1, 1], each an f32.
 pub(super) fn random(sample: &mut Sample, queries: usize, items: usize, grid: u32) -> Matrix {

@@ -4,7 +4,7 @@
 //! tests); for comparing retrieval runs: Smucker, Allan, Carterette, "A comparison of statistical significance tests for
 //! information retrieval evaluation", CIKM 2007.
 
-use crate::kernels::sample::Sample;
+use crate::sample::Sample;
 
 /// A measure that is a mean over queries, such as R@K of 0 and 100.
 #[derive(Debug, Clone, Copy)]

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hand_cases() {
+    fn coefficients_of_three_pairs_and_ranks_of_ties() {
         let close = |got: Option<f64>, wanted: f64| assert!((got.expect("both vary") - wanted).abs() < 1e-15);
         close(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), 1.0);
         close(pearson(&[1.0, 2.0, 3.0], &[1.0, 0.0, -1.0]), -1.0);

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::METRICS;
 use super::correlation::{pearson, spearman};
-use super::graded::{Measure, Query, depth, measure};
+use super::graded::{Query, depth, grades};
 use super::kendall::kendall;
+use super::metric::Name;
 use super::semantic_recall::{OFFICIAL_LIST, official_neighbours};
-use crate::kernels::top_k::{Scored, top_k};
+use crate::top_k::{Scored, top_k};
 
 const IMAGES: usize = 40;
 const EACH: usize = 5;
@@ -52,7 +54,7 @@ fn graded_measures_are_those_of_numpy() {
     let images = |image: usize, left_out: Option<usize>| {
         official_neighbours(lists[own(image)].iter().map(Vec::as_slice), left_out, 8)
     };
-    let mut sums: BTreeMap<(&str, Measure), f64> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, Name), f64> = BTreeMap::new();
     for direction in ["i2t", "t2i"] {
         let queries = if direction == "i2t" { IMAGES } else { CAPTIONS };
         for query in 0..queries {
@@ -76,8 +78,14 @@ fn graded_measures_are_those_of_numpy() {
                 official: [&official[0], &official[1]],
                 whole: None,
             };
-            measure(&query, &CUTOFFS, &NEIGHBOURS, |name, value| {
-                *sums.entry((direction, name)).or_default() += value / if direction == "i2t" { 40.0 } else { 200.0 };
+            grades(&query, &CUTOFFS, &NEIGHBOURS, |grades| {
+                let add = &mut |name, value: f64| {
+                    *sums.entry((direction, name)).or_default() +=
+                        value / if direction == "i2t" { 40.0 } else { 200.0 };
+                };
+                for metric in METRICS {
+                    metric.of_grades(grades, add);
+                }
             });
         }
     }
@@ -89,9 +97,9 @@ fn graded_measures_are_those_of_numpy() {
         let number = |word: &str| word.parse::<usize>().ok();
         let found = sums.iter().find(|((direction, name), _)| {
             *direction == words[0]
-                && name.name == words[1]
+                && name.measure == words[1]
                 && name.variant.unwrap_or("-") == words[2]
-                && name.ground_truth == (words[3] == "true")
+                && name.ground_truth == Some(words[3] == "true")
                 && name.m == number(words[4])
                 && name.k == number(words[5])
         });

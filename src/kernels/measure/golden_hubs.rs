@@ -1,11 +1,12 @@
 //! Hubs, resampling and measures of sets against `tests/golden/hubness.json`: numpy, scipy, scikit-hubness, `pytrec_eval`, ranx.
 
 use serde_json::Value;
+use test_data::hubness::{golden, numbers, size, stream};
 
 use super::bootstrap::{OverQueries, bootstrap, randomisation_test};
 use super::hubs::{Hubs, occurrences};
 use super::sets::{average_precision_at_r, r_precision, set_recall};
-use crate::kernels::hubness::golden::{golden, numbers, scores, size, stream};
+use crate::hubness::golden::scores;
 
 fn assert_close(got: &[f64], wanted: &Value, what: &str) {
     let wanted = numbers(wanted);

@@ -3,6 +3,8 @@
 //! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (`N_k`, skewness); Feldbauer, Leodolter, Plant, Flexer,
 //! "Fast Approximate Hubness Reduction for Large High-Dimensional Data", ICBK 2018 (Robin Hood index, antihubs).
 
+use super::metric::{Add, Metric, Name, Occurrences, Unit};
+
 /// `N_k(i)`, for how many queries each item is among the first `k`.
 ///
 /// # Shapes
@@ -73,8 +75,8 @@ impl Hubs {
     }
 }
 
-/// `hs-sum`, the sum of the skewness of `N_k` over both directions and k of 1, 5 and 10 (Liu and Ye, "Improved Text-Image
-/// Matching by Mitigating Visual Semantic Hubs", submitted to EMNLP 2019, section 4.1).
+/// `hs-sum`, the sum of the skewness of `N_k` over both directions and all cut-offs k (Liu and Ye, "Improved Text-Image
+/// Matching by Mitigating Visual Semantic Hubs", submitted to EMNLP 2019, section 4.1, at 1, 5 and 10).
 #[must_use]
 pub fn hs_sum(skewness: impl IntoIterator<Item = f64>) -> f64 {
     skewness.into_iter().sum()
@@ -115,12 +117,60 @@ impl NeighbourTable {
     }
 }
 
+/// [`Hubs`] at each cut-off: `hub_skewness`, `robin_hood`, `antihub_rate`, `hub_rate`, `hub_occurrence`, `hub_gini`,
+/// `largest_hub`.
+#[derive(Debug)]
+pub struct HubStatistics;
+
+impl Metric for HubStatistics {
+    #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+    fn of_occurrences(&self, occurrences: &Occurrences<'_>, add: Add<'_>) {
+        for (k, counts) in occurrences.at {
+            let Some(hubs) = Hubs::of(counts) else { continue };
+            for (measure, unit, value) in [
+                ("hub_skewness", Unit::Number, hubs.skewness),
+                ("robin_hood", Unit::Number, hubs.robin_hood),
+                ("antihub_rate", Unit::Share, hubs.antihub_rate),
+                ("hub_rate", Unit::Share, hubs.hub_rate),
+                ("hub_occurrence", Unit::Share, hubs.hub_occurrence),
+                ("hub_gini", Unit::Number, hubs.gini),
+                ("largest_hub", Unit::Number, hubs.largest as f64),
+            ] {
+                add(Name::new(measure, unit).at(*k), value);
+            }
+        }
+    }
+}
+
+/// `found_by`: [`NeighbourTable`], in percent of the items; `duplicated` where an item counts once for each query that it
+/// matches.
+#[derive(Debug)]
+pub struct FoundBy;
+
+impl Metric for FoundBy {
+    #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+    fn of_occurrences(&self, occurrences: &Occurrences<'_>, add: Add<'_>) {
+        let Occurrences { nearest, own, .. } = *occurrences;
+        let mut tables = vec![(None, NeighbourTable::of(nearest, &vec![1; nearest.len()]))];
+        if own.iter().any(|&queries| queries != 1) {
+            tables.push((Some("duplicated"), NeighbourTable::of(nearest, own)));
+        }
+        for (place, m) in [0, 1, 2, 5, 10].into_iter().enumerate() {
+            for (variant, of) in &tables {
+                let count = [of.none, of.one, of.two, of.five, of.ten][place];
+                let name = Name { variant: *variant, m: Some(m), ..Name::new("found_by", Unit::Number).at(1) };
+                add(name, 100.0 * count as f64 / of.items.max(1) as f64);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn hand_cases() {
+    fn occurrences_and_their_skewness() {
         let lists = [[0, 1, 2], [0, 2, 1], [1, 0, 3]];
         let counts = |k| occurrences(lists.iter().map(<[usize; 3]>::as_slice), 4, k);
         assert_eq!(counts(1), [2, 1, 0, 0]);

@@ -102,7 +102,7 @@ fn sort_counting_inversions(values: &mut [usize], buffer: &mut [usize]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     /// The definition: look at every pair.
     #[expect(clippy::cast_precision_loss, reason = "test values are small")]
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_cases() {
+    fn concordant_discordant_and_constant_pairs() {
         let one = kendall(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]).expect("both vary");
         // Three pairs, all concordant; tau-c: 2·3 / (9·2/3) = 1.
         assert!((one.tau_b - 1.0).abs() < 1e-15 && (one.tau_c - 1.0).abs() < 1e-15);

@@ -3,6 +3,8 @@
 //! Biten et al., "Is An Image Worth Five Sentences? A New Look into Semantics for Image-Text Matching", WACV 2022,
 //! section 3.3, and the code published with it, which is simpler than the paper's equation 5.
 
+use super::metric::{Add, Grades, Metric, Name};
+
 /// What the published code adds to a mean before it divides by it.
 const TINY: f64 = 1e-10;
 
@@ -52,6 +54,28 @@ fn mean(values: &[f32], k: usize, weight: impl Fn(usize) -> f64) -> f64 {
     sum / first.len().max(1) as f64
 }
 
+/// `ncs` by the paper ([`ncs`]) and by the published code ([`official_ncs`]), there also over a wider pool; `ncs_ordered`
+/// ([`ordered_ncs`]).
+#[derive(Debug)]
+pub struct Ncs;
+
+impl Metric for Ncs {
+    fn of_grades(&self, grades: &Grades<'_>, add: Add<'_>) {
+        for &k in grades.cutoffs {
+            let official = Some("official");
+            add(grades.name("ncs", official).at(k), official_ncs(grades.found, grades.ideal, k));
+            add(grades.name("ncs_ordered", official).at(k), ordered_ncs(grades.found, grades.ideal, k));
+            if let Some(whole) = grades.whole {
+                add(grades.name("ncs", Some("official_whole_split")).at(k), official_ncs(grades.found, whole, k));
+            }
+            for of in grades.neighbours.iter().filter(|of| !of.official && !of.phi.is_empty()) {
+                let name = Name { m: Some(of.m), ..grades.name("ncs", Some("paper")).at(k) };
+                add(name, ncs(grades.found, &of.hits, &of.phi, k));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_cases() {
+    fn similarity_found_is_a_share_of_the_most_possible() {
         // φ of a pool: 4 3 2 1 0. Found: 3, 0, 4.
         let (found, ideal) = ([3.0, 0.0, 4.0], [4.0, 3.0, 2.0]);
         close(official_ncs(&found, &ideal, 1), 0.75);

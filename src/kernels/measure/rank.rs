@@ -77,7 +77,7 @@ fn number(score: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     fn rank(scores: &[f32], positives: &[usize]) -> (usize, usize, usize) {
         let rank = best_rank(scores, positives).expect("there are positives");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_cases() {
+    fn the_best_positive_counts_and_ties_go_to_the_lower_index() {
         assert_eq!(rank(&[0.1, 0.9, 0.5], &[1]), (0, 0, 0));
         assert_eq!(rank(&[0.1, 0.9, 0.5], &[0]), (2, 2, 2));
         // The best of several positives counts.

@@ -3,18 +3,17 @@
 //! Faghri et al., "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives", BMVC 2018; the rank statistics are
 //! those of its published code.
 
-/// Cut-offs of recall in every table of the field.
-pub const CUTOFFS: [usize; 3] = [1, 5, 10];
+use super::metric::{Add, Matches, Metric, Name, Unit};
+
+/// The cut-offs of the field's tables.
+#[cfg(test)]
+pub(super) const CUTOFFS: [usize; 3] = [1, 5, 10];
 
 /// How well one direction of retrieval did.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Retrieval {
-    /// Percentage of queries whose best match is the first item.
-    pub r1: f64,
-    /// Percentage of queries whose best match is among the first five items.
-    pub r5: f64,
-    /// Percentage of queries whose best match is among the first ten items.
-    pub r10: f64,
+    /// Percentage of queries whose best match is among the first K items, for each cut-off K.
+    pub recalls: Vec<f64>,
     /// Median rank, from 1.
     pub medr: f64,
     /// Mean rank, from 1.
@@ -24,39 +23,28 @@ pub struct Retrieval {
 impl Retrieval {
     /// The measures of queries with these ranks (from 0); `None` when there are no queries.
     #[must_use]
-    pub fn of(ranks: &[usize]) -> Option<Self> {
-        let [r1, r5, r10] = CUTOFFS.map(|k| recall_at(ranks, k));
-        Some(Self { r1: r1?, r5: r5?, r10: r10?, medr: median_rank(ranks)?, meanr: mean_rank(ranks)? })
+    pub fn of(ranks: &[usize], cutoffs: &[usize]) -> Option<Self> {
+        let recalls = cutoffs.iter().map(|&k| recall_at(ranks, k)).collect::<Option<_>>()?;
+        Some(Self { recalls, medr: median_rank(ranks)?, meanr: mean_rank(ranks)? })
     }
 
-    /// The mean of every measure over folds; `None` when there are none.
+    /// The mean of every measure over folds, all of the same cut-offs; `None` when there are none.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "folds are few")]
     pub fn mean(folds: &[Self]) -> Option<Self> {
-        if folds.is_empty() {
-            return None;
-        }
-        let mean = |get: fn(&Self) -> f64| folds.iter().map(get).sum::<f64>() / folds.len() as f64;
+        let mean = |get: &dyn Fn(&Self) -> f64| folds.iter().map(get).sum::<f64>() / folds.len() as f64;
         Some(Self {
-            r1: mean(|f| f.r1),
-            r5: mean(|f| f.r5),
-            r10: mean(|f| f.r10),
-            medr: mean(|f| f.medr),
-            meanr: mean(|f| f.meanr),
+            recalls: (0..folds.first()?.recalls.len()).map(|cutoff| mean(&|fold| fold.recalls[cutoff])).collect(),
+            medr: mean(&|fold| fold.medr),
+            meanr: mean(&|fold| fold.meanr),
         })
-    }
-
-    /// The recalls at [`CUTOFFS`].
-    #[must_use]
-    pub fn recalls(&self) -> [f64; 3] {
-        [self.r1, self.r5, self.r10]
     }
 }
 
-/// The sum of the six recalls of both directions, at most 600.
+/// rsum: the recalls at all cut-offs in both directions, added up. At most 600 for the field's 1, 5 and 10.
 #[must_use]
 pub fn rsum(i2t: &Retrieval, t2i: &Retrieval) -> f64 {
-    i2t.recalls().iter().sum::<f64>() + t2i.recalls().iter().sum::<f64>()
+    i2t.recalls.iter().sum::<f64>() + t2i.recalls.iter().sum::<f64>()
 }
 
 /// `100·#{rank < k} / #queries`, percent; `None` when there are no queries.
@@ -95,21 +83,60 @@ pub fn mean_rank(ranks: &[usize]) -> Option<f64> {
     (!ranks.is_empty()).then(|| ranks.iter().map(|&rank| rank as f64).sum::<f64>() / ranks.len() as f64 + 1.0)
 }
 
+/// `recall`: whether a match is among the first K, a query's share of [`recall_at`].
+#[derive(Debug)]
+pub struct Recall;
+
+impl Metric for Recall {
+    fn of_matches(&self, matches: &Matches<'_>, add: Add<'_>) {
+        for &k in matches.cutoffs.iter().filter(|_| matches.relevant > 0) {
+            let hit = matches.hits.iter().take(k).any(|&hit| hit);
+            add(Name::new("recall", Unit::Proportion).at(k), f64::from(u8::from(hit)));
+        }
+    }
+}
+
+/// `medr`: [`median_rank`].
+#[derive(Debug)]
+pub struct MedianRank;
+
+impl Metric for MedianRank {
+    fn of_ranks(&self, ranks: &[usize], add: Add<'_>) {
+        if let Some(rank) = median_rank(ranks) {
+            add(Name::new("medr", Unit::Number), rank);
+        }
+    }
+}
+
+/// `meanr`: [`mean_rank`].
+#[derive(Debug)]
+pub struct MeanRank;
+
+impl Metric for MeanRank {
+    fn of_ranks(&self, ranks: &[usize], add: Add<'_>) {
+        if let Some(rank) = mean_rank(ranks) {
+            add(Name::new("meanr", Unit::Number), rank);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     #[test]
-    fn hand_cases() {
-        assert_eq!(Retrieval::of(&[]), None);
+    fn recalls_median_and_mean_of_six_ranks() {
+        assert_eq!(Retrieval::of(&[], &CUTOFFS), None);
         assert_eq!(Retrieval::mean(&[]), None);
-        let one = Retrieval { r1: 100.0, r5: 100.0, r10: 100.0, medr: 1.0, meanr: 1.0 };
-        assert_eq!(Retrieval::of(&[0]), Some(one));
+        let one = Retrieval { recalls: vec![100.0; 3], medr: 1.0, meanr: 1.0 };
+        assert_eq!(Retrieval::of(&[0], &CUTOFFS), Some(one.clone()));
         // Ranks from 0: 0 1 4 5 9 10. Median (4 + 5) / 2 = 4.5, floored 4, from 1: 5. Mean 29 / 6.
-        let got = Retrieval::of(&[10, 0, 5, 1, 9, 4]).expect("six queries");
-        assert_eq!((got.r1, got.r5, got.medr), (100.0 / 6.0, 50.0, 5.0));
-        assert!((got.r10 - 500.0 / 6.0).abs() < 1e-12 && (got.meanr - (29.0 / 6.0 + 1.0)).abs() < 1e-12);
+        let got = Retrieval::of(&[10, 0, 5, 1, 9, 4], &CUTOFFS).expect("six queries");
+        assert_eq!((&got.recalls[..2], got.medr), (&[100.0 / 6.0, 50.0][..], 5.0));
+        assert!((got.recalls[2] - 500.0 / 6.0).abs() < 1e-12 && (got.meanr - (29.0 / 6.0 + 1.0)).abs() < 1e-12);
+        // At other cut-offs: one of six below 1, three below 5, all below 20.
+        assert_eq!(Retrieval::of(&[10, 0, 5, 1, 9, 4], &[5, 20]).expect("six queries").recalls, [50.0, 100.0]);
         assert_eq!(median_rank(&[7, 3, 100]), Some(8.0));
         assert_eq!(median_rank(&[0, 1]), Some(1.0));
         assert!((rsum(&one, &got) - (300.0 + 50.0 + 600.0 / 6.0)).abs() < 1e-9);
@@ -117,9 +144,9 @@ mod tests {
 
     #[test]
     fn every_statistic_is_averaged_over_folds() {
-        let fold = |r, m| Retrieval { r1: r, r5: r + 1.0, r10: r + 2.0, medr: m, meanr: m + 0.5 };
+        let fold = |r, m| Retrieval { recalls: vec![r, r + 1.0], medr: m, meanr: m + 0.5 };
         let mean = Retrieval::mean(&[fold(10.0, 1.0), fold(20.0, 2.0)]).expect("two folds");
-        assert_eq!(mean, Retrieval { r1: 15.0, r5: 16.0, r10: 17.0, medr: 1.5, meanr: 2.0 });
+        assert_eq!(mean, Retrieval { recalls: vec![15.0, 16.0], medr: 1.5, meanr: 2.0 });
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Biten et al., "Is An Image Worth Five Sentences? A New Look into Semantics for Image-Text Matching", WACV 2022,
 //! section 3.2. The published code differs from the paper in what it takes for relevant; both are here.
 
+use super::metric::{Add, Grades, Metric, Name};
+use super::sets::set_recall;
 use std::collections::BTreeMap;
 
-use crate::kernels::top_k::Scored;
+use crate::top_k::Scored;
 
 /// Images that the published code takes of each caption, when it looks for neighbours of the caption's image.
 pub const OFFICIAL_LIST: usize = 30;
@@ -52,6 +54,33 @@ pub fn soft_semantic_recall(hits: &[bool], found: &[f32], relevant: &[f32], k: u
     let total: f64 = relevant.iter().map(|&phi| f64::from(phi)).sum();
     let of_hits: f64 = hits.iter().zip(found).take(k).filter(|(hit, _)| **hit).map(|(_, &phi)| f64::from(phi)).sum();
     (!relevant.is_empty()).then(|| of_hits / (total + 1e-20) / relevant.len() as f64)
+}
+
+/// `semantic_recall`: the share of the neighbours that is found, by the paper and by the published code; by the latter also
+/// whether any is found (`_any`), and [`soft_semantic_recall`] (`_soft`).
+#[derive(Debug)]
+pub struct SemanticRecall;
+
+impl Metric for SemanticRecall {
+    fn of_grades(&self, grades: &Grades<'_>, add: Add<'_>) {
+        for of in grades.neighbours {
+            let variant = Some(if of.official { "official" } else { "paper" });
+            for &k in grades.cutoffs {
+                let name = |measure| Name { m: Some(of.m), ..grades.name(measure, variant).at(k) };
+                let mut some = |measure, value: Option<f64>| {
+                    if let Some(value) = value {
+                        add(name(measure), value);
+                    }
+                };
+                some("semantic_recall", set_recall(&of.hits, of.phi.len(), k));
+                if of.official {
+                    let any = f64::from(u8::from(of.hits.iter().take(k).any(|&hit| hit)));
+                    some("semantic_recall_any", (!of.phi.is_empty()).then_some(any));
+                    some("semantic_recall_soft", soft_semantic_recall(&of.hits, grades.found, &of.phi, k));
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! R-precision and mAP@R as in Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, which ECCV Caption (Chun et
 //! al., ECCV 2022) brought to image-text matching.
 
+use super::metric::{Add, Grades, Matches, Metric, Name, Unit};
+
 /// The share of the relevant items that are among the first `k`: what recall means outside of this field, where it is
 /// one hit that counts. `None` when nothing is relevant.
 ///
@@ -54,12 +56,71 @@ fn share(part: usize, of: usize) -> f64 {
     part as f64 / of as f64
 }
 
+/// `set_recall`: [`set_recall`] at each cut-off.
+#[derive(Debug)]
+pub struct SetRecall;
+
+impl Metric for SetRecall {
+    fn of_matches(&self, matches: &Matches<'_>, add: Add<'_>) {
+        for &k in matches.cutoffs {
+            let share = set_recall(matches.hits, matches.relevant, k);
+            if let Some(share) = share {
+                add(Name::new("set_recall", Unit::Share).at(k), share);
+            }
+        }
+    }
+}
+
+/// `r_precision`: [`r_precision`] of matches, and of the neighbours that a graded relevance takes for relevant.
+#[derive(Debug)]
+pub struct RPrecision;
+
+impl Metric for RPrecision {
+    fn of_matches(&self, matches: &Matches<'_>, add: Add<'_>) {
+        let precision = r_precision(matches.hits, matches.relevant).filter(|_| matches.ranking);
+        if let Some(value) = precision {
+            add(Name::new("r_precision", Unit::Share), value);
+        }
+    }
+
+    fn of_grades(&self, grades: &Grades<'_>, add: Add<'_>) {
+        of_neighbours(grades, "r_precision", r_precision, add);
+    }
+}
+
+/// `map_at_r`: [`average_precision_at_r`] of the same.
+#[derive(Debug)]
+pub struct MapAtR;
+
+impl Metric for MapAtR {
+    fn of_matches(&self, matches: &Matches<'_>, add: Add<'_>) {
+        let precision = average_precision_at_r(matches.hits, matches.relevant).filter(|_| matches.ranking);
+        if let Some(value) = precision {
+            add(Name::new("map_at_r", Unit::Share), value);
+        }
+    }
+
+    fn of_grades(&self, grades: &Grades<'_>, add: Add<'_>) {
+        of_neighbours(grades, "map_at_r", average_precision_at_r, add);
+    }
+}
+
+/// A measure of the neighbours of the paper, for each number of them.
+fn of_neighbours(grades: &Grades<'_>, measure: &'static str, value: fn(&[bool], usize) -> Option<f64>, add: Add<'_>) {
+    for of in grades.neighbours.iter().filter(|of| !of.official) {
+        let name = Name { m: Some(of.m), ..grades.name(measure, None) };
+        if let Some(value) = value(&of.hits, of.phi.len()) {
+            add(name, value);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn hand_cases() {
+    fn recall_and_precision_where_three_of_five_are_relevant() {
         // Three relevant items, found in the 1st, 3rd and 4th place.
         let hits = [true, false, true, true, false];
         assert_eq!(set_recall(&hits, 3, 1), Some(1.0 / 3.0));

@@ -1,4 +1,4 @@
-//! How far a product of packed vectors can be from [`dot`](crate::kernels::dot::dot).
+//! How far a product of packed vectors can be from [`dot`](crate::dot::dot).
 //!
 //! Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.1.
 //!
@@ -10,7 +10,7 @@
 //!    order they are summed: the sum is within γ·Σ|ãᵢ·b̃ᵢ| of ã·b̃, and so, by the Cauchy-Schwarz inequality, within
 //!    γ·‖ã‖·‖b̃‖;
 //! 2. ã·b̃ − a·b = ã·δb + δa·b, which is at most ‖ã‖·‖δb‖ + ‖δa‖·‖b‖;
-//! 3. [`dot`](crate::kernels::dot::dot) is within 2u·‖a‖·‖b‖ of a·b: one rounding to f32, doubled so that it covers the f64
+//! 3. [`dot`](crate::dot::dot) is within 2u·‖a‖·‖b‖ of a·b: one rounding to f32, doubled so that it covers the f64
 //!    sum;
 //! 4. processors may take numbers below 2⁻¹²⁶ for 0. Of a product of bf16, of a partial sum and of the result that costs at
 //!    most 2⁻¹²⁶ each, 2⁻¹²⁵·(n + 1) in all; a number that is packed to one of them counts as packed to 0 in δa.
@@ -20,7 +20,8 @@
 //! ‖ã‖ ≤ ‖a‖ + ‖δa‖. The norms of δa are those that were measured, not the largest that are possible: of the vectors of a
 //! trained model less than half, and the bound with them.
 
-use super::pack::{Lanes, bf16};
+use super::lanes::Lanes;
+use super::pack::bf16;
 
 /// What a bound must know of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -96,9 +97,9 @@ pub fn product_error(width: usize, a: Extent, b: Extent) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::dot::dot;
-    use crate::kernels::product::{Left, Right, Tile, tile};
-    use crate::kernels::sample::Sample;
+    use crate::dot::dot;
+    use crate::product::{Left, Right, Tile, tile};
+    use crate::sample::Sample;
 
     /// For the signs that round all one way the bf16 bound is met to within a half; nothing is ever beyond it.
     #[test]

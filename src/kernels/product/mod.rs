@@ -6,11 +6,13 @@
 //! a library. A value of a product depends on its row and its column alone, not on how the loops are cut among threads.
 
 mod error;
+mod lanes;
 mod pack;
 mod tile;
 mod violation;
 
 pub use error::{Extent, product_error};
-pub use pack::{Lanes, Left, Right};
+pub use lanes::Lanes;
+pub use pack::{Left, Right};
 pub use tile::{COLUMNS, ROWS, Tile, tile, vectors};
 pub use violation::{Violation, violations};

@@ -1,25 +1,12 @@
 //! Factors rearranged for [`tile`](super::tile()).
 
+use super::lanes::Lanes;
 use super::tile::{COLUMNS, ROWS};
 
-/// What the values of a factor are multiplied as. Products are summed in f32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lanes {
-    /// f32.
-    F32,
-    /// bf16, the nearest; two neighbours along the depth lie side by side.
-    Bf16,
-}
-
-impl Lanes {
-    /// Values along the depth that are multiplied in one step.
-    fn step(self) -> usize {
-        match self {
-            Self::F32 => 1,
-            Self::Bf16 => 2,
-        }
-    }
-}
+/// The vectors of a factor by their number.
+///
+/// Not a type parameter: packing is compiled here, with the optimisation of this package, and not where it is called.
+type Vectors<'f, 'v> = &'f dyn Fn(usize) -> &'v [f32];
 
 /// The left factor of a product, `rows × depth`: panels of [`ROWS`] rows.
 #[derive(Debug)]
@@ -32,11 +19,19 @@ pub struct Right(Panels<COLUMNS>);
 impl Left {
     /// The factor whose row `i` is `row(i)`, `depth` values.
     pub fn from_rows<'v>(lanes: Lanes, rows: usize, depth: usize, row: impl Fn(usize) -> &'v [f32]) -> Self {
-        Self(Panels::across(lanes, rows, depth, row))
+        Self::across(lanes, rows, depth, &row)
     }
 
     /// The factor whose column `k` is `column(k)`, `rows` values.
     pub fn from_columns<'v>(lanes: Lanes, rows: usize, depth: usize, column: impl Fn(usize) -> &'v [f32]) -> Self {
+        Self::along(lanes, rows, depth, &column)
+    }
+
+    fn across(lanes: Lanes, rows: usize, depth: usize, row: Vectors<'_, '_>) -> Self {
+        Self(Panels::across(lanes, rows, depth, row))
+    }
+
+    fn along(lanes: Lanes, rows: usize, depth: usize, column: Vectors<'_, '_>) -> Self {
         Self(Panels::along(lanes, rows, depth, column))
     }
 
@@ -55,11 +50,19 @@ impl Left {
 impl Right {
     /// The factor whose row `k` is `row(k)`, `columns` values.
     pub fn from_rows<'v>(lanes: Lanes, depth: usize, columns: usize, row: impl Fn(usize) -> &'v [f32]) -> Self {
-        Self(Panels::along(lanes, columns, depth, row))
+        Self::along(lanes, columns, depth, &row)
     }
 
     /// The factor whose column `j` is `column(j)`, `depth` values.
     pub fn from_columns<'v>(lanes: Lanes, depth: usize, columns: usize, column: impl Fn(usize) -> &'v [f32]) -> Self {
+        Self::across(lanes, columns, depth, &column)
+    }
+
+    fn along(lanes: Lanes, columns: usize, depth: usize, row: Vectors<'_, '_>) -> Self {
+        Self(Panels::along(lanes, columns, depth, row))
+    }
+
+    fn across(lanes: Lanes, columns: usize, depth: usize, column: Vectors<'_, '_>) -> Self {
         Self(Panels::across(lanes, columns, depth, column))
     }
 
@@ -96,7 +99,7 @@ impl<const W: usize> Panels<W> {
     }
 
     /// From vectors one after the other.
-    fn across<'v>(lanes: Lanes, vectors: usize, depth: usize, vector: impl Fn(usize) -> &'v [f32]) -> Self {
+    fn across(lanes: Lanes, vectors: usize, depth: usize, vector: Vectors<'_, '_>) -> Self {
         let mut this = Self::new(lanes, vectors, depth);
         for (first, panel) in (0..vectors).step_by(W).zip(this.values[this.start..].chunks_exact_mut(this.size.max(1)))
         {
@@ -117,7 +120,7 @@ impl<const W: usize> Panels<W> {
     }
 
     /// From the first values of all vectors, the second ones, and so on.
-    fn along<'v>(lanes: Lanes, vectors: usize, depth: usize, values: impl Fn(usize) -> &'v [f32]) -> Self {
+    fn along(lanes: Lanes, vectors: usize, depth: usize, values: Vectors<'_, '_>) -> Self {
         let mut this = Self::new(lanes, vectors, depth);
         let (size, start) = (this.size, this.start);
         let zeros = vec![0.0; vectors];

@@ -15,16 +15,17 @@ impl Tile {
     pub const ZERO: Self = Self([[0.0; COLUMNS]; ROWS]);
 }
 
-use super::pack::Lanes;
+use super::lanes::Lanes;
+use crate::cpu;
 
 /// Whether this processor has the widest vectors for products of these lanes. Without them [`tile`] is right, and slower: by
 /// half in f32 where there are those of AVX2, which give the same bits.
 #[must_use]
 pub fn vectors(lanes: Lanes) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512f") && (lanes == Lanes::F32 || is_x86_feature_detected!("avx512bf16"));
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
+    match lanes {
+        Lanes::F32 => cpu::has_avx512(),
+        Lanes::Bf16 => cpu::has_avx512_bf16(),
+    }
 }
 
 /// Adds the product of a panel of the left factor, `rows` of whose rows count, and a panel of the right factor, packed with
@@ -35,7 +36,7 @@ pub fn tile(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Ti
         return avx512::tile(lanes, rows, left, right, out);
     }
     #[cfg(target_arch = "x86_64")]
-    if lanes == Lanes::F32 && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+    if lanes == Lanes::F32 && cpu::has_avx2() {
         return avx2::tile(rows, left, right, out);
     }
     portable(lanes, rows, left, right, out);
@@ -207,8 +208,8 @@ mod avx2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::product::{Left, Right};
-    use crate::kernels::sample::Sample;
+    use crate::product::{Left, Right};
+    use crate::sample::Sample;
 
     #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn random(seed: u64, count: usize) -> Vec<f32> {
@@ -220,8 +221,8 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn avx2_gives_the_bits_of_avx512() {
-        if !vectors(Lanes::F32) || !is_x86_feature_detected!("fma") {
-            println!("skipped: this processor has no AVX-512");
+        if !vectors(Lanes::F32) || !cpu::has_avx2() {
+            test_data::impossible("this processor has no AVX-512");
             return;
         }
         for depth in [1, 7, 300] {

@@ -1,5 +1,5 @@
 //! Sums of squared violations, Σ max(0, cₖ − iₖ)², in tiles: what a product is for cosine, this is for order embeddings
-//! ([`order`](crate::kernels::order)).
+//! ([`order`](crate::order)).
 
 use super::tile::{COLUMNS, ROWS, Tile};
 
@@ -16,10 +16,10 @@ pub enum Violation {
 /// packed in f32 with the same depth.
 ///
 /// A value of the tile depends on its row and its column alone. All terms have one sign, so the relative error is that of
-/// [`order_error`](crate::kernels::order::order_error).
+/// [`order_error`](crate::order::order_error).
 pub fn violations(violation: Violation, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
+    if crate::cpu::has_avx512() {
         return avx512::violations(violation, rows, left, right, out);
     }
     portable(violation, rows, left, right, out);
@@ -97,9 +97,9 @@ mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::order::{Form, order};
-    use crate::kernels::product::{Lanes, Left, Right};
-    use crate::kernels::sample::Sample;
+    use crate::order::{Form, order};
+    use crate::product::{Lanes, Left, Right};
+    use crate::sample::Sample;
 
     /// Against the f64 definition, every number of rows, whole and cut panels, either side the captions.
     #[test]

@@ -5,7 +5,8 @@
 //! nothing overflows, and a term that underflows is less than 10⁻³⁷ of the sum.
 
 use super::exp::exp;
-use crate::kernels::product::COLUMNS;
+use crate::cpu::widest;
+use crate::product::COLUMNS;
 
 /// Sums kept side by side.
 const LANES: usize = 8;
@@ -46,13 +47,7 @@ impl LogSum {
 /// # Shapes
 /// `sums`: one for each row of `scores`.
 pub fn add_along_rows(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &mut [LogSum]) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor has the feature.
-        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
-        return unsafe { rows_avx512(beta, scores, offsets, sums) };
-    }
-    rows(beta, scores, offsets, sums);
+    widest!(rows(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &mut [LogSum]));
 }
 
 /// Adds the scores of every column, each plus its row's `offsets`, to the column's sum.
@@ -61,13 +56,7 @@ pub fn add_along_rows(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLU
 /// - `offsets`: one for each row of `scores`
 /// - `sums`: at most [`COLUMNS`]; scores of columns beyond them are left out
 pub fn add_along_columns(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut ColumnSums) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor has the feature.
-        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
-        return unsafe { columns_avx512(beta, scores, offsets, sums) };
-    }
-    columns(beta, scores, offsets, sums);
+    widest!(columns(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut ColumnSums));
 }
 
 /// The sums of the columns of a panel.
@@ -105,18 +94,6 @@ impl ColumnSums {
 
 fn value(beta: f64, reference: f32, sum: f64) -> f64 {
     if sum > 0.0 { beta * f64::from(reference) + sum.ln() } else { f64::NEG_INFINITY }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn rows_avx512(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32; COLUMNS], sums: &mut [LogSum]) {
-    rows(beta, scores, offsets, sums);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn columns_avx512(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut ColumnSums) {
-    columns(beta, scores, offsets, sums);
 }
 
 /// Whether an argument is too far above the reference; one that is not a number is, because there is no reference yet and β
@@ -185,7 +162,7 @@ fn columns(beta: f32, scores: &[[f32; COLUMNS]], offsets: &[f32], sums: &mut Col
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     /// The definition in f64.
     fn plain(beta: f32, scores: impl Iterator<Item = f32> + Clone) -> f64 {

@@ -1,6 +1,7 @@
 //! Sums of scores and of their squares along the rows and the columns of panels, for means and standard deviations.
 
-use crate::kernels::product::COLUMNS;
+use crate::cpu::widest;
+use crate::product::COLUMNS;
 
 /// Σ (s − shift) and Σ (s − shift)² of the scores so far, in f64. With a shift that is one of the scores, or close to one,
 /// nothing cancels (Chan, Golub and Le Veque, "Algorithms for computing the sample variance", 1983).
@@ -72,26 +73,14 @@ pub fn add_moments(
     rows: &mut [Moments],
     columns: &mut ColumnMoments,
 ) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor has the feature.
-        #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
-        return unsafe { add_avx512(scores, used, row_shifts, column_shifts, rows, columns) };
-    }
-    add(scores, used, row_shifts, column_shifts, rows, columns);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn add_avx512(
-    scores: &[[f32; COLUMNS]],
-    used: usize,
-    row_shifts: &[f32],
-    column_shifts: &[f32; COLUMNS],
-    rows: &mut [Moments],
-    columns: &mut ColumnMoments,
-) {
-    add(scores, used, row_shifts, column_shifts, rows, columns);
+    widest!(add(
+        scores: &[[f32; COLUMNS]],
+        used: usize,
+        row_shifts: &[f32],
+        column_shifts: &[f32; COLUMNS],
+        rows: &mut [Moments],
+        columns: &mut ColumnMoments,
+    ));
 }
 
 #[inline(always)]
@@ -129,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hand_cases() {
+    fn mean_and_deviation_of_a_row_and_of_columns() {
         // The textbook's eight numbers of mean 5 and standard deviation 2.
         let numbers = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
         let mut row = [100.0; COLUMNS];

@@ -1,6 +1,6 @@
 //! Which scores of a panel reach the thresholds of their row or of their column.
 
-use crate::kernels::product::COLUMNS;
+use crate::product::COLUMNS;
 
 /// What a row asks of its scores, and what its scores lose where columns rank rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +79,7 @@ pub fn find(
 ) {
     let used = if columns_used >= COLUMNS { u32::MAX } else { (1 << columns_used) - 1 };
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
+    if crate::cpu::has_avx512() {
         // SAFETY: the processor has the feature.
         #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
         return unsafe { avx512::find(scores, used, rows, above, columns, hits) };
@@ -199,7 +199,7 @@ mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::sample::Sample;
+    use crate::sample::Sample;
 
     /// Both ways to compute it against one score after the other.
     #[test]

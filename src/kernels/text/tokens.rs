@@ -1,21 +1,25 @@
 //! From a caption to its words.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::sentences::sentences;
 use super::{ptb, python, treebank};
 
 /// A way to cut a caption into words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Tokenizer {
-    /// The COCO evaluation's: Stanford's Penn Treebank tokeniser, punctuation dropped. See [`ptb`].
-    Ptb,
     /// NLTK's `word_tokenize`, as VSE++ and its heirs use it: sentences, then the Treebank rules of each. A period belongs to
     /// the last word of a sentence and is a word of its own; `don't` is `do` and `n't`.
     #[default]
     Treebank,
-    /// What lies between white space, punctuation included.
+    /// The caption split at white space.
     Whitespace,
-    /// `Treebank` of the caption, without white space around it, as Python 3 writes bytes, `b'a dog .'`: what the published
-    /// training codes of HAL, CVSE and SAM feed their models with under Python 3. See [`python`].
+    /// The COCO evaluation's: Stanford's Penn Treebank tokeniser, without punctuation.
+    Ptb,
+    /// `treebank` of the caption, without white space around it, as Python 3 writes bytes, `b'a dog .'`: what the published
+    /// codes of HAL, CVSE and SAM make of captions under Python 3. For checkpoints that were trained so.
     Python3Bytes,
 }
 

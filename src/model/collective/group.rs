@@ -7,10 +7,10 @@ use std::time::Duration;
 use tch::{Device, Kind, Tensor};
 
 use super::ffi::Gloo;
-use super::nccl::{Communicator, Gpu, agree};
+use super::nccl::{Communicator, Gpu, Messages, agree};
 use super::store::{KeyStore, milliseconds};
 use crate::error::{Error, Result};
-use crate::stage::{Cancellation, Meeting, Ranks};
+use crate::runtime::{Cancel, Meeting, Ranks};
 
 /// How long ranks that are all here may take to connect.
 const CONNECT: Duration = Duration::from_mins(1);
@@ -38,20 +38,20 @@ impl Group {
         Self { rank: 0, ranks: 1, gloo: None, nccl: Err("there is one rank".to_owned()) }
     }
 
-    /// Connects to all other ranks: over gloo, and by NCCL if each of them computes on a GPU of its own. `cancellation` is
+    /// Connects to all other ranks: over gloo, and by NCCL if each of them computes on a GPU of its own. `cancel` is
     /// asked while they are waited for, and later while NCCL works.
     ///
     /// # Errors
-    /// Not all came while [`Meeting::patience`] lasted, or `cancellation` fails.
-    pub fn join(place: &Ranks, device: Device, cancellation: &Cancellation) -> Result<Self> {
-        Self::join_with(place, || Gpu::of(device), cancellation)
+    /// Not all came while [`Meeting::patience`] lasted, or `cancel` is raised.
+    pub fn join(place: &Ranks, device: Device, cancel: &Cancel) -> Result<Self> {
+        Self::join_with(place, || Gpu::of(device), cancel)
     }
 
     /// [`Group::join`] with any GPU, or the reason why this rank has none.
     pub(super) fn join_with(
         place: &Ranks,
         gpu: impl FnOnce() -> std::result::Result<Gpu, String>,
-        cancellation: &Cancellation,
+        cancel: &Cancel,
     ) -> Result<Self> {
         let &Ranks { rank, of: ranks, ref meeting, .. } = place;
         if ranks == 1 {
@@ -65,7 +65,7 @@ impl Group {
         };
         let met = || -> Result<(Gloo, String)> {
             let store = KeyStore::connect(host, *port, CONNECT)?;
-            wait_for_all(&store, name, rank, ranks, *patience, cancellation)?;
+            wait_for_all(&store, name, rank, ranks, *patience, cancel)?;
             let address = own_address(host, *port)?;
             let mut gloo = Gloo::join(&store.store, name, &address, number, of, milliseconds(CONNECT))?;
             gloo.patience(milliseconds(*patience))?;
@@ -74,7 +74,9 @@ impl Group {
         let doing = "connect to the other ranks";
         let (gloo, address) = met().map_err(|error| in_words(doing, error))?;
         let mut group = Self { rank, ranks, gloo: Some(gloo), nccl: Err("it is not tried yet".to_owned()) };
-        group.nccl = agree(&group, gpu(), &address, *patience, cancellation).map_err(|error| in_words(doing, error))?;
+        let messages = Messages { rank, ranks, exchange: &|own| group.exchange(own) };
+        let agreed = agree(&messages, gpu(), &address, *patience, cancel);
+        group.nccl = agreed.map_err(|error| in_words(doing, error))?;
         Ok(group)
     }
 
@@ -187,7 +189,7 @@ fn wait_for_all(
     rank: usize,
     ranks: usize,
     patience: Duration,
-    cancellation: &Cancellation,
+    cancel: &Cancel,
 ) -> Result<()> {
     store.set(&format!("{name}/here/{rank}"), &[])?;
     let mut waited = Duration::ZERO;
@@ -207,7 +209,7 @@ fn wait_for_all(
             let missing = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(Error::peer(format!("after {} s there is no rank {missing}", patience.as_secs())));
         }
-        cancellation()?;
+        cancel.proceed()?;
         std::thread::sleep(PAUSE);
         waited += PAUSE;
     }

@@ -17,7 +17,7 @@ mod nccl;
 mod group;
 mod sum;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use group::Group;
 pub use store::KeyStore;

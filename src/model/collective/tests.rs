@@ -1,13 +1,11 @@
 //! Ranks as threads of this process, connected as processes are.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tch::{Device, Kind, Tensor};
 
 use super::{Group, KeyStore};
-use crate::error::Error;
-use crate::stage::{Cancellation, Meeting, Ranks};
+use crate::runtime::{Cancel, Meeting, Ranks};
 
 pub(super) const HOST: &str = "127.0.0.1";
 
@@ -16,17 +14,12 @@ pub(super) fn place(store: &KeyStore, rank: usize, of: usize, patience: Duration
     Ranks { rank, of, local: rank, meeting: Some(meeting) }
 }
 
-/// Never cancelled.
-pub(super) fn always() -> Cancellation {
-    Arc::new(|| Ok(()))
-}
-
 /// What each of `of` ranks gives.
-fn on_ranks<T: Send>(of: usize, work: impl Fn(Group) -> T + Sync) -> Vec<T> {
+pub(in crate::model) fn on_ranks<T: Send>(of: usize, work: impl Fn(Group) -> T + Sync) -> Vec<T> {
     let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
     let join = |rank| {
         let place = place(&store, rank, of, Duration::from_secs(10));
-        Group::join(&place, Device::Cpu, &always()).unwrap()
+        Group::join(&place, Device::Cpu, &Cancel::new()).unwrap()
     };
     std::thread::scope(|scope| {
         let (join, work) = (&join, &work);
@@ -117,7 +110,7 @@ fn messages_of_any_length_are_exchanged() {
 
 #[test]
 fn one_alone_needs_no_network() {
-    let group = Group::join(&Ranks::alone(), Device::Cpu, &always()).unwrap();
+    let group = Group::join(&Ranks::alone(), Device::Cpu, &Cancel::new()).unwrap();
     let rows = Tensor::arange(6, (Kind::Float, Device::Cpu)).view([2, 3]);
     assert!(group.all_gather(&rows).unwrap().equal(&rows));
     group.sum(std::slice::from_ref(&rows)).unwrap();
@@ -149,7 +142,7 @@ fn a_rank_that_is_silent_counts_as_gone() {
     let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
     let join = |rank| {
         let place = place(&store, rank, 2, Duration::from_millis(700));
-        Group::join(&place, Device::Cpu, &always()).unwrap()
+        Group::join(&place, Device::Cpu, &Cancel::new()).unwrap()
     };
     let error = std::thread::scope(|scope| {
         let silent = scope.spawn(|| {
@@ -167,12 +160,13 @@ fn a_rank_that_is_silent_counts_as_gone() {
 #[test]
 fn a_rank_that_never_comes_is_named_and_waiting_can_be_interrupted() {
     let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
-    let join = |cancellation: &Cancellation| {
-        Group::join(&place(&store, 0, 3, Duration::from_millis(200)), Device::Cpu, cancellation).unwrap_err()
+    let join = |cancel: &Cancel| {
+        Group::join(&place(&store, 0, 3, Duration::from_millis(200)), Device::Cpu, cancel).unwrap_err()
     };
-    let error = join(&always());
+    let error = join(&Cancel::new());
     assert_eq!(error.to_string(), "cannot connect to the other ranks: after 0 s there is no rank 1, 2");
-    let cancelled: Cancellation = Arc::new(|| Err(Error::interrupted()));
+    let cancelled = Cancel::new();
+    cancelled.cancel();
     assert_eq!(join(&cancelled).kind(), crate::error::Kind::Interrupted);
 }
 

@@ -7,6 +7,9 @@
 //! r = σ(x_r + q_r)    z = σ(x_z + q_z)    n = tanh(x_n + r∘q_n)    h' = (1 − z)∘n + z∘h
 //! ```
 //!
+//! This is the form on tensors: for GPUs, for f64 (golden tests and checks of gradients), and for processors without AVX-512.
+//! On others `fused` computes the same in f32 or bf16, with kernels of our own; `recurrence` chooses.
+//!
 //! Why not libtorch's own: it forms the gradient of `W_hh` as one small product a word position, while here it is one
 //! product over all positions after the loop; and it knows nothing of words that occur more than once in a batch, whose
 //! input product is needed once. Work is about 6·h²·n multiplications forward and twice that backward, for n words.

@@ -5,7 +5,6 @@ use tch::Tensor;
 use super::linear;
 use super::product::Precision;
 use super::unit::{self, Unit};
-use crate::model::form::Form;
 
 /// What the gradient needs.
 #[derive(Debug)]
@@ -25,16 +24,17 @@ pub struct Gradients {
     pub features: Option<Tensor>,
 }
 
-/// Embeds features `[n, D]`, to `[n, d]`. `normalize`: whether the result is normalised.
+/// Embeds features `[n, D]`, to `[n, d]`. `normalize`: whether the result is normalised; `absolute`: whether it ends with
+/// |·|.
 pub fn forward(
     features: Tensor,
     [weight, bias]: [&Tensor; 2],
-    form: &Form,
     normalize: bool,
+    absolute: bool,
     precision: Precision,
 ) -> (Tensor, Tape) {
     let rows = linear::forward(&features, weight, precision).g_add_(bias);
-    let (out, unit) = unit::forward(rows, normalize, form.absolute);
+    let (out, unit) = unit::forward(rows, normalize, absolute);
     (out, Tape { features, unit })
 }
 

@@ -14,4 +14,6 @@ mod product;
 mod recurrence;
 mod unit;
 
+pub use captions::CaptionOptions;
+pub use pool::Pooling;
 pub use product::Precision;

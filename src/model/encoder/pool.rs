@@ -1,8 +1,23 @@
 //! From the states after each word of a caption to one vector: mean and maximum with their gradients.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
 use super::packed::Packed;
+
+/// How the states after each word of a caption become one vector. Words beyond the end of a caption take no part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// The state after the last word (VSE++); of the direction that starts at the end, the state after the first.
+    #[default]
+    Last,
+    /// The mean over the words.
+    Mean,
+    /// The largest over the words, value by value.
+    Max,
+}
 
 /// The mean over the words of each caption: `[n, d]` of packed words to `[b, d]`, longest caption first.
 pub(super) fn mean(states: &Tensor, packed: &Packed) -> Tensor {

@@ -1,11 +1,68 @@
-//! MAX on tensors: the hardest negative of the batch counts (VSE++: Faghri et al., BMVC 2018).
+//! MAX: the hardest negative of the batch counts (Faghri, Fleet, Kiros, Fidler, "VSE++", BMVC 2018).
+//!
+//! Σᵢ max_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ max_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`. Where all scores are equal it is
+//! 2·n·α.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use super::knn_margin::knn_margin;
-use super::negatives::Negatives;
+use super::function::{Batch, BatchSpec, LossFunction, Problems, equal_hinges, not_a_margin};
+use super::knn_margin::KnnMargin;
 
-/// [`kernels::loss::max`](crate::kernels::loss::max()) of scores `[n, n]`.
-pub(super) fn max(scores: &Tensor, negatives: &Negatives, margin: f64) -> Tensor {
-    knn_margin(scores, negatives, margin, 1)
+/// The hardest negative of the batch counts (VSE++, "MAX"). The sum over the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Max {
+    /// Margin α.
+    pub margin: f64,
+}
+
+impl Default for Max {
+    fn default() -> Self {
+        Self { margin: 0.2 }
+    }
+}
+
+impl LossFunction for Max {
+    fn value(&self, batch: &Batch<'_>) -> Tensor {
+        KnnMargin { margin: self.margin, k: 1 }.value(batch)
+    }
+
+    fn problems(&self, _: BatchSpec) -> Problems {
+        not_a_margin("margin", self.margin).into_iter().collect()
+    }
+
+    fn value_if_equal(&self, pairs: usize) -> Option<f64> {
+        Some(equal_hinges(self.margin, pairs, 1))
+    }
+
+    fn is_triplet_loss(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::evaluate;
+    use super::*;
+
+    /// By hand, with α = 0.2. Rows: 0.2+0.55−0.6 = 0.15 (caption 2), 0.2+0.3−0.4 = 0.1 (caption 0),
+    /// 0.2+0.1−0.9 < 0. Columns: 0.2+0.3−0.6 < 0, 0.2+0.5−0.4 = 0.3 (image 0), 0.2+0.55−0.9 < 0.
+    #[test]
+    fn the_hardest_negative_of_each_row_and_column_counts() {
+        let scores = [0.6, 0.5, 0.55, 0.3, 0.4, 0.1, 0.0, 0.1, 0.9];
+        let (value, gradient) = evaluate(&Max { margin: 0.2 }, &scores);
+        assert!((value - 0.55).abs() < 1e-15);
+        assert_eq!(gradient, [-1.0, 1.0, 1.0, 1.0, -2.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn equal_scores_cost_two_margins_a_pair_and_move_the_first_negative() {
+        let (value, gradient) = evaluate(&Max { margin: 0.25 }, &[0.5; 9]);
+        assert_eq!(value, 2.0 * 3.0 * 0.25);
+        assert_eq!(gradient, [-2.0, 2.0, 1.0, 2.0, -2.0, 0.0, 1.0, 0.0, -2.0]);
+        assert_eq!(evaluate(&Max { margin: 0.2 }, &[0.9]), (0.0, vec![0.0]));
+    }
 }

@@ -2,18 +2,12 @@
 
 use tch::{Kind, Tensor};
 
-use super::bank_weights::{BankScores, bank_weights};
-use super::hal::hal;
-use super::info_nce::info_nce;
-use super::knn_margin::knn_margin;
-use super::local_scaling::scaled;
-use super::max::max;
+use super::bank_weights::{BankScores, BankWeights};
+use super::function::{Batch, BatchSpec, LossFunction, Problems};
 use super::negatives::Negatives;
 use super::semantic_margin::{SemanticMargin, semantic_margin};
-use super::settings::{Exponent, Loss, Over, Problems};
-use super::sum::sum;
+use super::{Loss, max};
 use crate::error::{Error, Result};
-use crate::kernels::loss::BankWeights;
 
 /// What a training minimises: a loss, and triplets with margins by meaning beside it or in its place.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -29,7 +23,7 @@ pub struct Objective {
 pub struct Context<'c> {
     /// `[n, n]` bool: true where caption j is no negative of image i, because it is another caption of the same image.
     pub masked: Option<&'c Tensor>,
-    /// Scores with a memory bank, and how they weigh the pairs. [`Loss::Hal`] alone looks at it.
+    /// Scores with a memory bank, and how they weigh the pairs.
     pub bank: Option<(&'c BankWeights, &'c BankScores)>,
     /// `[n, n]`: similarity of caption j to the captions of image i. [`SemanticMargin`] alone looks at it, and needs it.
     pub relevance: Option<&'c Tensor>,
@@ -71,21 +65,22 @@ impl Objective {
     /// depends on the score or on what else the objective sees.
     #[must_use]
     pub fn collapsed(&self, pairs: usize) -> Option<f64> {
-        if self.semantic_margin.is_some() { None } else { self.loss.collapsed(pairs) }
+        if self.semantic_margin.is_some() { None } else { self.loss.value_if_equal(pairs) }
     }
 
-    /// What is wrong with it in batches of `pairs` pairs: names of settings, `loss.` and `semantic_margin.` before those of its
-    /// parts, and what is wrong with each.
+    /// Problems of the settings in such batches: names, as `loss.max.margin` and `semantic_margin.weight`, each with what is
+    /// wrong.
     #[must_use]
-    pub fn problems(&self, pairs: usize) -> Problems {
-        let under = |part: &'static str| move |(name, message)| (format!("{part}.{name}"), message);
+    pub fn problems(&self, batches: BatchSpec) -> Problems {
+        let under = |part: String| move |(name, message)| (format!("{part}.{name}"), message);
+        let (name, function) = (self.loss.name(), &self.loss);
         let mut problems = Problems::new();
-        problems.extend(self.loss.problems(pairs).into_iter().map(under("loss")));
+        problems.extend(function.problems(batches).into_iter().map(under(format!("loss.{name}"))));
         if let Some(semantic_margin) = &self.semantic_margin {
-            problems.extend(semantic_margin.problems().into_iter().map(under("semantic_margin")));
-            if semantic_margin.keep_triplet && !self.loss.is_triplet() {
-                let message = "got it beside `{}`, wanted `sum`, `max`, `knn_margin` or `local_scaling`, or `keep_triplet = false`";
-                let message = message.replace("{}", self.loss.name());
+            problems.extend(semantic_margin.problems().into_iter().map(under("semantic_margin".into())));
+            if semantic_margin.keep_triplet && !function.is_triplet_loss() {
+                let message =
+                    format!("got it beside `{name}`, wanted a loss over triplets, as `max`, or `keep_triplet = false`");
                 problems.push(("semantic_margin".into(), message));
             }
         }
@@ -97,38 +92,14 @@ impl Objective {
         let negatives = Negatives::new(scores, context.masked);
         // Comparisons with what is not a number are false, so a pick would pass over it in silence.
         let mut value = (scores * 0.0).sum(Kind::Double);
-        if self.semantic_margin.as_ref().is_none_or(|semantic_margin| semantic_margin.keep_triplet) {
-            value += self.loss_value(scores, &negatives, context);
+        if self.semantic_margin.is_none_or(|semantic_margin| semantic_margin.keep_triplet) {
+            value += self.loss.value(&Batch { scores, negatives: &negatives, bank: context.bank });
         }
         if let (Some(settings), Some(relevance)) = (&self.semantic_margin, context.relevance) {
             let margins = semantic_margin(scores, &negatives, relevance, settings, context.seed, context.step);
             value += margins * settings.weight;
         }
         value
-    }
-
-    fn loss_value(&self, scores: &Tensor, negatives: &Negatives, context: &Context<'_>) -> Tensor {
-        match self.loss {
-            Loss::Sum { margin } => sum(scores, negatives, margin),
-            Loss::Max { margin } => max(scores, negatives, margin),
-            Loss::KnnMargin { margin, k } => knn_margin(scores, negatives, margin, size(k)),
-            Loss::LocalScaling { margin, k, over, exponent } => {
-                let scores = scaled(scores, negatives, size(k), exponent == Exponent::Detached);
-                match over {
-                    Over::Sum => sum(&scores, negatives, margin),
-                    Over::Max => max(&scores, negatives, margin),
-                }
-            }
-            Loss::Hal { gamma, epsilon, variant, max: margin } => {
-                let weights = context.bank.map(|(settings, bank)| bank_weights(scores, bank, settings, variant));
-                let value = hal(scores, negatives, gamma, epsilon, variant, weights.as_ref());
-                match margin {
-                    Some(margin) => value + max(scores, negatives, margin) / scores.size()[0],
-                    None => value,
-                }
-            }
-            Loss::InfoNce { temperature } => info_nce(scores, negatives, temperature),
-        }
     }
 
     fn check(&self, scores: &Tensor, context: &Context<'_>) -> Result<()> {
@@ -157,6 +128,9 @@ impl Objective {
     }
 }
 
-fn size(k: usize) -> i64 {
-    i64::try_from(k).unwrap_or(i64::MAX - 1)
+impl Default for Loss {
+    /// MAX, the loss of VSE++.
+    fn default() -> Self {
+        Self::Max(max::Max::default())
+    }
 }

@@ -3,15 +3,21 @@
 use proptest::prelude::*;
 use tch::{Device, Kind, Tensor};
 
+use super::hal::Hal;
+use super::info_nce::InfoNce;
+use super::knn_margin::KnnMargin;
+use super::local_scaling::LocalScaling;
+use super::max::Max;
+use super::sum::Sum;
+use super::testing::{Golden, numbers, square};
 use super::*;
-use crate::kernels::loss::BankWeights;
 
 fn only(loss: Loss) -> Objective {
     Objective { loss, semantic_margin: None }
 }
 
 fn hal(variant: Variant) -> Loss {
-    Loss::Hal { gamma: 30.0, epsilon: 0.3, variant, max: None }
+    Loss::Hal(Hal { variant, ..Hal::default() })
 }
 
 fn margins(sampler: Sampler, variant: Variant, temperature: f64) -> Objective {
@@ -19,19 +25,15 @@ fn margins(sampler: Sampler, variant: Variant, temperature: f64) -> Objective {
     Objective { loss: Loss::default(), semantic_margin: Some(settings) }
 }
 
-/// Every loss, without ties between variants that share their code.
+/// Every loss with the settings of its golden cases.
 fn losses() -> Vec<Loss> {
-    vec![
-        Loss::Sum { margin: 0.2 },
-        Loss::Max { margin: 0.2 },
-        Loss::KnnMargin { margin: 0.2, k: 3 },
-        Loss::LocalScaling { margin: 0.2, k: 2, over: Over::Sum, exponent: Exponent::Detached },
-        Loss::LocalScaling { margin: 0.2, k: 3, over: Over::Max, exponent: Exponent::Differentiated },
-        hal(Variant::Paper),
-        hal(Variant::Official),
-        Loss::Hal { gamma: 10.0, epsilon: 0.1, variant: Variant::Paper, max: Some(0.2) },
-        Loss::InfoNce { temperature: 0.07 },
-    ]
+    let mut losses: Vec<Loss> = Vec::new();
+    for case in Golden::read().objectives {
+        if case.semantic_margin.is_none() && !losses.contains(&case.loss) {
+            losses.push(case.loss);
+        }
+    }
+    losses
 }
 
 /// The losses, and margins by meaning; those of the published code's variant are not symmetric.
@@ -44,15 +46,6 @@ fn objectives(with_official_margins: bool) -> Vec<Objective> {
         }
     }
     all
-}
-
-fn square(values: &[f64]) -> Tensor {
-    let n = i64::try_from(values.len().isqrt()).expect("a small number");
-    Tensor::from_slice(values).view([n, n])
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    Vec::try_from(tensor.contiguous().flatten(0, -1)).expect("f64 values")
 }
 
 fn evaluate(objective: &Objective, scores: &Tensor, context: &Context<'_>) -> (f64, Vec<f64>) {
@@ -80,10 +73,10 @@ proptest! {
     fn knn_margin_is_max_for_one_neighbour_and_sum_for_all((scores, _) in batches(), margin in 0.0f64..0.5) {
         let value = |loss| evaluate(&only(loss), &scores, &Context::default());
         let all = usize::try_from(scores.size()[0] - 1).expect("two pairs or more");
-        prop_assert_eq!(value(Loss::KnnMargin { margin, k: 1 }), value(Loss::Max { margin }));
-        let sum = value(Loss::Sum { margin });
+        prop_assert_eq!(value(Loss::KnnMargin(KnnMargin { margin, k: 1 })), value(Loss::Max(Max { margin })));
+        let sum = value(Loss::Sum(Sum { margin }));
         for k in [all, 1000] {
-            let got = value(Loss::KnnMargin { margin, k });
+            let got = value(Loss::KnnMargin(KnnMargin { margin, k }));
             prop_assert!(close(&got, &sum), "k = {}", k);
         }
     }
@@ -147,12 +140,12 @@ proptest! {
         }
     }
 
-    /// Objectives that compare scores do not see what is added to all of them.
+    /// Objectives that compare scores do not see what is added to all of them: triplets of scores that are not scaled, and
+    /// shares of them.
     #[test]
     fn a_constant_added_to_all_scores_changes_no_comparison((scores, phi) in batches(), constant in -3.0f64..3.0) {
         let blind = objectives(true).into_iter().filter(|objective| {
-            objective.semantic_margin.is_some()
-                || !matches!(objective.loss, Loss::Hal { .. } | Loss::LocalScaling { .. })
+            matches!(objective.loss, Loss::Sum(_) | Loss::Max(_) | Loss::KnnMargin(_) | Loss::InfoNce(_))
         });
         for objective in blind {
             let context = Context { relevance: Some(&phi), ..Context::default() };
@@ -170,7 +163,7 @@ proptest! {
         for (relevance, temperature, margin, error) in [(&alike, 3.0, margin, 1e-9), (&phi, 1e12, 0.0, 1e-9)] {
             let context = Context { relevance: Some(relevance), ..Context::default() };
             let got = evaluate(&margins(Sampler::Nearest, Variant::Paper, temperature), &scores, &context).0;
-            let wanted = evaluate(&only(Loss::Max { margin }), &scores, &Context::default()).0;
+            let wanted = evaluate(&only(Loss::Max(Max { margin })), &scores, &Context::default()).0;
             prop_assert!((got - wanted).abs() < error * 1e2, "{} and {}", got, wanted);
         }
     }
@@ -207,9 +200,9 @@ fn the_collapse_value_is_what_equal_scores_cost() {
         let (b, others) = (n as f64, (n - 1) as f64);
         let pairs = usize::try_from(n).expect("a small number");
         let near = |loss: Loss, wanted: f64| (only(loss).collapsed(pairs).expect("defined") - wanted).abs() < 1e-9;
-        assert!(near(Loss::Sum { margin: 0.2 }, 2.0 * b * others * 0.2));
-        assert!(near(Loss::Max { margin: 0.2 }, 2.0 * b * others.min(1.0) * 0.2));
-        assert!(near(Loss::InfoNce { temperature: 0.1 }, b.ln()));
+        assert!(near(Loss::Sum(Sum { margin: 0.2 }), 2.0 * b * others * 0.2));
+        assert!(near(Loss::Max(Max { margin: 0.2 }), 2.0 * b * others.min(1.0) * 0.2));
+        assert!(near(Loss::InfoNce(InfoNce { temperature: 0.1 }), b.ln()));
     }
     assert_eq!(only(hal(Variant::Paper)).collapsed(5), None);
     assert_eq!(margins(Sampler::Random, Variant::Paper, 3.0).collapsed(5), None);
@@ -276,7 +269,7 @@ fn large_temperatures_do_not_overflow() {
     let bank = BankScores { captions: scores.narrow(0, 0, 4).copy(), images: scores.copy() };
     let weights = BankWeights { alpha: 500.0, beta: 500.0, neighbours: 2, ..BankWeights::default() };
     for variant in [Variant::Paper, Variant::Official] {
-        let loss = Loss::Hal { gamma: 1000.0, epsilon: 0.0, variant, max: None };
+        let loss = Loss::Hal(Hal { gamma: 1000.0, epsilon: 0.0, variant, max: None });
         let context = Context { bank: Some((&weights, &bank)), ..Context::default() };
         let got = only(loss).evaluate(&scores, &context).expect("inputs that fit");
         assert!(got.value.is_finite() && bool::try_from(got.d_scores.isfinite().all()).expect("a bool"));
@@ -321,12 +314,11 @@ fn inputs_that_do_not_fit_are_refused() {
 #[test]
 fn settings_have_the_defaults_of_the_papers() {
     let read = |text: &str| serde_json::from_str::<Loss>(text).expect("a loss");
-    assert_eq!(read(r#"{"sum":{}}"#), Loss::Sum { margin: 0.2 });
-    assert_eq!(read(r#"{"knn_margin":{}}"#), Loss::KnnMargin { margin: 0.2, k: 3 });
-    let scaling = Loss::LocalScaling { margin: 0.2, k: 3, over: Over::Sum, exponent: Exponent::Detached };
-    assert_eq!(read(r#"{"local_scaling":{}}"#), scaling);
+    assert_eq!(read(r#"{"sum":{}}"#), Loss::Sum(Sum { margin: 0.2 }));
+    assert_eq!(read(r#"{"knn_margin":{}}"#), Loss::KnnMargin(KnnMargin::default()));
+    assert_eq!(read(r#"{"local_scaling":{}}"#), Loss::LocalScaling(LocalScaling::default()));
     assert_eq!(read(r#"{"hal":{}}"#), hal(Variant::Paper));
-    assert_eq!(read(r#"{"info_nce":{}}"#), Loss::InfoNce { temperature: 0.07 });
+    assert_eq!(read(r#"{"info_nce":{}}"#), Loss::InfoNce(InfoNce { temperature: 0.07 }));
     assert!(serde_json::from_str::<Loss>(r#"{"max":{"marign":0.2}}"#).is_err());
     assert_eq!(serde_json::from_str::<SemanticMargin>("{}").expect("margins"), SemanticMargin::default());
 }
@@ -334,11 +326,12 @@ fn settings_have_the_defaults_of_the_papers() {
 #[test]
 fn settings_that_cannot_work_are_named() {
     let named = |objective: &Objective, pairs| -> Vec<String> {
-        objective.problems(pairs).into_iter().map(|(setting, message)| format!("{setting}: {message}")).collect()
+        let batches = BatchSpec { pairs, never_positive: false };
+        objective.problems(batches).into_iter().map(|(setting, message)| format!("{setting}: {message}")).collect()
     };
-    assert!(losses().into_iter().all(|loss| only(loss).problems(128).is_empty()));
+    assert!(losses().into_iter().all(|loss| named(&only(loss), 128).is_empty()));
     assert_eq!(
-        named(&only(Loss::KnnMargin { margin: -1.0, k: 8 }), 8),
+        named(&only(Loss::KnnMargin(KnnMargin { margin: -1.0, k: 8 })), 8),
         [
             "loss.knn_margin.margin: got -1, wanted 0 or more",
             "loss.knn_margin.k: got 8, wanted at most 7: the negatives of each in a batch of 8"

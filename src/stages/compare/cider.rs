@@ -1,17 +1,15 @@
 //! φ as CIDEr-D or CIDEr: captions to n-grams, n-grams to vectors, vectors to φ.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Float64Array, Int8Array, Int32Array, Int64Array, StringArray};
+use arrow::array::Int64Array;
 
 use super::corpus::{self, Corpus};
 use super::rows::{self, Label};
-use super::settings::{CAPTION_PART_ROWS, CiderSettings, Compare, OwnCaption};
+use super::settings::{CAPTION_PART_ROWS, CiderSettings, Compare};
 use crate::error::{Error, Result};
-use crate::kernels::text::cider::{Cider, Form, Frequency, Idf, Ngrams, Own, Vectors};
+use crate::kernels::text::cider::{Cider, Form, Frequency, Idf, Ngrams, Vectors};
 use crate::kernels::text::tokens::Tokenizer;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::{self, Lists, repeated};
 
 /// Reads captions, writes their vectors, and φ of the pairs that the form asks for.
 pub(super) fn run(stage: &Compare, form: Form, settings: &CiderSettings, cx: &mut Cx<'_>) -> Result<()> {
@@ -27,15 +25,11 @@ pub(super) fn run(stage: &Compare, form: Form, settings: &CiderSettings, cx: &mu
         }
     };
     let rows = stage.rows(cx, &corpus)?;
-    let tokenizer = settings.tokenizer.kernel();
+    let tokenizer = settings.tokenizer;
     let vectors = vectors(&corpus, others.as_ref(), settings, cx)?;
-    let own = match settings.own_caption {
-        OwnCaption::Keep => Own::Kept,
-        OwnCaption::LeaveOut => Own::LeftOut,
-    };
     write_vectors(cx, &corpus, &vectors, tokenizer)?;
     let Some(rows) = rows else { return Ok(()) };
-    let cider = Cider::new(vectors, form, own);
+    let cider = Cider::new(vectors, form, settings.own_caption);
     if cider.is_zero() {
         cx.warn(
             format!("split `{}`", stage.split),
@@ -49,7 +43,7 @@ pub(super) fn run(stage: &Compare, form: Form, settings: &CiderSettings, cx: &mu
 
 /// The vectors of the captions of `corpus`, with document frequencies over `others` where they are given.
 fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, cx: &mut Cx<'_>) -> Result<Vectors> {
-    let tokenizer = settings.tokenizer.kernel();
+    let tokenizer = settings.tokenizer;
     let words = |corpus: &Corpus| corpus.map_texts(cx.threads(), |text| tokenizer.words(text, settings.lowercase));
     let mut ngrams = Ngrams::default();
     let lengths: Vec<usize>;
@@ -83,34 +77,24 @@ fn vectors(corpus: &Corpus, others: Option<&Corpus>, settings: &CiderSettings, c
 }
 
 fn write_vectors(cx: &mut Cx<'_>, corpus: &Corpus, vectors: &Vectors, tokenizer: Tokenizer) -> Result<()> {
-    let schema = tables::caption_ngrams::table().schema();
     let image_of = corpus.image_of();
     for start in (0..vectors.len()).step_by(CAPTION_PART_ROWS) {
         let range = start..vectors.len().min(start + CAPTION_PART_ROWS);
         let captions: Vec<_> = range.clone().map(|caption| vectors.caption(caption)).collect();
-        let list =
-            |name, values| tables::list(&schema, name, captions.iter().map(|caption| caption.ngrams.len()), values);
-        let numbers = captions.iter().flat_map(|caption| caption.ngrams.iter().map(|&number| i64::from(number)));
-        let numbers = list("ngrams", Arc::new(Int64Array::from_iter_values(numbers)))?;
-        let orders = captions.iter().flat_map(|caption| caption.orders.iter().copied());
-        let orders = list("orders", Arc::new(Int8Array::from_iter_values(orders)))?;
-        let counts = captions.iter().flat_map(|caption| caption.counts.iter().copied());
-        let counts = list("counts", Arc::new(Int32Array::from_iter_values(counts)))?;
-        let weights = captions.iter().flat_map(|caption| caption.weights.iter().copied());
-        let weights = list("weights", Arc::new(Float64Array::from_iter_values(weights)))?;
+        let lengths = || captions.iter().map(|caption| caption.ngrams.len());
         let image_ids = range.clone().map(|caption| corpus.image_ids[image_of[caption]]);
-        let words = captions.iter().map(|caption| i64::from(caption.words));
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(corpus.caption_ids[range.clone()].to_vec())),
-            Arc::new(Int64Array::from_iter_values(image_ids)),
-            Arc::new(Int64Array::from_iter_values(words)),
-            numbers,
-            orders,
-            counts,
-            weights,
-            Arc::new(StringArray::from_iter_values(std::iter::repeat_n(tokenizer.name(), range.len()))),
-        ];
-        cx.write("caption_ngrams", tables::batch(&schema, columns)?)?;
+        let ngrams = captions.iter().flat_map(|caption| caption.ngrams.iter().map(|&number| i64::from(number)));
+        let columns = tables::caption_ngrams::Columns {
+            caption_id: corpus.caption_ids[range.clone()].to_vec().into(),
+            image_id: Int64Array::from_iter_values(image_ids),
+            words: Int64Array::from_iter_values(captions.iter().map(|caption| i64::from(caption.words))),
+            ngrams: Lists::new(lengths(), ngrams)?,
+            orders: Lists::new(lengths(), captions.iter().flat_map(|caption| caption.orders.iter().copied()))?,
+            counts: Lists::new(lengths(), captions.iter().flat_map(|caption| caption.counts.iter().copied()))?,
+            weights: Lists::new(lengths(), captions.iter().flat_map(|caption| caption.weights.iter().copied()))?,
+            tokenizer: repeated(tokenizer.name(), range.len()),
+        };
+        cx.write("caption_ngrams", columns.into_batch()?)?;
     }
     Ok(())
 }

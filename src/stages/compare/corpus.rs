@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use crate::error::{Error, Mistakes, Result};
 use crate::stage::Cx;
 use crate::tables;
 
@@ -54,7 +53,6 @@ pub(super) fn read<const N: usize>(cx: &mut Cx<'_>, splits: [&str; N]) -> Result
     let mut seen: HashMap<i64, usize> = HashMap::new();
     let (mut mistakes, mut others) = (Mistakes::of_table("captions"), BTreeSet::new());
     let mut first_row = 0;
-    cx.rewind("captions")?;
     while let Some(batch) = cx.next("captions")? {
         let (caption_ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
         let (split, text) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);

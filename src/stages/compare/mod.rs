@@ -13,4 +13,4 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{CiderSettings, Compare, CompareForm, Measure, OwnCaption, SpiceSettings, UnfinishedCaption};
+pub use settings::{CiderSettings, Compare, CompareForm, Measure, SpiceSettings};

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use super::corpus::Corpus;
-use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use crate::error::{Error, Mistakes, Result};
 use crate::stage::Cx;
 use crate::tables;
 
@@ -20,7 +19,6 @@ pub(super) fn read(cx: &mut Cx<'_>, corpus: &Corpus, split: &str) -> Result<Vec<
     let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); corpus.image_ids.len()];
     let mut seen: HashMap<(usize, usize), usize> = HashMap::new();
     let (mut mistakes, mut first_row) = (Mistakes::of_table("form.pairs"), 0);
-    cx.rewind("form.pairs")?;
     while let Some(batch) = cx.next("form.pairs")? {
         let (image_ids, caption_ids) = (tables::ids(&batch, "image_id")?, tables::ids(&batch, "caption_id")?);
         // A table of several splits, such as `captions`, asks for this one.

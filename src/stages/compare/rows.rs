@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use super::corpus::Corpus;
 use crate::error::Result;
 use crate::kernels::similarity::Similarity;
-use crate::stage::{Cx, Mapped};
+use crate::stage::{Cx, Mapped, Over};
 use crate::tables;
 
 /// Values of a part: what a crash can cost, and what is held a few times at once.
@@ -50,9 +50,9 @@ pub(super) fn write<S: Similarity>(
     let size = (PART_VALUES / values.max(1)).clamp(1, 1024);
     // Threads come and go with blocks; what they work with stays.
     let idle: Mutex<Vec<S::Scratch>> = Mutex::default();
-    cx.produce("caption_similarity", count, size, &|range| {
+    cx.map(Over::Numbers(count), "caption_similarity", size, &|numbers| {
         let mut scratch = lock(&idle).pop().unwrap_or_default();
-        let batch = block(corpus, similarity, rows, label, range, &mut scratch)?;
+        let batch = block(corpus, similarity, rows, label, numbers.range.clone(), &mut scratch)?;
         lock(&idle).push(scratch);
         Ok(Mapped { batch, warnings: vec![] })
     })

@@ -6,8 +6,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::language::scene_graph::{self, Unfinished};
-use crate::model::trained::Tokenizer;
+use crate::kernels::text::Tokenizer;
+use crate::kernels::text::cider::OwnCaption;
+use crate::language::scene_graph::{self, UnfinishedCaption};
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
@@ -94,37 +95,6 @@ pub struct SpiceSettings {
     /// How a caption without a final period is read, such as `man riding a horse`.
     #[serde(default)]
     pub unfinished: UnfinishedCaption,
-}
-
-/// How a caption without a final period is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum UnfinishedCaption {
-    /// As SPICE's parser reads it, misreadings included: scores compare with published ones.
-    #[default]
-    AsSpice,
-    /// As if the period were there: graphs say what people mean.
-    AsSentence,
-}
-
-impl From<UnfinishedCaption> for Unfinished {
-    fn from(unfinished: UnfinishedCaption) -> Self {
-        match unfinished {
-            UnfinishedCaption::AsSpice => Self::AsSpice,
-            UnfinishedCaption::AsSentence => Self::AsSentence,
-        }
-    }
-}
-
-/// Whether a caption stays among the references of its own image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OwnCaption {
-    /// It is one of them.
-    #[default]
-    Keep,
-    /// It is compared with the others only.
-    LeaveOut,
 }
 
 impl Measure {

@@ -1,21 +1,20 @@
 //! φ as SPICE: captions to scene graphs, graphs to tuples, tuples to φ.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, StructArray};
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::corpus::{self, Corpus};
 use super::rows::{self, Label, Rows};
 use super::settings::{CAPTION_PART_ROWS, Compare, SCORE_PART_ROWS, SpiceSettings};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::text::spice::{SceneGraph, Scores, Spice, SpiceBuilder};
 use crate::kernels::text::tokens::Tokenizer;
 use crate::language::lexicon::Lexicon;
-use crate::language::scene_graph::{self, Unfinished};
+use crate::language::scene_graph;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::scene_graphs::{Texts, Tuples};
+use crate::tables::{self, Optional, repeated};
 
 /// How the parser cuts captions.
 const TOKENIZER: Tokenizer = Tokenizer::Treebank;
@@ -24,7 +23,7 @@ const TOKENIZER: Tokenizer = Tokenizer::Treebank;
 pub(super) fn run(stage: &Compare, settings: &SpiceSettings, cx: &mut Cx<'_>) -> Result<()> {
     let [corpus] = corpus::read(cx, [&stage.split])?;
     let rows = stage.rows(cx, &corpus)?;
-    let unfinished = Unfinished::from(settings.unfinished);
+    let unfinished = settings.unfinished;
     let (graphs, tokenizer) = if settings.graphs.is_some() {
         read_graphs(cx, &corpus, &unfinished.parser())?
     } else {
@@ -57,50 +56,39 @@ fn spice(corpus: &Corpus, graphs: &[SceneGraph]) -> Spice {
 }
 
 fn write_graphs(cx: &mut Cx<'_>, stage: &Compare, corpus: &Corpus, graphs: &[SceneGraph], parser: &str) -> Result<()> {
-    let schema = tables::scene_graphs::table().schema();
     let image_of = corpus.image_of();
     for start in (0..graphs.len()).step_by(CAPTION_PART_ROWS) {
         let range = start..graphs.len().min(start + CAPTION_PART_ROWS);
         let part = &graphs[range.clone()];
-        let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
-        let tuples = |name: &str, columns: Vec<(&str, Vec<&str>)>, lengths: Vec<usize>| {
-            let field = |name: &str| Arc::new(Field::new(name, DataType::Utf8, false));
-            let columns: Vec<_> = columns.into_iter().map(|(name, values)| (field(name), text(values))).collect();
-            tables::list(&schema, name, lengths, Arc::new(StructArray::from(columns)))
+        let lengths = |length: fn(&SceneGraph) -> usize| part.iter().map(length);
+        let objects = part.iter().flat_map(|graph| &graph.objects).map(String::as_str);
+        let attribute = |get: fn(&(String, String)) -> &str| {
+            StringArray::from(part.iter().flat_map(|graph| &graph.attributes).map(get).collect::<Vec<_>>())
         };
-        let objects = text(part.iter().flat_map(|graph| &graph.objects).map(String::as_str).collect());
-        let objects = tables::list(&schema, "objects", part.iter().map(|graph| graph.objects.len()), objects)?;
-        let attributes = || part.iter().flat_map(|graph| &graph.attributes);
-        let attributes = tuples(
-            "attributes",
-            vec![
-                ("object", attributes().map(|(object, _)| object.as_str()).collect()),
-                ("attribute", attributes().map(|(_, attribute)| attribute.as_str()).collect()),
-            ],
-            part.iter().map(|graph| graph.attributes.len()).collect(),
-        )?;
-        let relations = || part.iter().flat_map(|graph| &graph.relations);
-        let relations = tuples(
-            "relations",
-            vec![
-                ("subject", relations().map(|(subject, _, _)| subject.as_str()).collect()),
-                ("relation", relations().map(|(_, relation, _)| relation.as_str()).collect()),
-                ("object", relations().map(|(_, _, object)| object.as_str()).collect()),
-            ],
-            part.iter().map(|graph| graph.relations.len()).collect(),
-        )?;
-        let repeat = |text: &str| Arc::new(StringArray::from(vec![text; part.len()])) as ArrayRef;
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(corpus.caption_ids[range.clone()].to_vec())),
-            Arc::new(Int64Array::from_iter_values(range.map(|caption| corpus.image_ids[image_of[caption]]))),
-            repeat(&stage.split),
-            objects,
-            attributes,
-            relations,
-            repeat(parser),
-            repeat(TOKENIZER.name()),
-        ];
-        cx.write("scene_graphs", tables::batch(&schema, columns)?)?;
+        let relation = |get: fn(&(String, String, String)) -> &str| {
+            StringArray::from(part.iter().flat_map(|graph| &graph.relations).map(get).collect::<Vec<_>>())
+        };
+        let columns = tables::scene_graphs::Columns {
+            caption_id: corpus.caption_ids[range.clone()].to_vec().into(),
+            image_id: Int64Array::from_iter_values(range.map(|caption| corpus.image_ids[image_of[caption]])),
+            split: repeated(&stage.split, part.len()),
+            objects: Texts::new(lengths(|graph| graph.objects.len()), objects)?,
+            attributes: Tuples::new(
+                lengths(|graph| graph.attributes.len()),
+                [attribute(|(object, _)| object), attribute(|(_, attribute)| attribute)],
+            )?,
+            relations: Tuples::new(
+                lengths(|graph| graph.relations.len()),
+                [
+                    relation(|(subject, _, _)| subject),
+                    relation(|(_, relation, _)| relation),
+                    relation(|(_, _, object)| object),
+                ],
+            )?,
+            parser: repeated(parser, part.len()),
+            tokenizer: repeated(TOKENIZER.name(), part.len()),
+        };
+        cx.write("scene_graphs", columns.into_batch()?)?;
     }
     Ok(())
 }
@@ -114,7 +102,6 @@ fn read_graphs(cx: &mut Cx<'_>, corpus: &Corpus, wanted: &str) -> Result<(Vec<Sc
     let places: HashMap<i64, usize> = corpus.caption_ids.iter().enumerate().map(|(place, &id)| (id, place)).collect();
     let mut graphs: Vec<Option<SceneGraph>> = vec![None; corpus.caption_ids.len()];
     let mut tokenizer = TOKENIZER.name().to_owned();
-    cx.rewind(INPUT)?;
     while let Some(batch) = cx.next(INPUT)? {
         let ids = tables::ids(&batch, "caption_id")?;
         let (parsers, tokenizers) = (tables::texts(&batch, "parser")?, tables::texts(&batch, "tokenizer")?);
@@ -138,10 +125,10 @@ fn read_graphs(cx: &mut Cx<'_>, corpus: &Corpus, wanted: &str) -> Result<(Vec<Sc
         }
     }
     let missing = graphs.iter().zip(&corpus.caption_ids).filter(|(graph, _)| graph.is_none());
-    let missing: Vec<String> = missing.map(|(_, id)| id.to_string()).collect();
+    let missing: TruncatedList = missing.map(|(_, id)| id).collect();
     if !missing.is_empty() {
-        let shown = missing.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
-        return Err(Error::data(format!("{} captions have no scene graph: caption_id {shown}", missing.len()))
+        let (n, shown) = (missing.len(), missing.join(", "));
+        return Err(Error::data(format!("{n} captions have no scene graph: caption_id {shown}"))
             .hint("the graphs must be of the split that is compared"));
     }
     Ok((graphs.into_iter().flatten().collect(), tokenizer))
@@ -154,31 +141,28 @@ fn write_scores(
     pairs: &[(usize, Vec<usize>)],
     tokenizer: &str,
 ) -> Result<()> {
-    let schema = tables::spice_scores::table().schema();
     let pairs: Vec<(usize, usize)> =
         pairs.iter().flat_map(|(image, captions)| captions.iter().map(|&caption| (*image, caption))).collect();
     for part in pairs.chunks(SCORE_PART_ROWS) {
         cx.proceed()?;
         let scores: Vec<Scores> = part.iter().map(|&(image, caption)| spice.scores(image, caption)).collect();
-        let known =
-            |get: fn(&Scores) -> f64| Arc::new(Float64Array::from_iter_values(scores.iter().map(get))) as ArrayRef;
-        let part_of =
-            |get: fn(&Scores) -> Option<f64>| Arc::new(scores.iter().map(get).collect::<Float64Array>()) as ArrayRef;
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(part.iter().map(|&(image, _)| corpus.image_ids[image]))),
-            Arc::new(Int64Array::from_iter_values(part.iter().map(|&(_, caption)| corpus.caption_ids[caption]))),
-            known(|s| s.f),
-            known(|s| s.precision),
-            known(|s| s.recall),
-            part_of(|s| s.object),
-            part_of(|s| s.attribute),
-            part_of(|s| s.relation),
-            part_of(|s| s.color),
-            part_of(|s| s.count),
-            part_of(|s| s.size),
-            Arc::new(StringArray::from(vec![tokenizer; part.len()])),
-        ];
-        cx.write("spice_scores", tables::batch(&schema, columns)?)?;
+        let known = |get: fn(&Scores) -> f64| Float64Array::from_iter_values(scores.iter().map(get));
+        let part_of = |get: fn(&Scores) -> Option<f64>| Optional(scores.iter().map(get).collect());
+        let columns = tables::spice_scores::Columns {
+            image_id: Int64Array::from_iter_values(part.iter().map(|&(image, _)| corpus.image_ids[image])),
+            caption_id: Int64Array::from_iter_values(part.iter().map(|&(_, caption)| corpus.caption_ids[caption])),
+            f: known(|s| s.f),
+            precision: known(|s| s.precision),
+            recall: known(|s| s.recall),
+            object: part_of(|s| s.object),
+            attribute: part_of(|s| s.attribute),
+            relation: part_of(|s| s.relation),
+            color: part_of(|s| s.color),
+            count: part_of(|s| s.count),
+            size: part_of(|s| s.size),
+            tokenizer: repeated(tokenizer, part.len()),
+        };
+        cx.write("spice_scores", columns.into_batch()?)?;
     }
     Ok(())
 }

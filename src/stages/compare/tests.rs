@@ -239,7 +239,7 @@ fn vectors_of_captions_are_written() {
 #[test]
 fn blocks_of_any_pairs_follow_from_the_vectors_of_the_table() {
     use crate::kernels::similarity::Similarity;
-    use crate::kernels::text::cider::{Cider, Form, Own, Vectors};
+    use crate::kernels::text::cider::{Cider, Form, OwnCaption, Vectors};
     let world = compare(&PICTURES, json!({"measure": {"cider_d": {}}, "form": "on_demand"})).unwrap();
     let table = world.output("caption_ngrams");
     let (mut vectors, mut images) = (Vectors::default(), Vec::new());
@@ -250,7 +250,7 @@ fn blocks_of_any_pairs_follow_from_the_vectors_of_the_table() {
         let image = images.len() - 1;
         vectors.push_row(image, row.words, row.ngrams, row.orders, row.counts, row.weights).unwrap();
     }
-    let cider = Cider::new(vectors, Form::CiderD, Own::Kept);
+    let cider = Cider::new(vectors, Form::CiderD, OwnCaption::Keep);
     let block = cider.block(&[2, 0], &[4, 1, 0]);
     let dense = similarity(&compare(&PICTURES, json!({"measure": {"cider_d": {}}})).unwrap());
     let wanted: Vec<f32> =

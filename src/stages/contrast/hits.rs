@@ -5,7 +5,6 @@ use std::fmt;
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 
 use crate::error::{Error, Result};
-use crate::kernels::measure::recall::CUTOFFS;
 use crate::stage::Cx;
 use crate::tables;
 
@@ -29,12 +28,12 @@ impl fmt::Display for Query {
 }
 
 /// What one query found.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Hits {
     pub(super) query: Query,
     pub(super) image: i64,
-    /// Whether a match is among the first, at each of [`CUTOFFS`].
-    pub(super) hits: [bool; 3],
+    /// True at each cut-off where a match is among the first.
+    pub(super) hits: Vec<bool>,
 }
 
 /// A method with its free numbers.
@@ -62,21 +61,33 @@ pub(super) struct Found {
     pub(super) queries: Vec<Hits>,
 }
 
-/// All of a table, in the order in which protocols and methods first stand there.
+/// Hits of all queries of a table.
+#[derive(Debug)]
+pub(super) struct Ranked {
+    /// Cut-offs, ascending.
+    pub(super) cutoffs: Vec<usize>,
+    /// In the order in which protocols and methods first stand there.
+    pub(super) found: Vec<Found>,
+}
+
+/// All of a table.
 ///
 /// # Errors
-/// A direction that is none, or a query that stands there twice.
-pub(super) fn read(cx: &mut Cx<'_>, input: &str) -> Result<Vec<Found>> {
+/// No columns of hits, a direction that is none, or a query that stands there twice.
+pub(super) fn read(cx: &mut Cx<'_>, input: &str) -> Result<Ranked> {
     let mut all: Vec<Found> = Vec::new();
-    cx.rewind(input)?;
+    let mut cutoffs = Vec::new();
     while let Some(batch) = cx.next(input)? {
         let text = |name: &str| tables::texts(&batch, name);
         let (protocols, names, parameters) = (text("protocol")?, text("method")?, text("parameters")?);
         let directions = text("direction")?;
         let number = |name: &str| tables::ids(&batch, name);
         let (folds, ids, images) = (number("fold")?, number("query_id")?, number("image_id")?);
-        let [one, five, ten] = CUTOFFS.map(|k| hits(&batch, k));
-        let (one, five, ten) = (one?, five?, ten?);
+        cutoffs = tables::rankings::cutoffs(&batch.schema());
+        if cutoffs.is_empty() {
+            return Err(Error::data(format!("`{input}` has no column of hits, wanted one such as `hit_1`")));
+        }
+        let hits = cutoffs.iter().map(|&k| hits(&batch, k)).collect::<Result<Vec<_>>>()?;
         let mut last: Option<usize> = None;
         for row in 0..batch.num_rows() {
             let is_it = |found: &Found| {
@@ -101,7 +112,7 @@ pub(super) fn read(cx: &mut Cx<'_>, input: &str) -> Result<Vec<Found>> {
             all[place].queries.push(Hits {
                 query: Query { fold: folds.value(row), direction, id: ids.value(row) },
                 image: images.value(row),
-                hits: [one.value(row), five.value(row), ten.value(row)],
+                hits: hits.iter().map(|hits| hits.value(row)).collect(),
             });
         }
     }
@@ -112,7 +123,7 @@ pub(super) fn read(cx: &mut Cx<'_>, input: &str) -> Result<Vec<Found>> {
             return Err(Error::data(format!("`{input}` has {query} twice in protocol `{protocol}`, method {method}")));
         }
     }
-    Ok(all)
+    Ok(Ranked { cutoffs, found: all })
 }
 
 fn hits(batch: &RecordBatch, k: usize) -> Result<&BooleanArray> {

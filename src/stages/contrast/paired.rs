@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use super::hits::{DIRECTIONS, Hits};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::measure::bootstrap::{OverQueries, bootstrap, randomisation_test};
-use crate::kernels::measure::recall::CUTOFFS;
 
 /// Draws of an interval.
 const DRAWS: usize = 1000;
@@ -36,12 +35,11 @@ pub(super) struct Difference {
 /// A query that only one of them has, or that belongs to another image there.
 fn same_queries(ours: &[Hits], theirs: &[Hits]) -> Result<()> {
     let missing = |from: &[Hits], of: &[Hits], name: &str| -> Option<Error> {
-        let is_there = |hits: &&Hits| from.binary_search_by_key(&hits.query, |other| other.query).is_err();
-        let mut missing = of.iter().filter(is_there);
-        let (first, more) = (missing.next()?, missing.count());
-        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let message = format!("{name} has no {}{more}", first.query);
-        Some(Error::data(message).hint("both must be evaluations of the same split of the same data set"))
+        let is_missing = |hits: &&Hits| from.binary_search_by_key(&hits.query, |other| other.query).is_err();
+        let missing: TruncatedList = of.iter().filter(is_missing).map(|hits| hits.query).collect();
+        let message = format!("{name} has no {}", missing.join(", "));
+        (!missing.is_empty())
+            .then(|| Error::data(message).hint("both must be evaluations of the same split of the same data set"))
     };
     if let Some(error) = missing(theirs, ours, "the baseline").or_else(|| missing(ours, theirs, "the result")) {
         return Err(error);
@@ -54,15 +52,15 @@ fn same_queries(ours: &[Hits], theirs: &[Hits]) -> Result<()> {
     }
 }
 
-/// All measures of two results: rsum, and the six recalls. A recall is the mean over folds of the percentage of queries that
-/// hit; rsum is the sum of the six. An image and its captions are one draw, or one swap: they are alike.
+/// All measures of two results: rsum, and the recalls. A recall is the mean over folds of the percentage of queries that hit;
+/// rsum is their sum, at all cut-offs in both directions. An image and its captions are one draw, or one swap: they are alike.
 ///
 /// # Shapes
 /// - `ours`, `theirs`: by query, each query once
 ///
 /// # Errors
 /// The queries are not the same, or there are none.
-pub(super) fn differences(ours: &[Hits], theirs: &[Hits]) -> Result<Vec<Difference>> {
+pub(super) fn differences(ours: &[Hits], theirs: &[Hits], cutoffs: &[usize]) -> Result<Vec<Difference>> {
     same_queries(ours, theirs)?;
     let mut places = HashMap::new();
     let groups: Vec<usize> = ours
@@ -72,10 +70,10 @@ pub(super) fn differences(ours: &[Hits], theirs: &[Hits]) -> Result<Vec<Differen
             *places.entry(hits.image).or_insert(next)
         })
         .collect();
-    let recalls = [0, 1].into_iter().flat_map(|direction| [0, 1, 2].map(|cutoff| (direction, cutoff)));
-    let recalls: Vec<(usize, usize)> = recalls.collect();
+    let of = |direction| (0..cutoffs.len()).map(move |cutoff| (direction, cutoff));
+    let recalls: Vec<(usize, usize)> = [0, 1].into_iter().flat_map(of).collect();
     let all = std::iter::once(("rsum".to_owned(), recalls.as_slice()));
-    let name = |&(direction, cutoff): &(usize, usize)| format!("{}_r{}", DIRECTIONS[direction], CUTOFFS[cutoff]);
+    let name = |&(direction, cutoff): &(usize, usize)| format!("{}_r{}", DIRECTIONS[direction], cutoffs[cutoff]);
     let each = recalls.iter().map(|recall| (name(recall), std::slice::from_ref(recall)));
     let both = Both { ours, theirs, groups: &groups, images: places.len() };
     all.chain(each).map(|(measure, recalls)| both.difference(measure, recalls)).collect()

@@ -1,15 +1,13 @@
 //! The work of `contrast`: every method of a table against its counterpart.
 
-use std::sync::Arc;
+use arrow::array::{Float64Array, Int64Array, StringArray};
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
-
-use super::hits::{Found, read};
+use super::hits::{Found, Ranked, read};
 use super::paired::{Difference, differences};
 use super::settings::{AGAINST, Contrast, RANKINGS};
 use crate::error::{Error, Result};
 use crate::stage::{Cx, Run};
-use crate::tables;
+use crate::tables::{self, Optional};
 
 /// A row of `contrasts`.
 struct Row<'f> {
@@ -20,8 +18,13 @@ struct Row<'f> {
 
 impl Run for Contrast {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let ours = read(cx, RANKINGS)?;
+        let Ranked { cutoffs, found: ours } = read(cx, RANKINGS)?;
         let theirs = self.against.is_some().then(|| read(cx, AGAINST)).transpose()?;
+        if let Some(theirs) = theirs.as_ref().filter(|theirs| theirs.cutoffs != cutoffs) {
+            let message = format!("`rankings` has cut-offs {cutoffs:?}, `against` has {:?}", theirs.cutoffs);
+            return Err(Error::data(message).hint("both evaluations must have the same `cutoffs`"));
+        }
+        let theirs = theirs.map(|theirs| theirs.found);
         let mut pairs = Vec::new();
         let mut alone = Vec::new();
         for found in &ours {
@@ -47,7 +50,7 @@ impl Run for Contrast {
         let mut rows = Vec::new();
         for (number, &(found, baseline)) in pairs.iter().enumerate() {
             cx.proceed()?;
-            let of_pair = differences(&found.queries, &baseline.queries)
+            let of_pair = differences(&found.queries, &baseline.queries, &cutoffs)
                 .map_err(|error| error.context(format!("{} against {}", place(found), baseline.method)))?;
             rows.extend(of_pair.into_iter().map(|difference| Row { found, baseline, difference }));
             cx.progress(number as u64 + 1, Some(pairs.len() as u64));
@@ -83,36 +86,33 @@ impl Contrast {
 }
 
 fn write(cx: &mut Cx<'_>, rows: &[Row<'_>]) -> Result<()> {
-    let text = |get: &dyn Fn(&Row<'_>) -> String| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(rows.iter().map(get)))
+    let text = |get: for<'r> fn(&'r Row<'r>) -> &'r str| StringArray::from_iter_values(rows.iter().map(get));
+    let parameters = |get: for<'r> fn(&'r Row<'r>) -> &'r Found| {
+        Optional(rows.iter().map(|row| get(row).method.parameters.as_deref()).collect())
     };
-    let parameters = |get: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef {
-        Arc::new(rows.iter().map(get).collect::<StringArray>())
-    };
-    let number = |get: &dyn Fn(&Difference) -> f64| -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| get(&row.difference))))
-    };
-    let count = |get: &dyn Fn(&Difference) -> usize| -> ArrayRef {
+    let number =
+        |get: fn(&Difference) -> f64| Float64Array::from_iter_values(rows.iter().map(|row| get(&row.difference)));
+    let count = |get: fn(&Difference) -> usize| {
         let count = |row: &Row<'_>| i64::try_from(get(&row.difference)).unwrap_or(i64::MAX);
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(count)))
+        Int64Array::from_iter_values(rows.iter().map(count))
     };
-    let columns = vec![
-        text(&|row| row.found.protocol.clone()),
-        text(&|row| row.found.method.name.clone()),
-        parameters(&|row| row.found.method.parameters.clone()),
-        text(&|row| row.baseline.method.name.clone()),
-        parameters(&|row| row.baseline.method.parameters.clone()),
-        text(&|row| row.difference.measure.clone()),
-        number(&|of| of.values[0]),
-        number(&|of| of.values[1]),
-        number(&|of| of.values[0] - of.values[1]),
-        number(&|of| of.ci95.0),
-        number(&|of| of.ci95.1),
-        number(&|of| of.p_value),
-        count(&|of| of.won),
-        count(&|of| of.lost),
-        count(&|of| of.n_queries),
-        count(&|of| of.n_images),
-    ];
-    cx.write("contrasts", tables::batch(&tables::contrasts::table().schema(), columns)?)
+    let columns = tables::contrasts::Columns {
+        protocol: text(|row| &row.found.protocol),
+        method: text(|row| &row.found.method.name),
+        parameters: parameters(|row| row.found),
+        baseline: text(|row| &row.baseline.method.name),
+        baseline_parameters: parameters(|row| row.baseline),
+        measure: text(|row| &row.difference.measure),
+        value: number(|of| of.values[0]),
+        baseline_value: number(|of| of.values[1]),
+        difference: number(|of| of.values[0] - of.values[1]),
+        ci95_low: number(|of| of.ci95.0),
+        ci95_high: number(|of| of.ci95.1),
+        p_value: number(|of| of.p_value),
+        won: count(|of| of.won),
+        lost: count(|of| of.lost),
+        n_queries: count(|of| of.n_queries),
+        n_images: count(|of| of.n_images),
+    };
+    cx.write("contrasts", columns.into_batch()?)
 }

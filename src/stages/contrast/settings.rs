@@ -46,7 +46,7 @@ impl Stage for Contrast {
     }
 
     fn inputs(&self) -> Vec<Input> {
-        let schema = tables::rankings::table().schema();
+        let schema = tables::rankings::table(&[]).schema();
         let against = self.against.iter().map(|from| Input::table(AGAINST, from, schema.clone()));
         std::iter::once(Input::table(RANKINGS, &self.rankings, schema.clone())).chain(against).collect()
     }

@@ -16,7 +16,7 @@ type Query = (i64, &'static str, i64, i64, [bool; 3]);
 /// Rows of `rankings`.
 fn rankings(protocol: &str, method: &str, parameters: Option<&str>, queries: &[Query]) -> RecordBatch {
     let rows = queries.len();
-    let schema = tables::rankings::table().schema();
+    let schema = tables::rankings::table(&tables::CUTOFFS).schema();
     let repeat = |text: &str| Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, rows))) as ArrayRef;
     let int = |get: fn(&Query) -> i64| Arc::new(Int64Array::from_iter_values(queries.iter().map(get))) as ArrayRef;
     let hit = |place: usize| {

@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::stage::Cx;
 use crate::tables;
 use crate::tables::caption_similarity::rows;
-
-/// Faults that an error lists before it says "and more".
-const LISTED: usize = 20;
 
 /// The rated pairs, in the order of the table.
 #[derive(Debug, Default)]
@@ -28,8 +25,7 @@ impl RatedPairs {
     /// A pair that stands there twice, a rating that is no number, or no pair at all.
     pub(super) fn read(cx: &mut Cx<'_>) -> Result<Self> {
         let mut this = Self::default();
-        let mut faults = Vec::new();
-        cx.rewind("ratings")?;
+        let mut faults = TruncatedList::default();
         while let Some(batch) = cx.next("ratings")? {
             let (captions, images) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
             let (ratings, samplings) = (tables::numbers(&batch, "rating")?, tables::texts(&batch, "sampling")?);
@@ -54,7 +50,7 @@ impl RatedPairs {
             }
         }
         if !faults.is_empty() {
-            return Err(Error::data(format!("`ratings` cannot be used: {}", list(&faults))));
+            return Err(Error::data(format!("`ratings` cannot be used: {}", faults.join("; "))));
         }
         if this.ratings.is_empty() {
             return Err(Error::data("`ratings` has no rows, so there is nothing to agree with"));
@@ -71,8 +67,7 @@ impl RatedPairs {
     /// A pair without φ or with two, or φ that is not finite.
     pub(super) fn similarities(&self, cx: &mut Cx<'_>, input: &str) -> Result<Vec<f64>> {
         let mut found: Vec<Option<f64>> = vec![None; self.ratings.len()];
-        let mut faults = Vec::new();
-        cx.rewind(input)?;
+        let mut faults = TruncatedList::default();
         while let Some(batch) = cx.next(input)? {
             for row in rows(&batch)? {
                 let Some(pairs) = self.of_image.get(&row.image_id) else { continue };
@@ -90,9 +85,9 @@ impl RatedPairs {
             }
         }
         if !faults.is_empty() {
-            return Err(Error::data(format!("`{input}` cannot be used: {}", list(&faults))));
+            return Err(Error::data(format!("`{input}` cannot be used: {}", faults.join("; "))));
         }
-        let lacking: Vec<String> = self
+        let lacking: TruncatedList = self
             .ids
             .iter()
             .zip(&found)
@@ -101,16 +96,10 @@ impl RatedPairs {
             .collect();
         if !lacking.is_empty() {
             let (n, all) = (lacking.len(), self.ids.len());
-            return Err(Error::data(format!("`{input}` lacks {n} of {all} rated pairs: {}", list(&lacking))).hint(
+            return Err(Error::data(format!("`{input}` lacks {n} of {all} rated pairs: {}", lacking.join("; "))).hint(
                 "`compare` writes φ of just these pairs with `form = { pairs = … }`, and of all in its dense form",
             ));
         }
         Ok(found.into_iter().flatten().collect())
     }
-}
-
-fn list(faults: &[String]) -> String {
-    let more = faults.len().saturating_sub(LISTED);
-    let first = faults[..faults.len() - more].join("; ");
-    if more > 0 { format!("{first}; and {more} more") } else { first }
 }

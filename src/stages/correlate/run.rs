@@ -1,9 +1,8 @@
 //! The work of `correlate`: every score with every set of pairs.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
+use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::pairs::RatedPairs;
 use super::settings::{ALL, Correlate, Pairs, input};
@@ -11,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::kernels::measure::correlation::{is_constant, pearson, spearman};
 use crate::kernels::measure::kendall::kendall;
 use crate::stage::{Cx, Run};
-use crate::tables;
+use crate::tables::{self, Optional};
 
 /// A row of `correlations`.
 struct Row {
@@ -95,15 +94,17 @@ fn pick(values: &[f64], places: &[usize]) -> Vec<f64> {
 }
 
 fn write(cx: &mut Cx<'_>, rows: &[Row]) -> Result<()> {
-    let texts = |get: fn(&Row) -> &str| Arc::new(StringArray::from_iter_values(rows.iter().map(get))) as ArrayRef;
-    let numbers =
-        |i: usize| Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.coefficients[i]))) as ArrayRef;
-    let mut columns = vec![
-        texts(|row| &row.score),
-        texts(|row| &row.pairs),
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| i64::try_from(row.n).unwrap_or(i64::MAX)))),
-    ];
-    columns.extend((0..4).map(numbers));
-    columns.push(Arc::new(rows.iter().map(|row| row.published).collect::<Float64Array>()));
-    cx.write("correlations", tables::batch(&tables::correlations::table().schema(), columns)?)
+    let texts = |get: fn(&Row) -> &str| StringArray::from_iter_values(rows.iter().map(get));
+    let coefficient = |i: usize| Float64Array::from_iter_values(rows.iter().map(|row| row.coefficients[i]));
+    let columns = tables::correlations::Columns {
+        score: texts(|row| &row.score),
+        pairs: texts(|row| &row.pairs),
+        n: Int64Array::from_iter_values(rows.iter().map(|row| i64::try_from(row.n).unwrap_or(i64::MAX))),
+        pearson: coefficient(0),
+        spearman: coefficient(1),
+        kendall_b: coefficient(2),
+        kendall_c: coefficient(3),
+        published: Optional(rows.iter().map(|row| row.published).collect()),
+    };
+    cx.write("correlations", columns.into_batch()?)
 }

@@ -93,7 +93,7 @@ fn phi() -> Vec<RecordBatch> {
 }
 
 #[test]
-fn a_hand_case() {
+fn coefficients_of_five_rated_pairs() {
     let mut world = world(&RATED, &phi());
     let published = [("all".to_owned(), 0.7), ("non_gt".to_owned(), -0.2)].into();
     let stage = stage(vec![by_sampling("own"), Score { published, ..by_similarity("phi") }]);

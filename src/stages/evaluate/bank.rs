@@ -134,10 +134,11 @@ mod tests {
 
     use arrow::array::{Int64Array, RecordBatch};
 
+    use super::super::Evaluate;
     use super::super::tests::{halves, random, stage, world};
-    use super::super::{Evaluate, Method, Protocol};
     use super::*;
-    use crate::kernels::measure::recall::CUTOFFS;
+    use crate::retrieval::methods::{DbNorm, Nnn, QbNorm};
+    use crate::retrieval::{Method, Protocol};
 
     /// A sample of a memory bank: epoch, data set, caption, image, and their vectors.
     type Sample = ([i64; 4], Vec<f32>, Vec<f32>);
@@ -166,9 +167,9 @@ mod tests {
         }
         let table = |name: &str| Some(TableRef::try_from(format!("fit.{name}")).expect("a table's name"));
         let methods = vec![
-            Method::Nnn { alpha: 0.75, k: 3 },
-            Method::QbNorm { beta: 20.0, k: 1 },
-            Method::DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: true },
+            Method::Nnn(Nnn { alpha: 0.75, k: 3 }),
+            Method::QbNorm(QbNorm { beta: 20.0, k: 1 }),
+            Method::DbNorm(DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: true }),
         ];
         let with = |bank: Bank| Evaluate { methods: methods.clone(), bank: Some(bank), ..stage(&[Protocol::All]) };
         let train = "train".to_owned();
@@ -195,7 +196,7 @@ mod tests {
         embedded.run(&with(bank)).expect("embeddings");
 
         let (one, other) = (remembered.output("rankings"), embedded.output("rankings"));
-        let hits = CUTOFFS.map(|k| format!("hit_{k}"));
+        let hits = tables::CUTOFFS.map(|k| format!("hit_{k}"));
         for column in
             ["method", "query_id", "rank", "top_ids", "top_scores"].into_iter().chain(hits.iter().map(String::as_str))
         {

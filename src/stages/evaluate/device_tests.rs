@@ -1,17 +1,19 @@
 //! What a GPU computes is what the processor computes: every method with scores of libtorch, and the stage with `--device`.
 
-use std::ops::Range;
-
-use super::ranking::{Found, Ranker, Sides, Wanted};
 use super::tests::{stage, world};
-use super::{Distribution, Method};
-use crate::error::Kind;
+use crate::error::{Kind, Result};
 use crate::kernels::sample::Sample;
 use crate::model::device::to_tch;
 use crate::model::search::Searcher;
 use crate::model::similarity::{Form, Similarity};
-use crate::stage::Device;
-use crate::stages::evaluate::Protocol;
+use crate::retrieval::methods::{
+    Assignment, Csls, DbNorm, DisSimLocal, Distribution, DualBankSinkhorn, DualSoftmax, InvertedSoftmax,
+    MutualProximity, Nnn, Nns, QbNorm, RelaxedGreedy, Sinkhorn,
+};
+use crate::retrieval::{
+    Callbacks, Collection, Evaluation, Label, Matches, Method, Protocol, Rankings, VectorPair, VectorSource, evaluate,
+};
+use crate::runtime::Device;
 
 const WIDTH: usize = 9;
 
@@ -29,29 +31,48 @@ fn vectors(seed: u64, count: usize) -> Vec<f32> {
 
 fn methods(similarity: Similarity) -> Vec<Method> {
     let (k, iterations) = (3, 5);
-    let mut all = vec![Method::Nns {}, Method::Nnn { alpha: 0.75, k }, Method::DualSoftmax { beta: 20.0 }];
-    all.extend([Method::QbNorm { beta: 20.0, k: 1 }, Method::DualBankSinkhorn { tau: 0.1, iterations }]);
+    let mut all =
+        vec![Method::Nns(Nns {}), Method::Nnn(Nnn { alpha: 0.75, k }), Method::DualSoftmax(DualSoftmax { beta: 20.0 })];
+    all.extend([
+        Method::QbNorm(QbNorm { beta: 20.0, k: 1 }),
+        Method::DualBankSinkhorn(DualBankSinkhorn { tau: 0.1, iterations }),
+    ]);
     if similarity == Similarity::Cosine {
-        all.push(Method::DisSimLocal { k });
-        all.push(Method::DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: true });
+        all.push(Method::DisSimLocal(DisSimLocal { k }));
+        all.push(Method::DbNorm(DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: true }));
     }
     for bank in [false, true] {
         all.extend([
-            Method::InvertedSoftmax { beta: 30.0, bank },
-            Method::Csls { k, bank },
-            Method::Sinkhorn { tau: 0.1, iterations, bank },
-            Method::MutualProximity { bank, distribution: Distribution::Normal },
+            Method::InvertedSoftmax(InvertedSoftmax { beta: 30.0, bank }),
+            Method::Csls(Csls { k, bank }),
+            Method::Sinkhorn(Sinkhorn { tau: 0.1, iterations, bank }),
+            Method::MutualProximity(MutualProximity { bank, distribution: Distribution::Normal }),
         ]);
     }
-    let over = |over| Method::RelaxedGreedy { lambda: 1.5, strict: false, over: Box::new(over) };
-    all.extend([over(Method::Nns {}), over(Method::Csls { k, bank: false }), Method::Assignment {}]);
+    let over = |over| Method::RelaxedGreedy(RelaxedGreedy { lambda: 1.5, strict: false, over: Box::new(over) });
+    all.extend([
+        over(Method::Nns(Nns {})),
+        over(Method::Csls(Csls { k, bank: false })),
+        Method::Assignment(Assignment {}),
+    ]);
     all
 }
 
 /// The items that are found, and their scores apart from them: methods make those of sums, which are rounded in other places.
-fn lists(found: &Found) -> (Vec<Vec<usize>>, Vec<f32>) {
+fn lists(found: &Rankings) -> (Vec<Vec<usize>>, Vec<f32>) {
     let items = found.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect();
     (items, found.top.iter().flatten().map(|best| best.score).collect())
+}
+
+/// Last result.
+#[derive(Default)]
+struct Last(Option<[Rankings; 2]>);
+
+impl Callbacks for Last {
+    fn ranked(&mut self, _: &Label, rankings: &[Rankings; 2]) -> Result<()> {
+        self.0 = Some(rankings.clone());
+        Ok(())
+    }
 }
 
 #[test]
@@ -59,19 +80,30 @@ fn methods_find_by_libtorch_what_they_find_on_the_processor() {
     let (n, each) = (70, 3);
     let [images, captions, bank_images, bank_captions] =
         [(1, n), (2, n * each), (3, 50), (4, 80)].map(|(seed, count)| vectors(seed, count));
-    let sides = Sides::new(&images, &captions, WIDTH).expect("good vectors");
-    let bank = Sides::new(&bank_images, &bank_captions, WIDTH).expect("good vectors");
-    let captions_of: Vec<Range<usize>> = (0..n).map(|image| image * each..(image + 1) * each).collect();
-    let image_of: Vec<Range<usize>> = (0..n * each).map(|caption| caption / each..caption / each + 1).collect();
-    let wanted = Wanted { matches: [&captions_of, &image_of], keep: [10, 10] };
+    let bank = VectorPair::new(&bank_images, &bank_captions, WIDTH, " of the bank").expect("good vectors");
+    let ids: Vec<i64> = (0..70 * 3).collect();
+    let first: Vec<usize> = (0..=n).map(|image| image * each).collect();
     for similarity in
         [Similarity::Cosine, Similarity::Order { form: Form::Norm }, Similarity::Order { form: Form::Squared }]
     {
         let here = Searcher::new(Device::Cpu, similarity, 2).expect("a processor");
-        let here = Ranker::new(&sides, Some(&bank), here).expect("of one width");
-        let there = Ranker::new(&sides, Some(&bank), Searcher::by_libtorch(similarity, 2)).expect("of one width");
+        let there = Searcher::by_libtorch(similarity, 2);
+        let [here, there] = [&here, &there].map(|factory| VectorSource {
+            images: &images,
+            captions: &captions,
+            width: WIDTH,
+            bank: Some(&bank),
+            factory,
+        });
         for method in methods(similarity) {
-            let rank = |ranker: &Ranker<'_>| ranker.rank(&method, &wanted, &mut |_, _| Ok(())).expect("a method");
+            let rank = |scores: &VectorSource<'_>| {
+                let matches = Matches::Grouped(&first);
+                let collection = Collection { image_ids: &ids[..n], caption_ids: &ids, matches, scores };
+                let methods = std::slice::from_ref(&method);
+                let mut last = Last::default();
+                evaluate(&Evaluation { methods, ..Evaluation::of(collection) }, &mut last).expect("a method");
+                last.0.expect("one pool")
+            };
             for (here, there) in rank(&here).iter().zip(&rank(&there)) {
                 let case = format!("{} {similarity:?}", method.name());
                 assert_eq!((&here.ranks, &here.sets), (&there.ranks, &there.sets), "{case}");
@@ -79,7 +111,7 @@ fn methods_find_by_libtorch_what_they_find_on_the_processor() {
                 assert_eq!(items, of_libtorch, "{case}");
                 let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * a.abs().max(1.0);
                 assert!(scores.iter().zip(&scores_of_libtorch).all(near), "{case}");
-                if method == (Method::Nns {}) {
+                if method == (Method::Nns(Nns {})) {
                     assert_eq!(scores, scores_of_libtorch, "{case}");
                 }
             }
@@ -97,7 +129,7 @@ fn the_stage_computes_where_it_is_told_to() {
     let mut here = world(&images, &captions);
     here.run(&evaluate).expect("the processor is there");
     let mut there = world(&images, &captions);
-    there.device = Device::Cuda(0);
+    there.resources.0.device = Device::Cuda(0);
     let result = there.run(&evaluate);
     if to_tch(Device::Cuda(0)).is_ok() {
         result.expect("the GPU is there");

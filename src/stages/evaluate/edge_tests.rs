@@ -4,63 +4,17 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
 use super::Evaluate;
-use super::method_tests::{evaluate, every_method};
-use super::methods::{Distribution, Method};
+use super::method_tests::evaluate;
 use super::tests::{Captions, Images, random, world};
 use crate::error::Kind;
-use crate::kernels::hubness::problems::LARGEST_BETA;
 use crate::model::similarity::{Form, Similarity};
+use crate::retrieval::Method;
+use crate::retrieval::methods::{Csls, Given, Nnn};
 use crate::stage::Stage;
 use crate::stages::testing::MemoryWorld;
 
 /// Images and captions.
 type Pool = (Images, Captions);
-
-/// All methods, matchings among them, with the largest `k` and the most extreme free numbers that are taken.
-fn extreme(k: usize) -> Vec<Method> {
-    let (beta, tau) = (LARGEST_BETA, 1.0 / LARGEST_BETA);
-    let mut all = vec![
-        Method::Nnn { alpha: 1e6, k },
-        Method::DistributionNormalisation { lambda: 1e6 },
-        Method::QbNorm { beta, k },
-        Method::DbNorm { beta_queries: beta, beta_items: 1e-9, k, dynamic: true },
-        Method::DbNorm { beta_queries: 1e-9, beta_items: beta, k, dynamic: false },
-        Method::DualSoftmax { beta },
-        Method::DisSimLocal { k },
-        Method::DualBankSinkhorn { tau, iterations: 2 },
-    ];
-    for bank in [false, true] {
-        all.extend([
-            Method::InvertedSoftmax { beta, bank },
-            Method::Csls { k, bank },
-            Method::Sinkhorn { tau, iterations: 3, bank },
-            Method::Sinkhorn { tau: 1e9, iterations: 3, bank },
-            Method::MutualProximity { distribution: Distribution::Empirical, bank },
-            Method::LocalScaling { k, bank },
-            Method::Nicdm { k, bank },
-        ]);
-    }
-    all.extend([f64::INFINITY, 1.0].map(|lambda| Method::RelaxedGreedy {
-        lambda,
-        strict: false,
-        over: Box::default(),
-    }));
-    all
-}
-
-fn all_methods() -> Vec<Method> {
-    let mut all = every_method();
-    for (strict, over) in [
-        (false, Method::Nns {}),
-        (true, Method::Csls { k: 3, bank: false }),
-        (false, Method::InvertedSoftmax { beta: 30.0, bank: true }),
-        (false, Method::Sinkhorn { tau: 0.1, iterations: 3, bank: false }),
-    ] {
-        all.push(Method::RelaxedGreedy { lambda: 1.0, strict, over: Box::new(over) });
-    }
-    all.extend([Method::Assignment {}, Method::KBestAssignment { k: 4 }]);
-    all
-}
 
 /// The test and a training split, of which banks are read.
 fn with_bank(mut images: Images, mut captions: Captions, bank: &Pool) -> MemoryWorld {
@@ -155,13 +109,19 @@ fn every_method_takes_every_pool() {
     let order = Similarity::Order { form: Form::default() };
     for (name, (images, captions), bank) in pools {
         let world = || with_bank(images.clone(), captions.clone(), &bank);
-        for methods in [all_methods(), extreme(1000)] {
+        for methods in [Method::samples(), Method::extremes(1000)] {
             assert!(run_all(name, &methods, Similarity::Cosine, world).is_empty(), "{name}");
             let mut refused = run_all(name, &methods, order, world);
             refused.dedup();
             refused.sort_unstable();
             refused.dedup();
-            assert_eq!(refused, ["db_norm", "dis_sim_local", "dual_softmax"], "{name}");
+            // Those alone whose settings say so.
+            let given = Given { bank: true, validation: true, order: true };
+            let mut say_so: Vec<_> =
+                methods.iter().filter(|of| !of.problems("", given).is_empty()).map(Method::name).collect();
+            say_so.sort_unstable();
+            say_so.dedup();
+            assert_eq!(refused, say_so, "{name}");
         }
     }
 }
@@ -172,7 +132,7 @@ fn bad_banks_are_refused() {
     let (images, captions) = random(4, 5, 1);
     let fails = |bank: &Pool| {
         let mut world = with_bank(images.clone(), captions.clone(), bank);
-        world.run(&evaluate(vec![Method::Nnn { alpha: 0.75, k: 3 }])).expect_err("a bad bank").to_string()
+        world.run(&evaluate(vec![Method::Nnn(Nnn { alpha: 0.75, k: 3 })])).expect_err("a bad bank").to_string()
     };
     let mut zero = random(3, 5, 2);
     zero.0[1].2 = vec![0.0; 5];
@@ -186,6 +146,6 @@ fn bad_banks_are_refused() {
     for side in ["bank.images", "bank.captions"] {
         world.tables.insert(side.to_owned(), other.tables[side].clone());
     }
-    let error = world.run(&evaluate(vec![Method::Csls { k: 3, bank: true }])).expect_err("another width");
+    let error = world.run(&evaluate(vec![Method::Csls(Csls { k: 3, bank: true })])).expect_err("another width");
     assert!(error.to_string().contains("the bank has vectors of width 6, the test of width 5"), "{error}");
 }

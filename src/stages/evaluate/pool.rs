@@ -1,16 +1,14 @@
 //! The images and captions of a split, joined and checked.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::Range;
 
-use super::rows::Direction;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::model::similarity::Similarity;
+use crate::retrieval::{Collection, Matches, VectorPair, VectorSource};
+use crate::search::SearchFactory;
 use crate::stage::Cx;
 use crate::tables;
 
-/// Problems that an error lists before it says "and more".
-const LISTED: usize = 20;
 /// How far the norm of a unit vector may be from 1.
 const NORM_TOLERANCE: f64 = 1e-2;
 
@@ -62,7 +60,11 @@ impl Pool {
         if !orphans.is_empty() {
             cx.warn(
                 format!("captions of split `{split}`"),
-                format!("{} left out, since `images` lacks their image: caption_id {}", orphans.len(), list(&orphans)),
+                format!(
+                    "{} left out, since `images` lacks their image: caption_id {}",
+                    orphans.len(),
+                    TruncatedList::from_iter(&orphans).join(", ")
+                ),
             );
         }
         if order.is_empty() {
@@ -81,7 +83,11 @@ impl Pool {
         if !alone.is_empty() {
             cx.warn(
                 format!("images of split `{split}`"),
-                format!("{} without captions, ranked but not asked for: image_id {}", alone.len(), list(&alone)),
+                format!(
+                    "{} without captions, ranked but not asked for: image_id {}",
+                    alone.len(),
+                    TruncatedList::from_iter(&alone).join(", ")
+                ),
             );
         }
         doubt(cx, similarity, images.vectors.iter().chain(&captions.vectors).any(|&value| value < 0.0));
@@ -89,31 +95,29 @@ impl Pool {
         Ok(Self { width: image_width, images, captions, first_caption })
     }
 
-    /// Who looks for what in the fold of these images.
-    pub(super) fn task(&self, images: &Range<usize>, direction: Direction) -> Task<'_> {
-        let captions = self.captions_of(images);
-        let (image_side, caption_side) =
-            (self.images.part(images, self.width), self.captions.part(&captions, self.width));
-        let captions_of_image =
-            |image: usize| self.first_caption[image] - captions.start..self.first_caption[image + 1] - captions.start;
-        match direction {
-            Direction::ImageToText => {
-                let matches = images.clone().map(captions_of_image).collect();
-                Task { queries: image_side, items: caption_side, matches }
-            }
-            Direction::TextToImage => {
-                let image_of = |image: usize| {
-                    std::iter::repeat_n(image - images.start..image - images.start + 1, captions_of_image(image).len())
-                };
-                let matches = images.clone().flat_map(image_of).collect();
-                Task { queries: caption_side, items: image_side, matches }
-            }
+    /// The scores of its vectors, and with a bank.
+    pub(super) fn scores<'p>(
+        &'p self,
+        bank: Option<&'p VectorPair<'p>>,
+        factory: &'p dyn SearchFactory,
+    ) -> VectorSource<'p> {
+        VectorSource {
+            images: &self.images.vectors,
+            captions: &self.captions.vectors,
+            width: self.width,
+            bank,
+            factory,
         }
     }
 
-    /// The captions of these images.
-    pub(super) fn captions_of(&self, images: &Range<usize>) -> Range<usize> {
-        self.first_caption[images.start]..self.first_caption[images.end]
+    /// As retrieval knows it.
+    pub(super) fn collection<'p>(&'p self, scores: &'p VectorSource<'p>) -> Collection<'p> {
+        Collection {
+            image_ids: &self.images.ids,
+            caption_ids: &self.captions.ids,
+            matches: Matches::Grouped(&self.first_caption),
+            scores,
+        }
     }
 }
 
@@ -134,25 +138,10 @@ fn doubt(cx: &mut Cx<'_>, similarity: Similarity, below_zero: bool) {
     cx.warn("similarity", message);
 }
 
-/// The queries and items of one direction of one fold.
-#[derive(Debug)]
-pub(super) struct Task<'p> {
-    /// Identifiers and vectors of the queries.
-    pub(super) queries: (&'p [i64], &'p [f32]),
-    /// Identifiers and vectors of the items.
-    pub(super) items: (&'p [i64], &'p [f32]),
-    /// For each query the items that match: they stand together.
-    pub(super) matches: Vec<Range<usize>>,
-}
-
 impl Side {
     /// Where each identifier stands.
     pub(super) fn places(&self) -> HashMap<i64, usize> {
         self.ids.iter().enumerate().map(|(place, &id)| (id, place)).collect()
-    }
-
-    fn part(&self, rows: &Range<usize>, width: usize) -> (&[i64], &[f32]) {
-        (&self.ids[rows.clone()], &self.vectors[rows.start * width..rows.end * width])
     }
 
     /// The rows named by the second number of each pair, in that order.
@@ -179,10 +168,9 @@ pub(super) fn read_side(
 ) -> Result<(Side, usize, Vec<i64>)> {
     let mut side = Side::default();
     let (mut width, mut of) = (None, Vec::new());
-    let (mut problems, mut splits) = (Vec::new(), BTreeSet::new());
+    let (mut problems, mut splits) = (TruncatedList::default(), BTreeSet::new());
     let mut seen = HashMap::new();
     let mut first_row = 0usize;
-    cx.rewind(input)?;
     while let Some(batch) = cx.next(input)? {
         let (ids, image_ids) = (tables::ids(&batch, id)?, tables::ids(&batch, "image_id")?);
         let rows = tables::texts(&batch, "split")?;
@@ -202,10 +190,10 @@ pub(super) fn read_side(
             let (number, vector) = (first_row + row, &vectors[row * batch_width..(row + 1) * batch_width]);
             let this = ids.value(row);
             if let Some(wrong) = wrong_norm(vector, similarity) {
-                problems.push(format!("row {number} ({id} {this}): {wrong}"));
+                problems.push(format_args!("row {number} ({id} {this}): {wrong}"));
             }
             if let Some(earlier) = seen.insert(this, number) {
-                problems.push(format!("row {number}: {id} {this} stands in row {earlier} too"));
+                problems.push(format_args!("row {number}: {id} {this} stands in row {earlier} too"));
             }
             side.ids.push(this);
             side.vectors.extend_from_slice(vector);
@@ -214,10 +202,7 @@ pub(super) fn read_side(
         first_row += batch.num_rows();
     }
     if !problems.is_empty() {
-        let more = problems.len().saturating_sub(LISTED);
-        problems.truncate(LISTED);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        return Err(Error::data(format!("`{input}` cannot be ranked: {}{more}", problems.join("; "))));
+        return Err(Error::data(format!("`{input}` cannot be ranked: {}", problems.join("; "))));
     }
     match width {
         Some(width) if !side.ids.is_empty() => Ok((side, width, of)),
@@ -240,13 +225,4 @@ fn wrong_norm(vector: &[f32], similarity: Similarity) -> Option<String> {
         Similarity::Order { .. } => (norm == 0.0, "one above 0"),
     };
     wrong.then(|| format!("the embedding has norm {norm:.4}, wanted {wanted}"))
-}
-
-/// The first few identifiers, for a warning.
-fn list(ids: &[i64]) -> String {
-    let mut text: Vec<String> = ids.iter().take(LISTED).map(i64::to_string).collect();
-    if ids.len() > LISTED {
-        text.push("…".to_owned());
-    }
-    text.join(", ")
 }

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int64Type};
 
+use super::Relevance;
 use super::settings::Evaluate;
 use super::tests::{Captions, Images, halves, random, stage, unit, world};
-use super::{Protocol, Relevance};
 use crate::kernels::dot::dot;
-use crate::kernels::measure::graded::{Measure, Query, measure};
+use crate::kernels::measure::METRICS;
+use crate::kernels::measure::graded::{Query, grades};
+use crate::kernels::measure::metric::{Grades, Name};
 use crate::kernels::measure::semantic_recall::{OFFICIAL_LIST, official_neighbours};
 use crate::kernels::sample::Sample;
 use crate::kernels::top_k::top_k;
+use crate::retrieval::Protocol;
 use crate::stage::{Stage, TableRef};
 use crate::stages::testing::MemoryWorld;
 use crate::tables;
@@ -105,7 +108,7 @@ fn circle() -> (Images, Captions) {
 }
 
 #[test]
-fn a_hand_case_of_similarity() {
+fn graded_measures_of_three_images_on_a_circle() {
     let (images, captions) = circle();
     let mut world = world(&images, &captions);
     // Captions in another order in every row, and an image and a caption that are not of the split.
@@ -159,7 +162,7 @@ fn a_hand_case_of_similarity() {
 }
 
 #[test]
-fn a_hand_case_of_ratings() {
+fn rated_pairs_decide_what_is_relevant() {
     let (images, captions) = circle();
     let mut world = world(&images, &captions);
     let table =
@@ -225,11 +228,16 @@ fn compare_with_kernel(
     };
     let image_vectors: Vec<&[f32]> = images.iter().map(|i| i.2.as_slice()).collect();
     let caption_vectors: Vec<&[f32]> = captions.iter().map(|c| c.3.as_slice()).collect();
-    let mut wanted: BTreeMap<(&str, Measure), (f64, i64)> = BTreeMap::new();
+    let mut wanted: BTreeMap<(&str, Name), (f64, i64)> = BTreeMap::new();
     let mut add = |direction, name, value: f64| {
         let (sum, n) = wanted.entry((direction, name)).or_default();
         *sum += value;
         *n += 1;
+    };
+    let mut all = |grades: &Grades<'_>, direction| {
+        for of in METRICS {
+            of.of_grades(grades, &mut |name, value| add(direction, name, value));
+        }
     };
     for image in (0..fold).filter(|&image| !own(image).is_empty()) {
         let near = [near(image, None), near(image, Some(image))];
@@ -241,7 +249,7 @@ fn compare_with_kernel(
             official: [&of[0], &of[1]],
             whole: (fold < matrix.len()).then_some(&matrix[image]),
         };
-        measure(&query, &[1, 5, 10], &neighbours, |name, value| add("i2t", name, value));
+        grades(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "i2t"));
         let of = near.each_ref().map(|near| near.iter().map(|&i| i..i + 1).collect::<Vec<_>>());
         for caption in own(image) {
             let query = Query {
@@ -251,13 +259,18 @@ fn compare_with_kernel(
                 official: [&of[0], &of[1]],
                 whole: None,
             };
-            measure(&query, &[1, 5, 10], &neighbours, |name, value| add("t2i", name, value));
+            grades(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "t2i"));
         }
     }
     let show = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
     for ((direction, name), (sum, n)) in &wanted {
         let (m, k) = (show(name.m), show(name.k));
-        let key = format!("{direction} {} {} {} {m} {k}", name.name, name.variant.unwrap_or("-"), name.ground_truth);
+        let key = format!(
+            "{direction} {} {} {} {m} {k}",
+            name.measure,
+            name.variant.unwrap_or("-"),
+            name.ground_truth == Some(true)
+        );
         #[expect(clippy::cast_precision_loss, reason = "queries are few")]
         close(&got, &key, 100.0 * sum / *n as f64);
         assert_eq!(got[&key].1, *n, "{key}");
@@ -387,8 +400,10 @@ fn bad_settings_are_named_by_their_place() {
             "relevance.0.neighbours: 2 stands there twice",
         ]
     );
-    let cutoffs = Evaluate { cutoffs: vec![1, 20], ..stage(&[Protocol::All]) };
-    assert_eq!(cutoffs.check().len(), 1);
-    let official = Evaluate { cutoffs: vec![1, 5, 10, 20, 30], ..stage(&[Protocol::All]) };
-    assert_eq!(official.check(), []);
+    for (cutoffs, problems) in
+        [(&[1, 5, 10, 20, 30][..], 0), (&[10], 0), (&[], 1), (&[0, 1], 1), (&[5, 1], 1), (&[1, 1], 1)]
+    {
+        let stage = Evaluate { cutoffs: cutoffs.to_vec(), ..stage(&[Protocol::All]) };
+        assert_eq!(stage.check().len(), problems, "{cutoffs:?}");
+    }
 }

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bank::Bank;
-use super::methods::{Given, Method};
-use crate::kernels::measure::recall::CUTOFFS;
 use crate::model::similarity::Similarity;
+use crate::retrieval::methods::Given;
+use crate::retrieval::{Method, Protocol};
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
@@ -38,7 +38,7 @@ pub struct Evaluate {
     /// Which pools are ranked.
     #[serde(default = "all")]
     pub protocols: Vec<Protocol>,
-    /// Cut-offs of recall, Semantic Recall and NCS; 1, 5 and 10 must be among them, of which sums are made.
+    /// Cut-offs of recall, Semantic Recall, NCS and hubs, ascending. Sums are of all of them, and tables have columns for each.
     #[serde(default = "cutoffs")]
     pub cutoffs: Vec<usize>,
     /// What else is relevant to a query than its own matches.
@@ -118,18 +118,6 @@ fn positive(numbers: &[usize], mut problem: impl FnMut(String)) {
     }
 }
 
-/// Which pool of images and captions a query is ranked in, and so what the first part of a result's name is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// The whole split (`coco-5k`, `f30k-1k`; 1,000 images of COCO are `coco-1k-single`).
-    All,
-    /// The mean over five consecutive blocks of 1,000 images (`coco-1k-five-fold`).
-    FiveFold,
-    /// The first 1,000 images (`coco-1k-first-fold`).
-    FirstFold,
-}
-
 /// The input of a table of the relevance of this number.
 pub(super) fn input(number: usize, setting: &str) -> String {
     format!("relevance.{number}.{setting}")
@@ -148,7 +136,7 @@ fn all() -> Vec<Protocol> {
 }
 
 fn cutoffs() -> Vec<usize> {
-    CUTOFFS.to_vec()
+    tables::CUTOFFS.to_vec()
 }
 
 impl Stage for Evaluate {
@@ -184,10 +172,10 @@ impl Stage for Evaluate {
 
     fn outputs(&self) -> Vec<Output> {
         vec![
-            Output::table("rankings", tables::rankings::table().schema(), 8192),
-            Output::table("hubs", tables::hubs::table().schema(), 65_536),
+            Output::table("rankings", tables::rankings::table(&self.cutoffs).schema(), 8192),
+            Output::table("hubs", tables::hubs::table(&self.cutoffs).schema(), 65_536),
             Output::table("metrics", tables::metrics::table().schema(), 8192),
-            Output::table("summary", tables::summary::table().schema(), 8192),
+            Output::table("summary", tables::summary::table(&self.cutoffs).schema(), 8192),
         ]
     }
 
@@ -210,9 +198,9 @@ impl Stage for Evaluate {
             }
         }
         positive(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
-        if !CUTOFFS.iter().all(|k| self.cutoffs.contains(k)) {
-            let message = format!("got {:?}, wanted 1, 5 and 10 among them", self.cutoffs);
-            problems.push(Problem::new("cutoffs", message).hint("rsum and nsum are made of these"));
+        if !self.cutoffs.is_sorted() {
+            let message = format!("got {:?}, wanted ascending numbers", self.cutoffs);
+            problems.push(Problem::new("cutoffs", message).hint("as tables of papers have them: `[1, 5, 10]`"));
         }
         problems.extend(self.bank.iter().flat_map(|bank| bank.problems(&self.split)));
         if self.methods.is_empty() {
@@ -222,7 +210,11 @@ impl Stage for Evaluate {
         let given = Given { bank: self.bank.is_some(), validation: self.validation.is_some(), order };
         for (number, method) in self.methods.iter().enumerate() {
             let at = format!("methods.{number}");
-            problems.extend(method.problems(&at, given));
+            problems.extend(method.problems(&at, given).into_iter().map(|problem| Problem {
+                setting: problem.setting,
+                message: problem.message,
+                hint: problem.hint,
+            }));
             if self.methods[..number].contains(method) {
                 problems.push(Problem::new(at, format!("`{}` stands there twice", method.name())));
             }

@@ -3,12 +3,10 @@
 use std::ops::Range;
 
 use super::pool::Pool;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
+use crate::retrieval::Grades;
 use crate::stage::Cx;
 use crate::tables::caption_similarity::{Row, rows};
-
-/// Faults that an error lists before it says "and more".
-const LISTED: usize = 20;
 
 /// φ of images (rows) and captions (columns), f32, held once: 500 MB for COCO's 5,000 × 25,000.
 #[derive(Debug)]
@@ -35,10 +33,9 @@ impl Similarity {
             Error::stage(format!("no memory for φ of {n_images} images with {n_captions} captions, 4 bytes a pair"))
         })?;
         values.resize(pairs, f32::NAN);
-        let mut faults = Faults::default();
+        let mut faults = TruncatedList::default();
         // In a dense table every row has the same captions, so where they go is found out once.
         let (mut of, mut columns): (Vec<i64>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
-        cx.rewind(input)?;
         while let Some(batch) = cx.next(input)? {
             for row in rows(&batch)? {
                 let Some(&image) = images.get(&row.image_id) else { continue };
@@ -50,34 +47,18 @@ impl Similarity {
             }
         }
         let this = Self { values, n_captions };
-        faults.fail(input)?;
+        refuse(input, &faults)?;
         this.check_whole(input, pool)?;
         Ok(this)
     }
 
-    /// φ of an image with these captions.
-    pub(super) fn row(&self, image: usize, captions: &Range<usize>) -> &[f32] {
-        &self.values[image * self.n_captions..][captions.clone()]
-    }
-
-    /// φ of these images with these captions, one caption after the other: a copy of a block, never of the whole.
-    pub(super) fn columns(&self, images: &Range<usize>, captions: &Range<usize>, columns: &mut Vec<f32>) {
-        columns.clear();
-        columns.resize(images.len() * captions.len(), 0.0);
-        for (i, image) in images.clone().enumerate() {
-            for (c, &phi) in self.row(image, captions).iter().enumerate() {
-                columns[c * images.len() + i] = phi;
-            }
-        }
-    }
-
     fn check_whole(&self, input: &str, pool: &Pool) -> Result<()> {
-        let mut faults = Faults::default();
+        let mut faults = TruncatedList::default();
         let mut lacking = vec![0usize; self.n_captions];
         let mut present = 0;
         for (row, &image_id) in self.values.chunks_exact(self.n_captions).zip(&pool.images.ids) {
             if row.iter().all(|phi| phi.is_nan()) {
-                faults.add(|| format!("no row of image_id {image_id}"));
+                faults.push(format_args!("no row of image_id {image_id}"));
                 continue;
             }
             present += 1;
@@ -87,53 +68,41 @@ impl Similarity {
         }
         for (&lacking, caption_id) in lacking.iter().zip(&pool.captions.ids) {
             if lacking == present && present > 0 {
-                faults.add(|| format!("no value of caption_id {caption_id}"));
+                faults.push(format_args!("no value of caption_id {caption_id}"));
             } else if lacking > 0 {
-                faults.add(|| format!("caption_id {caption_id} lacks {lacking} of {present} images"));
+                faults.push(format_args!("caption_id {caption_id} lacks {lacking} of {present} images"));
             }
         }
-        faults.fail(input).map_err(|error| {
+        refuse(input, &faults).map_err(|error| {
             error.hint("every image with every caption of the split is wanted: the dense form of `compare`")
         })
     }
 }
 
+impl Grades for Similarity {
+    fn row(&self, image: usize, captions: &Range<usize>) -> &[f32] {
+        &self.values[image * self.n_captions..][captions.clone()]
+    }
+}
+
 /// Puts a row of the table where its captions stand in the pool.
-fn place(row: &Row<'_>, columns: &[Option<usize>], values: &mut [f32], faults: &mut Faults) {
+fn place(row: &Row<'_>, columns: &[Option<usize>], values: &mut [f32], faults: &mut TruncatedList) {
     for ((column, &phi), caption_id) in columns.iter().zip(row.values).zip(row.caption_ids) {
         let Some(column) = *column else { continue };
         let pair = || format!("image_id {} with caption_id {caption_id}", row.image_id);
         if !(phi >= 0.0 && phi.is_finite()) {
-            faults.add(|| format!("{} has φ = {phi}, wanted a number of at least 0", pair()));
+            faults.push(format_args!("{} has φ = {phi}, wanted a number of at least 0", pair()));
         } else if !values[column].is_nan() {
-            faults.add(|| format!("{} stands there twice", pair()));
+            faults.push(format_args!("{} stands there twice", pair()));
         }
         values[column] = phi;
     }
 }
 
-/// What is wrong with a table: the first few, and how many more.
-#[derive(Debug, Default)]
-pub(super) struct Faults {
-    first: Vec<String>,
-    more: usize,
-}
-
-impl Faults {
-    pub(super) fn add(&mut self, fault: impl FnOnce() -> String) {
-        if self.first.len() < LISTED {
-            self.first.push(fault());
-        } else {
-            self.more += 1;
-        }
+/// Fails if `faults` of the table `input` were found.
+pub(super) fn refuse(input: &str, faults: &TruncatedList) -> Result<()> {
+    if faults.is_empty() {
+        return Ok(());
     }
-
-    /// An error that names the faults of `input`, if there are any.
-    pub(super) fn fail(&self, input: &str) -> Result<()> {
-        if self.first.is_empty() {
-            return Ok(());
-        }
-        let more = if self.more > 0 { format!("; and {} more", self.more) } else { String::new() };
-        Err(Error::data(format!("`{input}` cannot say what is relevant: {}{more}", self.first.join("; "))))
-    }
+    Err(Error::data(format!("`{input}` cannot say what is relevant: {}", faults.join("; "))))
 }

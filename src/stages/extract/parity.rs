@@ -52,8 +52,7 @@ struct Values {
 }
 
 fn golden() -> Golden {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/extract.json");
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    serde_json::from_value(test_data::golden_json("extract.json")).unwrap()
 }
 
 fn fnv(bytes: &[u8]) -> u64 {
@@ -194,7 +193,7 @@ fn photographs_give_torchvisions_features() {
     let (Some(folder), Some(flickr), Some(weights)) =
         (std::env::var_os("PAIRLOOM_PARITY"), std::env::var_os("FLICKR8K"), std::env::var_os("SQUEEZENET"))
     else {
-        println!("skipped: photographs against torchvision need PAIRLOOM_PARITY, FLICKR8K and SQUEEZENET");
+        test_data::impossible("photographs against torchvision need PAIRLOOM_PARITY, FLICKR8K and SQUEEZENET");
         return;
     };
     let reference = std::fs::read(PathBuf::from(folder).join("photographs.json")).unwrap();

@@ -1,41 +1,39 @@
 //! Runs pictures through the network.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Int64Array, RecordBatch, StringArray};
 
 use super::preprocess;
 use super::settings::{Extract, OnUndecodable, PART_ROWS, Pooling, Weights};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::Pictures;
 use crate::model::cnn::{Cnn, Output};
+use crate::model::family::data;
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
-use crate::model::{device, form, threads};
-use crate::stage::{Cx, Mapped, Run, Warning};
-use crate::tables;
+use crate::model::{device, threads};
+use crate::stage::{Cx, Mapped, Over, Run, Warning};
+use crate::tables::{self, Vectors};
 
 /// Bytes above which a file of weights is not read: several times those of the largest network.
 const MAX_WEIGHTS: u64 = 1 << 30;
-
-/// Pictures that one message lists.
-const LISTED: usize = 20;
 
 impl Run for Extract {
     /// Memory: once the weights; per thread one decoded picture, the part, and `batch` pictures as the network sees them
     /// with their feature maps (about 10 MB each at 224 pixels), as [`Extract`] says.
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
         let network = self.network(cx)?;
-        let root = cx.root("images")?;
+        let root = cx.path("images")?;
         // Every thread of `map` takes its pictures from file to feature by itself. Tensors are not `Sync`, so each gets
         // its own handles on the weights.
         let network = Mutex::new(network);
-        cx.map("images", "features", PART_ROWS, &|batch| {
+        cx.map(Over::Rows("images"), "features", PART_ROWS, &|block| {
             let broken = |_| Error::internal("another thread broke off while it copied the network's handles");
             let network = network.lock().map_err(broken)?.share();
             threads::stay_in_this_thread();
-            self.part(batch, root.as_deref(), &network)
+            self.part(&block.rows, root.as_deref(), &network)
         })
     }
 }
@@ -48,9 +46,9 @@ impl Extract {
             Weights::Random => Cnn::random(architecture, self.seed, device),
             Weights::Model(_) => {
                 let in_model = |error: Error| error.context("weights.model");
-                let form = Description::read(&cx.file("weights.model", DESCRIPTION)?).map_err(in_model)?.form;
+                let config = Description::read(&cx.file("weights.model", DESCRIPTION)?).map_err(in_model)?.config;
                 let own = (self.resize as usize, self.crop as usize);
-                if let Some(form::Pictures { side, resize, .. }) = form.pictures
+                if let Some(data::Pictures { side, resize, .. }) = config.data().pictures
                     && (resize, side) != own
                 {
                     let (own_resize, crop) = own;
@@ -107,17 +105,16 @@ impl Extract {
             return Err(fatal(&undecodable));
         }
 
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row)))),
-            Arc::new(StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row)))),
-            tables::vectors(features, width)?,
-        ];
-        let batch = tables::batch(&tables::features::table().schema_of_width(width), columns)?;
+        let features = tables::features::Columns {
+            image_id: Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row))),
+            split: StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row))),
+            feature: Vectors::new(features, width)?,
+        };
         let warnings = undecodable
             .into_iter()
             .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("picture left out: {error}") })
             .collect();
-        Ok(Mapped { batch, warnings })
+        Ok(Mapped { batch: features.into_batch()?, warnings })
     }
 
     /// The features of pictures that go through the network together; `names` are theirs.
@@ -154,11 +151,7 @@ fn normalize(feature: &mut [f32]) {
 
 /// The error of a block whose pictures `undecodable` are fatal.
 fn fatal(undecodable: &[(&str, Error)]) -> Error {
-    let mut listed: Vec<String> =
-        undecodable.iter().take(LISTED).map(|(name, error)| format!("picture `{name}`: {error}")).collect();
-    if undecodable.len() > LISTED {
-        listed.push(format!("and {} more", undecodable.len() - LISTED));
-    }
+    let listed: TruncatedList = undecodable.iter().map(|(name, error)| format!("picture `{name}`: {error}")).collect();
     let error = Error::data(listed.join("; "));
     match undecodable.iter().find_map(|(_, error)| error.hint_text()) {
         Some(hint) => error.hint(hint),

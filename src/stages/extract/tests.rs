@@ -1,6 +1,5 @@
 //! The stage on pictures that are fine and pictures that are not.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
@@ -33,8 +32,7 @@ fn png(seed: u8) -> Vec<u8> {
 /// A JPEG of 17 × 13 pixels, from the committed values.
 fn jpeg() -> Vec<u8> {
     use base64::Engine;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/extract.json");
-    let golden: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let golden = test_data::golden_json("extract.json");
     base64::prelude::BASE64_STANDARD.decode(golden["decoded"][0]["bytes"].as_str().unwrap()).unwrap()
 }
 
@@ -132,7 +130,7 @@ fn files_are_found_below_the_root_and_nowhere_else() {
         (None, None),
     ];
     let mut world = world(&rows);
-    world.roots.insert("images".into(), folder.path().join("images"));
+    world.paths.insert("images".into(), folder.path().join("images"));
     let error = world.run(&extract(json!({}))).unwrap_err();
     assert_eq!(error.kind(), Kind::Data);
     let text = error.to_string();
@@ -224,16 +222,10 @@ fn tiny_and_long_pictures_have_features() {
 
 #[test]
 fn weights_of_another_network_are_refused() {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    let data = std::env::var_os("PAIRLOOM_DATA").map_or_else(beside, PathBuf::from);
-    let weights = data.join("weights/squeezenet1_0.safetensors");
-    if !weights.exists() {
-        println!("skipped: {} is not there", weights.display());
-        return;
-    }
+    let Some(weights) = test_data::public("weights/squeezenet1_0.safetensors") else { return };
     let file = json!({"weights": {"file": weights}});
     let mut world = world(&[inline(png(1))]);
-    world.sources.insert("weights.file".into(), weights);
+    world.paths.insert("weights.file".into(), weights);
     world.run(&extract(file.clone())).unwrap();
 
     let mut other = extract(file);

@@ -7,8 +7,7 @@ use std::path::Path;
 use super::listing;
 use super::rows::{self, Image, Rows};
 use super::settings::CaptionTable;
-use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use crate::error::{Error, Mistakes, Result};
 use crate::io::delimited::Delimited;
 use crate::stage::Cx;
 
@@ -106,8 +105,9 @@ fn read(set: &CaptionTable, table: Delimited) -> Result<Vec<Described>> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use test_data::public;
 
-    use super::super::testing::{captions, folder, images, ingest, refused, shared_data, split_counts};
+    use super::super::testing::{captions, folder, images, ingest, refused, split_counts};
 
     #[test]
     fn names_are_numbered_in_order_and_captions_stand_together() {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn flickr30k_is_read_whole() {
-        let Some(data) = shared_data("f30k-captions") else { return };
+        let Some(data) = public("f30k-captions") else { return };
         let settings = json!({"captions": {"file": "captions.tsv.gz", "image": "image", "split_column": "split"}});
         let world = ingest(&data, settings).unwrap();
         assert_eq!(split_counts(&world), [29_000, 1014, 1000]);

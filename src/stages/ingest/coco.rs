@@ -10,8 +10,8 @@ use serde::Deserialize;
 use super::Coco;
 use super::listing::{self, Entry, Seen};
 use super::rows;
-use crate::error::{Error, Result};
-use crate::io::{Mistakes, json};
+use crate::error::{Error, Mistakes, Result};
+use crate::io::json;
 use crate::stage::Cx;
 
 /// What a file must be, in words.
@@ -93,7 +93,8 @@ pub(super) fn run(set: &Coco, cx: &mut Cx<'_>) -> Result<()> {
         }
         mistakes.finish()?;
     }
-    listing::write(cx, &entries, &cx.source("coco.images")?, set.on_missing)
+    let images = cx.source("coco.images")?;
+    listing::write(cx, &entries, &images, set.on_missing)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::fmt;
 use super::Flickr;
 use super::listing::{self, Entry};
 use super::rows;
-use crate::error::Result;
-use crate::io::{Mistakes, text_lines::TextLines};
+use crate::error::{Mistakes, Result};
+use crate::io::text_lines::TextLines;
 use crate::stage::Cx;
 
 /// What the token file says of an image.
@@ -32,7 +32,8 @@ pub(super) fn run(set: &Flickr, cx: &mut Cx<'_>) -> Result<()> {
         let (split, path) = (*split, path.clone());
         entries.push(Entry { image_id, split, file_name: image.name, path, captions: image.captions });
     }
-    listing::write(cx, &entries, &cx.source("flickr.images")?, set.on_missing)
+    let images = cx.source("flickr.images")?;
+    listing::write(cx, &entries, &images, set.on_missing)
 }
 
 /// Images in order of first appearance, with their captions in file order.
@@ -118,8 +119,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use serde_json::json;
+    use test_data::public;
 
-    use super::super::testing::{captions, folder, images, ingest, refused, shared_data, split_counts};
+    use super::super::testing::{captions, folder, images, ingest, refused, split_counts};
 
     fn settings() -> serde_json::Value {
         json!({"flickr": {"tokens": "tokens.txt", "images": "images", "train": "train.txt", "val": "val.txt",
@@ -197,7 +199,7 @@ mod tests {
     /// Counts of the data's own description: 991 images, five captions each, 753 / 113 / 125.
     #[test]
     fn both_forms_of_flickr8k_give_the_same() {
-        let Some(folder) = shared_data("flickr8k-1k") else { return };
+        let Some(folder) = public("flickr8k-1k") else { return };
         let flickr = ingest(
             &folder,
             json!({"flickr": {"tokens": "Flickr8k.token.txt", "images": "images",

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::Karpathy;
 use super::listing::{self, Entry, Seen};
 use super::rows;
-use crate::error::Result;
-use crate::io::{Mistakes, json};
+use crate::error::{Mistakes, Result};
+use crate::io::json;
 use crate::stage::Cx;
 
 /// What a file must be, in words.
@@ -85,7 +85,8 @@ pub(super) fn run(set: &Karpathy, cx: &mut Cx<'_>) -> Result<()> {
         entries.push(Entry { image_id, split, file_name: image.filename, path, captions });
     }
     mistakes.finish()?;
-    listing::write(cx, &entries, &cx.source("karpathy.images")?, set.on_missing)
+    let images = cx.source("karpathy.images")?;
+    listing::write(cx, &entries, &images, set.on_missing)
 }
 
 #[cfg(test)]

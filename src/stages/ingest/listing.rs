@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Component, Path};
 
+use super::missing::OnMissing;
 use super::rows::{Image, Rows};
-use super::settings::OnMissing;
-use crate::error::{Error, Result};
-use crate::io::{Mistakes, files::is_file};
+use crate::error::{Error, Mistakes, Result};
+use crate::io::files::is_file;
 use crate::stage::Cx;
 
 /// The splits that a data set may have.

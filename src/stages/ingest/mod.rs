@@ -8,6 +8,8 @@
 //!   leads out of the image folder is an error that names file and line, together with all others of that file.
 
 mod settings;
+mod parts;
+mod missing;
 mod run;
 mod karpathy;
 mod flickr;
@@ -23,6 +25,5 @@ mod rows;
 mod testing;
 
 pub use embeddings::{EmbeddingColumns, Embeddings};
-pub use settings::{
-    CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, OnMissing, Precomp, PrecompTest, RatingTable, Scenes,
-};
+pub use missing::OnMissing;
+pub use settings::{CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, Precomp, PrecompTest, RatingTable, Scenes};

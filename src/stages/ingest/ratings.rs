@@ -3,15 +3,14 @@
 //! Format: Parekh and others, "Crisscrossed Captions", EACL 2021: `sits_test.csv` and `sits_val.csv`, a line a pair.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
+use arrow::array::StringArray;
 
-use super::settings::RATING_PART_ROWS;
+use super::parts::RATING_PART_ROWS;
 use crate::error::{Error, Result};
 use crate::io::delimited::Delimited;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::ratings;
 
 #[derive(Default)]
 struct Columns {
@@ -47,13 +46,13 @@ pub(super) fn run(cx: &mut Cx<'_>) -> Result<()> {
     }
     for start in (0..columns.ratings.len()).step_by(RATING_PART_ROWS) {
         let rows = start..columns.ratings.len().min(start + RATING_PART_ROWS);
-        let arrays: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(columns.caption_ids[rows.clone()].to_vec())),
-            Arc::new(Int64Array::from(columns.image_ids[rows.clone()].to_vec())),
-            Arc::new(Float64Array::from(columns.ratings[rows.clone()].to_vec())),
-            Arc::new(StringArray::from_iter_values(&columns.samplings[rows])),
-        ];
-        cx.write("ratings", tables::batch(&tables::ratings::table().schema(), arrays)?)?;
+        let part = ratings::Columns {
+            caption_id: columns.caption_ids[rows.clone()].to_vec().into(),
+            image_id: columns.image_ids[rows.clone()].to_vec().into(),
+            rating: columns.ratings[rows.clone()].to_vec().into(),
+            sampling: StringArray::from_iter_values(&columns.samplings[rows]),
+        };
+        cx.write("ratings", part.into_batch()?)?;
     }
     Ok(())
 }
@@ -74,8 +73,9 @@ mod tests {
     use arrow::array::AsArray;
     use arrow::datatypes::Float64Type;
     use serde_json::json;
+    use test_data::public;
 
-    use super::super::testing::{folder, ingest, refused, shared_data};
+    use super::super::testing::{folder, ingest, refused};
     use super::*;
 
     const HEADER: &str = "caption,image,agg_score,sampling_method\n";
@@ -96,13 +96,13 @@ mod tests {
 
     #[test]
     fn the_published_file_is_read_whole() {
-        let Some(data) = shared_data("cxc") else { return };
+        let Some(data) = public("cxc") else { return };
         let world = ingest(&data, settings()).unwrap();
         let rows = world.output("ratings");
         assert_eq!(rows.num_rows(), 44_833);
-        let samplings = tables::texts(&rows, "sampling").unwrap();
+        let samplings = crate::tables::texts(&rows, "sampling").unwrap();
         assert_eq!(samplings.iter().filter(|name| *name == Some("c2i_intrasim")).count(), 19_833);
-        assert_eq!(tables::ids(&rows, "caption_id").unwrap().value(0), 732_091);
+        assert_eq!(crate::tables::ids(&rows, "caption_id").unwrap().value(0), 732_091);
         assert_eq!(rows.column(2).as_primitive::<Float64Type>().value(1), 4.97);
     }
 

@@ -1,13 +1,11 @@
 //! Rows of `images` and `captions`, written in batches as they come.
 
-use std::sync::Arc;
+use arrow::array::{BinaryBuilder, Int64Builder, StringBuilder};
 
-use arrow::array::{ArrayRef, BinaryBuilder, Int64Builder, StringBuilder};
-
-use super::settings::{CAPTION_PART_ROWS, IMAGE_PART_ROWS};
+use super::parts::{CAPTION_PART_ROWS, IMAGE_PART_ROWS};
 use crate::error::Result;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::{Optional, captions, images};
 
 /// Bytes of the longest caption. Ten times the longest one in any data set that we know of.
 const CAPTION_BYTES: usize = 16 * 1024;
@@ -73,14 +71,14 @@ impl Rows {
         if self.image_id.values_slice().is_empty() {
             return Ok(());
         }
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.image_id.finish()),
-            Arc::new(self.image_split.finish()),
-            Arc::new(self.file_name.finish()),
-            Arc::new(self.path.finish()),
-            Arc::new(self.bytes.finish()),
-        ];
-        cx.write("images", tables::batch(&tables::images::table().schema(), columns)?)?;
+        let images = images::Columns {
+            image_id: self.image_id.finish(),
+            split: self.image_split.finish(),
+            file_name: self.file_name.finish(),
+            path: Optional(self.path.finish()),
+            bytes: Optional(self.bytes.finish()),
+        };
+        cx.write("images", images.into_batch()?)?;
         self.write_captions(cx)
     }
 
@@ -88,13 +86,13 @@ impl Rows {
         if self.caption_id.values_slice().is_empty() {
             return Ok(());
         }
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.caption_id.finish()),
-            Arc::new(self.caption_image_id.finish()),
-            Arc::new(self.caption_split.finish()),
-            Arc::new(self.text.finish()),
-        ];
-        cx.write("captions", tables::batch(&tables::captions::table().schema(), columns)?)
+        let captions = captions::Columns {
+            caption_id: self.caption_id.finish(),
+            image_id: self.caption_image_id.finish(),
+            split: self.caption_split.finish(),
+            text: self.text.finish(),
+        };
+        cx.write("captions", captions.into_batch()?)
     }
 }
 

@@ -5,20 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::embeddings::Embeddings;
 use super::listing;
+use super::missing::OnMissing;
+use super::parts::{CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS};
 use super::scenes::PIXELS;
 use crate::stage::{Input, Output, Problem, Source, Stage};
 use crate::tables;
-
-/// Rows of a part of `images`.
-pub(super) const IMAGE_PART_ROWS: usize = 1024;
-/// Rows of a part of `captions`.
-pub(super) const CAPTION_PART_ROWS: usize = 8192;
-/// Rows of a part of `ratings`.
-pub(super) const RATING_PART_ROWS: usize = 8192;
-/// Rows of a part of `features`.
-pub(super) const FEATURE_PART_ROWS: usize = 1024;
-/// Rows of a part of `regions`: 38 MB of 36 vectors of 2,048 values.
-pub(super) const REGION_PART_ROWS: usize = 128;
 
 /// Reads a data set.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -40,17 +31,6 @@ pub enum Ingest {
     Embeddings(Embeddings),
     /// Pictures and captions that are made up here, so that everything runs with no download.
     Scenes(Scenes),
-}
-
-/// What to do about an image that captions name and no file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnMissing {
-    /// Stop, naming all of them.
-    #[default]
-    Fail,
-    /// Leave the image and its captions out, with a warning for each.
-    Skip,
 }
 
 /// A Karpathy split file.

@@ -1,6 +1,6 @@
 //! Data sets made by hand, for the tests of this stage.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow::array::{Array, AsArray};
 
@@ -45,7 +45,7 @@ pub(super) fn ingest(folder: &Path, settings: serde_json::Value) -> Result<Memor
     let mut world = MemoryWorld::default();
     for input in stage.inputs() {
         let Origin::Source(source) = input.origin else { panic!("{} is no source", input.name) };
-        world.sources.insert(input.name, folder.join(source.path()));
+        world.paths.insert(input.name, folder.join(source.path()));
     }
     world.run(&stage)?;
     Ok(world)
@@ -93,16 +93,4 @@ pub(super) fn pictures(world: &MemoryWorld) -> Vec<Vec<u8>> {
 pub(super) fn split_counts(world: &MemoryWorld) -> [usize; 3] {
     let images = images(world);
     ["train", "val", "test"].map(|split| images.iter().filter(|image| image.1 == split).count())
-}
-
-/// A folder of the shared test data, or `None` after a line that says so.
-pub(super) fn shared_data(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("PAIRLOOM_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let folder = root.join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no folder {}", folder.display());
-    None
 }

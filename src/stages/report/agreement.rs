@@ -18,7 +18,6 @@ pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
         note: "Correlation of each score with the ratings of the same pairs. A score that is the same for all pairs has 0."
             .to_owned(),
     };
-    cx.rewind(input)?;
     while let Some(batch) = cx.next(input)? {
         let (scores, pairs) = (tables::texts(&batch, "score")?, tables::texts(&batch, "pairs")?);
         let (n, published) = (tables::ids(&batch, "n")?, tables::numbers(&batch, "published")?);

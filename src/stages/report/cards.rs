@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 
-use super::content::{Example, Hit, Picture, place};
+use super::elements::{Example, Hit, Picture, place};
 
 /// All examples of a direction.
 pub(super) fn section(direction: &str, examples: &[Example]) -> Markup {

@@ -2,7 +2,7 @@
 
 use arrow::array::Array;
 
-use super::content::tenth;
+use super::elements::tenth;
 use super::sheet::Sheet;
 use crate::error::Result;
 use crate::stage::Cx;
@@ -22,7 +22,6 @@ pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
                10 that only one of the two has."
             .to_owned(),
     };
-    cx.rewind(input)?;
     while let Some(batch) = cx.next(input)? {
         let text = |name: &str| tables::texts(&batch, name);
         let (protocols, measures) = (text("protocol")?, text("measure")?);

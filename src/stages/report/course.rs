@@ -1,7 +1,8 @@
 //! Plots of the course of a training.
 
-use super::content::{Content, Epoch, Step};
+use super::content::Content;
 use super::curves::{smoothed, thinned};
+use super::elements::{Epoch, Step};
 use super::plots::{A, B, Line, MUTED, draw, draw_steps, padded, span};
 use crate::error::Result;
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Float32Type, Int64Type};
 
-use super::content::{Example, Hit, Picture};
 use super::curves::Ranks;
+use super::elements::{Example, Hit, Picture};
 use super::read;
 use crate::error::{Error, Result};
 use crate::io::image::read_below;
@@ -174,7 +174,6 @@ impl Things {
         wanted: &HashSet<i64>,
         of_images: &HashSet<i64>,
     ) -> Result<()> {
-        cx.rewind("captions")?;
         while let Some(batch) = cx.next("captions")? {
             let (ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
             let texts = tables::texts(&batch, "text")?;
@@ -193,8 +192,7 @@ impl Things {
 
     /// Reads these images.
     pub(super) fn read_images(&mut self, cx: &mut Cx<'_>, wanted: &HashSet<i64>) -> Result<()> {
-        cx.rewind("images")?;
-        let root = cx.root("images")?;
+        let root = cx.path("images")?;
         while let Some(batch) = cx.next("images")? {
             let ids = tables::ids(&batch, "image_id")?;
             let (names, paths) = (tables::texts(&batch, "file_name")?, tables::texts(&batch, "path")?);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
-use super::content::tenth;
+use super::elements::tenth;
 use super::read;
 use super::sheet::Sheet;
 use crate::error::Result;
@@ -33,7 +33,6 @@ struct Line {
 /// the results already.
 pub(super) fn sheets(cx: &mut Cx<'_>) -> Result<Vec<Sheet>> {
     let (mut with, mut without): (Vec<Line>, Vec<Line>) = (Vec::new(), Vec::new());
-    cx.rewind("metrics")?;
     while let Some(batch) = cx.next("metrics")? {
         let (k, values) = (tables::ids(&batch, "k")?, tables::numbers(&batch, "value")?);
         for row in 0..batch.num_rows() {

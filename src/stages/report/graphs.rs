@@ -56,7 +56,6 @@ pub(super) fn read(cx: &mut Cx<'_>, count: usize, seed: u64) -> Result<Vec<Graph
 /// A column is missing.
 pub(super) fn texts(cx: &mut Cx<'_>, graphs: &mut [Graph]) -> Result<()> {
     let mut wanted: HashMap<i64, &mut Graph> = graphs.iter_mut().map(|graph| (graph.caption_id, graph)).collect();
-    cx.rewind("captions")?;
     while let Some(batch) = cx.next("captions")? {
         let (ids, texts) = (tables::ids(&batch, "caption_id")?, tables::texts(&batch, "text")?);
         for row in 0..batch.num_rows() {

@@ -2,10 +2,11 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::content::{Content, DIRECTIONS, ResultRow, tenth};
+use super::content::Content;
+use super::elements::{DIRECTIONS, ResultRow, tenth};
 use super::{cards, course, hub_section, meaning, plots};
 use crate::error::Result;
-use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
+use crate::kernels::measure::recall::Retrieval;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -48,7 +49,8 @@ pub(super) fn page(content: &Content) -> Result<String> {
 /// The numbers that people look for first, of the first row.
 fn headline(content: &Content) -> Markup {
     let Some(row) = content.results.first() else { return html! {} };
-    let chance = row.chance();
+    let chance = row.chance(&content.cutoffs);
+    let first = content.cutoffs.first().copied().unwrap_or(1);
     let figure = |name: &str, value: f64, chance: Option<f64>| {
         html! {
             div {
@@ -66,7 +68,7 @@ fn headline(content: &Content) -> Markup {
         dl.figures {
             (figure("rsum", row.rsum, chance.as_ref().map(|c| c.1)))
             @for (side, direction) in DIRECTIONS.iter().enumerate() {
-                (figure(&format!("{direction} R@1"), row.directions[side].r1, chance.as_ref().map(|c| c.0[side].r1)))
+                (figure(&format!("{direction} R@{first}"), row.directions[side].recalls[0], chance.as_ref().map(|c| c.0[side].recalls[0])))
             }
         }
     }
@@ -82,14 +84,13 @@ fn results(content: &Content) -> Markup {
                         tr {
                             th rowspan="2" { "protocol" }
                             th rowspan="2" { "method" }
-                            th colspan="5" .group { (DIRECTIONS[0]) }
-                            th colspan="5" .group { (DIRECTIONS[1]) }
+                            @for direction in DIRECTIONS { th colspan=(content.cutoffs.len() + 2) .group { (direction) } }
                             th rowspan="2" .n { "rsum" }
                             th rowspan="2" .n { "hs-sum" }
                         }
                         tr {
                             @for _ in DIRECTIONS {
-                                @for k in CUTOFFS { th.n { "R@" (k) } }
+                                @for k in &content.cutoffs { th.n { "R@" (k) } }
                                 th.n { "med r" }
                                 th.n { "mean r" }
                             }
@@ -104,7 +105,7 @@ fn results(content: &Content) -> Markup {
                                 td.n.sum { (tenth(row.rsum)) }
                                 td.n { (format!("{:.2}", row.hs_sum)) }
                             }
-                            @if let Some((directions, rsum)) = row.chance().filter(|_| content.is_last_of_pool(row)) {
+                            @if let Some((directions, rsum)) = row.chance(&content.cutoffs).filter(|_| content.is_last_of_pool(row)) {
                                 tr.muted {
                                     th scope="row" { "chance" }
                                     td {}
@@ -119,7 +120,7 @@ fn results(content: &Content) -> Markup {
             }
             p.note {
                 "R@K: percentage of queries whose best match is among the first K items. med r, mean r: median and mean \
-                 rank, from 1. rsum: sum of the six recalls. hs-sum: sum of the skewness of hubs at 1, 5 and 10, both ways. Chance: a random order of the same pool."
+                 rank, from 1. rsum: sum of the recalls. hs-sum: sum of the skewness of hubs at the same K, both ways. Chance: a random order of the same pool."
                 @if content.results.iter().any(ResultRow::has_intervals) {
                     " Small figures: 95 % confidence interval (Wilson), queries taken as independent."
                 }
@@ -131,12 +132,12 @@ fn results(content: &Content) -> Markup {
     }
 }
 
-/// The five cells of a direction; with intervals for the row and side that they belong to.
+/// The cells of a direction; with intervals for the row and side that they belong to.
 fn cells(direction: &Retrieval, row: Option<(&ResultRow, usize)>) -> Markup {
     html! {
-        @for (cutoff, recall) in direction.recalls().into_iter().enumerate() {
+        @for (cutoff, recall) in direction.recalls.iter().enumerate() {
             td.n {
-                (tenth(recall))
+                (tenth(*recall))
                 @if let Some((low, high)) = row.and_then(|(row, side)| row.intervals[side][cutoff]) {
                     small { (tenth(low)) "–" (tenth(high)) }
                 }

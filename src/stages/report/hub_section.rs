@@ -7,9 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
 use plotters::coord::combinators::IntoLogRange;
 
-use super::content::{Content, DIRECTIONS};
+use super::content::Content;
+use super::elements::DIRECTIONS;
+use super::escape::escaped;
 use super::hubs::Hub;
-use super::markdown::escaped;
 use super::plots::{A, B, Line, MUTED, draw};
 use crate::error::Result;
 
@@ -26,9 +27,12 @@ pub(super) fn html(content: &Content) -> Result<Markup> {
     let Some(hubs) = &content.hubs else { return Ok(html! {}) };
     let relaxations = relaxations(content)?;
     let mut plots = Vec::new();
-    for (place, (name, among)) in [("N₁", "first"), ("N₁₀", "among ten")].into_iter().enumerate() {
+    let mut ends = vec![hubs.cutoffs.first(), hubs.cutoffs.last()];
+    ends.dedup();
+    for (place, k) in ends.into_iter().flatten().enumerate() {
+        let among = if *k == 1 { "first".to_owned() } else { format!("among their first {k}") };
         for (direction, found) in DIRECTIONS.iter().zip(&hubs.directions) {
-            plots.push((direction, among, distribution(&found.shares[place], name)?));
+            plots.push((direction, among.clone(), distribution(&found.shares[place], &occurrence(*k))?));
         }
     }
     Ok(html! {
@@ -56,7 +60,7 @@ pub(super) fn html(content: &Content) -> Result<Markup> {
                             strong { "Relaxed greedy matching: recall over λ, percent" }
                             div.legend {
                                 span { i.a {} (DIRECTIONS[0]) } span { i.b {} (DIRECTIONS[1]) }
-                                span { "from thick to thin: R@1, R@5, R@10" }
+                                span { "from thick to thin: " (recalls(&content.cutoffs)) }
                             }
                         }
                         (PreEscaped(svg))
@@ -70,12 +74,12 @@ pub(super) fn html(content: &Content) -> Result<Markup> {
                         thead { tr {
                             th { "item" }
                             th.n { "matches" }
-                            @for method in &hubs.methods { th.n { "N₁, N₅, N₁₀ by " (method) } }
+                            @for method in &hubs.methods { th.n { (occurrences(&hubs.cutoffs)) " by " (method) } }
                         } }
                         tbody { @for hub in &found.hubs { tr {
                             th scope="row" { (item(hub)) }
                             td.n { (hub.own) }
-                            @for counts in &hub.counts { td.n { (three(counts)) } }
+                            @for counts in &hub.counts { td.n { (list(counts)) } }
                         } } }
                     } }
                 }
@@ -96,21 +100,36 @@ fn item(hub: &Hub) -> Markup {
     }
 }
 
-fn three(counts: &[i64; 3]) -> String {
-    counts.map(|count| count.to_string()).join(", ")
+/// `N₁₀`.
+fn occurrence(k: usize) -> String {
+    let digit = |digit: char| digit.to_digit(10).and_then(|digit| char::from_u32(0x2080 + digit)).unwrap_or(digit);
+    k.to_string().chars().map(digit).fold("N".to_owned(), |name, digit| name + &digit.to_string())
+}
+
+fn occurrences(cutoffs: &[usize]) -> String {
+    cutoffs.iter().map(|&k| occurrence(k)).collect::<Vec<_>>().join(", ")
+}
+
+fn recalls(cutoffs: &[usize]) -> String {
+    cutoffs.iter().map(|k| format!("R@{k}")).collect::<Vec<_>>().join(", ")
+}
+
+fn list(counts: &[i64]) -> String {
+    counts.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The section of the Markdown page.
 pub(super) fn markdown(page: &mut String, content: &Content) -> fmt::Result {
     let Some(hubs) = &content.hubs else { return Ok(()) };
     writeln!(page, "\n## {TITLE}")?;
+    let counts = occurrences(&hubs.cutoffs);
     for (direction, found) in DIRECTIONS.iter().zip(&hubs.directions) {
         let methods: Vec<String> =
-            hubs.methods.iter().map(|method| format!("N₁, N₅, N₁₀ by {}", escaped(method))).collect();
+            hubs.methods.iter().map(|method| format!("{counts} by {}", escaped(method))).collect();
         writeln!(page, "\n| {direction} | matches | {} |", methods.join(" | "))?;
         writeln!(page, "|---|---:|{}", "---:|".repeat(methods.len()))?;
         for hub in &found.hubs {
-            let counts: Vec<String> = hub.counts.iter().map(three).collect();
+            let counts: Vec<String> = hub.counts.iter().map(|counts| list(counts)).collect();
             writeln!(page, "| {} | {} | {} |", escaped(&hub.text), hub.own, counts.join(" | "))?;
         }
     }
@@ -141,11 +160,11 @@ fn relaxations(content: &Content) -> Result<Option<String>> {
     }
     let line = |direction: usize, place: usize, colour| {
         let points = all.iter().map(|(lambda, recalls)| (*lambda, recalls[direction][place])).collect();
-        Line::new(points, colour, [4, 2, 1][place])
+        Line::new(points, colour, [4, 2, 1].get(place).copied().unwrap_or(1))
     };
     let lines: Vec<Line> = [(0, A), (1, B)]
         .into_iter()
-        .flat_map(|(side, colour)| (0..3).map(move |k| (side, k, colour)))
+        .flat_map(|(side, colour)| (0..content.cutoffs.len()).map(move |k| (side, k, colour)))
         .map(|(side, k, colour)| line(side, k, colour))
         .collect();
     draw((first.0..last.0).log_scale().base(2.0), 0.0..100.0, "λ", &lines, &[]).map(Some)

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::content::{Picture, ResultRow};
+use super::elements::{Picture, ResultRow};
 use super::examples::Things;
 use super::read;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stage::Cx;
 use crate::tables;
 
@@ -15,6 +15,8 @@ const SHOWN: usize = 6;
 /// How often items are found by the first method of the results, and by the best of the others.
 #[derive(Debug)]
 pub(super) struct Hubs {
+    /// Cut-offs, ascending.
+    pub(super) cutoffs: Vec<usize>,
     /// The methods; one or two.
     pub(super) methods: Vec<String>,
     /// Captions that images find, images that captions find.
@@ -24,7 +26,7 @@ pub(super) struct Hubs {
 /// Items of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Of N₁ and of N₁₀, for each method: (N, percent of items that at least N queries have as their best, or among their ten
+    /// Shares at the first and at the last cut-off, for each method: (N, percent of items that at least N queries have among their
     /// best).
     pub(super) shares: [Vec<Vec<(f64, f64)>>; 2],
     /// Those that the first method finds most often.
@@ -36,14 +38,14 @@ pub(super) struct Found {
 pub(super) struct Hub {
     pub(super) text: String,
     pub(super) picture: Option<Picture>,
-    /// For each method in how many lists of the first 1, 5 and 10 it is.
-    pub(super) counts: Vec<[i64; 3]>,
+    /// For each method in how many lists it is, at each cut-off.
+    pub(super) counts: Vec<Vec<i64>>,
     /// Queries that it matches.
     pub(super) own: i64,
 }
 
-/// An item of one fold, and N₁, N₅, N₁₀ by each method.
-type Counts = BTreeMap<(i64, i64), (i64, Vec<[i64; 3]>)>;
+/// An item of one fold, the queries that it matches, and Nₖ at each cut-off by each method.
+type Counts = BTreeMap<(i64, i64), (i64, Vec<Vec<i64>>)>;
 
 /// Reads them, of the first protocol of the results.
 ///
@@ -61,11 +63,16 @@ pub(super) fn read(
     let best = others.reduce(|best, row| if row.rsum > best.rsum { row } else { best });
     let methods: Vec<String> = [Some(first), best].into_iter().flatten().map(|row| row.method.clone()).collect();
     let mut counts = [Counts::new(), Counts::new()];
+    let mut cutoffs = Vec::new();
     while let Some(batch) = cx.next("hubs")? {
         let (protocols, directions) = (tables::texts(&batch, "protocol")?, tables::texts(&batch, "direction")?);
         let number = |name: &str| tables::ids(&batch, name);
         let (folds, items, own) = (number("fold")?, number("item_id")?, number("own")?);
-        let [n1, n5, n10] = [number("n1")?, number("n5")?, number("n10")?];
+        cutoffs = tables::hubs::cutoffs(&batch.schema());
+        if cutoffs.is_empty() {
+            return Err(Error::data("`hubs` has no counts, wanted a column such as `n1`"));
+        }
+        let found = cutoffs.iter().map(|k| number(&format!("n{k}"))).collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
             let direction = ["i2t", "t2i"].iter().position(|name| *name == directions.value(row));
             let name = read::method(&batch, row)?;
@@ -74,9 +81,9 @@ pub(super) fn read(
             if protocols.value(row) != first.protocol {
                 continue;
             }
-            let empty = || (own.value(row), vec![[0; 3]; methods.len()]);
+            let empty = || (own.value(row), vec![vec![0; cutoffs.len()]; methods.len()]);
             let of = counts[direction].entry((folds.value(row), items.value(row))).or_insert_with(empty);
-            of.1[method] = [n1.value(row), n5.value(row), n10.value(row)];
+            of.1[method] = found.iter().map(|counts| counts.value(row)).collect();
         }
     }
     let most: [Vec<_>; 2] = counts.each_ref().map(most);
@@ -87,28 +94,29 @@ pub(super) fn read(
     if images {
         things.read_images(cx, &wanted(1))?;
     }
-    let mut directions = counts
-        .each_ref()
-        .map(|counts| Found { shares: [0, 2].map(|k| shares(counts, methods.len(), k)), hubs: vec![] });
+    let mut directions = counts.each_ref().map(|counts| Found {
+        shares: [0, cutoffs.len().saturating_sub(1)].map(|k| shares(counts, methods.len(), k)),
+        hubs: vec![],
+    });
     for (direction, most) in most.into_iter().enumerate() {
-        let hub = |(id, own, counts): (i64, i64, Vec<[i64; 3]>)| {
+        let hub = |(id, own, counts): (i64, i64, Vec<Vec<i64>>)| {
             let (text, picture) = if direction == 0 { (things.text_of(id), None) } else { things.image_of(id) };
             Hub { text, picture, counts, own }
         };
         directions[direction].hubs = most.into_iter().map(hub).collect();
     }
-    Ok(Some(Hubs { methods, directions }))
+    Ok(Some(Hubs { cutoffs, methods, directions }))
 }
 
-/// The items that the first method finds most often, by the first ten.
-fn most(counts: &Counts) -> Vec<(i64, i64, Vec<[i64; 3]>)> {
+/// The items that the first method finds most often, at the last cut-off.
+fn most(counts: &Counts) -> Vec<(i64, i64, Vec<Vec<i64>>)> {
     let mut all: Vec<_> = counts.iter().map(|(&(_, id), (own, counts))| (id, *own, counts.clone())).collect();
-    all.sort_by_key(|(id, _, counts)| (std::cmp::Reverse(counts.first().map(|first| first[2])), *id));
+    all.sort_by_key(|(id, _, counts)| (std::cmp::Reverse(counts.first().and_then(|first| first.last().copied())), *id));
     all.truncate(SHOWN);
     all
 }
 
-/// For each method the share of items that are found at least so often, for each number from 1; `k`: which of N₁, N₅, N₁₀.
+/// For each method the share of items that are found at least so often, for each number from 1; `k`: the place of the cut-off.
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
 fn shares(counts: &Counts, methods: usize, k: usize) -> Vec<Vec<(f64, f64)>> {
     let share = |method: usize| {

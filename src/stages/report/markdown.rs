@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::content::{Content, DIRECTIONS, Hit, ResultRow, place, tenth};
-use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
+use super::content::Content;
+use super::elements::{DIRECTIONS, Hit, ResultRow, place, tenth};
+use super::escape::escaped;
+use crate::kernels::measure::recall::Retrieval;
 
 /// The page.
 pub(super) fn page(content: &Content) -> String {
@@ -34,7 +36,7 @@ fn write_results(page: &mut String, content: &Content) -> std::fmt::Result {
     let heads: Vec<String> = ["i→t", "t→i"]
         .iter()
         .flat_map(|side| {
-            let recalls = CUTOFFS.iter().map(move |k| format!("{side} R@{k}"));
+            let recalls = content.cutoffs.iter().map(move |k| format!("{side} R@{k}"));
             recalls.chain([format!("{side} med r"), format!("{side} mean r")])
         })
         .collect();
@@ -46,7 +48,7 @@ fn write_results(page: &mut String, content: &Content) -> std::fmt::Result {
         let (protocol, method) = (escaped(&row.protocol), escaped(&method));
         let sums = format!("{} | {:.2}", tenth(row.rsum), row.hs_sum);
         writeln!(page, "| {protocol} | {method} | {pool} | {} | {sums} |", cells(&row.directions))?;
-        if let Some((directions, rsum)) = row.chance().filter(|_| content.is_last_of_pool(row)) {
+        if let Some((directions, rsum)) = row.chance(&content.cutoffs).filter(|_| content.is_last_of_pool(row)) {
             writeln!(page, "| chance | | {pool} | {} | {} | |", cells(&directions), tenth(rsum))?;
         }
     }
@@ -79,16 +81,18 @@ fn write_examples(page: &mut String, content: &Content) -> std::fmt::Result {
 }
 
 fn cells(directions: &[Retrieval; 2]) -> String {
-    let values = directions.iter().flat_map(|side| side.recalls().into_iter().chain([side.medr, side.meanr]));
+    let values = directions.iter().flat_map(|side| side.recalls.iter().copied().chain([side.medr, side.meanr]));
     values.map(tenth).collect::<Vec<_>>().join(" | ")
 }
 
 fn write_intervals(page: &mut String, content: &Content) -> std::fmt::Result {
     writeln!(page, "\n95 % confidence intervals of the recalls (Wilson), queries taken as independent:\n")?;
-    writeln!(page, "| protocol | method | direction | R@1 | R@5 | R@10 |\n|---|---|---|---:|---:|---:|")?;
+    let heads: String = content.cutoffs.iter().map(|k| format!(" R@{k} |")).collect();
+    writeln!(page, "| protocol | method | direction |{heads}\n|---|---|---|{}", "---:|".repeat(content.cutoffs.len()))?;
     for row in &content.results {
         for (direction, intervals) in DIRECTIONS.iter().zip(&row.intervals) {
-            let ends = intervals.map(|ends| ends.map_or(String::new(), |(l, h)| format!("{}–{}", tenth(l), tenth(h))));
+            let text = |(low, high): (f64, f64)| format!("{}–{}", tenth(low), tenth(high));
+            let ends: Vec<String> = intervals.iter().map(|ends| ends.map(text).unwrap_or_default()).collect();
             let (protocol, method) = (escaped(&row.protocol), escaped(&row.method));
             writeln!(page, "| {protocol} | {method} | {direction} | {} |", ends.join(" | "))?;
         }
@@ -113,39 +117,4 @@ fn write_validation(page: &mut String, content: &Content) -> std::fmt::Result {
 fn line(hit: &Hit) -> String {
     let score = hit.score.map_or(String::new(), |score| format!(" ({score:.3})"));
     format!("{}{score}{}", escaped(&hit.text), if hit.right { " ✓" } else { "" })
-}
-
-/// Text that Markdown shows as it is, on one line.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            escaped.push(' ');
-            continue;
-        }
-        // These mean something at the start of a line only, as in `- item` and `1. item`.
-        let starts_a_list = matches!(c, '-' | '+' | '.') && escaped.chars().all(|c| c.is_ascii_digit() || c == ' ');
-        let plain = matches!(c, '.' | ',' | '-' | '+' | '\'' | '"' | '?' | ':' | ';' | '/' | '%');
-        if starts_a_list || (c.is_ascii_punctuation() && !plain) {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_in_a_text_is_markup() {
-        assert_eq!(escaped("a man, 3 dogs - well-fed. Really?"), "a man, 3 dogs - well-fed. Really?");
-        assert_eq!(
-            escaped("<b>|*x*_y_`z`[q](http://a)\n# h"),
-            "\\<b\\>\\|\\*x\\*\\_y\\_\\`z\\`\\[q\\]\\(http://a\\) \\# h"
-        );
-        assert_eq!(escaped("- x"), "\\- x");
-        assert_eq!(escaped("12. x"), "12\\. x");
-    }
 }

@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 use maud::{Markup, PreEscaped, html};
 
 use super::content::Content;
+use super::escape::escaped;
 use super::graphs::{self, Graph};
-use super::markdown::escaped;
 use super::plots;
 use super::sheet::Sheet;
 use super::similarity::{Pair, Similarity};

@@ -3,7 +3,9 @@
 mod settings;
 mod run;
 mod read;
+mod elements;
 mod content;
+mod escape;
 mod sheet;
 mod graded;
 mod contrasts;

@@ -79,7 +79,7 @@ pub(super) fn ranks(content: &Content) -> Result<Option<String>> {
 /// Recall at `k` of a random order with one match, percent.
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
 fn chance_at(items: usize, k: f64) -> Option<f64> {
-    chance(items, 1).map(|_| (100.0 * k / items as f64).min(100.0))
+    chance(items, 1, &[1]).map(|_| (100.0 * k / items as f64).min(100.0))
 }
 
 /// A cumulative curve as stairs, from 1 to `most`.

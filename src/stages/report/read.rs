@@ -5,27 +5,30 @@ use std::collections::HashMap;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::content::{Epoch, ResultRow, Step};
+use super::elements::{Epoch, ResultRow, Step};
 use crate::error::{Error, Result};
-use crate::kernels::measure::recall::{CUTOFFS, Retrieval};
+use crate::kernels::measure::recall::Retrieval;
 use crate::stage::Cx;
 use crate::tables;
+use crate::tables::CUTOFFS;
 
-/// The rows of `summary`, without intervals.
-pub(super) fn results(cx: &mut Cx<'_>) -> Result<Vec<ResultRow>> {
-    let mut rows = Vec::new();
+/// The cut-offs and the rows of `summary`, without intervals.
+pub(super) fn results(cx: &mut Cx<'_>) -> Result<(Vec<usize>, Vec<ResultRow>)> {
+    let (mut rows, mut cutoffs) = (Vec::new(), Vec::new());
     while let Some(batch) = cx.next("summary")? {
+        cutoffs = tables::summary::cutoffs(&batch.schema());
+        if cutoffs.is_empty() {
+            return Err(Error::data("`summary` has no recalls, wanted a column such as `i2t_r1`"));
+        }
         for row in 0..batch.num_rows() {
             let direction = |name: &str| -> Result<Retrieval> {
-                let value = |measure: &str| number(&batch, &format!("{name}_{measure}"), row);
+                let recall = |k: &usize| number(&batch, &format!("{name}_r{k}"), row);
                 // A matching gives sets, in which nothing has a rank.
                 let rank = |measure: &str| -> Result<f64> {
                     Ok(optional(&batch, &format!("{name}_{measure}"), row)?.unwrap_or(f64::NAN))
                 };
                 Ok(Retrieval {
-                    r1: value("r1")?,
-                    r5: value("r5")?,
-                    r10: value("r10")?,
+                    recalls: cutoffs.iter().map(recall).collect::<Result<_>>()?,
                     medr: rank("medr")?,
                     meanr: rank("meanr")?,
                 })
@@ -39,15 +42,15 @@ pub(super) fn results(cx: &mut Cx<'_>) -> Result<Vec<ResultRow>> {
                 directions: [direction("i2t")?, direction("t2i")?],
                 rsum: number(&batch, "rsum", row)?,
                 hs_sum: number(&batch, "hs_sum", row)?,
-                intervals: [[None; 3]; 2],
+                intervals: [0, 1].map(|_| vec![None; cutoffs.len()]),
             });
         }
     }
-    Ok(rows)
+    Ok((cutoffs, rows))
 }
 
 /// Adds the intervals of `metrics` to the rows that they belong to.
-pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Result<()> {
+pub(super) fn add_intervals(cx: &mut Cx<'_>, cutoffs: &[usize], results: &mut [ResultRow]) -> Result<()> {
     let mut index: HashMap<(String, String), usize> = HashMap::new();
     for (row, result) in results.iter().enumerate() {
         index.entry((result.protocol.clone(), result.method.clone())).or_insert(row);
@@ -60,7 +63,7 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Resul
         for row in 0..batch.num_rows() {
             let direction = ["i2t", "t2i"].iter().position(|name| *name == direction.value(row));
             let cutoff =
-                CUTOFFS.iter().position(|&cutoff| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(cutoff));
+                cutoffs.iter().position(|&cutoff| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(cutoff));
             let owner = index.get(&(protocol.value(row).to_owned(), method(&batch, row)?));
             let (Some(direction), Some(cutoff), Some(&owner)) = (direction, cutoff, owner) else { continue };
             if measure.value(row) == "recall" && relevance.is_null(row) {
@@ -75,12 +78,12 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, results: &mut [ResultRow]) -> Resul
 }
 
 /// Recalls of `relaxed_greedy` over its λ, on the scores themselves, of the first protocol.
-pub(super) fn relaxations(results: &[ResultRow]) -> Vec<(f64, [[f64; 3]; 2])> {
+pub(super) fn relaxations(results: &[ResultRow]) -> Vec<(f64, [Vec<f64>; 2])> {
     let Some(first) = results.first() else { return Vec::new() };
     let lambda =
         |row: &ResultRow| -> Option<f64> { row.method.strip_prefix("relaxed_greedy, lambda = ")?.parse().ok() };
     let of_first = results.iter().filter(|row| row.protocol == first.protocol);
-    let recalls = |row: &ResultRow| row.directions.each_ref().map(Retrieval::recalls);
+    let recalls = |row: &ResultRow| row.directions.each_ref().map(|direction| direction.recalls.clone());
     let mut all: Vec<_> = of_first.filter_map(|row| Some((lambda(row)?, recalls(row)))).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     all

@@ -12,13 +12,13 @@ impl Run for Report {
         let mut content = Content { title: self.title.clone(), ..Content::default() };
         let mut things = Things::default();
         if let Some(summary) = &self.summary {
-            content.results = read::results(cx)?;
+            (content.cutoffs, content.results) = read::results(cx)?;
             if content.results.is_empty() {
                 return Err(Error::data(format!("`{summary}` has no rows, so there is nothing to report")));
             }
         }
         if self.metrics.is_some() {
-            read::add_intervals(cx, &mut content.results)?;
+            read::add_intervals(cx, &content.cutoffs, &mut content.results)?;
             content.sheets.extend(graded::sheets(cx)?);
         }
         for number in 0..self.contrasts.len() {
@@ -53,7 +53,7 @@ impl Run for Report {
             content.examples =
                 examples::resolve(cx, &rankings, &mut things, self.captions.is_some(), self.images.is_some())?;
         }
-        cx.put_file("page", "report.md", markdown::page(&content).into_bytes())?;
-        cx.put_file("page", "report.html", html::page(&content)?.into_bytes())
+        cx.put_file("page", "report.md", markdown::page(&content).into())?;
+        cx.put_file("page", "report.html", html::page(&content)?.into())
     }
 }

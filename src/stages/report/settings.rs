@@ -68,10 +68,10 @@ impl Stage for Report {
 
     fn inputs(&self) -> Vec<Input> {
         let optional = [
-            ("summary", &self.summary, tables::summary::table()),
+            ("summary", &self.summary, tables::summary::table(&[])),
             ("metrics", &self.metrics, tables::metrics::table()),
-            ("rankings", &self.rankings, tables::rankings::table()),
-            ("hubs", &self.hubs, tables::hubs::table()),
+            ("rankings", &self.rankings, tables::rankings::table(&[])),
+            ("hubs", &self.hubs, tables::hubs::table(&[])),
             ("history", &self.history, tables::history::table()),
             ("validation", &self.validation, tables::validation::table()),
             ("images", &self.images, tables::images::table()),

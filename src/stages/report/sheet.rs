@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use maud::{Markup, html};
 
-use super::markdown::escaped;
+use super::escape::escaped;
 
 /// A section with one table.
 #[derive(Debug, Clone, Default, PartialEq)]

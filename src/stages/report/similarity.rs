@@ -159,7 +159,6 @@ impl Similarity {
 /// The image of every caption.
 fn owners(cx: &mut Cx<'_>) -> Result<HashMap<i64, i64>> {
     let mut of = HashMap::new();
-    cx.rewind("captions")?;
     while let Some(batch) = cx.next("captions")? {
         let (ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
         of.extend(ids.values().iter().copied().zip(image_ids.values().iter().copied()));
@@ -169,7 +168,6 @@ fn owners(cx: &mut Cx<'_>) -> Result<HashMap<i64, i64>> {
 
 /// Fills in what the examples say.
 fn texts(cx: &mut Cx<'_>, found: &mut Similarity) -> Result<()> {
-    cx.rewind("captions")?;
     while let Some(batch) = cx.next("captions")? {
         let (ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
         let texts = tables::texts(&batch, "text")?;

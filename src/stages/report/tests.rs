@@ -64,7 +64,7 @@ fn summary() -> RecordBatch {
     ];
     let values = [50.0, 75.0, 100.0, 1.5, 3.25, 62.5, 87.5, 100.0, 1.0, 1.75, 475.0, 6.25];
     columns.extend(values.map(|value| floats([value])));
-    tables::batch(&tables::summary::table().schema(), columns).unwrap()
+    tables::batch(&tables::summary::table(&tables::CUTOFFS).schema(), columns).unwrap()
 }
 
 /// A row of `metrics`: direction, measure, relevance, variant, ground truth, m, k, value.
@@ -149,7 +149,7 @@ fn contrasts() -> RecordBatch {
 
 /// (direction, query, rank, items found).
 fn rankings(rows: &[(&str, i64, i64, &[i64])]) -> RecordBatch {
-    let schema = tables::rankings::table().schema();
+    let schema = tables::rankings::table(&tables::CUTOFFS).schema();
     let list = |name, values| tables::list(&schema, name, rows.iter().map(|row| row.3.len()), values).unwrap();
     let ids: Vec<i64> = rows.iter().flat_map(|row| row.3.to_vec()).collect();
     let scores = Float32Array::from_iter_values((0..ids.len()).map(|_| 0.5));
@@ -193,7 +193,7 @@ fn hubs() -> RecordBatch {
         count(4),
         ints(items.iter().map(|_| 1)),
     ];
-    tables::batch(&tables::hubs::table().schema(), columns).unwrap()
+    tables::batch(&tables::hubs::table(&tables::CUTOFFS).schema(), columns).unwrap()
 }
 
 fn validation() -> RecordBatch {
@@ -280,7 +280,7 @@ fn world() -> MemoryWorld {
     ] {
         world.tables.insert(name.to_owned(), vec![batch]);
     }
-    world.roots.insert("images".to_owned(), std::env::temp_dir());
+    world.paths.insert("images".to_owned(), std::env::temp_dir());
     world
 }
 

@@ -1,20 +1,20 @@
 //! The memory bank of an epoch: drawn, embedded by all ranks together, written.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::Int64Array;
 
 use super::Train;
 use super::corpus::Corpus;
-use super::history::int;
+use super::count::int;
 use super::options;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::{Draw, draw, share};
 use crate::model::bank::{Bank, Member};
 use crate::model::collective::Group;
+use crate::model::family::encode;
+use crate::model::family::encoded::Encoded;
 use crate::model::training::Training;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::{Vectors, memory_bank};
 
 /// Rows that are written at a time.
 const BLOCK: usize = 2048;
@@ -41,9 +41,9 @@ pub(super) fn check(stage: &Train, bank: &options::Bank, corpus: &Corpus) -> Res
     }
     // Of whole batches, some epochs have few: then all that there are count.
     if let Draw::Rows(rows) = bank.draw(samples, stage.batch)
-        && rows < bank.neighbours
+        && rows < bank.weights.neighbours
     {
-        let neighbours = bank.neighbours;
+        let neighbours = bank.weights.neighbours;
         return Err(Error::data(format!(
             "`bank.neighbours` is {neighbours}, but the bank has {rows} rows, of {samples} training samples"
         ))
@@ -65,38 +65,42 @@ pub(super) fn refresh(
     cx: &Cx<'_>,
 ) -> Result<Bank> {
     let own = &members[share(members.len(), group.rank(), group.ranks())];
-    let (mut images, mut captions) = (Vec::new(), Vec::new());
+    let model = training.model();
+    // A rank may have no share.
+    let (no_image, no_caption) = encode::nothing(model)?;
+    let (mut images, mut captions) = (vec![no_image], vec![no_caption]);
     for block in own.chunks(corpus.together()) {
         let rows: Vec<usize> = block.iter().map(|member| member.row).collect();
         let words = rows.iter().map(|&row| corpus.words(row)).collect::<Result<Vec<_>>>()?;
         let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
-        images.extend(training.vse().images(&corpus.images(&rows, cx)?)?);
-        captions.extend(training.vse().captions(&words)?);
+        images.push(encode::images(model, &corpus.images(&rows, cx)?)?);
+        captions.push(encode::captions(model, &words)?);
     }
-    if !images.iter().chain(&captions).all(|value| value.is_finite()) {
+    let [images, captions] = [Encoded::join(&images)?, Encoded::join(&captions)?];
+    if !(images.is_finite() && captions.is_finite()) {
         let message = format!("the memory bank of epoch {epoch} has vectors that are not finite");
         return Err(Error::stage(message).hint("try a lower `learning_rate`"));
     }
-    training.bank(epoch, members, &images, &captions, group)
+    training.bank(epoch, members, images, captions, group)
 }
 
 /// Writes a version of the bank.
-pub(super) fn write(bank: &Bank, corpus: &Corpus, width: usize, cx: &mut Cx<'_>) -> Result<()> {
-    let schema = tables::memory_bank::table().schema_of_width(width);
+pub(super) fn write(bank: &Bank, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
+    let width = bank.width();
     for start in (0..bank.len()).step_by(BLOCK) {
         let end = bank.len().min(start + BLOCK);
         let samples = bank.members()[start..end].iter().map(|member| corpus.sample(member.row));
         let samples = samples.collect::<Result<Vec<_>>>()?;
         let (images, captions) = bank.vectors(start, end)?;
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(vec![int(bank.epoch); samples.len()])),
-            Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.set))),
-            Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.caption))),
-            Arc::new(Int64Array::from_iter_values(samples.iter().map(|sample| sample.image))),
-            tables::vectors(images, width)?,
-            tables::vectors(captions, width)?,
-        ];
-        cx.write("memory_bank", tables::batch(&schema, columns)?)?;
+        let rows = memory_bank::Columns {
+            epoch: vec![int(bank.epoch); samples.len()].into(),
+            data_set: Int64Array::from_iter_values(samples.iter().map(|sample| sample.set)),
+            caption_id: Int64Array::from_iter_values(samples.iter().map(|sample| sample.caption)),
+            image_id: Int64Array::from_iter_values(samples.iter().map(|sample| sample.image)),
+            image: Vectors::new(images, width)?,
+            caption: Vectors::new(captions, width)?,
+        };
+        cx.write("memory_bank", rows.into_batch()?)?;
     }
     Ok(())
 }

@@ -126,7 +126,7 @@ impl Corpus {
         let sets =
             sets.map(|(((_, _, weight), source), &samples)| DataSet { images: source.images(), samples, weight });
         let data = Data::new(&samples, sets.collect())?;
-        let plan = Plan::new(&data.plan_sets(), stage.order.kernel(), stage.seed, stage.batch).map_err(Error::data)?;
+        let plan = Plan::new(&data.plan_sets(), stage.order, stage.seed, stage.batch).map_err(Error::data)?;
         Ok(Self {
             data: Arc::new(data),
             plan: Arc::new(plan),

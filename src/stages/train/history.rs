@@ -1,15 +1,14 @@
 //! Rows of `history` and `validation`, on their way into the tables.
 
-use std::sync::Arc;
+use arrow::array::{Float64Array, Int64Array, StringArray};
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array};
-
+use super::count::int;
 use super::position::Position;
 use super::validate::Validated;
 use crate::error::Result;
 use crate::model::step::Stepped;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::{Optional, auxiliary_losses, history, validation};
 
 /// Rows of `history` that are not written yet. They are written where the training is saved and nowhere else, so that a
 /// resumed training writes what is missing and nothing twice.
@@ -22,11 +21,21 @@ pub(super) struct History {
     collapsed_loss: Vec<Option<f64>>,
     gradient_norm: Vec<f64>,
     learning_rate: Vec<f64>,
+    auxiliary: Vec<AuxiliaryLoss>,
+}
+
+/// A row of `auxiliary_losses`.
+#[derive(Debug)]
+struct AuxiliaryLoss {
+    step: i64,
+    epoch: i64,
+    name: &'static str,
+    value: f64,
 }
 
 impl History {
     /// Takes a step in.
-    pub fn push(&mut self, at: &Position, pairs: usize, done: Stepped, collapsed: Option<f64>, learning_rate: f64) {
+    pub fn push(&mut self, at: &Position, pairs: usize, done: &Stepped, collapsed: Option<f64>, learning_rate: f64) {
         self.step.push(int(at.step));
         self.epoch.push(int(at.epoch));
         self.pairs.push(int(pairs as u64));
@@ -34,21 +43,35 @@ impl History {
         self.collapsed_loss.push(collapsed);
         self.gradient_norm.push(done.gradient_norm);
         self.learning_rate.push(learning_rate);
+        let (step, epoch) = (int(at.step), int(at.epoch));
+        let row = |&(name, value): &(&'static str, f64)| AuxiliaryLoss { step, epoch, name, value };
+        self.auxiliary.extend(done.auxiliary.iter().map(row));
     }
 
     /// Writes what is not written.
     pub fn write(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let rows = std::mem::take(self);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(rows.step)),
-            Arc::new(Int64Array::from(rows.epoch)),
-            Arc::new(Int64Array::from(rows.pairs)),
-            Arc::new(Float64Array::from(rows.loss)),
-            Arc::new(Float64Array::from(rows.collapsed_loss)),
-            Arc::new(Float64Array::from(rows.gradient_norm)),
-            Arc::new(Float64Array::from(rows.learning_rate)),
-        ];
-        cx.write("history", tables::batch(&tables::history::table().schema(), columns)?)
+        let columns = history::Columns {
+            step: rows.step.into(),
+            epoch: rows.epoch.into(),
+            pairs: rows.pairs.into(),
+            loss: rows.loss.into(),
+            collapsed_loss: Optional(rows.collapsed_loss.into()),
+            gradient_norm: rows.gradient_norm.into(),
+            learning_rate: rows.learning_rate.into(),
+        };
+        cx.write("history", columns.into_batch()?)?;
+        if rows.auxiliary.is_empty() {
+            return Ok(());
+        }
+        let auxiliary = || rows.auxiliary.iter();
+        let columns = auxiliary_losses::Columns {
+            step: Int64Array::from_iter_values(auxiliary().map(|row| row.step)),
+            epoch: Int64Array::from_iter_values(auxiliary().map(|row| row.epoch)),
+            name: StringArray::from_iter_values(auxiliary().map(|row| row.name)),
+            value: Float64Array::from_iter_values(auxiliary().map(|row| row.value)),
+        };
+        cx.write("auxiliary_losses", columns.into_batch()?)
     }
 }
 
@@ -62,16 +85,21 @@ pub(super) fn write_validation(
 ) -> Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2^53 batches")]
     let loss = at.loss / batches as f64;
-    let mut columns: Vec<ArrayRef> =
-        vec![Arc::new(Int64Array::from(vec![int(at.epoch)])), Arc::new(Int64Array::from(vec![int(at.step)]))];
-    let [i2t, t2i] = &found.recalls;
-    for value in [loss, i2t.r1, i2t.r5, i2t.r10, t2i.r1, t2i.r5, t2i.r10, found.rsum(), found.score] {
-        columns.push(Arc::new(Float64Array::from(vec![value])));
-    }
-    columns.push(Arc::new(BooleanArray::from(vec![best])));
-    cx.write("validation", tables::batch(&tables::validation::table().schema(), columns)?)
-}
-
-pub(super) fn int(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
+    let [i2t, t2i] = [&found.found.i2t.recalls, &found.found.t2i.recalls];
+    let number = |value: f64| Float64Array::from(vec![value]);
+    let row = validation::Columns {
+        epoch: vec![int(at.epoch)].into(),
+        step: vec![int(at.step)].into(),
+        loss: number(loss),
+        i2t_r1: number(i2t[0]),
+        i2t_r5: number(i2t[1]),
+        i2t_r10: number(i2t[2]),
+        t2i_r1: number(t2i[0]),
+        t2i_r5: number(t2i[1]),
+        t2i_r10: number(t2i[2]),
+        rsum: number(found.found.rsum),
+        score: number(found.score),
+        best: vec![best].into(),
+    };
+    cx.write("validation", row.into_batch()?)
 }

@@ -28,7 +28,7 @@ impl Source {
         let Some(settings) = stage.pictures.as_ref().filter(|_| first) else {
             return Ok(Self::Features(cx.shards(name)?));
         };
-        let root = cx.root(name)?;
+        let root = cx.path(name)?;
         let batches = cx.read_all(name)?;
         let mut places = HashMap::new();
         for (shard, batch) in batches.iter().enumerate() {

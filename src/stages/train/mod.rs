@@ -2,6 +2,7 @@
 
 mod settings;
 mod options;
+mod problems;
 mod run;
 mod corpus;
 mod images;
@@ -10,6 +11,7 @@ mod read;
 mod relevance;
 mod bank;
 mod position;
+mod count;
 mod history;
 mod watch;
 mod validate;
@@ -19,6 +21,8 @@ mod tests;
 mod objective_tests;
 #[cfg(test)]
 mod pictures_tests;
+#[cfg(test)]
+mod family_tests;
 
-pub use options::{Bank, DataSet, Order, Pictures, SameImage, Sampling, WarmUp, Weights, WordVectors};
+pub use options::{Bank, DataSet, Pictures, SameImage, Sampling, WarmUp, Weights, WordVectors};
 pub use settings::Train;

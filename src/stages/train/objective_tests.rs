@@ -54,7 +54,7 @@ fn caption_ngrams() -> RecordBatch {
     tables::batch(&schema, columns).expect("captions as vectors")
 }
 
-fn world_with_ngrams() -> MemoryWorld {
+pub(super) fn world_with_ngrams() -> MemoryWorld {
     let mut world = world();
     world.tables.insert("caption_ngrams".to_owned(), vec![caption_ngrams()]);
     world
@@ -75,15 +75,15 @@ fn every_objective_learns_what_there_is_to_learn() {
         "loss = { hal = { variant = \"official\" } }\n\
          bank = { fraction = 0.5, neighbours = 5, sampling = \"batches\", mask = \"batch_captions\" }",
         "loss = { info_nce = {} }",
-        "loss = { hal = { epsilon = 0.0 } }\nsimilarity = { order = {} }",
+        "loss = { hal = { epsilon = 0.0 } }\nmodel.vse.similarity = { order = {} }",
         "loss = { max = {} }\nwarm_up = { epochs = 3 }\nsame_image = \"mask\"",
-        "loss = { max = {} }\nsimilarity = { order = {} }",
-        "loss = { sum = { margin = 0.05 } }\nsimilarity = { order = { form = \"squared\" } }",
+        "loss = { max = {} }\nmodel.vse.similarity = { order = {} }",
+        "loss = { sum = { margin = 0.05 } }\nmodel.vse.similarity = { order = { form = \"squared\" } }",
         "loss = { max = {} }\nsemantic_margin = { temperature = 3.0, sampler = \"furthest\" }",
         "loss = { max = {} }\nsemantic_margin = { temperature = 3.0, sampler = \"random\", keep_triplet = false }",
         "loss = { max = {} }\nsemantic_margin = { temperature = 3.0, sampler = \"nearest\", variant = \"official\" }",
-        "loss = { sum = {} }\nbidirectional = true\npooling = \"mean\"",
-        "loss = { sum = {} }\npooling = \"max\"\nprecision = \"mixed\"",
+        "loss = { sum = {} }\nmodel.vse.bidirectional = true\nmodel.vse.pooling = \"mean\"",
+        "loss = { sum = {} }\nmodel.vse.pooling = \"max\"\nprecision = \"mixed\"",
     ];
     for objective in objectives {
         let ngrams = if objective.contains("semantic") { NGRAMS } else { "" };
@@ -121,13 +121,13 @@ fn a_bank_holds_what_the_model_saw_when_the_epoch_began() {
     for row in 0..20 {
         let vectors = all["feature"].as_fixed_size_list().value(usize::try_from(images[row]).unwrap());
         let feature: &Float32Array = vectors.as_primitive();
-        let wanted = trained.vse.images(feature.values()).unwrap();
+        let wanted = trained.images(feature.values()).unwrap();
         assert!(of("image", row).iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-6));
         let caption = usize::try_from(table["caption_id"].as_primitive::<Int64Type>().value(row)).unwrap();
         assert_eq!(images[row], i64::try_from(caption / 2).unwrap());
         let text = format!("a {} {}", COLOURS[caption / 2 % 6], THINGS[caption / 12 % 4]);
         let words = trained.encode(&text).unwrap();
-        let wanted = trained.vse.captions(&[&words]).unwrap();
+        let wanted = trained.captions(&[&words]).unwrap();
         assert!(of("caption", row).iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-5));
     }
     // Another epoch draws other samples.
@@ -214,8 +214,8 @@ fn what_cannot_be_is_refused() {
     assert_eq!(settings("warm_up = { epochs = 0, margin = -1.0 }"), ["warm_up.epochs", "warm_up.margin"]);
     assert_eq!(settings("warm_up = { epochs = 1 }"), ["warm_up.epochs"], "no epoch is left");
     assert_eq!(settings("loss = { hal = {} }\nbank = { first_epoch = 1 }"), ["bank.first_epoch"]);
-    assert_eq!(settings("loss = { hal = {} }\nsimilarity = { order = {} }"), ["loss.hal.epsilon"]);
-    let official = "loss = { hal = { epsilon = 0.0, variant = \"official\" } }\nsimilarity = { order = {} }";
+    assert_eq!(settings("loss = { hal = {} }\nmodel.vse.similarity = { order = {} }"), ["loss.hal.epsilon"]);
+    let official = "loss = { hal = { epsilon = 0.0, variant = \"official\" } }\nmodel.vse.similarity = { order = {} }";
     assert_eq!(settings(official), ["loss.hal.variant"]);
     let alone = format!(
         "loss = {{ hal = {{}} }}\nbank = {{ first_epoch = 0 }}\nsemantic_margin = {{ keep_triplet = false }}\n{NGRAMS}"
@@ -235,7 +235,7 @@ fn words_begin_with_the_vectors_of_a_file() {
     std::fs::write(&path, line("dog", 0.5) + &line("Red", -0.25) + &line("zebra", 1.0)).unwrap();
     let of = |more: &str| {
         let mut world = world();
-        world.sources.insert("word_vectors.file".to_owned(), path.clone());
+        world.paths.insert("word_vectors.file".to_owned(), path.clone());
         world.run(&stage(&format!("epochs = 2\nword_vectors = {{ file = \"glove.txt\"{more} }}"))).expect("a training");
         let told = world.warnings.iter().find(|warning| warning.subject == "word_vectors.file").expect("a warning");
         assert!(told.message.contains("words are not in it: their vectors begin at random"), "{}", told.message);
@@ -257,7 +257,7 @@ fn words_begin_with_the_vectors_of_a_file() {
 
     std::fs::write(&path, line("zebra", 1.0)).unwrap();
     let mut other = world();
-    other.sources.insert("word_vectors.file".to_owned(), path.clone());
+    other.paths.insert("word_vectors.file".to_owned(), path.clone());
     let settings = "epochs = 1\nword_vectors = { file = \"glove.txt\" }";
     let error = other.run(&stage(settings)).expect_err("no word is found");
     assert!(error.to_string().contains("words of the vocabulary"), "{error}");

@@ -3,11 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::epoch::{self, Draw};
-use crate::kernels::loss::BankWeights;
+use crate::kernels::epoch::Draw;
 use crate::model::bank::Mask;
 use crate::model::cnn::Network;
-use crate::model::loss::Loss;
+use crate::model::loss::{BankWeights, Loss, sum::Sum};
 use crate::stage::{Problem, Source, TableRef};
 
 /// A data set that is mixed in.
@@ -20,28 +19,6 @@ pub struct DataSet {
     pub captions: TableRef,
     /// Share of an epoch that comes from it: this over the sum of all weights.
     pub weight: f64,
-}
-
-/// How the samples of an epoch are shuffled. The order is a function of the seed and the epoch, wherever the store lies and
-/// however often a training is resumed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// All samples at once: any order can come out. All shards are needed all the time, so they must fit the cache.
-    #[default]
-    Global,
-    /// The shards (parts of `features`), and then the samples of each that many shards that follow each other. For data that
-    /// does not fit the cache: two windows of shards must, or four batches if those are more, beside the samples.
-    Windows(usize),
-}
-
-impl Order {
-    pub(super) fn kernel(self) -> epoch::Order {
-        match self {
-            Self::Global => epoch::Order::Global,
-            Self::Windows(shards) => epoch::Order::Windows(shards),
-        }
-    }
 }
 
 /// SUM in the first epochs, whatever the objective: MAX, above all, may never leave the point where all scores are equal, and
@@ -59,7 +36,29 @@ pub struct WarmUp {
 impl WarmUp {
     /// The objective of these epochs.
     pub(super) fn loss(self) -> Loss {
-        Loss::Sum { margin: self.margin }
+        Loss::Sum(Sum { margin: self.margin })
+    }
+}
+
+/// What the best epoch is chosen by, on the validation split. Of equal epochs the first one is it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Select {
+    /// The sum of the six recalls at 1, 5 and 10, as VSE++ and most others.
+    #[default]
+    Rsum,
+    /// The sum of the three recalls of captions that look for images, as Order embeddings.
+    T2i,
+    /// NCS at 1, 5 and 10 in both directions by φ of `caption_ngrams`, as the published code of SAM on COCO.
+    Ncs,
+    /// The same with earlier places counting for more, as that code on Flickr30k.
+    OrderedNcs,
+}
+
+impl Select {
+    /// Whether it wants φ of the validation split.
+    pub(super) fn wants_relevance(self) -> bool {
+        matches!(self, Self::Ncs | Self::OrderedNcs)
     }
 }
 
@@ -164,21 +163,9 @@ pub struct Bank {
     /// The first epoch, from 0, that has a bank. Before it, `hal` does without.
     #[serde(default = "first_epoch")]
     pub first_epoch: u64,
-    /// k: how many of the most similar samples of the bank count for an image or a caption.
-    #[serde(default = "neighbours")]
-    pub neighbours: usize,
-    /// Temperature α of the weights of matching pairs.
-    #[serde(default = "alpha")]
-    pub alpha: f64,
-    /// Temperature β of the weights of negatives.
-    #[serde(default = "beta")]
-    pub beta: f64,
-    /// Margin ε₁ of matching pairs.
-    #[serde(default = "epsilon_positive")]
-    pub epsilon_positive: f64,
-    /// Margin ε₂ of neighbours.
-    #[serde(default = "epsilon_negative")]
-    pub epsilon_negative: f64,
+    /// How the samples weigh the pairs of a batch.
+    #[serde(flatten)]
+    pub weights: BankWeights,
 }
 
 /// How the samples of a bank are drawn.
@@ -209,17 +196,6 @@ impl Bank {
         }
     }
 
-    /// What `hal` weighs with.
-    pub(super) fn weights(&self) -> BankWeights {
-        BankWeights {
-            neighbours: self.neighbours,
-            alpha: self.alpha,
-            beta: self.beta,
-            epsilon_positive: self.epsilon_positive,
-            epsilon_negative: self.epsilon_negative,
-        }
-    }
-
     /// What is wrong with it.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -234,18 +210,19 @@ impl Bank {
         let least = |setting: &str, got: usize| {
             (got == 0).then(|| Problem::new(setting, "got 0, wanted at least 1".to_owned()))
         };
-        problems.extend(least("bank.neighbours", self.neighbours));
+        let BankWeights { neighbours, alpha, beta, epsilon_positive, epsilon_negative } = self.weights;
+        problems.extend(least("bank.neighbours", neighbours));
         problems.extend(self.rows.and_then(|rows| least("bank.rows", rows)));
-        if let Some(rows) = self.rows.filter(|&rows| rows < self.neighbours) {
-            let message = format!("got {}, wanted at most {rows}, the rows of the bank", self.neighbours);
+        if let Some(rows) = self.rows.filter(|&rows| rows < neighbours) {
+            let message = format!("got {neighbours}, wanted at most {rows}, the rows of the bank");
             problems.push(Problem::new("bank.neighbours", message));
         }
-        for (setting, got) in [("bank.alpha", self.alpha), ("bank.beta", self.beta)] {
+        for (setting, got) in [("bank.alpha", alpha), ("bank.beta", beta)] {
             if !(got.is_finite() && got > 0.0) {
                 problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
             }
         }
-        let margins = [("epsilon_positive", self.epsilon_positive), ("epsilon_negative", self.epsilon_negative)];
+        let margins = [("epsilon_positive", epsilon_positive), ("epsilon_negative", epsilon_negative)];
         for (setting, got) in margins.into_iter().filter(|(_, got)| !got.is_finite()) {
             problems.push(Problem::new(format!("bank.{setting}"), format!("got {got}, wanted a finite number")));
         }
@@ -267,24 +244,4 @@ fn fraction() -> f64 {
 
 fn first_epoch() -> u64 {
     1
-}
-
-fn neighbours() -> usize {
-    BankWeights::default().neighbours
-}
-
-fn alpha() -> f64 {
-    BankWeights::default().alpha
-}
-
-fn beta() -> f64 {
-    BankWeights::default().beta
-}
-
-fn epsilon_positive() -> f64 {
-    BankWeights::default().epsilon_positive
-}
-
-fn epsilon_negative() -> f64 {
-    BankWeights::default().epsilon_negative
 }

@@ -57,7 +57,7 @@ fn world() -> MemoryWorld {
 
 fn stage(more: &str) -> Train {
     let text = format!(
-        "captions = \"x.captions\"\nbatch = 4\nembedding = 16\nword = 8\nmin_count = 1\nlearning_rate = 1e-3\nseed = 5\n\
+        "captions = \"x.captions\"\nbatch = 4\nmodel.vse.embedding = 16\nmodel.vse.word = 8\nmin_count = 1\nlearning_rate = 1e-3\nseed = 5\n\
          pictures = {{ images = \"x.images\", network = \"squeezenet1_0\", weights = \"random\", side = 32, resize = 36 }}\n\
          loss = {{ sum = {{}} }}\n{more}"
     );
@@ -71,7 +71,7 @@ fn the_network_learns_and_its_features_embed_as_the_training_did() {
     let mut whole = world();
     whole.run(&stage).expect("a training");
     let found = description(&whole);
-    let pictures = found.form.pictures.expect("a network");
+    let pictures = found.config.data().pictures.expect("a network");
     let architecture = pictures.network.body();
     let parameters = file(&whole, PARAMETERS);
     let device = tch::Device::Cpu;
@@ -82,14 +82,14 @@ fn the_network_learns_and_its_features_embed_as_the_training_did() {
 
     // What validation ranked is what features of the learned network give.
     let trained = Trained::read(&file(&whole, DESCRIPTION), &parameters, device).expect("a model");
-    assert!(trained.network.is_some() && trained.vse.form().pictures.is_none());
+    assert!(trained.network.is_some() && trained.image_values() == 512);
     let mut pixels = vec![0.0; 3 * 32 * 32];
     let shown = crate::loader::AugmentedPictures::new(vec![images()], None, 32).unwrap();
     shown.centre(7, 36, &mut pixels).unwrap();
     let feature = learned.compute(&pixels, 32, Output::Average).unwrap();
     let norm = feature.iter().map(|value| value * value).sum::<f32>().sqrt();
     let unit: Vec<f32> = feature.iter().map(|value| value / norm).collect();
-    let embedded = trained.vse.images(&unit).unwrap();
+    let embedded = trained.images(&unit).unwrap();
     assert!((embedded.iter().map(|value| value * value).sum::<f32>() - 1.0).abs() < 1e-5);
     let rsums = whole.output("validation")["rsum"].as_primitive::<Float64Type>().values().to_vec();
     assert!(rsums.iter().all(|rsum| (0.0..=600.0).contains(rsum)), "{rsums:?}");

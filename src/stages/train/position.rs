@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Train;
 use super::corpus::Corpus;
 use crate::error::{Error, Result};
+use crate::kernels::epoch::Order;
 
 /// Where a training stands; with the model and its optimiser, all that a resumed training needs. Nothing random is kept: all
 /// that is drawn is a function of the seed and the position.
@@ -58,7 +59,7 @@ pub(super) struct PlanName {
     shards: Vec<usize>,
     /// Bits of the numbers.
     weights: Vec<u64>,
-    order: String,
+    order: Order,
     batch: usize,
     seed: u64,
 }
@@ -70,7 +71,7 @@ impl PlanName {
             samples: sets.iter().map(|set| set.shards.iter().sum()).collect(),
             shards: sets.iter().map(|set| set.shards.len()).collect(),
             weights: sets.iter().map(|set| set.weight.to_bits()).collect(),
-            order: format!("{:?}", stage.order).to_lowercase(),
+            order: stage.order,
             batch: stage.batch,
             seed: stage.seed,
         }
@@ -80,7 +81,7 @@ impl PlanName {
         let Self { samples, shards, weights, order, batch, seed } = self;
         let weights: Vec<f64> = weights.iter().copied().map(f64::from_bits).collect();
         format!(
-            "samples {samples:?} in shards {shards:?}, weights {weights:?}, order {order}, batch {batch}, seed {seed}"
+            "samples {samples:?} in shards {shards:?}, weights {weights:?}, order {order:?}, batch {batch}, seed {seed}"
         )
     }
 }
@@ -172,7 +173,7 @@ mod tests {
             samples: vec![80],
             shards: vec![2],
             weights: vec![(0.1f64 + 0.2).to_bits()],
-            order: "global".to_owned(),
+            order: Order::Global,
             batch: 16,
             seed: u64::MAX,
         };

@@ -1,19 +1,19 @@
 //! Reads captions and features and makes of them what a training goes through: once, then it is kept.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use arrow::array::{Int64Array, RecordBatch};
 use serde::{Deserialize, Serialize};
 
 use super::Train;
+use super::count::int;
 use super::images::Source;
 use super::place::Place;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN};
-use crate::model::trained::encode;
+use crate::model::trained::word_numbers;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::{self, Lists};
 
 /// What is known of a corpus besides its samples.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ fn number_words(stage: &Train, samples: &mut [Sample], summary: &mut Summary) ->
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut empty = 0;
     for sample in samples.iter().filter(|sample| !sample.caption.val) {
-        let words = stage.tokenizer.words(&sample.caption.text);
+        let words = stage.tokenizer.words(&sample.caption.text, true);
         empty += usize::from(words.is_empty());
         for word in words {
             *counts.entry(word).or_default() += 1;
@@ -109,7 +109,7 @@ fn number_words(stage: &Train, samples: &mut [Sample], summary: &mut Summary) ->
     }
     let vocabulary = Vocabulary::build(&counts, stage.min_count);
     for sample in samples {
-        let words = encode(&vocabulary, stage.tokenizer, &sample.caption.text)
+        let words = word_numbers(&vocabulary, stage.tokenizer, &sample.caption.text)
             .map_err(|error| error.context(format!("caption {}", sample.caption.id)))?;
         let small = words.iter().map(|&word| i32::try_from(word));
         sample.words =
@@ -119,35 +119,28 @@ fn number_words(stage: &Train, samples: &mut [Sample], summary: &mut Summary) ->
 }
 
 fn rows(samples: &[Sample]) -> Result<RecordBatch> {
-    let schema = tables::samples::table().schema();
-    let column = |value: &dyn Fn(&Sample) -> i64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(samples.iter().map(value)))
-    };
-    let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    let column = |value: fn(&Sample) -> i64| Int64Array::from_iter_values(samples.iter().map(value));
     let mut places = Vec::with_capacity(samples.len());
     for (row, sample) in samples.iter().enumerate() {
         let first = if row == 0 || samples[row - 1].set != sample.set { 0 } else { places[row - 1] + 1 };
         places.push(first);
     }
-    let words = Int32Array::from_iter_values(samples.iter().flat_map(|sample| sample.words.iter().copied()));
-    let lengths = samples.iter().map(|sample| sample.words.len());
-    let words = tables::list(&schema, "words", lengths, Arc::new(words))?;
-    let columns = vec![
-        column(&|sample| number(sample.set)),
-        Arc::new(Int64Array::from(places)),
-        column(&|sample| sample.caption.id),
-        column(&|sample| sample.caption.image),
-        column(&|sample| number(sample.place.shard)),
-        column(&|sample| number(sample.place.row)),
-        words,
-    ];
-    tables::batch(&schema, columns)
+    let words = samples.iter().flat_map(|sample| sample.words.iter().copied());
+    let columns = tables::samples::Columns {
+        data_set: column(|sample| int(sample.set as u64)),
+        sample: places.into(),
+        caption_id: column(|sample| sample.caption.id),
+        image_id: column(|sample| sample.caption.image),
+        shard: column(|sample| int(sample.place.shard as u64)),
+        row: column(|sample| int(sample.place.row as u64)),
+        words: Lists::new(samples.iter().map(|sample| sample.words.len()), words)?,
+    };
+    columns.into_batch()
 }
 
 /// The captions of the splits that a training uses; `val` only where asked for.
 fn read_captions(input: &str, val: bool, cx: &mut Cx<'_>) -> Result<Vec<Caption>> {
     let mut captions = Vec::new();
-    cx.rewind(input)?;
     while let Some(batch) = cx.next(input)? {
         let (ids, images) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
         let (splits, texts) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);
@@ -166,11 +159,8 @@ fn read_captions(input: &str, val: bool, cx: &mut Cx<'_>) -> Result<Vec<Caption>
 
 fn without_feature(left_out: &[Caption]) -> String {
     let images: BTreeSet<i64> = left_out.iter().map(|caption| caption.image).collect();
-    let first: Vec<String> = images.iter().take(5).map(ToString::to_string).collect();
-    let more = if images.len() > first.len() { ", …" } else { "" };
-    let (captions, images) = (left_out.len(), images.len());
-    let first = first.join(", ");
-    format!("{captions} captions left out: their {images} images have no feature (image_id {first}{more})")
+    let (captions, n, ids) = (left_out.len(), images.len(), TruncatedList::from_iter(images).join(", "));
+    format!("{captions} captions left out: their {n} images have no feature (image_id {ids})")
 }
 
 /// The error of a data set without a pair to train on, `without` of whose captions have no feature.

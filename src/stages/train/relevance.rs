@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 
 use super::corpus::{Corpus, Validation};
+use super::settings::CAPTION_NGRAMS as INPUT;
 use super::validate::Phi;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::similarity::Similarity;
-use crate::kernels::text::cider::{Cider, Form, Own, Vectors};
+use crate::kernels::text::cider::{Cider, Form, OwnCaption, Vectors};
 use crate::stage::Cx;
 use crate::tables::caption_ngrams::rows;
-
-/// The input that has the captions as vectors.
-pub(super) const INPUT: &str = "caption_ngrams";
 
 /// CIDEr-D of training captions with the captions of training images.
 #[derive(Debug)]
@@ -34,7 +32,6 @@ impl Relevance {
     pub fn read(corpus: &Corpus, cx: &mut Cx<'_>) -> Result<Self> {
         let (mut captions, mut images) = (HashMap::new(), HashMap::new());
         let mut vectors = Vectors::default();
-        cx.rewind(INPUT)?;
         while let Some(batch) = cx.next(INPUT)? {
             for row in rows(&batch)? {
                 let next = images.len();
@@ -46,7 +43,7 @@ impl Relevance {
                 }
             }
         }
-        let (mut caption_of, mut image_of, mut lacking) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut caption_of, mut image_of, mut lacking) = (Vec::new(), Vec::new(), TruncatedList::default());
         for row in 0..corpus.samples.rows() {
             let sample = corpus.sample(row)?;
             match (captions.get(&sample.caption), images.get(&sample.image)) {
@@ -54,21 +51,16 @@ impl Relevance {
                     caption_of.push(caption);
                     image_of.push(image);
                 }
-                _ => lacking.push(sample.caption.to_string()),
+                _ => lacking.push(sample.caption),
             }
         }
         if !lacking.is_empty() {
-            let first = lacking.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-            let more = if lacking.len() > 5 { ", …" } else { "" };
-            let message = format!(
-                "{} of {} training captions are not in `{INPUT}` (caption_id {first}{more})",
-                lacking.len(),
-                corpus.samples.rows()
-            );
+            let (n, all, ids) = (lacking.len(), corpus.samples.rows(), lacking.join(", "));
+            let message = format!("{n} of {all} training captions are not in `{INPUT}` (caption_id {ids})");
             return Err(Error::data(message)
                 .hint("compare the captions of the training split: `split = \"train\"`, `form = \"on_demand\"`"));
         }
-        let cider = Cider::new(vectors, Form::CiderD, Own::Kept);
+        let cider = Cider::new(vectors, Form::CiderD, OwnCaption::Keep);
         if cider.is_zero() {
             return Err(Error::data(format!("no n-gram of `{INPUT}` has a weight: every margin would be 0"))
                 .hint("document frequencies of a single image weigh nothing; `uniform = true` weighs all the same"));

@@ -4,32 +4,36 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array};
+use arrow::array::{Float64Array, Int64Array};
 
 use super::Train;
 use super::bank;
 use super::corpus::{Corpus, Validation};
-use super::history::{History, int, write_validation};
-use super::options::{self, Order, Pictures, SameImage, Weights};
+use super::count::int;
+use super::history::{History, write_validation};
+use super::options::{Pictures, SameImage, Weights};
 use super::position::{Best, PlanName, Position};
 use super::relevance::Relevance;
-use super::validate::{Phi, Validated, validate};
+use super::validate::{Phi, validate};
 use super::watch;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::io::{bounded, word_vectors};
-use crate::loader::{Allocate, Loader, Stalls, Start};
+use crate::kernels::epoch::Order;
+use crate::loader::{Allocate, Loader, Start};
 use crate::model::bank::Bank;
 use crate::model::collective::Group;
 use crate::model::device::{of_rank, use_threads};
-use crate::model::form::{self, Form};
+use crate::model::family::data::{self, Data};
+use crate::model::family::list::Config;
+use crate::model::family::model::Model;
 use crate::model::loss::Objective;
 use crate::model::memory;
 use crate::model::step::{BankUse, Pairs, Recipe, Stepped};
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
 use crate::model::training::Training;
-use crate::model::vse::Vse;
-use crate::stage::{Cx, Device, Run, Stage};
-use crate::tables;
+use crate::runtime::{Device, Stalls};
+use crate::stage::{Cx, Run, Stage, StageEvent};
+use crate::tables::{self, Optional};
 
 /// Bytes above which a file of weights is not read: several times those of the largest network.
 const MAX_WEIGHTS: u64 = 1 << 30;
@@ -53,7 +57,7 @@ impl Run for Train {
         use_threads(cx.threads());
         let device = of_rank(cx.device(), ranks.local)?;
         let allocate = memory::for_device(device);
-        let group = Group::join(&ranks, device, &cx.cancellation())?;
+        let group = Group::join(&ranks, device, cx.cancel())?;
         if let (Device::Cuda(_), Some(why)) = (cx.device(), group.why_not_nccl().filter(|_| group.ranks() > 1)) {
             let message = format!("ranks exchange tensors through the memory of the processor, not by NCCL: {why}");
             cx.warn("device", message);
@@ -61,8 +65,8 @@ impl Run for Train {
         let plan = PlanName::of(self, &corpus);
         let (training, at, bank) = match cx.state()? {
             Some(bytes) => {
-                let (mut training, text, bank) = Training::from_bytes(&bytes, &self.form(&corpus), device)?;
-                training.vse_mut().set_precision(self.precision);
+                let (mut training, text, bank) = Training::from_bytes(&bytes, &self.config(&corpus), device)?;
+                training.model_mut().set_precision(self.precision)?;
                 let at = Position::from_text(&text, &plan)?;
                 let bank = match (bank, &self.bank) {
                     (Some(kept), Some(settings)) => {
@@ -92,7 +96,7 @@ impl Run for Train {
             return Ok(());
         }
         cx.put_file("model", PARAMETERS, course.training.best()?)?;
-        cx.put_file("model", DESCRIPTION, self.describe(corpus, &course.at)?)
+        cx.put_file("model", DESCRIPTION, self.describe(corpus, &course.at)?.into())
     }
 }
 
@@ -121,9 +125,15 @@ impl Train {
         let steps = batches as u64 * u64::from(self.epochs);
         let learning_rate = self.learning_rate_of(at.epoch);
         let recipe = self.recipe(at.epoch);
-        let weights = self.bank.as_ref().map(options::Bank::weights);
-        let bank_use = bank.as_ref().zip(self.bank.as_ref()).zip(weights.as_ref());
-        let bank_use = bank_use.map(|((bank, settings), weights)| BankUse { bank, mask: settings.mask, weights });
+        let weights = self.bank.as_ref().map(|bank| bank.weights);
+        let similarity = training.model().similarity();
+        let bank_use = bank.as_ref().zip(self.bank.as_ref()).zip(weights.as_ref()).zip(similarity);
+        let bank_use = bank_use.map(|(((bank, settings), weights), similarity)| BankUse {
+            bank,
+            similarity,
+            mask: settings.mask,
+            weights,
+        });
         let mut history = History::default();
         cx.progress(at.step, Some(steps));
         // Rows of shards are copied much faster than a model learns from them: one thread is plenty.
@@ -139,11 +149,11 @@ impl Train {
             let pairs =
                 Pairs { images: batch.images(), captions: &words, members: &members, relevance: relevance.as_deref() };
             let done = training.step(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
-            if !(done.loss.is_finite() && done.gradient_norm.is_finite()) {
-                return Err(diverged(done, at, &rows, corpus));
+            if !done.is_finite() {
+                return Err(diverged(&done, at, &rows, corpus));
             }
             let collapsed = recipe.objective.collapsed(rows.len());
-            history.push(at, rows.len(), done, collapsed, learning_rate);
+            history.push(at, rows.len(), &done, collapsed, learning_rate);
             at.step += 1;
             at.batches += 1;
             at.loss += done.loss;
@@ -152,7 +162,7 @@ impl Train {
             cx.progress(at.step, Some(steps));
             let mut so_far = *stalls;
             so_far += loader.stalls();
-            cx.stalled(so_far);
+            cx.emit(StageEvent::Stalls(so_far));
             if at.step.is_multiple_of(self.checkpoint_steps) && at.batches < batches {
                 history.write(cx)?;
                 self.save(training, at, bank.as_ref(), cx)?;
@@ -181,11 +191,7 @@ impl Train {
                 *validation = Some((read, phi));
             }
             let validation = validation.as_ref();
-            validation
-                .map(|(read, phi)| {
-                    validate(training.vse(), self.similarity, self.select, corpus, read, phi.as_ref(), cx)
-                })
-                .transpose()?
+            validation.map(|(read, phi)| validate(training, self.select, corpus, read, phi.as_ref(), cx)).transpose()?
         } else {
             None
         };
@@ -195,7 +201,7 @@ impl Train {
         let best = at.best.is_none_or(|best| score.is_none() || best.score < score);
         if best {
             training.keep_best()?;
-            let rsum = found.as_ref().map(Validated::rsum);
+            let rsum = found.as_ref().map(|validated| validated.found.rsum);
             at.best = Some(Best { epoch: at.epoch, step: at.step, rsum, score });
         }
         history.write(cx)?;
@@ -224,7 +230,7 @@ impl Train {
                 return Ok(());
             }
             let fresh = bank::refresh(at.epoch, members, training, corpus, group, cx)?;
-            bank::write(&fresh, corpus, self.embedding, cx)?;
+            bank::write(&fresh, corpus, cx)?;
             *bank = Some(fresh);
         }
         Ok(())
@@ -237,13 +243,7 @@ impl Train {
             Some(warm) => Objective { loss: warm.loss(), semantic_margin: None },
             None => self.objective(),
         };
-        Recipe {
-            objective,
-            similarity: self.similarity,
-            mask_same_image: self.same_image == SameImage::Mask,
-            seed: self.seed,
-            clip: self.clip,
-        }
+        Recipe { objective, mask_same_image: self.same_image == SameImage::Mask, seed: self.seed, clip: self.clip }
     }
 
     fn save(&self, training: &Training, at: &Position, bank: Option<&Bank>, cx: &mut Cx<'_>) -> Result<()> {
@@ -256,72 +256,77 @@ impl Train {
         self.learning_rate * self.decay.powi(times)
     }
 
-    fn form(&self, corpus: &Corpus) -> Form {
-        Form {
-            bidirectional: self.bidirectional,
-            pooling: self.pooling,
-            absolute: self.similarity.takes_absolute_values(),
-            pictures: self.pictures.as_ref().map(|&Pictures { network, side, resize, .. }| form::Pictures {
-                network,
-                side,
-                resize,
-            }),
+    fn config(&self, corpus: &Corpus) -> Config {
+        let pictures = self.pictures.as_ref();
+        self.model.config(Data {
+            image: corpus.width,
+            words: corpus.vocabulary.words().len(),
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
-            ..Form::vse(corpus.width, corpus.vocabulary.words().len(), self.word, self.embedding)
-        }
+            pictures: pictures.map(|&Pictures { network, side, resize, .. }| data::Pictures { network, side, resize }),
+        })
     }
 
     /// A training that has learned nothing.
     fn start(&self, corpus: &Corpus, given: Option<(Bytes, Bytes)>, local: usize, cx: &mut Cx<'_>) -> Result<Training> {
-        let device = of_rank(cx.device(), local)?;
-        let mut vse = Vse::new(self.form(corpus), self.seed, device)?;
-        vse.set_precision(self.precision);
+        let config = self.config(corpus);
+        let mut model = config.create(self.seed, of_rank(cx.device(), local)?)?;
+        model.set_precision(self.precision)?;
         if let Some(Pictures { weights: Weights::File(_), .. }) = &self.pictures {
             let path = cx.source("pictures.weights.file")?;
-            let weights = bounded::read(&path, MAX_WEIGHTS)?;
-            vse.set_network(&weights).map_err(|error| error.context(format!("weights `{}`", path.display())))?;
+            let weights = model.parameters().set_network(config.data(), &bounded::read(&path, MAX_WEIGHTS)?);
+            weights.map_err(|error| error.context(format!("weights `{}`", path.display())))?;
         }
         if let Some((description, parameters)) = given {
-            let description = Description::read(&description).map_err(|error| error.context("start"))?;
-            if description.vocabulary != corpus.vocabulary.words() || description.tokenizer != self.tokenizer {
-                let (given, own) = (description.vocabulary.len(), corpus.vocabulary.words().len());
-                let message =
-                    format!("the model to start with has {given} words, and these captions give {own}, or others");
-                return Err(Error::data(message)
-                    .context("start")
-                    .hint("train both on the same captions, with the same `tokenizer` and `min_count`"));
-            }
-            vse.begin_with(&parameters).map_err(|error| error.context("start"))?;
+            self.begin_with(&description, &parameters, &*model, corpus).map_err(|error| error.context("start"))?;
         }
         if self.word_vectors.is_some() {
-            let path = cx.source("word_vectors.file")?;
-            let words = corpus.vocabulary.words();
-            let vectors = word_vectors::read(&path, words, self.word, &mut || cx.proceed())?;
-            vse.set_words(|word| vectors.get(word))?;
-            // `<pad>`, `<start>`, `<end>` and `<unk>` are no words of a file.
-            let (found, wanted) = (vectors.found(), words.len().saturating_sub(4));
-            let rest = if self.form(corpus).words_frozen { " and stay there" } else { "" };
-            if found == 0 {
-                return Err(Error::data(format!(
-                    "`{}` has none of the {wanted} words of the vocabulary",
-                    path.display()
-                ))
-                .hint("is it a file of another language, or of whole phrases?"));
-            }
-            if found < wanted {
-                let missing = wanted - found;
-                let message = format!("{missing} of {wanted} words are not in it: their vectors begin at random{rest}");
-                cx.warn("word_vectors.file", message);
-            }
+            self.set_words(&*model, corpus, cx)?;
         }
-        Ok(Training::start(vse))
+        Ok(Training::start(config, model))
+    }
+
+    /// Takes over the parameters of another training.
+    fn begin_with(&self, description: &[u8], parameters: &[u8], model: &dyn Model, corpus: &Corpus) -> Result<()> {
+        let description = Description::read(description)?;
+        if description.vocabulary != corpus.vocabulary.words() || description.tokenizer != self.tokenizer {
+            let (given, own) = (description.vocabulary.len(), corpus.vocabulary.words().len());
+            let message =
+                format!("the model to start with has {given} words, and these captions give {own}, or others");
+            return Err(
+                Error::data(message).hint("train both on the same captions, with the same `tokenizer` and `min_count`")
+            );
+        }
+        model.parameters().begin_with(parameters)
+    }
+
+    /// Gives words the vectors of a file.
+    fn set_words(&self, model: &dyn Model, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
+        let path = cx.source("word_vectors.file")?;
+        let words = corpus.vocabulary.words();
+        let name = self.model.capabilities().word_vectors;
+        let name = name.ok_or_else(|| Error::internal("a model without vectors of words"))?;
+        let width = model.parameters().get(name)?.size().get(1).and_then(|&width| usize::try_from(width).ok());
+        let vectors = word_vectors::read(&path, words, width.unwrap_or(0), &mut || cx.proceed())?;
+        model.parameters().set_rows(name, |word| vectors.get(word))?;
+        // `<pad>`, `<start>`, `<end>` and `<unk>` are no words of a file.
+        let (found, wanted) = (vectors.found(), words.len().saturating_sub(4));
+        let rest = if model.data().words_frozen { " and stay there" } else { "" };
+        if found == 0 {
+            let message = format!("`{}` has none of the {wanted} words of the vocabulary", path.display());
+            return Err(Error::data(message).hint("is it a file of another language, or of whole phrases?"));
+        }
+        if found < wanted {
+            let missing = wanted - found;
+            let message = format!("{missing} of {wanted} words are not in it: their vectors begin at random{rest}");
+            cx.warn("word_vectors.file", message);
+        }
+        Ok(())
     }
 
     fn describe(&self, corpus: &Corpus, at: &Position) -> Result<Vec<u8>> {
         let best = at.best.ok_or_else(|| Error::internal("a training ended without an epoch"))?;
         let description = Description {
-            family: "vse++".to_owned(),
-            form: self.form(corpus),
+            config: self.config(corpus),
             epoch: best.epoch,
             step: best.step,
             rsum: best.rsum,
@@ -340,23 +345,21 @@ const BLOCK: usize = 8192;
 /// Writes what the order of the epochs follows from: the plan, and the samples in the order in which it counts them.
 fn write_plan(stage: &Train, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
     let sets = corpus.data.plan_sets();
-    let numbers = |value: &dyn Fn(usize) -> i64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values((0..sets.len()).map(value)))
-    };
+    let same = |number: i64| Int64Array::from(vec![number; sets.len()]);
     let window = match stage.order {
         Order::Global => None,
         Order::Windows(shards) => Some(int(shards as u64)),
     };
-    let columns = vec![
-        numbers(&|set| int(set as u64)),
-        numbers(&|set| int(sets[set].shards.iter().sum::<usize>() as u64)),
-        numbers(&|set| int(sets[set].shards.len() as u64)),
-        Arc::new(Float64Array::from_iter_values(sets.iter().map(|set| set.weight))),
-        Arc::new(Int64Array::from(vec![window; sets.len()])),
-        numbers(&|_| int(stage.batch as u64)),
-        numbers(&|_| stage.seed.cast_signed()),
-    ];
-    cx.write("plan", tables::batch(&tables::plan::table().schema(), columns)?)?;
+    let plan = tables::plan::Columns {
+        data_set: (0..int(sets.len() as u64)).collect::<Vec<_>>().into(),
+        samples: Int64Array::from_iter_values(sets.iter().map(|set| int(set.shards.iter().sum::<usize>() as u64))),
+        shards: Int64Array::from_iter_values(sets.iter().map(|set| int(set.shards.len() as u64))),
+        weight: Float64Array::from_iter_values(sets.iter().map(|set| set.weight)),
+        window: Optional(vec![window; sets.len()].into()),
+        batch: same(int(stage.batch as u64)),
+        seed: same(stage.seed.cast_signed()),
+    };
+    cx.write("plan", plan.into_batch()?)?;
     let samples = corpus.samples.batch()?;
     for start in (0..samples.num_rows()).step_by(BLOCK) {
         cx.write("samples", samples.slice(start, BLOCK.min(samples.num_rows() - start)))?;
@@ -364,14 +367,18 @@ fn write_plan(stage: &Train, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
     Ok(())
 }
 
-fn diverged(done: Stepped, at: &Position, rows: &[usize], corpus: &Corpus) -> Error {
-    let captions = rows.iter().take(1000).map(|&row| corpus.sample(row).map(|sample| sample.caption.to_string()));
-    let shown = captions.collect::<Result<Vec<_>>>().unwrap_or_default().join(", ");
-    let more = if rows.len() > 1000 { format!(" and {} more", rows.len() - 1000) } else { String::new() };
+fn diverged(done: &Stepped, at: &Position, rows: &[usize], corpus: &Corpus) -> Error {
+    let mut captions = TruncatedList::new(1000);
+    captions.extend(rows.iter().filter_map(|&row| corpus.sample(row).ok()).map(|sample| sample.caption));
+    let auxiliary = done.auxiliary.iter().map(|(name, value)| format!(", `{name}` {value}")).collect::<String>();
     Error::stage(format!(
-        "step {} (epoch {}): the loss is {} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \
-         {shown}{more}",
-        at.step, at.epoch, done.loss, done.gradient_norm
+        "step {} (epoch {}): the loss is {}{auxiliary} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \
+         {}",
+        at.step,
+        at.epoch,
+        done.loss,
+        done.gradient_norm,
+        captions.join(", ")
     ))
     .hint("try a lower `learning_rate`")
 }

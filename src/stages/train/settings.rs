@@ -3,18 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::{Bank, DataSet, Order, Pictures, SameImage, WarmUp, Weights, WordVectors};
-use super::relevance;
-use super::validate::Select;
+use super::options::{Bank, DataSet, Pictures, SameImage, Select, WarmUp, Weights, WordVectors};
+use crate::kernels::epoch::Order;
+use crate::kernels::text::Tokenizer;
 use crate::model::encoder::Precision;
-use crate::model::form::Pooling;
-use crate::model::loss::{Loss, Objective, SemanticMargin, Variant};
-use crate::model::similarity::Similarity;
-use crate::model::trained::Tokenizer;
+use crate::model::family::list;
+use crate::model::loss::{Loss, Objective, SemanticMargin};
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
 
-/// Trains a joint embedding of images and captions (VSE++: Faghri et al., BMVC 2018).
+/// Trains a model that scores images and captions.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Train {
@@ -26,6 +24,9 @@ pub struct Train {
     pub pictures: Option<Pictures>,
     /// The captions.
     pub captions: TableRef,
+    /// The model: its family, and what it is made of.
+    #[serde(default)]
+    pub model: list::Settings,
     /// A model to begin with, of another training on the same captions: its parameters, as far as this one has them. Usual
     /// before `pictures`.
     #[serde(default)]
@@ -61,9 +62,6 @@ pub struct Train {
     /// A memory bank, for the weights of `hal`.
     #[serde(default)]
     pub bank: Option<Bank>,
-    /// What scores are: of an image and a caption, in training and in validation.
-    #[serde(default)]
-    pub similarity: Similarity,
     /// What the best epoch is chosen by, on the validation split.
     #[serde(default)]
     pub select: Select,
@@ -72,19 +70,7 @@ pub struct Train {
     /// Image-caption pairs of a step.
     #[serde(default = "batch")]
     pub batch: usize,
-    /// Width of the joint space.
-    #[serde(default = "embedding")]
-    pub embedding: usize,
-    /// Width of word vectors.
-    #[serde(default = "word")]
-    pub word: usize,
-    /// Whether captions are read from both ends.
-    #[serde(default)]
-    pub bidirectional: bool,
-    /// How the states of the words of a caption become its vector.
-    #[serde(default)]
-    pub pooling: Pooling,
-    /// Vectors that words begin with; random ones where not given. With `bidirectional`, both directions read the same ones.
+    /// Vectors that words begin with; random ones where not given.
     #[serde(default)]
     pub word_vectors: Option<WordVectors>,
     /// What matrix products are computed in.
@@ -126,8 +112,8 @@ pub struct Train {
     pub seed: u64,
 }
 
-/// The widest layer: its recurrent weights fill 3 GiB.
-const WIDEST: usize = 16_384;
+/// The input that has the captions as vectors.
+pub(super) const CAPTION_NGRAMS: &str = "caption_ngrams";
 
 /// Rows of a part of `samples`.
 const SAMPLE_PART_ROWS: usize = 65_536;
@@ -177,14 +163,6 @@ fn checkpoints() -> usize {
 
 fn batch() -> usize {
     128
-}
-
-fn embedding() -> usize {
-    1024
-}
-
-fn word() -> usize {
-    300
 }
 
 fn min_count() -> usize {
@@ -249,7 +227,7 @@ impl Stage for Train {
         });
         let start = self.start.iter().map(|model| Input::files("start", model));
         let ngrams = self.caption_ngrams.iter();
-        let ngrams = ngrams.map(|from| Input::table(relevance::INPUT, from, tables::caption_ngrams::table().schema()));
+        let ngrams = ngrams.map(|from| Input::table(CAPTION_NGRAMS, from, tables::caption_ngrams::table().schema()));
         let vectors = self.word_vectors.iter().map(|vectors| Input::source("word_vectors.file", &vectors.file));
         pairs.chain(network).chain(start).chain(ngrams).chain(vectors).collect()
     }
@@ -262,6 +240,9 @@ impl Stage for Train {
             Output::table("history", tables::history::table().schema(), 4096),
             Output::table("validation", tables::validation::table().schema(), 4096),
         ];
+        if !self.model.capabilities().losses.is_empty() {
+            outputs.push(Output::table("auxiliary_losses", tables::auxiliary_losses::table().schema(), 4096));
+        }
         if self.bank.is_some() {
             outputs.push(Output::table("memory_bank", tables::memory_bank::table().schema(), BANK_PART_ROWS));
         }
@@ -277,18 +258,11 @@ impl Stage for Train {
         };
         least("epochs", self.epochs.into(), 1);
         least("batch", self.batch as u64, 2);
-        least("embedding", self.embedding as u64, 1);
-        least("word", self.word as u64, 1);
         least("decay_epochs", self.decay_epochs.into(), 1);
         least("checkpoint_steps", self.checkpoint_steps, 1);
         least("checkpoints", self.checkpoints as u64, 1);
         if let Order::Windows(shards) = self.order {
             least("order.windows", shards as u64, 1);
-        }
-        for (setting, got) in [("embedding", self.embedding), ("word", self.word)] {
-            if got > WIDEST {
-                problems.push(Problem::new(setting, format!("got {got}, wanted at most {WIDEST}")));
-            }
         }
         for (setting, got) in [("learning_rate", self.learning_rate), ("decay", self.decay), ("clip", self.clip)] {
             if !(got.is_finite() && got > 0.0) {
@@ -301,8 +275,7 @@ impl Stage for Train {
                 problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
             }
         }
-        problems.extend(self.image_problems());
-        problems.extend(self.objective_problems());
+        problems.extend(self.problems_of_parts());
         problems
     }
 }
@@ -310,103 +283,6 @@ impl Stage for Train {
 impl Train {
     /// The objective after the warm-up.
     pub(super) fn objective(&self) -> Objective {
-        Objective { loss: self.loss.clone(), semantic_margin: self.semantic_margin.clone() }
-    }
-
-    /// What is wrong with where images come from.
-    fn image_problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        match (&self.features, &self.pictures) {
-            (None, None) => {
-                let message = "no images: wanted `features`, or `pictures`";
-                problems.push(Problem::new("features", message).hint("`features = \"cnn.features\"`"));
-            }
-            (Some(_), Some(_)) => {
-                let message = "given beside `features`: wanted one of the two";
-                problems.push(Problem::new("pictures", message));
-            }
-            (None, Some(pictures)) => {
-                problems.extend(pictures.problems());
-                if !self.mixed_with.is_empty() {
-                    let message = "not with `pictures`: only data sets of features can be mixed";
-                    problems.push(Problem::new("mixed_with", message));
-                }
-            }
-            (Some(_), None) => {}
-        }
-        problems
-    }
-
-    /// What is wrong with the objective and what it needs.
-    fn objective_problems(&self) -> Vec<Problem> {
-        // A batch without negatives is told of above.
-        let wrong = self.objective().problems(self.batch.max(2)).into_iter();
-        let mut problems: Vec<Problem> = wrong.map(|(setting, message)| Problem::new(setting, message)).collect();
-        problems.extend(self.bank.iter().flat_map(Bank::problems));
-        if self.bank.is_some() && !matches!(self.loss, Loss::Hal { .. }) {
-            let message = "a memory bank gives `hal` its weights, and no other objective";
-            problems.push(Problem::new("bank", message).hint("leave it out, or train with `loss = { hal = {} }`"));
-        }
-        let wants = self.semantic_margin.is_some() || self.select.wants_relevance();
-        if let Some(bank) = self.bank.as_ref().filter(|bank| bank.first_epoch >= u64::from(self.epochs)) {
-            let (got, epochs) = (bank.first_epoch, self.epochs);
-            let message = format!("got {got}, wanted less than {epochs}, the epochs of the training");
-            problems.push(Problem::new("bank.first_epoch", message).hint("epochs are counted from 0"));
-        }
-        if self.bank.is_some() && self.semantic_margin.as_ref().is_some_and(|margin| !margin.keep_triplet) {
-            let message = "with `keep_triplet = false` in `semantic_margin` nothing asks for the weights of a bank";
-            problems.push(Problem::new("bank", message).hint("leave it out, or keep the loss"));
-        }
-        if let (Loss::Hal { epsilon, variant, .. }, Similarity::Order { .. }) = (&self.loss, self.similarity) {
-            if *variant == Variant::Official {
-                let message = "the published code raises no score below 0, and order similarities are never above: nothing is learned";
-                problems
-                    .push(Problem::new("loss.hal.variant", message).hint("`variant = \"paper\"` with `epsilon = 0.0`"));
-            } else if *epsilon > 0.0 {
-                let message =
-                    format!("got {epsilon}: order similarities are never above 0, so that no negative would count");
-                problems.push(Problem::new("loss.hal.epsilon", message).hint("`epsilon = 0.0`"));
-            }
-        }
-        match (&self.semantic_margin, &self.caption_ngrams) {
-            (None, None) if wants => {
-                let message = "NCS follows from captions as vectors, and `caption_ngrams` is not given";
-                problems.push(Problem::new("select", message).hint(
-                    "add a stage `compare` with `split = \"train+val\"`, `measure = { cider_d = {} }`, `form = \"on_demand\"`",
-                ));
-            }
-            (Some(_), None) => {
-                let message = "semantic margins follow from captions as vectors, and `caption_ngrams` is not given";
-                problems.push(Problem::new("semantic_margin", message).hint(
-                    "add a stage `compare` with `split = \"train\"`, `measure = { cider_d = {} }`, `form = \"on_demand\"`",
-                ));
-            }
-            (None, Some(_)) if !wants => {
-                let message = "nothing asks for φ of captions: there is no `semantic_margin`";
-                problems.push(Problem::new("caption_ngrams", message));
-            }
-            _ => {}
-        }
-        if self.semantic_margin.is_some() && !self.mixed_with.is_empty() {
-            let message = "not with `mixed_with`: captions of several data sets have no φ in common";
-            problems.push(Problem::new("semantic_margin", message));
-        }
-        if let Some(WarmUp { epochs, margin }) = self.warm_up {
-            if epochs == 0 {
-                problems.push(Problem::new("warm_up.epochs", "got 0, wanted at least 1"));
-            }
-            if epochs >= self.epochs && self.epochs > 0 {
-                let message = format!("got {epochs}, wanted fewer than the {} epochs of the training", self.epochs);
-                problems.push(Problem::new("warm_up.epochs", message).hint("after it comes the objective"));
-            }
-            if !(margin.is_finite() && margin >= 0.0) {
-                problems.push(Problem::new("warm_up.margin", format!("got {margin}, wanted 0 or more")));
-            }
-        }
-        if self.ranks == 0 || self.ranks > self.batch {
-            let message = format!("got {}, wanted 1 to {}, the pairs of a batch", self.ranks, self.batch);
-            problems.push(Problem::new("ranks", message));
-        }
-        problems
+        Objective { loss: self.loss.clone(), semantic_margin: self.semantic_margin }
     }
 }

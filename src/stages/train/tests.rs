@@ -5,10 +5,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::{Order, Train};
+use super::Train;
 use crate::error::Kind;
+use crate::kernels::epoch::Order;
 use crate::kernels::sample::Sample;
 use crate::model::loss::Loss;
+use crate::model::loss::max::Max;
 use crate::model::trained::{DESCRIPTION, Description, PARAMETERS, Trained};
 use crate::stage::Stage;
 use crate::stages::testing::{self, MemoryWorld};
@@ -19,7 +21,7 @@ pub(super) const THINGS: [&str; 4] = ["dog", "cat", "ball", "car"];
 
 pub(super) fn stage(more: &str) -> Train {
     let text = format!(
-        "features = \"x.features\"\ncaptions = \"x.captions\"\nbatch = 16\nembedding = 32\nword = 16\nmin_count = 1\n\
+        "features = \"x.features\"\ncaptions = \"x.captions\"\nbatch = 16\nmodel.vse.embedding = 32\nmodel.vse.word = 16\nmin_count = 1\n\
          learning_rate = 0.01\nseed = 5\n{more}"
     );
     toml::from_str(&text).expect("settings of a training")
@@ -101,7 +103,7 @@ fn learns_what_there_is_to_learn() {
         assert!(mean(195..200) < 0.5 * mean(0..5), "{loss}: {} to {}", mean(0..5), mean(195..200));
 
         let trained = Trained::read(&file(&world, DESCRIPTION), &file(&world, PARAMETERS), tch::Device::Cpu);
-        assert_eq!(trained.expect("a model").vse.form().image, 10);
+        assert_eq!(trained.expect("a model").image_values(), 10);
     }
 }
 
@@ -284,10 +286,13 @@ fn the_distance_of_checkpoints_changes_no_row_and_no_key() {
 fn settings_that_cannot_work_are_all_named() {
     let mut stage = stage("epochs = 0\ncheckpoint_steps = 0\nclip = -1.0\ndecay = nan");
     stage.batch = 1;
-    stage.embedding = 1 << 40;
-    stage.loss = Loss::Max { margin: f64::NAN };
+    stage.model = serde_json::from_value(serde_json::json!({"vse": {"embedding": 1u64 << 40}})).expect("a model");
+    stage.loss = Loss::Max(Max { margin: f64::NAN });
     let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
-    assert_eq!(settings, ["epochs", "batch", "checkpoint_steps", "embedding", "decay", "clip", "loss.max.margin"]);
+    assert_eq!(
+        settings,
+        ["epochs", "batch", "checkpoint_steps", "decay", "clip", "model.vse.embedding", "loss.max.margin"]
+    );
 }
 
 /// A position of another plan means nothing in this one.

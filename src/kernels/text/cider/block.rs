@@ -1,48 +1,47 @@
 //! The block of a mini-batch, from the vectors of its captions alone.
 
-use super::measure::{Cider, order, scale};
-use crate::kernels::similarity::Similarity;
+use super::measure::{Pairs, order, scale};
 
 /// φ of every one of `images` with every one of `captions`, row-major.
 ///
 /// # Cost
 /// The n-grams of the block's captions are sorted once; every n-gram of every reference is looked up in them.
-pub fn block(cider: &Cider, images: &[usize], captions: &[usize]) -> Vec<f32> {
+pub fn block(pairs: &Pairs, images: &[usize], captions: &[usize]) -> Vec<f32> {
     let mut entries: Vec<(u32, usize, f64, f64)> = Vec::new();
     for (place, &index) in captions.iter().enumerate() {
-        let caption = cider.vectors.caption(index);
+        let caption = pairs.vectors.caption(index);
         for ((&number, &n), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
             if weight > 0.0 {
-                entries.push((number, place, weight, cider.inverse_norms[index][order(n)]));
+                entries.push((number, place, weight, pairs.inverse_norms[index][order(n)]));
             }
         }
     }
     entries.sort_unstable_by_key(|&(number, place, ..)| (number, place));
-    let lengths: Vec<u32> = captions.iter().map(|&caption| cider.length(caption)).collect();
+    let lengths: Vec<u32> = captions.iter().map(|&caption| pairs.length(caption)).collect();
 
     let mut values = Vec::with_capacity(images.len() * captions.len());
     let mut sums = vec![0.0; captions.len()];
     let mut penalties = vec![0.0; captions.len()];
     for &image in images {
         sums.fill(0.0);
-        let references = cider.references(image);
+        let references = pairs.references(image);
         for &reference in references {
-            let length = cider.length(reference);
+            let length = pairs.length(reference);
             for (penalty, other) in penalties.iter_mut().zip(&lengths) {
-                *penalty = cider.penalty(length.abs_diff(*other));
+                *penalty = pairs.penalty(length.abs_diff(*other));
             }
-            let caption = cider.vectors.caption(reference);
+            let caption = pairs.vectors.caption(reference);
             for ((&number, &n), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
-                let inverse = cider.inverse_norms[reference][order(n)];
+                let inverse = pairs.inverse_norms[reference][order(n)];
                 let start = entries.partition_point(|entry| entry.0 < number);
                 for &(_, place, own, norm) in entries[start..].iter().take_while(|entry| entry.0 == number) {
-                    sums[place] += cider.product(own, weight) * inverse * norm * penalties[place];
+                    sums[place] += pairs.product(own, weight) * inverse * norm * penalties[place];
                 }
             }
         }
         let scale = scale(references.len());
         for (&sum, &caption) in sums.iter().zip(captions) {
-            let value = if cider.leaves_out(image, caption) { cider.pair(image, caption) } else { sum * scale };
+            let value = if pairs.leaves_out(image, caption) { pairs.pair(image, caption) } else { sum * scale };
             values.push(single(value));
         }
     }

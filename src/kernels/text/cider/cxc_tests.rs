@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::kernels::measure::correlation::pearson;
-use crate::kernels::similarity::Similarity;
-use crate::kernels::text::Tokenizer;
+use crate::measure::correlation::pearson;
+use crate::similarity::Similarity;
+use crate::text::Tokenizer;
 
 /// A rated pair: image, caption, rating, whether the caption was taken for its likeness to one of the image's own.
 type Rated = (usize, usize, f64, bool);
@@ -16,9 +16,8 @@ type Text = (usize, String);
 
 /// The captions and the ratings; nothing where the data are not.
 fn data() -> Option<(Vec<Text>, Vec<Rated>)> {
-    let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
-    let read = |name: &str| std::fs::read_to_string(format!("{folder}/cxc/{name}"));
-    let (captions, ratings) = (read("coco_karpathy_test_captions.tsv").ok()?, read("sits_test.csv").ok()?);
+    let captions = test_data::public_text("cxc/coco_karpathy_test_captions.tsv")?;
+    let ratings = test_data::public_text("cxc/sits_test.csv")?;
     let mut images: HashMap<String, usize> = HashMap::new();
     let mut ids: HashMap<String, usize> = HashMap::new();
     let mut texts = Vec::new();
@@ -42,12 +41,9 @@ fn data() -> Option<(Vec<Text>, Vec<Rated>)> {
 
 #[test]
 fn correlates_with_human_judgement_as_every_variant_should() {
-    let Some((texts, rated)) = data() else {
-        println!("skipped: no cxc/coco_karpathy_test_captions.tsv or cxc/sits_test.csv");
-        return;
-    };
+    let Some((texts, rated)) = data() else { return };
     assert_eq!((texts.len(), rated.len()), (25_000, 44_833));
-    let correlations = |lowercase: bool, weights: &dyn Fn(&Frequency) -> Idf, own: Own| {
+    let correlations = |lowercase: bool, weights: &dyn Fn(&Frequency) -> Idf, own: OwnCaption| {
         let mut ngrams = Ngrams::default();
         let cut: Vec<_> = texts.iter().map(|(_, text)| Tokenizer::Whitespace.words(text, lowercase)).collect();
         let found: Vec<_> = cut.iter().map(|words| ngrams.count(words)).collect();
@@ -78,12 +74,12 @@ fn correlates_with_human_judgement_as_every_variant_should() {
         assert!((got.0 - all).abs() < 5.1e-5, "{got:?}, wanted {all}");
         assert!((got.1 - others).abs() < 5.1e-4, "{got:?}, wanted {others}");
     };
-    near(correlations(true, &counted, Own::Kept), 0.7385, 0.4869);
-    near(correlations(false, &counted, Own::Kept), 0.7360, 0.4692);
-    near(correlations(true, &as_train, Own::Kept), 0.7362, 0.4680);
-    near(correlations(false, &as_train, Own::Kept), 0.7346, 0.4563);
-    near(correlations(true, &uniform, Own::Kept), 0.7158, 0.3907);
+    near(correlations(true, &counted, OwnCaption::Keep), 0.7385, 0.4869);
+    near(correlations(false, &counted, OwnCaption::Keep), 0.7360, 0.4692);
+    near(correlations(true, &as_train, OwnCaption::Keep), 0.7362, 0.4680);
+    near(correlations(false, &as_train, OwnCaption::Keep), 0.7346, 0.4563);
+    near(correlations(true, &uniform, OwnCaption::Keep), 0.7158, 0.3907);
     // Against the other captions of the image only, its own captions are no better than those of its neighbours.
-    let without = correlations(true, &counted, Own::LeftOut);
+    let without = correlations(true, &counted, OwnCaption::LeaveOut);
     near((without.0, 0.4869), 0.4246, without.1);
 }

@@ -87,7 +87,7 @@ impl Idf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::text::cider::Ngrams;
+    use crate::text::cider::Ngrams;
 
     #[test]
     fn counts_images_not_captions() {

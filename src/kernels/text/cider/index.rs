@@ -4,9 +4,9 @@
 //! n-gram are kept in one list a weight, and all references of an image are taken together: one table over the lengths
 //! that captions have says what the list adds, before the norm, and the list is read once an image, not once a reference.
 
-use super::measure::{Cider, order, scale};
+use super::measure::{Pairs, order, scale};
 use super::ngrams::ORDERS;
-use crate::kernels::similarity::{Similarity, best_first};
+use crate::similarity::best_first;
 
 /// The captions of every n-gram.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ pub struct Scratch {
 const TINY: f64 = 1e-200;
 
 impl Index {
-    pub fn new(cider: &Cider) -> Self {
-        let vectors = &cider.vectors;
+    pub fn new(pairs: &Pairs) -> Self {
+        let vectors = &pairs.vectors;
         let all = || (0..vectors.len()).map(|caption| vectors.caption(caption));
         let numbers = all().filter_map(|caption| caption.ngrams.last()).max().map_or(0, |&last| last as usize + 1);
 
@@ -91,49 +91,49 @@ impl Index {
         starts.push(small(lists.len()));
 
         let captions = places.into_iter().map(|(caption, ..)| caption).collect();
-        let mut lengths: Vec<u32> = (0..vectors.len()).map(|caption| cider.length(caption)).collect();
+        let mut lengths: Vec<u32> = (0..vectors.len()).map(|caption| pairs.length(caption)).collect();
         let own = lengths.clone();
         lengths.sort_unstable();
         lengths.dedup();
         let classes = own.iter().map(|length| small(lengths.partition_point(|l| l < length))).collect();
-        let inverse_norms = std::array::from_fn(|n| cider.inverse_norms.iter().map(|norms| norms[n]).collect());
+        let inverse_norms = std::array::from_fn(|n| pairs.inverse_norms.iter().map(|norms| norms[n]).collect());
 
         // All terms are positive: a sum of k of them, each the product of few factors, errs by at most (k + 16) units.
         let terms = all().map(|caption| caption.ngrams.len()).max().unwrap_or(0)
-            * (0..cider.images()).map(|image| cider.references(image).len()).max().unwrap_or(0);
+            * (0..pairs.images()).map(|image| pairs.references(image).len()).max().unwrap_or(0);
         let error = 4.0 * f64::from(small(terms.min(1 << 31)) + 16) * f64::EPSILON;
         Self { starts, lists, captions, lengths, classes, inverse_norms, error }
     }
 
-    pub fn row(&self, cider: &Cider, image: usize, scratch: &mut Scratch, values: &mut [f32]) {
-        self.sum(cider, image, scratch);
-        let scale = scale(cider.references(image).len());
+    pub fn row(&self, pairs: &Pairs, image: usize, scratch: &mut Scratch, values: &mut [f32]) {
+        self.sum(pairs, image, scratch);
+        let scale = scale(pairs.references(image).len());
         for (value, &sum) in values.iter_mut().zip(&scratch.sums) {
             // `+ 0.0` takes the sign from a zero.
             *value = single(sum * scale + 0.0);
         }
-        for &caption in cider.references(image).iter().filter(|&&caption| cider.leaves_out(image, caption)) {
-            values[caption] = single(cider.pair(image, caption));
+        for &caption in pairs.references(image).iter().filter(|&&caption| pairs.leaves_out(image, caption)) {
+            values[caption] = single(pairs.pair(image, caption));
         }
     }
 
-    pub fn top(&self, cider: &Cider, image: usize, m: usize, scratch: &mut Scratch) -> Vec<(usize, f64)> {
-        let m = m.min(cider.captions());
+    pub fn top(&self, pairs: &Pairs, image: usize, m: usize, scratch: &mut Scratch) -> Vec<(usize, f64)> {
+        let m = m.min(pairs.captions());
         if m == 0 {
             return Vec::new();
         }
-        self.sum(cider, image, scratch);
-        let factor = scale(cider.references(image).len());
-        for &caption in cider.references(image).iter().filter(|&&caption| cider.leaves_out(image, caption)) {
+        self.sum(pairs, image, scratch);
+        let factor = scale(pairs.references(image).len());
+        for &caption in pairs.references(image).iter().filter(|&&caption| pairs.leaves_out(image, caption)) {
             // In units of the other sums, so that they compare.
-            scratch.sums[caption] = if factor > 0.0 { cider.pair(image, caption) / factor } else { 0.0 };
+            scratch.sums[caption] = if factor > 0.0 { pairs.pair(image, caption) / factor } else { 0.0 };
         }
         let bar = nth_largest(&scratch.sums, m, &mut scratch.best);
         // What is further below the bar than both errors cannot be among the best. Where the bar is 0, or next to it, all
         // are in question.
         let bar = if bar < TINY { 0.0 } else { bar * (1.0 - self.error) };
         let candidates = scratch.sums.iter().enumerate().filter(|&(_, &sum)| sum >= bar);
-        let value = |(c, sum): (usize, &f64)| (c, if sum.is_sign_negative() { 0.0 } else { cider.pair(image, c) });
+        let value = |(c, sum): (usize, &f64)| (c, if sum.is_sign_negative() { 0.0 } else { pairs.pair(image, c) });
         let mut best: Vec<(usize, f64)> = candidates.map(value).collect();
         best_first(&mut best, m);
         best
@@ -141,21 +141,21 @@ impl Index {
 
     /// Σ over references, n and n-grams for every caption, no reference left out. A caption that shares nothing with the
     /// image keeps −0, so that nobody has to look at the pair again; any term, even one that underflows, makes it +0.
-    fn sum(&self, cider: &Cider, image: usize, scratch: &mut Scratch) {
-        let references = cider.references(image);
+    fn sum(&self, pairs: &Pairs, image: usize, scratch: &mut Scratch) {
+        let references = pairs.references(image);
         let Scratch { sums, entries, penalties, table, .. } = scratch;
         sums.clear();
-        sums.resize(cider.captions(), -0.0);
+        sums.resize(pairs.captions(), -0.0);
         entries.clear();
         penalties.clear();
         for (place, &reference) in references.iter().enumerate() {
-            let caption = cider.vectors.caption(reference);
-            let norms = cider.inverse_norms[reference];
+            let caption = pairs.vectors.caption(reference);
+            let norms = pairs.inverse_norms[reference];
             for ((&number, &n), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
                 entries.push((number, place, weight, norms[order(n)]));
             }
-            let length = cider.length(reference);
-            penalties.extend(self.lengths.iter().map(|&other| cider.penalty(length.abs_diff(other))));
+            let length = pairs.length(reference);
+            penalties.extend(self.lengths.iter().map(|&other| pairs.penalty(length.abs_diff(other))));
         }
         entries.sort_unstable_by_key(|&(number, place, ..)| (number, place));
         let lengths = self.lengths.len();
@@ -164,7 +164,7 @@ impl Index {
             for list in &self.lists[self.starts[number] as usize..self.starts[number + 1] as usize] {
                 let add = |class: usize| -> f64 {
                     let terms = same.iter().map(|&(_, place, weight, inverse)| {
-                        cider.product(list.weight, weight) * inverse * penalties[place * lengths + class]
+                        pairs.product(list.weight, weight) * inverse * penalties[place * lengths + class]
                     });
                     terms.sum()
                 };

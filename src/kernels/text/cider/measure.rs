@@ -1,11 +1,10 @@
 //! φ of a pair, and what it is made of.
 
-use std::sync::OnceLock;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::index::{Index, Scratch};
 use super::ngrams::ORDERS;
 use super::vectors::{Caption, Vectors};
-use crate::kernels::similarity::Similarity;
 
 /// Which of the two measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,21 +15,23 @@ pub enum Form {
     Cider,
 }
 
-/// Whether a caption is compared with itself when it is one of the image's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own {
-    /// It stays among the references.
-    Kept,
-    /// The other captions of the image are its references.
-    LeftOut,
+/// Whether a caption stays among the references of its own image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnCaption {
+    /// It is one of them.
+    #[default]
+    Keep,
+    /// It is compared with the others only.
+    LeaveOut,
 }
 
-/// CIDEr or CIDEr-D of every image with every caption.
+/// CIDEr or CIDEr-D of any pair of an image and a caption.
 #[derive(Debug)]
-pub struct Cider {
+pub struct Pairs {
     pub(super) vectors: Vectors,
     pub(super) form: Form,
-    pub(super) own: Own,
+    pub(super) own: OwnCaption,
     /// Captions by image: those of image i are `captions[offsets[i]..offsets[i + 1]]`.
     offsets: Vec<usize>,
     captions: Vec<usize>,
@@ -38,23 +39,13 @@ pub struct Cider {
     pub(super) inverse_norms: Vec<[f64; ORDERS]>,
     /// exp(−Δ²/(2·6²)) for Δ = 0, 1, …; beyond the end it is 0 even in f64.
     gaussian: Vec<f64>,
-    index: OnceLock<Index>,
 }
 
 /// Standard deviation of the length penalty, in bigrams.
 const SIGMA: f64 = 6.0;
 
-impl Cider {
-    /// Compares the captions of `vectors`. There are as many images as the largest index of one says; an image without
-    /// captions is like nothing (φ = 0).
-    ///
-    /// # Cost
-    /// One pass over the n-grams. The inverted index that [`Similarity::row`] and [`Similarity::top`] need is built when
-    /// one of them is first called: 4 bytes an n-gram of a caption and about 40 a distinct n-gram, and 16 more an n-gram of
-    /// a caption while it is built. A row reads the captions of each of the image's n-grams once; a block of B images and B
-    /// captions needs no index.
-    #[must_use]
-    pub fn new(vectors: Vectors, form: Form, own: Own) -> Self {
+impl Pairs {
+    pub fn new(vectors: Vectors, form: Form, own: OwnCaption) -> Self {
         let images = (0..vectors.len()).map(|c| vectors.caption(c).image + 1).max().unwrap_or(0);
         let mut offsets = vec![0; images + 1];
         for caption in 0..vectors.len() {
@@ -68,19 +59,7 @@ impl Cider {
         let inverse_norms = (0..vectors.len()).map(|c| inverse_norms(vectors.caption(c))).collect();
         let gaussian = (0..).map(f64::from).map(|delta| (-delta * delta / (2.0 * SIGMA * SIGMA)).exp());
         let gaussian = gaussian.take_while(|&penalty| penalty > 0.0).collect();
-        Self { vectors, form, own, offsets, captions, inverse_norms, gaussian, index: OnceLock::new() }
-    }
-
-    /// The captions compared.
-    #[must_use]
-    pub fn vectors(&self) -> &Vectors {
-        &self.vectors
-    }
-
-    /// Whether φ is 0 for every image and caption because no n-gram has a weight, as in a corpus of one image.
-    #[must_use]
-    pub fn is_zero(&self) -> bool {
-        self.inverse_norms.iter().flatten().all(|&inverse| inverse == 0.0)
+        Self { vectors, form, own, offsets, captions, inverse_norms, gaussian }
     }
 
     /// The references of an image: its captions.
@@ -111,7 +90,28 @@ impl Cider {
 
     /// Whether `caption` is to be left out of the references of `image`.
     pub(super) fn leaves_out(&self, image: usize, caption: usize) -> bool {
-        self.own == Own::LeftOut && self.vectors.caption(caption).image == image
+        self.own == OwnCaption::LeaveOut && self.vectors.caption(caption).image == image
+    }
+
+    /// How many images there are.
+    pub(super) fn images(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// How many captions there are.
+    pub(super) fn captions(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// φ of an image and a caption.
+    pub(super) fn pair(&self, image: usize, caption: usize) -> f64 {
+        let without = self.leaves_out(image, caption);
+        let (mut sum, mut count) = (0.0, 0);
+        for &reference in self.references(image).iter().filter(|&&r| !(without && r == caption)) {
+            sum += self.sentence(caption, reference);
+            count += 1;
+        }
+        sum * scale(count)
     }
 
     /// The sum over n of the cosines of caption h with caption r, penalised.
@@ -129,46 +129,6 @@ impl Cider {
         }
         let cosines = (0..ORDERS).map(|n| sums[n] * (self.inverse_norms[h][n] * self.inverse_norms[r][n]));
         cosines.sum::<f64>() * self.penalty(self.length(h).abs_diff(self.length(r)))
-    }
-}
-
-impl Similarity for Cider {
-    type Scratch = Scratch;
-
-    fn images(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    fn captions(&self) -> usize {
-        self.vectors.len()
-    }
-
-    fn pair(&self, image: usize, caption: usize) -> f64 {
-        let without = self.leaves_out(image, caption);
-        let (mut sum, mut count) = (0.0, 0);
-        for &reference in self.references(image).iter().filter(|&&r| !(without && r == caption)) {
-            sum += self.sentence(caption, reference);
-            count += 1;
-        }
-        sum * scale(count)
-    }
-
-    fn row(&self, image: usize, scratch: &mut Scratch, values: &mut [f32]) {
-        self.index().row(self, image, scratch, values);
-    }
-
-    fn top(&self, image: usize, m: usize, scratch: &mut Scratch) -> Vec<(usize, f64)> {
-        self.index().top(self, image, m, scratch)
-    }
-
-    fn block(&self, images: &[usize], captions: &[usize]) -> Vec<f32> {
-        super::block::block(self, images, captions)
-    }
-}
-
-impl Cider {
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(self))
     }
 }
 

@@ -26,6 +26,7 @@ mod vectors;
 mod measure;
 mod index;
 mod block;
+mod similarity;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod cxc_tests;
 
 pub use frequency::{Frequency, Idf};
 pub use index::Scratch;
-pub use measure::{Cider, Form, Own};
+pub use measure::{Form, OwnCaption};
 pub use ngrams::{Ngram, Ngrams};
+pub use similarity::Cider;
 pub use vectors::{Caption, Vectors};

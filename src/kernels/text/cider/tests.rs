@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::kernels::similarity::Similarity;
-use crate::kernels::text::tokens::Tokenizer;
+use crate::similarity::Similarity;
+use crate::text::tokens::Tokenizer;
 
 /// The captions of images, each image's as one text a caption; weights by `idf` of the frequencies in `counted` images.
 fn vectors(images: &[Vec<String>], counted: usize, idf: impl Fn(&Frequency) -> Idf) -> Vectors {
@@ -85,10 +85,10 @@ fn plain(hypothesis: &str, references: &[&str], images: &[Vec<String>], form: Fo
 }
 
 #[test]
-fn hand_case() {
+fn rare_ngrams_weigh_more_and_differences_of_length_cost() {
     // Three images; N = 3. "a" is everywhere (idf 0), "dog" in two, "cat" in one.
     let images = [vec!["a dog".to_owned()], vec!["a cat".to_owned()], vec!["a dog dog".to_owned()]];
-    let cider = Cider::new(vectors(&images, 3, counted), Form::CiderD, Own::Kept);
+    let cider = Cider::new(vectors(&images, 3, counted), Form::CiderD, OwnCaption::Keep);
     // Caption 0 with image 2. Unigrams: h = (dog 1·w), r = (dog 2·w): min·r = 2w², norms w · 2w, cosine 1.
     // Bigrams: "a dog" has df 2, weight w; r has "a dog" w and "dog dog" ln 3: cosine w/√(w² + ln²3). Δ = 1.
     let (w, l) = ((3f64 / 2.0).ln(), 3f64.ln());
@@ -98,7 +98,7 @@ fn hand_case() {
     let wanted = 10.0 / 4.0 * (0.5 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
     assert!((cider.pair(0, 2) - wanted).abs() < 1e-12);
     // Without clipping and penalty both directions are the cosine.
-    let cider = Cider::new(vectors(&images, 3, counted), Form::Cider, Own::Kept);
+    let cider = Cider::new(vectors(&images, 3, counted), Form::Cider, OwnCaption::Keep);
     let wanted = 10.0 / 4.0 * (1.0 + w / w.hypot(l));
     assert!((cider.pair(2, 0) - wanted).abs() < 1e-12 && (cider.pair(0, 2) - wanted).abs() < 1e-12);
     assert_eq!(cider.pair(0, 1), 0.0);
@@ -106,11 +106,7 @@ fn hand_case() {
 
 #[test]
 fn agrees_with_the_coco_evaluation_on_each_of_its_thousand_examples() {
-    let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
-    let Ok(text) = std::fs::read_to_string(format!("{folder}/cider/coco_fakecap_1000.json")) else {
-        println!("skipped: no cider/coco_fakecap_1000.json in `{folder}`");
-        return;
-    };
+    let Some(text) = test_data::public_text("cider/coco_fakecap_1000.json") else { return };
     let examples: Vec<serde_json::Value> = serde_json::from_str(&text).expect("the examples are JSON");
     let string = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
     let mut images: Vec<Vec<String>> = Vec::new();
@@ -120,7 +116,7 @@ fn agrees_with_the_coco_evaluation_on_each_of_its_thousand_examples() {
     let references: usize = images.iter().map(Vec::len).sum();
     // The candidates belong to images of their own, which do not count.
     images.extend(examples.iter().map(|example| vec![string(&example["test"])]));
-    let cider = Cider::new(vectors(&images, examples.len(), counted), Form::CiderD, Own::Kept);
+    let cider = Cider::new(vectors(&images, examples.len(), counted), Form::CiderD, OwnCaption::Keep);
     let mut scratch = Scratch::default();
     let mut values = vec![0.0; cider.captions()];
     for (image, example) in examples.iter().enumerate() {
@@ -143,7 +139,7 @@ fn odd_captions_have_defined_results() {
         ["one", "two", "three dogs", "four", "five", "six", "seven dog"].map(str::to_owned).to_vec(),
     ];
     for form in [Form::CiderD, Form::Cider] {
-        let cider = Cider::new(vectors(&images, 4, counted), form, Own::Kept);
+        let cider = Cider::new(vectors(&images, 4, counted), form, OwnCaption::Keep);
         let texts: Vec<&str> = images.iter().flatten().map(String::as_str).collect();
         for (image, own) in images.iter().enumerate() {
             let references: Vec<&str> = own.iter().map(String::as_str).collect();
@@ -159,7 +155,7 @@ fn odd_captions_have_defined_results() {
         assert!(!cider.is_zero());
     }
     // Without itself, the only caption of an image has nothing to be compared with.
-    let cider = Cider::new(vectors(&images, 4, counted), Form::CiderD, Own::LeftOut);
+    let cider = Cider::new(vectors(&images, 4, counted), Form::CiderD, OwnCaption::LeaveOut);
     assert_eq!(cider.pair(1, 1), 0.0);
     assert!(cider.pair(3, 11 - 1) > 0.0 || cider.pair(3, 1) > 0.0);
 }
@@ -167,13 +163,13 @@ fn odd_captions_have_defined_results() {
 #[test]
 fn a_corpus_of_one_image_is_zero_and_says_so() {
     let images = [vec!["a dog runs".to_owned(), "a dog runs".to_owned()]];
-    let cider = Cider::new(vectors(&images, 1, counted), Form::CiderD, Own::Kept);
+    let cider = Cider::new(vectors(&images, 1, counted), Form::CiderD, OwnCaption::Keep);
     assert!(cider.is_zero());
     assert_eq!(cider.top(0, 5, &mut Scratch::default()), [(0, 0.0), (1, 0.0)]);
     assert_eq!(cider.block(&[0], &[0, 1]), [0.0, 0.0]);
-    let uniform = Cider::new(vectors(&images, 1, |_| Idf::uniform()), Form::CiderD, Own::Kept);
+    let uniform = Cider::new(vectors(&images, 1, |_| Idf::uniform()), Form::CiderD, OwnCaption::Keep);
     assert!(!uniform.is_zero() && (uniform.pair(0, 0) - 7.5).abs() < 1e-12);
-    let nothing = Cider::new(Vectors::default(), Form::CiderD, Own::Kept);
+    let nothing = Cider::new(Vectors::default(), Form::CiderD, OwnCaption::Keep);
     assert_eq!((nothing.images(), nothing.captions(), nothing.block(&[], &[]).len()), (0, 0, 0));
 }
 
@@ -181,7 +177,7 @@ fn a_corpus_of_one_image_is_zero_and_says_so() {
 #[test]
 fn captions_that_share_nothing_are_zero_and_in_order() {
     let images: Vec<Vec<String>> = (0..4000).map(|image| vec![format!("w{image}"), format!("v{image}")]).collect();
-    let cider = Cider::new(vectors(&images, images.len(), counted), Form::CiderD, Own::Kept);
+    let cider = Cider::new(vectors(&images, images.len(), counted), Form::CiderD, OwnCaption::Keep);
     let mut scratch = Scratch::default();
     for image in 0..images.len() {
         let top = cider.top(image, 3, &mut scratch);
@@ -196,7 +192,7 @@ fn an_image_without_captions_is_like_nothing() {
     let mut vectors = Vectors::default();
     let words = ["dog".to_owned()];
     vectors.push(2, 1, &Ngrams::default().count(&words), &Idf::uniform());
-    let cider = Cider::new(vectors, Form::CiderD, Own::LeftOut);
+    let cider = Cider::new(vectors, Form::CiderD, OwnCaption::LeaveOut);
     assert_eq!(cider.images(), 3);
     let mut values = [1.0];
     cider.row(0, &mut Scratch::default(), &mut values);
@@ -215,7 +211,7 @@ fn corpus() -> impl Strategy<Value = Vec<Vec<String>>> {
 proptest! {
     #[test]
     fn pair_is_the_formula(images in corpus(), d: bool, kept: bool) {
-        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { Own::Kept } else { Own::LeftOut });
+        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { OwnCaption::Keep } else { OwnCaption::LeaveOut });
         let cider = Cider::new(vectors(&images, images.len(), counted), form, own);
         let texts: Vec<(usize, usize, &str)> = images.iter().enumerate()
             .flat_map(|(i, texts)| texts.iter().enumerate().map(move |(k, text)| (i, k, text.as_str()))).collect();
@@ -233,7 +229,7 @@ proptest! {
 
     #[test]
     fn row_top_and_block_agree_with_pair(images in corpus(), d: bool, kept: bool, m in 0..12usize) {
-        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { Own::Kept } else { Own::LeftOut });
+        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { OwnCaption::Keep } else { OwnCaption::LeaveOut });
         let cider = Cider::new(vectors(&images, images.len(), counted), form, own);
         let mut scratch = Scratch::default();
         let mut values = vec![0.0; cider.captions()];

@@ -142,7 +142,7 @@ impl Vectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::text::cider::Ngrams;
+    use crate::text::cider::Ngrams;
 
     #[test]
     fn a_row_of_the_table_gives_the_same_caption() {

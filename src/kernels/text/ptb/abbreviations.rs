@@ -1,6 +1,6 @@
 //! Tokens that end with a period of their own.
 
-use super::patterns::{Found, is_letter_or_digit, run_of, same, whole};
+use super::found::{Found, is_letter_or_digit, run_of, same, whole};
 
 /// Abbreviations that keep their period in lower case too.
 const ANY_CASE: [&str; 112] = [

@@ -1,6 +1,6 @@
 //! Addresses, handles, and what web pages leave in a text.
 
-use super::patterns::{Found, run_of, same, whole};
+use super::found::{Found, run_of, same, whole};
 
 /// Names of the internet are not longer; so no text makes the look ahead costly.
 const LONGEST_NAME: usize = 254;

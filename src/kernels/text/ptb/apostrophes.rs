@@ -1,6 +1,6 @@
 //! Words that are cut at an apostrophe, and words that have one.
 
-use super::patterns::{Found, is_apostrophe, is_letter, is_letter_or_digit, run_of, same, whole};
+use super::found::{Found, is_apostrophe, is_letter, is_letter_or_digit, run_of, same, whole};
 
 /// `cannot` and its like are two words.
 pub(super) fn joined(text: &[char]) -> Option<Found> {

@@ -9,6 +9,7 @@
 
 mod cut;
 mod patterns;
+mod found;
 mod apostrophes;
 mod abbreviations;
 mod addresses;

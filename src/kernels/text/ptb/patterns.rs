@@ -3,13 +3,7 @@
 use super::abbreviations::{abbreviation, acronym};
 use super::addresses::{address, entity, handle, mail, tag};
 use super::apostrophes::{before_contraction, before_not, before_vowel, contraction, elision, joined};
-
-/// What a pattern found at the start of a text: how far it looked, and how much of that is the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) seen: usize,
-    pub(super) taken: usize,
-}
+use super::found::{Found, is_letter, is_letter_or_digit, run_of, same, whole};
 
 /// A pattern: nothing where the text does not start with it.
 type Pattern = fn(&[char]) -> Option<Found>;
@@ -48,10 +42,6 @@ pub(super) fn longest(text: &[char]) -> usize {
         }
     }
     best.taken
-}
-
-pub(super) fn whole(length: usize) -> Option<Found> {
-    (length > 0).then_some(Found { seen: length, taken: length })
 }
 
 /// Letters and digits, perhaps with a period, question or exclamation mark between them and no space: `shirt.The`.
@@ -187,32 +177,4 @@ fn run(text: &[char]) -> Option<Found> {
         '\'' => whole(run_of(text, |c| c == '\'').min(2)),
         _ => None,
     }
-}
-
-pub(super) fn run_of(text: &[char], is: impl Fn(char) -> bool) -> usize {
-    text.iter().take_while(|&&c| is(c)).count()
-}
-
-/// Whether `text` starts with `parts`, in whatever case.
-pub(super) fn same(text: &[char], parts: &[&str]) -> bool {
-    let mut chars = text.iter();
-    parts
-        .iter()
-        .flat_map(|part| part.chars())
-        .all(|wanted| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
-}
-
-pub(super) fn is_apostrophe(c: char) -> bool {
-    matches!(c, '\'' | '’' | '\u{92}')
-}
-
-/// A letter or a mark on one. Those beyond the first 65,536 characters are unknown to the tokeniser.
-pub(super) fn is_letter(c: char) -> bool {
-    u32::from(c) < 0x1_0000
-        && (c.is_alphabetic()
-            || matches!(c, '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{65f}'))
-}
-
-pub(super) fn is_letter_or_digit(c: char) -> bool {
-    is_letter(c) || c.is_ascii_digit() || matches!(c, '٠'..='٩' | '۰'..='۹' | '०'..='९' | '０'..='９')
 }

@@ -7,8 +7,10 @@
 pub mod graph;
 pub mod score;
 mod vocabulary;
+mod words;
 #[cfg(test)]
 mod tests;
 
 pub use graph::SceneGraph;
-pub use score::{Scores, Spice, SpiceBuilder, Words};
+pub use score::{Scores, Spice, SpiceBuilder};
+pub use words::Words;

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::SceneGraph;
 use super::vocabulary::{Vocabulary, kind};
-use crate::kernels::similarity::{Similarity, best_first};
+use super::words::Words;
+use crate::similarity::{Similarity, best_first};
 
 /// SPICE of every image with every caption.
 ///
@@ -46,18 +47,6 @@ pub struct Scores {
     pub count: Option<f64>,
     /// F-score of the attributes that are sizes.
     pub size: Option<f64>,
-}
-
-/// What the score needs to know of words.
-pub trait Words {
-    /// Synsets of an element of a tuple; elements in a common one match.
-    fn synsets(&self, element: &str) -> Vec<u32>;
-    /// Whether an attribute is a colour.
-    fn is_color(&self, attribute: &str) -> bool;
-    /// Whether an attribute is a number.
-    fn is_count(&self, attribute: &str) -> bool;
-    /// Whether an attribute is a size.
-    fn is_size(&self, attribute: &str) -> bool;
 }
 
 /// Takes the graphs of captions one by one and keeps their tuples as numbers.

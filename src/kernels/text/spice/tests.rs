@@ -1,7 +1,7 @@
 //! F-scores against calculations by hand, and the methods of a similarity against one another.
 
 use super::*;
-use crate::kernels::similarity::Similarity;
+use crate::similarity::Similarity;
 
 /// `couch` and `sofa` are synonyms, so are `sofa` and `seat`; `couch` and `seat` are not.
 struct Few;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{SceneGraph, Words};
+use super::graph::SceneGraph;
+use super::words::Words;
 
 /// One, two or three elements: an object, an object with its attribute, or a relation.
 type Tuple = [u32; 3];

@@ -6,31 +6,23 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
 use super::communicator::{Communicator, told};
-use super::library::{Library, UniqueId};
+use super::gpu::Gpu;
+use super::library::UniqueId;
 use crate::error::{Error, Result};
-use crate::model::collective::Group;
-use crate::stage::Cancellation;
+use crate::runtime::Cancel;
 
-/// A GPU, and the functions that reach it.
-#[derive(Debug, Clone, Copy)]
-pub struct Gpu {
-    pub library: Library,
-    /// CUDA's number of it.
-    pub number: c_int,
-    /// Where libtorch has the tensors that it works on.
-    pub device: Device,
-}
+/// Gives the bytes of every rank, in the order of ranks, for the bytes of this one.
+pub type Exchange<'m> = &'m dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>>;
 
-impl Gpu {
-    /// That of a rank which computes on `device`; or why NCCL cannot serve it.
-    pub fn of(device: Device) -> Result<Self, String> {
-        let Device::Cuda(number) = device else { return Err("it computes on the processor".to_owned()) };
-        let number = c_int::try_from(number).map_err(|error| error.to_string())?;
-        Ok(Self { library: Library::load()?, number, device })
-    }
+/// Messages between the ranks that are to agree.
+pub struct Messages<'m> {
+    /// This rank, and how many there are.
+    pub rank: usize,
+    pub ranks: usize,
+    pub exchange: Exchange<'m>,
 }
 
 /// What a rank brings.
@@ -47,27 +39,27 @@ struct Offer {
 /// address of its machine.
 ///
 /// # Errors
-/// A rank is gone or silent, or `cancellation` fails.
+/// A rank is gone or silent, or `cancel` is raised.
 pub fn agree(
-    group: &Group,
+    messages: &Messages<'_>,
     own: Result<Gpu, String>,
     machine: &str,
     patience: Duration,
-    cancellation: &Cancellation,
+    cancel: &Cancel,
 ) -> Result<Result<Communicator, String>> {
     let own = own.and_then(|gpu| Ok((gpu, offer(gpu, machine)?)));
     let (gpu, own) = match own {
         Ok((gpu, own)) => (Ok(gpu), Ok(own)),
         Err(why) => (Err(why.clone()), Err(why)),
     };
-    let offers = exchange(group, &own)?.and_then(|offers| obstacle(&offers).map_or(Ok(()), Err));
+    let offers = exchange(messages, &own)?.and_then(|offers| obstacle(&offers).map_or(Ok(()), Err));
     let gpu = match offers.and(gpu) {
         Ok(gpu) => gpu,
         Err(why) => return Ok(Err(why)),
     };
     // Only that of rank 0 is used.
-    let id = if group.rank() == 0 { gpu.library.unique_id().map(|id| id.to_vec()) } else { Ok(vec![]) };
-    let ids = match exchange(group, &id)? {
+    let id = if messages.rank == 0 { gpu.library.unique_id().map(|id| id.to_vec()) } else { Ok(vec![]) };
+    let ids = match exchange(messages, &id)? {
         Ok(ids) => ids,
         Err(why) => return Ok(Err(why)),
     };
@@ -76,10 +68,10 @@ pub fn agree(
     };
     // Shorter than what gloo waits for a rank that waits here.
     let short = patience / 2;
-    let connected = Communicator::connect(gpu, id, (group.rank(), group.ranks()), short, cancellation)?;
-    let mut agreed = exchange(group, &connected.as_ref().map(|_| ()).map_err(Clone::clone))?;
+    let connected = Communicator::connect(gpu, id, (messages.rank, messages.ranks), short, cancel)?;
+    let mut agreed = exchange(messages, &connected.as_ref().map(|_| ()).map_err(Clone::clone))?;
     if let (Ok(_), Ok(connected)) = (&agreed, &connected) {
-        agreed = exchange(group, &trial(connected, group)?)?;
+        agreed = exchange(messages, &trial(connected, messages)?)?;
     }
     if agreed.is_err() {
         connected.iter().for_each(Communicator::abandon);
@@ -107,9 +99,9 @@ fn obstacle(offers: &[Offer]) -> Option<String> {
 }
 
 /// Uses a communicator for the first time: its ways between GPUs are opened, and the results must be right.
-fn trial(nccl: &Communicator, group: &Group) -> Result<Result<(), String>> {
-    let ranks = i64::try_from(group.ranks()).unwrap_or(i64::MAX);
-    let rank = i64::try_from(group.rank()).unwrap_or(i64::MAX);
+fn trial(nccl: &Communicator, messages: &Messages<'_>) -> Result<Result<(), String>> {
+    let ranks = i64::try_from(messages.ranks).unwrap_or(i64::MAX);
+    let rank = i64::try_from(messages.rank).unwrap_or(i64::MAX);
     let options = (Kind::Int64, nccl.device());
     let (own, all) = (Tensor::full([3], rank + 1, options), Tensor::zeros([ranks * 3], options));
     if let Err(why) = told(nccl.all_gather(&own, &all).and_then(|()| nccl.sum(std::slice::from_ref(&own))))? {
@@ -121,12 +113,15 @@ fn trial(nccl: &Communicator, group: &Group) -> Result<Result<(), String>> {
 }
 
 /// What all ranks say, in their order; or the reason of the first that refuses.
-fn exchange<T: Serialize + DeserializeOwned>(group: &Group, own: &Result<T, String>) -> Result<Result<Vec<T>, String>> {
+fn exchange<T: Serialize + DeserializeOwned>(
+    messages: &Messages<'_>,
+    own: &Result<T, String>,
+) -> Result<Result<Vec<T>, String>> {
     let own = serde_json::to_vec(own).map_err(|error| Error::internal(error.to_string()))?;
-    let mut all = Vec::with_capacity(group.ranks());
-    for (rank, said) in group.exchange(&own)?.into_iter().enumerate() {
+    let mut all = Vec::with_capacity(messages.ranks);
+    for (rank, said) in (messages.exchange)(&own)?.into_iter().enumerate() {
         let said: Result<T, String> = serde_json::from_slice(&said).map_err(|error| {
-            Error::stage(format!("rank {rank} says what rank {} does not know: {error}", group.rank()))
+            Error::stage(format!("rank {rank} says what rank {} does not know: {error}", messages.rank))
         })?;
         match said {
             Ok(said) => all.push(said),

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tch::{Device, Tensor};
 
-use super::agreement::Gpu;
+use super::gpu::Gpu;
 use super::library::{
     DEFAULT_STREAM, IN_PROGRESS, Library, NOT_READY, RawComm, RawId, SUCCESS, SUM, UniqueId, data_type,
 };
 use crate::error::{Error, Kind, Result};
-use crate::stage::Cancellation;
+use crate::runtime::Cancel;
 
 /// Time between two questions whether to go on.
 const LOOK: Duration = Duration::from_millis(20);
@@ -37,7 +37,7 @@ pub struct Communicator {
     /// Says nothing, and is closed when the thread ends.
     ended: Receiver<()>,
     patience: Duration,
-    cancellation: Cancellation,
+    cancel: Cancel,
 }
 
 impl Communicator {
@@ -45,13 +45,13 @@ impl Communicator {
     /// while `patience` lasted.
     ///
     /// # Errors
-    /// `cancellation` fails.
+    /// `cancel` is raised.
     pub fn connect(
         gpu: Gpu,
         id: UniqueId,
         place: (usize, usize),
         patience: Duration,
-        cancellation: &Cancellation,
+        cancel: &Cancel,
     ) -> Result<Result<Self, String>> {
         let (Ok(rank), Ok(ranks)) = (c_int::try_from(place.0), c_int::try_from(place.1)) else {
             return Ok(Err(format!("{} ranks, wanted fewer", place.1)));
@@ -75,8 +75,7 @@ impl Communicator {
         };
         let thread = std::thread::Builder::new().name("nccl".to_owned()).spawn(work);
         thread.map_err(|error| Error::internal(format!("no thread: {error}")))?;
-        let cancellation = Arc::clone(cancellation);
-        let this = Self { device: gpu.device, jobs: Some(jobs), stop, ended, patience, cancellation };
+        let this = Self { device: gpu.device, jobs: Some(jobs), stop, ended, patience, cancel: cancel.clone() };
         Ok(told(this.answer(&said))?.and_then(|opened| opened).map(|()| this))
     }
 
@@ -136,7 +135,7 @@ impl Communicator {
             }
             let silent = || Error::peer(format!("NCCL has waited {} s for another rank", self.patience.as_secs()));
             let late = if waited >= self.patience { Err(silent()) } else { Ok(()) };
-            if let Err(error) = (self.cancellation)().and(late) {
+            if let Err(error) = self.cancel.proceed().and(late) {
                 self.abandon();
                 // Where NCCL itself does not come back, the thread stays behind with its tensors: the process ends soon.
                 let _ = said.recv_timeout(GRACE);

@@ -18,6 +18,7 @@
 //! behind libtorch's, nor how NCCL fails, nor how fast it is.
 
 mod library;
+mod gpu;
 mod agreement;
 mod communicator;
 #[cfg(test)]
@@ -25,5 +26,6 @@ mod stand_in;
 #[cfg(test)]
 mod tests;
 
-pub(super) use agreement::{Gpu, agree};
+pub(super) use agreement::{Messages, agree};
 pub(super) use communicator::Communicator;
+pub(super) use gpu::Gpu;

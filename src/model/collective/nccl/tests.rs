@@ -1,19 +1,18 @@
 //! Ranks as threads, with the functions of `stand_in.rs` in place of NCCL's.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use tch::{Device, Kind, Tensor};
 
-use super::agreement::Gpu;
+use super::gpu::Gpu;
 use super::library::{Library, data_type};
 use super::stand_in::{LIBRARY, OLDER, Trouble, calls, gpus, trouble};
 use crate::error::{Error, Kind as ErrorKind};
-use crate::model::collective::tests::{HOST, always, place};
+use crate::model::collective::tests::{HOST, place};
 use crate::model::collective::{Group, KeyStore};
-use crate::stage::Cancellation;
+use crate::runtime::Cancel;
 
 const TRIAL: [&str; 2] = ["gather 3 of 4", "sum 3 of 4"];
 
@@ -25,13 +24,13 @@ fn gpu(number: c_int) -> Gpu {
 fn on_ranks<T: Send>(
     bring: &[Result<Gpu, String>],
     patience: Duration,
-    cancellation: &Cancellation,
+    cancel: &Cancel,
     work: impl Fn(usize, Group) -> T + Sync,
 ) -> Vec<T> {
     let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
     let join = |rank| {
         let place = place(&store, rank, bring.len(), patience);
-        Group::join_with(&place, || bring[rank].clone(), cancellation).unwrap()
+        Group::join_with(&place, || bring[rank].clone(), cancel).unwrap()
     };
     std::thread::scope(|scope| {
         let (join, work) = (&join, &work);
@@ -43,7 +42,7 @@ fn on_ranks<T: Send>(
 /// What each rank of as many as there are GPUs gives.
 fn on_gpus<T: Send>(gpus: &[c_int], work: impl Fn(Group) -> T + Sync) -> Vec<T> {
     let bring: Vec<_> = gpus.iter().copied().map(gpu).map(Ok).collect();
-    on_ranks(&bring, Duration::from_secs(20), &always(), |_, group| {
+    on_ranks(&bring, Duration::from_secs(20), &Cancel::new(), |_, group| {
         assert_eq!(group.why_not_nccl(), None);
         work(group)
     })
@@ -142,7 +141,7 @@ fn sums_of_other_sizes_are_refused_on_all_ranks() {
 
 /// Why ranks that bring this do not use NCCL; they work over gloo all the same.
 fn refusal(bring: &[Result<Gpu, String>]) -> String {
-    let reasons = on_ranks(bring, Duration::from_secs(4), &always(), |rank, group| {
+    let reasons = on_ranks(bring, Duration::from_secs(4), &Cancel::new(), |rank, group| {
         let one = Tensor::full([1, 1], i64::try_from(rank).unwrap(), (Kind::Float, Device::Cpu));
         let gathered = Vec::<f32>::try_from(group.all_gather(&one).unwrap().view(-1)).unwrap();
         assert_eq!(gathered, [0.0, 1.0, 2.0]);
@@ -199,9 +198,9 @@ fn what_fails_at_the_start_leaves_all_with_gloo() {
 }
 
 /// The error of rank 0 when something goes wrong with its first collective after the trial, and of what it tries next.
-fn failure(of: &[c_int], patience: Duration, cancellation: &Cancellation, others: fn(&Group)) -> (Error, Error) {
+fn failure(of: &[c_int], patience: Duration, cancel: &Cancel, others: fn(&Group)) -> (Error, Error) {
     let bring: Vec<_> = of.iter().copied().map(gpu).map(Ok).collect();
-    let errors = on_ranks(&bring, patience, cancellation, |rank, group| {
+    let errors = on_ranks(&bring, patience, cancel, |rank, group| {
         if rank > 0 {
             others(&group);
             return None;
@@ -218,7 +217,7 @@ fn failure(of: &[c_int], patience: Duration, cancellation: &Cancellation, others
 fn a_silent_rank_is_given_up_after_the_patience() {
     let gpus = gpus(2);
     let silent = |_: &Group| std::thread::sleep(Duration::from_secs(2));
-    let (error, next) = failure(&gpus, Duration::from_secs(1), &always(), silent);
+    let (error, next) = failure(&gpus, Duration::from_secs(1), &Cancel::new(), silent);
     assert!(error.is_peer() && next.is_peer());
     assert_eq!(error.to_string(), "NCCL has waited 1 s for another rank");
     assert_eq!(next.to_string(), "NCCL is not connected any more");
@@ -228,14 +227,12 @@ fn a_silent_rank_is_given_up_after_the_patience() {
 #[test]
 fn waiting_ends_when_the_run_is_cancelled() {
     let gpus = gpus(2);
-    static CANCELLED: AtomicBool = AtomicBool::new(false);
-    let cancellation: Cancellation =
-        Arc::new(|| if CANCELLED.load(Ordering::SeqCst) { Err(Error::interrupted()) } else { Ok(()) });
+    static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
     let cancels = |_: &Group| {
         std::thread::sleep(Duration::from_millis(300));
-        CANCELLED.store(true, Ordering::SeqCst);
+        CANCEL.cancel();
     };
-    let (error, next) = failure(&gpus, Duration::from_hours(1), &cancellation, cancels);
+    let (error, next) = failure(&gpus, Duration::from_hours(1), &CANCEL, cancels);
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     assert!(next.is_peer());
     assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7", "abort"]);
@@ -245,7 +242,7 @@ fn waiting_ends_when_the_run_is_cancelled() {
 fn waiting_ends_even_if_nccl_does_not_come_back() {
     let gpus = gpus(2);
     trouble(gpus[0], Trouble::Stuck(2));
-    let (error, _) = failure(&gpus, Duration::from_secs(1), &always(), |_| {});
+    let (error, _) = failure(&gpus, Duration::from_secs(1), &Cancel::new(), |_| {});
     assert_eq!(error.to_string(), "NCCL has waited 1 s for another rank");
     // Nobody else may touch a communicator that is in use.
     assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7"]);
@@ -260,7 +257,7 @@ fn errors_of_nccl_and_cuda_are_told_and_end_the_communicator() {
     ] {
         let gpus = gpus(2);
         trouble(gpus[0], trouble_is);
-        let (error, next) = failure(&gpus, Duration::from_hours(1), &always(), silent);
+        let (error, next) = failure(&gpus, Duration::from_hours(1), &Cancel::new(), silent);
         assert!(error.is_peer() && next.is_peer());
         assert_eq!(error.to_string(), wanted);
         assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7", "abort"]);
@@ -287,7 +284,7 @@ fn the_functions_are_those_of_the_real_libraries() {
     let library = match Library::load() {
         Ok(library) => library,
         Err(why) => {
-            println!("skipped: {why}");
+            test_data::impossible(why);
             return;
         }
     };

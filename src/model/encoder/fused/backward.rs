@@ -108,8 +108,8 @@ fn gradients_of(
         });
         drop(exchange.before[member].set(right));
     }
-    let (inputs, b_hh) = sums(reading, &share, &gates, &candidates);
-    let b_ih = column_sums(&inputs, share.panels);
+    let inputs = gates::occurrence_sums(reading.words, reading.distinct(), share.panels, &gates, &candidates);
+    let (b_ih, b_hh) = (gates::column_sums(&inputs, share.panels), gates::column_sums(&gates, share.panels));
     for (sums, rows) in [(b_ih, rows.b_ih), (b_hh, rows.b_hh)] {
         for (sum, row) in sums.as_flattened().as_flattened().iter().zip(rows) {
             if let Some(row) = row {
@@ -165,7 +165,7 @@ fn through_time(reading: &Reading<'_>, pull: Pull<'_>, member: usize, part: &mut
             Pull::Words(d) => (&d[start * h..][..size * h], 0),
         };
         for (d, to) in pulled.chunks_exact(h).zip(state[from * panels..].chunks_exact_mut(panels)) {
-            to.as_flattened_mut().iter_mut().zip(&d[share.units.clone()]).for_each(|(to, d)| *to += d);
+            gates::add(to.as_flattened_mut(), &d[share.units.clone()]);
         }
         for caption in 0..size {
             for panel in 0..panels {
@@ -192,42 +192,11 @@ fn through_time(reading: &Reading<'_>, pull: Pull<'_>, member: usize, part: &mut
                     tile(lanes, rows, left.panel(block), right.panel(panel), &mut product);
                 }
                 for (i, values) in product.0.iter().enumerate().take(rows) {
-                    let to = &mut state[(first + i) * panels + panel];
-                    to.iter_mut().zip(values).for_each(|(to, value)| *to += value);
+                    gates::add(&mut state[(first + i) * panels + panel], values);
                 }
             }
         }
     }
-}
-
-/// Gradients of the input products, summed over all occurrences of a word, and the sum of those of `q` over all words.
-fn sums(
-    reading: &Reading<'_>,
-    share: &Share,
-    gates: &[[Units; 3]],
-    candidates: &[Units],
-) -> (Vec<[Units; 3]>, Vec<[Units; 3]>) {
-    let panels = share.panels;
-    let mut inputs = vec![[[0.0; COLUMNS]; 3]; reading.distinct() * panels];
-    let rows = gates.chunks_exact(panels).zip(candidates.chunks_exact(panels));
-    for (&word, (gates, candidates)) in reading.words.iter().zip(rows) {
-        for ((to, [r, z, _]), n) in inputs[word * panels..][..panels].iter_mut().zip(gates).zip(candidates) {
-            for (to, from) in to.iter_mut().zip([r, z, n]) {
-                to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-            }
-        }
-    }
-    (inputs, column_sums(gates, panels))
-}
-
-fn column_sums(rows: &[[Units; 3]], panels: usize) -> Vec<[Units; 3]> {
-    let mut sums = vec![[[0.0; COLUMNS]; 3]; panels];
-    for row in rows.chunks_exact(panels) {
-        for (to, from) in sums.as_flattened_mut().as_flattened_mut().iter_mut().zip(row.as_flattened().as_flattened()) {
-            *to += from;
-        }
-    }
-    sums
 }
 
 /// The gradient of a weight: the product of the gradients of what it gave, one row of `left` for each of `depth` words, and of
@@ -288,7 +257,7 @@ fn vectors(reading: &Reading<'_>, shares: &[Share], inputs: &[&[[Units; 3]]], fi
                 tile(lanes, out.len() / width, left.panel(block), right.panel(panel), &mut product);
             }
             for (out, values) in out.chunks_exact_mut(width).zip(&product.0) {
-                out[panel * COLUMNS..][..columns].iter_mut().zip(values).for_each(|(out, value)| *out += value);
+                gates::add(&mut out[panel * COLUMNS..][..columns], values);
             }
         }
     }

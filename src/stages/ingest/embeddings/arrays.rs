@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::Embeddings;
 use super::rows::Row;
-use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use crate::error::{Error, Mistakes, Result};
 use crate::io::npy::{Matrix, Rows};
 use crate::io::text_lines::TextLines;
 

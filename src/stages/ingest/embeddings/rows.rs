@@ -3,16 +3,12 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, StringArray};
 
 use super::super::listing;
-use crate::error::{Error, Result};
-use crate::io::Mistakes;
+use crate::error::{Error, Mistakes, Result};
 use crate::io::table_file::MAX_WIDTH;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::{Vectors, caption_embeddings, image_embeddings, repeated};
 
 /// Rows that are written together.
 const BLOCK_ROWS: usize = 1024;
@@ -224,16 +220,14 @@ impl<'p> Pass<'p> {
         let Block { captions, images, splits, values } = std::mem::take(&mut self.block);
         let rows = images.len();
         let Some(width) = self.width.filter(|_| rows > 0) else { return Ok(()) };
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(images)), Arc::new(StringArray::from(splits))];
-        let table = if self.images.is_some() {
-            columns.insert(0, Arc::new(Int64Array::from(captions)));
-            columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(TOKENIZER, rows))));
-            tables::caption_embeddings::table()
+        let (image_id, split, embedding) = (images.into(), splits.into(), Vectors::new(values, width)?);
+        if self.images.is_some() {
+            let (caption_id, tokenizer) = (captions.into(), repeated(TOKENIZER, rows));
+            let rows = caption_embeddings::Columns { caption_id, image_id, split, tokenizer, embedding };
+            cx.write("caption_embeddings", rows.into_batch()?)
         } else {
-            tables::image_embeddings::table()
-        };
-        columns.push(tables::vectors(values, width)?);
-        cx.write(table.name, tables::batch(&table.schema_of_width(width), columns)?)
+            cx.write("image_embeddings", image_embeddings::Columns { image_id, split, embedding }.into_batch()?)
+        }
     }
 }
 

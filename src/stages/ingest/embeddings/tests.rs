@@ -1,6 +1,6 @@
 //! Files of vectors that NumPy and pyarrow wrote (`tests/golden/embeddings.py`), and files with every mistake.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
@@ -16,9 +16,7 @@ use crate::stages::testing::MemoryWorld;
 use crate::tables::{floats, ids, texts};
 
 fn golden() -> (PathBuf, Value) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let text = std::fs::read_to_string(folder.join("embeddings.json")).unwrap();
-    (folder, serde_json::from_str(&text).unwrap())
+    (test_data::golden(""), test_data::golden_json("embeddings.json"))
 }
 
 /// Identifier, image, split and vector of every row of a table.
@@ -190,7 +188,7 @@ fn vectors_without_a_direction_are_all_named_and_nothing_is_written() {
         serde_json::from_value(json!({"embeddings": {"images": "i.npy", "captions": "c.npy"}})).unwrap();
     let mut world = MemoryWorld::default();
     for name in ["images", "captions"] {
-        world.sources.insert(format!("embeddings.{name}"), set.path().join(format!("{}.npy", &name[..1])));
+        world.paths.insert(format!("embeddings.{name}"), set.path().join(format!("{}.npy", &name[..1])));
     }
     let message = world.run(&stage).unwrap_err().to_string();
     for line in [

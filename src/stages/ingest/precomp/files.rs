@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use super::super::rows;
-use crate::error::{Error, Result};
+use crate::error::{Error, Mistakes, Result};
 use crate::io::{
-    Mistakes,
     files::is_file,
     npy::{Matrix, Rows},
     text_lines::TextLines,

@@ -2,18 +2,16 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow::array::{Int64Array, StringArray};
-
+use super::super::parts::{FEATURE_PART_ROWS, REGION_PART_ROWS};
 use super::super::rows::{Image, Rows};
-use super::super::settings::{FEATURE_PART_ROWS, REGION_PART_ROWS};
 use super::super::{Precomp, PrecompTest};
 use super::files::Files;
-use crate::error::{Error, Result};
-use crate::io::{Mistakes, npy};
+use crate::error::{Error, Mistakes, Result};
+use crate::io::npy;
 use crate::stage::Cx;
-use crate::tables;
+use crate::tables::regions::Regions;
+use crate::tables::{Vectors, features, regions};
 
 /// Reads the folder and writes images, captions, and features or regions.
 ///
@@ -160,15 +158,19 @@ impl Writer {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let ids = Int64Array::from(std::mem::take(&mut self.ids));
-        let splits = StringArray::from(std::mem::take(&mut self.splits));
+        let image_id = std::mem::take(&mut self.ids).into();
+        let split = std::mem::take(&mut self.splits).into();
         let values = std::mem::take(&mut self.values);
-        let (table, column) = match self.shape[..] {
-            [count, width] => (tables::regions::table(), tables::regions::column(values, count, width)?),
-            _ => (tables::features::table(), tables::vectors(values, self.shape[0])?),
-        };
-        let schema = table.schema_of_shape(&self.shape);
-        cx.write(table.name, tables::batch(&schema, vec![Arc::new(ids), Arc::new(splits), column])?)
+        match self.shape[..] {
+            [count, width] => {
+                let regions = Regions::new(values, count, width)?;
+                cx.write("regions", regions::Columns { image_id, split, regions }.into_batch()?)
+            }
+            _ => {
+                let feature = Vectors::new(values, self.shape[0])?;
+                cx.write("features", features::Columns { image_id, split, feature }.into_batch()?)
+            }
+        }
     }
 }
 
@@ -182,11 +184,10 @@ mod tests {
 
     use serde_json::json;
     use tempfile::TempDir;
+    use test_data::public;
 
     use super::super::super::Ingest;
-    use super::super::super::testing::{
-        captions, folder, images, ingest, npy, npy_of, refused, shared_data, split_counts,
-    };
+    use super::super::super::testing::{captions, folder, images, ingest, npy, npy_of, refused, split_counts};
     use crate::stage::{Form, Stage, missing_columns};
     use crate::stages::testing::MemoryWorld;
     use crate::tables::{self, floats, ids};
@@ -394,7 +395,7 @@ mod tests {
     /// Counts of the data's own description: 753 train rows, 565 dev rows and 625 test rows, five a picture.
     #[test]
     fn a_published_layout_gives_one_row_an_image() {
-        let Some(folder) = shared_data("precomp/f8k_mini_precomp") else { return };
+        let Some(folder) = public("precomp/f8k_mini_precomp") else { return };
         let world = ingest(&folder, settings()).unwrap();
         assert_eq!(split_counts(&world), [753, 113, 125]);
         assert_eq!(captions(&world).len(), 5 * 991);
@@ -407,7 +408,7 @@ mod tests {
         let row: Vec<u8> = values[754 * 1024..755 * 1024].iter().flat_map(|value| value.to_le_bytes()).collect();
         assert_eq!(row, file[128 + 5 * 4096..][..4096]);
         // The captions are those of the same pictures in another form, under ids of their own.
-        let Some(flickr) = shared_data("flickr8k-1k") else { return };
+        let Some(flickr) = public("flickr8k-1k") else { return };
         let karpathy = json!({"karpathy": {"json": "dataset_flickr8k.json", "images": "images"}});
         let groups = |world: &MemoryWorld| {
             let mut groups: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();

@@ -1,15 +1,10 @@
 //! The reader of `scenes`: every split's pictures in order.
 
-use std::ops::RangeInclusive;
-
 use super::super::Scenes;
 use super::super::rows::{Image, Rows};
 use super::{paint, scene::Scene, words};
 use crate::error::{Error, Result};
 use crate::stage::Cx;
-
-/// Widths that a picture may have.
-pub(in super::super) const PIXELS: RangeInclusive<u32> = 32..=512;
 
 /// Captions of a picture.
 const CAPTIONS: i64 = 5;

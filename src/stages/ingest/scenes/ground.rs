@@ -1,6 +1,6 @@
 //! What a picture's things stand in front of.
 
-use super::scene::Colour;
+use super::colour::Colour;
 
 /// A background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,14 @@
 //! A picture and its captions are a pure function of the seed and the image's index. Only arithmetic that IEEE 754
 //! defines to the bit is used (no sine, no power), so that the bytes are the same on every machine.
 
+mod pixels;
 mod generate;
+mod colour;
 mod scene;
 mod shapes;
 mod ground;
 mod paint;
 mod words;
 
-pub(super) use generate::{PIXELS, run};
+pub(super) use generate::run;
+pub(super) use pixels::PIXELS;

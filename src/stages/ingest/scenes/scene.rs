@@ -1,5 +1,6 @@
 //! What is in a picture: chosen before anything is painted or said.
 
+use super::colour::Colour;
 use super::ground::Ground;
 use super::shapes::Shape;
 use crate::kernels::sample::Sample;
@@ -40,21 +41,6 @@ pub(super) struct Thing {
     pub mirrored: bool,
     /// Added to the colour.
     pub tint: [f64; 3],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Colour {
-    Red,
-    Orange,
-    Yellow,
-    Green,
-    Blue,
-    Purple,
-    Pink,
-    Brown,
-    Black,
-    White,
-    Grey,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

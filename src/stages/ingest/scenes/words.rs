@@ -3,8 +3,9 @@
 //! What varies: which things are named first, which of their properties are said, where they are (in the picture or to
 //! each other), the background, the wording. What is said is true.
 
+use super::colour::Colour;
 use super::ground::Ground;
-use super::scene::{Colour, Scene, Size, Thing};
+use super::scene::{Scene, Size, Thing};
 use super::shapes::Shape;
 use crate::kernels::sample::Sample;
 

@@ -1,0 +1,90 @@
+//! List for a message that shows its first items and counts the others.
+
+use std::fmt::Display;
+
+/// Items that a list of a message shows if nothing else is said.
+pub const SHOWN: usize = 20;
+
+/// First items of a list as text, and the number of all.
+#[derive(Debug, Clone)]
+pub struct TruncatedList {
+    shown: Vec<String>,
+    limit: usize,
+    len: usize,
+}
+
+impl Default for TruncatedList {
+    fn default() -> Self {
+        Self::new(SHOWN)
+    }
+}
+
+impl TruncatedList {
+    /// Empty list that shows at most `limit` items.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { shown: Vec::new(), limit, len: 0 }
+    }
+
+    /// Adds an item. It is formatted only if it is shown.
+    pub fn push(&mut self, item: impl Display) {
+        self.len += 1;
+        if self.shown.len() < self.limit {
+            self.shown.push(item.to_string());
+        }
+    }
+
+    /// Number of all items, shown or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if nothing was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Shown items and the number of the others: `a; b; and 3 more`.
+    #[must_use]
+    pub fn join(&self, separator: &str) -> String {
+        let text = self.shown.join(separator);
+        match self.len - self.shown.len() {
+            0 => text,
+            more => format!("{text}{separator}and {more} more"),
+        }
+    }
+}
+
+impl<T: Display> Extend<T> for TruncatedList {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        items.into_iter().for_each(|item| self.push(item));
+    }
+}
+
+impl<T: Display> FromIterator<T> for TruncatedList {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut list = Self::default();
+        list.extend(items);
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_items_are_shown_and_the_others_counted() {
+        let list = |items: std::ops::Range<u32>| TruncatedList::from_iter(items);
+        assert_eq!((list(0..0).join(", "), list(0..0).is_empty()), (String::new(), true));
+        assert_eq!(list(0..3).join("; "), "0; 1; 2");
+        assert!(list(0..20).join(", ").ends_with("18, 19"));
+        assert!(list(0..23).join(", ").ends_with("18, 19, and 3 more"));
+        assert_eq!(list(0..23).len(), 23);
+        let mut short = TruncatedList::new(1);
+        short.extend(["a", "b"]);
+        assert_eq!(short.join(", "), "a, and 1 more");
+    }
+}

@@ -1,0 +1,177 @@
+//! Encoded items of one side: one vector each, or a set of vectors each.
+
+use std::ops::Range;
+
+use tch::{Kind, Tensor};
+
+use crate::error::{Error, Result};
+use crate::model::collective::Group;
+
+/// Encoded images, or encoded captions.
+#[derive(Debug)]
+pub struct Encoded {
+    /// The vectors of all items, `[rows, d]`, item by item.
+    pub vectors: Tensor,
+    /// Vectors of each item; `None` where each item is one vector.
+    pub lengths: Option<Vec<i64>>,
+}
+
+impl Encoded {
+    /// Items of one vector each, `[n, d]`.
+    #[must_use]
+    pub fn one_each(vectors: Tensor) -> Self {
+        Self { vectors, lengths: None }
+    }
+
+    /// Items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.lengths {
+            Some(lengths) => lengths.len(),
+            None => usize::try_from(self.vectors.size()[0]).unwrap_or(0),
+        }
+    }
+
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True if all values are numbers.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        self.vectors.isfinite().all().int64_value(&[]) != 0
+    }
+
+    /// The rows of `vectors` that belong to a range of items.
+    #[must_use]
+    pub fn rows(&self, items: Range<usize>) -> Range<i64> {
+        match &self.lengths {
+            Some(lengths) => {
+                let start = lengths[..items.start].iter().sum();
+                start..start + lengths[items].iter().sum::<i64>()
+            }
+            None => [items.start, items.end].map(size).into_iter().fold(0..0, |range, at| range.end..at),
+        }
+    }
+
+    /// A range of items, without a copy.
+    #[must_use]
+    pub fn part(&self, items: Range<usize>) -> Self {
+        let rows = self.rows(items.clone());
+        let vectors = self.vectors.narrow(0, rows.start, rows.end - rows.start);
+        Self { vectors, lengths: self.lengths.as_ref().map(|lengths| lengths[items].to_vec()) }
+    }
+
+    /// The same items with other vectors in place of theirs.
+    #[must_use]
+    pub fn with(&self, vectors: Tensor) -> Self {
+        Self { vectors, lengths: self.lengths.clone() }
+    }
+
+    /// All items of these, in their order; a copy.
+    ///
+    /// # Errors
+    /// There are none, or some are sets and some are not.
+    pub fn join(parts: &[Self]) -> Result<Self> {
+        let sets = parts.iter().filter_map(|part| part.lengths.as_ref()).collect::<Vec<_>>();
+        if parts.is_empty() || (!sets.is_empty() && sets.len() != parts.len()) {
+            return Err(Error::internal(format!("{} encoded blocks, {} of sets", parts.len(), sets.len())));
+        }
+        let lengths = (!sets.is_empty()).then(|| sets.into_iter().flatten().copied().collect());
+        Ok(Self { vectors: Tensor::cat(&parts.iter().map(|part| &part.vectors).collect::<Vec<_>>(), 0), lengths })
+    }
+
+    /// The items of these numbers, in the order given; a copy.
+    #[must_use]
+    pub fn select(&self, items: &[usize]) -> Self {
+        let Some(lengths) = &self.lengths else {
+            let rows: Vec<i64> = items.iter().copied().map(size).collect();
+            let rows = Tensor::from_slice(&rows).to_device(self.vectors.device());
+            return Self::one_each(self.vectors.index_select(0, &rows));
+        };
+        let starts: Vec<i64> = std::iter::once(0)
+            .chain(lengths.iter().scan(0, |end, length| {
+                *end += length;
+                Some(*end)
+            }))
+            .collect();
+        let rows: Vec<i64> = items.iter().flat_map(|&item| starts[item]..starts[item + 1]).collect();
+        let rows = Tensor::from_slice(&rows).to_device(self.vectors.device());
+        let lengths = items.iter().map(|&item| lengths[item]).collect();
+        Self { vectors: self.vectors.index_select(0, &rows), lengths: Some(lengths) }
+    }
+
+    /// The items of all ranks, in the order of ranks, without gradient. See [`Group::all_gather`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn gather(&self, group: &Group) -> Result<Self> {
+        let vectors = group.all_gather(&self.vectors)?;
+        let Some(lengths) = &self.lengths else { return Ok(Self::one_each(vectors)) };
+        let lengths = group.all_gather(&Tensor::from_slice(lengths).view([-1, 1]))?.view(-1);
+        let lengths = Vec::<i64>::try_from(lengths).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(Self { vectors, lengths: Some(lengths) })
+    }
+
+    /// Sets side by side, `[n, longest, d]`, filled up with zeros, and where there is a vector, `[n, longest]` bool.
+    pub fn padded(&self) -> (Tensor, Tensor) {
+        let ones = vec![1; self.len()];
+        let lengths = self.lengths.as_ref().unwrap_or(&ones);
+        let (longest, options) = (lengths.iter().copied().max().unwrap_or(0), (Kind::Int64, self.vectors.device()));
+        let places: Vec<i64> =
+            (0..).zip(lengths).flat_map(|(item, &length)| (0..length).map(move |at| item * longest + at)).collect();
+        let places = Tensor::from_slice(&places).to_device(self.vectors.device());
+        let (n, d) = (size(lengths.len()), self.vectors.size()[1]);
+        let sets = Tensor::zeros([n * longest, d], (self.vectors.kind(), self.vectors.device()));
+        let sets = sets.index_copy(0, &places, &self.vectors).view([n, longest, d]);
+        let there = Tensor::arange(longest, options).unsqueeze(0);
+        let lengths = Tensor::from_slice(lengths).to_device(self.vectors.device()).unsqueeze(1);
+        (sets, there.lt_tensor(&lengths))
+    }
+}
+
+fn size(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(tensor: &Tensor) -> Vec<f64> {
+        Vec::try_from(tensor.to_kind(Kind::Double).contiguous().view(-1)).expect("values")
+    }
+
+    /// Sets of 2, 0, 3 and 1 vectors of width 2: rows 0 1, none, 2 3 4, 5.
+    #[test]
+    fn parts_and_selections_are_those_of_the_sets() {
+        let vectors = Tensor::arange(12, (Kind::Double, tch::Device::Cpu)).view([6, 2]);
+        let sets = Encoded { vectors, lengths: Some(vec![2, 0, 3, 1]) };
+        assert_eq!((sets.len(), sets.rows(1..3), sets.rows(3..3)), (4, 2..5, 5..5));
+        let part = sets.part(2..4);
+        assert_eq!((numbers(&part.vectors), part.lengths), ((4..12).map(f64::from).collect(), Some(vec![3, 1])));
+        let some = sets.select(&[3, 1, 0]);
+        assert_eq!((numbers(&some.vectors), &some.lengths), (vec![10., 11., 0., 1., 2., 3.], &Some(vec![1, 0, 2])));
+        let joined = Encoded::join(&[some, sets.part(1..2)]).expect("sets");
+        assert_eq!((joined.len(), joined.lengths), (4, Some(vec![1, 0, 2, 0])));
+        assert!(
+            Encoded::join(&[
+                sets.part(0..1),
+                Encoded::one_each(Tensor::zeros([1, 2], (Kind::Double, tch::Device::Cpu)))
+            ])
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn sets_are_filled_up_with_zeros() {
+        let vectors = Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]);
+        let (sets, there) = Encoded { vectors, lengths: Some(vec![2, 1]) }.padded();
+        assert_eq!((sets.size(), numbers(&sets)), (vec![2, 2, 1], vec![1.0, 2.0, 3.0, 0.0]));
+        assert_eq!(numbers(&there), [1.0, 1.0, 1.0, 0.0]);
+        let one = Encoded::one_each(Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]));
+        assert_eq!((one.padded().0.size(), one.rows(1..3)), (vec![3, 1, 1], 1..3));
+    }
+}

@@ -1,0 +1,15 @@
+//! Formula of a paper or computation of its published code, where they differ.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which of two that differ: the formulas of a paper or its published code.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    /// The formulas.
+    #[default]
+    Paper,
+    /// What the code computes, to reproduce its results.
+    Official,
+}

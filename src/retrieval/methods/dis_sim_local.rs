@@ -1,0 +1,84 @@
+//! DisSimLocal.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+use super::defined::Sides;
+#[cfg(test)]
+use super::method::Samples;
+use super::method::{Learns, RankingMethod};
+use crate::error::{Error, Result};
+use crate::kernels::hubness::dis_sim_local::{self as kernel, to_centre};
+#[cfg(test)]
+use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::problems::Problems;
+use crate::kernels::top_k::Scored;
+use crate::retrieval::corrections::Corrections;
+use crate::retrieval::ranking::Ranker;
+use crate::retrieval::scores::Set;
+use crate::search::{Ask, Progress};
+
+/// Squared distances less those to the centre of neighbours (Hara et al., 2016).
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
+pub struct DisSimLocal {
+    /// Neighbours.
+    pub k: usize,
+}
+
+impl Default for DisSimLocal {
+    fn default() -> Self {
+        Self { k: kernel::DisSimLocal::default().k }
+    }
+}
+
+impl RankingMethod for DisSimLocal {
+    fn learns(&self) -> Learns {
+        Learns::Nobody
+    }
+
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
+        let one = |items: Set, progress: &mut dyn Progress| {
+            let search = ranker.scores.search(items, items)?;
+            let items = ranker.scores.vectors(items)?;
+            let ask = Ask { k: self.k + 1, ..Ask::default() };
+            let [near, _] = search.find(&ask, &Ask::default(), progress)?;
+            let centre = |(item, near): (usize, Vec<Scored>)| {
+                let others = near.iter().map(|near| near.item).filter(|&other| other != item).take(self.k);
+                to_centre(items.row(item), others.map(|other| items.row(other)))
+            };
+            let centres: Vec<f64> = near.top.into_iter().enumerate().map(centre).collect();
+            Ok::<_, Error>(kernel::DisSimLocal::correction(&centres, &[]))
+        };
+        Ok(Corrections::Shifts([one(Set::Captions, progress)?, one(Set::Images, progress)?]))
+    }
+
+    fn problems(&self) -> Problems {
+        kernel::DisSimLocal { k: self.k }.problems()
+    }
+
+    fn order_refusal(&self) -> Option<&'static str> {
+        Some("compares items with items, and order similarities compare images with captions only")
+    }
+
+    #[cfg(test)]
+    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
+        let flat = |rows: &[&[f32]]| -> Vec<f64> { rows.concat().into_iter().map(f64::from).collect() };
+        let width = sides.items[0].len();
+        let distances = kernel::dis_sim_local(&flat(&sides.queries), &flat(&sides.items), width, self.k);
+        Some(Matrix::from_fn(distances.queries, distances.items, |q, i| -distances.at(q, i)))
+    }
+}
+
+#[cfg(test)]
+impl Samples for DisSimLocal {
+    fn samples() -> Vec<Self> {
+        vec![Self { k: 3 }]
+    }
+
+    fn extremes(k: usize) -> Vec<Self> {
+        vec![Self { k }]
+    }
+}

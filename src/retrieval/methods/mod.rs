@@ -1,0 +1,228 @@
+//! The methods to rank with: a file for each, and a line of the list.
+//!
+//! A file has the settings of its method, as pipeline files give them, and an implementation of `RankingMethod`. What corrects
+//! scores while they stream is in [`kernels::hubness`](crate::kernels::hubness).
+
+mod method;
+mod text;
+mod assignments;
+#[cfg(test)]
+mod defined;
+#[cfg(test)]
+mod tests;
+
+mod nns;
+mod inverted_softmax;
+mod csls;
+mod nnn;
+mod distribution_normalisation;
+mod qb_norm;
+mod db_norm;
+mod dual_softmax;
+mod sinkhorn;
+mod dual_bank_sinkhorn;
+mod mutual_proximity;
+mod local_scaling;
+mod nicdm;
+mod dis_sim_local;
+mod relaxed_greedy;
+mod assignment;
+mod k_best_assignment;
+mod best_of;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+pub(in crate::retrieval) use self::method::Samples;
+pub use self::method::{Given, Problem};
+use self::method::{Learns, Listed, RankingMethod};
+use super::corrections::Corrections;
+use super::label::Label;
+use super::ranking::{Ranker, Rankings, Wanted};
+use crate::error::Result;
+use crate::search::Progress;
+
+/// Declares [`Method`]: a name, and the file that has it, whose name is that of the setting.
+macro_rules! methods {
+    ($($name:ident in $file:ident $(of $inner:ident)?;)*) => {
+        pub use self::{$($file::$name),*};
+
+        /// How items are ranked. What is said of queries holds for items where captions and images change sides.
+        ///
+        /// Methods that learn from queries take those of the test (`bank = false`, transductive: a query's result depends on
+        /// the others) or those of the stage's `bank` (inductive); some know banks only.
+        #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+        #[serde(rename_all = "snake_case", deny_unknown_fields)]
+        #[expect(missing_docs, reason = "each has the documentation of its settings")]
+        pub enum Method {
+            $($name($name $(<$inner>)?),)*
+        }
+
+        $(impl From<$name $(<$inner>)?> for Method {
+            fn from(method: $name $(<$inner>)?) -> Self {
+                Self::$name(method)
+            }
+        })*
+
+        impl Method {
+            fn get(&self) -> &dyn RankingMethod {
+                match self {
+                    $(Self::$name(method) => method,)*
+                }
+            }
+
+            /// The same method with the settings that it has where none are given.
+            fn default_of(&self) -> Self {
+                match self {
+                    $(Self::$name(_) => Self::$name(Default::default()),)*
+                }
+            }
+
+            /// Settings to test all methods with.
+            #[cfg(test)]
+            pub(crate) fn samples() -> Vec<Self> {
+                [$(<$name $(<$inner>)? as Samples>::samples().into_iter().map(Self::$name).collect::<Vec<_>>()),*].concat()
+            }
+
+            /// The most extreme settings of all methods.
+            #[cfg(test)]
+            pub(crate) fn extremes(k: usize) -> Vec<Self> {
+                [$(<$name $(<$inner>)? as Samples>::extremes(k).into_iter().map(Self::$name).collect::<Vec<_>>()),*].concat()
+            }
+        }
+
+        impl Listed for Method {
+            fn all() -> Vec<Self> {
+                vec![$(Self::$name(Default::default())),*]
+            }
+
+            fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($file),)*
+                }
+            }
+
+            fn problems_at(&self, at: &str, given: Given) -> Vec<Problem> {
+                self.problems(at, given)
+            }
+        }
+    };
+}
+
+methods! {
+    Nns in nns;
+    InvertedSoftmax in inverted_softmax;
+    Csls in csls;
+    Nnn in nnn;
+    DistributionNormalisation in distribution_normalisation;
+    QbNorm in qb_norm;
+    DbNorm in db_norm;
+    DualSoftmax in dual_softmax;
+    Sinkhorn in sinkhorn;
+    DualBankSinkhorn in dual_bank_sinkhorn;
+    MutualProximity in mutual_proximity;
+    LocalScaling in local_scaling;
+    Nicdm in nicdm;
+    DisSimLocal in dis_sim_local;
+    RelaxedGreedy in relaxed_greedy of Method;
+    Assignment in assignment;
+    KBestAssignment in k_best_assignment;
+    BestOf in best_of of Method;
+}
+
+pub use self::mutual_proximity::Distribution;
+
+impl Default for Method {
+    fn default() -> Self {
+        Self::Nns(Nns {})
+    }
+}
+
+impl Method {
+    /// The name in tables: that of the setting.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        Listed::name(self)
+    }
+
+    /// Label of its results in tables; `bank` is the name of the bank, `chosen` the split on which its numbers were chosen.
+    #[must_use]
+    pub fn label(&self, bank: Option<&str>, chosen: Option<&str>) -> Label {
+        let method = self.get();
+        let bank = bank.filter(|_| method.uses_bank());
+        let mut parameters = text::parameters(self, &self.default_of(), method.unused());
+        parameters.extend(bank.map(|bank| format!("bank {bank}")));
+        parameters.extend(chosen.map(|split| format!("chosen on {split}")));
+        Label {
+            method: self.name().to_owned(),
+            parameters: (!parameters.is_empty()).then(|| parameters.join(", ")),
+            bank: bank.map(str::to_owned),
+            transductive: method.learns() == Learns::Test,
+        }
+    }
+
+    /// Problems of its settings, which stand at `at`, beside the others.
+    #[must_use]
+    pub fn problems(&self, at: &str, given: Given) -> Vec<Problem> {
+        let (method, at) = (self.get(), format!("{at}.{}", self.name()));
+        let own = method.problems().into_iter();
+        let mut problems: Vec<Problem> =
+            own.map(|(name, message)| Problem::new(format!("{at}.{name}"), message)).collect();
+        if method.learns() == Learns::Bank && !given.bank {
+            problems.push(
+                Problem::new(&at, "learns from a bank of queries, and there is none")
+                    .hint("set `bank = { images = …, captions = …, split = \"train\" }`"),
+            );
+        }
+        if let Some(why) = method.order_refusal().filter(|_| given.order) {
+            problems.push(Problem::new(&at, why).hint("leave it out where `similarity` is `order`"));
+        }
+        problems.extend(method.inner_problems(&at, given));
+        problems
+    }
+
+    /// Rankings of images and of captions.
+    ///
+    /// # Errors
+    /// The method does not go with the scores, or the first error of `progress`.
+    pub(in crate::retrieval) fn rank(
+        &self,
+        ranker: &Ranker<'_>,
+        wanted: &Wanted<'_>,
+        progress: &mut dyn Progress,
+    ) -> Result<[Rankings; 2]> {
+        self.get().rank(ranker, wanted, progress).map_err(|error| error.context(format!("method `{}`", self.name())))
+    }
+
+    /// The methods that one is chosen of, if that is what this is.
+    pub(in crate::retrieval) fn choice(&self) -> Option<&[Self]> {
+        match self {
+            Self::BestOf(of) => Some(&of.methods),
+            _ => None,
+        }
+    }
+}
+
+impl RankingMethod for Method {
+    fn learns(&self) -> Learns {
+        self.get().learns()
+    }
+
+    fn corrections(&self, ranker: &Ranker<'_>, across: bool, progress: &mut dyn Progress) -> Result<Corrections> {
+        self.get().corrections(ranker, across, progress)
+    }
+
+    fn compares_queries(&self) -> bool {
+        self.get().compares_queries()
+    }
+
+    fn uses_bank(&self) -> bool {
+        self.get().uses_bank()
+    }
+
+    #[cfg(test)]
+    fn defined(&self, sides: &defined::Sides<'_>) -> Option<crate::kernels::hubness::matrix::Matrix> {
+        self.get().defined(sides)
+    }
+}

@@ -1,0 +1,101 @@
+//! Sinkhorn normalisation.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+use super::defined::Sides;
+#[cfg(test)]
+use super::method::Samples;
+use super::method::{Learns, RankingMethod};
+use crate::error::{Error, Result};
+#[cfg(test)]
+use crate::kernels::hubness::matrix::Matrix;
+#[cfg(test)]
+use crate::kernels::hubness::problems::LARGEST_BETA;
+use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::sinkhorn as kernel;
+use crate::retrieval::corrections::Corrections;
+use crate::retrieval::ranking::Ranker;
+use crate::search::{Progress, Side};
+
+/// Every item is found by as much of the queries as every other: potentials of Sinkhorn's iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Sinkhorn {
+    /// Temperature, τ.
+    pub tau: f64,
+    /// Iterations.
+    pub iterations: usize,
+    /// Whether queries are those of the bank.
+    pub bank: bool,
+}
+
+impl Default for Sinkhorn {
+    fn default() -> Self {
+        let kernel::Sinkhorn { tau, iterations } = kernel::Sinkhorn::default();
+        Self { tau, iterations, bank: false }
+    }
+}
+
+impl Sinkhorn {
+    fn kernel(&self) -> kernel::Sinkhorn {
+        kernel::Sinkhorn { tau: self.tau, iterations: self.iterations }
+    }
+}
+
+impl RankingMethod for Sinkhorn {
+    fn learns(&self) -> Learns {
+        Learns::from_bank(self.bank)
+    }
+
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
+        let kernel::Sinkhorn { tau, iterations } = self.kernel();
+        let sides = [Side::Rows, Side::Columns];
+        let potentials = if self.bank {
+            let [of_captions, of_images] = ranker.banks()?;
+            let mut all = of_captions.sinkhorn(tau, iterations, &sides[..1], progress)?;
+            all.extend(of_images.sinkhorn(tau, iterations, &sides[1..], progress)?);
+            // Queries of the bank have potentials, those of the test have none.
+            for of in &mut all {
+                of.queries.clear();
+            }
+            all
+        } else {
+            ranker.searches[0].sinkhorn(tau, iterations, &sides, progress)?
+        };
+        let mut shifts = potentials.into_iter().map(|of| kernel::Sinkhorn::correction(of.items, of.queries));
+        let (Some(i2t), Some(t2i)) = (shifts.next(), shifts.next()) else {
+            return Err(Error::internal("potentials of one direction"));
+        };
+        Ok(Corrections::Shifts([i2t, t2i]))
+    }
+
+    fn problems(&self) -> Problems {
+        self.kernel().problems()
+    }
+
+    fn compares_queries(&self) -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
+        let (h, g) = kernel::sinkhorn(sides.bank_if(self.bank).unwrap_or(&sides.test), &self.kernel());
+        let g = if self.bank { vec![0.0; sides.test.queries] } else { g };
+        Some(Matrix::from_fn(sides.test.queries, sides.test.items, |q, i| sides.test.at(q, i) - h[i] - g[q]))
+    }
+}
+
+#[cfg(test)]
+impl Samples for Sinkhorn {
+    fn samples() -> Vec<Self> {
+        [false, true].map(|bank| Self { tau: 0.1, iterations: 7, bank }).to_vec()
+    }
+
+    fn extremes(_k: usize) -> Vec<Self> {
+        let one = |tau| [false, true].map(|bank| Self { tau, iterations: 3, bank });
+        [one(1.0 / LARGEST_BETA), one(1e9)].concat()
+    }
+}

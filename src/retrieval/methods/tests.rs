@@ -1,0 +1,258 @@
+//! Every method of the list: rankings against definitions on dense matrices of f64, labels, golden cases.
+
+#![expect(clippy::cast_precision_loss, reason = "test values are small")]
+
+use test_data::hubness::golden;
+
+use super::defined::{Data, EACH, Sides};
+use super::method::{Listed, RankingMethod};
+use super::{Csls, InvertedSoftmax, KBestAssignment, Method, RelaxedGreedy, Sinkhorn};
+use crate::kernels::hubness::greedy::{self, Capacity, relaxed_greedy};
+use crate::kernels::hubness::inverted_softmax::{Normaliser, inverted_softmax};
+use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
+use crate::kernels::hubness::matrix::Matrix;
+use crate::retrieval::Rankings;
+use crate::tables::CUTOFFS;
+
+fn items(rankings: &Rankings) -> Vec<Vec<usize>> {
+    rankings.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect()
+}
+
+/// True if a caption belongs to an image, in the direction of this number.
+fn own(direction: usize, query: usize, item: usize) -> bool {
+    if direction == 0 { item / EACH == query } else { query / EACH == item }
+}
+
+fn recall(direction: usize, sets: &[Vec<usize>]) -> f64 {
+    let is_hit = |(query, items): &(usize, &Vec<usize>)| items.iter().any(|&item| own(direction, *query, item));
+    100.0 * sets.iter().enumerate().filter(is_hit).count() as f64 / sets.len() as f64
+}
+
+#[test]
+fn rankings_are_those_of_the_definitions() {
+    let data = Data::new();
+    let sides = Sides::both(&data);
+    for method in Method::samples() {
+        let found = data.evaluate(std::slice::from_ref(&method), &CUTOFFS).expect("a method");
+        for (rankings, side) in found.rankings[0].iter().zip(&sides) {
+            let Some(defined) = method.defined(side) else { continue };
+            let wanted: Vec<Vec<usize>> =
+                defined.rankings().into_iter().map(|items| items[..rankings.top[0].len()].to_vec()).collect();
+            assert_eq!(items(rankings), wanted, "{method:?}");
+        }
+        let label = method.label(Some("train"), None);
+        assert_eq!(found.results.summary[0].transductive, label.transductive, "{method:?}");
+    }
+    let corrects = Method::samples().iter().filter(|method| method.defined(&sides[0]).is_some()).count();
+    assert!(corrects >= Method::all().len() - 4, "only matchings and a choice give no scores");
+}
+
+#[test]
+fn a_matching_is_that_of_the_definition() {
+    let data = Data::new();
+    let sides = Sides::both(&data);
+    for over in Method::samples().into_iter().filter(RankingMethod::compares_queries) {
+        for (lambda, strict) in [(1.0, false), (2.0, false), (1.0, true), (1.6, true)] {
+            let method = Method::from(RelaxedGreedy { lambda, strict, over: Box::new(over.clone()) });
+            assert!(method.label(None, None).transductive);
+            let found = data.evaluate(std::slice::from_ref(&method), &CUTOFFS).expect("a method");
+            let capacity = if strict { Capacity::Strict } else { Capacity::Scaled };
+            let greedy = greedy::RelaxedGreedy { lambda, capacity };
+            let summary = &found.results.summary[0];
+            for (direction, (rankings, side)) in found.rankings[0].iter().zip(&sides).enumerate() {
+                let scores = over.defined(side).expect("it gives scores");
+                let sets = |k| relaxed_greedy(&scores, greedy.limits(k, scores.queries, scores.items));
+                assert_eq!(items(rankings), sets(10), "{method:?}");
+                let told = [&summary.i2t, &summary.t2i][direction];
+                for (&k, told) in CUTOFFS.iter().zip(&told.recalls) {
+                    assert!((told - recall(direction, &sets(k))).abs() < 1e-9, "{method:?} {k}: {told}");
+                }
+                assert_eq!((told.medr, told.meanr), (None, None));
+            }
+        }
+    }
+}
+
+/// Liu and Ye leave the query itself out of what its scores are normalised over, MUSE does not: the same rankings and
+/// matchings, so there is no setting for it.
+#[test]
+fn an_inverted_softmax_with_the_own_query_and_without_it_is_the_same() {
+    let data = Data::new();
+    for beta in [1.0, 10.0, 30.0] {
+        let method = Method::from(InvertedSoftmax { beta, bank: false });
+        let matching = RelaxedGreedy { lambda: 1.0, strict: false, over: Box::new(method.clone()) };
+        let found = data.evaluate(&[method, matching.into()], &CUTOFFS).expect("two methods");
+        for (direction, side) in Sides::both(&data).iter().enumerate() {
+            let definitions =
+                [Normaliser::Others, Normaliser::All].map(|over| inverted_softmax(&side.test, None, beta, over));
+            assert_ne!(definitions[0].values, definitions[1].values);
+            for scores in definitions {
+                let [ranked, matched] = [0, 1].map(|method: usize| &found.rankings[method][direction]);
+                let best = |items: Vec<usize>| items[..ranked.top[0].len()].to_vec();
+                assert_eq!(items(ranked), scores.rankings().into_iter().map(best).collect::<Vec<_>>());
+                let greedy = greedy::RelaxedGreedy { lambda: 1.0, capacity: Capacity::Scaled };
+                let sets = |k| relaxed_greedy(&scores, greedy.limits(k, scores.queries, scores.items));
+                assert_eq!(matched.sets, Some(CUTOFFS.map(sets).to_vec()));
+            }
+        }
+    }
+}
+
+/// The items of the k best assignments, in the order in which they come.
+#[test]
+fn the_k_best_assignments_are_those_of_the_definition() {
+    let data = Data::new();
+    let found = data.evaluate(&[KBestAssignment { k: 6 }.into()], &CUTOFFS).expect("a method");
+    for (rankings, side) in found.rankings[0].iter().zip(&Sides::both(&data)) {
+        let (queries, count) = (side.test.queries, side.test.items);
+        let score = |query: usize, item: usize| side.test.at(query, item);
+        let places = Places { queries, items: count, each: queries.div_ceil(count), score: &score };
+        let best = k_best_assignments(&places, 6, || true);
+        assert_eq!(best.len(), 6);
+        for (query, got) in items(rankings).into_iter().enumerate() {
+            let mut wanted: Vec<usize> = Vec::new();
+            for item in best.iter().map(|assignment| assignment[query]) {
+                if !wanted.contains(&item) {
+                    wanted.push(item);
+                }
+            }
+            assert_eq!(got, wanted, "{query}");
+        }
+    }
+}
+
+#[test]
+fn an_assignment_gives_no_item_twice() {
+    let found = Data::new().evaluate(&[Method::Assignment(super::Assignment {})], &CUTOFFS).expect("a method");
+    let [i2t, t2i] = found.rankings[0].each_ref().map(|rankings| -> Vec<usize> {
+        let mut first: Vec<usize> = items(rankings).iter().map(|items| items[0]).collect();
+        first.sort_unstable();
+        first
+    });
+    assert!(i2t.windows(2).all(|pair| pair[0] < pair[1]), "{i2t:?}");
+    // Every image is the first of three captions: its share.
+    assert_eq!(t2i, (0..36).map(|caption| caption / EACH).collect::<Vec<_>>());
+}
+
+/// Sets and rankings follow any cut-offs; one above the pool finds everything.
+#[test]
+fn any_cut_offs_are_measured() {
+    let data = Data::new();
+    let sides = Sides::both(&data);
+    let greedy = RelaxedGreedy { lambda: 1.0, ..RelaxedGreedy::default() };
+    let methods = [Method::default(), greedy.into()];
+    for cutoffs in [&[1, 3, 20][..], &[10], &[2, 100]] {
+        let found = data.evaluate(&methods, cutoffs).expect("any cut-offs");
+        for (summary, rankings) in found.results.summary.iter().zip(&found.rankings) {
+            let told = [&summary.i2t, &summary.t2i];
+            for (direction, told) in told.into_iter().enumerate() {
+                let wanted: Vec<f64> = cutoffs
+                    .iter()
+                    .enumerate()
+                    .map(|(place, &k)| match &rankings[direction].sets {
+                        Some(sets) => recall(direction, &sets[place]),
+                        None => {
+                            let cut = |items: Vec<usize>| items[..k.min(items.len())].to_vec();
+                            let all = sides[direction].test.rankings();
+                            recall(direction, &all.into_iter().map(cut).collect::<Vec<_>>())
+                        }
+                    })
+                    .collect();
+                assert_eq!(told.recalls, wanted, "{cutoffs:?}");
+            }
+            let sum: f64 = told.iter().map(|of| of.recalls.iter().sum::<f64>()).sum();
+            assert_eq!(summary.rsum, sum);
+        }
+        let names = found.results.summary().expect("rows");
+        for k in cutoffs {
+            assert!(names.column_by_name(&format!("t2i_r{k}")).is_some());
+        }
+        assert!(found.results.summary[0].i2t.recalls.is_sorted());
+    }
+    assert_eq!(data.evaluate(&methods, &[100]).expect("above the pool").results.summary[0].rsum, 200.0);
+    for wrong in [&[][..], &[0], &[5, 1], &[1, 1]] {
+        assert!(data.evaluate(&methods, wrong).is_err(), "{wrong:?}");
+    }
+}
+
+/// The free numbers as tables had them before methods were listed once.
+#[test]
+fn labels_say_what_is_not_the_default() {
+    let of = |method: &str| -> Option<String> {
+        let method: Method = serde_json::from_str(method).expect("a method");
+        method.label(None, None).parameters
+    };
+    for (method, wanted) in [
+        (r#"{"nns": {}}"#, None),
+        (r#"{"inverted_softmax": {"bank": true}}"#, Some("beta = 30")),
+        (r#"{"csls": {}}"#, Some("k = 10")),
+        (r#"{"nnn": {"alpha": 0.5}}"#, Some("alpha = 0.5, k = 128")),
+        (r#"{"qb_norm": {}}"#, Some("beta = 20, k = 1")),
+        (r#"{"db_norm": {"beta_queries": 8.0}}"#, Some("beta_queries = 8, beta_items = 3")),
+        (
+            r#"{"db_norm": {"beta_queries": 8.0, "dynamic": true}}"#,
+            Some("beta_queries = 8, beta_items = 3, k = 1, dynamic"),
+        ),
+        (r#"{"sinkhorn": {"tau": 0.05}}"#, Some("tau = 0.05, iterations = 10")),
+        (r#"{"mutual_proximity": {}}"#, None),
+        (r#"{"mutual_proximity": {"distribution": "empirical"}}"#, Some("empirical")),
+        (r#"{"relaxed_greedy": {}}"#, Some("lambda = 3")),
+        (
+            r#"{"relaxed_greedy": {"strict": true, "over": {"sinkhorn": {"tau": 0.1}}}}"#,
+            Some("lambda = 3, strict, over sinkhorn, tau = 0.1, iterations = 10"),
+        ),
+        (r#"{"k_best_assignment": {}}"#, Some("k = 10")),
+    ] {
+        assert_eq!(of(method).as_deref(), wanted, "{method}");
+    }
+    let infinite = Method::from(RelaxedGreedy { lambda: f64::INFINITY, ..RelaxedGreedy::default() });
+    assert_eq!(infinite.label(None, None).parameters.as_deref(), Some("lambda = inf"));
+    let csls = Method::from(Csls { k: 5, bank: true });
+    assert_eq!(csls.label(Some("train"), Some("val")).parameters.as_deref(), Some("k = 5, bank train, chosen on val"));
+    let over = Method::from(RelaxedGreedy { over: Box::new(csls), ..RelaxedGreedy::default() });
+    assert_eq!(over.label(Some("train"), None).bank.as_deref(), Some("train"));
+}
+
+#[test]
+fn every_method_has_the_name_of_its_setting_and_settings_that_work() {
+    let given = super::Given { bank: true, validation: true, order: false };
+    for method in Method::all() {
+        let json = serde_json::to_value(&method).expect("settings");
+        let names: Vec<&String> = json.as_object().expect("one name").keys().collect();
+        assert_eq!(names, [method.name()]);
+        if method.choice().is_none() {
+            assert_eq!(method.problems("methods.0", given), []);
+            assert!(Method::samples().iter().any(|sample| sample.name() == method.name()), "{}", method.name());
+        }
+    }
+    let tried = Method::samples().into_iter().chain(Method::extremes(1000));
+    tried.for_each(|method| assert_eq!(method.problems("methods.0", given), [], "{method:?}"));
+}
+
+/// Golden cases are by the name of the method, with the matrices of definitions or beside them. The nearest neighbour is the
+/// scores themselves, and a choice is one of the others.
+#[test]
+fn every_method_has_golden_cases() {
+    let golden = golden();
+    let case = golden["cases"][0].as_object().expect("a case");
+    let methods = case["methods"].as_object().expect("methods by name");
+    for method in Method::all().iter().map(Listed::name).filter(|name| !["nns", "best_of"].contains(name)) {
+        let named = |name: &String| name.starts_with(method);
+        assert!(methods.keys().chain(case.keys()).any(named), "tests/golden/hubness.py has no case of `{method}`");
+    }
+}
+
+/// Sinkhorn's numbers of the queries count across queries alone.
+#[test]
+fn numbers_of_queries_change_no_ranking() {
+    let data = Data::new();
+    for side in &Sides::both(&data) {
+        let of = Sinkhorn { tau: 0.1, iterations: 5, bank: false };
+        let across: Matrix = of.defined(side).expect("scores");
+        let (h, _) = crate::kernels::hubness::sinkhorn::sinkhorn(
+            &side.test,
+            &crate::kernels::hubness::sinkhorn::Sinkhorn { tau: 0.1, iterations: 5 },
+        );
+        assert_eq!(across.rankings(), side.less(&h).rankings());
+    }
+}

@@ -1,0 +1,113 @@
+//! Which images make a pool, and what its results are called.
+//!
+//! For COCO "1K" alone is never a name: the papers use it for the mean of five folds, for the first fold, and for a split
+//! of 1,000 images. It is one only for Flickr8k and Flickr30k, whose whole test split has 1,000 images.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::folds::Folds;
+use crate::error::{Error, Result};
+
+/// Images of a fold of COCO's 5,000 test images.
+const FOLD: usize = 1000;
+
+/// Data sets of which "1K" means one thing: their test split.
+const ONE_MEANING: [&str; 4] = ["f8k", "flickr8k", "f30k", "flickr30k"];
+
+/// Which pool of images and captions a query is ranked in, and so what the first part of a result's name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// The whole split (`coco-5k`, `f30k-1k`; 1,000 images of COCO are `coco-1k-single`).
+    All,
+    /// The mean over five consecutive blocks of 1,000 images (`coco-1k-five-fold`).
+    FiveFold,
+    /// The first 1,000 images (`coco-1k-first-fold`).
+    FirstFold,
+}
+
+impl Protocol {
+    /// The pools of a split of a data set that has so many images.
+    ///
+    /// # Errors
+    /// The split has too few images, or for [`Protocol::FiveFold`] not 5,000.
+    pub fn pools(self, dataset: &str, n_images: usize) -> Result<Folds> {
+        Ok(Folds { protocol: self.label(dataset, n_images), images: self.folds(n_images)? })
+    }
+
+    /// As pipeline files say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::All => "all",
+            Protocol::FiveFold => "five_fold",
+            Protocol::FirstFold => "first_fold",
+        }
+    }
+
+    /// The name of the protocol in results: `coco-5k`, `f30k-1k`, `flickr8k-125`, `coco-1k-five-fold`; for a split of
+    /// 1,000 images of any other data set `coco-1k-single`.
+    fn label(self, dataset: &str, n_images: usize) -> String {
+        match self {
+            Protocol::All if n_images == FOLD && !ONE_MEANING.iter().any(|name| dataset.eq_ignore_ascii_case(name)) => {
+                format!("{dataset}-1k-single")
+            }
+            Protocol::All if n_images > 0 && n_images.is_multiple_of(1000) => format!("{dataset}-{}k", n_images / 1000),
+            Protocol::All => format!("{dataset}-{n_images}"),
+            Protocol::FiveFold => format!("{dataset}-1k-five-fold"),
+            Protocol::FirstFold => format!("{dataset}-1k-first-fold"),
+        }
+    }
+
+    /// The images of every fold, in the order of the split.
+    ///
+    /// # Errors
+    /// The split has too few images, or for [`Protocol::FiveFold`] not 5,000.
+    fn folds(self, n_images: usize) -> Result<Vec<Range<usize>>> {
+        let wrong = |wanted: String| {
+            Err(Error::data(format!("protocol `{}` wants {wanted} images, the split has {n_images}", self.name()))
+                .hint("protocol `all` ranks a split of any size"))
+        };
+        match self {
+            Protocol::All => Ok(std::iter::once(0..n_images).collect()),
+            Protocol::FiveFold if n_images == 5 * FOLD => Ok((0..5).map(|i| i * FOLD..(i + 1) * FOLD).collect()),
+            Protocol::FiveFold => wrong(format!("exactly {}", 5 * FOLD)),
+            Protocol::FirstFold if n_images >= FOLD => Ok(std::iter::once(0..FOLD).collect()),
+            Protocol::FirstFold => wrong(format!("at least {FOLD}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_say_what_was_ranked() {
+        let label = |protocol: Protocol, n| protocol.label("coco", n);
+        assert_eq!(label(Protocol::All, 5000), "coco-5k");
+        assert_eq!(label(Protocol::All, 1000), "coco-1k-single");
+        assert_eq!(Protocol::All.label("f30k", 1000), "f30k-1k");
+        assert_eq!(Protocol::All.label("Flickr30K", 1000), "Flickr30K-1k");
+        assert_eq!(Protocol::All.label("f30k", 29_000), "f30k-29k");
+        assert_eq!(label(Protocol::All, 125), "coco-125");
+        assert_eq!(label(Protocol::FiveFold, 5000), "coco-1k-five-fold");
+        assert_eq!(label(Protocol::FirstFold, 5000), "coco-1k-first-fold");
+    }
+
+    #[test]
+    fn folds_are_consecutive_blocks_of_a_thousand() {
+        let one = |range| std::iter::once(range).collect::<Vec<Range<usize>>>();
+        assert_eq!(Protocol::All.folds(125).expect("any size"), one(0..125));
+        let five = Protocol::FiveFold.folds(5000).expect("5,000 images");
+        assert_eq!(five, [0..1000, 1000..2000, 2000..3000, 3000..4000, 4000..5000]);
+        assert_eq!(Protocol::FirstFold.folds(5000).expect("enough"), one(0..1000));
+        for (protocol, n) in [(Protocol::FiveFold, 4999), (Protocol::FiveFold, 6000), (Protocol::FirstFold, 999)] {
+            let error = protocol.folds(n).expect_err("too few or too many");
+            assert!(error.to_string().contains(&format!("the split has {n}")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Comparison of the columns that a table has with those that are wanted.
+
+use arrow::datatypes::{DataType, SchemaRef};
+
+/// Says how `got` fails to have the columns of `wanted`; empty when it has them all.
+///
+/// Columns may be in another order and others may stand between them. A fixed-size list of width 0 in `wanted` or `got`
+/// accepts every width.
+#[must_use]
+pub fn missing_columns(wanted: &SchemaRef, got: &SchemaRef) -> Vec<String> {
+    let mut problems = Vec::new();
+    for field in wanted.fields() {
+        match got.field_with_name(field.name()) {
+            Err(_) => problems.push(format!("column `{}` ({}) is missing", field.name(), field.data_type())),
+            Ok(found) if !same_type(field.data_type(), found.data_type()) => problems.push(format!(
+                "column `{}` is {}, wanted {}",
+                field.name(),
+                found.data_type(),
+                field.data_type()
+            )),
+            Ok(_) => {}
+        }
+    }
+    problems
+}
+
+fn same_type(wanted: &DataType, got: &DataType) -> bool {
+    match (wanted, got) {
+        (DataType::FixedSizeList(w, w_width), DataType::FixedSizeList(g, g_width)) => {
+            (w_width == g_width || *w_width == 0 || *g_width == 0) && same_type(w.data_type(), g.data_type())
+        }
+        _ => wanted == got,
+    }
+}

@@ -1,0 +1,26 @@
+//! Problems with the settings of a stage.
+
+/// Something wrong with the settings of a stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The setting at fault, dotted when nested; empty for the stage as a whole.
+    pub setting: String,
+    /// What was got and what was wanted.
+    pub message: String,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem with `setting`.
+    pub fn new(setting: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { setting: setting.into(), message: message.into(), hint: None }
+    }
+
+    /// Adds what to try.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}

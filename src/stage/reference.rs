@@ -1,0 +1,105 @@
+//! References of settings to what a stage reads: tables of other stages, and files outside of the store.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A table of another stage, written `stage.table` in a pipeline file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct TableRef(String);
+
+impl JsonSchema for TableRef {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TableRef".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_]+$",
+            "description": "A table of another stage: `stage.table`.",
+        })
+    }
+}
+
+impl TableRef {
+    /// The stage that writes the table.
+    #[must_use]
+    pub fn stage(&self) -> &str {
+        self.0.split_once('.').map_or("", |(stage, _)| stage)
+    }
+
+    /// The table, as the stage calls it.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        self.0.split_once('.').map_or("", |(_, table)| table)
+    }
+}
+
+impl TryFrom<String> for TableRef {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.split_once('.') {
+            Some((stage, table)) if !stage.is_empty() && !table.is_empty() && !table.contains('.') => Ok(Self(text)),
+            _ => Err(format!("`{text}` does not name a table: wanted `stage.table`")),
+        }
+    }
+}
+
+impl fmt::Display for TableRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// References leave no trace in the key's settings.
+impl Serialize for TableRef {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+/// A file or folder outside of the store, such as a folder of photographs.
+///
+/// In a pipeline file it is a path, relative to that file, in which `${NAME}` stands for an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(transparent)]
+pub struct Source(PathBuf);
+
+impl JsonSchema for Source {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Source".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "minLength": 1,
+            "description": "A file or folder, relative to the pipeline file; `${NAME}` stands for an environment variable.",
+        })
+    }
+}
+
+impl Source {
+    /// A source at `path`.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// References leave no trace in the key's settings.
+impl Serialize for Source {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}

@@ -1,0 +1,68 @@
+//! Removes what no recent run needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, Result};
+use crate::store::claim::alone;
+use crate::store::record::all_records;
+use crate::store::{HOLDS, Store};
+
+/// An artefact that nobody needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Garbage {
+    /// Kind and key: `extract/0d1c…`.
+    pub name: String,
+    /// Bytes that its removal frees.
+    pub bytes: u64,
+}
+
+/// Artefacts, complete or not, that none of the last `keep_runs` runs named. With `remove` they are removed; records of
+/// older runs go too.
+///
+/// # Errors
+/// The store cannot be read or written; a record of a run cannot be read, so nobody knows what it needs; something is to
+/// be removed while a run uses the store.
+pub fn collect(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garbage>> {
+    let _alone = if remove {
+        let alone = alone(store)?;
+        Some(alone.ok_or_else(|| Error::usage("a run uses this store").hint("try again when it has ended"))?)
+    } else {
+        None
+    };
+    let mut kept: BTreeSet<String> = BTreeSet::new();
+    let mut old_runs = Vec::new();
+    for (i, record) in all_records(store)?.enumerate() {
+        let record =
+            record.map_err(|error| error.hint("remove this file if you know that nothing of its run is needed"))?;
+        if i < keep_runs {
+            kept.extend(record.stages.iter().map(|stage| format!("{}/{}", stage.kind, stage.key)));
+        } else {
+            old_runs.push(record.run);
+        }
+    }
+    let mut artefacts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for (name, bytes) in store.objects().sizes("")? {
+        if let [kind, key, _, ..] = name.split('/').collect::<Vec<_>>()[..]
+            && !["runs", "sources", HOLDS].contains(&kind)
+        {
+            *artefacts.entry((kind.to_owned(), key.to_owned())).or_default() += bytes;
+        }
+    }
+    let mut garbage = Vec::new();
+    for ((kind, key), bytes) in artefacts {
+        let name = format!("{kind}/{key}");
+        if kept.contains(&name) {
+            continue;
+        }
+        if remove {
+            let key = serde_json::from_value(key.into()).map_err(|error| Error::internal(error.to_string()))?;
+            store.artefact(&kind, &key).remove()?;
+        }
+        garbage.push(Garbage { name, bytes });
+    }
+    if remove {
+        let records: Vec<String> = old_runs.into_iter().map(|run| format!("runs/{run}.json")).collect();
+        store.objects().delete_all(&records)?;
+    }
+    Ok(garbage)
+}

@@ -1,0 +1,202 @@
+//! What an artefact is made of, and the key that follows from it.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Name of an artefact: a hash of everything that its content depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key(String);
+
+impl Key {
+    /// As text: 32 hexadecimal digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first eight digits, for people.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        self.0.get(..8).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Everything that an artefact's content depends on. The name of the stage is not part of it, nor are places.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The verb.
+    pub kind: String,
+    /// The version of its code.
+    pub version: u32,
+    /// Its settings.
+    pub settings: Value,
+    /// Its inputs by name.
+    pub inputs: BTreeMap<String, InputIdentity>,
+}
+
+/// What an input's content depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputIdentity {
+    /// A table or files of another stage.
+    Artefact {
+        /// The verb of the producer.
+        kind: String,
+        /// The key of the producer.
+        key: Key,
+        /// Which of its outputs.
+        output: String,
+    },
+    /// A file or folder outside of the store: the hash of its content.
+    Source(String),
+}
+
+impl Identity {
+    /// The key: the first 128 bits of the BLAKE3 hash of the identity as canonical JSON.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        let json = serde_json::json!(self);
+        let hash = blake3::hash(canonical(&json).as_bytes()).to_hex();
+        Key(hash[..32].to_owned())
+    }
+
+    /// What is kept beside a result is called by everything that it follows from.
+    #[must_use]
+    pub fn kept_name(&self, name: &str, settings: &Value) -> String {
+        let Self { kind, version, inputs, .. } = self;
+        let whole = serde_json::json!(["kept 1", kind, version, name, settings, inputs]);
+        blake3::hash(canonical(&whole).as_bytes()).to_hex()[..32].to_owned()
+    }
+
+    /// Says in which components this differs from `before`: what made a stage run again.
+    #[must_use]
+    pub fn changes_since(&self, before: &Self) -> Vec<String> {
+        let mut changes = Vec::new();
+        if self.kind != before.kind {
+            changes.push(format!("kind: {} → {}", before.kind, self.kind));
+        }
+        if self.version != before.version {
+            changes.push(format!("code of `{}`: version {} → {}", self.kind, before.version, self.version));
+        }
+        let mut settings = Vec::new();
+        differences("", &before.settings, &self.settings, &mut settings);
+        changes.extend(settings.into_iter().map(|(path, before, now)| format!("{path}: {before} → {now}")));
+        for (name, now) in &self.inputs {
+            match (before.inputs.get(name), now) {
+                (None, _) => changes.push(format!("input `{name}` is new")),
+                (Some(old), now) if old == now => {}
+                (Some(_), InputIdentity::Source(_)) => changes.push(format!("content of `{name}` changed")),
+                (Some(_), InputIdentity::Artefact { kind, .. }) => {
+                    changes.push(format!("input `{name}` comes from another {kind}"));
+                }
+            }
+        }
+        let gone = before.inputs.keys().filter(|name| !self.inputs.contains_key(*name));
+        changes.extend(gone.map(|name| format!("input `{name}` is gone")));
+        changes
+    }
+}
+
+/// Values that differ, by dotted path: those of `one` and of `other`, null where there is none.
+pub(crate) fn differences<'v>(
+    path: &str,
+    one: &'v Value,
+    other: &'v Value,
+    found: &mut Vec<(String, &'v Value, &'v Value)>,
+) {
+    match (one, other) {
+        (Value::Object(ones), Value::Object(others)) => {
+            let mut names: Vec<_> = ones.keys().chain(others.keys()).collect();
+            names.sort_unstable();
+            names.dedup();
+            for name in names {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let of = |values: &'v serde_json::Map<String, Value>| values.get(name).unwrap_or(&Value::Null);
+                differences(&path, of(ones), of(others), found);
+            }
+        }
+        _ if one == other => {}
+        _ => found.push((path.to_owned(), one, other)),
+    }
+}
+
+/// JSON with the members of every object sorted by name, so that equal values have equal text.
+fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(members) => {
+            let sorted: BTreeMap<_, _> = members.iter().collect();
+            text.push('{');
+            for (name, member) in sorted {
+                let _ = write!(text, "{}:", Value::String(name.clone()));
+                write_canonical(member, text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for item in items {
+                write_canonical(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        other => {
+            let _ = write!(text, "{other}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn identity(settings: Value) -> Identity {
+        let source = InputIdentity::Source("ab".to_owned());
+        Identity { kind: "train".to_owned(), version: 1, settings, inputs: [("images".to_owned(), source)].into() }
+    }
+
+    #[test]
+    fn the_key_does_not_depend_on_the_order_of_members() {
+        let one: Value = serde_json::from_str(r#"{"a": 1, "b": {"c": 2, "d": 3}}"#).unwrap();
+        let two: Value = serde_json::from_str(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#).unwrap();
+        assert_eq!(identity(one.clone()).key(), identity(two).key());
+        assert_ne!(identity(one).key(), identity(json!({"a": 1, "b": {"c": 2, "d": 4}})).key());
+    }
+
+    #[test]
+    fn changes_name_the_component() {
+        let before = identity(json!({"epochs": 3, "loss": {"max": {"margin": 0.2}}}));
+        let mut now = identity(json!({"epochs": 5, "loss": {"sum": {"margin": 0.2}}}));
+        now.version = 2;
+        now.inputs.insert("images".to_owned(), InputIdentity::Source("cd".to_owned()));
+        assert_eq!(
+            now.changes_since(&before),
+            [
+                "code of `train`: version 1 → 2",
+                "epochs: 3 → 5",
+                "loss.max: {\"margin\":0.2} → null",
+                "loss.sum: null → {\"margin\":0.2}",
+                "content of `images` changed",
+            ]
+        );
+        assert_eq!(now.changes_since(&now), Vec::<String>::new());
+    }
+}

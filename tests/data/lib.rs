@@ -1,0 +1,118 @@
+//! Data that tests read: golden files of this repository, and public data that is not part of it.
+//!
+//! A test that finds its data absent prints `skipped: …` and passes, unless [`DEMAND`] is set, as it is in CI: then it fails.
+
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+pub mod hubness;
+
+/// The variable that makes absent data a failure.
+pub const DEMAND: &str = "PAIRLOOM_REQUIRE_DATA";
+
+/// The folder of the checkout.
+///
+/// # Panics
+/// If the package is in no checkout.
+pub fn root() -> &'static Path {
+    static ROOT: std::sync::LazyLock<PathBuf> = std::sync::LazyLock::new(|| {
+        // Asked at run time: a target folder may serve several checkouts.
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&package).ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+        root.expect("the package is in a checkout").to_owned()
+    });
+    &ROOT
+}
+
+/// A golden file.
+pub fn golden(name: &str) -> PathBuf {
+    root().join("tests/golden").join(name)
+}
+
+/// A golden file of JSON.
+///
+/// # Panics
+/// If there is no such file.
+pub fn golden_json(name: &str) -> serde_json::Value {
+    let text = std::fs::read(golden(name)).expect("golden files are committed");
+    serde_json::from_slice(&text).expect("the file is JSON")
+}
+
+/// A file or folder of public data, in `PAIRLOOM_DATA` or else in `../shared/data` beside the checkout.
+///
+/// # Panics
+/// If it is absent and [`DEMAND`] is set.
+pub fn public(name: &str) -> Option<PathBuf> {
+    let beside = || root().join("../shared/data");
+    let path = std::env::var_os("PAIRLOOM_DATA").map_or_else(beside, PathBuf::from).join(name);
+    let found = path.exists();
+    if !found {
+        absent(format!("no `{}` (set PAIRLOOM_DATA)", path.display()));
+    }
+    found.then_some(path)
+}
+
+/// The text of a file of public data.
+///
+/// # Panics
+/// If it is absent and [`DEMAND`] is set.
+pub fn public_text(name: &str) -> Option<String> {
+    public(name).map(|path| std::fs::read_to_string(path).expect("public data are readable"))
+}
+
+/// Says that a test is skipped for want of something that can be installed.
+///
+/// # Panics
+/// If [`DEMAND`] is set.
+pub fn absent(what: impl Display) {
+    let demanded = std::env::var_os(DEMAND).is_some_and(|value| value != OsStr::new("0") && !value.is_empty());
+    assert!(!demanded, "{what}, and {DEMAND} is set");
+    println!("skipped: {what}");
+}
+
+/// Says that a test is skipped because this machine cannot run it: no such instructions, no GPU, no rights.
+pub fn impossible(why: impl Display) {
+    println!("skipped: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    /// Run by the other test as a process with an environment of its own.
+    #[test]
+    #[ignore = "another test runs it"]
+    fn child() {
+        let Some(path) = super::public("beside") else { return };
+        println!("found {}", path.display());
+    }
+
+    #[test]
+    fn absent_data_is_a_failure_where_it_is_demanded() {
+        let child = |folder: &str, demand: Option<&str>| {
+            let mut program = Command::new(std::env::current_exe().expect("this is a program"));
+            program.args(["--ignored", "--exact", "tests::child", "--show-output"]).env("PAIRLOOM_DATA", folder);
+            program.env_remove(super::DEMAND).envs(demand.map(|value| (super::DEMAND, value)));
+            let output = program.output().expect("it can be started");
+            (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        for demand in [None, Some(""), Some("0")] {
+            let (passed, said) = child("nowhere", demand);
+            assert!(passed && said.contains("skipped: no `nowhere/beside` (set PAIRLOOM_DATA)"), "{demand:?}: {said}");
+        }
+        let (passed, said) = child("nowhere", Some("1"));
+        assert!(
+            !passed && said.contains("no `nowhere/beside` (set PAIRLOOM_DATA), and PAIRLOOM_REQUIRE_DATA"),
+            "{said}"
+        );
+
+        let folder = std::env::temp_dir().join(format!("test-data-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("beside")).expect("the temporary folder can be written");
+        let (passed, said) = child(folder.to_str().expect("a plain name"), Some("1"));
+        std::fs::remove_dir_all(&folder).expect("it can be removed");
+        assert!(passed && said.contains("found "), "{said}");
+    }
+}
