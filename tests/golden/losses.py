@@ -167,6 +167,14 @@ def info_nce(inputs, temperature):
     return total / (2 * n)
 
 
+def sigmoid(inputs, temperature, bias):
+    n, logits = inputs.n, inputs.s * temperature + bias
+    total = 0
+    for i in range(n):
+        total = total + torch.log1p(torch.exp(-logits[i, i])) + torch.log1p(torch.exp(logits[i, inputs.negatives(i)])).sum()
+    return total / n
+
+
 # -------------------------------------------------------------------------------------------------------------------- SAM
 
 
@@ -252,6 +260,8 @@ def evaluate(inputs, objective, bank, seed, step):
             total = total + hal(inputs, bank, **settings)
         elif name == "info_nce":
             total = total + info_nce(inputs, **settings)
+        elif name == "sigmoid":
+            total = total + sigmoid(inputs, **settings)
         else:
             k = {"sum": n, "max": 1}.get(name) or settings["k"]
             total = total + triplet(inputs, inputs.s, settings["margin"], k)
@@ -304,6 +314,8 @@ OBJECTIVES = [
         },
         None,
     ),
+    ({"loss": {"sigmoid": {"temperature": 10.0, "bias": -10.0}}}, None),
+    ({"loss": {"sigmoid": {"temperature": 3.0, "bias": -1.5}}}, None),
 ]
 
 batches = []

@@ -17,6 +17,7 @@ pub mod knn_margin;
 pub mod local_scaling;
 pub mod hal;
 pub mod info_nce;
+pub mod sigmoid;
 pub mod bank_weights;
 pub mod semantic_margin;
 #[cfg(test)]
@@ -39,4 +40,5 @@ function::losses! {
     LocalScaling(local_scaling::LocalScaling),
     Hal(hal::Hal),
     InfoNce(info_nce::InfoNce),
+    Sigmoid(sigmoid::Sigmoid),
 }
