@@ -221,6 +221,14 @@ def dis_sim_local(q, i, k):
     return square(q, i) - of_queries[:, None] - of_items
 
 
+def localized_centering(q, i, k, gamma):
+    among = i @ i.T
+    np.fill_diagonal(among, -np.inf)
+    affinity = largest(among, k, 1)
+    affinity = np.where(np.isfinite(affinity), affinity, 0).sum(axis=1) / np.isfinite(affinity).sum(axis=1)
+    return q @ i.T - np.maximum(affinity, 0) ** gamma
+
+
 def sinkhorn(s, tau, iterations):
     n, m = s.shape
     h, g = np.full(m, tau * math.log(m)), None
@@ -396,6 +404,7 @@ for number, case in enumerate(CASES):
     ]
     got["empirical_proximity"] = [digest(empirical_proximity(s, *over)) for over in ((bank, of_queries), (s, s))]
     got["dis_sim_local"] = [digest(dis_sim_local(q, i, k)) for k in (1, 3)]
+    got["localized_centering"] = [digest(localized_centering(q, i, k, gamma)) for k, gamma in ((1, 1.0), (3, 2.0), (50, 0.5))]
     if n == m:
         got["joint"] = [digest(joint((s + s.T) / 2 + np.eye(n)))]
     got["sinkhorn"] = []

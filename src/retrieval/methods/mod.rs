@@ -25,6 +25,7 @@ mod mutual_proximity;
 mod local_scaling;
 mod nicdm;
 mod dis_sim_local;
+mod localized_centering;
 mod relaxed_greedy;
 mod assignment;
 mod k_best_assignment;
@@ -125,6 +126,7 @@ methods! {
     LocalScaling in local_scaling;
     Nicdm in nicdm;
     DisSimLocal in dis_sim_local;
+    LocalizedCentering in localized_centering;
     RelaxedGreedy in relaxed_greedy of Method;
     Assignment in assignment;
     KBestAssignment in k_best_assignment;
