@@ -8,7 +8,7 @@ use super::rows::{
 use super::{Optional, Table};
 use crate::error::Result;
 
-const MEASURE: &str = "`recall` (one hit counts), `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `rsum`; of a graded \
+const MEASURE: &str = "`recall` (one hit counts), `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `mrr`, `rsum`; of a graded \
     relevance also `semantic_recall` (`_any`, `_soft`), `ncs`, `ncs_ordered`, `nsum`; of hubs, by how many \
     of the first `k` rankings an item is in: `hub_skewness`, `hs_sum`, `robin_hood`, `antihub_rate`, \
     `hub_rate`, `hub_occurrence`, `hub_gini`, `largest_hub`, and `found_by` (percent of items that are the \

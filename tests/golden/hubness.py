@@ -346,7 +346,7 @@ def retrieval(s, match):
     qrel = {f"q{q}": {f"d{i}": int(match[q, i]) for i in range(s.shape[1])} for q in range(len(s))}
     place = np.argsort(ranking(s), axis=1)
     run = {f"q{q}": {f"d{i}": float(-place[q, i]) for i in range(s.shape[1])} for q in range(len(s))}
-    names = {"success_1", "success_5", "success_10", "recall_5", "Rprec"}
+    names = {"success_1", "success_5", "success_10", "recall_5", "Rprec", "recip_rank"}
     got = pytrec_eval.RelevanceEvaluator(qrel, names).evaluate(run)
     result = {name: [got[f"q{q}"][name] for q in range(len(s))] for name in sorted(names)}
     relevant = match.sum(axis=1)

@@ -5,6 +5,7 @@ use test_data::hubness::{golden, numbers, size, stream};
 
 use super::bootstrap::{OverQueries, bootstrap, randomisation_test};
 use super::hubs::{Hubs, occurrences};
+use super::mrr::reciprocal_rank;
 use super::sets::{average_precision_at_r, r_precision, set_recall};
 use crate::hubness::golden::scores;
 
@@ -51,6 +52,7 @@ fn recalls_and_precisions_are_those_of_trec_eval_and_ranx() {
             ("recall_5", of(&|hits, relevant| set_recall(hits, relevant, 5))),
             ("Rprec", of(&r_precision)),
             ("map_at_r", of(&average_precision_at_r)),
+            ("recip_rank", of(&|hits, _| hits.iter().position(|&hit| hit).map(reciprocal_rank))),
         ] {
             assert_close(&got, &case["retrieval"][name], name);
         }

@@ -8,6 +8,7 @@ pub mod recall;
 pub mod interval;
 pub mod chance;
 pub mod sets;
+pub mod mrr;
 pub mod semantic_recall;
 pub mod ncs;
 pub mod graded;
@@ -28,6 +29,7 @@ pub const METRICS: &[&dyn Metric] = &[
     &recall::Recall,
     &recall::MedianRank,
     &recall::MeanRank,
+    &mrr::Mrr,
     &sets::SetRecall,
     &sets::MapAtR,
     &sets::RPrecision,

@@ -145,7 +145,7 @@ impl Stage for Evaluate {
     }
 
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn settings(&self) -> serde_json::Value {

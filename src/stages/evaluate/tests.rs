@@ -124,9 +124,9 @@ fn ranks_recalls_and_hubs_of_three_images_on_a_circle() {
     assert!((f64::from(scores.as_primitive::<Float32Type>().value(1)) - 10f64.to_radians().cos()).abs() < 1e-6);
 
     let metrics = world.output("metrics");
-    // 20 of retrieval, hs-sum, and of hubs seven measures at three cut-offs and five counts each way; five more where image 10
+    // 23 of retrieval, hs-sum, and of hubs seven measures at three cut-offs and five counts each way; five more where image 10
     // counts for each of its two captions.
-    assert_eq!(metrics.num_rows(), 20 + 1 + 2 * (21 + 5) + 5);
+    assert_eq!(metrics.num_rows(), 23 + 1 + 2 * (21 + 5) + 5);
     let found_by = |variant: Option<&str>, m: i64| {
         let variants = metrics["variant"].as_string::<i32>();
         let row = (0..metrics.num_rows()).find(|&row| {
@@ -147,6 +147,7 @@ fn ranks_recalls_and_hubs_of_three_images_on_a_circle() {
     assert!((value(&metrics, "made-3", "t2i", "meanr", None) - 1.25).abs() < 1e-9);
     assert_eq!(value(&metrics, "made-3", "t2i", "medr", None), 1.0);
     // Ranks 1, 2, 1, 1.
+    assert_eq!(value(&metrics, "made-3", "t2i", "mrr", None), 87.5);
 
     let summary = world.output("summary");
     assert_eq!((int64s(&summary, "n_images"), int64s(&summary, "n_captions")), (vec![3], vec![4]));
@@ -248,7 +249,7 @@ fn five_folds_are_averaged() {
     world.run(&stage(&[Protocol::FirstFold, Protocol::FiveFold])).expect("the input is fine");
     let metrics = world.output("metrics");
     // Two captions an image: images are counted twice as well.
-    let each = 20 + 1 + 2 * (21 + 5) + 5;
+    let each = 23 + 1 + 2 * (21 + 5) + 5;
     assert_eq!(int64s(&metrics, "folds"), [vec![1; each], vec![5; each]].concat());
     assert_eq!(world.output("rankings").num_rows(), 3000 + 15000);
 
