@@ -17,12 +17,14 @@ pub(super) struct Meter<'e> {
     pub now: Progress,
     last: Option<Instant>,
     last_stalls: Option<Instant>,
+    /// Stalls that were held back.
+    held: Option<Stalls>,
 }
 
 impl<'e> Meter<'e> {
     /// The voice of `stage`, which has done nothing yet.
     pub fn new(observer: &'e Observer<'e>, stage: String) -> Self {
-        Self { observer, stage, now: Progress { done: 0, total: None }, last: None, last_stalls: None }
+        Self { observer, stage, now: Progress { done: 0, total: None }, last: None, last_stalls: None, held: None }
     }
 
     /// Tells of progress, unless it did a moment ago.
@@ -38,9 +40,17 @@ impl<'e> Meter<'e> {
         self.tell(Some(name.to_owned()));
     }
 
-    /// Tells of stalls, unless it did a moment ago.
+    /// Tells of stalls; holds them back if it told of some a moment ago.
     pub fn stalls(&mut self, stalls: Stalls) {
+        self.held = Some(stalls);
         if due(self.last_stalls) {
+            self.finish();
+        }
+    }
+
+    /// Tells of the stalls that were held back: at the end of a stage everything is told.
+    pub fn finish(&mut self) {
+        if let Some(stalls) = self.held.take() {
             self.last_stalls = Some(now());
             (self.observer)(&Event::Loading { stage: self.stage.clone(), stalls });
         }
@@ -69,4 +79,31 @@ fn due(last: Option<Instant>) -> bool {
 )]
 pub(super) fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn stalls_that_come_at_once_are_held_back_and_the_last_ones_are_told_at_the_end() {
+        let told = Mutex::new(Vec::new());
+        let observer = |event: &Event| {
+            if let Event::Loading { stalls, .. } = event {
+                told.lock().expect("no panic").push(stalls.trainer);
+            }
+        };
+        let mut meter = Meter::new(&observer, "fit".to_owned());
+        // A clock that is hours ahead: whatever comes now is too early.
+        meter.last_stalls = Some(now() + Duration::from_secs(10_000));
+        for trainer in [1.0, 2.0, 3.0] {
+            meter.stalls(Stalls { trainer, ..Stalls::default() });
+        }
+        assert!(told.lock().expect("no panic").is_empty());
+        meter.finish();
+        meter.finish();
+        assert_eq!(*told.lock().expect("no panic"), [3.0]);
+    }
 }

@@ -92,6 +92,7 @@ impl<'e> EngineWorld<'e> {
         for writer in self.outputs.values_mut() {
             writer.finish(&mut self.ledger)?;
         }
+        self.meter.finish();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::threads::stay_in_this_thread;
 use crate::error::{Error, Result};
 use crate::kernels::identity::Fields;
 use crate::kernels::product::COLUMNS;
-use crate::search::{Bound, Consume, Lane, Precision, Scores, Search, Side};
+use crate::search::{Bound, Consume, Lane, Precision, ScoreMatrix, Scores, Search, Side};
 
 /// Scores of images with captions, computed by a model.
 ///
@@ -75,12 +75,6 @@ impl ModelScores {
         Ok(scores)
     }
 
-    /// Searches with images as rows, or with captions as rows.
-    #[must_use]
-    pub fn search(&self, captions: Side) -> Search<'_> {
-        Search::owning(Box::new(Oriented { scores: self, captions }), self.threads)
-    }
-
     /// All rows of blocks, once.
     fn stripes(&self) -> Result<Vec<Stripe>> {
         let count = self.sizes[0].div_ceil(COLUMNS);
@@ -140,6 +134,16 @@ impl ModelScores {
         let done = work(&worker);
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         done
+    }
+}
+
+impl ScoreMatrix for ModelScores {
+    fn sizes(&self) -> [usize; 2] {
+        self.sizes
+    }
+
+    fn search(&self, captions: Side) -> Result<Search<'_>> {
+        Ok(Search::owning(Box::new(Oriented { scores: self, captions }), self.threads))
     }
 }
 

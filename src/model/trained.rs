@@ -5,9 +5,11 @@ use tch::Device;
 
 use super::cnn::Network;
 use super::family::encode;
+use super::family::encoded::Encoded;
 use super::family::list::Config;
 use super::family::model::Model;
 use super::named::Named;
+use super::scores::ModelScores;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
 
@@ -66,6 +68,7 @@ pub fn word_numbers(vocabulary: &Vocabulary, tokenizer: Tokenizer, caption: &str
 /// A trained model, ready to embed.
 #[derive(Debug)]
 pub struct Trained {
+    config: Config,
     model: Box<dyn Model>,
     /// The network whose unit features of pictures it was trained with, if that was trained with it.
     pub network: Option<Network>,
@@ -92,7 +95,7 @@ impl Trained {
         let config = description.config.for_words(words).on_features();
         let mut named = Named::from_bytes(parameters).map_err(in_parameters)?;
         let model = config.take(&mut named, "", device).map_err(in_parameters)?;
-        Ok(Self { model, network, vocabulary, tokenizer: description.tokenizer })
+        Ok(Self { config, model, network, vocabulary, tokenizer: description.tokenizer })
     }
 
     /// Values of the feature of an image.
@@ -101,37 +104,42 @@ impl Trained {
         self.model.data().image_values()
     }
 
-    /// Vectors of any number of images, row-major, from their features, row-major.
+    /// Encodes any number of images, at least one, from their features, row-major.
     ///
     /// # Errors
-    /// `features` are no whole number of them; scores of the model do not follow from one vector each.
-    pub fn images(&self, features: &[f32]) -> Result<Vec<f32>> {
-        if features.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.one_each()?;
-        encode::vectors(&encode::images(&*self.model, features)?)
+    /// `features` are no whole number of them.
+    pub fn encode_images(&self, features: &[f32]) -> Result<Encoded> {
+        encode::images(&*self.model, features)
     }
 
-    /// Vectors of any number of captions, row-major, from the numbers of their words, as [`Trained::encode`] gives them.
+    /// Encodes any number of captions, at least one, from the numbers of their words, as [`Trained::words`] gives them.
     ///
     /// # Errors
-    /// A caption without a word; scores of the model do not follow from one vector each.
-    pub fn captions(&self, captions: &[&[i64]]) -> Result<Vec<f32>> {
-        if captions.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.one_each()?;
-        encode::vectors(&encode::captions(&*self.model, captions)?)
+    /// A caption without a word.
+    pub fn encode_captions(&self, captions: &[&[i64]]) -> Result<Encoded> {
+        encode::captions(&*self.model, captions)
     }
 
-    fn one_each(&self) -> Result<()> {
-        match self.model.similarity() {
-            Some(_) => Ok(()),
-            None => Err(Error::data(
+    /// The vectors of encoded items, row-major.
+    ///
+    /// # Errors
+    /// Scores of the model do not follow from one vector of an image and one of a caption.
+    pub fn vectors(&self, encoded: &Encoded) -> Result<Vec<f32>> {
+        if self.model.similarity().is_none() {
+            return Err(Error::data(
                 "the scores of this model do not follow from one vector of an image and one of a caption",
-            )),
+            )
+            .hint("leave out `embed`, and evaluate with `scores = { model = …, features = …, captions = … }`"));
         }
+        encode::vectors(encoded)
+    }
+
+    /// Scores of images with captions, computed on `threads` threads.
+    ///
+    /// # Errors
+    /// As [`ModelScores::new`].
+    pub fn scores(&self, sides: [Encoded; 2], threads: usize) -> Result<ModelScores> {
+        ModelScores::new(&self.config, &*self.model, sides, threads)
     }
 
     /// How the model cuts captions into words.
@@ -144,7 +152,7 @@ impl Trained {
     ///
     /// # Errors
     /// As [`word_numbers`].
-    pub fn encode(&self, caption: &str) -> Result<Vec<i64>> {
+    pub fn words(&self, caption: &str) -> Result<Vec<i64>> {
         word_numbers(&self.vocabulary, self.tokenizer, caption)
     }
 }

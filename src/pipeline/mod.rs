@@ -20,6 +20,8 @@ mod place;
 mod tree;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod arbitrary_tests;
 
 pub use fault::{Fault, Faults};
 pub use form::{Expectation, schema};

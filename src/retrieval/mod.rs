@@ -10,7 +10,7 @@
 
 mod direction;
 mod scores;
-mod whole;
+mod matrix;
 mod stored;
 mod collection;
 mod folds;
@@ -37,6 +37,7 @@ pub use direction::Direction;
 pub use evaluation::{Detail, Evaluation, Validation, evaluate};
 pub use folds::Folds;
 pub use label::Label;
+pub use matrix::{MatrixPool, WholeScores};
 pub use methods::Method;
 pub use protocol::Protocol;
 pub use ranking::Rankings;
@@ -44,4 +45,3 @@ pub use relevance::{Graded, Grades, RelevantPairs};
 pub use results::Results;
 pub use scores::{PoolScores, ScoreSource, Set, VectorPair, VectorSource};
 pub use stored::StoredScores;
-pub use whole::WholeScores;

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::scores::{PoolScores, ScoreSource, Set, missing};
+use super::matrix::MatrixPool;
+use super::scores::{PoolScores, ScoreSource};
 use crate::error::{Error, Result};
-use crate::kernels::hubness::distance::Distance;
-use crate::search::{ScoreTable, Search};
+use crate::search::{ScoreMatrix, ScoreTable, Search, Side};
 
 /// Stored scores of all images with all captions, without a bank: methods that learn from a bank, or look at vectors, are
 /// refused.
@@ -31,7 +31,7 @@ impl ScoreSource for StoredScores<'_> {
         let column = |caption: usize| by_image.iter().skip(caption).step_by(captions.len().max(1)).copied();
         let by_caption = (0..captions.len()).flat_map(column).collect();
         let counts = [images.len(), captions.len()];
-        Ok(Box::new(StoredPool { by_image, by_caption, counts, threads: self.threads }))
+        Ok(Box::new(MatrixPool(StoredPool { by_image, by_caption, counts, threads: self.threads })))
     }
 }
 
@@ -44,32 +44,18 @@ struct StoredPool {
     threads: usize,
 }
 
-impl PoolScores for StoredPool {
-    fn size(&self, set: Set) -> Option<usize> {
-        match set {
-            Set::Images => Some(self.counts[0]),
-            Set::Captions => Some(self.counts[1]),
-            Set::BankImages | Set::BankCaptions => None,
-        }
+impl ScoreMatrix for StoredPool {
+    fn sizes(&self) -> [usize; 2] {
+        self.counts
     }
 
-    fn search(&self, rows: Set, columns: Set) -> Result<Search<'_>> {
-        let [images, captions] = self.counts;
-        let table = match (rows, columns) {
-            (Set::Images, Set::Captions) => ScoreTable::new("scores", &self.by_image, [images, captions]),
-            (Set::Captions, Set::Images) => ScoreTable::new("scores", &self.by_caption, [captions, images]),
-            (Set::BankImages | Set::BankCaptions, _) => Err(missing(rows)),
-            (_, Set::BankImages | Set::BankCaptions) => Err(missing(columns)),
-            _ => {
-                let message = "wants scores of images with images, or of captions with captions, and there are none";
-                Err(Error::usage(message).hint("leave the method out, or rank vectors"))
-            }
+    fn search(&self, captions: Side) -> Result<Search<'_>> {
+        let [images, count] = self.counts;
+        let table = match captions {
+            Side::Columns => ScoreTable::new("scores", &self.by_image, [images, count])?,
+            Side::Rows => ScoreTable::new("scores", &self.by_caption, [count, images])?,
         };
-        Ok(Search::owning(Box::new(table?), self.threads))
-    }
-
-    fn distance(&self) -> Option<Distance> {
-        None
+        Ok(Search::owning(Box::new(table), self.threads))
     }
 }
 

@@ -67,7 +67,7 @@ pub use factory::{Processor, SearchFactory};
 pub use matching::{Greedy, Matched, assignment};
 pub use question::{Ask, Positives};
 pub use scores::{
-    Bound, Consume, Duplicates, HELD, Lane, Precision, ScoreTable, Scores, Scoring, Side, VectorScores, Vectors,
-    consume_rows, rows_held,
+    Bound, Consume, Duplicates, HELD, Lane, Precision, ScoreMatrix, ScoreTable, Scores, Scoring, Side, VectorScores,
+    Vectors, consume_rows, rows_held,
 };
 pub use sinkhorn::Potentials;

@@ -2,20 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashSet};
 
+use super::encode::{EncodedBlock, Encoder, read_model};
 use crate::error::{Error, Result};
-use crate::model::device::{to_tch, use_threads};
-use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
+use crate::model::trained::Trained;
 use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
 use crate::tables::{self, Vectors, caption_embeddings, image_embeddings, repeated};
 
 /// Rows of a part.
 const PART_ROWS: usize = 4096;
-
-/// Rows that are embedded together, whatever the batches of the input are: so the last bits of an embedding do not depend
-/// on how fast the producer was.
-const BLOCK_ROWS: usize = 2048;
 
 /// The splits that there are.
 const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
@@ -77,157 +72,40 @@ impl Run for Embed {
     /// Features first, then captions; rows keep the order of their table. A caption whose image has no feature is left out,
     /// with a warning that counts them.
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        use_threads(cx.threads());
-        let device = to_tch(cx.device())?;
-        let trained = Trained::read(&cx.file("model", DESCRIPTION)?, &cx.file("model", PARAMETERS)?, device)?;
-        let mut empty: BTreeSet<&str> = self.splits.iter().map(String::as_str).collect();
-        let images = self.embed_images(&trained, &mut empty, cx)?;
-        if images.is_empty() {
+        let trained = read_model("model", cx)?;
+        let wants = |split: &str| self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split);
+        let encoder = Encoder { trained: &trained, wants: &wants };
+        let images = encoder.images("features", cx, &mut |block, cx| write(block, "image_embeddings", &trained, cx))?;
+        if images.ids.is_empty() {
             let asked =
                 if self.splits.is_empty() { "any".to_owned() } else { format!("`{}`", self.splits.join("`, `")) };
             return Err(Error::data(format!("nothing to embed: no feature of split {asked} in `{}`", self.features)));
         }
-        for split in empty {
+        for split in self.splits.iter().filter(|split| !images.splits.contains(*split)) {
             cx.warn(split, format!("no image of split `{split}` has a feature"));
         }
-        self.embed_captions(&trained, &images, cx)
+        let mut take = |block, cx: &mut Cx<'_>| write(block, "caption_embeddings", &trained, cx);
+        encoder.captions("captions", &images.ids, cx, &mut take)
     }
 }
 
-impl Embed {
-    fn wants(&self, split: &str) -> bool {
-        self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split)
+/// Writes the rows of a block with their vectors.
+fn write(block: EncodedBlock, output: &str, trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
+    let EncodedBlock { caption_ids, image_ids, splits, encoded } = block;
+    let vectors = trained.vectors(&encoded)?;
+    let width = vectors.len() / image_ids.len();
+    if let Some(row) = vectors.chunks_exact(width).position(|vector| !vector.iter().all(|value| value.is_finite())) {
+        return Err(Error::stage(format!("the embedding of image {} in `{output}` is not finite", image_ids[row])));
     }
-
-    /// Writes the embeddings of images; gives their identifiers and takes the splits that it met out of `unmet`.
-    fn embed_images(&self, trained: &Trained, unmet: &mut BTreeSet<&str>, cx: &mut Cx<'_>) -> Result<HashSet<i64>> {
-        let width = trained.image_values();
-        let mut known = HashSet::new();
-        let mut block = Block::default();
-        let mut features = Vec::new();
-        while let Some(batch) = cx.next("features")? {
-            let (images, splits) = (tables::ids(&batch, "image_id")?, tables::texts(&batch, "split")?);
-            let (values, got) = tables::floats(&batch, "feature")?;
-            if batch.num_rows() == 0 {
-                continue;
-            }
-            if got != width {
-                return Err(Error::data(format!("the features have width {got}, the model was trained on {width}"))
-                    .hint("embed with the network that the model was trained on"));
-            }
-            for (row, feature) in values.chunks_exact(width).enumerate() {
-                let (image, split) = (images.value(row), splits.value(row));
-                if !self.wants(split) {
-                    continue;
-                }
-                if feature.iter().any(|value| !value.is_finite()) {
-                    return Err(Error::data(format!("the feature of image {image} holds a value that is not finite")));
-                }
-                if trained.network.is_some() && !is_unit(feature) {
-                    let message =
-                        format!("the feature of image {image} is no unit vector, as the model was trained on");
-                    return Err(Error::data(message).hint(
-                        "features for a model that was trained with pictures: `extract` with its weights, \
-                         `weights = { model = \"…\" }`, and `normalize = true`",
-                    ));
-                }
-                if !known.insert(image) {
-                    return Err(Error::data(format!("image {image} has two features, wanted one")));
-                }
-                unmet.remove(split);
-                block.push(None, image, split);
-                features.extend_from_slice(feature);
-                if block.images.len() == BLOCK_ROWS {
-                    let vectors = trained.images(&std::mem::take(&mut features))?;
-                    block.write("image_embeddings", vectors, trained, cx)?;
-                }
-            }
-        }
-        let vectors = trained.images(&features)?;
-        block.write("image_embeddings", vectors, trained, cx)?;
-        Ok(known)
-    }
-
-    /// Writes the embeddings of the captions of `images`.
-    fn embed_captions(&self, trained: &Trained, images: &HashSet<i64>, cx: &mut Cx<'_>) -> Result<()> {
-        let mut block = Block::default();
-        let mut words: Vec<Vec<i64>> = Vec::new();
-        let mut left_out = 0;
-        while let Some(batch) = cx.next("captions")? {
-            let (ids, of) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
-            let (splits, texts) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);
-            for row in 0..batch.num_rows() {
-                let (image, split) = (of.value(row), splits.value(row));
-                if !self.wants(split) {
-                    continue;
-                }
-                if !images.contains(&image) {
-                    left_out += 1;
-                    continue;
-                }
-                let caption = ids.value(row);
-                block.push(Some(caption), image, split);
-                let encoded = trained.encode(texts.value(row));
-                words.push(encoded.map_err(|error| error.context(format!("caption {caption}")))?);
-                if block.images.len() == BLOCK_ROWS {
-                    block.write_captions(&std::mem::take(&mut words), trained, cx)?;
-                }
-            }
-        }
-        block.write_captions(&words, trained, cx)?;
-        if left_out > 0 {
-            cx.warn("captions", format!("{left_out} captions left out: their images have no feature"));
-        }
-        Ok(())
-    }
-}
-
-fn is_unit(feature: &[f32]) -> bool {
-    let square: f64 = feature.iter().map(|&value| f64::from(value).powi(2)).sum();
-    (square.sqrt() - 1.0).abs() < 1e-3
-}
-
-/// Rows that wait to be embedded together.
-#[derive(Debug, Default)]
-struct Block {
-    captions: Vec<i64>,
-    images: Vec<i64>,
-    splits: Vec<String>,
-}
-
-impl Block {
-    fn push(&mut self, caption: Option<i64>, image: i64, split: &str) {
-        self.captions.extend(caption);
-        self.images.push(image);
-        self.splits.push(split.to_owned());
-    }
-
-    fn write_captions(&mut self, words: &[Vec<i64>], trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
-        let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
-        self.write("caption_embeddings", trained.captions(&words)?, trained, cx)
-    }
-
-    /// Writes the rows with their vectors, and is empty again.
-    fn write(&mut self, output: &str, vectors: Vec<f32>, trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
-        let Self { captions, images, splits } = std::mem::take(self);
-        if images.is_empty() {
-            return Ok(());
-        }
-        let width = vectors.len() / images.len();
-        if let Some(row) = vectors.chunks_exact(width).position(|vector| !vector.iter().all(|value| value.is_finite()))
-        {
-            return Err(Error::stage(format!("the embedding of image {} in `{output}` is not finite", images[row])));
-        }
-        let tokenizer = repeated(trained.tokenizer().name(), images.len());
-        let (image_id, split, embedding) = (images.into(), splits.into(), Vectors::new(vectors, width)?);
-        let batch = if captions.is_empty() {
-            image_embeddings::Columns { image_id, split, embedding }.into_batch()?
-        } else {
-            let caption_id = captions.into();
-            caption_embeddings::Columns { caption_id, image_id, split, tokenizer, embedding }.into_batch()?
-        };
-        cx.write(output, batch)
-    }
+    let tokenizer = repeated(trained.tokenizer().name(), image_ids.len());
+    let (image_id, split, embedding) = (image_ids.into(), splits.into(), Vectors::new(vectors, width)?);
+    let batch = if caption_ids.is_empty() {
+        image_embeddings::Columns { image_id, split, embedding }.into_batch()?
+    } else {
+        let caption_id = caption_ids.into();
+        caption_embeddings::Columns { caption_id, image_id, split, tokenizer, embedding }.into_batch()?
+    };
+    cx.write(output, batch)
 }
 
 #[cfg(test)]
@@ -238,6 +116,7 @@ mod tests {
     use super::*;
     use crate::error::Kind;
     use crate::kernels::sample::Sample;
+    use crate::model::trained::{DESCRIPTION, PARAMETERS};
     use crate::stages::testing::MemoryWorld;
     use crate::stages::train::Train;
 
@@ -327,7 +206,8 @@ mod tests {
         let (found, width) = vectors(&captions);
         assert_eq!(width, 24);
         for (id, vector) in wanted.iter().zip(found) {
-            let alone = trained.captions(&[&trained.encode(&text(*id)).expect("words")]).expect("an embedding");
+            let alone = trained.encode_captions(&[&trained.words(&text(*id)).expect("words")]);
+            let alone = trained.vectors(&alone.expect("a caption")).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "caption {id}");
             let norm = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>();
             assert!((norm - 1.0).abs() < 1e-5, "caption {id}: {norm}");
@@ -336,7 +216,8 @@ mod tests {
         let all = features(0..60, 6);
         let (inputs, _) = tables::floats(&all, "feature").expect("features");
         for (i, vector) in (0..).map(|i| 2 * i + 1).zip(found) {
-            let alone = trained.images(&inputs[i * 6..][..6]).expect("an embedding");
+            let alone = trained.encode_images(&inputs[i * 6..][..6]);
+            let alone = trained.vectors(&alone.expect("an image")).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "image {i}");
         }
     }

@@ -11,7 +11,6 @@ macro_rules! stages {
         /// The settings of any stage, as they stand in a pipeline file: `[stage.NAME.KIND]`.
         #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
-        #[expect(clippy::large_enum_variant, reason = "a plan has a handful of stages")]
         pub enum AnyStage {
             $($(#[$about])* $name($settings)),*
         }

@@ -15,7 +15,7 @@ use crate::model::loss::Loss;
 use crate::model::loss::info_nce::InfoNce;
 use crate::model::scores::ModelScores;
 use crate::model::step::{Gradients, Pairs, Recipe, gradients};
-use crate::search::{Answer, Ask, Positives, Side};
+use crate::search::{Answer, Ask, Positives, ScoreMatrix, Side};
 
 const CAPTIONS: [&[i64]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
@@ -121,8 +121,9 @@ fn searches_rank_by_the_scores_of_the_model() {
     for threads in [1, 3] {
         let scores = ModelScores::new(&config, &*model, sides(), threads).expect("scores");
         let [i2t, t2i] = [&of_image, &of_caption].map(|of| Ask { positives: Positives::Lists(of), ..Ask::default() });
-        let columns = scores.search(Side::Columns).find(&i2t, &t2i, &mut |_, _| Ok(())).expect("ranks");
-        let rows = scores.search(Side::Rows).find(&t2i, &i2t, &mut |_, _| Ok(())).expect("ranks");
+        let columns =
+            scores.search(Side::Columns).expect("a search").find(&i2t, &t2i, &mut |_, _| Ok(())).expect("ranks");
+        let rows = scores.search(Side::Rows).expect("a search").find(&t2i, &i2t, &mut |_, _| Ok(())).expect("ranks");
         let ranks = |of: &Answer| of.ranks.iter().flatten().map(|rank| rank.rank).collect::<Vec<_>>();
         for (query, (rank, again)) in ranks(&columns[0]).into_iter().zip(ranks(&rows[1])).enumerate() {
             let wanted = places(score(query, query), &|caption| score(query, caption), 90);

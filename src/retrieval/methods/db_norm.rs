@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::defined::Sides;
 #[cfg(test)]
 use super::method::Samples;
-use super::method::{Learns, RankingMethod};
+use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::Result;
 use crate::kernels::hubness::db_norm as kernel;
 #[cfg(test)]
@@ -84,8 +84,8 @@ impl RankingMethod for DbNorm {
         if self.dynamic { &[] } else { &["k"] }
     }
 
-    fn order_refusal(&self) -> Option<&'static str> {
-        Some("compares items with items, and order similarities compare images with captions only")
+    fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
+        scores.between_items_refusal()
     }
 
     #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::defined::Sides;
 #[cfg(test)]
 use super::method::Samples;
-use super::method::{Learns, RankingMethod};
+use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::dis_sim_local::{self as kernel, to_centre};
 #[cfg(test)]
@@ -59,8 +59,8 @@ impl RankingMethod for DisSimLocal {
         kernel::DisSimLocal { k: self.k }.problems()
     }
 
-    fn order_refusal(&self) -> Option<&'static str> {
-        Some("compares items with items, and order similarities compare images with captions only")
+    fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
+        scores.between_items_refusal()
     }
 
     #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::defined::Sides;
 #[cfg(test)]
 use super::method::Samples;
-use super::method::{Learns, RankingMethod};
+use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::Result;
 use crate::kernels::hubness::dual_softmax as kernel;
 #[cfg(test)]
@@ -54,8 +54,9 @@ impl RankingMethod for DualSoftmax {
         self.kernel().problems()
     }
 
-    fn order_refusal(&self) -> Option<&'static str> {
-        Some("multiplies scores by shares, and order similarities, never above 0, would change places")
+    fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
+        let message = "multiplies scores by shares, and order similarities, never above 0, would change places";
+        (scores == ScoreKind::Order).then_some(message)
     }
 
     #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::defined::Sides;
 #[cfg(test)]
 use super::method::Samples;
-use super::method::{Learns, RankingMethod};
+use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::{Error, Result};
 #[cfg(test)]
 use crate::kernels::hubness::matrix::Matrix;
@@ -60,8 +60,8 @@ impl RankingMethod for LocalizedCentering {
         none("k", self.k).into_iter().chain(not_a_weight("gamma", self.gamma)).collect()
     }
 
-    fn order_refusal(&self) -> Option<&'static str> {
-        Some("compares items with items, and order similarities compare images with captions only")
+    fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
+        scores.between_items_refusal()
     }
 
     fn compares_queries(&self) -> bool {

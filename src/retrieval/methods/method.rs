@@ -36,8 +36,32 @@ pub struct Given {
     pub bank: bool,
     /// True if there is a validation split.
     pub validation: bool,
-    /// True if scores are order similarities.
-    pub order: bool,
+    /// Scores that are corrected.
+    pub scores: ScoreKind,
+}
+
+/// Kind of scores that a method corrects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreKind {
+    /// Cosines of unit vectors.
+    Cosine,
+    /// Order similarities of vectors.
+    Order,
+    /// Scores of images with captions that a model gives, without vectors.
+    Model,
+}
+
+impl ScoreKind {
+    /// Reason why a method that compares items with items cannot use such scores.
+    pub(super) fn between_items_refusal(self) -> Option<&'static str> {
+        let message = "compares items with items, and these scores compare images with captions only";
+        (self != Self::Cosine).then_some(message)
+    }
+
+    /// Reason why a method of distances cannot use such scores.
+    pub(super) fn distance_refusal(self) -> Option<&'static str> {
+        (self == Self::Model).then_some("scales distances, and scores of a model stand for none")
+    }
 }
 
 /// A setting that cannot work.
@@ -94,8 +118,8 @@ pub(in crate::retrieval) trait RankingMethod {
         &[]
     }
 
-    /// Reason why it cannot correct order similarities, if it cannot.
-    fn order_refusal(&self) -> Option<&'static str> {
+    /// Reason why it cannot correct such scores, if it cannot.
+    fn refusal(&self, _scores: ScoreKind) -> Option<&'static str> {
         None
     }
 

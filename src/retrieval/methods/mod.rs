@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 pub(in crate::retrieval) use self::method::Samples;
-pub use self::method::{Given, Problem};
+pub use self::method::{Given, Problem, ScoreKind};
 use self::method::{Learns, Listed, RankingMethod};
 use super::corrections::Corrections;
 use super::label::Label;
@@ -177,8 +177,9 @@ impl Method {
                     .hint("set `bank = { images = …, captions = …, split = \"train\" }`"),
             );
         }
-        if let Some(why) = method.order_refusal().filter(|_| given.order) {
-            problems.push(Problem::new(&at, why).hint("leave it out where `similarity` is `order`"));
+        if let Some(why) = method.refusal(given.scores) {
+            let hint = "leave it out where `similarity` is `order`, or where a model gives the scores";
+            problems.push(Problem::new(&at, why).hint(hint));
         }
         problems.extend(method.inner_problems(&at, given));
         problems

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::defined::Sides;
 #[cfg(test)]
 use super::method::Samples;
-use super::method::{Learns, RankingMethod};
+use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::Result;
 #[cfg(test)]
 use crate::kernels::hubness::distance::Distance;
@@ -48,6 +48,10 @@ impl RankingMethod for Nicdm {
 
     fn problems(&self) -> Problems {
         none("k", self.k).into_iter().collect()
+    }
+
+    fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
+        scores.distance_refusal()
     }
 
     #[cfg(test)]

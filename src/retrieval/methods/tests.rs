@@ -215,7 +215,7 @@ fn labels_say_what_is_not_the_default() {
 
 #[test]
 fn every_method_has_the_name_of_its_setting_and_settings_that_work() {
-    let given = super::Given { bank: true, validation: true, order: false };
+    let given = super::Given { bank: true, validation: true, scores: super::ScoreKind::Cosine };
     for method in Method::all() {
         let json = serde_json::to_value(&method).expect("settings");
         let names: Vec<&String> = json.as_object().expect("one name").keys().collect();

@@ -9,12 +9,14 @@ mod scoring;
 mod packed;
 mod products;
 mod table;
+mod matrix;
 mod subset;
 
 pub(super) use exact_cache::ExactCache;
 pub(super) use subset::subset;
 
 pub use duplicates::Duplicates;
+pub use matrix::ScoreMatrix;
 pub use products::VectorScores;
 pub use scoring::Scoring;
 pub use side::Side;

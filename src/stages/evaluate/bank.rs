@@ -5,9 +5,10 @@ use arrow::datatypes::Int64Type;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pool::read_side;
+use super::embeddings::read_side;
 use crate::error::{Error, Result};
 use crate::model::similarity::Similarity;
+use crate::retrieval::VectorPair;
 use crate::stage::{Cx, Input, Problem, TableRef};
 use crate::tables;
 
@@ -68,8 +69,9 @@ impl Bank {
 /// The vectors of a bank, row-major.
 #[derive(Debug, Default)]
 pub(super) struct BankVectors {
-    pub(super) images: Vec<f32>,
-    pub(super) captions: Vec<f32>,
+    images: Vec<f32>,
+    captions: Vec<f32>,
+    width: usize,
 }
 
 impl BankVectors {
@@ -81,17 +83,23 @@ impl BankVectors {
         let (this, widths) = if bank.memory.is_some() {
             memory(cx)?
         } else {
-            let (images, image_width, _) = read_side(cx, IMAGES, "image_id", &bank.split, similarity)?;
-            let (captions, caption_width, _) = read_side(cx, CAPTIONS, "caption_id", &bank.split, similarity)?;
-            (Self { images: images.vectors, captions: captions.vectors }, [image_width, caption_width])
+            let images = read_side(cx, IMAGES, "image_id", &bank.split, similarity)?;
+            let captions = read_side(cx, CAPTIONS, "caption_id", &bank.split, similarity)?;
+            let widths = [images.width, captions.width];
+            (Self { images: images.vectors, captions: captions.vectors, width }, widths)
         };
         match widths.into_iter().find(|&other| other != width) {
             Some(other) => {
                 Err(Error::data(format!("the bank has vectors of width {other}, the test of width {width}"))
                     .hint("both must come from one model"))
             }
-            None => Ok(this),
+            None => Ok(Self { width, ..this }),
         }
+    }
+
+    /// As retrieval knows them.
+    pub(super) fn pair(&self) -> Result<VectorPair<'_>> {
+        VectorPair::new(&self.images, &self.captions, self.width, " of the bank")
     }
 }
 

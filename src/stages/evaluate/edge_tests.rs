@@ -9,7 +9,7 @@ use super::tests::{Captions, Images, random, world};
 use crate::error::Kind;
 use crate::model::similarity::{Form, Similarity};
 use crate::retrieval::Method;
-use crate::retrieval::methods::{Csls, Given, Nnn};
+use crate::retrieval::methods::{Csls, Given, Nnn, ScoreKind};
 use crate::stage::Stage;
 use crate::stages::testing::MemoryWorld;
 
@@ -116,7 +116,7 @@ fn every_method_takes_every_pool() {
             refused.sort_unstable();
             refused.dedup();
             // Those alone whose settings say so.
-            let given = Given { bank: true, validation: true, order: true };
+            let given = Given { bank: true, validation: true, scores: ScoreKind::Order };
             let mut say_so: Vec<_> =
                 methods.iter().filter(|of| !of.problems("", given).is_empty()).map(Method::name).collect();
             say_so.sort_unstable();

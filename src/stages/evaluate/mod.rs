@@ -1,6 +1,7 @@
 //! `evaluate`: `image_embeddings`, `caption_embeddings` → `rankings`, `hubs`, `metrics`, `summary`; what is relevant beside the
 //! queries' own matches may come from `caption_similarity` and `ratings`, and what methods against hubs learn from, a bank,
-//! from embeddings of another split or a `memory_bank`.
+//! from embeddings of another split or a `memory_bank`. In place of embeddings, `model`, `features` and `captions`: the model
+//! encodes and scores.
 //!
 //! The stage reads and writes; [`retrieval`](crate::retrieval) ranks and measures.
 
@@ -8,6 +9,8 @@ mod settings;
 mod bank;
 mod run;
 mod pool;
+mod embeddings;
+mod encoded;
 mod callbacks;
 mod similarity;
 mod rated;
@@ -25,4 +28,5 @@ mod edge_tests;
 mod resume_tests;
 
 pub use bank::Bank;
+pub use encoded::ScoredBy;
 pub use settings::{Evaluate, Relevance};

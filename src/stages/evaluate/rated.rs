@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::pool::Pool;
+use super::pool::{Pool, places};
 use super::similarity::refuse;
 use crate::error::{Error, Result, TruncatedList};
 use crate::retrieval::RelevantPairs;
@@ -14,7 +14,7 @@ use crate::tables;
 /// # Errors
 /// A pair that stands there twice, a rating that is no number, or no relevant pair in the pool.
 pub(super) fn read(cx: &mut Cx<'_>, input: &str, name: &str, at_least: f64, pool: &Pool) -> Result<RelevantPairs> {
-    let (images, captions) = (pool.images.places(), pool.captions.places());
+    let (images, captions) = (places(&pool.images), places(&pool.captions));
     let mut this = RelevantPairs {
         name: name.to_owned(),
         captions_of: vec![Vec::new(); images.len()],

@@ -2,14 +2,20 @@
 
 use super::bank::BankVectors;
 use super::callbacks::StageCallbacks;
+use super::embeddings::Embeddings;
+use super::encoded::{EncodedSides, MODEL, ModelSource};
 use super::pool::Pool;
 use super::rated;
 use super::settings::{Evaluate, input};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::search::Searcher;
-use crate::retrieval::{Detail, Evaluation, Graded, Method, Validation, VectorPair, evaluate};
-use crate::search::MINIMUM_COST;
+use crate::model::trained::Trained;
+use crate::retrieval::{
+    Detail, Evaluation, Graded, Method, ScoreSource, Validation, VectorPair, VectorSource, evaluate,
+};
+use crate::search::{MINIMUM_COST, SearchFactory};
 use crate::stage::{Cx, Run};
+use crate::stages::encode::read_model;
 
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
@@ -20,15 +26,15 @@ impl Run for Evaluate {
 impl Evaluate {
     /// The work; `minimum_cost` is how many multiply-adds a search must have to be kept.
     pub(super) fn evaluate(&self, cx: &mut Cx<'_>, minimum_cost: u64) -> Result<()> {
+        let trained = self.scores.as_ref().map(|_| read_model(MODEL, cx)).transpose()?;
         let searcher = Searcher::new(cx.device(), self.similarity, cx.threads())?;
-        let pool = Pool::read(cx, &self.split, self.similarity)?;
-        let bank =
-            self.bank.as_ref().map(|bank| BankVectors::read(bank, pool.width, self.similarity, cx)).transpose()?;
-        let bank = match &bank {
-            Some(bank) => Some(VectorPair::new(&bank.images, &bank.captions, pool.width, " of the bank")?),
+        let (pool, sides) = self.read(trained.as_ref(), &self.split, cx)?;
+        let bank = match &self.bank {
+            Some(bank) => Some(BankVectors::read(bank, sides.width()?, self.similarity, cx)?),
             None => None,
         };
-        let protocols = self.protocols.iter().map(|protocol| protocol.pools(&self.dataset, pool.images.ids.len()));
+        let bank = bank.as_ref().map(BankVectors::pair).transpose()?;
+        let protocols = self.protocols.iter().map(|protocol| protocol.pools(&self.dataset, pool.images.len()));
         let protocols = protocols.collect::<Result<Vec<_>>>()?;
         let (mut rated, mut graded, mut graded_inputs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, relevance) in self.relevance.iter().enumerate() {
@@ -43,15 +49,18 @@ impl Evaluate {
         let chooses = self.methods.iter().any(|method| matches!(method, Method::BestOf(_)));
         let validation = self.validation.as_deref().filter(|_| chooses);
         let other = match validation {
-            Some(split) => Some((split, Pool::read(cx, split, self.similarity)?)),
+            Some(split) => Some((split, self.read(trained.as_ref(), split, cx)?)),
             None => None,
         };
-        let scores = pool.scores(bank.as_ref(), &searcher);
-        let of_other = other.as_ref().map(|(name, pool)| (*name, pool, pool.scores(bank.as_ref(), &searcher)));
-        let validation =
-            of_other.as_ref().map(|(name, pool, scores)| Validation { name, collection: pool.collection(scores) });
+        let scores = sides.source(bank.as_ref(), &searcher, cx.threads());
+        let of_other = other
+            .as_ref()
+            .map(|(name, (pool, sides))| (*name, pool, sides.source(bank.as_ref(), &searcher, cx.threads())));
+        let validation = of_other
+            .as_ref()
+            .map(|(name, pool, scores)| Validation { name, collection: pool.collection(scores.as_ref()) });
         let evaluation = Evaluation {
-            collection: pool.collection(&scores),
+            collection: pool.collection(scores.as_ref()),
             methods: &self.methods,
             cutoffs: &self.cutoffs,
             protocols: &protocols,
@@ -64,5 +73,46 @@ impl Evaluate {
         let results = evaluate(&evaluation, &mut StageCallbacks::new(cx, &pool, graded_inputs, minimum_cost))?;
         cx.write("metrics", results.metrics()?)?;
         cx.write("summary", results.summary()?)
+    }
+
+    /// Reads a split: embeddings, or what the model encodes.
+    fn read<'t>(&self, trained: Option<&'t Trained>, split: &str, cx: &mut Cx<'_>) -> Result<(Pool, Sides<'t>)> {
+        match trained {
+            Some(trained) => {
+                EncodedSides::read(trained, split, cx).map(|(pool, encoded)| (pool, Sides::Encoded(encoded)))
+            }
+            None => Embeddings::read(split, self.similarity, cx).map(|(pool, vectors)| (pool, Sides::Vectors(vectors))),
+        }
+    }
+}
+
+/// Images and captions of a split, as scores are made of them.
+enum Sides<'t> {
+    Vectors(Embeddings),
+    Encoded(EncodedSides<'t>),
+}
+
+impl Sides<'_> {
+    /// Numbers of a vector.
+    fn width(&self) -> Result<usize> {
+        match self {
+            Self::Vectors(vectors) => Ok(vectors.width),
+            Self::Encoded(_) => Err(Error::internal("a bank beside the scores of a model")),
+        }
+    }
+
+    /// Their scores, and of vectors those with the bank.
+    fn source<'p>(
+        &'p self,
+        bank: Option<&'p VectorPair<'p>>,
+        factory: &'p dyn SearchFactory,
+        threads: usize,
+    ) -> Box<dyn ScoreSource + 'p> {
+        match self {
+            Self::Vectors(Embeddings { width, images, captions }) => {
+                Box::new(VectorSource { images, captions, width: *width, bank, factory })
+            }
+            Self::Encoded(sides) => Box::new(ModelSource { sides, threads }),
+        }
     }
 }

@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bank::Bank;
+use super::encoded::ScoredBy;
 use crate::model::similarity::Similarity;
-use crate::retrieval::methods::Given;
+use crate::retrieval::methods::{Given, ScoreKind};
 use crate::retrieval::{Method, Protocol};
 use crate::stage::{Input, Output, Problem, Stage, TableRef};
 use crate::tables;
@@ -15,9 +16,14 @@ use crate::tables;
 #[serde(deny_unknown_fields)]
 pub struct Evaluate {
     /// Images in the joint space.
-    pub images: TableRef,
+    #[serde(default)]
+    pub images: Option<TableRef>,
     /// Captions in the joint space.
-    pub captions: TableRef,
+    #[serde(default)]
+    pub captions: Option<TableRef>,
+    /// In place of `images` and `captions`: a model whose scores are no function of two vectors.
+    #[serde(default)]
+    pub scores: Option<ScoredBy>,
     /// Name of the data set, the first part of the protocol's name in results: `coco`, `f30k`.
     pub dataset: String,
     /// The score of an image and a caption: that which the model was trained with.
@@ -139,6 +145,25 @@ fn cutoffs() -> Vec<usize> {
     tables::CUTOFFS.to_vec()
 }
 
+impl Evaluate {
+    /// What is wrong with where scores come from.
+    fn source_problems(&self) -> Vec<Problem> {
+        let sides = [("images", &self.images), ("captions", &self.captions)];
+        if self.scores.is_none() {
+            let missing = sides.into_iter().filter(|(_, table)| table.is_none());
+            let hint = "embeddings, or in their place `scores = { model = …, features = …, captions = … }`";
+            return missing.map(|(setting, _)| Problem::new(setting, "is missing").hint(hint)).collect();
+        }
+        let similarity = self.similarity != Similarity::Cosine;
+        let beside = sides.map(|(setting, table)| (setting, table.is_some()));
+        let beside = beside.into_iter().chain([("bank", self.bank.is_some()), ("similarity", similarity)]);
+        let problem = |(setting, _)| {
+            Problem::new(setting, "belongs to embeddings, and `scores` are of a model").hint("leave one of them out")
+        };
+        beside.filter(|(_, there)| *there).map(problem).collect()
+    }
+}
+
 impl Stage for Evaluate {
     fn kind(&self) -> &'static str {
         "evaluate"
@@ -153,10 +178,14 @@ impl Stage for Evaluate {
     }
 
     fn inputs(&self) -> Vec<Input> {
-        let mut inputs = vec![
-            Input::table("images", &self.images, tables::image_embeddings::table().schema()),
-            Input::table("captions", &self.captions, tables::caption_embeddings::table().schema()),
+        let embeddings = [
+            ("images", &self.images, tables::image_embeddings::table()),
+            ("captions", &self.captions, tables::caption_embeddings::table()),
         ];
+        let given = embeddings.into_iter().filter_map(|(name, from, table)| Some((name, from.as_ref()?, table)));
+        let mut inputs: Vec<Input> =
+            given.map(|(name, from, table)| Input::table(name, from, table.schema())).collect();
+        inputs.extend(self.scores.iter().flat_map(ScoredBy::inputs));
         inputs.extend(self.bank.iter().flat_map(Bank::inputs));
         for (number, relevance) in self.relevance.iter().enumerate() {
             let tables = [
@@ -180,7 +209,7 @@ impl Stage for Evaluate {
     }
 
     fn check(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
+        let mut problems = self.source_problems();
         for (setting, value) in [("dataset", &self.dataset), ("split", &self.split)] {
             if value.trim().is_empty() {
                 problems.push(Problem::new(setting, "got an empty name"));
@@ -206,8 +235,12 @@ impl Stage for Evaluate {
         if self.methods.is_empty() {
             problems.push(Problem::new("methods", "got none").hint("leave it out for the nearest neighbour"));
         }
-        let order = matches!(self.similarity, Similarity::Order { .. });
-        let given = Given { bank: self.bank.is_some(), validation: self.validation.is_some(), order };
+        let scores = match self.similarity {
+            _ if self.scores.is_some() => ScoreKind::Model,
+            Similarity::Order { .. } => ScoreKind::Order,
+            Similarity::Cosine => ScoreKind::Cosine,
+        };
+        let given = Given { bank: self.bank.is_some(), validation: self.validation.is_some(), scores };
         for (number, method) in self.methods.iter().enumerate() {
             let at = format!("methods.{number}");
             problems.extend(method.problems(&at, given).into_iter().map(|problem| Problem {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::pool::Pool;
+use super::pool::{Pool, places};
 use crate::error::{Error, Result, TruncatedList};
 use crate::retrieval::Grades;
 use crate::stage::Cx;
@@ -24,8 +24,8 @@ impl Similarity {
     /// # Errors
     /// A pair that is absent or stands there twice; φ that is no number of at least 0; too little memory for the matrix.
     pub(super) fn read(cx: &mut Cx<'_>, input: &str, pool: &Pool) -> Result<Self> {
-        let (n_images, n_captions) = (pool.images.ids.len(), pool.captions.ids.len());
-        let (images, captions) = (pool.images.places(), pool.captions.places());
+        let (n_images, n_captions) = (pool.images.len(), pool.captions.len());
+        let (images, captions) = (places(&pool.images), places(&pool.captions));
         // Not a number stands for an absent pair.
         let pairs = n_images * n_captions;
         let mut values = Vec::new();
@@ -56,7 +56,7 @@ impl Similarity {
         let mut faults = TruncatedList::default();
         let mut lacking = vec![0usize; self.n_captions];
         let mut present = 0;
-        for (row, &image_id) in self.values.chunks_exact(self.n_captions).zip(&pool.images.ids) {
+        for (row, &image_id) in self.values.chunks_exact(self.n_captions).zip(&pool.images) {
             if row.iter().all(|phi| phi.is_nan()) {
                 faults.push(format_args!("no row of image_id {image_id}"));
                 continue;
@@ -66,7 +66,7 @@ impl Similarity {
                 *lacking += usize::from(phi.is_nan());
             }
         }
-        for (&lacking, caption_id) in lacking.iter().zip(&pool.captions.ids) {
+        for (&lacking, caption_id) in lacking.iter().zip(&pool.captions) {
             if lacking == present && present > 0 {
                 faults.push(format_args!("no value of caption_id {caption_id}"));
             } else if lacking > 0 {

@@ -23,8 +23,9 @@ pub(super) fn stage(protocols: &[Protocol]) -> Evaluate {
     let table = |name: &str| TableRef::try_from(format!("vectors.{name}")).expect("a table's name");
     Evaluate {
         similarity: Similarity::default(),
-        images: table("image_embeddings"),
-        captions: table("caption_embeddings"),
+        images: Some(table("image_embeddings")),
+        captions: Some(table("caption_embeddings")),
+        scores: None,
         dataset: "made".to_owned(),
         split: "test".to_owned(),
         protocols: protocols.to_vec(),

@@ -121,13 +121,13 @@ fn a_bank_holds_what_the_model_saw_when_the_epoch_began() {
     for row in 0..20 {
         let vectors = all["feature"].as_fixed_size_list().value(usize::try_from(images[row]).unwrap());
         let feature: &Float32Array = vectors.as_primitive();
-        let wanted = trained.images(feature.values()).unwrap();
+        let wanted = trained.vectors(&trained.encode_images(feature.values()).unwrap()).unwrap();
         assert!(of("image", row).iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-6));
         let caption = usize::try_from(table["caption_id"].as_primitive::<Int64Type>().value(row)).unwrap();
         assert_eq!(images[row], i64::try_from(caption / 2).unwrap());
         let text = format!("a {} {}", COLOURS[caption / 2 % 6], THINGS[caption / 12 % 4]);
-        let words = trained.encode(&text).unwrap();
-        let wanted = trained.captions(&[&words]).unwrap();
+        let words = trained.words(&text).unwrap();
+        let wanted = trained.vectors(&trained.encode_captions(&[&words]).unwrap()).unwrap();
         assert!(of("caption", row).iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-5));
     }
     // Another epoch draws other samples.

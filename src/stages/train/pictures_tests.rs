@@ -89,7 +89,7 @@ fn the_network_learns_and_its_features_embed_as_the_training_did() {
     let feature = learned.compute(&pixels, 32, Output::Average).unwrap();
     let norm = feature.iter().map(|value| value * value).sum::<f32>().sqrt();
     let unit: Vec<f32> = feature.iter().map(|value| value / norm).collect();
-    let embedded = trained.images(&unit).unwrap();
+    let embedded = trained.vectors(&trained.encode_images(&unit).unwrap()).unwrap();
     assert!((embedded.iter().map(|value| value * value).sum::<f32>() - 1.0).abs() < 1e-5);
     let rsums = whole.output("validation")["rsum"].as_primitive::<Float64Type>().values().to_vec();
     assert!(rsums.iter().all(|rsum| (0.0..=600.0).contains(rsum)), "{rsums:?}");

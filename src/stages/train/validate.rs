@@ -59,9 +59,7 @@ pub(super) fn validate(
     let (images, captions) = (Encoded::join(&blocks)?, encode::captions(model, &words)?);
     let Some(similarity) = model.similarity() else {
         let scores = ModelScores::new(training.config(), model, [images, captions], cx.threads())?;
-        let sizes = [validation.image_ids.len(), validation.caption_ids.len()];
-        let scores = WholeScores { sizes, search: &|captions| scores.search(captions) };
-        return rank(collection(validation, &scores), select, phi, &|| cx.proceed());
+        return rank(collection(validation, &WholeScores(&scores)), select, phi, &|| cx.proceed());
     };
     let (images, captions) = (encode::vectors(&images)?, encode::vectors(&captions)?);
     let width = images.len() / validation.places.len();
