@@ -1,5 +1,6 @@
 //! `pairloom gc`.
 
+use az::SaturatingAs;
 use serde_json::json;
 
 use super::args::{Common, Gc};
@@ -15,7 +16,7 @@ use crate::store::gc::collect;
 /// The store cannot be read or written.
 pub(super) fn gc(common: &Common, arguments: &Gc, output: Output) -> Result<()> {
     let store = open::existing_store(common)?;
-    let keep = usize::try_from(arguments.keep_runs).unwrap_or(usize::MAX);
+    let keep = arguments.keep_runs.saturating_as::<usize>();
     let garbage = collect(&store, keep, arguments.delete)?;
     if output.json {
         for item in &garbage {

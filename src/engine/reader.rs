@@ -1,5 +1,6 @@
 //! Reads a table input: part by part, as its producer commits them.
 
+use az::SaturatingAs;
 use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -62,7 +63,7 @@ impl TableReader {
 
     /// The table as shards, of these parts.
     pub fn shards(&self, parts: Vec<Part>, cache: &LazyCache<'_>) -> Result<Shards> {
-        let rows = |part: &Part| usize::try_from(part.rows).unwrap_or(usize::MAX);
+        let rows = |part: &Part| part.rows.saturating_as::<usize>();
         let sources = parts.iter().map(|part| Source { digest: part.digest.clone(), rows: rows(part) }).collect();
         let (artefact, table) = (self.artefact.clone(), self.table.clone());
         let read = move |shard: usize| {
@@ -98,7 +99,7 @@ impl TableReader {
                 return Ok(None);
             };
             self.next_part += 1;
-            let rows = usize::try_from(part.rows).unwrap_or(usize::MAX);
+            let rows = part.rows.saturating_as::<usize>();
             if self.passed >= rows {
                 self.passed -= rows;
                 continue;

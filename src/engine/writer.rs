@@ -1,5 +1,6 @@
 //! Writes an artefact: cuts rows into parts, publishes each part, and records it.
 
+use az::SaturatingAs;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -121,8 +122,7 @@ impl TableWriter {
     /// Takes rows, and publishes parts that are full.
     pub fn write(&mut self, batch: RecordBatch, ledger: &mut Ledger<'_>) -> Result<()> {
         self.check(&batch)?;
-        let old =
-            usize::try_from(self.committed.saturating_sub(self.position)).unwrap_or(usize::MAX).min(batch.num_rows());
+        let old = self.committed.saturating_sub(self.position).saturating_as::<usize>().min(batch.num_rows());
         self.position += batch.num_rows() as u64;
         let mut rest = batch.slice(old, batch.num_rows() - old);
         while rest.num_rows() > 0 {

@@ -1,5 +1,6 @@
 //! Whole files in memory, up to a limit: for files of people, whose size nobody promised.
 
+use az::SaturatingAs;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -23,7 +24,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     if size > most {
         return Err(Error::data(format!("`{}` has {size} bytes, wanted at most {most}", path.display())));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    let mut bytes = Vec::with_capacity(size.saturating_as::<usize>());
     // The file may grow meanwhile.
     file.take(most).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)

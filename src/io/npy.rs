@@ -2,6 +2,7 @@
 //!
 //! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
+use az::SaturatingAs;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -278,7 +279,7 @@ fn header_text(file: &[u8]) -> Result<std::ops::Range<usize>> {
         1 => (10, usize::from(u16::from_le_bytes([length[0], length[1]]))),
         2 | 3 => {
             let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
-            (12, usize::try_from(length).unwrap_or(usize::MAX))
+            (12, length.saturating_as::<usize>())
         }
         version => return Err(Error::data(format!("npy version is {version}, wanted 1, 2 or 3"))),
     };

@@ -2,6 +2,7 @@
 
 use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::{DataType, Field, SchemaRef};
+use az::SaturatingAs;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -40,7 +41,7 @@ pub fn decode(content: Bytes) -> Result<ParquetRecordBatchReader> {
 /// `content` is not a Parquet file.
 pub fn decode_whole(content: Bytes) -> Result<RecordBatch> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(content)?;
-    let rows = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let rows = reader.metadata().file_metadata().num_rows().saturating_as::<usize>();
     let reader = reader.with_batch_size(rows.max(1)).build()?;
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>()?;

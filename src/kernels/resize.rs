@@ -3,6 +3,7 @@
 //! Source: `Resample.c` of Pillow 13 (triangle filter, fixed point with 22 fractional bits, two passes with 8 bits in
 //! between) and `Resize`, `CenterCrop` and `functional.resized_crop` of torchvision 0.26 for the sizes.
 
+use az::SaturatingAs;
 use std::ops::Range;
 
 /// Fractional bits of a weight: 32 less 8 for the pixel and 2 for sums that overshoot.
@@ -166,7 +167,7 @@ fn weights(size: usize, new_size: usize, from: usize, count: usize) -> Vec<Taps>
 }
 
 fn to_byte(sum: i32) -> u8 {
-    u8::try_from((sum >> PRECISION).clamp(0, 255)).unwrap_or(u8::MAX)
+    (sum >> PRECISION).clamp(0, 255).saturating_as::<u8>()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The memory bank on tensors: samples of the training data in the joint space, and how a batch compares with them.
 
+use az::SaturatingAs;
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
@@ -43,7 +44,7 @@ const CAPTIONS: &str = "bank.captions";
 impl Member {
     /// As many samples that have nothing to do with each other, for measurements.
     pub fn strangers(count: usize) -> Vec<Self> {
-        let image = |row| (0, i64::try_from(row).unwrap_or(i64::MAX));
+        let image = |row: usize| (0, row.saturating_as::<i64>());
         (0..count).map(|row| Self { row, image: image(row) }).collect()
     }
 }
@@ -111,7 +112,7 @@ impl Bank {
     /// # Errors
     /// A failure of libtorch.
     pub fn vectors(&self, start: usize, end: usize) -> Result<(Vec<f32>, Vec<f32>)> {
-        let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        let size = |size: usize| size.saturating_as::<i64>();
         let values = |tensor: &Tensor| values(&tensor.narrow(0, size(start), size(end - start)));
         Ok((values(&self.images)?, values(&self.captions)?))
     }
@@ -159,7 +160,7 @@ impl Bank {
                 Mask::Nothing => {}
             }
         }
-        let number = |place: usize| i64::try_from(place).unwrap_or(i64::MAX);
+        let number = |place: usize| place.saturating_as::<i64>();
         pairs.into_iter().map(|(row, column)| (number(row), number(column))).unzip()
     }
 

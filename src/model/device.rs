@@ -1,5 +1,6 @@
 //! Where tensors live: from the run's device to libtorch's.
 
+use az::SaturatingAs;
 use std::sync::Once;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -26,7 +27,7 @@ pub fn to_tch(device: Device) -> Result<tch::Device> {
 pub fn of_rank(device: Device, local: usize) -> Result<tch::Device> {
     let Device::Cuda(number) = device else { return Ok(tch::Device::Cpu) };
     load_cuda();
-    let count = usize::try_from(tch::Cuda::device_count()).unwrap_or(0);
+    let count = tch::Cuda::device_count().saturating_as::<usize>();
     if let Some(number) = number_of_rank(number, local, count) {
         if allow_tf32(false) {
             return Err(Error::internal("libtorch multiplies f32 in TF32 whatever it is told"));
@@ -60,7 +61,7 @@ fn number_of_rank(number: usize, local: usize, count: usize) -> Option<usize> {
 /// Lets libtorch use `threads` threads for what the calling thread asks of it. Sums come out the same to the bit only with
 /// the same number.
 pub fn use_threads(threads: usize) {
-    tch::set_num_threads(i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
+    tch::set_num_threads(threads.max(1).saturating_as::<i32>());
 }
 
 /// Loads the CUDA half of libtorch once, before libtorch is first asked about GPUs: it remembers the answer.

@@ -9,6 +9,7 @@
 //! Every rank computes the objective of the whole batch and follows it back through its own rows; so the sum of the gradients
 //! over the ranks is the gradient of one rank that has the whole batch.
 
+use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::adam::norm;
@@ -212,7 +213,7 @@ fn same_image(members: &[Member], like: &Tensor) -> Tensor {
             same[i * n + j] = i != j && one.image == other.image;
         }
     }
-    let n = i64::try_from(n).unwrap_or(i64::MAX);
+    let n = n.saturating_as::<i64>();
     Tensor::from_slice(&same).view([n, n]).to_device(like.device())
 }
 
@@ -220,7 +221,7 @@ fn square(values: &[f32], n: usize, like: &Tensor) -> Result<Tensor> {
     if values.len() != n * n {
         return Err(Error::internal(format!("{} similarities for {n} pairs", values.len())));
     }
-    let n = i64::try_from(n).unwrap_or(i64::MAX);
+    let n = n.saturating_as::<i64>();
     let kind = if like.kind() == Kind::Double { Kind::Double } else { Kind::Float };
     Ok(Tensor::from_slice(values).view([n, n]).to_device(like.device()).to_kind(kind))
 }

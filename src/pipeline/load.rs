@@ -1,5 +1,6 @@
 //! From a pipeline file to stages that fit together.
 
+use az::SaturatingAs;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::io::Read as _;
@@ -154,7 +155,7 @@ fn check_seed(checker: &mut Checker<'_>, root: &mut Node, schema: &Json) -> u64 
     if checker.faults.len() > before {
         seed.value = Value::Integer(0);
     }
-    let number = if let Value::Integer(number) = seed.value { u64::try_from(number).unwrap_or(0) } else { 0 };
+    let number = if let Value::Integer(number) = seed.value { number.saturating_as::<u64>() } else { 0 };
     checker.seed = Some(seed);
     number
 }

@@ -1,6 +1,7 @@
 //! Callbacks of an evaluation: rows as they are made, progress, checkpoints, relevance on demand.
 
 use arrow::array::RecordBatch;
+use az::SaturatingAs;
 
 use super::label::Label;
 use super::ranking::Rankings;
@@ -96,7 +97,7 @@ impl Bar {
             self.left -= self.left / 2;
         }
         self.rows = rows;
-        self.done + u64::try_from(u128::from(self.left / 2) * u128::from(rows) / u128::from(all.max(1))).unwrap_or(0)
+        self.done + (u128::from(self.left / 2) * u128::from(rows) / u128::from(all.max(1))).saturating_as::<u64>()
     }
 }
 

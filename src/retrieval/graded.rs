@@ -1,5 +1,6 @@
 //! Measures of rankings against a graded relevance, fold by fold.
 
+use az::SaturatingAs;
 use std::ops::Range;
 
 use super::callbacks::Callbacks;
@@ -50,7 +51,7 @@ impl Lists {
 
     /// Adds the ranking of the next query.
     fn push(&mut self, items: impl Iterator<Item = usize>) {
-        self.items.extend(items.map(|item| u32::try_from(item).unwrap_or(u32::MAX)));
+        self.items.extend(items.map(SaturatingAs::saturating_as::<u32>));
         self.ends.push(self.items.len());
     }
 

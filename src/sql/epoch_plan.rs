@@ -1,5 +1,6 @@
 //! `epoch_plan('stage', epoch [, ranks])`: which sample stands where in an epoch of a training, as a table.
 
+use az::SaturatingAs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -150,14 +151,14 @@ fn answer(plan: &Plan, samples: &RecordBatch, epoch: u64, ranks: u64) -> Result<
         for rank in 0..ranks {
             let share = share(batch.len(), rank, ranks);
             for position in batch.start + share.start..batch.start + share.end {
-                positions.push(number(position));
-                batches.push(number(b));
-                of_rank.push(number(rank));
+                positions.push(position.saturating_as::<i64>());
+                batches.push(b.saturating_as::<i64>());
+                of_rank.push(rank.saturating_as::<i64>());
             }
         }
         rows.extend(order.samples(batch).map(|sample| starts[sample.set] + sample.index));
     }
-    let epochs = vec![number(usize::try_from(epoch).unwrap_or(usize::MAX)); rows.len()];
+    let epochs = vec![epoch.saturating_as::<i64>(); rows.len()];
     let mut columns =
         BTreeMap::from([("epoch", epochs), ("position", positions), ("batch", batches), ("rank", of_rank)]);
     for name in OF_SAMPLES {
@@ -172,8 +173,4 @@ fn answer(plan: &Plan, samples: &RecordBatch, epoch: u64, ranks: u64) -> Result<
 
 fn size(number: i64) -> Result<usize> {
     usize::try_from(number).map_err(|_| Error::data(format!("`plan` says {number}, wanted a number from 0 on")))
-}
-
-fn number(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

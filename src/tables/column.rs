@@ -1,5 +1,6 @@
 //! What a table is made of, and typed access to the columns of a batch.
 
+use az::SaturatingAs;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -81,7 +82,7 @@ fn of_shape(data_type: &DataType, shape: &[usize]) -> DataType {
     match (data_type, shape) {
         (DataType::FixedSizeList(item, 0), [width, inner @ ..]) => {
             let item = item.as_ref().clone().with_data_type(of_shape(item.data_type(), inner));
-            DataType::FixedSizeList(Arc::new(item), i32::try_from(*width).unwrap_or(i32::MAX))
+            DataType::FixedSizeList(Arc::new(item), (*width).saturating_as::<i32>())
         }
         _ => data_type.clone(),
     }
@@ -91,7 +92,7 @@ fn of_shape(data_type: &DataType, shape: &[usize]) -> DataType {
 #[must_use]
 pub fn vector(width: usize) -> DataType {
     let item = Arc::new(Field::new("item", DataType::Float32, false));
-    DataType::FixedSizeList(item, i32::try_from(width).unwrap_or(i32::MAX))
+    DataType::FixedSizeList(item, width.saturating_as::<i32>())
 }
 
 /// A batch of `schema`, also when it has no rows.
@@ -144,7 +145,7 @@ pub fn floats<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f32], usiz
     if list.null_count() > 0 || values.null_count() > 0 {
         return Err(Error::data(format!("column `{name}` has missing values, wanted a vector in every row")));
     }
-    let width = usize::try_from(list.value_length()).unwrap_or(0);
+    let width = list.value_length().saturating_as::<usize>();
     let start = list.offset() * width;
     Ok((&values.values()[start..start + list.len() * width], width))
 }

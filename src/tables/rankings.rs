@@ -2,8 +2,9 @@
 
 use arrow::array::{BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Int64Type, Schema};
+use az::SaturatingAs;
 
-use super::rows::{RowColumns, ids, int, optional_counts};
+use super::rows::{RowColumns, ids, optional_counts};
 use super::{Lists, Optional, Table, repeated};
 use crate::error::Result;
 
@@ -28,7 +29,11 @@ impl Subject<'_> {
         let parameters: StringArray = std::iter::repeat_n(self.parameters, rows).collect();
         RowColumns::default()
             .with("protocol", "Which pools were ranked: `coco-5k`, `coco-1k-five-fold`.", repeated(self.protocol, rows))
-            .with("fold", "Fold of the protocol, from 0.", Int64Array::from_value(int(self.fold), rows))
+            .with(
+                "fold",
+                "Fold of the protocol, from 0.",
+                Int64Array::from_value(self.fold.saturating_as::<i64>(), rows),
+            )
             .with("method", "How items were ranked: `nns` is the nearest neighbour.", repeated(self.method, rows))
             .with_parameters(Optional(parameters))
             .with("direction", direction, repeated(self.direction, rows))

@@ -1,5 +1,6 @@
 //! `regions`: what a detector saw in the regions of an image.
 
+use az::SaturatingAs;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Int64Array, RecordBatch, StringArray};
@@ -25,7 +26,7 @@ table! {
 #[must_use]
 pub fn data_type(count: usize, width: usize) -> DataType {
     let item = Arc::new(Field::new("item", vector(width), false));
-    DataType::FixedSizeList(item, i32::try_from(count).unwrap_or(i32::MAX))
+    DataType::FixedSizeList(item, count.saturating_as::<i32>())
 }
 
 /// Vectors of the regions of each image.
@@ -38,7 +39,7 @@ impl Regions {
     /// # Errors
     /// `values` is not a whole number of images.
     pub fn new(values: Vec<f32>, count: usize, width: usize) -> Result<Self> {
-        let size = i32::try_from(count).unwrap_or(i32::MAX);
+        let size = count.saturating_as::<i32>();
         let item = Arc::new(Field::new("item", vector(width), false));
         Ok(Self(FixedSizeListArray::try_new(item, size, Vectors::new(values, width)?.into_array(), None)?))
     }
@@ -68,7 +69,7 @@ pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
     if images.null_count() + regions.null_count() + values.null_count() > 0 {
         return Err(Error::data("column `regions` has missing values, wanted a vector for every region"));
     }
-    let size = |list: &FixedSizeListArray| usize::try_from(list.value_length()).unwrap_or(0);
+    let size = |list: &FixedSizeListArray| list.value_length().saturating_as::<usize>();
     let (count, width) = (size(images), size(regions));
     // Either list may be a slice of a longer one.
     let start = (images.offset() * count + regions.offset()) * width;

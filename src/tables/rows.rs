@@ -1,5 +1,6 @@
 //! Columns of rows that are structs: each is described beside what it takes of a row, so that no two can be swapped unseen.
 
+use az::SaturatingAs;
 use std::borrow::Cow;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
@@ -45,11 +46,11 @@ pub(super) fn optional_texts<'r, R>(rows: &'r [R], get: impl Fn(&'r R) -> Option
 }
 
 pub(super) fn counts<R>(rows: &[R], get: impl Fn(&R) -> usize) -> Int64Array {
-    Int64Array::from_iter_values(rows.iter().map(|row| int(get(row))))
+    Int64Array::from_iter_values(rows.iter().map(|row| get(row).saturating_as::<i64>()))
 }
 
 pub(super) fn optional_counts<R>(rows: &[R], get: impl Fn(&R) -> Option<usize>) -> Optional<Int64Array> {
-    Optional(rows.iter().map(|row| get(row).map(int)).collect())
+    Optional(rows.iter().map(|row| get(row).map(SaturatingAs::saturating_as)).collect())
 }
 
 pub(super) fn ids<R>(rows: &[R], get: impl Fn(&R) -> i64) -> Int64Array {
@@ -70,9 +71,4 @@ pub(super) fn flags<R>(rows: &[R], get: impl Fn(&R) -> bool) -> BooleanArray {
 
 pub(super) fn optional_flags<R>(rows: &[R], get: impl Fn(&R) -> Option<bool>) -> Optional<BooleanArray> {
     Optional(rows.iter().map(get).collect())
-}
-
-/// Counts and places are far below 2⁶³.
-pub(super) fn int(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,6 @@
 //! Values of a column: the types that columns of tables are made of.
 
+use az::SaturatingAs;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl Vectors {
     /// # Errors
     /// `values` is not a whole number of vectors.
     pub fn new(values: Vec<f32>, width: usize) -> Result<Self> {
-        let size = i32::try_from(width).unwrap_or(i32::MAX);
+        let size = width.saturating_as::<i32>();
         let item = Arc::new(Field::new("item", DataType::Float32, false));
         Ok(Self(FixedSizeListArray::try_new(item, size, Arc::new(Float32Array::from(values)), None)?))
     }

@@ -62,8 +62,8 @@ const OUTSIDE: &[(&str, &[&str], &str)] = &[
 
 /// The only crates that the innermost modules may use, besides the standard library.
 const INNERMOST: &[(&str, &[&str])] = &[
-    ("kernels", &["schemars", "serde"]),
-    ("tables", &["arrow"]),
+    ("kernels", &["az", "schemars", "serde"]),
+    ("tables", &["arrow", "az"]),
     ("error", &["arrow", "parquet"]),
     ("stage", &["arrow", "bytes", "schemars", "serde", "serde_json"]),
 ];

@@ -3,6 +3,7 @@
 //! Over 991 photographs every pixel is that of PIL, before and after resizing. The pure Rust decoders differ by up to
 //! 14 grey levels before resizing (zune-jpeg) or 4 (jpeg-decoder), and by up to 5 or 3 after it.
 
+use az::SaturatingAs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mozjpeg::{ColorSpace, Decompress};
@@ -53,7 +54,7 @@ fn inverted_cmyk(pixel: &[u8]) -> [u8; 3] {
     [pixel[0], pixel[1], pixel[2]].map(|ink| {
         // ink · light / 255, rounded.
         let product = (255 - u32::from(ink)) * light + 128;
-        u8::try_from(light.saturating_sub((product + (product >> 8)) >> 8)).unwrap_or(u8::MAX)
+        light.saturating_sub((product + (product >> 8)) >> 8).saturating_as::<u8>()
     })
 }
 

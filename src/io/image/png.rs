@@ -3,6 +3,7 @@
 //! Of 16 bits PIL keeps the upper 8 in a picture with colour or alpha, but cuts values above 255 to 255 in plain grey;
 //! features only agree with torchvision's when that is done here as well.
 
+use az::SaturatingAs;
 use std::io::Cursor;
 
 use image::codecs::png::PngDecoder;
@@ -51,5 +52,5 @@ fn upper(value: u16) -> u8 {
 }
 
 fn cut(value: u16) -> u8 {
-    u8::try_from(value).unwrap_or(u8::MAX)
+    value.saturating_as::<u8>()
 }

@@ -4,6 +4,7 @@
 //! `replace` where it is no longer the one that was seen. Every call may be made from several threads at once, but not
 //! from a thread of tokio.
 
+use az::SaturatingAs;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -433,7 +434,7 @@ async fn read(store: Arc<dyn ObjectStore>, name: Name, at_url: bool) -> object_s
 
 /// The content of a large object, some of its ranges at once.
 async fn ranges(store: Arc<dyn ObjectStore>, name: Name, size: u64, tag: String) -> object_store::Result<Bytes> {
-    let starts = (0..size).step_by(usize::try_from(REQUEST).unwrap_or(usize::MAX));
+    let starts = (0..size).step_by(REQUEST.saturating_as::<usize>());
     let pieces = starts.map(move |start| {
         let range = Some(GetRange::Bounded(start..(start + REQUEST).min(size)));
         let options = GetOptions { range, if_match: Some(tag.clone()), ..GetOptions::default() };
@@ -441,7 +442,7 @@ async fn ranges(store: Arc<dyn ObjectStore>, name: Name, size: u64, tag: String)
         async move { store.get_opts(&name, options).await?.bytes().await }
     });
     let mut pieces = stream::iter(pieces).buffered(REQUESTS);
-    let mut content = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0));
+    let mut content = BytesMut::with_capacity(size.saturating_as::<usize>());
     while let Some(piece) = pieces.next().await {
         content.extend_from_slice(&piece?);
     }

@@ -2,6 +2,7 @@
 //!
 //! Format: <https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc>.
 
+use az::SaturatingAs;
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -137,7 +138,7 @@ impl ArrowFile {
             return Ok(());
         }
         let body = place(block).ok_or_else(cut)?;
-        let start = body.start + usize::try_from(block.metaDataLength()).unwrap_or(0);
+        let start = body.start + block.metaDataLength().saturating_as::<usize>();
         let bytes = expanded(batch, &self.content[start..body.end])?;
         if bytes > MAX_BATCH {
             return Err(Error::data(format!(
@@ -157,7 +158,7 @@ fn expanded(batch: Header<'_>, body: &[u8]) -> Result<u64> {
         let content = usize::try_from(buffer.offset()).ok().and_then(|start| body.get(start..)?.get(..length));
         match content.ok_or_else(cut)?.first_chunk() {
             // A negative length says that the buffer is not compressed after all.
-            Some(prefix) => bytes = bytes.saturating_add(u64::try_from(i64::from_le_bytes(*prefix)).unwrap_or(0)),
+            Some(prefix) => bytes = bytes.saturating_add(i64::from_le_bytes(*prefix).saturating_as::<u64>()),
             None if length == 0 => {}
             None => return Err(cut()),
         }

@@ -2,6 +2,7 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use az::SaturatingAs;
 
 use crate::error::{Error, Result};
 use crate::io::parquet::BATCH_ROWS;
@@ -27,7 +28,7 @@ pub(super) fn cut() -> Error {
 /// Values of a row in columns of this type, as far as the type says.
 pub(super) fn width(kind: &DataType) -> usize {
     match kind {
-        DataType::FixedSizeList(_, width) => usize::try_from(*width).unwrap_or(0),
+        DataType::FixedSizeList(_, width) => (*width).saturating_as::<usize>(),
         _ => 1,
     }
 }

@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, RecordBat
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Float32Type, Int64Type};
+use az::SaturatingAs;
 
 use super::batches::MAX_WIDTH;
 use crate::error::{Error, Result};
@@ -157,17 +158,17 @@ pub fn vectors(batch: &RecordBatch, name: &str) -> Result<Vectors> {
     let (items, bounds) = match column.data_type() {
         DataType::List(_) => {
             let list = column.as_list::<i32>();
-            let offsets = list.value_offsets().iter().map(|&offset| usize::try_from(offset).unwrap_or(0));
+            let offsets = list.value_offsets().iter().map(|&offset| offset.saturating_as::<usize>());
             (list.values(), offsets.collect::<Vec<_>>())
         }
         DataType::LargeList(_) => {
             let list = column.as_list::<i64>();
-            let offsets = list.value_offsets().iter().map(|&offset| usize::try_from(offset).unwrap_or(0));
+            let offsets = list.value_offsets().iter().map(|&offset| offset.saturating_as::<usize>());
             (list.values(), offsets.collect())
         }
         _ => {
             let list = column.as_fixed_size_list();
-            let width = usize::try_from(list.value_length()).unwrap_or(0);
+            let width = list.value_length().saturating_as::<usize>();
             (list.values(), (0..=list.len()).map(|row| row * width).collect())
         }
     };

@@ -1,5 +1,6 @@
 //! Parquet files of people, with any compression and any size of row groups.
 
+use az::SaturatingAs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow::array::RecordBatch;
@@ -49,14 +50,14 @@ impl ParquetFile {
         let schema = self.metadata.parquet_schema();
         let mut most = places.iter().map(|&place| width(self.schema().field(place).data_type())).max().unwrap_or(1);
         for (number, group) in self.metadata.metadata().row_groups().iter().enumerate() {
-            let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+            let rows = group.num_rows().saturating_as::<u64>();
             for (leaf, column) in group.columns().iter().enumerate() {
                 if !places.contains(&schema.get_column_root_idx(leaf)) {
                     continue;
                 }
                 let values = u64::try_from(column.num_values()).unwrap_or(u64::MAX);
                 let each = values.div_ceil(rows.max(1));
-                most = most.max(usize::try_from(each).unwrap_or(usize::MAX));
+                most = most.max(each.saturating_as::<usize>());
                 if most > MAX_WIDTH {
                     return Err(Error::data(format!(
                         "row group {number} has {values} values in {rows} rows of `{}`, wanted at most {MAX_WIDTH} a row",

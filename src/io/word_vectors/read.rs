@@ -1,5 +1,6 @@
 //! Opens a file of word vectors, finds out its form, and reads it.
 
+use az::SaturatingAs;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
@@ -98,7 +99,7 @@ fn announced(head: &[u8]) -> Option<(u64, u64, usize)> {
 /// letters. The bytes of vectors are neither, but by a chance that nobody meets.
 fn is_text(entries: &[u8], width: u64) -> bool {
     let line = entries.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
-    let width = usize::try_from(width).unwrap_or(usize::MAX);
+    let width = width.saturating_as::<usize>();
     let seen = &entries[..entries.len().min(PLAIN.end)];
     text::split(line, width).is_some_and(|(_, values)| values.split(|&byte| byte == b' ').all(text::is_number))
         || (seen.len() >= PLAIN.start && seen.iter().all(|&byte| byte >= b' ' || byte.is_ascii_whitespace()))

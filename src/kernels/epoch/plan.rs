@@ -1,5 +1,6 @@
 //! The plan of all epochs of a training.
 
+use az::SaturatingAs;
 use std::ops::Range;
 
 use super::mixture::Mixture;
@@ -98,7 +99,7 @@ impl Plan {
     /// Positions of an epoch.
     #[must_use]
     pub fn positions(&self) -> usize {
-        usize::try_from(self.mixture.total()).unwrap_or(usize::MAX)
+        self.mixture.total().saturating_as::<usize>()
     }
 
     /// Batches of an epoch, for every rank.
@@ -216,5 +217,5 @@ pub fn share(samples: usize, rank: usize, ranks: usize) -> Range<usize> {
 }
 
 fn index(number: u128) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+    number.saturating_as::<usize>()
 }

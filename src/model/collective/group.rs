@@ -1,5 +1,6 @@
 //! The group of ranks: connects them, and gathers rows.
 
+use az::SaturatingAs;
 use std::ffi::c_int;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
@@ -130,7 +131,7 @@ impl Group {
             let via = nccl.map_or(Device::Cpu, Communicator::device);
             let own = rows.to_device(via);
             let own = if n == most { own } else { own.constant_pad_nd([0, 0, 0, most - n]) };
-            let ranks = i64::try_from(self.ranks).unwrap_or(i64::MAX);
+            let ranks = self.ranks.saturating_as::<i64>();
             let own = own.contiguous();
             let all = Tensor::empty([ranks * most, d], (rows.kind(), via));
             let gathered = match nccl {
@@ -152,7 +153,7 @@ impl Group {
     /// # Errors
     /// A rank is gone.
     pub(super) fn exchange(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let lengths = self.shares(&[i64::try_from(own.len()).unwrap_or(i64::MAX)])?;
+        let lengths = self.shares(&[own.len().saturating_as::<i64>()])?;
         let all = self.all_gather(&Tensor::from_slice(own).reshape([-1, 1]))?;
         let lengths: Vec<i64> = lengths.into_iter().flatten().collect();
         let texts = all.view(-1).split_with_sizes(&lengths, 0);
@@ -169,7 +170,7 @@ impl Group {
     pub(super) fn shares(&self, own: &[i64]) -> Result<Vec<Vec<i64>>> {
         let Some(gloo) = &self.gloo else { return Ok(vec![own.to_vec()]) };
         let own = Tensor::from_slice(own);
-        let ranks = i64::try_from(self.ranks).unwrap_or(i64::MAX);
+        let ranks = self.ranks.saturating_as::<i64>();
         let all = Tensor::zeros([ranks * own.size()[0]], (Kind::Int64, Device::Cpu));
         gloo.all_gather(&own, &all).map_err(|error| in_words("exchange sizes", error))?;
         let all = Vec::<i64>::try_from(&all).map_err(|error| Error::internal(error.to_string()))?;

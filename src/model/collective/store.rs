@@ -1,5 +1,6 @@
 //! A store of keys over TCP, where ranks find each other and leave messages: c10d's `TCPStore`, as `torchrun` runs it.
 
+use az::SaturatingAs;
 use std::io::ErrorKind;
 use std::net::{Ipv6Addr, TcpListener, ToSocketAddrs};
 use std::os::fd::IntoRawFd;
@@ -76,5 +77,5 @@ impl KeyStore {
 
 /// A duration as c10d counts it.
 pub(super) fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).max(1)
+    duration.as_millis().saturating_as::<i64>().max(1)
 }

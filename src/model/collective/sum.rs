@@ -1,6 +1,7 @@
 //! Adds up tensors over all ranks, in buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
 //! Training", VLDB 2020.
 
+use az::SaturatingAs;
 use tch::{Device, Kind, Tensor};
 
 use super::ffi::{Gloo, Work};
@@ -76,7 +77,7 @@ fn sum_over_gloo(gloo: &Gloo, buckets: Vec<&[Tensor]>) -> Result<()> {
 
 /// Values of all of these.
 fn values(tensors: &[Tensor]) -> i64 {
-    tensors.iter().map(|tensor| i64::try_from(tensor.numel()).unwrap_or(i64::MAX)).sum()
+    tensors.iter().map(|tensor| tensor.numel().saturating_as::<i64>()).sum()
 }
 
 /// Runs of tensors of one type and device that fill a bucket each, or are one larger tensor.
@@ -117,7 +118,7 @@ impl<'t> Bucket<'t> {
     fn put_back(self) {
         let mut start = 0;
         for tensor in self.tensors {
-            let count = i64::try_from(tensor.numel()).unwrap_or(i64::MAX);
+            let count = tensor.numel().saturating_as::<i64>();
             let values = self.flat.narrow(0, start, count);
             if values.data_ptr() != tensor.data_ptr() {
                 tensor.view(-1).copy_(&values);

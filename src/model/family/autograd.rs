@@ -1,5 +1,6 @@
 //! Families whose gradients libtorch finds.
 
+use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use super::data::Data;
@@ -163,7 +164,7 @@ fn nothing<'m, D: Differentiable>(model: &'m D, share: &Share<'_>) -> Result<For
 /// # Errors
 /// There is none, one is empty, or one has another word.
 pub(super) fn check_captions(captions: &[&[i64]], words: usize) -> Result<()> {
-    let words = i64::try_from(words).unwrap_or(i64::MAX);
+    let words = words.saturating_as::<i64>();
     if captions.is_empty() {
         return Err(Error::internal("a batch without captions"));
     }

@@ -1,5 +1,6 @@
 //! Encoded items of one side: one vector each, or a set of vectors each.
 
+use az::SaturatingAs;
 use std::ops::Range;
 
 use tch::{Kind, Tensor};
@@ -28,7 +29,7 @@ impl Encoded {
     pub fn len(&self) -> usize {
         match &self.lengths {
             Some(lengths) => lengths.len(),
-            None => usize::try_from(self.vectors.size()[0]).unwrap_or(0),
+            None => self.vectors.size()[0].saturating_as::<usize>(),
         }
     }
 
@@ -133,7 +134,7 @@ impl Encoded {
 }
 
 fn size(size: usize) -> i64 {
-    i64::try_from(size).unwrap_or(i64::MAX)
+    size.saturating_as::<i64>()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A family for tests: late interaction. One vector an image, one a word; a score is the log-mean-exp of the cosines of the
 //! image with the words, so that it is no inner product of two vectors. libtorch finds the gradients.
 
+use az::SaturatingAs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
@@ -118,7 +119,7 @@ impl Differentiable for Late {
 
     fn captions(&self, parameters: &Parameters, captions: &[&[i64]], _: Option<&Share<'_>>) -> Result<Encoded> {
         let words = Tensor::from_slice(&captions.concat()).to_device(parameters.device());
-        let lengths = captions.iter().map(|words| i64::try_from(words.len()).unwrap_or(i64::MAX)).collect();
+        let lengths = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();
         let vectors = unit(&parameters.get(WORDS)?.index_select(0, &words));
         Ok(Encoded { vectors, lengths: Some(lengths) })
     }

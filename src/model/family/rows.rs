@@ -1,5 +1,6 @@
 //! Images of a batch where they lie.
 
+use az::SaturatingAs;
 use std::marker::PhantomData;
 
 use tch::{Device, Kind, Tensor};
@@ -23,7 +24,7 @@ impl<'b> Rows<'b> {
         if !values.len().is_multiple_of(width) {
             return Err(Error::internal(format!("{} values are not rows of {width}", values.len())));
         }
-        let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        let size = |size: usize| size.saturating_as::<i64>();
         let (rows, width) = (size(values.len() / width.max(1)), size(width));
         // SAFETY: `values` has this many values in this order, nothing writes to them while they are borrowed, and what is
         // kept longer is a copy: a step uses up all that follows from a batch before it returns, and what encodes many
@@ -42,7 +43,7 @@ impl<'b> Rows<'b> {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        usize::try_from(self.tensor.size()[0]).unwrap_or(0)
+        self.tensor.size()[0].saturating_as::<usize>()
     }
 
     /// True if there is none.

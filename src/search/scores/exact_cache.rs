@@ -4,6 +4,7 @@ use super::duplicates::Duplicates;
 use super::side::Side;
 use super::source::Scores;
 use crate::error::Result;
+use az::SaturatingAs;
 
 /// Exact scores for one thread, with those of its last pairs at hand once there are [`Duplicates`].
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ impl<'d> ExactCache<'d> {
             let pair = duplicates.pair(side, query, item);
             // Fibonacci hashing.
             let slot = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS);
-            let slot = &mut self.slots[usize::try_from(slot).unwrap_or(0)];
+            let slot = &mut self.slots[slot.saturating_as::<usize>()];
             if slot.0 != pair {
                 source.exact(side, query, &[item], &mut one)?;
                 *slot = (pair, one[0]);

@@ -1,6 +1,7 @@
 //! The work of `contrast`: every method of a table against its counterpart.
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
+use az::SaturatingAs;
 
 use super::hits::{Found, Ranked, read};
 use super::paired::{Difference, differences};
@@ -93,7 +94,7 @@ fn write(cx: &mut Cx<'_>, rows: &[Row<'_>]) -> Result<()> {
     let number =
         |get: fn(&Difference) -> f64| Float64Array::from_iter_values(rows.iter().map(|row| get(&row.difference)));
     let count = |get: fn(&Difference) -> usize| {
-        let count = |row: &Row<'_>| i64::try_from(get(&row.difference)).unwrap_or(i64::MAX);
+        let count = |row: &Row<'_>| get(&row.difference).saturating_as::<i64>();
         Int64Array::from_iter_values(rows.iter().map(count))
     };
     let columns = tables::contrasts::Columns {

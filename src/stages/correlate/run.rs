@@ -1,5 +1,6 @@
 //! The work of `correlate`: every score with every set of pairs.
 
+use az::SaturatingAs;
 use std::collections::BTreeSet;
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
@@ -99,7 +100,7 @@ fn write(cx: &mut Cx<'_>, rows: &[Row]) -> Result<()> {
     let columns = tables::correlations::Columns {
         score: texts(|row| &row.score),
         pairs: texts(|row| &row.pairs),
-        n: Int64Array::from_iter_values(rows.iter().map(|row| i64::try_from(row.n).unwrap_or(i64::MAX))),
+        n: Int64Array::from_iter_values(rows.iter().map(|row| row.n.saturating_as::<i64>())),
         pearson: coefficient(0),
         spearman: coefficient(1),
         kendall_b: coefficient(2),

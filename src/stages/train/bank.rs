@@ -1,10 +1,10 @@
 //! The memory bank of an epoch: drawn, embedded by all ranks together, written.
 
 use arrow::array::Int64Array;
+use az::SaturatingAs;
 
 use super::Train;
 use super::corpus::Corpus;
-use super::count::int;
 use super::options;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::{Draw, draw, share};
@@ -93,7 +93,7 @@ pub(super) fn write(bank: &Bank, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()>
         let samples = samples.collect::<Result<Vec<_>>>()?;
         let (images, captions) = bank.vectors(start, end)?;
         let rows = memory_bank::Columns {
-            epoch: vec![int(bank.epoch); samples.len()].into(),
+            epoch: vec![bank.epoch.saturating_as::<i64>(); samples.len()].into(),
             data_set: Int64Array::from_iter_values(samples.iter().map(|sample| sample.set)),
             caption_id: Int64Array::from_iter_values(samples.iter().map(|sample| sample.caption)),
             image_id: Int64Array::from_iter_values(samples.iter().map(|sample| sample.image)),

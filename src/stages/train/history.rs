@@ -1,8 +1,8 @@
 //! Rows of `history` and `validation`, on their way into the tables.
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
+use az::SaturatingAs;
 
-use super::count::int;
 use super::position::Position;
 use super::validate::Validated;
 use crate::error::Result;
@@ -36,14 +36,14 @@ struct AuxiliaryLoss {
 impl History {
     /// Takes a step in.
     pub fn push(&mut self, at: &Position, pairs: usize, done: &Stepped, collapsed: Option<f64>, learning_rate: f64) {
-        self.step.push(int(at.step));
-        self.epoch.push(int(at.epoch));
-        self.pairs.push(int(pairs as u64));
+        self.step.push(at.step.saturating_as::<i64>());
+        self.epoch.push(at.epoch.saturating_as::<i64>());
+        self.pairs.push(pairs.saturating_as::<i64>());
         self.loss.push(done.loss);
         self.collapsed_loss.push(collapsed);
         self.gradient_norm.push(done.gradient_norm);
         self.learning_rate.push(learning_rate);
-        let (step, epoch) = (int(at.step), int(at.epoch));
+        let (step, epoch) = (at.step.saturating_as::<i64>(), at.epoch.saturating_as::<i64>());
         let row = |&(name, value): &(&'static str, f64)| AuxiliaryLoss { step, epoch, name, value };
         self.auxiliary.extend(done.auxiliary.iter().map(row));
     }
@@ -88,8 +88,8 @@ pub(super) fn write_validation(
     let [i2t, t2i] = [&found.found.i2t.recalls, &found.found.t2i.recalls];
     let number = |value: f64| Float64Array::from(vec![value]);
     let row = validation::Columns {
-        epoch: vec![int(at.epoch)].into(),
-        step: vec![int(at.step)].into(),
+        epoch: vec![at.epoch.saturating_as::<i64>()].into(),
+        step: vec![at.step.saturating_as::<i64>()].into(),
         loss: number(loss),
         i2t_r1: number(i2t[0]),
         i2t_r5: number(i2t[1]),

@@ -11,7 +11,6 @@ mod read;
 mod relevance;
 mod bank;
 mod position;
-mod count;
 mod history;
 mod watch;
 mod validate;

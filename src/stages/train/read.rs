@@ -1,12 +1,12 @@
 //! Reads captions and features and makes of them what a training goes through: once, then it is kept.
 
+use az::SaturatingAs;
 use std::collections::{BTreeSet, HashMap};
 
 use arrow::array::{Int64Array, RecordBatch};
 use serde::{Deserialize, Serialize};
 
 use super::Train;
-use super::count::int;
 use super::images::Source;
 use super::place::Place;
 use crate::error::{Error, Result, TruncatedList};
@@ -127,12 +127,12 @@ fn rows(samples: &[Sample]) -> Result<RecordBatch> {
     }
     let words = samples.iter().flat_map(|sample| sample.words.iter().copied());
     let columns = tables::samples::Columns {
-        data_set: column(|sample| int(sample.set as u64)),
+        data_set: column(|sample| sample.set.saturating_as::<i64>()),
         sample: places.into(),
         caption_id: column(|sample| sample.caption.id),
         image_id: column(|sample| sample.caption.image),
-        shard: column(|sample| int(sample.place.shard as u64)),
-        row: column(|sample| int(sample.place.row as u64)),
+        shard: column(|sample| sample.place.shard.saturating_as::<i64>()),
+        row: column(|sample| sample.place.row.saturating_as::<i64>()),
         words: Lists::new(samples.iter().map(|sample| sample.words.len()), words)?,
     };
     columns.into_batch()

@@ -1,5 +1,6 @@
 //! The course of a training: epochs, steps, checkpoints, validation.
 
+use az::SaturatingAs;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +10,6 @@ use arrow::array::{Float64Array, Int64Array};
 use super::Train;
 use super::bank;
 use super::corpus::{Corpus, Validation};
-use super::count::int;
 use super::history::{History, write_validation};
 use super::options::{Pictures, SameImage, Weights};
 use super::position::{Best, PlanName, Position};
@@ -252,7 +252,7 @@ impl Train {
 
     /// `learning_rate` · `decay` ^ ⌊epoch / `decay_epochs`⌋.
     fn learning_rate_of(&self, epoch: u64) -> f64 {
-        let times = i32::try_from(epoch / u64::from(self.decay_epochs.max(1))).unwrap_or(i32::MAX);
+        let times = (epoch / u64::from(self.decay_epochs.max(1))).saturating_as::<i32>();
         self.learning_rate * self.decay.powi(times)
     }
 
@@ -348,15 +348,17 @@ fn write_plan(stage: &Train, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
     let same = |number: i64| Int64Array::from(vec![number; sets.len()]);
     let window = match stage.order {
         Order::Global => None,
-        Order::Windows(shards) => Some(int(shards as u64)),
+        Order::Windows(shards) => Some(shards.saturating_as::<i64>()),
     };
     let plan = tables::plan::Columns {
-        data_set: (0..int(sets.len() as u64)).collect::<Vec<_>>().into(),
-        samples: Int64Array::from_iter_values(sets.iter().map(|set| int(set.shards.iter().sum::<usize>() as u64))),
-        shards: Int64Array::from_iter_values(sets.iter().map(|set| int(set.shards.len() as u64))),
+        data_set: (0..SaturatingAs::saturating_as(sets.len() as u64)).collect::<Vec<_>>().into(),
+        samples: Int64Array::from_iter_values(
+            sets.iter().map(|set| set.shards.iter().sum::<usize>().saturating_as::<i64>()),
+        ),
+        shards: Int64Array::from_iter_values(sets.iter().map(|set| set.shards.len().saturating_as::<i64>())),
         weight: Float64Array::from_iter_values(sets.iter().map(|set| set.weight)),
         window: Optional(vec![window; sets.len()].into()),
-        batch: same(int(stage.batch as u64)),
+        batch: same(stage.batch.saturating_as::<i64>()),
         seed: same(stage.seed.cast_signed()),
     };
     cx.write("plan", plan.into_batch()?)?;

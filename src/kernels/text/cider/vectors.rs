@@ -2,6 +2,7 @@
 
 use super::frequency::Idf;
 use super::ngrams::{Ngram, ORDERS};
+use az::SaturatingAs;
 
 /// Numbers of n-grams are less. A billion n-grams are a hundred times those of all captions of COCO.
 const NUMBERS: i64 = 1 << 30;
@@ -58,7 +59,7 @@ impl Vectors {
             self.counts.push(ngram.count);
             self.weights.push(f64::from(ngram.count) * idf.of(ngram.number));
         }
-        self.close(image, u32::try_from(words).unwrap_or(u32::MAX));
+        self.close(image, words.saturating_as::<u32>());
     }
 
     /// Adds a caption of `image` as a row of the table `caption_ngrams` gives it.

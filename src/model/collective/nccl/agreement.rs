@@ -1,5 +1,6 @@
 //! Whether all ranks use NCCL: each says what it brings, and all come to the same answer.
 
+use az::SaturatingAs;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::time::Duration;
@@ -100,8 +101,8 @@ fn obstacle(offers: &[Offer]) -> Option<String> {
 
 /// Uses a communicator for the first time: its ways between GPUs are opened, and the results must be right.
 fn trial(nccl: &Communicator, messages: &Messages<'_>) -> Result<Result<(), String>> {
-    let ranks = i64::try_from(messages.ranks).unwrap_or(i64::MAX);
-    let rank = i64::try_from(messages.rank).unwrap_or(i64::MAX);
+    let ranks = messages.ranks.saturating_as::<i64>();
+    let rank = messages.rank.saturating_as::<i64>();
     let options = (Kind::Int64, nccl.device());
     let (own, all) = (Tensor::full([3], rank + 1, options), Tensor::zeros([ranks * 3], options));
     if let Err(why) = told(nccl.all_gather(&own, &all).and_then(|()| nccl.sum(std::slice::from_ref(&own))))? {

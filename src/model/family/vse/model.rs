@@ -1,5 +1,6 @@
 //! The joint embedding: images through a linear layer, captions through words and a GRU, both ending on the unit sphere.
 
+use az::SaturatingAs;
 use std::ops::Range;
 
 use tch::Tensor;
@@ -133,7 +134,7 @@ impl Model for Vse {
         let (images, captions) = (&images.vectors, &captions.vectors);
         let scores = similarity.scores(images, captions);
         let backward = move |d_scores: &Tensor, own: Range<usize>| {
-            let own = [own.start, own.end].map(|row| i64::try_from(row).unwrap_or(i64::MAX));
+            let own = [own.start, own.end].map(SaturatingAs::saturating_as::<i64>);
             let (images, captions) = similarity.backward(images, captions, d_scores, &(own[0]..own[1]));
             Ok(Pulled { images, captions, parameters: None })
         };

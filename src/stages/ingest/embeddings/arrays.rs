@@ -1,5 +1,6 @@
 //! npy files: rows are images, and captions, in order.
 
+use az::SaturatingAs;
 use std::path::Path;
 
 use super::Embeddings;
@@ -53,7 +54,12 @@ impl<'s> Arrays<'s> {
             values.clear();
             self.images.values(row, &mut values);
             let vector = Ok(values.as_slice());
-            act(Row { image_id: Ok(id(row)), caption_id: None, split: Some(Ok(self.split)), vector })?;
+            act(Row {
+                image_id: Ok(row.saturating_as::<i64>()),
+                caption_id: None,
+                split: Some(Ok(self.split)),
+                vector,
+            })?;
         }
         Ok(())
     }
@@ -65,10 +71,15 @@ impl<'s> Arrays<'s> {
             values.clear();
             self.captions.values(row, &mut values);
             let image_id = match &self.image_of {
-                ImageOf::Runs(captions) => id(row / captions),
+                ImageOf::Runs(captions) => (row / captions).saturating_as::<i64>(),
                 ImageOf::Listed(images) => images[row],
             };
-            act(Row { image_id: Ok(image_id), caption_id: Some(Ok(id(row))), split: None, vector: Ok(&values) })?;
+            act(Row {
+                image_id: Ok(image_id),
+                caption_id: Some(Ok(row.saturating_as::<i64>())),
+                split: None,
+                vector: Ok(&values),
+            })?;
         }
         Ok(())
     }
@@ -130,7 +141,7 @@ fn listed(path: &Path, images: &Matrix, captions: &Matrix) -> Result<Vec<i64>> {
             let message = format!("`{}` is no row of `{}`", content.escape_debug(), images.path().display());
             mistakes.add(format_args!("line {line}"), format_args!("{message}: wanted 0 to {}", images.rows() - 1));
         }
-        listed.push(row.map_or(0, id));
+        listed.push(row.map_or(0, SaturatingAs::saturating_as));
     }
     mistakes.finish()?;
     if listed.len() == captions.rows() {
@@ -143,9 +154,4 @@ fn listed(path: &Path, images: &Matrix, captions: &Matrix) -> Result<Vec<i64>> {
         captions.rows(),
         captions.path().display()
     )))
-}
-
-/// Rows of a file in memory are far below 2⁶³.
-fn id(row: usize) -> i64 {
-    i64::try_from(row).unwrap_or(i64::MAX)
 }
