@@ -19,6 +19,7 @@ pub mod adam;
 pub mod training;
 pub mod step;
 pub mod trained;
+pub mod rows_encoder;
 pub mod products;
 pub mod search;
 pub mod scores;

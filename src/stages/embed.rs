@@ -1,11 +1,13 @@
 //! `embed`: `model`, `features`, `captions` → `image_embeddings`, `caption_embeddings`.
 
+use arrow::array::RecordBatch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::encode::{EncodedBlock, Encoder, read_model};
 use crate::error::{Error, Result};
-use crate::model::trained::Trained;
+use crate::model::device::{to_tch, use_threads};
+use crate::model::rows_encoder::{CaptionEncoder, EncodedRows, ImageEncoder};
+use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
 use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
 use crate::tables::{self, Vectors, caption_embeddings, image_embeddings, repeated};
 
@@ -72,10 +74,15 @@ impl Run for Embed {
     /// Features first, then captions; rows keep the order of their table. A caption whose image has no feature is left out,
     /// with a warning that counts them.
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let trained = read_model("model", cx)?;
+        use_threads(cx.threads());
+        let device = to_tch(cx.device())?;
+        let trained = Trained::read(&cx.file("model", DESCRIPTION)?, &cx.file("model", PARAMETERS)?, device)?;
         let wants = |split: &str| self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split);
-        let encoder = Encoder { trained: &trained, wants: &wants };
-        let images = encoder.images("features", cx, &mut |block, cx| write(block, "image_embeddings", &trained, cx))?;
+        let mut images = ImageEncoder::new(&trained, &wants);
+        while let Some(batch) = cx.next("features")? {
+            write(images.push(&batch)?, "image_embeddings", &trained, cx)?;
+        }
+        write(images.finish()?, "image_embeddings", &trained, cx)?;
         if images.ids.is_empty() {
             let asked =
                 if self.splits.is_empty() { "any".to_owned() } else { format!("`{}`", self.splits.join("`, `")) };
@@ -84,14 +91,32 @@ impl Run for Embed {
         for split in self.splits.iter().filter(|split| !images.splits.contains(*split)) {
             cx.warn(split, format!("no image of split `{split}` has a feature"));
         }
-        let mut take = |block, cx: &mut Cx<'_>| write(block, "caption_embeddings", &trained, cx);
-        encoder.captions("captions", &images.ids, cx, &mut take)
+        let mut captions = CaptionEncoder::new(&trained, &wants, &images.ids);
+        while let Some(batch) = cx.next("captions")? {
+            write(captions.push(&batch)?, "caption_embeddings", &trained, cx)?;
+        }
+        write(captions.finish()?, "caption_embeddings", &trained, cx)?;
+        if captions.left_out > 0 {
+            let message = format!("{} captions left out: their images have no feature", captions.left_out);
+            cx.warn("captions", message);
+        }
+        Ok(())
     }
 }
 
-/// Writes the rows of a block with their vectors.
-fn write(block: EncodedBlock, output: &str, trained: &Trained, cx: &mut Cx<'_>) -> Result<()> {
-    let EncodedBlock { caption_ids, image_ids, splits, encoded } = block;
+/// Writes rows with their vectors.
+fn write(
+    blocks: impl IntoIterator<Item = EncodedRows>,
+    output: &str,
+    trained: &Trained,
+    cx: &mut Cx<'_>,
+) -> Result<()> {
+    blocks.into_iter().try_for_each(|rows| cx.write(output, embeddings(rows, output, trained)?))
+}
+
+/// Rows of an embedding table.
+fn embeddings(rows: EncodedRows, output: &str, trained: &Trained) -> Result<RecordBatch> {
+    let EncodedRows { caption_ids, image_ids, splits, encoded } = rows;
     let vectors = trained.vectors(&encoded)?;
     let width = vectors.len() / image_ids.len();
     if let Some(row) = vectors.chunks_exact(width).position(|vector| !vector.iter().all(|value| value.is_finite())) {
@@ -99,24 +124,21 @@ fn write(block: EncodedBlock, output: &str, trained: &Trained, cx: &mut Cx<'_>) 
     }
     let tokenizer = repeated(trained.tokenizer().name(), image_ids.len());
     let (image_id, split, embedding) = (image_ids.into(), splits.into(), Vectors::new(vectors, width)?);
-    let batch = if caption_ids.is_empty() {
-        image_embeddings::Columns { image_id, split, embedding }.into_batch()?
-    } else {
-        let caption_id = caption_ids.into();
-        caption_embeddings::Columns { caption_id, image_id, split, tokenizer, embedding }.into_batch()?
-    };
-    cx.write(output, batch)
+    if caption_ids.is_empty() {
+        return image_embeddings::Columns { image_id, split, embedding }.into_batch();
+    }
+    let caption_id = caption_ids.into();
+    caption_embeddings::Columns { caption_id, image_id, split, tokenizer, embedding }.into_batch()
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
+    use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
 
     use super::*;
     use crate::error::Kind;
     use crate::kernels::sample::Sample;
-    use crate::model::trained::{DESCRIPTION, PARAMETERS};
     use crate::stages::testing::MemoryWorld;
     use crate::stages::train::Train;
 

@@ -5,7 +5,6 @@ pub mod compare;
 pub mod extract;
 pub mod train;
 pub mod convert;
-mod encode;
 pub mod embed;
 pub mod evaluate;
 pub mod contrast;

@@ -9,10 +9,10 @@ use super::embeddings::no_rows;
 use super::pool::Pool;
 use crate::error::Result;
 use crate::model::family::encoded::Encoded;
+use crate::model::rows_encoder::{CaptionEncoder, EncodedRows, ImageEncoder};
 use crate::model::trained::Trained;
 use crate::retrieval::{MatrixPool, PoolScores, ScoreSource};
 use crate::stage::{Cx, Input, TableRef};
-use crate::stages::encode::{EncodedBlock, Encoder};
 use crate::tables;
 
 /// A model, and what it encodes and scores. Any model has scores; one whose scores follow from one vector of an image and one of
@@ -55,28 +55,36 @@ impl<'t> EncodedSides<'t> {
     /// Reads the rows of `split` and encodes them.
     ///
     /// # Errors
-    /// No rows of the split; as [`Encoder`] and [`Pool::join`].
+    /// No rows of the split; as [`ImageEncoder::push`], [`CaptionEncoder::push`] and [`Pool::join`].
     pub(super) fn read(trained: &'t Trained, split: &str, cx: &mut Cx<'_>) -> Result<(Pool, Self)> {
-        let encoder = Encoder { trained, wants: &|of| of == split };
-        let (mut images, mut ids) = (Vec::new(), Vec::new());
-        let read = encoder.images(FEATURES, cx, &mut |block: EncodedBlock, _| {
-            images.push(block.encoded);
-            ids.extend(block.image_ids);
-            Ok(())
-        })?;
-        if ids.is_empty() {
-            return Err(no_rows(split, FEATURES, &read.splits));
+        let wants = |of: &str| of == split;
+        let mut encoder = ImageEncoder::new(trained, &wants);
+        let mut images = Vec::new();
+        while let Some(batch) = cx.next(FEATURES)? {
+            images.extend(encoder.push(&batch)?);
         }
-        let (mut captions, mut caption_ids, mut image_of) = (Vec::new(), Vec::new(), Vec::new());
-        encoder.captions(CAPTIONS, &read.ids, cx, &mut |block: EncodedBlock, _| {
-            captions.push(block.encoded);
-            caption_ids.extend(block.caption_ids);
-            image_of.extend(block.image_ids);
-            Ok(())
-        })?;
-        let (pool, order) = Pool::join(ids, &caption_ids, &image_of, split, cx)?;
-        let captions = Encoded::join(&captions)?.select(&order);
-        Ok((pool, Self { trained, images: Encoded::join(&images)?, captions }))
+        images.extend(encoder.finish()?);
+        if images.is_empty() {
+            return Err(no_rows(split, FEATURES, &encoder.splits));
+        }
+        let image_ids = images.iter().flat_map(|rows| &rows.image_ids).copied().collect();
+
+        let mut encoder = CaptionEncoder::new(trained, &wants, &encoder.ids);
+        let mut captions = Vec::new();
+        while let Some(batch) = cx.next(CAPTIONS)? {
+            captions.extend(encoder.push(&batch)?);
+        }
+        captions.extend(encoder.finish()?);
+        if encoder.left_out > 0 {
+            let message = format!("{} captions left out: their images have no feature", encoder.left_out);
+            cx.warn(format!("captions of split `{split}`"), message);
+        }
+        let caption_ids: Vec<i64> = captions.iter().flat_map(|rows| &rows.caption_ids).copied().collect();
+        let image_of: Vec<i64> = captions.iter().flat_map(|rows| &rows.image_ids).copied().collect();
+        let (pool, order) = Pool::join(image_ids, &caption_ids, &image_of, split, cx)?;
+        let join =
+            |rows: Vec<EncodedRows>| Encoded::join(&rows.into_iter().map(|rows| rows.encoded).collect::<Vec<_>>());
+        Ok((pool, Self { trained, images: join(images)?, captions: join(captions)?.select(&order) }))
     }
 }
 

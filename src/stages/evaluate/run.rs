@@ -8,14 +8,14 @@ use super::pool::Pool;
 use super::rated;
 use super::settings::{Evaluate, input};
 use crate::error::{Error, Result};
+use crate::model::device::{to_tch, use_threads};
 use crate::model::search::Searcher;
-use crate::model::trained::Trained;
+use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
 use crate::retrieval::{
     Detail, Evaluation, Graded, Method, ScoreSource, Validation, VectorPair, VectorSource, evaluate,
 };
 use crate::search::{MINIMUM_COST, SearchFactory};
 use crate::stage::{Cx, Run};
-use crate::stages::encode::read_model;
 
 impl Run for Evaluate {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
@@ -26,7 +26,14 @@ impl Run for Evaluate {
 impl Evaluate {
     /// The work; `minimum_cost` is how many multiply-adds a search must have to be kept.
     pub(super) fn evaluate(&self, cx: &mut Cx<'_>, minimum_cost: u64) -> Result<()> {
-        let trained = self.scores.as_ref().map(|_| read_model(MODEL, cx)).transpose()?;
+        let trained = match self.scores {
+            Some(_) => {
+                use_threads(cx.threads());
+                let device = to_tch(cx.device())?;
+                Some(Trained::read(&cx.file(MODEL, DESCRIPTION)?, &cx.file(MODEL, PARAMETERS)?, device)?)
+            }
+            None => None,
+        };
         let searcher = Searcher::new(cx.device(), self.similarity, cx.threads())?;
         let (pool, sides) = self.read(trained.as_ref(), &self.split, cx)?;
         let bank = match &self.bank {
