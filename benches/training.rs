@@ -45,7 +45,7 @@ const BATCHES: usize = 16;
 const TURNS: usize = 9;
 const STEPS: usize = 8;
 
-type Batch = Vec<Vec<i64>>;
+type Batch = Vec<Vec<i32>>;
 
 fn main() {
     tch::set_num_threads(i32::try_from(THREADS).expect("a small number"));
@@ -94,7 +94,7 @@ fn bank(batches: &[Batch]) {
 /// Random words.
 fn fixed() -> Vec<Batch> {
     let mut sample = Sample::new(1, &[]);
-    let mut word = || i64::try_from(sample.below(WORDS)).expect("a small number");
+    let mut word = || i32::try_from(sample.below(WORDS)).expect("a small number");
     (0..BATCHES).map(|_| (0..BATCH).map(|_| (0..LENGTH).map(|_| word()).collect()).collect()).collect()
 }
 
@@ -110,7 +110,7 @@ fn real(path: &str) -> Option<Vec<Batch>> {
     captions.iter().flatten().for_each(|word| *counts.entry(word).or_default() += 1);
     let mut words: Vec<(&str, usize)> = counts.into_iter().collect();
     words.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    let numbers: HashMap<&str, i64> =
+    let numbers: HashMap<&str, i32> =
         words.iter().take(WORDS - 4).zip(4..).map(|((word, _), number)| (*word, number)).collect();
     let mut sample = Sample::new(2, &[]);
     let mut caption = || {
@@ -161,7 +161,7 @@ fn measure(name: &str, batches: &[Batch], loss: &str) {
 /// Operations of the products of a step: forwards once, backwards twice, the input product of a word once a batch.
 fn flops(batch: &Batch) -> f64 {
     let words: usize = batch.iter().map(Vec::len).sum();
-    let mut distinct: Vec<i64> = batch.iter().flatten().copied().collect();
+    let mut distinct: Vec<i32> = batch.iter().flatten().copied().collect();
     distinct.sort_unstable();
     distinct.dedup();
     let recurrent = 3 * (words - batch.len()) * 3 * JOINT * JOINT;
@@ -209,23 +209,23 @@ impl<'b> Ours<'b> {
 
     /// A bank of that many samples that are none of a batch.
     fn embed(&self, samples: usize) -> Bank {
-        let all: Vec<&[i64]> = self.batches.iter().flatten().map(Vec::as_slice).collect();
+        let all: Vec<&[i32]> = self.batches.iter().flatten().map(Vec::as_slice).collect();
         let (model, mut images, mut captions) = (self.training.model(), Vec::new(), Vec::new());
         for start in (0..samples).step_by(BATCH) {
             let count = BATCH.min(samples - start);
             images.push(encode::images(model, &self.images[..count * IMAGE]).expect("vectors"));
-            let words: Vec<&[i64]> = (start..start + count).map(|row| all[row % all.len()]).collect();
+            let words: Vec<&[i32]> = (start..start + count).map(|row| all[row % all.len()]).collect();
             captions.push(encode::captions(model, &words).expect("vectors"));
         }
         let members = Member::strangers(samples + BATCH).split_off(BATCH);
         let [images, captions] = [images, captions].map(|blocks| Encoded::join(&blocks).expect("vectors"));
-        self.training.bank(0, members, images, captions, &Group::alone()).expect("a bank")
+        Bank::gather(0, members, &images, &captions, &Group::alone()).expect("a bank")
     }
 
     fn turn(&mut self, turn: usize) {
         for _ in 0..STEPS {
             let clock = Instant::now();
-            let captions: Vec<&[i64]> = self.batches[self.step % BATCHES].iter().map(Vec::as_slice).collect();
+            let captions: Vec<&[i32]> = self.batches[self.step % BATCHES].iter().map(Vec::as_slice).collect();
             let members = &self.members;
             let pairs = Pairs { images: &self.images, captions: &captions, members, relevance: None };
             let weights = BankWeights::default();

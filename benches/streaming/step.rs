@@ -23,13 +23,13 @@ pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Resul
     let model = config.create(7, tch::Device::Cpu)?;
     let mut training = Training::start(config, model);
     let recipe = Recipe::from(Loss::default());
-    let mut step = |images: &[f32], captions: &[&[i64]]| {
+    let mut step = |images: &[f32], captions: &[&[i32]]| {
         let members = Member::strangers(captions.len());
         let pairs = Pairs { images, captions, members: &members, relevance: None };
         training.step(&pairs, &recipe, None, 2e-4, 0, &Group::alone()).map(drop)
     };
     let mut loader = start()?;
-    let mut resident: Vec<(Vec<f32>, Vec<Vec<i64>>)> = Vec::new();
+    let mut resident: Vec<(Vec<f32>, Vec<Vec<i32>>)> = Vec::new();
     while let Some(batch) = loader.next(|| Ok(()))?.filter(|_| resident.len() < STEPS) {
         resident.push((batch.images().to_vec(), (0..batch.len()).map(|i| batch.words(i).to_vec()).collect()));
     }

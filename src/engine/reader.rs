@@ -1,10 +1,10 @@
 //! Reads a table input: part by part, as its producer commits them.
 
-use az::SaturatingAs;
 use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use arrow::array::RecordBatch;
+use az::SaturatingAs;
 
 use crate::engine::cache::LazyCache;
 use crate::engine::feed::Feed;

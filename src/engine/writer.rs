@@ -1,11 +1,11 @@
 //! Writes an artefact: cuts rows into parts, publishes each part, and records it.
 
-use az::SaturatingAs;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use az::SaturatingAs;
 use bytes::Bytes;
 
 use crate::engine::event::{Event, Observer};

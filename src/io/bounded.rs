@@ -1,9 +1,10 @@
 //! Whole files in memory, up to a limit: for files of people, whose size nobody promised.
 
-use az::SaturatingAs;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+
+use az::SaturatingAs;
 
 use crate::error::{Error, Result};
 

@@ -2,11 +2,11 @@
 //!
 //! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
-use az::SaturatingAs;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
+use az::SaturatingAs;
 use memmap2::Mmap;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 

@@ -3,8 +3,9 @@
 //! Source: `Resample.c` of Pillow 13 (triangle filter, fixed point with 22 fractional bits, two passes with 8 bits in
 //! between) and `Resize`, `CenterCrop` and `functional.resized_crop` of torchvision 0.26 for the sizes.
 
-use az::SaturatingAs;
 use std::ops::Range;
+
+use az::SaturatingAs;
 
 /// Fractional bits of a weight: 32 less 8 for the pixel and 2 for sums that overshoot.
 const PRECISION: u32 = 22;

@@ -76,7 +76,7 @@ impl Drop for Reused {
 #[derive(Default)]
 pub(super) struct Buffers {
     pub images: Option<Box<dyn Memory>>,
-    pub words: Vec<i64>,
+    pub words: Vec<i32>,
     pub ends: Vec<usize>,
     pub captions: Vec<i64>,
 }
@@ -120,7 +120,7 @@ impl Batch {
 
     /// The numbers of the words of sample `i`.
     #[must_use]
-    pub fn words(&self, i: usize) -> &[i64] {
+    pub fn words(&self, i: usize) -> &[i32] {
         &self.buffers.words[self.range(i)]
     }
 

@@ -111,7 +111,7 @@ impl Builder<'_> {
                     )?;
                 }
             }
-            buffers.words.extend(self.data.words(sample)?.iter().map(|&word| i64::from(word)));
+            buffers.words.extend_from_slice(self.data.words(sample)?);
             buffers.ends.push(buffers.words.len());
             buffers.captions.push(self.data.caption(sample)?);
         }

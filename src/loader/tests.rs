@@ -108,7 +108,11 @@ fn a_batch_holds_the_samples_of_the_plan() {
                 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
                 let value = image as f32;
                 assert_eq!(batch.images()[i * WIDTH..][..WIDTH], [value, value + 0.5, -value]);
-                assert!(batch.words(i).iter().copied().eq(0..=image % 4 + caption % 2), "{:?}", batch.words(i));
+                assert!(
+                    batch.words(i).iter().copied().map(i64::from).eq(0..=image % 4 + caption % 2),
+                    "{:?}",
+                    batch.words(i)
+                );
                 seen.push(caption);
             }
         }

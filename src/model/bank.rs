@@ -1,16 +1,18 @@
 //! The memory bank on tensors: samples of the training data in the joint space, and how a batch compares with them.
 
-use az::SaturatingAs;
 use std::collections::HashMap;
 
+use az::SaturatingAs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor};
 
-use super::family::encode::values;
+use super::collective::Group;
+use super::family::encoded::Encoded;
 use super::loss::BankScores;
 use super::named::Named;
 use super::similarity::Similarity;
+use super::slices::to_vec;
 use crate::error::{Error, Result};
 
 /// What a pair of a batch is not compared with.
@@ -64,6 +66,20 @@ pub struct Bank {
 }
 
 impl Bank {
+    /// The bank of these samples, of whose vectors each rank has those of its [share](crate::kernels::epoch::share).
+    ///
+    /// # Errors
+    /// As [`Bank::new`] and [`Group::all_gather`].
+    pub fn gather(
+        epoch: u64,
+        members: Vec<Member>,
+        images: &Encoded,
+        captions: &Encoded,
+        group: &Group,
+    ) -> Result<Self> {
+        Self::new(epoch, members, images.gather(group)?.vectors, captions.gather(group)?.vectors)
+    }
+
     /// The bank of these samples, whose vectors are `[M, d]`.
     ///
     /// # Errors
@@ -113,7 +129,7 @@ impl Bank {
     /// A failure of libtorch.
     pub fn vectors(&self, start: usize, end: usize) -> Result<(Vec<f32>, Vec<f32>)> {
         let size = |size: usize| size.saturating_as::<i64>();
-        let values = |tensor: &Tensor| values(&tensor.narrow(0, size(start), size(end - start)));
+        let values = |tensor: &Tensor| to_vec(&tensor.narrow(0, size(start), size(end - start)));
         Ok((values(&self.images)?, values(&self.captions)?))
     }
 

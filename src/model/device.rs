@@ -1,8 +1,8 @@
 //! Where tensors live: from the run's device to libtorch's.
 
-use az::SaturatingAs;
 use std::sync::Once;
 
+use az::SaturatingAs;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::error::{Error, Result};

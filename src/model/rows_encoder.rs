@@ -113,7 +113,7 @@ pub struct CaptionEncoder<'e> {
     wants: &'e dyn Fn(&str) -> bool,
     images: &'e HashSet<i64>,
     waiting: Waiting,
-    words: Vec<Vec<i64>>,
+    words: Vec<Vec<i32>>,
     /// Captions of other images so far, which are left out.
     pub left_out: usize,
 }
@@ -158,7 +158,7 @@ impl<'e> CaptionEncoder<'e> {
     /// A failure of libtorch.
     pub fn finish(&mut self) -> Result<Option<EncodedRows>> {
         let words = std::mem::take(&mut self.words);
-        let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
+        let words: Vec<&[i32]> = words.iter().map(Vec::as_slice).collect();
         self.waiting.encoded(|| self.trained.encode_captions(&words))
     }
 }

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
-use super::family::encode::values;
 use super::family::encoded::Encoded;
 use super::family::list::Config;
 use super::family::model::Model;
+use super::slices::to_vec;
 use super::threads::stay_in_this_thread;
 use crate::error::{Error, Result};
 use crate::kernels::identity::Fields;
@@ -163,7 +163,7 @@ impl Worker {
     /// Scores of a block, row-major.
     fn block(&self, images: Range<usize>, captions: Range<usize>) -> Result<Vec<f32>> {
         let scores = self.model.scores(&self.images.part(images), &self.captions.part(captions))?;
-        values(&scores.to_kind(Kind::Float))
+        to_vec(&scores)
     }
 }
 

@@ -6,7 +6,7 @@ use super::similarity::Similarity;
 use crate::error::Result;
 use crate::kernels::hubness::distance::Distance;
 use crate::runtime::Device;
-use crate::search::{Processor, Scoring, Search, SearchFactory, Side, VectorScores, Vectors};
+use crate::search::{Processor, Search, SearchFactory, Side, VectorScores, Vectors};
 
 /// Makes searches that compute their scores on one device.
 ///
@@ -50,8 +50,7 @@ impl SearchFactory for Searcher {
     fn search<'v>(&self, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, captions: Side) -> Result<Search<'v>> {
         let processor = self.processor();
         let Some(device) = self.libtorch else { return processor.search(rows, columns, captions) };
-        let scoring = processor.order.map_or(Scoring::Product, |form| Scoring::Order { form, captions });
-        let vectors = VectorScores::new(rows, columns, scoring, self.threads)?;
+        let vectors = VectorScores::new(rows, columns, processor.scoring(captions), self.threads)?;
         Ok(Search::owning(Box::new(Libtorch::new(device, vectors)), self.threads))
     }
 

@@ -2,6 +2,8 @@
 
 use tch::{Device, Kind, Tensor};
 
+use crate::error::{Error, Result};
+
 /// Whether a tensor's values can be had as a slice.
 pub(super) fn is_slice(tensor: &Tensor) -> bool {
     tensor.device() == Device::Cpu && tensor.kind() == Kind::Float && tensor.is_contiguous()
@@ -32,6 +34,15 @@ pub(super) fn values_mut(tensor: &mut Tensor) -> &mut [f32] {
     unsafe {
         std::slice::from_raw_parts_mut(tensor.data_ptr().cast(), tensor.numel())
     }
+}
+
+/// A copy of the values of any tensor, as f32, row-major.
+///
+/// # Errors
+/// A failure of libtorch.
+pub(super) fn to_vec(tensor: &Tensor) -> Result<Vec<f32>> {
+    let tensor = tensor.to_device(Device::Cpu).to_kind(Kind::Float).contiguous();
+    Vec::try_from(tensor.view(-1)).map_err(|error| Error::internal(format!("cannot read a tensor: {error}")))
 }
 
 /// Threads that libtorch would use for what the calling thread asks of it.

@@ -15,6 +15,7 @@ use tch::{Kind, Tensor};
 use super::adam::norm;
 use super::bank::{Bank, Mask, Member};
 use super::collective::Group;
+use super::family::encode::check_words;
 use super::family::encoded::Encoded;
 use super::family::model::{Block, Forward, Losses, Model, Pulled, Share};
 use super::family::rows::Rows;
@@ -30,7 +31,7 @@ pub struct Pairs<'b> {
     /// What there is of the images of this rank's share, row-major, one row a pair.
     pub images: &'b [f32],
     /// The numbers of the words of the captions of this rank's share.
-    pub captions: &'b [&'b [i64]],
+    pub captions: &'b [&'b [i32]],
     /// The samples of the whole batch: those of rank 0, those of rank 1, and so on.
     pub members: &'b [Member],
     /// φ of the image of each pair of the whole batch with the caption of each, row-major, where the objective wants it.
@@ -119,6 +120,7 @@ pub fn gradients(
     let n = pairs.members.len();
     let own = share(n, group.rank(), group.ranks());
     let images = Rows::new(pairs.images, model.data().image_values(), &model.parameters().tensors()[0])?;
+    check_words(pairs.captions, model.data().words)?;
     let draw = [recipe.seed, step];
     let share = Share { images, captions: pairs.captions, pairs: own.clone(), of: n, draw };
     let Forward { images: own_images, captions: own_captions, losses, backward } = model.forward(&share)?;

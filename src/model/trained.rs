@@ -49,22 +49,6 @@ impl Description {
     }
 }
 
-/// The most words of a caption. The longest caption of COCO and Flickr30k has fewer than a hundred; a text without an end
-/// would fill the memory, which grows with the words of a batch.
-pub const MOST_WORDS: usize = 1000;
-
-/// The numbers of the words of `caption`, `<start>` and `<end>` among them.
-///
-/// # Errors
-/// More words than [`MOST_WORDS`].
-pub fn word_numbers(vocabulary: &Vocabulary, tokenizer: Tokenizer, caption: &str) -> Result<Vec<i64>> {
-    let words = tokenizer.words(caption, true);
-    if words.len() > MOST_WORDS {
-        return Err(Error::data(format!("{} words, wanted at most {MOST_WORDS}", words.len())));
-    }
-    Ok(vocabulary.encode(&words))
-}
-
 /// A trained model, ready to embed.
 #[derive(Debug)]
 pub struct Trained {
@@ -116,7 +100,7 @@ impl Trained {
     ///
     /// # Errors
     /// A caption without a word.
-    pub fn encode_captions(&self, captions: &[&[i64]]) -> Result<Encoded> {
+    pub fn encode_captions(&self, captions: &[&[i32]]) -> Result<Encoded> {
         encode::captions(&*self.model, captions)
     }
 
@@ -151,8 +135,8 @@ impl Trained {
     /// The numbers of the words of `caption`, `<start>` and `<end>` among them.
     ///
     /// # Errors
-    /// As [`word_numbers`].
-    pub fn words(&self, caption: &str) -> Result<Vec<i64>> {
-        word_numbers(&self.vocabulary, self.tokenizer, caption)
+    /// As [`Vocabulary::encode_caption`].
+    pub fn words(&self, caption: &str) -> Result<Vec<i32>> {
+        self.vocabulary.encode_caption(self.tokenizer, caption).map_err(Error::data)
     }
 }

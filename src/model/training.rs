@@ -5,9 +5,7 @@ use bytes::Bytes;
 use tch::{Device, Tensor};
 
 use super::adam::{Adam, norm};
-use super::bank::{Bank, Kept, Member};
-use super::collective::Group;
-use super::family::encoded::Encoded;
+use super::bank::{Bank, Kept};
 use super::family::list::Config;
 use super::family::model::Model;
 use super::heap::keep_freed_memory;
@@ -80,24 +78,6 @@ impl Training {
     /// Too large for memory.
     pub fn best(&self) -> Result<Bytes> {
         self.best.clone().map_or_else(|| self.model.parameters().to_bytes(), Ok)
-    }
-
-    /// The bank of an epoch: vectors of the samples by the model as it is, those of this rank's
-    /// [share](crate::kernels::epoch::share) of `members`.
-    ///
-    /// # Errors
-    /// As [`Bank::new`] and [`Group::all_gather`].
-    pub fn bank(
-        &self,
-        epoch: u64,
-        members: Vec<Member>,
-        images: Encoded,
-        captions: Encoded,
-        group: &Group,
-    ) -> Result<Bank> {
-        let device = self.model.parameters().device();
-        let all = |side: Encoded| group.all_gather(&side.vectors.to_device(device));
-        Bank::new(epoch, members, all(images)?, all(captions)?)
     }
 
     /// All of it, the bank under way, and a text of the caller.

@@ -1,11 +1,11 @@
 //! From a pipeline file to stages that fit together.
 
-use az::SaturatingAs;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use az::SaturatingAs;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

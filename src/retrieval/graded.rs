@@ -1,7 +1,8 @@
 //! Measures of rankings against a graded relevance, fold by fold.
 
-use az::SaturatingAs;
 use std::ops::Range;
+
+use az::SaturatingAs;
 
 use super::callbacks::Callbacks;
 use super::collection::Collection;

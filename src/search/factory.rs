@@ -27,10 +27,17 @@ pub struct Processor {
     pub threads: usize,
 }
 
+impl Processor {
+    /// How a score follows from a row and a column, with the captions on this side.
+    #[must_use]
+    pub fn scoring(&self, captions: Side) -> Scoring {
+        self.order.map_or(Scoring::Product, |form| Scoring::Order { form, captions })
+    }
+}
+
 impl SearchFactory for Processor {
     fn search<'v>(&self, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, captions: Side) -> Result<Search<'v>> {
-        let scoring = self.order.map_or(Scoring::Product, |form| Scoring::Order { form, captions });
-        Search::of_vectors(rows, columns, scoring, self.threads)
+        Search::of_vectors(rows, columns, self.scoring(captions), self.threads)
     }
 
     fn distance(&self) -> Distance {

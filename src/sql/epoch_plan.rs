@@ -1,12 +1,12 @@
 //! `epoch_plan('stage', epoch [, ranks])`: which sample stands where in an epoch of a training, as a table.
 
-use az::SaturatingAs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use az::SaturatingAs;
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DataFusionError, ScalarValue, plan_err};
 use datafusion::logical_expr::Expr;

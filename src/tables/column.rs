@@ -1,11 +1,11 @@
 //! What a table is made of, and typed access to the columns of a batch.
 
-use az::SaturatingAs;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef};
+use az::SaturatingAs;
 
 use crate::error::{Error, Result};
 

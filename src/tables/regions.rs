@@ -1,10 +1,10 @@
 //! `regions`: what a detector saw in the regions of an image.
 
-use az::SaturatingAs;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Float32Type};
+use az::SaturatingAs;
 
 use super::values::table;
 use super::{Values, Vectors, vector};

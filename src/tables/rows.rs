@@ -1,9 +1,9 @@
 //! Columns of rows that are structs: each is described beside what it takes of a row, so that no two can be swapped unseen.
 
-use az::SaturatingAs;
 use std::borrow::Cow;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use az::SaturatingAs;
 
 use super::values::{Optional, Values, described, of_columns};
 use super::{Column, Table};

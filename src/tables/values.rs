@@ -1,6 +1,5 @@
 //! Values of a column: the types that columns of tables are made of.
 
-use az::SaturatingAs;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Schema};
+use az::SaturatingAs;
 
 use super::column::{Column, batch, vector};
 use crate::error::Result;
@@ -102,7 +102,7 @@ pub fn vectors(values: Vec<f32>, width: usize) -> Result<ArrayRef> {
 pub struct Lists<T: ArrowPrimitiveType>(ListArray, std::marker::PhantomData<T>);
 
 impl<T: ArrowPrimitiveType> Lists<T> {
-    /// Lists of these lengths, from the values of all of them. Does not copy.
+    /// Lists of these lengths, from the values of all of them.
     ///
     /// # Errors
     /// The lengths do not add up to the values.

@@ -3,9 +3,9 @@
 //! Over 991 photographs every pixel is that of PIL, before and after resizing. The pure Rust decoders differ by up to
 //! 14 grey levels before resizing (zune-jpeg) or 4 (jpeg-decoder), and by up to 5 or 3 after it.
 
-use az::SaturatingAs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use az::SaturatingAs;
 use mozjpeg::{ColorSpace, Decompress};
 
 use super::Picture;

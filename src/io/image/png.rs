@@ -3,9 +3,9 @@
 //! Of 16 bits PIL keeps the upper 8 in a picture with colour or alpha, but cuts values above 255 to 255 in plain grey;
 //! features only agree with torchvision's when that is done here as well.
 
-use az::SaturatingAs;
 use std::io::Cursor;
 
+use az::SaturatingAs;
 use image::codecs::png::PngDecoder;
 use image::{DynamicImage, ImageDecoder, Limits};
 

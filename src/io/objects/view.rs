@@ -4,12 +4,12 @@
 //! `replace` where it is no longer the one that was seen. Every call may be made from several threads at once, but not
 //! from a thread of tokio.
 
-use az::SaturatingAs;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use az::SaturatingAs;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;

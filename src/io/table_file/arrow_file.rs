@@ -2,7 +2,6 @@
 //!
 //! Format: <https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc>.
 
-use az::SaturatingAs;
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -12,6 +11,7 @@ use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
 use arrow::ipc::{Block, Message, MessageHeader, MetadataVersion, RecordBatch as Header, Schema};
 use arrow::ipc::{root_as_footer, root_as_message};
+use az::SaturatingAs;
 use bytes::Bytes;
 
 use super::batches::{Batches, cut, rows_together, width};

@@ -1,10 +1,10 @@
 //! Parquet files of people, with any compression and any size of row groups.
 
-use az::SaturatingAs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use az::SaturatingAs;
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{

@@ -1,10 +1,10 @@
 //! Opens a file of word vectors, finds out its form, and reads it.
 
-use az::SaturatingAs;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
+use az::SaturatingAs;
 use flate2::read::MultiGzDecoder;
 
 use super::keep::{Keep, WordVectors};

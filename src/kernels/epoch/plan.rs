@@ -1,7 +1,8 @@
 //! The plan of all epochs of a training.
 
-use az::SaturatingAs;
 use std::ops::Range;
+
+use az::SaturatingAs;
 
 use super::mixture::Mixture;
 use super::pass::{Layout, Order, Pass};

@@ -2,14 +2,23 @@
 
 use std::collections::HashMap;
 
+use super::tokens::Tokenizer;
+
 /// Number of the padding, which no caption contains.
-pub const PAD: i64 = 0;
+pub const PAD: i32 = 0;
 /// Number of the mark before the first word.
-pub const START: i64 = 1;
+pub const START: i32 = 1;
 /// Number of the mark after the last word.
-pub const END: i64 = 2;
+pub const END: i32 = 2;
 /// Number of every word that is not in the vocabulary.
-pub const UNKNOWN: i64 = 3;
+pub const UNKNOWN: i32 = 3;
+
+/// The most words of a caption. The longest caption of COCO and Flickr30k has fewer than a hundred; a text without an end
+/// would fill the memory, which grows with the words of a batch.
+pub const MOST_WORDS: usize = 1000;
+
+/// The most words of a vocabulary.
+const MOST: usize = i32::MAX as usize;
 
 const MARKS: [&str; 4] = ["<pad>", "<start>", "<end>", "<unk>"];
 
@@ -17,7 +26,7 @@ const MARKS: [&str; 4] = ["<pad>", "<start>", "<end>", "<unk>"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vocabulary {
     words: Vec<String>,
-    numbers: HashMap<String, i64>,
+    numbers: HashMap<String, i32>,
 }
 
 impl Vocabulary {
@@ -34,6 +43,8 @@ impl Vocabulary {
             .filter(|(word, count)| *count >= min_count && !MARKS.contains(word))
             .collect();
         kept.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
+        // Numbers are 32 bits wide; words past them would be rare ones of more text than any memory holds.
+        kept.truncate(MOST - MARKS.len());
         let marks = MARKS.iter().map(|mark| (*mark).to_owned());
         Self::index(marks.chain(kept.into_iter().map(|(word, _)| word.to_owned())).collect())
     }
@@ -47,23 +58,26 @@ impl Vocabulary {
             let first = words.iter().take(MARKS.len()).map(|w| format!("`{w}`")).collect::<Vec<_>>().join(" ");
             return Err(format!("a vocabulary starts with {first}, wanted `<pad>` `<start>` `<end>` `<unk>`"));
         }
+        if words.len() > MOST {
+            return Err(format!("a vocabulary of {} words, wanted at most {MOST}", words.len()));
+        }
         let this = Self::index(words);
         if this.numbers.len() != this.words.len() {
-            let twice = this.words.iter().enumerate().find(|(i, word)| this.numbers[*word] != to_number(*i));
-            let word = twice.map_or("", |(_, word)| word);
+            let twice = this.words.iter().zip(0..).find(|&(word, i)| this.numbers[word] != i);
+            let word = twice.map_or("", |(word, _)| word);
             return Err(format!("the word `{word}` stands twice in a vocabulary"));
         }
         Ok(this)
     }
 
     fn index(words: Vec<String>) -> Self {
-        let numbers = words.iter().enumerate().map(|(i, word)| (word.clone(), to_number(i))).collect();
+        let numbers = words.iter().cloned().zip(0..).collect();
         Self { words, numbers }
     }
 
     /// `<start>`, the numbers of `words`, `<end>`; a word that is not known becomes `<unk>`.
     #[must_use]
-    pub fn encode(&self, words: &[String]) -> Vec<i64> {
+    pub fn encode(&self, words: &[String]) -> Vec<i32> {
         let mut numbers = Vec::with_capacity(words.len() + 2);
         numbers.push(START);
         numbers.extend(words.iter().map(|word| self.numbers.get(word).copied().unwrap_or(UNKNOWN)));
@@ -71,15 +85,23 @@ impl Vocabulary {
         numbers
     }
 
+    /// [`Vocabulary::encode`] of the words of a caption, as `tokenizer` cuts it.
+    ///
+    /// # Errors
+    /// More words than [`MOST_WORDS`].
+    pub fn encode_caption(&self, tokenizer: Tokenizer, caption: &str) -> Result<Vec<i32>, String> {
+        let words = tokenizer.words(caption, true);
+        if words.len() > MOST_WORDS {
+            return Err(format!("{} words, wanted at most {MOST_WORDS}", words.len()));
+        }
+        Ok(self.encode(&words))
+    }
+
     /// The words in the order of their numbers.
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
     }
-}
-
-fn to_number(index: usize) -> i64 {
-    i64::try_from(index).expect("a vocabulary has fewer than 2^63 words")
 }
 
 #[cfg(test)]
@@ -98,6 +120,15 @@ mod tests {
         assert_eq!(vocabulary.encode(&words("c rare b")), [START, 6, UNKNOWN, 4, END]);
         assert_eq!(vocabulary.encode(&[]), [START, END]);
         assert_eq!(Vocabulary::from_words(vocabulary.words().to_vec()), Ok(vocabulary));
+    }
+
+    #[test]
+    fn a_caption_without_an_end_is_refused() {
+        let vocabulary = Vocabulary::build(&HashMap::from([("dog".to_owned(), 1)]), 1);
+        let dogs = |count: usize| vocabulary.encode_caption(Tokenizer::Whitespace, &"dog ".repeat(count));
+        assert_eq!(dogs(2), Ok(vec![START, 4, 4, END]));
+        assert_eq!(dogs(MOST_WORDS).map(|numbers| numbers.len()), Ok(MOST_WORDS + 2));
+        assert_eq!(dogs(MOST_WORDS + 1), Err("1001 words, wanted at most 1000".to_owned()));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The group of ranks: connects them, and gathers rows.
 
-use az::SaturatingAs;
 use std::ffi::c_int;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
+use az::SaturatingAs;
 use tch::{Device, Kind, Tensor};
 
 use super::ffi::Gloo;

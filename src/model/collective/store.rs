@@ -1,10 +1,11 @@
 //! A store of keys over TCP, where ranks find each other and leave messages: c10d's `TCPStore`, as `torchrun` runs it.
 
-use az::SaturatingAs;
 use std::io::ErrorKind;
 use std::net::{Ipv6Addr, TcpListener, ToSocketAddrs};
 use std::os::fd::IntoRawFd;
 use std::time::Duration;
+
+use az::SaturatingAs;
 
 use super::ffi::Store;
 use crate::error::{Error, Result};

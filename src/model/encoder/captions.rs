@@ -44,7 +44,7 @@ struct Direction {
 /// Embeds captions, `[n, d]` in the order they were given. `parameters` are the word vectors and, for each direction,
 /// `W_ih`, `W_hh`, `b_ih`, `b_hh`.
 pub fn forward(
-    captions: &[&[i64]],
+    captions: &[&[i32]],
     parameters: &[Tensor],
     options: CaptionOptions,
     precision: Precision,

@@ -17,7 +17,7 @@ pub struct Packed {
 impl Packed {
     /// Packs captions of at least one word each. Captions of one length keep their order.
     #[must_use]
-    pub fn new(captions: &[&[i64]]) -> Self {
+    pub fn new(captions: &[&[i32]]) -> Self {
         let mut order: Vec<usize> = (0..captions.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(captions[i].len()));
         let mut places = vec![0; captions.len()];
@@ -25,7 +25,7 @@ impl Packed {
             places[i] = place;
         }
         let longest = order.first().map_or(0, |&i| captions[i].len());
-        let mut sequence = Vec::with_capacity(captions.iter().map(|caption| caption.len()).sum());
+        let mut sequence: Vec<i32> = Vec::with_capacity(captions.iter().map(|caption| caption.len()).sum());
         let mut sizes = Vec::with_capacity(longest);
         for t in 0..longest {
             let before = sequence.len();
@@ -36,6 +36,8 @@ impl Packed {
         distinct.sort_unstable();
         distinct.dedup();
         let words = sequence.iter().map(|word| distinct.partition_point(|d| d < word)).collect();
+        // libtorch looks rows up by 64 bits.
+        let distinct = distinct.into_iter().map(i64::from).collect();
         Self { words, distinct, sizes, places }
     }
 

@@ -1,11 +1,12 @@
 //! Encodes any number of images and captions with a model, in blocks.
 
-use tch::{Device, Kind, Tensor};
+use az::SaturatingAs;
 
 use super::encoded::Encoded;
 use super::model::{Forward, Model, Share};
 use super::rows::Rows;
 use crate::error::{Error, Result};
+use crate::model::slices::to_vec;
 
 /// Captions that are encoded together.
 const BLOCK: usize = 256;
@@ -30,17 +31,33 @@ pub fn images(model: &dyn Model, images: &[f32]) -> Result<Encoded> {
 ///
 /// # Errors
 /// No caption, one without a word, or a word that the vocabulary does not have.
-pub fn captions(model: &dyn Model, captions: &[&[i64]]) -> Result<Encoded> {
+pub fn captions(model: &dyn Model, captions: &[&[i32]]) -> Result<Encoded> {
+    if captions.is_empty() {
+        return Err(Error::internal("no caption to encode"));
+    }
+    check_words(captions, model.data().words)?;
     let mut order: Vec<usize> = (0..captions.len()).collect();
     order.sort_by_key(|&i| captions[i].len());
     let blocks = order.chunks(BLOCK).map(|block| {
-        let words: Vec<&[i64]> = block.iter().map(|&i| captions[i]).collect();
+        let words: Vec<&[i32]> = block.iter().map(|&i| captions[i]).collect();
         model.encode_captions(&words)
     });
     let sorted = Encoded::join(&blocks.collect::<Result<Vec<_>>>()?)?;
     let mut places = vec![0; order.len()];
     order.into_iter().enumerate().for_each(|(place, i)| places[i] = place);
     Ok(sorted.select(&places))
+}
+
+/// Checks that a model that knows `words` words can read all captions.
+///
+/// # Errors
+/// One is empty, or has another word.
+pub fn check_words(captions: &[&[i32]], words: usize) -> Result<()> {
+    let words = words.saturating_as::<i32>();
+    match captions.iter().position(|c| c.is_empty() || c.iter().any(|w| !(0..words).contains(w))) {
+        Some(i) => Err(Error::internal(format!("caption {i} of a batch is empty or has a word past {words}"))),
+        None => Ok(()),
+    }
 }
 
 /// No images and no captions, as the model encodes them.
@@ -60,16 +77,7 @@ pub fn nothing(model: &dyn Model) -> Result<(Encoded, Encoded)> {
 /// The items are sets of vectors.
 pub fn vectors(encoded: &Encoded) -> Result<Vec<f32>> {
     match encoded.lengths {
-        None => values(&encoded.vectors),
+        None => to_vec(&encoded.vectors),
         Some(_) => Err(Error::data("the model makes a set of vectors of an item, wanted one vector")),
     }
-}
-
-/// The values of a tensor, row-major.
-///
-/// # Errors
-/// A failure of libtorch.
-pub fn values(tensor: &Tensor) -> Result<Vec<f32>> {
-    let tensor = tensor.to_device(Device::Cpu).to_kind(Kind::Float).contiguous();
-    Vec::try_from(tensor.view(-1)).map_err(|error| Error::internal(format!("cannot read a tensor: {error}")))
 }

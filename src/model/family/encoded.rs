@@ -1,8 +1,8 @@
 //! Encoded items of one side: one vector each, or a set of vectors each.
 
-use az::SaturatingAs;
 use std::ops::Range;
 
+use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
 use crate::error::{Error, Result};

@@ -117,7 +117,7 @@ impl Differentiable for Late {
         Ok(Encoded::one_each(unit(&features.matmul(&parameters.get(IMAGE)?.tr()))))
     }
 
-    fn captions(&self, parameters: &Parameters, captions: &[&[i64]], _: Option<&Share<'_>>) -> Result<Encoded> {
+    fn captions(&self, parameters: &Parameters, captions: &[&[i32]], _: Option<&Share<'_>>) -> Result<Encoded> {
         let words = Tensor::from_slice(&captions.concat()).to_device(parameters.device());
         let lengths = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();
         let vectors = unit(&parameters.get(WORDS)?.index_select(0, &words));

@@ -17,7 +17,7 @@ use crate::model::scores::ModelScores;
 use crate::model::step::{Gradients, Pairs, Recipe, gradients};
 use crate::search::{Answer, Ask, Positives, ScoreMatrix, Side};
 
-const CAPTIONS: [&[i64]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
+const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
 fn config() -> Config {
     use super::contract::Family;
@@ -98,8 +98,8 @@ fn searches_rank_by_the_scores_of_the_model() {
     let mut sample = Sample::new(4, &[]);
     #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
     let features: Vec<f32> = (0..3 * 70).map(|_| sample.unit() as f32 - 0.5).collect();
-    let captions: Vec<Vec<i64>> = (0..90i64).map(|i| (0..=i % 5).map(|t| (i * 7 + t * t) % 9).collect()).collect();
-    let captions: Vec<&[i64]> = captions.iter().map(Vec::as_slice).collect();
+    let captions: Vec<Vec<i32>> = (0..90i32).map(|i| (0..=i % 5).map(|t| (i * 7 + t * t) % 9).collect()).collect();
+    let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
     let sides = || {
         [encode::images(&*model, &features).expect("images"), encode::captions(&*model, &captions).expect("captions")]
     };
@@ -148,8 +148,8 @@ fn searches_rank_by_the_scores_of_the_model() {
 #[test]
 fn many_captions_are_encoded_in_their_order() {
     let model = moved(0.0);
-    let captions: Vec<Vec<i64>> = (0..600i64).map(|i| (0..=i % 7).map(|t| (i + t) % 9).collect()).collect();
-    let all: Vec<&[i64]> = captions.iter().map(Vec::as_slice).collect();
+    let captions: Vec<Vec<i32>> = (0..600i32).map(|i| (0..=i % 7).map(|t| (i + t) % 9).collect()).collect();
+    let all: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
     let together = encode::captions(&*model, &all).expect("captions");
     assert_eq!(together.len(), 600);
     for at in [0, 1, 255, 256, 599] {

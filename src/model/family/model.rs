@@ -56,7 +56,7 @@ pub trait Model: Debug + Send {
     ///
     /// # Errors
     /// No caption, one without a word, or a word that the vocabulary does not have.
-    fn encode_captions(&self, captions: &[&[i64]]) -> Result<Encoded>;
+    fn encode_captions(&self, captions: &[&[i32]]) -> Result<Encoded>;
 
     /// Scores `[n, m]` of `n` images with `m` captions, higher is closer, without gradient.
     ///
@@ -83,7 +83,7 @@ pub struct Share<'b> {
     /// The images, one row a pair.
     pub images: Rows<'b>,
     /// The numbers of the words of the captions.
-    pub captions: &'b [&'b [i64]],
+    pub captions: &'b [&'b [i32]],
     /// Which pairs of the batch these are.
     pub pairs: Range<usize>,
     /// Pairs of the batch over all ranks.

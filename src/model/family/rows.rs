@@ -1,8 +1,8 @@
 //! Images of a batch where they lie.
 
-use az::SaturatingAs;
 use std::marker::PhantomData;
 
+use az::SaturatingAs;
 use tch::{Device, Kind, Tensor};
 
 use crate::error::{Error, Result};

@@ -1,9 +1,9 @@
 //! The work of `correlate`: every score with every set of pairs.
 
-use az::SaturatingAs;
 use std::collections::BTreeSet;
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
+use az::SaturatingAs;
 
 use super::pairs::RatedPairs;
 use super::settings::{ALL, Correlate, Pairs, input};

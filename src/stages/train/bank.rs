@@ -72,7 +72,6 @@ pub(super) fn refresh(
     for block in own.chunks(corpus.together()) {
         let rows: Vec<usize> = block.iter().map(|member| member.row).collect();
         let words = rows.iter().map(|&row| corpus.words(row)).collect::<Result<Vec<_>>>()?;
-        let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
         images.push(encode::images(model, &corpus.images(&rows, cx)?)?);
         captions.push(encode::captions(model, &words)?);
     }
@@ -81,7 +80,7 @@ pub(super) fn refresh(
         let message = format!("the memory bank of epoch {epoch} has vectors that are not finite");
         return Err(Error::stage(message).hint("try a lower `learning_rate`"));
     }
-    training.bank(epoch, members, images, captions, group)
+    Bank::gather(epoch, members, &images, &captions, group)
 }
 
 /// Writes a version of the bank.

@@ -92,9 +92,8 @@ pub(super) struct Validation {
 
 impl Validation {
     /// The numbers of the words of every caption.
-    pub fn words(&self) -> Result<Vec<Vec<i64>>> {
-        let all = 0..self.image_of.len();
-        all.map(|caption| Ok(self.words.row(caption)?.iter().map(|&word| i64::from(word)).collect())).collect()
+    pub fn words(&self) -> Result<Vec<&[i32]>> {
+        (0..self.image_of.len()).map(|caption| self.words.row(caption)).collect()
     }
 }
 
@@ -164,8 +163,8 @@ impl Corpus {
     }
 
     /// The numbers of the words of a training sample.
-    pub fn words(&self, row: usize) -> Result<Vec<i64>> {
-        Ok(self.columns.words.row(row)?.iter().map(|&word| i64::from(word)).collect())
+    pub fn words(&self, row: usize) -> Result<&[i32]> {
+        self.columns.words.row(row)
     }
 
     /// Images that are embedded together: as many as fill a few tens of megabytes.

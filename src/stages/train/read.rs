@@ -1,9 +1,9 @@
 //! Reads captions and features and makes of them what a training goes through: once, then it is kept.
 
-use az::SaturatingAs;
 use std::collections::{BTreeSet, HashMap};
 
 use arrow::array::{Int64Array, RecordBatch};
+use az::SaturatingAs;
 use serde::{Deserialize, Serialize};
 
 use super::Train;
@@ -11,7 +11,6 @@ use super::images::Source;
 use super::place::Place;
 use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN};
-use crate::model::trained::word_numbers;
 use crate::stage::Cx;
 use crate::tables::{self, Lists};
 
@@ -109,11 +108,9 @@ fn number_words(stage: &Train, samples: &mut [Sample], summary: &mut Summary) ->
     }
     let vocabulary = Vocabulary::build(&counts, stage.min_count);
     for sample in samples {
-        let words = word_numbers(&vocabulary, stage.tokenizer, &sample.caption.text)
-            .map_err(|error| error.context(format!("caption {}", sample.caption.id)))?;
-        let small = words.iter().map(|&word| i32::try_from(word));
-        sample.words =
-            small.collect::<Result<_, _>>().map_err(|_| Error::data("a vocabulary of more than 2^31 words"))?;
+        sample.words = vocabulary
+            .encode_caption(stage.tokenizer, &sample.caption.text)
+            .map_err(|error| Error::data(error).context(format!("caption {}", sample.caption.id)))?;
     }
     Ok(vocabulary)
 }
@@ -184,7 +181,7 @@ fn little_known(train: &[Sample], min_count: usize) -> Result<Option<String>> {
     // Less `<start>` and `<end>`.
     let words: usize = train.iter().map(|sample| sample.words.len() - 2).sum();
     let all = train.iter().flat_map(|sample| &sample.words);
-    let unknown = all.filter(|&&word| i64::from(word) == UNKNOWN).count();
+    let unknown = all.filter(|&&word| word == UNKNOWN).count();
     if words == 0 {
         return Err(Error::data(format!("none of the {} training captions holds a word", train.len())));
     }

@@ -1,8 +1,8 @@
 //! The course of a training: epochs, steps, checkpoints, validation.
 
-use az::SaturatingAs;
 use std::sync::Arc;
 
+use az::SaturatingAs;
 use bytes::Bytes;
 
 use arrow::array::{Float64Array, Int64Array};
@@ -125,14 +125,12 @@ impl Train {
         let steps = batches as u64 * u64::from(self.epochs);
         let learning_rate = self.learning_rate_of(at.epoch);
         let recipe = self.recipe(at.epoch);
-        let weights = self.bank.as_ref().map(|bank| bank.weights);
-        let similarity = training.model().similarity();
-        let bank_use = bank.as_ref().zip(self.bank.as_ref()).zip(weights.as_ref()).zip(similarity);
-        let bank_use = bank_use.map(|(((bank, settings), weights), similarity)| BankUse {
+        let bank_use = bank.as_ref().zip(self.bank.as_ref()).zip(training.model().similarity());
+        let bank_use = bank_use.map(|((bank, settings), similarity)| BankUse {
             bank,
             similarity,
             mask: settings.mask,
-            weights,
+            weights: &settings.weights,
         });
         let mut history = History::default();
         cx.progress(at.step, Some(steps));
@@ -141,7 +139,7 @@ impl Train {
         let mut loader = Loader::start(Arc::clone(&corpus.data), Arc::clone(&corpus.plan), start, allocate)?;
         let order = corpus.plan.epoch(at.epoch);
         while let Some(batch) = loader.next(|| cx.proceed())? {
-            let words: Vec<&[i64]> = (0..batch.len()).map(|i| batch.words(i)).collect();
+            let words: Vec<&[i32]> = (0..batch.len()).map(|i| batch.words(i)).collect();
             let rows = corpus.rows(&order, at.batches);
             let members = corpus.members(&rows)?;
             let relevance = relevance.as_ref().filter(|_| recipe.objective.semantic_margin.is_some());

@@ -47,7 +47,6 @@ pub(super) fn validate(
 ) -> Result<Validated> {
     let model = training.model();
     let words = validation.words()?;
-    let words: Vec<&[i64]> = words.iter().map(Vec::as_slice).collect();
     let mut blocks = Vec::new();
     if validation.features.is_empty() {
         for places in validation.places.chunks(corpus.together()) {

@@ -1,10 +1,10 @@
 //! Whether all ranks use NCCL: each says what it brings, and all come to the same answer.
 
-use az::SaturatingAs;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::time::Duration;
 
+use az::SaturatingAs;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};

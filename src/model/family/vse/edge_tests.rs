@@ -17,7 +17,7 @@ fn captions_of_one_and_of_two_hundred_words_are_embedded_and_learned_from() {
     for pooling in [Pooling::Last, Pooling::Mean, Pooling::Max] {
         let form = Config { bidirectional: true, pooling, ..Config::vse(4, 20, 6, 16) };
         let vse = create(&form, 1);
-        let long: Vec<i64> = (0..200).map(|t| t % 20).collect();
+        let long: Vec<i32> = (0..200).map(|t| t % 20).collect();
         let step =
             of_loss(&*vse, &[1.0, 0.0, 0.5, 0.2, 0.3, 1.0, 0.0, 0.1], &[&long, &[7]], Loss::Sum(Sum { margin: 0.2 }));
         let step = step.expect("a step");
@@ -35,7 +35,7 @@ fn a_training_comes_back_from_its_bytes_and_another_model_is_refused() {
     let mut training = training(&form, create(&form, 1));
     let form = list::Config::Vse(form);
     let step = |training: &mut Training| {
-        let batch: ([f32; 4], [&[i64]; 2]) = ([1.0, 0.5, 0.0, 2.0], [&[1, 2], &[3, 4, 2]]);
+        let batch: ([f32; 4], [&[i32]; 2]) = ([1.0, 0.5, 0.0, 2.0], [&[1, 2], &[3, 4, 2]]);
         step(training, &batch.0, &batch.1, Loss::Sum(Sum { margin: 0.2 }), 0.1).expect("a step")
     };
     step(&mut training);
@@ -57,8 +57,8 @@ fn a_training_comes_back_from_its_bytes_and_another_model_is_refused() {
 #[test]
 fn a_caption_is_embedded_alike_in_any_company() {
     let vse = create(&Config::vse(4, 20, 6, 32), 1);
-    let captions: Vec<Vec<i64>> = (0..40).map(|i: i64| (0..2 + i % 9).map(|t| (3 * i + t) % 20).collect()).collect();
-    let all: Vec<&[i64]> = captions.iter().map(Vec::as_slice).collect();
+    let captions: Vec<Vec<i32>> = (0..40).map(|i: i32| (0..2 + i % 9).map(|t| (3 * i + t) % 20).collect()).collect();
+    let all: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
     let together = embed_captions(&*vse, &all).expect("embeddings");
     for (i, caption) in (0..).zip(&all) {
         let alone = embed_captions(&*vse, &[caption]).expect("an embedding");

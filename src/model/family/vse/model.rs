@@ -1,14 +1,13 @@
 //! The joint embedding: images through a linear layer, captions through words and a GRU, both ending on the unit sphere.
 
-use az::SaturatingAs;
 use std::ops::Range;
 
+use az::SaturatingAs;
 use tch::Tensor;
 
 use super::config::Config;
 use crate::error::{Error, Result};
 use crate::model::encoder::{Precision, captions, images};
-use crate::model::family::autograd::check_captions;
 use crate::model::family::data::Data;
 use crate::model::family::encoded::Encoded;
 use crate::model::family::model::{Block, Forward, Model, Pulled, Share};
@@ -83,8 +82,7 @@ impl Model for Vse {
         })
     }
 
-    fn encode_captions(&self, captions: &[&[i64]]) -> Result<Encoded> {
-        check_captions(captions, self.config.data.words)?;
+    fn encode_captions(&self, captions: &[&[i32]]) -> Result<Encoded> {
         let options = self.config.captions();
         let (vectors, _) = tch::no_grad(|| captions::forward(captions, self.of_captions(), options, self.precision));
         Ok(Encoded::one_each(vectors))
@@ -102,7 +100,6 @@ impl Model for Vse {
         if share.captions.is_empty() {
             return Ok(self.nothing());
         }
-        check_captions(share.captions, self.config.data.words)?;
         let rows = share.images.tensor();
         let pictures = self.parameters.learn(rows, &self.config.data)?;
         let Config { normalize_images, absolute, .. } = self.config;

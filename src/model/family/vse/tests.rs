@@ -44,7 +44,7 @@ fn rows<'b>(model: &dyn Model, images: &'b [f32]) -> Result<Rows<'b>> {
     Rows::new(images, model.data().image_values(), &model.parameters().tensors()[0])
 }
 
-pub(super) fn embed_captions(model: &dyn Model, captions: &[&[i64]]) -> Result<Tensor> {
+pub(super) fn embed_captions(model: &dyn Model, captions: &[&[i32]]) -> Result<Tensor> {
     Ok(model.encode_captions(captions)?.vectors)
 }
 
@@ -53,7 +53,7 @@ pub(super) fn embed_captions(model: &dyn Model, captions: &[&[i64]]) -> Result<T
 fn passes(
     model: &dyn Model,
     images: &[f32],
-    captions: &[&[i64]],
+    captions: &[&[i32]],
     pull: impl FnOnce(&Tensor) -> [Tensor; 2],
 ) -> (Tensor, Tensor, Vec<Tensor>) {
     let images = rows(model, images).expect("rows");
@@ -65,7 +65,7 @@ fn passes(
 }
 
 /// The gradient of a loss on the cosines of a batch.
-pub(super) fn of_loss(model: &dyn Model, images: &[f32], captions: &[&[i64]], loss: Loss) -> Result<Gradients> {
+pub(super) fn of_loss(model: &dyn Model, images: &[f32], captions: &[&[i32]], loss: Loss) -> Result<Gradients> {
     let members = Member::strangers(captions.len());
     let pairs = Pairs { images, captions, members: &members, relevance: None };
     gradients_of(model, &pairs, &loss.into(), None, 0, &Group::alone())
@@ -75,7 +75,7 @@ pub(super) fn of_loss(model: &dyn Model, images: &[f32], captions: &[&[i64]], lo
 pub(super) fn step(
     training: &mut Training,
     images: &[f32],
-    captions: &[&[i64]],
+    captions: &[&[i32]],
     loss: Loss,
     rate: f64,
 ) -> Result<Stepped> {
@@ -93,7 +93,7 @@ struct Values {
 #[derive(Deserialize)]
 struct Golden {
     features: Vec<f32>,
-    captions: Vec<Vec<i64>>,
+    captions: Vec<Vec<i32>>,
     margin: f64,
     clip: f64,
     rate: f64,
@@ -137,7 +137,7 @@ pub(super) fn apart(a: &Tensor, b: &Tensor) -> f64 {
 fn every_form_its_gradient_clipping_and_adam_agree_with_pytorch() {
     let golden: Golden =
         serde_json::from_str(include_str!("../../../../tests/golden/vse.json")).expect("golden models");
-    let captions: Vec<&[i64]> = golden.captions.iter().map(Vec::as_slice).collect();
+    let captions: Vec<&[i32]> = golden.captions.iter().map(Vec::as_slice).collect();
     assert_eq!(golden.cases.len(), 9);
     for case in &golden.cases {
         let form = &case.config;
@@ -183,9 +183,9 @@ fn random(shape: &[i64], seed: u64) -> Tensor {
 #[test]
 fn the_recurrence_and_its_gradient_agree_with_libtorch() {
     let (h, w) = (24, 10);
-    let captions: Vec<Vec<i64>> =
-        (0..33).map(|i: i64| (0..=(i * 7) % 13).map(|t| (i + t * t) % 17).collect()).collect();
-    let captions: Vec<&[i64]> = captions.iter().map(Vec::as_slice).collect();
+    let captions: Vec<Vec<i32>> =
+        (0..33).map(|i: i32| (0..=(i * 7) % 13).map(|t| (i + t * t) % 17).collect()).collect();
+    let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
     let packed = Packed::new(&captions);
     let leaf = |shape: &[i64], seed| random(shape, seed).set_requires_grad(true);
     let (vectors, w_ih, w_hh) = (leaf(&[17, w], 1), leaf(&[3 * h, w], 2), leaf(&[3 * h, h], 3));
@@ -211,7 +211,7 @@ fn the_recurrence_and_its_gradient_agree_with_libtorch() {
     });
 }
 
-fn gradients(model: &dyn Model, images: &[f32], captions: &[&[i64]]) -> Vec<Tensor> {
+fn gradients(model: &dyn Model, images: &[f32], captions: &[&[i32]]) -> Vec<Tensor> {
     let pull = |like: &Tensor| [7, 8].map(|seed| random(&like.size(), seed).to_kind(like.kind()));
     let (images, captions, gradients) = passes(model, images, captions, pull);
     let mut all = vec![images, captions];
@@ -223,9 +223,9 @@ fn gradients(model: &dyn Model, images: &[f32], captions: &[&[i64]]) -> Vec<Tens
 /// not whole vectors, every pooling, one direction and two; the same bits with any number of threads.
 #[test]
 fn f32_and_bf16_are_near_to_f64_in_every_form() {
-    let captions: Vec<Vec<i64>> =
-        (0..29).map(|i: i64| (0..=(i * 7) % 13).map(|t| (i + t * t) % 17).collect()).collect();
-    let captions: Vec<&[i64]> = captions.iter().map(Vec::as_slice).collect();
+    let captions: Vec<Vec<i32>> =
+        (0..29).map(|i: i32| (0..=(i * 7) % 13).map(|t| (i + t * t) % 17).collect()).collect();
+    let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
     for (joint, word) in [(100, 9), (64, 32), (7, 5)] {
         for pooling in [Pooling::Last, Pooling::Mean, Pooling::Max] {
             for bidirectional in [false, true] {
@@ -274,7 +274,7 @@ fn a_network_learns_with_the_rest() {
         with(&form, (0..).zip(drawn.parameters().tensors()).map(move_by).collect()).expect("a model")
     };
     let images: Vec<f32> = random(&[2, 3 * 32 * 32], 1).to_kind(Kind::Float).view(-1).try_into().expect("values");
-    let captions: [&[i64]; 2] = [&[1, 2], &[3]];
+    let captions: [&[i32]; 2] = [&[1, 2], &[3]];
     let pull = [random(&[2, 8], 2), random(&[2, 8], 3)];
     let value = |vse: &dyn Model| {
         let images = embed_images(vse, &images).expect("images");
@@ -359,7 +359,7 @@ fn shares_of_a_batch_add_up_and_may_be_empty() {
     let form = Config { bidirectional: true, pooling: Pooling::Mean, ..Config::vse(3, 9, 4, 8) };
     let vse = create(&form, 1);
     let images: Vec<f32> = random(&[5, 3], 2).to_kind(Kind::Float).view(-1).try_into().expect("values");
-    let captions: [&[i64]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
+    let captions: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
     let pull = [random(&[5, 8], 3), random(&[5, 8], 4)].map(|pull| pull.to_kind(Kind::Float));
     let part = |from: usize, to: usize| {
         let (start, count) = (i64::try_from(from).expect("small"), i64::try_from(to - from).expect("small"));

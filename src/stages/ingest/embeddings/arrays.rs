@@ -1,7 +1,8 @@
 //! npy files: rows are images, and captions, in order.
 
-use az::SaturatingAs;
 use std::path::Path;
+
+use az::SaturatingAs;
 
 use super::Embeddings;
 use super::rows::Row;
