@@ -52,10 +52,11 @@ pub trait Model: Debug + Send {
     /// Images that the model cannot read.
     fn encode_images(&self, images: &Rows<'_>) -> Result<Encoded>;
 
-    /// Encodes captions, the numbers of their words, without gradient.
+    /// Encodes captions, the numbers of their words, without gradient. There is one at least, and all are
+    /// [checked](super::encode::check_words).
     ///
     /// # Errors
-    /// No caption, one without a word, or a word that the vocabulary does not have.
+    /// A failure of libtorch.
     fn encode_captions(&self, captions: &[&[i32]]) -> Result<Encoded>;
 
     /// Scores `[n, m]` of `n` images with `m` captions, higher is closer, without gradient.
@@ -64,7 +65,7 @@ pub trait Model: Debug + Send {
     /// A failure of libtorch.
     fn scores(&self, images: &Encoded, captions: &Encoded) -> Result<Tensor>;
 
-    /// Encodes a rank's share of a batch for a step. A share may be empty.
+    /// Encodes a rank's share of a batch for a step. A share may be empty; its captions are checked.
     ///
     /// # Errors
     /// As [`Model::encode_images`] and [`Model::encode_captions`], or their numbers differ.

@@ -14,6 +14,7 @@ use crate::model::collective::Group;
 use crate::model::encoder::packed::Packed;
 use crate::model::encoder::{Pooling, Precision, gru};
 use crate::model::family::data::Pictures;
+use crate::model::family::encode;
 use crate::model::family::list;
 use crate::model::family::model::{Model, Share};
 use crate::model::family::rows::Rows;
@@ -45,7 +46,7 @@ fn rows<'b>(model: &dyn Model, images: &'b [f32]) -> Result<Rows<'b>> {
 }
 
 pub(super) fn embed_captions(model: &dyn Model, captions: &[&[i32]]) -> Result<Tensor> {
-    Ok(model.encode_captions(captions)?.vectors)
+    Ok(encode::captions(model, captions)?.vectors)
 }
 
 /// Vectors of images and captions of a batch as a step sees them, and the gradients of the parameters from those that
