@@ -1,23 +1,20 @@
-//! How well scores agree with people, of `correlations`: what a paper gives beside what was measured here.
+//! Agreement of scores with people, of `correlations`: what a paper gives beside what was measured here.
 
 use arrow::array::Array;
 
-use super::sheet::Sheet;
+use super::document::{Block, Section};
+use super::table::Table;
 use crate::error::Result;
 use crate::stage::Cx;
 use crate::tables;
 
+const NOTE: &str =
+    "Correlation of each score with the ratings of the same pairs. A score that is the same for all pairs has 0.";
+
 /// The section of one table of correlations.
-pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
-    let columns = ["score", "pairs", "n", "paper: Pearson", "here: Pearson", "difference", "Spearman", "τ-b", "τ-c"];
-    let mut sheet = Sheet {
-        title: "Agreement with people".to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        texts: 2,
-        rows: Vec::new(),
-        note: "Correlation of each score with the ratings of the same pairs. A score that is the same for all pairs has 0."
-            .to_owned(),
-    };
+pub(super) fn section(cx: &mut Cx<'_>, input: &str) -> Result<Section> {
+    let numbers = ["n", "paper: Pearson", "here: Pearson", "difference", "Spearman", "τ-b", "τ-c"];
+    let mut table = Table::new(&["score", "pairs"], &numbers);
     while let Some(batch) = cx.next(input)? {
         let (scores, pairs) = (tables::texts(&batch, "score")?, tables::texts(&batch, "pairs")?);
         let (n, published) = (tables::ids(&batch, "n")?, tables::numbers(&batch, "published")?);
@@ -36,8 +33,8 @@ pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
             for name in ["spearman", "kendall_b", "kendall_c"] {
                 cells.push(format!("{:.4}", tables::numbers(&batch, name)?.value(row)));
             }
-            sheet.rows.push(cells);
+            table.push(cells);
         }
     }
-    Ok(sheet)
+    Ok(Section::new("Agreement with people", vec![Block::Table(table), Block::Note(NOTE.to_owned())]))
 }

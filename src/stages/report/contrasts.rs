@@ -1,27 +1,22 @@
-//! Whether results differ by more than chance, of `contrasts`: rsum of each result beside its baseline's.
+//! Differences beyond chance, of `contrasts`: rsum of each result beside its baseline's.
 
 use arrow::array::Array;
 
+use super::document::{Block, Section};
 use super::elements::tenth;
-use super::sheet::Sheet;
+use super::table::Table;
 use crate::error::Result;
 use crate::stage::Cx;
 use crate::tables;
 
+const NOTE: &str = "Differences between two results of the same queries: the interval is that of the paired bootstrap over images, p \
+     that of the randomisation test (two-sided, not corrected for the number of rows). Won and lost are hits at 1, 5 \
+     and 10 that only one of the two has.";
+
 /// The section of one table of contrasts.
-pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
-    let columns =
-        ["protocol", "method", "baseline", "rsum", "baseline: rsum", "difference", "95 %", "p", "won", "lost"];
-    let mut sheet = Sheet {
-        title: "Beyond chance".to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        texts: 3,
-        rows: Vec::new(),
-        note: "Differences between two results of the same queries: the interval is that of the paired bootstrap over images, p that \
-               of the randomisation test (two-sided, not corrected for the number of rows). Won and lost are hits at 1, 5 and \
-               10 that only one of the two has."
-            .to_owned(),
-    };
+pub(super) fn section(cx: &mut Cx<'_>, input: &str) -> Result<Section> {
+    let numbers = ["rsum", "baseline: rsum", "difference", "95 %", "p", "won", "lost"];
+    let mut table = Table::new(&["protocol", "method", "baseline"], &numbers);
     while let Some(batch) = cx.next(input)? {
         let text = |name: &str| tables::texts(&batch, name);
         let (protocols, measures) = (text("protocol")?, text("measure")?);
@@ -35,7 +30,7 @@ pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
                 let numbers = parameters.is_valid(row).then(|| format!(", {}", parameters.value(row)));
                 format!("{}{}", name.value(row), numbers.unwrap_or_default())
             });
-            sheet.rows.push(vec![
+            table.push([
                 protocols.value(row).to_owned(),
                 method,
                 other,
@@ -49,5 +44,5 @@ pub(super) fn sheet(cx: &mut Cx<'_>, input: &str) -> Result<Sheet> {
             ]);
         }
     }
-    Ok(sheet)
+    Ok(Section::new("Beyond chance", vec![Block::Table(table), Block::Note(NOTE.to_owned())]))
 }

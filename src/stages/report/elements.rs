@@ -1,7 +1,15 @@
-//! Elements of a page: rows of results, steps and epochs of a training, examples, and how numbers are written.
+//! Elements of a page: results, steps and epochs of a training, and how numbers are written.
 
+use super::table::Group;
 use crate::kernels::measure::chance::chance;
 use crate::kernels::measure::recall::{Retrieval, rsum};
+
+/// The results, whose recalls are at these cut-offs, ascending.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) cutoffs: Vec<usize>,
+    pub(super) rows: Vec<ResultRow>,
+}
 
 /// A row of the table of results.
 #[derive(Debug, Clone)]
@@ -20,20 +28,23 @@ pub(super) struct ResultRow {
 }
 
 impl ResultRow {
-    /// What a random order would give in the same pool; captions spread evenly over images.
-    pub(super) fn chance(&self, cutoffs: &[usize]) -> Option<([Retrieval; 2], f64)> {
+    /// The row of a random order of the same pool, without a sum of skewness; captions spread evenly over images.
+    pub(super) fn chance(&self, cutoffs: &[usize]) -> Option<Self> {
         if self.n_images == 0 {
             return None;
         }
         let captions_each = (self.n_captions + self.n_images / 2) / self.n_images;
         let directions = [chance(self.n_captions, captions_each, cutoffs)?, chance(self.n_images, 1, cutoffs)?];
-        let rsum = rsum(&directions[0], &directions[1]);
-        Some((directions, rsum))
-    }
-
-    /// Whether some recall has an interval.
-    pub(super) fn has_intervals(&self) -> bool {
-        self.intervals.iter().flatten().any(Option::is_some)
+        Some(Self {
+            protocol: "chance".to_owned(),
+            method: String::new(),
+            transductive: false,
+            rsum: rsum(&directions[0], &directions[1]),
+            directions,
+            hs_sum: f64::NAN,
+            intervals: Default::default(),
+            ..*self
+        })
     }
 }
 
@@ -59,64 +70,16 @@ pub(super) struct Epoch {
     pub(super) best: bool,
 }
 
-/// A query and what it found.
-#[derive(Debug, Clone)]
-pub(super) struct Example {
-    /// Place of the best match, from 0.
-    pub(super) rank: i64,
-    /// The query: a caption's text, or the name of an image.
-    pub(super) text: String,
-    /// The query's picture, when it is an image.
-    pub(super) picture: Option<Picture>,
-    pub(super) found: Vec<Hit>,
-    /// What would have been right, when none of `found` is: captions, or the image.
-    pub(super) missed: Vec<Hit>,
+/// The epoch whose model was kept: the last that was the best so far.
+pub(super) fn kept(epochs: &[Epoch]) -> Option<&Epoch> {
+    epochs.iter().rev().find(|epoch| epoch.best)
 }
 
-/// An item that a query found.
-#[derive(Debug, Clone)]
-pub(super) struct Hit {
-    pub(super) score: Option<f32>,
-    pub(super) right: bool,
-    pub(super) text: String,
-    pub(super) picture: Option<Picture>,
-}
-
-/// A small JPEG.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Picture(pub(super) Vec<u8>);
-
-/// Titles of the two directions.
-pub(super) const DIRECTIONS: [&str; 2] = ["image → text", "text → image"];
+/// Names of the two directions.
+pub(super) const DIRECTIONS: [Group; 2] =
+    [Group { name: "image → text", short: "i→t" }, Group { name: "text → image", short: "t→i" }];
 
 /// Recalls and ranks as the papers print them; a dash for what is no number.
 pub(super) fn tenth(value: f64) -> String {
     if value.is_nan() { "–".to_owned() } else { format!("{value:.1}") }
-}
-
-/// A name for a place that counts from 0: `1st`, `22nd`.
-pub(super) fn place(rank: i64) -> String {
-    let number = rank.saturating_add(1);
-    let ending = match (number % 100, number % 10) {
-        (11..=13, _) => "th",
-        (_, 1) => "st",
-        (_, 2) => "nd",
-        (_, 3) => "rd",
-        _ => "th",
-    };
-    format!("{number}{ending}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_named_as_people_do() {
-        let names: Vec<String> = [0, 1, 2, 3, 9, 10, 11, 12, 20, 21, 110, 111].map(place).into();
-        assert_eq!(
-            names,
-            ["1st", "2nd", "3rd", "4th", "10th", "11th", "12th", "13th", "21st", "22nd", "111th", "112th"]
-        );
-    }
 }

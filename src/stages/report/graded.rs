@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
-use super::elements::tenth;
+use super::document::{Block, Section};
+use super::elements::{DIRECTIONS, tenth};
 use super::read;
-use super::sheet::Sheet;
+use super::table::{Column, Table};
 use crate::error::Result;
 use crate::stage::Cx;
 use crate::tables;
@@ -29,9 +30,9 @@ struct Line {
     values: Vec<(String, Option<i64>, f64)>,
 }
 
-/// Two tables of `metrics`: measures with cut-offs and measures without. Recall of the queries' own matches stands among
+/// Two sections of `metrics`: measures with cut-offs and measures without. Recall of the queries' own matches stands among
 /// the results already.
-pub(super) fn sheets(cx: &mut Cx<'_>) -> Result<Vec<Sheet>> {
+pub(super) fn sections(cx: &mut Cx<'_>) -> Result<Vec<Section>> {
     let (mut with, mut without): (Vec<Line>, Vec<Line>) = (Vec::new(), Vec::new());
     while let Some(batch) = cx.next("metrics")? {
         let (k, values) = (tables::ids(&batch, "k")?, tables::numbers(&batch, "value")?);
@@ -62,11 +63,18 @@ pub(super) fn sheets(cx: &mut Cx<'_>) -> Result<Vec<Sheet>> {
     let both = |k: Option<i64>| [("i2t", k), ("t2i", k)];
     let mut at: Vec<_> = both(None).iter().flat_map(|(side, _)| cutoffs.iter().map(|&k| (*side, Some(k)))).collect();
     at.push(("both", None));
-    let sheets = [
-        sheet("Relevance beyond one hit", &with, &at, NOTE),
-        sheet("Relevance as a whole", &without, &both(None), NOTE_OF_SETS),
+    let texts = ["protocol", "method", "relevant", "measure"];
+    let mut table = Table::new(&texts, &[]);
+    for group in DIRECTIONS {
+        table.group(group, cutoffs.iter().map(|k| format!("@{k}")));
+    }
+    table.columns.push(Column::number("sum"));
+    let whole = Table::new(&texts, &DIRECTIONS.map(|direction| direction.short));
+    let sections = [
+        section("Relevance beyond one hit", table, &with, &at, NOTE),
+        section("Relevance as a whole", whole, &without, &both(None), NOTE_OF_SETS),
     ];
-    Ok(sheets.into_iter().filter(|sheet| !sheet.rows.is_empty()).collect())
+    Ok(sections.into_iter().flatten().collect())
 }
 
 const NOTE: &str = "Percent. Set recall: share of the relevant items among the first K. Semantic Recall: the same of the m \
@@ -76,26 +84,19 @@ const NOTE: &str = "Percent. Set recall: share of the relevant items among the f
 const NOTE_OF_SETS: &str = "Percent. R is the number of relevant items: a query's own matches, its m neighbours with the \
                             largest φ, or what people rated high enough.";
 
-fn sheet(title: &str, lines: &[Line], at: &[(&str, Option<i64>)], note: &str) -> Sheet {
-    let mut columns: Vec<String> = ["protocol", "method", "relevant", "measure"].map(str::to_owned).to_vec();
-    columns.extend(at.iter().map(|(direction, k)| match (*direction, k) {
-        ("i2t", Some(k)) => format!("i→t @{k}"),
-        ("t2i", Some(k)) => format!("t→i @{k}"),
-        ("i2t", None) => "i→t".to_owned(),
-        ("t2i", None) => "t→i".to_owned(),
-        _ => "sum".to_owned(),
-    }));
-    let row = |line: &Line| {
+/// The section of these lines, with the values at directions and cut-offs; none without lines.
+fn section(title: &str, mut table: Table, lines: &[Line], at: &[(&str, Option<i64>)], note: &str) -> Option<Section> {
+    for line in lines {
         let value = |(direction, k): &(&str, Option<i64>)| {
             let found = line.values.iter().find(|value| value.0 == *direction && value.1 == *k);
             found.map_or_else(String::new, |value| tenth(value.2))
         };
-        line.texts.iter().cloned().chain(at.iter().map(value)).collect()
-    };
-    Sheet { title: title.to_owned(), columns, texts: 4, rows: lines.iter().map(row).collect(), note: note.to_owned() }
+        table.push(line.texts.iter().cloned().chain(at.iter().map(value)));
+    }
+    (!lines.is_empty()).then(|| Section::new(title, vec![Block::Table(table), Block::Note(note.to_owned())]))
 }
 
-/// What tells two rows of a measure apart: ` (N), paper, m = 5`.
+/// The part of a name that tells two rows of a measure apart: ` (N), paper, m = 5`.
 fn suffix(batch: &RecordBatch, row: usize) -> Result<String> {
     let mut suffix = String::new();
     let kept = batch.column_by_name("ground_truth").and_then(|column| column.as_boolean_opt());

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 
+use super::document::{Block, Section};
+use super::figure::Drawing;
 use crate::error::Result;
 use crate::kernels::sample::Sample;
 use crate::stage::Cx;
@@ -11,24 +13,29 @@ use crate::tables::{self, scene_graphs::Row};
 
 /// A caption and its graph.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Graph {
+struct Graph {
     caption_id: i64,
-    pub(super) text: String,
+    text: String,
     graph: Row,
 }
 
-impl Graph {
-    /// The graph in words.
-    pub(super) fn sentence(&self) -> String {
-        sentence(&self.graph)
-    }
-}
-
-/// Draws `count` graphs that have a relation, in the order of the table (Vitter, "Random sampling with a reservoir", 1985).
+/// The section of some graphs, where there is one.
 ///
 /// # Errors
 /// A column is missing.
-pub(super) fn read(cx: &mut Cx<'_>, count: usize, seed: u64) -> Result<Vec<Graph>> {
+pub(super) fn section(cx: &mut Cx<'_>, count: usize, seed: u64) -> Result<Option<Section>> {
+    let mut graphs = read(cx, count, seed)?;
+    texts(cx, &mut graphs)?;
+    let drawings = graphs.into_iter().map(|Graph { text, graph, .. }| {
+        let words = sentence(&graph);
+        Drawing { text, svg: picture(&graph, &words), words }
+    });
+    let drawings: Vec<Drawing> = drawings.collect();
+    Ok((!drawings.is_empty()).then(|| Section::new("Scene graphs", vec![Block::Drawings(drawings)])))
+}
+
+/// Draws `count` graphs that have a relation, in the order of the table (Vitter, "Random sampling with a reservoir", 1985).
+fn read(cx: &mut Cx<'_>, count: usize, seed: u64) -> Result<Vec<Graph>> {
     let mut kept: Vec<Graph> = Vec::new();
     let (mut sample, mut seen) = (Sample::new(seed, &[2]), 0);
     while let Some(batch) = cx.next("graphs")? {
@@ -51,10 +58,7 @@ pub(super) fn read(cx: &mut Cx<'_>, count: usize, seed: u64) -> Result<Vec<Graph
 }
 
 /// Fills in the captions of the graphs.
-///
-/// # Errors
-/// A column is missing.
-pub(super) fn texts(cx: &mut Cx<'_>, graphs: &mut [Graph]) -> Result<()> {
+fn texts(cx: &mut Cx<'_>, graphs: &mut [Graph]) -> Result<()> {
     let mut wanted: HashMap<i64, &mut Graph> = graphs.iter_mut().map(|graph| (graph.caption_id, graph)).collect();
     while let Some(batch) = cx.next("captions")? {
         let (ids, texts) = (tables::ids(&batch, "caption_id")?, tables::texts(&batch, "text")?);
@@ -87,9 +91,8 @@ impl Node<'_> {
     }
 }
 
-/// The picture of a graph.
-pub(super) fn picture(graph: &Graph) -> Markup {
-    let graph = &graph.graph;
+/// The picture of a graph, described in words.
+fn picture(graph: &Row, words: &str) -> Markup {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     let mut left = 4.0;
     for name in &graph.objects {
@@ -122,7 +125,7 @@ pub(super) fn picture(graph: &Graph) -> Markup {
     let width = labels.fold(left - GAP + 4.0, f64::max);
     let height = base + 30.0 + LINE * f64_of(most) + 8.0;
     html! {
-        svg viewBox=(format!("0 0 {width:.0} {height:.0}")) style=(format!("max-width: {width:.0}px")) role="img" aria-label=(sentence(graph)) {
+        svg viewBox=(format!("0 0 {width:.0} {height:.0}")) style=(format!("max-width: {width:.0}px")) role="img" aria-label=(words) {
             @for (level, (from, to, label)) in arcs.iter().enumerate() {
                 (arc(&nodes[*from], &nodes[*to], label, base, base - 8.0 - LINE * 1.5 * f64_of(level + 1)))
             }

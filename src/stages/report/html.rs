@@ -1,20 +1,19 @@
-//! The HTML page: one file that needs nothing else. maud escapes every text; captions are whatever people wrote.
+//! The HTML of a document: one file that needs nothing else. maud escapes every text; captions are whatever people wrote.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::content::Content;
-use super::elements::{DIRECTIONS, ResultRow, tenth};
-use super::{cards, course, hub_section, meaning, plots};
-use crate::error::Result;
-use crate::kernels::measure::recall::Retrieval;
+use super::card::{Card, Grade, Item};
+use super::document::{Block, Document};
+use super::figure::{Figure, Series};
+use super::table::{Cell, Column, Kind, Table};
+use super::text::Span;
 
 const STYLE: &str = include_str!("style.css");
 
 /// The page.
-///
-/// # Errors
-/// A plot cannot be drawn.
-pub(super) fn page(content: &Content) -> Result<String> {
+pub(super) fn page(document: &Document) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -22,20 +21,15 @@ pub(super) fn page(content: &Content) -> Result<String> {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-                title { (content.title) }
+                title { (document.title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 main {
-                    h1 { (content.title) }
-                    (headline(content))
-                    @if !content.results.is_empty() { (results(content)) }
-                    @for sheet in &content.sheets { (sheet.html()) }
-                    (curves(content)?)
-                    (hub_section::html(content)?)
-                    (meaning::sections(content)?)
-                    @for (direction, examples) in DIRECTIONS.iter().zip(&content.examples) {
-                        (cards::section(direction, examples))
+                    h1 { (document.title) }
+                    @for block in &document.lead { (self::block(block)) }
+                    @for section in &document.sections {
+                        section { h2 { (section.title) } @for block in &section.blocks { (self::block(block)) } }
                     }
                     footer { "Made by Pairloom " (env!("CARGO_PKG_VERSION")) "." }
                 }
@@ -43,175 +37,159 @@ pub(super) fn page(content: &Content) -> Result<String> {
         }
     };
     // HTML knows no such character, and captions are whatever people wrote.
-    Ok(markup.into_string().replace('\0', "\u{fffd}"))
+    markup.into_string().replace('\0', "\u{fffd}")
 }
 
-/// The numbers that people look for first, of the first row.
-fn headline(content: &Content) -> Markup {
-    let Some(row) = content.results.first() else { return html! {} };
-    let chance = row.chance(&content.cutoffs);
-    let first = content.cutoffs.first().copied().unwrap_or(1);
-    let figure = |name: &str, value: f64, chance: Option<f64>| {
-        html! {
-            div {
-                dt { (name) }
-                dd { (tenth(value)) }
-                @if let Some(chance) = chance { dd.chance { "chance " (tenth(chance)) } }
+fn block(block: &Block) -> Markup {
+    html! {
+        @match block {
+            Block::Lead(spans) => { p.lead { (sentence(spans)) } }
+            Block::Numbers(numbers) => {
+                dl.figures { @for (name, value) in numbers { div {
+                    dt { (name) }
+                    dd { (value.label.text) }
+                    @if let Some(small) = &value.small { dd.chance { (small) } }
+                } } }
+            }
+            Block::Heading(text) => { h3 { (text) } }
+            Block::Table(table) => { (self::table(table)) }
+            Block::Note(text) => { p.note { (text) } }
+            Block::Figures(figures) => { div.plots { @for figure in figures { (self::figure(figure)) } } }
+            Block::Drawings(drawings) => {
+                div.graphs { @for drawing in drawings {
+                    figure { figcaption { "“" (drawing.text) "”" } (drawing.svg) }
+                } }
+            }
+            Block::Cards(cards) => { div.examples { @for card in cards { (self::card(card)) } } }
+        }
+    }
+}
+
+fn sentence(spans: &[Span]) -> Markup {
+    html! {
+        @for span in spans {
+            @match span {
+                Span::Plain(text) => { (text) }
+                Span::Strong(text) => { strong { (text) } }
+                Span::Code(text) => { code { (text) } }
             }
         }
+    }
+}
+
+fn table(table: &Table) -> Markup {
+    let grouped = table.columns.iter().any(|column| column.group.is_some());
+    let head = |column: &Column, rows: Option<u8>| {
+        html! { th class=[(column.kind != Kind::Text).then_some("n")] rowspan=[rows] { (column.name) } }
     };
     html! {
-        p.lead {
-            "Protocol " code { (row.protocol) } ", method " code { (row.method) } ": "
-            (row.n_images) " images, " (row.n_captions) " captions in the pool."
-        }
-        dl.figures {
-            (figure("rsum", row.rsum, chance.as_ref().map(|c| c.1)))
-            @for (side, direction) in DIRECTIONS.iter().enumerate() {
-                (figure(&format!("{direction} R@{first}"), row.directions[side].recalls[0], chance.as_ref().map(|c| c.0[side].recalls[0])))
+        div.wide { table {
+            thead {
+                tr {
+                    @for columns in table.columns.chunk_by(|left, right| left.group == right.group) {
+                        @if let Some(group) = columns[0].group {
+                            th.group colspan=(columns.len()) { (group.name) }
+                        } @else {
+                            @for column in columns { (head(column, grouped.then_some(2))) }
+                        }
+                    }
+                }
+                @if grouped {
+                    tr { @for column in table.columns.iter().filter(|column| column.group.is_some()) { (head(column, None)) } }
+                }
             }
-        }
+            tbody { @for row in &table.rows { tr.muted[row.muted] {
+                @for (number, (column, cell)) in table.columns.iter().zip(&row.cells).enumerate() {
+                    @if number == 0 { th class=[class(column)] scope="row" { (self::cell(cell)) } }
+                    @else { td class=[class(column)] { (self::cell(cell)) } }
+                }
+            } } }
+        } }
     }
 }
 
-fn results(content: &Content) -> Markup {
+fn class(column: &Column) -> Option<&'static str> {
+    match column.kind {
+        Kind::Text => None,
+        Kind::Number => Some("n"),
+        Kind::Sum => Some("n sum"),
+    }
+}
+
+fn cell(cell: &Cell) -> Markup {
     html! {
-        section {
-            h2 { "Results" }
-            div.wide {
-                table {
-                    thead {
-                        tr {
-                            th rowspan="2" { "protocol" }
-                            th rowspan="2" { "method" }
-                            @for direction in DIRECTIONS { th colspan=(content.cutoffs.len() + 2) .group { (direction) } }
-                            th rowspan="2" .n { "rsum" }
-                            th rowspan="2" .n { "hs-sum" }
-                        }
-                        tr {
-                            @for _ in DIRECTIONS {
-                                @for k in &content.cutoffs { th.n { "R@" (k) } }
-                                th.n { "med r" }
-                                th.n { "mean r" }
-                            }
-                        }
-                    }
-                    tbody {
-                        @for row in &content.results {
-                            tr {
-                                th scope="row" { (row.protocol) }
-                                td { (row.method) @if row.transductive { " (transductive)" } }
-                                @for side in 0..2 { (cells(&row.directions[side], Some((row, side)))) }
-                                td.n.sum { (tenth(row.rsum)) }
-                                td.n { (format!("{:.2}", row.hs_sum)) }
-                            }
-                            @if let Some((directions, rsum)) = row.chance(&content.cutoffs).filter(|_| content.is_last_of_pool(row)) {
-                                tr.muted {
-                                    th scope="row" { "chance" }
-                                    td {}
-                                    @for direction in &directions { (cells(direction, None)) }
-                                    td.n { (tenth(rsum)) }
-                                    td {}
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            p.note {
-                "R@K: percentage of queries whose best match is among the first K items. med r, mean r: median and mean \
-                 rank, from 1. rsum: sum of the recalls. hs-sum: sum of the skewness of hubs at the same K, both ways. Chance: a random order of the same pool."
-                @if content.results.iter().any(ResultRow::has_intervals) {
-                    " Small figures: 95 % confidence interval (Wilson), queries taken as independent."
-                }
-                @if content.results.iter().any(|row| row.transductive) {
-                    " Transductive: the method saw the test queries together."
-                }
-            }
+        @match &cell.label.picture {
+            Some(picture) => { (image(picture, &cell.label.text)) }
+            None => { (cell.label.text) }
         }
+        @if let Some(small) = &cell.small { small { (small) } }
     }
 }
 
-/// The cells of a direction; with intervals for the row and side that they belong to.
-fn cells(direction: &Retrieval, row: Option<(&ResultRow, usize)>) -> Markup {
+fn figure(figure: &Figure) -> Markup {
+    let class = |series: Series| match series {
+        Series::A => "a",
+        Series::B => "b",
+        Series::Muted => "muted",
+    };
     html! {
-        @for (cutoff, recall) in direction.recalls.iter().enumerate() {
-            td.n {
-                (tenth(*recall))
-                @if let Some((low, high)) = row.and_then(|(row, side)| row.intervals[side][cutoff]) {
-                    small { (tenth(low)) "–" (tenth(high)) }
-                }
+        figure role="group" aria-label=(figure.title) {
+            figcaption {
+                strong { (figure.title) }
+                div.legend { @for key in &figure.legend {
+                    span { @if let Some(series) = key.series { i class=(class(series)) {} } (key.text) }
+                } }
             }
+            (figure.svg)
         }
-        td.n { (tenth(direction.medr)) }
-        td.n { (tenth(direction.meanr)) }
     }
 }
 
-fn curves(content: &Content) -> Result<Markup> {
-    let best = content.best_epoch();
-    let knows_collapse = content.history.iter().any(|step| step.collapsed_loss.is_some());
-    let figures = [
-        (
-            course::losses(content)?,
-            "Training loss",
-            html! {
-                (swatch("muted", "each step (means of neighbours)")) (swatch("a", "smoothed"))
-                @if knows_collapse { (swatch("b", "if all scores were equal")) }
-            },
-        ),
-        (
-            course::gradient_norms(content)?,
-            "Norm of the gradient, before clipping",
-            html! {
-                (swatch("muted", "each step (means of neighbours)")) (swatch("a", "smoothed"))
-            },
-        ),
-        (course::learning_rates(content)?, "Learning rate", html! {}),
-        (
-            course::validation(content)?,
-            "Validation rsum",
-            html! {
-                @if let Some(best) = best {
-                    (swatch("b", &format!("best: {} after epoch {} (mean loss {:.3})", tenth(best.rsum), best.number, best.loss)))
-                }
-            },
-        ),
-        (
-            course::recalls(content)?,
-            "Validation recall, percent",
-            html! {
-                (swatch("a", DIRECTIONS[0])) (swatch("b", DIRECTIONS[1])) span { "from thick to thin: R@1, R@5, R@10" }
-                @if best.is_some() { (swatch("muted", "the epoch that was kept")) }
-            },
-        ),
-        (
-            plots::ranks(content)?,
-            "Queries with a match among the first k items, percent",
-            html! {
-                (swatch("a", DIRECTIONS[0])) (swatch("b", DIRECTIONS[1])) (swatch("muted", "chance"))
-            },
-        ),
-    ];
-    Ok(html! {
-        @if figures.iter().any(|figure| figure.0.is_some()) {
-            section {
-                h2 { "Curves" }
-                div.plots {
-                    @for (svg, title, legend) in &figures {
-                        @if let Some(svg) = svg {
-                            figure role="group" aria-label=(title) {
-                                figcaption { strong { (title) } div.legend { (legend) } }
-                                (PreEscaped(svg))
-                            }
-                        }
+fn card(card: &Card) -> Markup {
+    let class = match card.grade {
+        Grade::Good => "good",
+        Grade::Middling => "middling",
+        Grade::Bad => "bad",
+    };
+    let of_pictures = card.lists.iter().flat_map(|list| &list.items).any(|item| item.label.picture.is_some());
+    let list = if of_pictures { "pictures" } else { "texts" };
+    html! {
+        article class=(class) {
+            header {
+                @if let Some(picture) = &card.heading.picture { (image(picture, &card.heading.text)) }
+                div {
+                    p.query {
+                        @if card.heading.picture.is_some() { code { (card.heading.text) } } @else { "“" (card.heading.text) "”" }
                     }
+                    p.verdict { (sentence(&card.verdict)) }
                 }
             }
+            @for of in &card.lists {
+                @if let Some(title) = of.title { p.verdict { (title) } }
+                @let items = html! { @for item in &of.items { li.right[item.right] { (self::item(item, of_pictures)) } } };
+                @if of.ordered { ol class=(list) { (items) } } @else { ul class=(list) { (items) } }
+            }
         }
-    })
+    }
 }
 
-fn swatch(class: &str, text: &str) -> Markup {
-    html! { span { i class=(class) {} (text) } }
+/// An item with its score, and for eyes and screen readers alike whether it is right.
+fn item(item: &Item, of_pictures: bool) -> Markup {
+    html! {
+        @match &item.label.picture {
+            Some(picture) => { (image(picture, &item.label.text)) }
+            None if of_pictures => { div.absent { (item.label.text) } }
+            None => { span { (item.label.text) } }
+        }
+        @if item.score.is_some() || item.right {
+            small {
+                @if let Some(score) = item.score { (format!("{score:.3}")) }
+                @if item.right { " " b title="matches the query" { "✓" } }
+            }
+        }
+    }
+}
+
+fn image(picture: &[u8], name: &str) -> Markup {
+    html! { img src=(format!("data:image/jpeg;base64,{}", STANDARD.encode(picture))) alt=(name) title=(name); }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::elements::{Picture, ResultRow};
-use super::examples::Things;
+use super::elements::ResultRow;
 use super::read;
+use super::text::Label;
+use super::things::Things;
 use crate::error::{Error, Result};
 use crate::stage::Cx;
 use crate::tables;
@@ -12,7 +13,7 @@ use crate::tables;
 /// Hubs of a direction that are shown.
 const SHOWN: usize = 6;
 
-/// How often items are found by the first method of the results, and by the best of the others.
+/// The numbers of lists that items are in, by the first method of the results, and by the best of the others.
 #[derive(Debug)]
 pub(super) struct Hubs {
     /// Cut-offs, ascending.
@@ -29,15 +30,14 @@ pub(super) struct Found {
     /// Shares at the first and at the last cut-off, for each method: (N, percent of items that at least N queries have among their
     /// best).
     pub(super) shares: [Vec<Vec<(f64, f64)>>; 2],
-    /// Those that the first method finds most often.
+    /// The items that the first method finds most often.
     pub(super) hubs: Vec<Hub>,
 }
 
 /// An item that is found often.
 #[derive(Debug)]
 pub(super) struct Hub {
-    pub(super) text: String,
-    pub(super) picture: Option<Picture>,
+    pub(super) item: Label,
     /// For each method in how many lists it is, at each cut-off.
     pub(super) counts: Vec<Vec<i64>>,
     /// Queries that it matches.
@@ -51,13 +51,7 @@ type Counts = BTreeMap<(i64, i64), (i64, Vec<Vec<i64>>)>;
 ///
 /// # Errors
 /// A table cannot be read. A picture that cannot be shown is a warning.
-pub(super) fn read(
-    cx: &mut Cx<'_>,
-    results: &[ResultRow],
-    things: &mut Things,
-    captions: bool,
-    images: bool,
-) -> Result<Option<Hubs>> {
+pub(super) fn read(cx: &mut Cx<'_>, results: &[ResultRow], things: &mut Things) -> Result<Option<Hubs>> {
     let Some(first) = results.first() else { return Ok(None) };
     let others = results.iter().filter(|row| row.protocol == first.protocol && row.method != first.method);
     let best = others.reduce(|best, row| if row.rsum > best.rsum { row } else { best });
@@ -88,20 +82,16 @@ pub(super) fn read(
     }
     let most: [Vec<_>; 2] = counts.each_ref().map(most);
     let wanted = |direction: usize| -> HashSet<i64> { most[direction].iter().map(|(id, ..)| *id).collect() };
-    if captions {
-        things.read_captions(cx, &wanted(0), &HashSet::new())?;
-    }
-    if images {
-        things.read_images(cx, &wanted(1))?;
-    }
+    things.read_captions(cx, &wanted(0), &HashSet::new())?;
+    things.read_images(cx, &wanted(1))?;
     let mut directions = counts.each_ref().map(|counts| Found {
         shares: [0, cutoffs.len().saturating_sub(1)].map(|k| shares(counts, methods.len(), k)),
         hubs: vec![],
     });
     for (direction, most) in most.into_iter().enumerate() {
         let hub = |(id, own, counts): (i64, i64, Vec<Vec<i64>>)| {
-            let (text, picture) = if direction == 0 { (things.text_of(id), None) } else { things.image_of(id) };
-            Hub { text, picture, counts, own }
+            let item = if direction == 0 { things.caption(id) } else { things.image(id) };
+            Hub { item, counts, own }
         };
         directions[direction].hubs = most.into_iter().map(hub).collect();
     }

@@ -1,120 +1,80 @@
-//! The Markdown page: the tables of the HTML page and its examples as text.
+//! The Markdown of a document: all of it but the plots, pictures as their texts.
 
-use std::fmt::Write as _;
+use super::card::{Card, Item, List};
+use super::document::{Block, Document};
+use super::escape::{escaped, escaped_within};
+use super::table::{Cell, Column, Kind, Table};
+use super::text::Span;
 
-use super::content::Content;
-use super::elements::{DIRECTIONS, Hit, ResultRow, place, tenth};
-use super::escape::escaped;
-use crate::kernels::measure::recall::Retrieval;
-
-/// The page.
-pub(super) fn page(content: &Content) -> String {
-    let mut page = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_page(&mut page, content);
+/// The page. Blocks begin with an empty line; a section without a block that Markdown shows is left out.
+pub(super) fn page(document: &Document) -> String {
+    let mut page = format!("# {}\n{}", escaped(&document.title), blocks(&document.lead));
+    for section in &document.sections {
+        let blocks = blocks(&section.blocks);
+        if !blocks.is_empty() {
+            page.push_str(&format!("\n## {}\n{blocks}", escaped(&section.title)));
+        }
+    }
     page
 }
 
-fn write_page(page: &mut String, content: &Content) -> std::fmt::Result {
-    writeln!(page, "# {}", escaped(&content.title))?;
-    if !content.results.is_empty() {
-        write_results(page, content)?;
-    }
-    for sheet in &content.sheets {
-        sheet.markdown(page)?;
-    }
-    if !content.validation.is_empty() {
-        write_validation(page, content)?;
-    }
-    super::hub_section::markdown(page, content)?;
-    super::meaning::markdown(page, content)?;
-    write_examples(page, content)
+fn blocks(blocks: &[Block]) -> String {
+    blocks.iter().map(block).collect()
 }
 
-fn write_results(page: &mut String, content: &Content) -> std::fmt::Result {
-    writeln!(page, "\n## Results\n")?;
-    let heads: Vec<String> = ["i→t", "t→i"]
-        .iter()
-        .flat_map(|side| {
-            let recalls = content.cutoffs.iter().map(move |k| format!("{side} R@{k}"));
-            recalls.chain([format!("{side} med r"), format!("{side} mean r")])
-        })
-        .collect();
-    writeln!(page, "| protocol | method | images | captions | {} | rsum | hs-sum |", heads.join(" | "))?;
-    writeln!(page, "|---|---|---:|---:|{}---:|---:|", "---:|".repeat(heads.len()))?;
-    for row in &content.results {
-        let method = if row.transductive { format!("{} (transductive)", row.method) } else { row.method.clone() };
-        let pool = format!("{} | {}", row.n_images, row.n_captions);
-        let (protocol, method) = (escaped(&row.protocol), escaped(&method));
-        let sums = format!("{} | {:.2}", tenth(row.rsum), row.hs_sum);
-        writeln!(page, "| {protocol} | {method} | {pool} | {} | {sums} |", cells(&row.directions))?;
-        if let Some((directions, rsum)) = row.chance(&content.cutoffs).filter(|_| content.is_last_of_pool(row)) {
-            writeln!(page, "| chance | | {pool} | {} | {} | |", cells(&directions), tenth(rsum))?;
+fn block(block: &Block) -> String {
+    match block {
+        Block::Lead(spans) => format!("\n{}\n", sentence(spans)),
+        Block::Numbers(numbers) => items(numbers, |(name, value)| format!("- {}: {}", escaped(name), cell(value))),
+        Block::Heading(text) => format!("\n### {}\n", escaped(text)),
+        Block::Table(table) => self::table(table),
+        Block::Note(text) => format!("\n{}\n", escaped(text)),
+        Block::Figures(_) => String::new(),
+        Block::Drawings(drawings) => {
+            items(drawings, |drawing| format!("- **{}**: {}", escaped(&drawing.text), escaped_within(&drawing.words)))
         }
+        Block::Cards(cards) => cards.iter().map(card).collect(),
     }
-    if content.results.iter().any(ResultRow::has_intervals) {
-        write_intervals(page, content)?;
-    }
-    Ok(())
 }
 
-fn write_examples(page: &mut String, content: &Content) -> std::fmt::Result {
-    for (direction, examples) in DIRECTIONS.iter().zip(&content.examples) {
-        if examples.is_empty() {
-            continue;
-        }
-        writeln!(page, "\n## Examples: {direction}")?;
-        for example in examples {
-            writeln!(page, "\n**{}**, best match in {} place:\n", escaped(&example.text), place(example.rank))?;
-            for (number, hit) in example.found.iter().enumerate() {
-                writeln!(page, "{}. {}", number + 1, line(hit))?;
-            }
-            if !example.missed.is_empty() {
-                writeln!(page, "\nRight would have been:\n")?;
-            }
-            for hit in &example.missed {
-                writeln!(page, "- {}", line(hit))?;
-            }
-        }
-    }
-    Ok(())
+fn items<T>(items: &[T], line: impl Fn(&T) -> String) -> String {
+    format!("\n{}", items.iter().map(|item| line(item) + "\n").collect::<String>())
 }
 
-fn cells(directions: &[Retrieval; 2]) -> String {
-    let values = directions.iter().flat_map(|side| side.recalls.iter().copied().chain([side.medr, side.meanr]));
-    values.map(tenth).collect::<Vec<_>>().join(" | ")
+fn sentence(spans: &[Span]) -> String {
+    escaped(&spans.iter().map(Span::text).collect::<String>())
 }
 
-fn write_intervals(page: &mut String, content: &Content) -> std::fmt::Result {
-    writeln!(page, "\n95 % confidence intervals of the recalls (Wilson), queries taken as independent:\n")?;
-    let heads: String = content.cutoffs.iter().map(|k| format!(" R@{k} |")).collect();
-    writeln!(page, "| protocol | method | direction |{heads}\n|---|---|---|{}", "---:|".repeat(content.cutoffs.len()))?;
-    for row in &content.results {
-        for (direction, intervals) in DIRECTIONS.iter().zip(&row.intervals) {
-            let text = |(low, high): (f64, f64)| format!("{}–{}", tenth(low), tenth(high));
-            let ends: Vec<String> = intervals.iter().map(|ends| ends.map(text).unwrap_or_default()).collect();
-            let (protocol, method) = (escaped(&row.protocol), escaped(&row.method));
-            writeln!(page, "| {protocol} | {method} | {direction} | {} |", ends.join(" | "))?;
-        }
-    }
-    Ok(())
+fn table(table: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let name = |column: &Column| {
+        let group = column.group.map_or_else(String::new, |group| format!("{} ", group.short));
+        escaped_within(&(group + &column.name))
+    };
+    let rule = |column: &Column| if column.kind == Kind::Text { "---|" } else { "---:|" };
+    let names = line(table.columns.iter().map(name).collect());
+    let rows: String = table.rows.iter().map(|row| line(row.cells.iter().map(cell).collect())).collect();
+    format!("\n{names}|{}\n{rows}", table.columns.iter().map(rule).collect::<String>())
 }
 
-fn write_validation(page: &mut String, content: &Content) -> std::fmt::Result {
-    writeln!(page, "\n## Validation\n")?;
-    writeln!(page, "| epoch | mean loss | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | |")?;
-    writeln!(page, "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")?;
-    let best = content.best_epoch().map(|epoch| epoch.number);
-    for epoch in &content.validation {
-        let recalls: Vec<String> = epoch.recalls.iter().flatten().map(|&recall| tenth(recall)).collect();
-        let mark = if Some(epoch.number) == best { "kept" } else { "" };
-        let recalls = recalls.join(" | ");
-        writeln!(page, "| {} | {:.4} | {recalls} | {} | {mark} |", epoch.number, epoch.loss, tenth(epoch.rsum))?;
-    }
-    Ok(())
+fn cell(cell: &Cell) -> String {
+    let small = cell.small.as_ref().map_or_else(String::new, |small| format!(" ({})", escaped_within(small)));
+    escaped_within(&cell.label.text) + &small
 }
 
-fn line(hit: &Hit) -> String {
-    let score = hit.score.map_or(String::new(), |score| format!(" ({score:.3})"));
-    format!("{}{score}{}", escaped(&hit.text), if hit.right { " ✓" } else { "" })
+fn card(card: &Card) -> String {
+    let lists: String = card.lists.iter().map(list).collect();
+    format!("\n**{}**, {}:\n{lists}", escaped(&card.heading.text), sentence(&card.verdict))
+}
+
+fn list(list: &List) -> String {
+    let title = list.title.map_or_else(String::new, |title| format!("\n{}:\n", escaped(title)));
+    let mark = |number: usize| if list.ordered { format!("{}.", number + 1) } else { "-".to_owned() };
+    let lines = list.items.iter().enumerate().map(|(number, item)| format!("{} {}\n", mark(number), self::item(item)));
+    format!("{title}\n{}", lines.collect::<String>())
+}
+
+fn item(item: &Item) -> String {
+    let score = item.score.map_or_else(String::new, |score| format!(" ({score:.3})"));
+    format!("{}{score}{}", escaped(&item.label.text), if item.right { " ✓" } else { "" })
 }

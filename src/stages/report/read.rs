@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::elements::{Epoch, ResultRow, Step};
+use super::elements::{Epoch, ResultRow, Results, Step};
 use crate::error::{Error, Result};
 use crate::kernels::measure::recall::Retrieval;
 use crate::stage::Cx;
 use crate::tables;
 use crate::tables::CUTOFFS;
 
-/// The cut-offs and the rows of `summary`, without intervals.
-pub(super) fn results(cx: &mut Cx<'_>) -> Result<(Vec<usize>, Vec<ResultRow>)> {
-    let (mut rows, mut cutoffs) = (Vec::new(), Vec::new());
+/// The rows of `summary`, without intervals.
+pub(super) fn results(cx: &mut Cx<'_>) -> Result<Results> {
+    let Results { mut rows, mut cutoffs } = Results::default();
     while let Some(batch) = cx.next("summary")? {
         cutoffs = tables::summary::cutoffs(&batch.schema());
         if cutoffs.is_empty() {
@@ -46,13 +46,13 @@ pub(super) fn results(cx: &mut Cx<'_>) -> Result<(Vec<usize>, Vec<ResultRow>)> {
             });
         }
     }
-    Ok((cutoffs, rows))
+    Ok(Results { cutoffs, rows })
 }
 
 /// Adds the intervals of `metrics` to the rows that they belong to.
-pub(super) fn add_intervals(cx: &mut Cx<'_>, cutoffs: &[usize], results: &mut [ResultRow]) -> Result<()> {
+pub(super) fn add_intervals(cx: &mut Cx<'_>, Results { cutoffs, rows }: &mut Results) -> Result<()> {
     let mut index: HashMap<(String, String), usize> = HashMap::new();
-    for (row, result) in results.iter().enumerate() {
+    for (row, result) in rows.iter().enumerate() {
         index.entry((result.protocol.clone(), result.method.clone())).or_insert(row);
     }
     while let Some(batch) = cx.next("metrics")? {
@@ -69,7 +69,7 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, cutoffs: &[usize], results: &mut [R
             if measure.value(row) == "recall" && relevance.is_null(row) {
                 let ends = (optional(&batch, "ci95_low", row)?, optional(&batch, "ci95_high", row)?);
                 if let (Some(low), Some(high)) = ends {
-                    results[owner].intervals[direction][cutoff] = Some((low, high));
+                    rows[owner].intervals[direction][cutoff] = Some((low, high));
                 }
             }
         }

@@ -1,59 +1,74 @@
-//! The work of `report`: read, compute, write the two pages.
+//! The work of `report`: read, describe, write the two pages.
 
-use super::content::Content;
-use super::examples::Things;
+use super::document::Document;
+use super::elements::Results;
 use super::settings::Report;
-use super::{agreement, contrasts, examples, graded, graphs, html, hubs, markdown, meaning, read, similarity};
+use super::things::Things;
+use super::{
+    agreement, contrasts, curves, examples, graded, graphs, html, hub_section, hubs, markdown, rankings, ranks, read,
+    results, similarity, similarity_section, validation,
+};
 use crate::error::{Error, Result};
 use crate::stage::{Cx, Run};
 
 impl Run for Report {
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let mut content = Content { title: self.title.clone(), ..Content::default() };
-        let mut things = Things::default();
-        if let Some(summary) = &self.summary {
-            (content.cutoffs, content.results) = read::results(cx)?;
-            if content.results.is_empty() {
-                return Err(Error::data(format!("`{summary}` has no rows, so there is nothing to report")));
-            }
+        let document = self.document(cx)?;
+        cx.put_file("page", "report.md", markdown::page(&document).into())?;
+        cx.put_file("page", "report.html", html::page(&document).into())
+    }
+}
+
+impl Report {
+    fn document(&self, cx: &mut Cx<'_>) -> Result<Document> {
+        let mut sections = Vec::new();
+        let mut things = Things::new(self.captions.is_some(), self.images.is_some());
+        let found = self.results(cx)?;
+        if !found.rows.is_empty() {
+            sections.push(results::section(&found));
         }
         if self.metrics.is_some() {
-            read::add_intervals(cx, &content.cutoffs, &mut content.results)?;
-            content.sheets.extend(graded::sheets(cx)?);
+            sections.extend(graded::sections(cx)?);
         }
         for number in 0..self.contrasts.len() {
-            content.sheets.push(contrasts::sheet(cx, &format!("contrasts.{number}"))?);
+            sections.push(contrasts::section(cx, &format!("contrasts.{number}"))?);
         }
         for number in 0..self.correlations.len() {
-            content.sheets.push(agreement::sheet(cx, &format!("correlations.{number}"))?);
+            sections.push(agreement::section(cx, &format!("correlations.{number}"))?);
+        }
+        let steps = if self.history.is_some() { read::history(cx)? } else { Vec::new() };
+        let epochs = if self.validation.is_some() { read::validation(cx)? } else { Vec::new() };
+        let first = found.rows.first().filter(|_| self.rankings.is_some());
+        let rankings = first.map(|row| rankings::read(cx, row, self.examples, self.seed)).transpose()?;
+        let ranks = rankings.as_ref().zip(first).map(|(rankings, pool)| ranks::figure(&rankings.ranks, pool));
+        sections.extend(curves::section(&steps, &epochs, ranks.transpose()?.flatten())?);
+        sections.extend(validation::section(&epochs));
+        if self.hubs.is_some()
+            && let Some(hubs) = hubs::read(cx, &found.rows, &mut things)?
+        {
+            sections.push(hub_section::section(&hubs, &found)?);
         }
         if self.similarity.is_some() {
-            let found = similarity::read(cx, self.examples)?;
-            content.sheets.push(meaning::sheet(&found));
-            content.similarity = Some(found);
+            sections.push(similarity_section::section(&similarity::read(cx, self.examples)?)?);
         }
         if self.graphs.is_some() {
-            content.graphs = graphs::read(cx, self.examples, self.seed)?;
-            graphs::texts(cx, &mut content.graphs)?;
+            sections.extend(graphs::section(cx, self.examples, self.seed)?);
         }
-        if self.hubs.is_some() {
-            content.relaxations = read::relaxations(&content.results);
-            content.hubs =
-                hubs::read(cx, &content.results, &mut things, self.captions.is_some(), self.images.is_some())?;
+        if let Some(rankings) = &rankings {
+            sections.extend(examples::sections(cx, rankings, &mut things)?);
         }
-        if self.history.is_some() {
-            content.history = read::history(cx)?;
+        Ok(Document { title: self.title.clone(), lead: results::lead(&found), sections })
+    }
+
+    fn results(&self, cx: &mut Cx<'_>) -> Result<Results> {
+        let Some(summary) = &self.summary else { return Ok(Results::default()) };
+        let mut results = read::results(cx)?;
+        if results.rows.is_empty() {
+            return Err(Error::data(format!("`{summary}` has no rows, so there is nothing to report")));
         }
-        if self.validation.is_some() {
-            content.validation = read::validation(cx)?;
+        if self.metrics.is_some() {
+            read::add_intervals(cx, &mut results)?;
         }
-        if let Some(first) = content.results.first().filter(|_| self.rankings.is_some()) {
-            let rankings = examples::read(cx, &first.protocol, &first.method, self.examples, self.seed)?;
-            content.rank_curves = [0, 1].map(|direction: usize| rankings.ranks[direction].cumulative());
-            content.examples =
-                examples::resolve(cx, &rankings, &mut things, self.captions.is_some(), self.images.is_some())?;
-        }
-        cx.put_file("page", "report.md", markdown::page(&content).into())?;
-        cx.put_file("page", "report.html", html::page(&content)?.into())
+        Ok(results)
     }
 }

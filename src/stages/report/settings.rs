@@ -59,7 +59,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        5
+        6
     }
 
     fn settings(&self) -> serde_json::Value {

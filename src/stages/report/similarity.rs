@@ -1,4 +1,4 @@
-//! How φ is distributed, and pairs at its ends.
+//! The distribution of φ, and pairs at its ends.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const BINS: usize = 40;
 /// Largest φ of CIDEr; that of SPICE is 1.
 const MOST: f32 = 10.0;
 
-/// What a page shows of a table `caption_similarity`.
+/// A summary of a table `caption_similarity`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Similarity {
     pub(super) measure: String,
@@ -166,7 +166,7 @@ fn owners(cx: &mut Cx<'_>) -> Result<HashMap<i64, i64>> {
     Ok(of)
 }
 
-/// Fills in what the examples say.
+/// Fills in the captions of the examples.
 fn texts(cx: &mut Cx<'_>, found: &mut Similarity) -> Result<()> {
     while let Some(batch) = cx.next("captions")? {
         let (ids, image_ids) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);

@@ -83,10 +83,10 @@ fn pages_show_the_distribution_its_ends_and_graphs() {
     assert!(markdown.contains("| captions of other images | 4 | 0.188 |"), "{markdown}");
     // The best of another image is caption 3 with image 10, the worst of its own caption 4 with image 20.
     assert!(
-        markdown.contains("**a cat** (φ = 0.500) with the captions\n\n- a \\<dog\\>\n- the dog sits on a wall\n"),
+        markdown.contains("**a cat**, φ \\= 0.500 with the captions:\n\n- a \\<dog\\>\n- the dog sits on a wall\n"),
         "{markdown}"
     );
-    assert!(markdown.contains("**one \\| cat** (φ = 1.000) with the captions\n\n- a cat\n"), "{markdown}");
+    assert!(markdown.contains("**one \\| cat**, φ \\= 1.000 with the captions:\n\n- a cat\n"), "{markdown}");
     assert!(markdown.contains("- **the dog sits on a wall**: \\<dog\\> is brown; \\<dog\\> sit on wall"), "{markdown}");
     for part in ["Distribution of φ", "&lt;dog&gt;</text>", ">sit on</text>", ">brown</text>", "Scene graphs"] {
         assert!(html.contains(part), "{part}");
