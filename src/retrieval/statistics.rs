@@ -6,16 +6,10 @@ use super::scores::Set;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::dynamic::activation_set;
-use crate::kernels::hubness::method::{Correction, Method};
+use crate::kernels::hubness::method::{Correction, StatisticalMethod, Statistics};
 use crate::kernels::hubness::shift::Shift;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::search::{Ask, Progress, Search, Side};
-
-/// Statistics of one direction.
-struct Statistics {
-    items: Vec<Vec<f64>>,
-    queries: Vec<Vec<f64>>,
-}
 
 /// What a bank says of items.
 pub(super) struct OfItems {
@@ -26,18 +20,14 @@ pub(super) struct OfItems {
 }
 
 impl Ranker<'_> {
-    /// Corrections by a method that is made of statistics, of the test or of the bank; `across`: so that scores of different
-    /// queries compare.
+    /// Corrections by a method that is made of statistics; `across`: so that scores of different queries compare.
     pub(super) fn by_statistics(
         &self,
-        kernel: &dyn Method,
-        bank: bool,
+        method: &dyn StatisticalMethod,
         across: bool,
         progress: &mut dyn Progress,
     ) -> Result<Corrections> {
-        let [i2t, t2i] = self.statistics(kernel, bank, across, progress)?;
-        let make = |of: &Statistics| kernel.correction(&of.items, &of.queries);
-        let both = [make(&i2t), make(&t2i)];
+        let both = self.statistics(method, across, progress)?.map(|of| method.correction(&of));
         Ok(match [shift(both[0].as_ref(), self.counts[0]), shift(both[1].as_ref(), self.counts[1])] {
             [Some(i2t), Some(t2i)] => Corrections::Shifts([i2t, t2i]),
             _ => Corrections::Rows(both),
@@ -47,21 +37,23 @@ impl Ranker<'_> {
     /// Statistics of both directions; of queries only where they are needed.
     fn statistics(
         &self,
-        kernel: &dyn Method,
-        bank: bool,
+        method: &dyn StatisticalMethod,
         across: bool,
         progress: &mut dyn Progress,
     ) -> Result<[Statistics; 2]> {
-        let needs = kernel.needs();
+        let needs = method.needs();
+        // A method that needs no distances does not look at this one.
+        let distance = if needs.distances { self.distance()? } else { Distance::Cosine };
         let of_queries = if needs.queries_change_rankings || across { needs.of_queries.as_slice() } else { &[] };
         let (items, none) = (needs.of_items.len(), Ask::default());
         let ask = |statistics| Ask { statistics, ..none };
-        if !bank {
+        if !method.of_bank() {
             let both = [needs.of_items.as_slice(), of_queries].concat();
             let [of_images, of_captions] = self.searches[0].find(&ask(&both), &ask(&both), progress)?;
             let of = |items_side: &[Vec<f64>], queries_side: &[Vec<f64>]| Statistics {
                 items: items_side[..items].to_vec(),
                 queries: queries_side[items..].to_vec(),
+                distance,
             };
             let (images, captions) = (of_images.statistics, of_captions.statistics);
             return Ok([of(&captions, &images), of(&images, &captions)]);
@@ -75,8 +67,8 @@ impl Ranker<'_> {
             self.searches[0].find(&ask(of_queries), &ask(of_queries), progress)?.map(|answer| answer.statistics)
         };
         Ok([
-            Statistics { items: captions, queries: images_as_queries },
-            Statistics { items: images, queries: captions_as_queries },
+            Statistics { items: captions, queries: images_as_queries, distance },
+            Statistics { items: images, queries: captions_as_queries, distance },
         ])
     }
 
@@ -111,7 +103,7 @@ impl Ranker<'_> {
     ///
     /// # Errors
     /// Scores that stand for none.
-    pub(super) fn distance(&self) -> Result<Distance> {
+    fn distance(&self) -> Result<Distance> {
         self.scores.distance().ok_or_else(|| {
             Error::usage("wants distances, and these scores stand for none").hint("leave the method out")
         })

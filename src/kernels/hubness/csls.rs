@@ -3,14 +3,18 @@
 //! Conneau, Lample, Ranzato, Denoyer, Jégou, "Word translation without parallel data", ICLR 2018; equation 6 of Liu and Ye,
 //! "A Strong and Robust Baseline for Text-Image Matching", ACL SRW 2019.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::distance::Distance;
 use super::matrix::Matrix;
-use super::method::{Correction, Method, Needs};
+use super::method::{Correction, Needs, StatisticalMethod, Statistics};
 use super::problems::{Problems, none};
 use super::shift::Shift;
 use super::statistic::Statistic;
 
-/// `s'(q, i) = 2·s(q, i) − r(q) − r(i)`, where r is the mean of the `k` largest scores: of the query with the items, and of
-/// the item with queries, of a bank (inductive) or of the test (transductive).
+/// Cross-domain similarity local scaling (Conneau et al., ICLR 2018): `s'(q, i) = 2·s(q, i) − r(q) − r(i)`, where r is the
+/// mean of the `k` largest scores: of the query with the items, and of the item with queries, of the bank or of the test.
 ///
 /// In a ranking `s − r(i)/2`, one number an item; across queries `s − r(i)/2 − r(q)/2`. An earlier draft (Liu and Ye,
 /// submitted to EMNLP 2019, equation 6) prints for each direction only the term of its queries, which changes no ranking;
@@ -19,44 +23,51 @@ use super::statistic::Statistic;
 ///
 /// # Cost
 /// One pass over the scores for the largest of every item; one subtraction a score after that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Csls {
-    /// Neighbours that count, k.
+    /// Neighbours whose mean score is taken off.
     pub k: usize,
+    /// Whether queries are those of the bank.
+    pub bank: bool,
 }
 
 impl Default for Csls {
     fn default() -> Self {
-        Self { k: 10 }
+        Self { k: 10, bank: false }
     }
 }
 
-impl Method for Csls {
+impl StatisticalMethod for Csls {
+    fn of_bank(&self) -> bool {
+        self.bank
+    }
+
     fn problems(&self) -> Problems {
         none("k", self.k).into_iter().collect()
     }
 
+    fn compares_queries(&self) -> bool {
+        true
+    }
+
     fn needs(&self) -> Needs {
         let mean = vec![Statistic::MeanOfLargest { k: self.k }];
-        Needs { of_items: mean.clone(), of_queries: mean, queries_change_rankings: false }
+        Needs { of_items: mean.clone(), of_queries: mean, ..Needs::default() }
     }
 
-    fn correction(&self, items: &[Vec<f64>], queries: &[Vec<f64>]) -> Box<dyn Correction> {
-        let half = |means: &[f64]| means.iter().map(|mean| mean / 2.0).collect();
-        Box::new(Shift::new(half(&items[0]), queries.first().map_or_else(Vec::new, |means| half(means))))
+    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
+        let [items, queries] = of.map(|mean| mean / 2.0);
+        Box::new(Shift::new(items, queries))
     }
-}
 
-/// The definition.
-///
-/// # Shapes
-/// - `bank`: scores of the queries of a bank with the same items; `None` takes the neighbours of items from the test queries
-#[must_use]
-pub fn csls(scores: &Matrix, bank: Option<&Matrix>, k: usize) -> Matrix {
-    let all = bank.unwrap_or(scores);
-    Matrix::from_fn(scores.queries, scores.items, |query, item| {
-        2.0 * scores.at(query, item) - mean_of_largest(scores.row(query), k) - mean_of_largest(all.column(item), k)
-    })
+    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
+        let r = |values: &mut dyn Iterator<Item = f64>| mean_of_largest(values, self.k);
+        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+            2.0 * scores.at(query, item) - r(&mut scores.row(query)) - r(&mut others.column(item))
+        })
+    }
 }
 
 /// The mean of the `k` largest values, of all where they are fewer.

@@ -4,7 +4,6 @@
 //! Reduce Hubness", AAAI 2016.
 
 use super::matrix::Matrix;
-use super::problems::{Problems, none};
 use super::shift::Shift;
 
 /// `d'(q, i) = ‖q − i‖² − ‖q − c(q)‖² − ‖i − c(i)‖²`, where c is the mean of the `k` nearest items: of the query, and of the
@@ -14,37 +13,16 @@ use super::shift::Shift;
 /// their vectors and the nearest items of each: no bank, no queries; inductive. Not defined on order similarities, which
 /// have no centres.
 ///
+/// # Shapes
+/// - `items`, `queries`: [`to_centre`] of every item and of every query; the latter may be empty where no two queries are
+///   compared
+///
 /// # Cost
 /// The nearest items of every item, and `O(k·width)` for each; one subtraction a score after that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DisSimLocal {
-    /// Neighbours of which the centre is taken, k.
-    pub k: usize,
-}
-
-impl Default for DisSimLocal {
-    fn default() -> Self {
-        Self { k: 5 }
-    }
-}
-
-impl DisSimLocal {
-    /// What is wrong with the free numbers.
-    #[must_use]
-    pub fn problems(&self) -> Problems {
-        none("k", self.k).into_iter().collect()
-    }
-
-    /// The correction.
-    ///
-    /// # Shapes
-    /// - `items`, `queries`: [`to_centre`] of every item and of every query; the latter may be empty where no two queries are
-    ///   compared
-    #[must_use]
-    pub fn correction(items: &[f64], queries: &[f64]) -> Shift {
-        let half = |squares: &[f64]| squares.iter().map(|square| -square / 2.0).collect();
-        Shift::new(half(items), half(queries))
-    }
+#[must_use]
+pub fn correction(items: &[f64], queries: &[f64]) -> Shift {
+    let half = |squares: &[f64]| squares.iter().map(|square| -square / 2.0).collect();
+    Shift::new(half(items), half(queries))
 }
 
 /// ‖x − c‖², the squared distance of a vector to the mean of its neighbours; 0 where it has none.

@@ -3,14 +3,18 @@
 //! Zhou, Ren, Li, Zabih, Lim, "Test-Time Distribution Normalization for Contrastively Learned Visual-language Models",
 //! NeurIPS 2023.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::distance::Distance;
 use super::matrix::Matrix;
-use super::method::{Correction, Method, Needs};
+use super::method::{Correction, Needs, StatisticalMethod, Statistics};
 use super::problems::{Problems, not_a_weight};
 use super::shift::Shift;
 use super::statistic::Statistic;
 
-/// `s'(q, i) = (q − λ·μ_q)·(i − λ·μ_i)`, where μ are the means of the queries and of the items, of banks (inductive) or of
-/// the test (transductive).
+/// The means of the bank's queries and items are taken off both vectors (Zhou et al., 2023):
+/// `s'(q, i) = (q − λ·μ_q)·(i − λ·μ_i)`.
 ///
 /// Of scores that are dot products `s − λ·m(i) − λ·m(q) + λ²·μ_q·μ_i`, where m(i) is the mean of the item's scores with the
 /// queries, and m(q) that of the query's with the items. So in a ranking `s − λ·m(i)`, one number an item. With order
@@ -18,9 +22,11 @@ use super::statistic::Statistic;
 ///
 /// # Cost
 /// One pass over the scores for their means; one subtraction a score after that.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
 pub struct DistributionNormalisation {
-    /// Part of the mean that is taken off, λ.
+    /// Part of the means that is taken off, λ.
     pub lambda: f64,
 }
 
@@ -30,19 +36,31 @@ impl Default for DistributionNormalisation {
     }
 }
 
-impl Method for DistributionNormalisation {
+impl StatisticalMethod for DistributionNormalisation {
+    fn of_bank(&self) -> bool {
+        true
+    }
+
     fn problems(&self) -> Problems {
         not_a_weight("lambda", self.lambda).into_iter().collect()
     }
 
     fn needs(&self) -> Needs {
         let mean = vec![Statistic::Mean];
-        Needs { of_items: mean.clone(), of_queries: mean, queries_change_rankings: false }
+        Needs { of_items: mean.clone(), of_queries: mean, ..Needs::default() }
     }
 
-    fn correction(&self, items: &[Vec<f64>], queries: &[Vec<f64>]) -> Box<dyn Correction> {
-        let part = |means: &[f64]| means.iter().map(|mean| self.lambda * mean).collect();
-        Box::new(Shift::new(part(&items[0]), queries.first().map_or_else(Vec::new, |means| part(means))))
+    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
+        let [items, queries] = of.map(|mean| self.lambda * mean);
+        Box::new(Shift::new(items, queries))
+    }
+
+    /// In a ranking; [`distribution_normalisation`] is the definition on vectors.
+    #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
+        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+            scores.at(query, item) - self.lambda * (others.column(item).sum::<f64>() / others.queries as f64)
+        })
     }
 }
 

@@ -3,12 +3,17 @@
 //! Cheng, Lin, Wu, Yang, Shen, "Improving Video-Text Retrieval by Multi-Stream Corpus Alignment and Dual Softmax Loss",
 //! arXiv 2109.04290, 2021.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::distance::Distance;
 use super::matrix::Matrix;
-use super::method::{Correction, Method, Needs};
+use super::method::{Correction, Needs, StatisticalMethod, Statistics};
 use super::problems::{Problems, not_a_beta};
 use super::statistic::{Statistic, log_sum_exp};
 use crate::identity::Fields;
 
+/// Scores above 0 times their softmax over the test queries (Cheng et al., 2021):
 /// `s'(q, i) = s(q, i) · exp(β·s(q, i)) / Σ exp(β·s(q̄, i))` over the test queries q̄. Transductive by its definition.
 ///
 /// Not of the form s − h: a negative score falls where its softmax rises. The published code multiplies by the number of
@@ -16,7 +21,9 @@ use crate::identity::Fields;
 ///
 /// # Cost
 /// One pass over the scores; a logarithm a score after that.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
 pub struct DualSoftmax {
     /// Inverse temperature, β. The published code takes 1,000, on scores that it has not scaled.
     pub beta: f64,
@@ -28,17 +35,33 @@ impl Default for DualSoftmax {
     }
 }
 
-impl Method for DualSoftmax {
+impl StatisticalMethod for DualSoftmax {
+    fn of_bank(&self) -> bool {
+        false
+    }
+
     fn problems(&self) -> Problems {
         not_a_beta("beta", self.beta).into_iter().collect()
+    }
+
+    fn refusal(&self, scores: Option<Distance>) -> Option<&'static str> {
+        let message = "multiplies scores by shares, and order similarities, never above 0, would change places";
+        (scores == Some(Distance::Order)).then_some(message)
     }
 
     fn needs(&self) -> Needs {
         Needs { of_items: vec![Statistic::LogSumExp { beta: self.beta }], ..Needs::default() }
     }
 
-    fn correction(&self, items: &[Vec<f64>], _: &[Vec<f64>]) -> Box<dyn Correction> {
-        Box::new(Product { beta: self.beta, log_sums: items[0].clone() })
+    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
+        Box::new(Product { beta: self.beta, log_sums: of.items[0].clone() })
+    }
+
+    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
+        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+            let score = scores.at(query, item);
+            score * (self.beta * score - log_sum_exp(others.column(item).map(|other| self.beta * other))).exp()
+        })
     }
 }
 
@@ -87,13 +110,4 @@ fn grown(score: f64, log: f64) -> f64 {
     let x = score.abs().ln() + log;
     let size = if x < 0.0 { 1.0 / (1.0 - x) } else { 1.0 + x };
     size.copysign(score)
-}
-
-/// The definition.
-#[must_use]
-pub fn dual_softmax(scores: &Matrix, beta: f64) -> Matrix {
-    Matrix::from_fn(scores.queries, scores.items, |query, item| {
-        let score = scores.at(query, item);
-        score * (beta * score - log_sum_exp(scores.column(item).map(|other| beta * other))).exp()
-    })
 }

@@ -4,23 +4,24 @@
 use serde_json::Value;
 use test_data::hubness::{self as cases, assert_digest, golden, numbers, size, vectors};
 
-use super::csls::csls;
-use super::db_norm::{DbNorm, db_norm};
+use super::csls::Csls;
+use super::db_norm::db_norm;
 use super::dis_sim_local::dis_sim_local;
 use super::distance::Distance;
 use super::distribution_normalisation::distribution_normalisation;
 use super::dual_bank_sinkhorn::dual_bank_sinkhorn;
-use super::dual_softmax::dual_softmax;
+use super::dual_softmax::DualSoftmax;
 use super::empirical_proximity::{empirical_proximity, joint};
 use super::greedy::{Capacity, RelaxedGreedy, relaxed_greedy};
 use super::inverted_softmax::{Normaliser, inverted_softmax};
-use super::local_scaling::{LocalScaling, local_scaling};
+use super::local_scaling::LocalScaling;
 use super::matrix::Matrix;
-use super::mutual_proximity::mutual_proximity;
-use super::nicdm::{Nicdm, nicdm};
-use super::nnn::{Nnn, nnn};
-use super::qb_norm::{QbNorm, qb_norm};
-use super::sinkhorn::{Sinkhorn, sinkhorn};
+use super::method::StatisticalMethod;
+use super::mutual_proximity::MutualProximity;
+use super::nicdm::Nicdm;
+use super::nnn::Nnn;
+use super::qb_norm::qb_norm;
+use super::sinkhorn::sinkhorn;
 use crate::normal::ln_phi;
 
 /// The scores of a case as a matrix.
@@ -39,6 +40,14 @@ fn methods_are_those_of_numpy_and_the_libraries() {
         let (q, i) = (vectors(seed + 5, n, 5), vectors(seed + 6, m, 5));
         let less = |matrix: &Matrix| Matrix::from_fn(matrix.queries, matrix.items, |q, i| matrix.at(q, i) - 1.0);
         let (negative, negative_bank) = (less(&s), less(&bank));
+        let defined = |method: &dyn StatisticalMethod| {
+            method.definition(&s, if method.of_bank() { &bank } else { &s }, Distance::Cosine).values
+        };
+        let of_order = |method: &dyn StatisticalMethod| {
+            let others = if method.of_bank() { &negative_bank } else { &negative };
+            method.definition(&negative, others, Distance::Order).values
+        };
+        let distances = |values: Vec<f64>| values.into_iter().map(|value| -value).collect::<Vec<_>>();
 
         let mut got: Vec<(&str, Vec<f64>)> = Vec::new();
         for beta in [30.0, 300.0] {
@@ -48,35 +57,31 @@ fn methods_are_those_of_numpy_and_the_libraries() {
             got.push(("inverted_softmax", inverted_softmax(&s, None, beta, Normaliser::All).values));
             got.push(("inverted_softmax", inverted_softmax(&s, Some(&bank), beta, Normaliser::Others).values));
         }
-        for (over, negative_over) in [(None, None), (Some(&bank), Some(&negative_bank))] {
+        for bank in [false, true] {
             for k in [1, 3, 50] {
-                got.push(("csls", csls(&s, over, k).values));
-                for (distance, of, over) in [(Distance::Cosine, &s, over), (Distance::Order, &negative, negative_over)]
-                {
-                    got.push(("local_scaling", local_scaling(of, over, &LocalScaling { k, distance }).values));
-                    got.push(("nicdm", nicdm(of, over, &Nicdm { k, distance }).values));
-                }
+                got.push(("csls", defined(&Csls { k, bank })));
+                got.push(("local_scaling", defined(&LocalScaling { k, bank })));
+                got.push(("local_scaling", of_order(&LocalScaling { k, bank })));
+                got.push(("nicdm", distances(defined(&Nicdm { k, bank }))));
+                got.push(("nicdm", distances(of_order(&Nicdm { k, bank }))));
             }
-            if over.is_some() || n > 1 {
-                got.push(("mutual_proximity", mutual_proximity(&s, over).values));
+            if bank || n > 1 {
+                got.push(("mutual_proximity", defined(&MutualProximity { bank })));
             }
         }
-        got.push(("nnn", nnn(&s, &bank, &Nnn { alpha: 0.75, k: 4 }).values));
-        got.push(("nnn", nnn(&s, &bank, &Nnn { alpha: 0.5, k: 128 }).values));
+        got.push(("nnn", defined(&Nnn { alpha: 0.75, k: 4 })));
+        got.push(("nnn", defined(&Nnn { alpha: 0.5, k: 128 })));
         for part in [0.5, 1.0] {
             got.push(("distribution_normalisation", distribution_normalisation(&q, &i, 5, part).values));
         }
         for beta in [20.0, 100.0] {
-            got.push(("dual_softmax", dual_softmax(&s, beta).values));
+            got.push(("dual_softmax", defined(&DualSoftmax { beta })));
         }
         for (beta, k) in [(20.0, 1), (5.0, 2)] {
-            got.push(("qb_norm", qb_norm(&s, &bank, &QbNorm { beta, k }).values));
+            got.push(("qb_norm", qb_norm(&s, &bank, beta, k).values));
         }
-        for ([beta_queries, beta_items], k, dynamic) in
-            [([1.0 / 1.99, 3.0], 1, false), ([1.0 / 1.99, 3.0], 1, true), ([7.0, 2.0], 2, true)]
-        {
-            let settings = DbNorm { beta_queries, beta_items, k };
-            got.push(("db_norm", db_norm(&s, [&bank, &item_bank], &settings, dynamic).values));
+        for (betas, k) in [([1.0 / 1.99, 3.0], None), ([1.0 / 1.99, 3.0], Some(1)), ([7.0, 2.0], Some(2))] {
+            got.push(("db_norm", db_norm(&s, [&bank, &item_bank], betas, k).values));
         }
         got.push(("empirical_proximity", empirical_proximity(&s, &bank, &of_queries).values));
         got.push(("empirical_proximity", empirical_proximity(&s, &s, &s).values));
@@ -90,20 +95,22 @@ fn methods_are_those_of_numpy_and_the_libraries() {
             got.push(("joint", Matrix::from_fn(n, n, |a, b| joint(symmetric.at(a, b), &rows[a], &rows[b])).values));
         }
         for (tau, iterations) in [(0.05, 1), (0.05, 10), (0.2, 4)] {
-            let (h, g) = sinkhorn(&s, &Sinkhorn { tau, iterations });
+            let (h, g) = sinkhorn(&s, tau, iterations);
             got.push(("sinkhorn", [h, g].concat()));
         }
-        let settings = Sinkhorn { tau: 0.05, iterations: 10 };
-        got.push(("dual_bank_sinkhorn", dual_bank_sinkhorn(&bank, &bank_of_banks, &settings)));
+        got.push(("dual_bank_sinkhorn", dual_bank_sinkhorn(&bank, &bank_of_banks, 0.05, 10)));
 
         let name = case["name"].as_str().expect("a name");
         for (method, wanted) in case["methods"].as_object().expect("methods") {
             let of_method: Vec<_> = got.iter().filter(|(this, _)| this == method).collect();
             if of_method.is_empty() {
-                // A method that is one file has its definition and this comparison there.
-                let file = test_data::root().join(format!("src/retrieval/methods/{method}.rs"));
-                let text = std::fs::read_to_string(&file).unwrap_or_default();
-                assert!(text.contains("assert_digest("), "{name}: nothing is compared with `{method}`");
+                // A method that is one file has this comparison there.
+                let compares = |folder: &&str| {
+                    let file = test_data::root().join(folder).join(format!("{method}.rs"));
+                    std::fs::read_to_string(file).is_ok_and(|text| text.contains("assert_digest("))
+                };
+                let folders = ["src/kernels/hubness", "src/retrieval/methods"];
+                assert!(folders.iter().any(compares), "{name}: nothing is compared with `{method}`");
                 continue;
             }
             let wanted = wanted.as_array().expect("a list");

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::distance::{Distance, Measured, Scaled};
+use super::distance::Distance;
 use super::dual_softmax::DualSoftmax;
 use super::dynamic::Dynamic;
 use super::empirical_proximity::{EmpiricalProximity, Lists};
-use super::method::{Correction, Method};
+use super::method::{Correction, StatisticalMethod, Statistics};
 use super::mutual_proximity::MutualProximity;
+use super::scaled::{Measured, Scaled};
 use super::shift::Shift;
 use crate::identity::Fields;
 
@@ -27,16 +28,21 @@ fn corrections_that_differ_in_one_number_have_different_identities() {
         Box::new(Dynamic::new(choices, of_query.to_vec())) as Box<dyn Correction>
     };
     let scaled = |distance, measured, items: &[f64], queries: &[f64]| {
-        Box::new(Scaled::new(distance, measured, items.to_vec(), queries.to_vec())) as Box<dyn Correction>
+        Box::new(Scaled::new(distance, measured, [items.to_vec(), queries.to_vec()])) as Box<dyn Correction>
     };
     let lists = |lists: &[&[f32]]| Arc::new(Lists::new(lists.iter().map(|list| list.to_vec()).collect()));
     let proximity = |items: &[&[f32]], queries: &[&[f32]]| {
         Box::new(EmpiricalProximity::new(lists(items), lists(queries))) as Box<dyn Correction>
     };
-    let softmax = |beta: f64, sums: &[f64]| DualSoftmax { beta }.correction(&[sums.to_vec()], &[]);
+    let of = |items: &[Vec<f64>], queries: &[Vec<f64>]| Statistics {
+        items: items.to_vec(),
+        queries: queries.to_vec(),
+        distance: Distance::Cosine,
+    };
+    let softmax = |beta: f64, sums: &[f64]| DualSoftmax { beta }.correction(&of(&[sums.to_vec()], &[]));
     let gaussians = |items: [f64; 2], queries: [f64; 2]| {
         let both = |numbers: [f64; 2]| numbers.map(|number| vec![number]);
-        MutualProximity.correction(&both(items), &both(queries))
+        MutualProximity { bank: false }.correction(&of(&both(items), &both(queries)))
     };
     let all = [
         shifted(&[1.0, 2.0], &[]),

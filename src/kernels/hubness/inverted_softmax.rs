@@ -3,11 +3,69 @@
 //! Smith, Turban, Hamblin, Hammerla, "Offline bilingual word vectors, orthogonal transformations and the inverted softmax",
 //! ICLR 2017; equation 5 of Liu and Ye, "A Strong and Robust Baseline for Text-Image Matching", ACL SRW 2019.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::distance::Distance;
 use super::matrix::Matrix;
-use super::method::{Correction, Method, Needs};
+use super::method::{Correction, Needs, StatisticalMethod, Statistics};
 use super::problems::{Problems, not_a_beta};
 use super::shift::Shift;
 use super::statistic::{Statistic, log_sum_exp};
+
+/// A softmax over queries in place of items (Smith et al., ICLR 2017; Liu, Ye, 2019):
+/// `s'(q, i) = exp(β·s(q, i)) / Σ exp(β·s(q̄, i))` over queries q̄, of the bank or of the test.
+///
+/// In a ranking `s − ln Σ exp(β·s(q̄, i)) / β`, one number an item. Whether the query itself is among those that it is
+/// normalised over (as in MUSE's code) or not (as in the papers) changes no ranking and no matching: with p its share of all,
+/// it has p / (1 − p) of the others, which grows with p and is the same function for all pairs. So there is no setting for it.
+/// (Where β times the lead of a query over all others is above 16 for several items, their shares are 1 up to rounding, which
+/// then decides among them.)
+///
+/// # Cost
+/// One pass over the scores of the normalising queries; one subtraction a score after that.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
+pub struct InvertedSoftmax {
+    /// Inverse temperature, β. The papers take 30, for cosines that span all of [−1, 1].
+    pub beta: f64,
+    /// Whether queries are those of the bank.
+    pub bank: bool,
+}
+
+impl Default for InvertedSoftmax {
+    fn default() -> Self {
+        Self { beta: 30.0, bank: false }
+    }
+}
+
+impl StatisticalMethod for InvertedSoftmax {
+    fn of_bank(&self) -> bool {
+        self.bank
+    }
+
+    fn problems(&self) -> Problems {
+        not_a_beta("beta", self.beta).into_iter().collect()
+    }
+
+    fn compares_queries(&self) -> bool {
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { of_items: vec![Statistic::LogSumExp { beta: self.beta }], ..Needs::default() }
+    }
+
+    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
+        let [items, _] = of.map(|log_sum| log_sum / self.beta);
+        Box::new(Shift::new(items, Vec::new()))
+    }
+
+    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
+        inverted_softmax(scores, self.bank.then_some(others), self.beta, Normaliser::Others)
+    }
+}
 
 /// Which queries an item is normalised over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,49 +74,6 @@ pub enum Normaliser {
     Others,
     /// All (Smith et al., and the code of MUSE).
     All,
-}
-
-/// `s'(q, i) = exp(β·s(q, i)) / Σ exp(β·s(q̄, i))` over queries q̄, of a bank (inductive) or of the test (transductive).
-///
-/// In a ranking `s − ln Σ exp(β·s(q̄, i)) / β`, one number an item. Both [`Normaliser`]s give that ranking: with p the share of
-/// the query in the sum over all, the score without it is `p / (1 − p)`, which grows with p. It is the same function of p for all
-/// pairs, so matchings, which compare the scores of different queries, are the same too. That is so as long as p can be told from
-/// 1: sums are of f32 scores, so where a query leads all others by more than 16/β for several items, rounding decides among these.
-///
-/// # Cost
-/// One pass over the scores of the normalising queries; one subtraction a score after that.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct InvertedSoftmax {
-    /// Inverse temperature, β. The papers take 30, which suits cosines that span all of [−1, 1].
-    pub beta: f64,
-}
-
-impl Default for InvertedSoftmax {
-    fn default() -> Self {
-        Self { beta: 30.0 }
-    }
-}
-
-impl Method for InvertedSoftmax {
-    fn problems(&self) -> Problems {
-        not_a_beta("beta", self.beta).into_iter().collect()
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { of_items: vec![Statistic::LogSumExp { beta: self.beta }], ..Needs::default() }
-    }
-
-    fn correction(&self, items: &[Vec<f64>], _: &[Vec<f64>]) -> Box<dyn Correction> {
-        Box::new(self.shift(&items[0]))
-    }
-}
-
-impl InvertedSoftmax {
-    /// The correction, from `ln Σ exp(β·s)` of every item.
-    #[must_use]
-    pub fn shift(&self, log_sums: &[f64]) -> Shift {
-        Shift::new(log_sums.iter().map(|log_sum| log_sum / self.beta).collect(), Vec::new())
-    }
 }
 
 /// `ln s'`, the definition, in the domain of logarithms because the quotient need not be an f64.

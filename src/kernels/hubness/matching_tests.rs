@@ -1,11 +1,12 @@
 //! Matchings out of lists against the algorithm on all pairs; anchors of the paper.
 
-use super::csls::{Csls, csls};
+use super::csls::Csls;
+use super::distance::Distance;
 use super::greedy::{Capacity, Limits, RelaxedGreedy, relaxed_greedy};
-use super::inverted_softmax::{InvertedSoftmax, Normaliser, inverted_softmax};
+use super::inverted_softmax::InvertedSoftmax;
 use super::matching::{Candidate, Matching};
 use super::matrix::Matrix;
-use super::method::Method;
+use super::method::StatisticalMethod;
 use super::tests::{random, single, stream};
 use crate::measure::hubs::occurrences;
 use crate::sample::Sample;
@@ -70,10 +71,10 @@ fn matchings_over_corrected_scores_are_those_of_the_definitions() {
     for _ in 0..30 {
         let s = random(&mut sample, 20, 8, 1 << 20);
         let limits = RelaxedGreedy { lambda: 1.5, capacity: Capacity::Scaled }.limits(2, 20, 8);
-        let others = inverted_softmax(&s, None, 4.0, Normaliser::Others);
-        let inverted: &dyn Method = &InvertedSoftmax { beta: 4.0 };
-        for (method, definition) in [(inverted, others), (&Csls { k: 3 }, csls(&s, None, 3))] {
-            let of = stream(method, &s, None);
+        let (inverted, csls) = (InvertedSoftmax { beta: 4.0, bank: false }, Csls { k: 3, bank: false });
+        for method in [&inverted as &dyn StatisticalMethod, &csls] {
+            let definition = method.definition(&s, &s, Distance::Cosine);
+            let of = stream(method, &s, &s, Distance::Cosine);
             let across = |q: usize, i: usize| of.across(q, i, single([s.at(q, i)].into_iter())[0]);
             let got = relaxed_greedy(&Matrix::from_fn(20, 8, across), limits);
             assert_eq!(got, relaxed_greedy(&definition, limits));

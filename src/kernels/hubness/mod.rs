@@ -2,7 +2,6 @@
 //!
 //! | method | in a ranking | needs of the items | test queries seen together |
 //! |---|---|---|---|
-//! | [`nearest_neighbour`] | s | nothing | no |
 //! | [`inverted_softmax`], [`csls`], [`nnn`], [`distribution_normalisation`] | s − h | statistics of scores with a bank | no |
 //! | | | or with the test queries | yes |
 //! | [`qb_norm`], [`db_norm`] | s − h, chosen for each query | statistics of banks, what banks retrieve | no |
@@ -16,14 +15,15 @@
 //! | [`greedy`], [`assignment`], [`k_best_assignment`] | a matching | candidates of every query, by any comparable scores | yes |
 //!
 //! Each file has the definition, on a small [`matrix`](matrix::Matrix) in f64, and what corrects scores as they come, a row at
-//! a time ([`method`]). Scores are similarities; ties go to the lower index.
+//! a time. A method that needs no more than statistics of scores is a file here and nothing else
+//! ([`StatisticalMethod`](method::StatisticalMethod)): its settings are those of pipeline files. Scores are similarities; ties
+//! go to the lower index.
 
 pub mod statistic;
 pub mod matrix;
 pub mod problems;
 pub mod method;
 pub mod shift;
-pub mod nearest_neighbour;
 pub mod inverted_softmax;
 pub mod csls;
 pub mod nnn;
@@ -35,6 +35,7 @@ pub mod dis_sim_local;
 pub mod sinkhorn;
 pub mod dual_bank_sinkhorn;
 pub mod distance;
+pub mod scaled;
 pub mod local_scaling;
 pub mod nicdm;
 pub mod mutual_proximity;

@@ -2,9 +2,9 @@
 //!
 //! Schnitzer, Flexer, Schedl, Widmer, "Local and Global Scaling Reduce Hubs in Space", JMLR 13, 2012, section 3.2.2.
 
+use super::distance::Distance;
 use super::matrix::Matrix;
-use super::method::{Correction, Method, Needs};
-use super::problems::Problems;
+use super::method::{Correction, Needs, StatisticalMethod, Statistics};
 use super::statistic::Statistic;
 use crate::identity::Fields;
 use crate::normal::{ln_phi, ln_phi_near};
@@ -19,21 +19,40 @@ use crate::normal::{ln_phi, ln_phi_near};
 /// # Cost
 /// One pass over the scores for their means and deviations; two look-ups in a table a score after that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MutualProximity;
+pub struct MutualProximity {
+    /// Whether queries are those of the bank.
+    pub bank: bool,
+}
 
-impl Method for MutualProximity {
-    fn problems(&self) -> Problems {
-        Problems::new()
+impl StatisticalMethod for MutualProximity {
+    fn of_bank(&self) -> bool {
+        self.bank
     }
 
     fn needs(&self) -> Needs {
         let both = vec![Statistic::Mean, Statistic::StandardDeviation];
-        Needs { of_items: both.clone(), of_queries: both, queries_change_rankings: true }
+        Needs { of_items: both.clone(), of_queries: both, queries_change_rankings: true, distances: false }
     }
 
-    fn correction(&self, items: &[Vec<f64>], queries: &[Vec<f64>]) -> Box<dyn Correction> {
+    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
         let pairs = |both: &[Vec<f64>]| both[0].iter().copied().zip(both[1].iter().copied()).collect();
-        Box::new(Gaussians { items: pairs(items), queries: pairs(queries) })
+        Box::new(Gaussians { items: pairs(&of.items), queries: pairs(&of.queries) })
+    }
+
+    /// `ln s'`.
+    #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
+    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
+        let gaussian = |values: Vec<f64>| {
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
+        };
+        let items: Vec<(f64, f64)> = (0..scores.items).map(|item| gaussian(others.column(item).collect())).collect();
+        let queries: Vec<(f64, f64)> = (0..scores.queries).map(|query| gaussian(scores.row(query).collect())).collect();
+        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+            let score = scores.at(query, item);
+            ln_phi(standard(score, queries[query])) + ln_phi(standard(score, items[item]))
+        })
     }
 }
 
@@ -83,25 +102,4 @@ const SMALLEST: f64 = 1e-6;
 /// How many standard deviations a score is above the mean.
 fn standard(score: f64, (mean, deviation): (f64, f64)) -> f64 {
     (score - mean) / deviation.max(SMALLEST)
-}
-
-/// `ln s'`, the definition.
-///
-/// # Shapes
-/// - `bank`: scores of the queries of a bank with the same items; `None` takes the distances of items from the test queries
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
-pub fn mutual_proximity(scores: &Matrix, bank: Option<&Matrix>) -> Matrix {
-    let all = bank.unwrap_or(scores);
-    let gaussian = |values: Vec<f64>| {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt())
-    };
-    let items: Vec<(f64, f64)> = (0..scores.items).map(|item| gaussian(all.column(item).collect())).collect();
-    let queries: Vec<(f64, f64)> = (0..scores.queries).map(|query| gaussian(scores.row(query).collect())).collect();
-    Matrix::from_fn(scores.queries, scores.items, |query, item| {
-        let score = scores.at(query, item);
-        ln_phi(standard(score, queries[query])) + ln_phi(standard(score, items[item]))
-    })
 }

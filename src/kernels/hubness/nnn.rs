@@ -3,23 +3,29 @@
 //! Chowdhury, Wang, Shenoy, Kiela, Schwettmann, Thrush, "Nearest Neighbor Normalization Improves Multimodal Retrieval",
 //! EMNLP 2024.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::csls::mean_of_largest;
+use super::distance::Distance;
 use super::matrix::Matrix;
-use super::method::{Correction, Method, Needs};
+use super::method::{Correction, Needs, StatisticalMethod, Statistics};
 use super::problems::{Problems, none, not_a_weight};
 use super::shift::Shift;
 use super::statistic::Statistic;
 
-/// `s'(q, i) = s(q, i) − α·r(i)`, where r is the mean of the item's `k` largest scores with the queries of a bank.
-/// Inductive; with the test queries for a bank, transductive.
+/// The mean of an item's nearest queries of the bank is taken off (Chowdhury et al., EMNLP 2024):
+/// `s'(q, i) = s(q, i) − α·r(i)`, where r is the mean of the item's `k` largest scores with the queries of the bank.
 ///
 /// # Cost
 /// One pass over the scores of the bank; one subtraction a score after that.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Nnn {
-    /// Weight, α.
+    /// Weight of the mean, α.
     pub alpha: f64,
-    /// Neighbours that count, k.
+    /// Queries that count.
     pub k: usize,
 }
 
@@ -29,24 +35,31 @@ impl Default for Nnn {
     }
 }
 
-impl Method for Nnn {
+impl StatisticalMethod for Nnn {
+    fn of_bank(&self) -> bool {
+        true
+    }
+
     fn problems(&self) -> Problems {
         not_a_weight("alpha", self.alpha).into_iter().chain(none("k", self.k)).collect()
+    }
+
+    fn compares_queries(&self) -> bool {
+        true
     }
 
     fn needs(&self) -> Needs {
         Needs { of_items: vec![Statistic::MeanOfLargest { k: self.k }], ..Needs::default() }
     }
 
-    fn correction(&self, items: &[Vec<f64>], _: &[Vec<f64>]) -> Box<dyn Correction> {
-        Box::new(Shift::new(items[0].iter().map(|mean| self.alpha * mean).collect(), Vec::new()))
+    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
+        let [items, _] = of.map(|mean| self.alpha * mean);
+        Box::new(Shift::new(items, Vec::new()))
     }
-}
 
-/// The definition; `bank` holds the scores of the bank's queries with the same items.
-#[must_use]
-pub fn nnn(scores: &Matrix, bank: &Matrix, settings: &Nnn) -> Matrix {
-    Matrix::from_fn(scores.queries, scores.items, |query, item| {
-        scores.at(query, item) - settings.alpha * mean_of_largest(bank.column(item), settings.k)
-    })
+    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
+        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+            scores.at(query, item) - self.alpha * mean_of_largest(others.column(item), self.k)
+        })
+    }
 }

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::assignments::{self, no_corrections};
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod};
 use crate::error::Result;
 use crate::kernels::hubness::assignment::{Problem, assignment_rounds};
@@ -53,12 +51,5 @@ impl RankingMethod for Assignment {
     #[cfg(test)]
     fn defined(&self, _: &Sides<'_>) -> Option<Matrix> {
         None
-    }
-}
-
-#[cfg(test)]
-impl Samples for Assignment {
-    fn samples() -> Vec<Self> {
-        vec![Self {}]
     }
 }

@@ -5,8 +5,6 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Given, Learns, Listed, Problem, RankingMethod};
 use crate::error::{Error, Result};
 #[cfg(test)]
@@ -62,12 +60,5 @@ impl<M: Listed> RankingMethod for BestOf<M> {
     #[cfg(test)]
     fn defined(&self, _: &Sides<'_>) -> Option<Matrix> {
         None
-    }
-}
-
-#[cfg(test)]
-impl<M: Listed> Samples for BestOf<M> {
-    fn samples() -> Vec<Self> {
-        Vec::new()
     }
 }

@@ -5,17 +5,14 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::Result;
 use crate::kernels::hubness::db_norm as kernel;
 #[cfg(test)]
 use crate::kernels::hubness::matrix::Matrix;
 use crate::kernels::hubness::method::Correction;
-#[cfg(test)]
-use crate::kernels::hubness::problems::LARGEST_BETA;
-use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::problems::{Problems, none, not_a_beta};
+use crate::kernels::hubness::statistic::Statistic;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
 use crate::retrieval::scores::Set;
@@ -39,14 +36,13 @@ pub struct DbNorm {
 
 impl Default for DbNorm {
     fn default() -> Self {
-        let kernel::DbNorm { beta_queries, beta_items, k } = kernel::DbNorm::default();
-        Self { beta_queries, beta_items, k, dynamic: false }
+        Self { beta_queries: 1.0 / 1.99, beta_items: 3.0, k: 1, dynamic: false }
     }
 }
 
 impl DbNorm {
-    fn kernel(&self) -> kernel::DbNorm {
-        kernel::DbNorm { beta_queries: self.beta_queries, beta_items: self.beta_items, k: self.k }
+    fn betas(&self) -> [f64; 2] {
+        [self.beta_queries, self.beta_items]
     }
 }
 
@@ -56,28 +52,29 @@ impl RankingMethod for DbNorm {
     }
 
     fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        let kernel = self.kernel();
-        let [by_queries, by_items] = kernel.of_items();
-        let [captions, images] = ranker.activated(by_queries, kernel.k, progress)?;
+        let betas = self.betas();
+        let [by_queries, by_items] = betas.map(|beta| Statistic::LogSumExp { beta });
+        let [captions, images] = ranker.activated(by_queries, self.k, progress)?;
         let beside = |items: Set, bank: Set, progress: &mut dyn Progress| {
-            of_items(&ranker.scores.search(bank, items)?, Side::Columns, by_items, kernel.k, progress)
+            of_items(&ranker.scores.search(bank, items)?, Side::Columns, by_items, self.k, progress)
         };
         let captions_beside = beside(Set::Captions, Set::BankCaptions, progress)?;
         let images_beside = beside(Set::Images, Set::BankImages, progress)?;
         if !self.dynamic {
-            let make = |a: &OfItems, b: &OfItems| kernel.dual_is([&a.statistic, &b.statistic]);
+            let make = |a: &OfItems, b: &OfItems| kernel::dual_is(betas, [&a.statistic, &b.statistic]);
             return Ok(Corrections::Shifts([make(&captions, &captions_beside), make(&images, &images_beside)]));
         }
         let [i2t, t2i] = ranker.nearest(progress)?;
         let make = |a: &OfItems, b: &OfItems, nearest: &[usize]| {
             let activated = [a.activated.as_slice(), &b.activated];
-            Box::new(kernel.dual_dis([&a.statistic, &b.statistic], activated, nearest)) as Box<dyn Correction>
+            Box::new(kernel::dual_dis(betas, [&a.statistic, &b.statistic], activated, nearest)) as Box<dyn Correction>
         };
         Ok(Corrections::Rows([make(&captions, &captions_beside, &i2t), make(&images, &images_beside, &t2i)]))
     }
 
     fn problems(&self) -> Problems {
-        self.kernel().problems()
+        let betas = ["beta_queries", "beta_items"].into_iter().zip(self.betas());
+        betas.filter_map(|(name, beta)| not_a_beta(name, beta)).chain(none("k", self.k)).collect()
     }
 
     fn unused(&self) -> &'static [&'static str] {
@@ -90,20 +87,11 @@ impl RankingMethod for DbNorm {
 
     #[cfg(test)]
     fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        Some(kernel::db_norm(&sides.test, [&sides.bank, &sides.bank_items], &self.kernel(), self.dynamic))
-    }
-}
-
-#[cfg(test)]
-impl Samples for DbNorm {
-    fn samples() -> Vec<Self> {
-        [false, true].map(|dynamic| Self { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic }).to_vec()
-    }
-
-    fn extremes(k: usize) -> Vec<Self> {
-        vec![
-            Self { beta_queries: LARGEST_BETA, beta_items: 1e-9, k, dynamic: true },
-            Self { beta_queries: 1e-9, beta_items: LARGEST_BETA, k, dynamic: false },
-        ]
+        Some(kernel::db_norm(
+            &sides.test,
+            [&sides.bank, &sides.bank_items],
+            self.betas(),
+            self.dynamic.then_some(self.k),
+        ))
     }
 }

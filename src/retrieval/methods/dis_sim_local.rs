@@ -5,14 +5,12 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::dis_sim_local::{self as kernel, to_centre};
 #[cfg(test)]
 use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::problems::{Problems, none};
 use crate::kernels::top_k::Scored;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
@@ -30,7 +28,7 @@ pub struct DisSimLocal {
 
 impl Default for DisSimLocal {
     fn default() -> Self {
-        Self { k: kernel::DisSimLocal::default().k }
+        Self { k: 5 }
     }
 }
 
@@ -50,13 +48,13 @@ impl RankingMethod for DisSimLocal {
                 to_centre(items.row(item), others.map(|other| items.row(other)))
             };
             let centres: Vec<f64> = near.top.into_iter().enumerate().map(centre).collect();
-            Ok::<_, Error>(kernel::DisSimLocal::correction(&centres, &[]))
+            Ok::<_, Error>(kernel::correction(&centres, &[]))
         };
         Ok(Corrections::Shifts([one(Set::Captions, progress)?, one(Set::Images, progress)?]))
     }
 
     fn problems(&self) -> Problems {
-        kernel::DisSimLocal { k: self.k }.problems()
+        none("k", self.k).into_iter().collect()
     }
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
@@ -69,16 +67,5 @@ impl RankingMethod for DisSimLocal {
         let width = sides.items[0].len();
         let distances = kernel::dis_sim_local(&flat(&sides.queries), &flat(&sides.items), width, self.k);
         Some(Matrix::from_fn(distances.queries, distances.items, |q, i| -distances.at(q, i)))
-    }
-}
-
-#[cfg(test)]
-impl Samples for DisSimLocal {
-    fn samples() -> Vec<Self> {
-        vec![Self { k: 3 }]
-    }
-
-    fn extremes(k: usize) -> Vec<Self> {
-        vec![Self { k }]
     }
 }

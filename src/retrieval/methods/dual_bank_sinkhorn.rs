@@ -5,17 +5,12 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::dual_bank_sinkhorn as kernel;
 #[cfg(test)]
 use crate::kernels::hubness::matrix::Matrix;
-#[cfg(test)]
-use crate::kernels::hubness::problems::LARGEST_BETA;
-use crate::kernels::hubness::problems::Problems;
-use crate::kernels::hubness::sinkhorn::Sinkhorn;
+use crate::kernels::hubness::problems::{Problems, none, not_a_temperature};
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
 use crate::retrieval::scores::Set;
@@ -34,14 +29,7 @@ pub struct DualBankSinkhorn {
 
 impl Default for DualBankSinkhorn {
     fn default() -> Self {
-        let Sinkhorn { tau, iterations } = Sinkhorn::default();
-        Self { tau, iterations }
-    }
-}
-
-impl DualBankSinkhorn {
-    fn kernel(&self) -> Sinkhorn {
-        Sinkhorn { tau: self.tau, iterations: self.iterations }
+        Self { tau: 0.01, iterations: 10 }
     }
 }
 
@@ -69,7 +57,7 @@ impl RankingMethod for DualBankSinkhorn {
     }
 
     fn problems(&self) -> Problems {
-        self.kernel().problems()
+        not_a_temperature("tau", self.tau).into_iter().chain(none("iterations", self.iterations)).collect()
     }
 
     fn compares_queries(&self) -> bool {
@@ -78,17 +66,6 @@ impl RankingMethod for DualBankSinkhorn {
 
     #[cfg(test)]
     fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        Some(sides.less(&kernel::dual_bank_sinkhorn(&sides.bank, &sides.within, &self.kernel())))
-    }
-}
-
-#[cfg(test)]
-impl Samples for DualBankSinkhorn {
-    fn samples() -> Vec<Self> {
-        vec![Self { tau: 0.1, iterations: 7 }]
-    }
-
-    fn extremes(_k: usize) -> Vec<Self> {
-        vec![Self { tau: 1.0 / LARGEST_BETA, iterations: 2 }]
+        Some(sides.less(&kernel::dual_bank_sinkhorn(&sides.bank, &sides.within, self.tau, self.iterations)))
     }
 }

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::assignments::{self, no_corrections};
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod};
 use crate::error::Result;
 use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
@@ -84,11 +82,4 @@ fn distinct(queries: usize, assignments: &[Vec<usize>]) -> Vec<Vec<usize>> {
         }
     }
     got
-}
-
-#[cfg(test)]
-impl Samples for KBestAssignment {
-    fn samples() -> Vec<Self> {
-        vec![Self { k: 4 }]
-    }
 }

@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod, ScoreKind};
 use crate::error::{Error, Result};
 #[cfg(test)]
@@ -85,17 +83,6 @@ impl LocalizedCentering {
 fn mean(item: usize, near: &[Scored], k: usize) -> f64 {
     let others: Vec<f64> = near.iter().filter(|near| near.item != item).take(k).map(|near| near.score.into()).collect();
     if others.is_empty() { 0.0 } else { others.iter().sum::<f64>() / others.len() as f64 }
-}
-
-#[cfg(test)]
-impl Samples for LocalizedCentering {
-    fn samples() -> Vec<Self> {
-        [(3, 1.0), (2, 2.0)].map(|(k, gamma)| Self { k, gamma }).to_vec()
-    }
-
-    fn extremes(k: usize) -> Vec<Self> {
-        vec![Self { k, gamma: 0.0 }, Self { k: 1, gamma: 1e6 }]
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Ranking method: the trait of every method of the list.
 
 use crate::error::Result;
+use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::problems::Problems;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::{Ranker, Rankings, Wanted};
@@ -56,6 +57,15 @@ impl ScoreKind {
     pub(super) fn between_items_refusal(self) -> Option<&'static str> {
         let message = "compares items with items, and these scores compare images with captions only";
         (self != Self::Cosine).then_some(message)
+    }
+
+    /// Distances that such scores stand for.
+    pub(super) fn distance(self) -> Option<Distance> {
+        match self {
+            Self::Cosine => Some(Distance::Cosine),
+            Self::Order => Some(Distance::Order),
+            Self::Model => None,
+        }
     }
 
     /// Reason why a method of distances cannot use such scores.
@@ -137,18 +147,6 @@ pub(in crate::retrieval) trait RankingMethod {
     /// so. `None` where it gives no scores.
     #[cfg(test)]
     fn defined(&self, sides: &Sides<'_>) -> Option<Matrix>;
-}
-
-/// Settings to test a method with.
-#[cfg(test)]
-pub(in crate::retrieval) trait Samples: Sized {
-    /// At least one of each kind, small enough for a pool of twelve.
-    fn samples() -> Vec<Self>;
-
-    /// The most extreme settings that pass [`RankingMethod::problems`], with `k` for counts.
-    fn extremes(_k: usize) -> Vec<Self> {
-        Vec::new()
-    }
 }
 
 /// The methods as methods that hold others know them.

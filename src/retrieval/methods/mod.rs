@@ -1,29 +1,26 @@
 //! The methods to rank with: a file for each, and a line of the list.
 //!
-//! A file has the settings of its method, as pipeline files give them, and an implementation of `RankingMethod`. What corrects
-//! scores while they stream is in [`kernels::hubness`](crate::kernels::hubness).
+//! A file has the settings of its method, as pipeline files give them, and what it does with them. A method that needs no
+//! more than statistics of scores is a file of [`kernels::hubness`](crate::kernels::hubness), and `statistical.rs` ranks with all of these; any other
+//! is a file here, with an implementation of `RankingMethod`.
 
 mod method;
+mod statistical;
 mod text;
 mod assignments;
 #[cfg(test)]
 mod defined;
 #[cfg(test)]
+mod samples;
+#[cfg(test)]
 mod tests;
 
 mod nns;
-mod inverted_softmax;
-mod csls;
-mod nnn;
-mod distribution_normalisation;
 mod qb_norm;
 mod db_norm;
-mod dual_softmax;
 mod sinkhorn;
 mod dual_bank_sinkhorn;
 mod mutual_proximity;
-mod local_scaling;
-mod nicdm;
 mod dis_sim_local;
 mod localized_centering;
 mod relaxed_greedy;
@@ -34,20 +31,19 @@ mod best_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[cfg(test)]
-pub(in crate::retrieval) use self::method::Samples;
 pub use self::method::{Given, Problem, ScoreKind};
 use self::method::{Learns, Listed, RankingMethod};
 use super::corrections::Corrections;
 use super::label::Label;
 use super::ranking::{Ranker, Rankings, Wanted};
 use crate::error::Result;
+use crate::kernels::hubness;
 use crate::search::Progress;
 
-/// Declares [`Method`]: a name, and the file that has it, whose name is that of the setting.
+/// Declares [`Method`]: a name, and the file that has it, here or in `kernels/hubness/`, whose name is that of the setting.
 macro_rules! methods {
-    ($($name:ident in $file:ident $(of $inner:ident)?;)*) => {
-        pub use self::{$($file::$name),*};
+    ($($name:ident in $folder:ident::$file:ident $(of $inner:ident)?;)*) => {
+        $(pub use $folder::$file::$name;)*
 
         /// How items are ranked. What is said of queries holds for items where captions and images change sides.
         ///
@@ -79,18 +75,6 @@ macro_rules! methods {
                     $(Self::$name(_) => Self::$name(Default::default()),)*
                 }
             }
-
-            /// Settings to test all methods with.
-            #[cfg(test)]
-            pub(crate) fn samples() -> Vec<Self> {
-                [$(<$name $(<$inner>)? as Samples>::samples().into_iter().map(Self::$name).collect::<Vec<_>>()),*].concat()
-            }
-
-            /// The most extreme settings of all methods.
-            #[cfg(test)]
-            pub(crate) fn extremes(k: usize) -> Vec<Self> {
-                [$(<$name $(<$inner>)? as Samples>::extremes(k).into_iter().map(Self::$name).collect::<Vec<_>>()),*].concat()
-            }
         }
 
         impl Listed for Method {
@@ -112,25 +96,25 @@ macro_rules! methods {
 }
 
 methods! {
-    Nns in nns;
-    InvertedSoftmax in inverted_softmax;
-    Csls in csls;
-    Nnn in nnn;
-    DistributionNormalisation in distribution_normalisation;
-    QbNorm in qb_norm;
-    DbNorm in db_norm;
-    DualSoftmax in dual_softmax;
-    Sinkhorn in sinkhorn;
-    DualBankSinkhorn in dual_bank_sinkhorn;
-    MutualProximity in mutual_proximity;
-    LocalScaling in local_scaling;
-    Nicdm in nicdm;
-    DisSimLocal in dis_sim_local;
-    LocalizedCentering in localized_centering;
-    RelaxedGreedy in relaxed_greedy of Method;
-    Assignment in assignment;
-    KBestAssignment in k_best_assignment;
-    BestOf in best_of of Method;
+    Nns in self::nns;
+    InvertedSoftmax in hubness::inverted_softmax;
+    Csls in hubness::csls;
+    Nnn in hubness::nnn;
+    DistributionNormalisation in hubness::distribution_normalisation;
+    QbNorm in self::qb_norm;
+    DbNorm in self::db_norm;
+    DualSoftmax in hubness::dual_softmax;
+    Sinkhorn in self::sinkhorn;
+    DualBankSinkhorn in self::dual_bank_sinkhorn;
+    MutualProximity in self::mutual_proximity;
+    LocalScaling in hubness::local_scaling;
+    Nicdm in hubness::nicdm;
+    DisSimLocal in self::dis_sim_local;
+    LocalizedCentering in self::localized_centering;
+    RelaxedGreedy in self::relaxed_greedy of Method;
+    Assignment in self::assignment;
+    KBestAssignment in self::k_best_assignment;
+    BestOf in self::best_of of Method;
 }
 
 pub use self::mutual_proximity::Distribution;
@@ -225,7 +209,7 @@ impl RankingMethod for Method {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &defined::Sides<'_>) -> Option<crate::kernels::hubness::matrix::Matrix> {
+    fn defined(&self, sides: &defined::Sides<'_>) -> Option<hubness::matrix::Matrix> {
         self.get().defined(sides)
     }
 }

@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod};
 use crate::error::{Error, Result};
 #[cfg(test)]
@@ -56,7 +54,7 @@ impl RankingMethod for MutualProximity {
 
     fn corrections(&self, ranker: &Ranker<'_>, across: bool, progress: &mut dyn Progress) -> Result<Corrections> {
         match self.distribution {
-            Distribution::Normal => ranker.by_statistics(&kernel::MutualProximity, self.bank, across, progress),
+            Distribution::Normal => ranker.by_statistics(&self.normal(), across, progress),
             Distribution::Empirical => self.empirical(ranker, progress),
         }
     }
@@ -64,7 +62,7 @@ impl RankingMethod for MutualProximity {
     #[cfg(test)]
     fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
         match self.distribution {
-            Distribution::Normal => Some(kernel::mutual_proximity(&sides.test, sides.bank_if(self.bank))),
+            Distribution::Normal => self.normal().defined(sides),
             Distribution::Empirical => {
                 let of = if self.bank { (&sides.bank, &sides.of_queries) } else { (&sides.test, &sides.test) };
                 Some(empirical_proximity(&sides.test, of.0, of.1))
@@ -74,6 +72,10 @@ impl RankingMethod for MutualProximity {
 }
 
 impl MutualProximity {
+    fn normal(self) -> kernel::MutualProximity {
+        kernel::MutualProximity { bank: self.bank }
+    }
+
     /// Sorted scores of every image and of every caption, with the other side of the test or with that of the bank.
     fn empirical(self, ranker: &Ranker<'_>, progress: &mut dyn Progress) -> Result<Corrections> {
         let others = if self.bank { [Set::BankCaptions, Set::BankImages] } else { [Set::Captions, Set::Images] };
@@ -115,18 +117,6 @@ fn fits(sides: [(usize, usize); 2]) -> Result<()> {
     );
     Err(Error::usage(message).hint("folds or a bank of fewer images; `distribution = \"normal\"` takes any size"))
 }
-#[cfg(test)]
-impl Samples for MutualProximity {
-    fn samples() -> Vec<Self> {
-        let of = |distribution| [false, true].map(|bank| Self { distribution, bank });
-        [of(Distribution::Normal), of(Distribution::Empirical)].concat()
-    }
-
-    fn extremes(_k: usize) -> Vec<Self> {
-        [false, true].map(|bank| Self { distribution: Distribution::Empirical, bank }).to_vec()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

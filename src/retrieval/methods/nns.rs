@@ -5,8 +5,6 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod};
 use crate::error::Result;
 #[cfg(test)]
@@ -38,12 +36,5 @@ impl RankingMethod for Nns {
     #[cfg(test)]
     fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
         Some(sides.test.clone())
-    }
-}
-
-#[cfg(test)]
-impl Samples for Nns {
-    fn samples() -> Vec<Self> {
-        vec![Self {}]
     }
 }

@@ -5,17 +5,14 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod};
 use crate::error::Result;
 #[cfg(test)]
 use crate::kernels::hubness::matrix::Matrix;
 use crate::kernels::hubness::method::Correction;
-#[cfg(test)]
-use crate::kernels::hubness::problems::LARGEST_BETA;
-use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::problems::{Problems, none, not_a_beta};
 use crate::kernels::hubness::qb_norm as kernel;
+use crate::kernels::hubness::statistic::Statistic;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
 use crate::retrieval::statistics::OfItems;
@@ -34,14 +31,7 @@ pub struct QbNorm {
 
 impl Default for QbNorm {
     fn default() -> Self {
-        let kernel::QbNorm { beta, k } = kernel::QbNorm::default();
-        Self { beta, k }
-    }
-}
-
-impl QbNorm {
-    fn kernel(&self) -> kernel::QbNorm {
-        kernel::QbNorm { beta: self.beta, k: self.k }
+        Self { beta: 20.0, k: 1 }
     }
 }
 
@@ -51,32 +41,21 @@ impl RankingMethod for QbNorm {
     }
 
     fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        let kernel = self.kernel();
-        let [of_captions, of_images] = ranker.activated(kernel.of_items(), kernel.k, progress)?;
+        let Self { beta, k } = *self;
+        let [of_captions, of_images] = ranker.activated(Statistic::LogSumExp { beta }, k, progress)?;
         let [i2t, t2i] = ranker.nearest(progress)?;
         let make = |of: OfItems, nearest: &[usize]| {
-            Box::new(kernel.correction(&of.statistic, &of.activated, nearest)) as Box<dyn Correction>
+            Box::new(kernel::correction(beta, &of.statistic, &of.activated, nearest)) as Box<dyn Correction>
         };
         Ok(Corrections::Rows([make(of_captions, &i2t), make(of_images, &t2i)]))
     }
 
     fn problems(&self) -> Problems {
-        self.kernel().problems()
+        not_a_beta("beta", self.beta).into_iter().chain(none("k", self.k)).collect()
     }
 
     #[cfg(test)]
     fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        Some(kernel::qb_norm(&sides.test, &sides.bank, &self.kernel()))
-    }
-}
-
-#[cfg(test)]
-impl Samples for QbNorm {
-    fn samples() -> Vec<Self> {
-        vec![Self { beta: 20.0, k: 1 }]
-    }
-
-    fn extremes(k: usize) -> Vec<Self> {
-        vec![Self { beta: LARGEST_BETA, k }]
+        Some(kernel::qb_norm(&sides.test, &sides.bank, self.beta, self.k))
     }
 }

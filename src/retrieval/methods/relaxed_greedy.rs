@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::assignments::no_corrections;
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Given, Learns, Listed, Problem, RankingMethod};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::greedy::{self as kernel, Capacity};
@@ -103,20 +101,4 @@ fn rankings(matched: Vec<Matched>) -> Rankings {
     let items = |matched: &Matched| matched.iter().map(|list| list.iter().map(|got| got.item).collect()).collect();
     let sets = matched.iter().map(items).collect();
     Rankings { top: top.unwrap_or_default(), ranks: Vec::new(), sets: Some(sets) }
-}
-
-#[cfg(test)]
-impl<M: Listed + Default> Samples for RelaxedGreedy<M> {
-    /// Over each method that it may be over.
-    fn samples() -> Vec<Self> {
-        let over = M::all().into_iter().filter(RankingMethod::compares_queries);
-        over.flat_map(|over| [(over, 1.0, false)])
-            .map(|(over, lambda, strict)| Self { lambda, strict, over: Box::new(over) })
-            .chain([Self { lambda: 1.6, strict: true, over: Box::default() }])
-            .collect()
-    }
-
-    fn extremes(_: usize) -> Vec<Self> {
-        [f64::INFINITY, 1.0].map(|lambda| Self { lambda, ..Self::default() }).into()
-    }
 }

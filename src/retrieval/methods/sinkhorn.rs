@@ -5,16 +5,14 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-#[cfg(test)]
-use super::method::Samples;
 use super::method::{Learns, RankingMethod};
 use crate::error::{Error, Result};
 #[cfg(test)]
 use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::problems::{Problems, none, not_a_temperature};
+use crate::kernels::hubness::shift::Shift;
 #[cfg(test)]
-use crate::kernels::hubness::problems::LARGEST_BETA;
-use crate::kernels::hubness::problems::Problems;
-use crate::kernels::hubness::sinkhorn as kernel;
+use crate::kernels::hubness::sinkhorn::sinkhorn;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
 use crate::search::{Progress, Side};
@@ -34,14 +32,7 @@ pub struct Sinkhorn {
 
 impl Default for Sinkhorn {
     fn default() -> Self {
-        let kernel::Sinkhorn { tau, iterations } = kernel::Sinkhorn::default();
-        Self { tau, iterations, bank: false }
-    }
-}
-
-impl Sinkhorn {
-    fn kernel(&self) -> kernel::Sinkhorn {
-        kernel::Sinkhorn { tau: self.tau, iterations: self.iterations }
+        Self { tau: 0.01, iterations: 10, bank: false }
     }
 }
 
@@ -51,9 +42,9 @@ impl RankingMethod for Sinkhorn {
     }
 
     fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        let kernel::Sinkhorn { tau, iterations } = self.kernel();
+        let Self { tau, iterations, bank } = *self;
         let sides = [Side::Rows, Side::Columns];
-        let potentials = if self.bank {
+        let potentials = if bank {
             let [of_captions, of_images] = ranker.banks()?;
             let mut all = of_captions.sinkhorn(tau, iterations, &sides[..1], progress)?;
             all.extend(of_images.sinkhorn(tau, iterations, &sides[1..], progress)?);
@@ -65,7 +56,7 @@ impl RankingMethod for Sinkhorn {
         } else {
             ranker.searches[0].sinkhorn(tau, iterations, &sides, progress)?
         };
-        let mut shifts = potentials.into_iter().map(|of| kernel::Sinkhorn::correction(of.items, of.queries));
+        let mut shifts = potentials.into_iter().map(|of| Shift::new(of.items, of.queries));
         let (Some(i2t), Some(t2i)) = (shifts.next(), shifts.next()) else {
             return Err(Error::internal("potentials of one direction"));
         };
@@ -73,7 +64,7 @@ impl RankingMethod for Sinkhorn {
     }
 
     fn problems(&self) -> Problems {
-        self.kernel().problems()
+        not_a_temperature("tau", self.tau).into_iter().chain(none("iterations", self.iterations)).collect()
     }
 
     fn compares_queries(&self) -> bool {
@@ -82,20 +73,8 @@ impl RankingMethod for Sinkhorn {
 
     #[cfg(test)]
     fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        let (h, g) = kernel::sinkhorn(sides.bank_if(self.bank).unwrap_or(&sides.test), &self.kernel());
+        let (h, g) = sinkhorn(sides.bank_if(self.bank).unwrap_or(&sides.test), self.tau, self.iterations);
         let g = if self.bank { vec![0.0; sides.test.queries] } else { g };
         Some(Matrix::from_fn(sides.test.queries, sides.test.items, |q, i| sides.test.at(q, i) - h[i] - g[q]))
-    }
-}
-
-#[cfg(test)]
-impl Samples for Sinkhorn {
-    fn samples() -> Vec<Self> {
-        [false, true].map(|bank| Self { tau: 0.1, iterations: 7, bank }).to_vec()
-    }
-
-    fn extremes(_k: usize) -> Vec<Self> {
-        let one = |tau| [false, true].map(|bank| Self { tau, iterations: 3, bank });
-        [one(1.0 / LARGEST_BETA), one(1e9)].concat()
     }
 }

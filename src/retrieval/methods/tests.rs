@@ -6,11 +6,15 @@ use test_data::hubness::golden;
 
 use super::defined::{Data, EACH, Sides};
 use super::method::{Listed, RankingMethod};
-use super::{Csls, InvertedSoftmax, KBestAssignment, Method, RelaxedGreedy, Sinkhorn};
+use super::{
+    Csls, DbNorm, DisSimLocal, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method, QbNorm, RelaxedGreedy,
+    Sinkhorn,
+};
 use crate::kernels::hubness::greedy::{self, Capacity, relaxed_greedy};
 use crate::kernels::hubness::inverted_softmax::{Normaliser, inverted_softmax};
 use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
 use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::sinkhorn::sinkhorn;
 use crate::retrieval::Rankings;
 use crate::tables::CUTOFFS;
 
@@ -229,6 +233,20 @@ fn every_method_has_the_name_of_its_setting_and_settings_that_work() {
     tried.for_each(|method| assert_eq!(method.problems("methods.0", given), [], "{method:?}"));
 }
 
+#[test]
+fn free_numbers_are_checked() {
+    let of =
+        |method: &dyn RankingMethod| -> Vec<&str> { method.problems().into_iter().map(|(name, _)| name).collect() };
+    assert_eq!(of(&QbNorm { beta: -1.0, k: 0 }), ["beta", "k"]);
+    let db_norm = DbNorm { beta_queries: 0.0, beta_items: 1e9, k: 0, dynamic: true };
+    assert_eq!(of(&db_norm), ["beta_queries", "beta_items", "k"]);
+    assert_eq!(of(&DisSimLocal { k: 0 }), ["k"]);
+    assert_eq!(of(&Sinkhorn { tau: 0.0, iterations: 0, bank: false }), ["tau", "iterations"]);
+    assert_eq!(of(&DualBankSinkhorn { tau: 0.0, iterations: 0 }), ["tau", "iterations"]);
+    // Statistical methods are checked with their own words.
+    assert_eq!(of(&Csls { k: 0, bank: true }), ["k"]);
+}
+
 /// Golden cases are by the name of the method, with the matrices of definitions or beside them. The nearest neighbour is the
 /// scores themselves, and a choice is one of the others.
 #[test]
@@ -249,10 +267,7 @@ fn numbers_of_queries_change_no_ranking() {
     for side in &Sides::both(&data) {
         let of = Sinkhorn { tau: 0.1, iterations: 5, bank: false };
         let across: Matrix = of.defined(side).expect("scores");
-        let (h, _) = crate::kernels::hubness::sinkhorn::sinkhorn(
-            &side.test,
-            &crate::kernels::hubness::sinkhorn::Sinkhorn { tau: 0.1, iterations: 5 },
-        );
+        let (h, _) = sinkhorn(&side.test, 0.1, 5);
         assert_eq!(across.rankings(), side.less(&h).rankings());
     }
 }
