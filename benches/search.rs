@@ -24,14 +24,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use pairloom::kernels::hubness::greedy::{Capacity, RelaxedGreedy};
-use pairloom::kernels::hubness::shift::Shift;
-use pairloom::kernels::hubness::statistic::Statistic;
 use pairloom::kernels::measure::rank::Rank;
 use pairloom::kernels::order::Form;
 use pairloom::kernels::product::{Lanes, Left, Right, Tile, tile, vectors};
 use pairloom::kernels::sample::Sample;
-use pairloom::search::{Answer, Ask, Greedy, Matched, Positives, Scoring, Search, Side, Vectors};
+use pairloom::retrieval::{Collection, Detail, Evaluation, Matches, Method, VectorSource, evaluate};
+use pairloom::search::{Answer, Ask, Positives, Processor, Scoring, Search, Vectors};
 
 const THREADS: usize = 2;
 const IMAGES: usize = 5_000;
@@ -53,8 +51,7 @@ fn main() {
     if argument("--only").is_none() {
         beside_peers(&images, &captions);
     }
-    let sides = Sides::new(&images, &captions, WIDTH);
-    methods(&sides);
+    methods(&Embeddings::new(&images, &captions));
     order(&images, &captions);
 }
 
@@ -84,14 +81,14 @@ impl<'v> Sides<'v> {
         }
     }
 
-    fn search(&self, scoring: Scoring) -> Search<'_> {
-        Search::of_vectors(&self.images, &self.captions, scoring, THREADS).expect("of one width")
+    fn search(&self) -> Search<'_> {
+        Search::of_vectors(&self.images, &self.captions, Scoring::Product, THREADS).expect("of one width")
     }
 
-    /// The `k` best and the ranks, both ways, of scores less a number of each item.
-    fn find(&self, search: &Search<'_>, k: usize, minus: [&[f64]; 2]) -> [Answer; 2] {
-        let images = Ask { k, positives: Positives::Ranges(&self.captions_of), minus: minus[0], ..Ask::default() };
-        let captions = Ask { k, positives: Positives::Ranges(&self.image_of), minus: minus[1], ..Ask::default() };
+    /// The `k` best and the ranks, both ways.
+    fn find(&self, search: &Search<'_>, k: usize) -> [Answer; 2] {
+        let images = Ask { k, positives: Positives::Ranges(&self.captions_of), ..Ask::default() };
+        let captions = Ask { k, positives: Positives::Ranges(&self.image_of), ..Ask::default() };
         search.find(&images, &captions, &mut |_, _| Ok(())).expect("possible")
     }
 }
@@ -106,7 +103,7 @@ fn beside_peers(images: &[f32], captions: &[f32]) {
     for turn in 0..TURNS {
         let (clock, before) = (Instant::now(), processor());
         let sides = Sides::new(images, captions, WIDTH);
-        let answers = sides.find(&sides.search(Scoring::Product), TOP, [&[], &[]]);
+        let answers = sides.find(&sides.search(), TOP);
         ours.push([clock.elapsed().as_secs_f64(), (processor() - before) / THREADS as f64]);
         found = Some(answers);
         for (name, times) in work.iter().zip(&mut theirs) {
@@ -179,110 +176,86 @@ fn recalls(found: &[Answer; 2]) -> String {
     format!("R@1, 5, 10: {}", both.join(", "))
 }
 
-/// What methods cost that have one number an item, and matchings over them.
-fn methods(sides: &Sides<'_>) {
+/// A collection whose captions stand in the order of their images.
+struct Embeddings<'v> {
+    images: &'v [f32],
+    captions: &'v [f32],
+    ids: Vec<i64>,
+    first_caption: Vec<usize>,
+}
+
+impl<'v> Embeddings<'v> {
+    fn new(images: &'v [f32], captions: &'v [f32]) -> Self {
+        let first_caption = (0..=IMAGES).map(|image| image * CAPTIONS / IMAGES).collect();
+        Self { images, captions, ids: (0..CAPTIONS as i64).collect(), first_caption }
+    }
+
+    /// Measures ranks and the best items both ways by a method, with its settings as pipeline files have them.
+    fn measure(&self, name: &str, settings: &str, order: Option<Form>) {
+        let method: Method = serde_json::from_str(settings).expect("settings of a method");
+        let factory = Processor { order, threads: THREADS };
+        let Self { images, captions, ids, first_caption } = self;
+        let scores = VectorSource { images, captions, width: WIDTH, bank: None, factory: &factory };
+        let matches = Matches::Grouped(first_caption);
+        let collection = Collection { image_ids: &ids[..IMAGES], caption_ids: ids, matches, scores: &scores };
+        let (methods, detail) = ([method], Detail::Recalls { lists: TOP });
+        let evaluation = Evaluation { methods: &methods, detail, ..Evaluation::of(collection) };
+        measure(name, || {
+            let summary = evaluate(&evaluation, &mut ()).expect("possible").summary.remove(0);
+            let both = [summary.i2t.recalls, summary.t2i.recalls]
+                .map(|recalls| recalls.iter().map(|recall| format!("{recall:.1}")).collect::<Vec<_>>().join(" "));
+            format!("R@1, 5, 10: {}", both.join(", "))
+        });
+    }
+}
+
+/// Costs of methods: ranks and the best items both ways.
+fn methods(embeddings: &Embeddings<'_>) {
     println!(
         "\nmethods, ranks and the {TOP} best both ways: by the clock, time of processors over {THREADS}, peak memory of the process"
     );
-    let statistics = |statistic: Statistic, scale: f64| {
-        let search = sides.search(Scoring::Product);
-        let asked = [statistic];
-        let ask = Ask { statistics: &asked, ..Ask::default() };
-        let found = search.find(&ask, &ask, &mut |_, _| Ok(())).expect("possible");
-        let scaled = |answer: Answer| answer.statistics[0].iter().map(|h| h * scale).collect::<Vec<_>>();
-        (search, found.map(scaled))
-    };
-    let both = |statistic: Statistic, scale: f64| {
-        let (search, [images, captions]) = statistics(statistic, scale);
-        sides.find(&search, TOP, [&captions, &images])
-    };
-    let greedy = |statistic: Statistic, scale: f64, queries_too: bool| {
-        let (search, [images, captions]) = statistics(statistic, scale);
-        let of_queries = |queries: &Vec<f64>| if queries_too { queries.clone() } else { Vec::new() };
-        let shifts =
-            [Shift::new(captions.clone(), of_queries(&images)), Shift::new(images.clone(), of_queries(&captions))];
-        let relaxed = RelaxedGreedy { lambda: 3.0, capacity: Capacity::Scaled };
-        let limits = [[IMAGES, CAPTIONS], [CAPTIONS, IMAGES]]
-            .map(|[queries, items]| [1, 5, 10].map(|k| relaxed.limits(k, queries, items)));
-        let ask = |side: usize| Greedy { limits: &limits[side], shift: &shifts[side] };
-        search.match_greedily(&ask(0), &ask(1), &mut |_, _| Ok(())).expect("possible")
-    };
-    measure("nearest neighbour", || sides.find(&sides.search(Scoring::Product), TOP, [&[], &[]]));
-    measure("inverted softmax, β = 30", || both(Statistic::LogSumExp { beta: 30.0 }, 1.0 / 30.0));
-    measure("CSLS, k = 10", || both(Statistic::MeanOfLargest { k: 10 }, 0.5));
-    measure("NNN, k = 128", || both(Statistic::MeanOfLargest { k: 128 }, 0.75));
-    measure("Sinkhorn, 10 iterations, images ask", || {
-        let search = sides.search(Scoring::Product);
-        let found = search.sinkhorn(0.01, 10, &[Side::Rows], &mut |_, _| Ok(())).expect("possible");
-        sides.find(&search, TOP, [&found[0].items, &[]])
-    });
-    measure("Sinkhorn, 10 iterations, both ask", || {
-        let search = sides.search(Scoring::Product);
-        let found = search.sinkhorn(0.01, 10, &[Side::Rows, Side::Columns], &mut |_, _| Ok(())).expect("possible");
-        sides.find(&search, TOP, [&found[0].items, &found[1].items])
-    });
-    measure("IS + relaxed greedy matching, λ = 3", || greedy(Statistic::LogSumExp { beta: 30.0 }, 1.0 / 30.0, false));
-    measure("CSLS + relaxed greedy matching, λ = 3", || greedy(Statistic::MeanOfLargest { k: 10 }, 0.5, true));
+    for (name, settings) in [
+        ("nearest neighbour", r#"{"nns": {}}"#),
+        ("inverted softmax, β = 30", r#"{"inverted_softmax": {"beta": 30}}"#),
+        ("CSLS, k = 10", r#"{"csls": {"k": 10}}"#),
+        ("Sinkhorn, 10 iterations", r#"{"sinkhorn": {"tau": 0.01, "iterations": 10}}"#),
+        (
+            "IS + relaxed greedy matching, λ = 3",
+            r#"{"relaxed_greedy": {"lambda": 3, "over": {"inverted_softmax": {"beta": 30}}}}"#,
+        ),
+        ("CSLS + relaxed greedy matching, λ = 3", r#"{"relaxed_greedy": {"lambda": 3, "over": {"csls": {"k": 10}}}}"#),
+    ] {
+        embeddings.measure(name, settings, None);
+    }
 }
 
-/// The same with order similarity, and where all scores are equal.
+/// The nearest neighbour by order similarity, and where all scores are equal.
 fn order(images: &[f32], captions: &[f32]) {
     let [images, captions] = [images, captions].map(|values| values.iter().map(|x| x.abs()).collect::<Vec<_>>());
-    let sides = Sides::new(&images, &captions, WIDTH);
-    let scoring = Scoring::Order { form: Form::Norm, captions: Side::Columns };
-    measure("order similarity of the absolute values", || sides.find(&sides.search(scoring), TOP, [&[], &[]]));
+    let name = "order similarity of the absolute values";
+    Embeddings::new(&images, &captions).measure(name, r#"{"nns": {}}"#, Some(Form::Norm));
     // A model that maps all to one place: no approximate score decides anything.
     let all = |count: usize| images[..WIDTH].repeat(count);
     let (images, captions) = (all(IMAGES), all(CAPTIONS));
-    let sides = Sides::new(&images, &captions, WIDTH);
-    measure("all vectors equal", || sides.find(&sides.search(Scoring::Product), TOP, [&[], &[]]));
+    Embeddings::new(&images, &captions).measure("all vectors equal", r#"{"nns": {}}"#, None);
 }
 
-/// What was found both ways, of which recalls can be told.
-trait Both {
-    fn recalls(&self) -> String;
-}
-
-impl Both for [Answer; 2] {
-    fn recalls(&self) -> String {
-        recalls(self)
-    }
-}
-
-/// Sets for 1, 5 and 10.
-impl Both for [Vec<Matched>; 2] {
-    fn recalls(&self) -> String {
-        let own = |side: usize, query: usize, item: usize| {
-            if side == 0 { item * IMAGES / CAPTIONS == query } else { query * IMAGES / CAPTIONS == item }
-        };
-        let recall = |side: usize, sets: &Matched| {
-            let is_hit = |(query, got): &(usize, &Vec<_>)| {
-                got.iter().any(|got: &pairloom::kernels::hubness::matching::Candidate| own(side, *query, got.item))
-            };
-            format!("{:.1}", 100.0 * sets.iter().enumerate().filter(is_hit).count() as f64 / sets.len() as f64)
-        };
-        let both = [0, 1].map(|side| self[side].iter().map(|sets| recall(side, sets)).collect::<Vec<_>>().join(" "));
-        format!("R@1, 5, 10: {}", both.join(", "))
-    }
-}
-
-fn measure<B: Both>(name: &str, work: impl Fn() -> B) {
+fn measure(name: &str, work: impl Fn() -> String) {
     let only = argument("--only");
     if only.as_ref().is_some_and(|part| !name.contains(part)) {
         return;
     }
     let (mut times, mut busy) = (Vec::new(), Vec::new());
-    let mut found = None;
+    let mut found = String::new();
     // The kernel forgets the peak so far.
     drop(std::fs::write("/proc/self/clear_refs", "5"));
     for _ in 0..if only.is_some() { 1 } else { 3 } {
         let (clock, before) = (Instant::now(), processor());
-        found = Some(work());
+        found = work();
         times.push(clock.elapsed().as_secs_f64());
         busy.push((processor() - before) / THREADS as f64);
     }
-    let recalls = found.as_ref().map(Both::recalls).unwrap_or_default();
-    println!("{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {recalls}", median(&times), median(&busy), peak());
+    println!("{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {found}", median(&times), median(&busy), peak());
 }
 
 /// 200,000 × 200,000 × 256, the ten best of every query.
@@ -292,7 +265,7 @@ fn large(count: usize) {
     drop(std::fs::write("/proc/self/clear_refs", "5"));
     let (clock, before) = (Instant::now(), processor());
     let sides = Sides::new(&queries, &items, NUMBERS);
-    let search = sides.search(Scoring::Product);
+    let search = sides.search();
     let mut told = 0;
     let ask = Ask { k: TOP, ..Ask::default() };
     let found = search.find(&ask, &Ask::default(), &mut |done, all| {
