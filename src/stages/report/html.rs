@@ -98,7 +98,7 @@ fn table(table: &Table) -> Markup {
                     tr { @for column in table.columns.iter().filter(|column| column.group.is_some()) { (head(column, None)) } }
                 }
             }
-            tbody { @for row in &table.rows { tr.muted[row.muted] {
+            tbody { @for row in &table.rows { tr class=[row.muted.then_some("muted")] {
                 @for (number, (column, cell)) in table.columns.iter().zip(&row.cells).enumerate() {
                     @if number == 0 { th class=[class(column)] scope="row" { (self::cell(cell)) } }
                     @else { td class=[class(column)] { (self::cell(cell)) } }
@@ -166,7 +166,7 @@ fn card(card: &Card) -> Markup {
             }
             @for of in &card.lists {
                 @if let Some(title) = of.title { p.verdict { (title) } }
-                @let items = html! { @for item in &of.items { li.right[item.right] { (self::item(item, of_pictures)) } } };
+                @let items = html! { @for item in &of.items { li class=[item.right.then_some("right")] { (self::item(item, of_pictures)) } } };
                 @if of.ordered { ol class=(list) { (items) } } @else { ul class=(list) { (items) } }
             }
         }

@@ -84,6 +84,7 @@ fn both_pages_of_a_report_have_the_same_cells() {
     let mut world = world();
     world.run(&report(true)).unwrap();
     let (markdown, html) = pages(&world);
+    assert!(!html.contains("class=\"\""), "{html}");
     let (of_markdown, of_html) = (cells_of_markdown(&markdown), cells_of_html(&html));
     // Results and chance, 3 and 1 of metrics, 2 correlations, a contrast, 3 epochs, 6 captions and 4 images in hubs.
     assert_eq!(of_html.len(), 22, "{of_html:?}");

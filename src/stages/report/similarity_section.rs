@@ -39,7 +39,7 @@ pub(super) fn section(found: &Similarity) -> Result<Section> {
             blocks.extend([Block::Heading(title.to_owned()), Block::Cards(cards)]);
         }
     }
-    Ok(Section::new("Caption similarity", blocks))
+    Ok(Section::new(format!("Caption similarity: {}", found.measure), blocks))
 }
 
 /// Shares of pairs over φ, percent on a logarithmic axis.
