@@ -187,7 +187,7 @@ struct Embeddings<'v> {
 impl<'v> Embeddings<'v> {
     fn new(images: &'v [f32], captions: &'v [f32]) -> Self {
         let first_caption = (0..=IMAGES).map(|image| image * CAPTIONS / IMAGES).collect();
-        Self { images, captions, ids: (0..CAPTIONS as i64).collect(), first_caption }
+        Self { images, captions, ids: (0..).take(CAPTIONS).collect(), first_caption }
     }
 
     /// Measures ranks and the best items both ways by a method, with its settings as pipeline files have them.
