@@ -28,7 +28,8 @@ pub trait StatisticalMethod {
         None
     }
 
-    /// True if [`Correction::across`] takes a number of the item and one of the query off, and so can be matched by.
+    /// True if its corrected scores of different queries compare, so that a matching can be made of them; all that it does is
+    /// then to take numbers off ([`Correction::shift`]).
     fn compares_queries(&self) -> bool {
         false
     }

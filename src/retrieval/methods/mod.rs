@@ -1,8 +1,8 @@
 //! The methods to rank with: a file for each, and a line of the list.
 //!
 //! A file has the settings of its method, as pipeline files give them, and what it does with them. A method that needs no
-//! more than statistics of scores is a file of [`kernels::hubness`](crate::kernels::hubness), and `statistical.rs` ranks with all of these; any other
-//! is a file here, with an implementation of `RankingMethod`.
+//! more than statistics of scores is a file of [`kernels::hubness`](crate::kernels::hubness), and `statistical.rs` ranks with
+//! all of these; any other is a file here, with an implementation of `RankingMethod`.
 
 mod method;
 mod statistical;
