@@ -55,7 +55,7 @@ fn main() {
     order(&images, &captions);
 }
 
-/// What stands behind an argument; an empty text where nothing does.
+/// Value of an argument of the command line; an empty text where none follows.
 fn argument(name: &str) -> Option<String> {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     arguments.next().map(|_| arguments.next().unwrap_or_default())

@@ -7,7 +7,7 @@ use super::open::short;
 use super::output::{Output, columns};
 use super::progress::{Progress, Seen};
 use crate::engine::run::Summary;
-use crate::error::{Result, visible};
+use crate::error::{Result, TruncatedList, visible};
 use crate::store::Store;
 
 /// Warnings shown of a stage, unless all are asked for.
@@ -75,15 +75,12 @@ fn stages(summary: &Summary, seen: &Seen) -> String {
 /// The first warnings of each stage, and how many there are.
 fn warnings(seen: &Seen, all: bool, text: &mut String) {
     for (stage, warnings) in &seen.warnings {
-        let shown = if all { warnings.len() } else { SHOWN };
-        for warning in warnings.iter().take(shown) {
-            let _ =
-                writeln!(text, "warning: `{stage}`: {}: {}", one_line(&warning.subject), one_line(&warning.message));
-        }
-        if let Some(more) = warnings.len().checked_sub(shown).filter(|more| *more > 0) {
-            let _ =
-                writeln!(text, "warning: `{stage}`: {more} more; `-v` shows them, `store.warnings` has them in SQL");
-        }
+        let mut lines = TruncatedList::new(if all { usize::MAX } else { SHOWN });
+        lines.extend(warnings.iter().map(|warning| {
+            format!("warning: `{stage}`: {}: {}", one_line(&warning.subject), one_line(&warning.message))
+        }));
+        let rest = if lines.is_truncated() { "; `-v` shows them, `store.warnings` has them in SQL" } else { "" };
+        let _ = writeln!(text, "{}{rest}", lines.join("\n"));
     }
 }
 

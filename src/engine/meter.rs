@@ -14,7 +14,7 @@ pub(super) struct Meter<'e> {
     observer: &'e Observer<'e>,
     stage: String,
     /// The progress last told or held back.
-    pub now: Progress,
+    pub latest: Progress,
     last: Option<Instant>,
     last_stalls: Option<Instant>,
     /// Stalls that were held back.
@@ -24,13 +24,13 @@ pub(super) struct Meter<'e> {
 impl<'e> Meter<'e> {
     /// The voice of `stage`, which has done nothing yet.
     pub fn new(observer: &'e Observer<'e>, stage: String) -> Self {
-        Self { observer, stage, now: Progress { done: 0, total: None }, last: None, last_stalls: None, held: None }
+        Self { observer, stage, latest: Progress { done: 0, total: None }, last: None, last_stalls: None, held: None }
     }
 
     /// Tells of progress, unless it did a moment ago.
-    pub fn at(&mut self, now: Progress) {
-        self.now = now;
-        if due(self.last) || Some(now.done) == now.total {
+    pub fn at(&mut self, latest: Progress) {
+        self.latest = latest;
+        if due(self.last) || Some(latest.done) == latest.total {
             self.tell(None);
         }
     }
@@ -44,12 +44,12 @@ impl<'e> Meter<'e> {
     pub fn stalls(&mut self, stalls: Stalls) {
         self.held = Some(stalls);
         if due(self.last_stalls) {
-            self.finish();
+            self.tell_stalls();
         }
     }
 
     /// Tells of the stalls that were held back: at the end of a stage everything is told.
-    pub fn finish(&mut self) {
+    pub fn tell_stalls(&mut self) {
         if let Some(stalls) = self.held.take() {
             self.last_stalls = Some(now());
             (self.observer)(&Event::Loading { stage: self.stage.clone(), stalls });
@@ -63,7 +63,7 @@ impl<'e> Meter<'e> {
 
     fn tell(&mut self, waiting_for: Option<String>) {
         self.last = Some(now());
-        let Progress { done, total } = self.now;
+        let Progress { done, total } = self.latest;
         (self.observer)(&Event::Progress { stage: self.stage.clone(), done, total, waiting_for });
     }
 }
@@ -102,8 +102,8 @@ mod tests {
             meter.stalls(Stalls { trainer, ..Stalls::default() });
         }
         assert!(told.lock().expect("no panic").is_empty());
-        meter.finish();
-        meter.finish();
+        meter.tell_stalls();
+        meter.tell_stalls();
         assert_eq!(*told.lock().expect("no panic"), [3.0]);
     }
 }

@@ -92,7 +92,7 @@ impl<'e> EngineWorld<'e> {
         for writer in self.outputs.values_mut() {
             writer.finish(&mut self.ledger)?;
         }
-        self.meter.finish();
+        self.meter.tell_stalls();
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl World for EngineWorld<'_> {
         self.resources.cancel.proceed()?;
         let Some(writer) = self.outputs.get_mut(output) else { return Err(self.no_output(output)) };
         writer.write(batch, &mut self.ledger)?;
-        if self.meter.now.total.is_none() {
+        if self.meter.latest.total.is_none() {
             let done = self.outputs.values().map(TableWriter::rows).sum();
             self.meter.at(Progress { done, total: None });
         }

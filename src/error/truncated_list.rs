@@ -46,6 +46,12 @@ impl TruncatedList {
         self.len == 0
     }
 
+    /// True if some items are not shown.
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.len > self.shown.len()
+    }
+
     /// Shown items and the number of the others: `a; b; and 3 more`.
     #[must_use]
     pub fn join(&self, separator: &str) -> String {

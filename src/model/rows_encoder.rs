@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 
 use super::family::encoded::Encoded;
 use super::trained::Trained;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::tables;
 
 /// Rows that are encoded together, whatever the batches of the table are: so the last bits of an encoded item do not depend on
@@ -60,7 +60,7 @@ impl<'e> ImageEncoder<'e> {
         }
         if got != width {
             return Err(Error::data(format!("the features have width {got}, the model was trained on {width}"))
-                .hint("embed with the network that the model was trained on"));
+                .hint("extract them with the network that the model was trained on"));
         }
         for (row, feature) in values.chunks_exact(width).enumerate() {
             let (image, split) = (images.value(row), splits.value(row));
@@ -114,21 +114,30 @@ pub struct CaptionEncoder<'e> {
     images: &'e HashSet<i64>,
     waiting: Waiting,
     words: Vec<Vec<i32>>,
-    /// Captions of other images so far, which are left out.
-    pub left_out: usize,
+    ids: HashSet<i64>,
+    /// Identifiers of captions of other images, which are left out.
+    pub left_out: TruncatedList,
 }
 
 impl<'e> CaptionEncoder<'e> {
     /// Encodes the captions of `images` in the splits that it `wants`.
     #[must_use]
     pub fn new(trained: &'e Trained, wants: &'e dyn Fn(&str) -> bool, images: &'e HashSet<i64>) -> Self {
-        Self { trained, wants, images, waiting: Waiting::default(), words: Vec::new(), left_out: 0 }
+        Self {
+            trained,
+            wants,
+            images,
+            waiting: Waiting::default(),
+            words: Vec::new(),
+            ids: HashSet::new(),
+            left_out: TruncatedList::default(),
+        }
     }
 
     /// Takes the next rows of the table; gives the blocks that are full.
     ///
     /// # Errors
-    /// A caption that is too long.
+    /// A caption that is too long, or stands there twice.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<EncodedRows>> {
         let (ids, of) = (tables::ids(batch, "caption_id")?, tables::ids(batch, "image_id")?);
         let (splits, texts) = (tables::texts(batch, "split")?, tables::texts(batch, "text")?);
@@ -139,8 +148,11 @@ impl<'e> CaptionEncoder<'e> {
                 continue;
             }
             if !self.images.contains(&image) {
-                self.left_out += 1;
+                self.left_out.push(caption);
                 continue;
+            }
+            if !self.ids.insert(caption) {
+                return Err(Error::data(format!("caption {caption} stands there twice")));
             }
             let words = self.trained.words(texts.value(row));
             self.words.push(words.map_err(|error| error.context(format!("caption {caption}")))?);

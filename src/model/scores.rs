@@ -13,6 +13,7 @@ use super::threads::stay_in_this_thread;
 use crate::error::{Error, Result};
 use crate::kernels::identity::Fields;
 use crate::kernels::product::COLUMNS;
+use crate::runtime::Cancel;
 use crate::search::{Bound, Consume, Lane, Precision, ScoreMatrix, Scores, Search, Side};
 
 /// Scores of images with captions, computed by a model.
@@ -55,16 +56,23 @@ struct Stripe {
 
 impl ModelScores {
     /// Scores of all `images` with all `captions` by `model`, which `config` describes; computed on `threads` threads. The
-    /// parameters are shared, and must stay as they are.
+    /// parameters are shared, and must stay as they are. `ids` are the identifiers of both, for messages.
     ///
     /// # Errors
-    /// A score that is not finite, named by image and caption, or a failure of libtorch.
-    pub fn new(config: &Config, model: &dyn Model, [images, captions]: [Encoded; 2], threads: usize) -> Result<Self> {
+    /// A score that is not finite, named by image and caption; a failure of libtorch; or `cancel` is raised.
+    pub fn new(
+        config: &Config,
+        model: &dyn Model,
+        [images, captions]: [Encoded; 2],
+        ids: [&[i64]; 2],
+        threads: usize,
+        cancel: &Cancel,
+    ) -> Result<Self> {
         let sizes = [images.len(), captions.len()];
         let workers = Mutex::new(vec![Worker { model: share(config, model)?, images, captions }]);
         let (largest, digest) = ([vec![0.0; sizes[0]], vec![0.0; sizes[1]]], blake3::hash(b""));
         let mut scores = Self { config: config.clone(), sizes, threads: threads.max(1), workers, largest, digest };
-        let stripes = scores.stripes()?;
+        let stripes = scores.stripes(ids, cancel)?;
         let mut hasher = blake3::Hasher::new();
         for (number, Stripe { digest, of_images, of_captions }) in stripes.into_iter().enumerate() {
             hasher.update(digest.as_bytes());
@@ -76,12 +84,13 @@ impl ModelScores {
     }
 
     /// All rows of blocks, once.
-    fn stripes(&self) -> Result<Vec<Stripe>> {
+    fn stripes(&self, ids: [&[i64]; 2], cancel: &Cancel) -> Result<Vec<Stripe>> {
         let count = self.sizes[0].div_ceil(COLUMNS);
         let threads = self.threads.clamp(1, count.max(1));
         let part = |i: usize| count * i / threads..count * (i + 1) / threads;
         let work = |part: Range<usize>| -> Result<Vec<Stripe>> {
-            self.with_worker(|worker| part.map(|row| self.stripe(worker, row)).collect())
+            let stripe = |worker: &Worker, row| cancel.proceed().and_then(|()| self.stripe(worker, row, ids));
+            self.with_worker(|worker| part.map(|row| stripe(worker, row)).collect())
         };
         let work = &work;
         let parts: Vec<Result<Vec<Stripe>>> = std::thread::scope(|scope| {
@@ -92,7 +101,7 @@ impl ModelScores {
         Ok(parts.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    fn stripe(&self, worker: &Worker, row: usize) -> Result<Stripe> {
+    fn stripe(&self, worker: &Worker, row: usize, ids: [&[i64]; 2]) -> Result<Stripe> {
         let mut hasher = blake3::Hasher::new();
         let (images, mut of_captions) = (self.part(0, row), Vec::with_capacity(self.sizes[1]));
         let mut of_images = vec![0.0f32; images.len()];
@@ -102,8 +111,9 @@ impl ModelScores {
             if let Some(place) = scores.iter().position(|score| !score.is_finite()) {
                 let (image, caption) = (images.start + place / captions.len(), captions.start + place % captions.len());
                 let got = scores[place];
-                let message = format!("the model gives image {image} and caption {caption} the score {got}");
-                return Err(Error::stage(message).hint("images and captions are counted from 0, in their order"));
+                let (image, caption) = (ids[0][image], ids[1][caption]);
+                let message = format!("the model gives image_id {image} and caption_id {caption} the score {got}");
+                return Err(Error::stage(message).hint("try a lower `learning_rate`, or look at the features"));
             }
             hasher.update(&scores.iter().flat_map(|score| score.to_le_bytes()).collect::<Vec<_>>());
             let mut of = vec![0.0f32; captions.len()];
@@ -207,9 +217,10 @@ impl Scores for Oriented<'_> {
         self.order(self.scores.sizes)
     }
 
-    /// Some thousand multiply-adds: a search of a few hundred items is none to keep, one of thousands is.
+    /// About a million multiply-adds, as of a few dozen vectors of an image with a dozen words: a search of two thousand items
+    /// is kept.
     fn cost(&self) -> u64 {
-        1 << 12
+        1 << 20
     }
 
     fn bounds(&self, _precision: Precision) -> [Vec<Bound>; 2] {
@@ -220,7 +231,7 @@ impl Scores for Oriented<'_> {
     }
 
     fn block_rows(&self, _precision: Precision) -> usize {
-        COLUMNS
+        8 * COLUMNS
     }
 
     fn block(
@@ -231,13 +242,17 @@ impl Scores for Oriented<'_> {
         consume: Consume<'_>,
     ) -> Result<()> {
         for panel in 0..self.sizes()[1].div_ceil(COLUMNS) {
+            let blocks = rows.start / COLUMNS..rows.end.div_ceil(COLUMNS);
+            let first = blocks.start * COLUMNS;
+            let lanes = |worker: &Worker| -> Result<Vec<Vec<Lane>>> {
+                blocks.map(|block| self.lanes(worker, block, panel)).collect()
+            };
+            let lanes = alone(|| self.scores.with_worker(lanes))?;
             buffer.clear();
             // Stripes of rows need not begin where blocks do.
-            for block in rows.start / COLUMNS..rows.end.div_ceil(COLUMNS) {
-                let lanes = alone(|| self.scores.with_worker(|worker| self.lanes(worker, block, panel)))?;
-                let first = block * COLUMNS;
-                buffer.extend((first..).zip(lanes).filter(|(row, _)| rows.contains(row)).map(|(_, lane)| lane));
-            }
+            buffer.extend(
+                (first..).zip(lanes.into_iter().flatten()).filter(|(row, _)| rows.contains(row)).map(|(_, lane)| lane),
+            );
             consume(panel, buffer)?;
         }
         Ok(())

@@ -12,6 +12,7 @@ use super::named::Named;
 use super::scores::ModelScores;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
+use crate::runtime::Cancel;
 
 /// The file of the parameters.
 pub const PARAMETERS: &str = "model.safetensors";
@@ -118,12 +119,18 @@ impl Trained {
         encode::vectors(encoded)
     }
 
-    /// Scores of images with captions, computed on `threads` threads.
+    /// Scores of images with captions by what they are encoded as, computed on `threads` threads.
     ///
     /// # Errors
     /// As [`ModelScores::new`].
-    pub fn scores(&self, sides: [Encoded; 2], threads: usize) -> Result<ModelScores> {
-        ModelScores::new(&self.config, &*self.model, sides, threads)
+    pub fn scores(
+        &self,
+        sides: [Encoded; 2],
+        ids: [&[i64]; 2],
+        threads: usize,
+        cancel: &Cancel,
+    ) -> Result<ModelScores> {
+        ModelScores::new(&self.config, &*self.model, sides, ids, threads, cancel)
     }
 
     /// How the model cuts captions into words.

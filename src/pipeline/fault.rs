@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::place::{Place, Texts};
-use crate::error::truncated_list::SHOWN;
+use crate::error::TruncatedList;
 use crate::error::visible;
 use crate::suggest::{quoted, similar};
 
@@ -82,15 +82,9 @@ impl Faults {
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let paint = Paint { colour };
-        let mut text = String::new();
-        for fault in self.faults.iter().take(SHOWN) {
-            self.render_fault(fault, &paint, &mut text);
-            text.push('\n');
-        }
-        let more = self.faults.len().saturating_sub(SHOWN);
-        if more > 0 {
-            let _ = writeln!(text, "… and {more} more; `--json` shows all\n");
-        }
+        let faults: TruncatedList = self.faults.iter().map(|fault| self.render_fault(fault, &paint)).collect();
+        let mut text = faults.join("\n");
+        text.push_str(if faults.is_truncated() { "; `--json` shows all\n\n" } else { "\n" });
         let count = match self.faults.len() {
             1 => "1 mistake".to_owned(),
             n => format!("{n} mistakes"),
@@ -99,7 +93,8 @@ impl Faults {
         text
     }
 
-    fn render_fault(&self, fault: &Fault, paint: &Paint, text: &mut String) {
+    fn render_fault(&self, fault: &Fault, paint: &Paint) -> String {
+        let mut text = String::new();
         let position = self.texts.position(fault.place);
         let (line, width) = self.texts.line(fault.place);
         let (number, place) = if fault.place.is_argument() {
@@ -125,6 +120,7 @@ impl Faults {
         if let Some(hint) = &fault.hint {
             let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), visible(hint));
         }
+        text
     }
 
     /// One JSON object a fault: `{"event": "fault", "file", "line", "column", "message", "note", "hint"}`.

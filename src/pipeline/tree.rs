@@ -2,6 +2,8 @@
 
 use toml::de::{DeTable, DeValue};
 
+use az::SaturatingAs;
+
 use super::place::Place;
 
 /// A value with its place.
@@ -131,7 +133,7 @@ impl Node {
     pub(super) fn to_toml(&self) -> toml::Value {
         match &self.value {
             Value::Text(text) | Value::Date(text) => toml::Value::String(text.clone()),
-            Value::Integer(number) => toml::Value::Integer(i64::try_from(*number).unwrap_or(i64::MAX)),
+            Value::Integer(number) => toml::Value::Integer((*number).saturating_as::<i64>()),
             Value::Float(number) => toml::Value::Float(*number),
             Value::Boolean(boolean) => toml::Value::Boolean(*boolean),
             Value::Array(items) => toml::Value::Array(items.iter().map(Self::to_toml).collect()),

@@ -56,6 +56,22 @@ impl Task<'_> {
 }
 
 impl<'c> Collection<'c> {
+    /// Checks that matches fit the images and captions.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(super) fn check(&self) -> Result<()> {
+        let (images, captions) = (self.image_ids.len(), self.caption_ids.len());
+        let fits = match self.matches {
+            Matches::Grouped(first) => {
+                first.len() == images + 1 && first[0] == 0 && first[images] == captions && first.is_sorted()
+            }
+            Matches::OfCaptions(image_of) => image_of.len() == captions && image_of.iter().all(|&image| image < images),
+        };
+        let message = || format!("the matches do not fit {images} images and {captions} captions");
+        fits.then_some(()).ok_or_else(|| Error::usage(message()))
+    }
+
     /// The captions of these images.
     ///
     /// # Errors
@@ -117,5 +133,54 @@ impl<'c> Collection<'c> {
                 image_ids,
             },
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Evaluation, Folds, RelevantPairs, StoredScores, VectorSource, evaluate};
+    use super::*;
+    use crate::search::Processor;
+
+    /// Three images, four captions.
+    const IDS: [i64; 4] = [0, 1, 2, 3];
+
+    fn refused(matches: Matches<'_>, more: impl FnOnce(&Evaluation<'_>) -> Result<()>) -> String {
+        let scores = StoredScores { scores: &[0.5; 12], captions: 4, threads: 1 };
+        let collection = Collection { image_ids: &IDS[..3], caption_ids: &IDS, matches, scores: &scores };
+        more(&Evaluation::of(collection)).expect_err("a mistake").to_string()
+    }
+
+    fn ranked(evaluation: &Evaluation<'_>) -> Result<()> {
+        evaluate(evaluation, &mut ()).map(drop)
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error_and_never_a_panic() {
+        let wrong = "the matches do not fit 3 images and 4 captions";
+        for first in [&[0, 1, 2][..], &[0, 1, 2, 3], &[0, 3, 2, 4], &[1, 2, 3, 4], &[], &[0, 1, 2, 9]] {
+            assert_eq!(refused(Matches::Grouped(first), ranked), wrong, "{first:?}");
+        }
+        for image_of in [&[0, 1, 2][..], &[0, 1, 2, 3]] {
+            assert_eq!(refused(Matches::OfCaptions(image_of), ranked), wrong, "{image_of:?}");
+        }
+        let fits = || Matches::Grouped(&[0, 2, 3, 4]);
+        #[expect(clippy::reversed_empty_ranges, reason = "what a caller may get wrong")]
+        for images in [0..4, 2..1] {
+            let folds = [Folds { protocol: "one".to_owned(), images: vec![images] }];
+            let error = refused(fits(), |of| ranked(&Evaluation { protocols: &folds, ..*of }));
+            assert!(error.starts_with("protocol `one` has images"), "{error}");
+        }
+        for captions_of in [vec![vec![0]], vec![vec![4], vec![], vec![]]] {
+            let rated = [RelevantPairs { name: "cxc".to_owned(), captions_of, images_of: vec![vec![]; 4] }];
+            let error = refused(fits(), |of| ranked(&Evaluation { rated: &rated, ..*of }));
+            assert_eq!(error, "relevance `cxc` does not fit 3 images and 4 captions");
+        }
+        let (factory, bank) = (Processor { order: None, threads: 1 }, None);
+        let scores = VectorSource { images: &[1.0; 4], captions: &[1.0; 8], width: 2, bank, factory: &factory };
+        let error = refused(fits(), |of| {
+            ranked(&Evaluation { collection: Collection { scores: &scores, ..of.collection }, ..*of })
+        });
+        assert_eq!(error, "got 4 numbers for vectors of width 2, wanted 6 at least");
     }
 }

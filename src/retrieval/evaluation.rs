@@ -70,7 +70,7 @@ pub enum Detail {
 /// that is there twice by the same name gives the same and is left out, with a warning.
 ///
 /// # Errors
-/// Cut-offs that are none; a method that does not go with the scores, lacks its bank or has nothing to choose on; a pool
+/// Cut-offs that are none; lengths, places or folds that do not fit each other; a method that does not go with the scores, lacks its bank or has nothing to choose on; a pool
 /// without matches; or the first error of `callbacks`.
 ///
 /// # Cost
@@ -142,7 +142,16 @@ impl<'e> Evaluation<'e> {
         if self.cutoffs.is_empty() || self.cutoffs[0] == 0 || !self.cutoffs.is_sorted_by(|a, b| a < b) {
             return Err(Error::usage(format!("got cut-offs {:?}, wanted ascending numbers from 1", self.cutoffs)));
         }
-        Ok(())
+        self.collection.check()?;
+        self.validation.map_or(Ok(()), |validation| validation.collection.check())?;
+        let images = self.collection.image_ids.len();
+        for folds in self.protocols {
+            if let Some(wrong) = folds.images.iter().find(|fold| fold.start > fold.end || fold.end > images) {
+                let message = format!("protocol `{}` has images {wrong:?} of {images}", folds.protocol);
+                return Err(Error::usage(message));
+            }
+        }
+        self.rated.iter().try_for_each(|rated| rated.check(images, self.collection.caption_ids.len()))
     }
 }
 

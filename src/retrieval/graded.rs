@@ -76,7 +76,7 @@ pub(super) struct PoolMeans {
 pub(super) struct GradedOptions<'w> {
     pub(super) cutoffs: &'w [usize],
     pub(super) neighbours: &'w [usize],
-    /// Whether the fold, the first, is also measured by what all captions of the split have; see [`Query::whole`].
+    /// True if the fold, the first, is also measured by what all captions of the split have; see [`Query::whole`].
     pub(super) whole: bool,
 }
 

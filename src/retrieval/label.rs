@@ -12,7 +12,7 @@ pub struct Label {
     pub parameters: Option<String>,
     /// Whose queries and items it learned from, if not the test's.
     pub bank: Option<String>,
-    /// Whether it saw the test queries together.
+    /// True if it saw the test queries together.
     pub transductive: bool,
 }
 

@@ -34,7 +34,7 @@ impl Means {
         }
     }
 
-    /// Whether no query had anything to measure.
+    /// True if no query had anything to measure.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::direction::Direction;
+use crate::error::{Error, Result};
 
 /// Relevant pairs of a collection: yes or no.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +17,21 @@ pub struct RelevantPairs {
 }
 
 impl RelevantPairs {
+    /// Checks that the pairs are of so many images and captions.
+    ///
+    /// # Errors
+    /// They are not.
+    pub(super) fn check(&self, images: usize, captions: usize) -> Result<()> {
+        let within = |lists: &[Vec<usize>], count: usize, of: usize| {
+            lists.len() == count && lists.iter().flatten().all(|&item| item < of)
+        };
+        if within(&self.captions_of, images, captions) && within(&self.images_of, captions, images) {
+            return Ok(());
+        }
+        let message = format!("relevance `{}` does not fit {images} images and {captions} captions", self.name);
+        Err(Error::usage(message))
+    }
+
     /// The relevant items of each query of a direction of a pool, numbered as in the pool.
     pub(super) fn of_pool(
         &self,

@@ -85,7 +85,7 @@ fn no_vectors(set: Set) -> Error {
 /// Error: there are no scores with such a set.
 pub(super) fn missing(set: Set) -> Error {
     Error::usage(format!("wants scores with the {}, and there are none", set.name()))
-        .hint("give a bank, or leave the method out")
+        .hint("give vectors and a bank of vectors, or leave the method out")
 }
 
 /// Images and captions as vectors, checked.
@@ -126,8 +126,12 @@ pub struct VectorSource<'v> {
 
 impl ScoreSource for VectorSource<'_> {
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
-        let part = |vectors: &'s [f32], rows: &Range<usize>| &vectors[rows.start * self.width..rows.end * self.width];
-        let own = VectorPair::new(part(self.images, images), part(self.captions, captions), self.width, "")?;
+        let part = |vectors: &'s [f32], rows: &Range<usize>| {
+            let (got, wanted) = (vectors.len(), rows.end * self.width);
+            let message = || format!("got {got} numbers for vectors of width {}, wanted {wanted} at least", self.width);
+            vectors.get(rows.start * self.width..wanted).ok_or_else(|| Error::usage(message()))
+        };
+        let own = VectorPair::new(part(self.images, images)?, part(self.captions, captions)?, self.width, "")?;
         Ok(Box::new(VectorPool { own, bank: self.bank, factory: self.factory }))
     }
 }

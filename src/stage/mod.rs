@@ -16,17 +16,16 @@ mod event;
 mod input;
 mod map;
 mod output;
-mod problem;
 mod reference;
 mod traits;
 mod world;
 
+pub use crate::error::Problem;
 pub use columns::missing_columns;
 pub use event::{Progress, StageEvent, Warning};
 pub use input::{Input, Origin, input};
 pub use map::{Block, MapFn, Mapped, Over};
 pub use output::{Form, Output};
-pub use problem::Problem;
 pub use reference::{Source, TableRef};
 pub use traits::{Run, Stage};
 pub use world::{Cx, World};

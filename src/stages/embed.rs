@@ -96,8 +96,8 @@ impl Run for Embed {
             write(captions.push(&batch)?, "caption_embeddings", &trained, cx)?;
         }
         write(captions.finish()?, "caption_embeddings", &trained, cx)?;
-        if captions.left_out > 0 {
-            let message = format!("{} captions left out: their images have no feature", captions.left_out);
+        if !captions.left_out.is_empty() {
+            let message = format!("{} captions left out: their images have no feature", captions.left_out.len());
             cx.warn("captions", message);
         }
         Ok(())

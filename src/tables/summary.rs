@@ -55,12 +55,12 @@ fn columns(cutoffs: &[usize], rows: &[Row]) -> RowColumns {
     direction(columns, ("t2i", "Text to image"), cutoffs, rows, |row| &row.t2i)
         .with(
             "rsum",
-            "Sum of the recalls of this table, both ways: of six, at most 600.",
+            "Sum of the recalls of this table, both ways; at most 100 for each.",
             floats(rows, |row| row.rsum),
         )
         .with(
             "hs_sum",
-            "Sum of the skewness of hubs at the cut-offs of this table (1, 5 and 10), both ways: 0 where every item is found as \
+            "Sum of the skewness of hubs at the cut-offs of this table, both ways: 0 where every item is found as \
              often.",
             floats(rows, |row| row.hs_sum),
         )

@@ -29,7 +29,7 @@ use super::statistic::Statistic;
 pub struct Csls {
     /// Neighbours whose mean score is taken off.
     pub k: usize,
-    /// Whether queries are those of the bank.
+    /// True if queries are those of the bank.
     pub bank: bool,
 }
 

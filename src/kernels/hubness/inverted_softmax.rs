@@ -30,7 +30,7 @@ use super::statistic::{Statistic, log_sum_exp};
 pub struct InvertedSoftmax {
     /// Inverse temperature, β. The papers take 30, for cosines that span all of [−1, 1].
     pub beta: f64,
-    /// Whether queries are those of the bank.
+    /// True if queries are those of the bank.
     pub bank: bool,
 }
 

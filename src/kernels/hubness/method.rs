@@ -52,11 +52,11 @@ pub trait StatisticalMethod {
 /// The statistics that a method needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Needs {
-    /// Of an item's scores with queries, of a bank or of the test.
+    /// Statistics of an item's scores with queries, of a bank or of the test.
     pub of_items: Vec<Statistic>,
-    /// Of a query's scores with the items.
+    /// Statistics of a query's scores with the items.
     pub of_queries: Vec<Statistic>,
-    /// Whether a query's own ranking depends on its statistics. Where it does not, they only make scores of different
+    /// True if a query's own ranking depends on its statistics. Where it does not, they only make scores of different
     /// queries comparable, for a matching of all queries at once.
     pub queries_change_rankings: bool,
     /// True if scores must stand for distances.
@@ -98,7 +98,7 @@ pub trait Correction: Debug + Sync {
     /// the query's own, so that their order is meant and no more.
     fn row(&self, query: usize, scores: &mut [f32]);
 
-    /// What is taken off a score for its item, where that is all that the method does to the ranking of a query. Then items
+    /// Numbers that are taken off a score for its item, where that is all that the method does to the ranking of a query. Then items
     /// whose score is known up to an error are in doubt within that error, and the best k are found from approximate scores.
     /// Empty where nothing is taken off.
     fn shift(&self, query: usize) -> Option<&[f64]>;

@@ -20,7 +20,7 @@ use crate::normal::{ln_phi, ln_phi_near};
 /// One pass over the scores for their means and deviations; two look-ups in a table a score after that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MutualProximity {
-    /// Whether queries are those of the bank.
+    /// True if queries are those of the bank.
     pub bank: bool,
 }
 

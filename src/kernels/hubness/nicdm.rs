@@ -27,7 +27,7 @@ use super::statistic::Statistic;
 pub struct Nicdm {
     /// Neighbours.
     pub k: usize,
-    /// Whether queries are those of the bank.
+    /// True if queries are those of the bank.
     pub bank: bool,
 }
 

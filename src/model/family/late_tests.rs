@@ -6,6 +6,7 @@ use super::encode;
 use super::late::{Config, Settings};
 use super::list;
 use super::model::Model;
+use crate::error;
 use crate::kernels::epoch::share;
 use crate::kernels::sample::Sample;
 use crate::model::bank::Member;
@@ -15,6 +16,7 @@ use crate::model::loss::Loss;
 use crate::model::loss::info_nce::InfoNce;
 use crate::model::scores::ModelScores;
 use crate::model::step::{Gradients, Pairs, Recipe, gradients};
+use crate::runtime::Cancel;
 use crate::search::{Answer, Ask, Positives, ScoreMatrix, Side};
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
@@ -117,9 +119,11 @@ fn searches_rank_by_the_scores_of_the_model() {
     };
     let of_image: Vec<Vec<usize>> = (0..70).map(|image| vec![image]).collect();
     let of_caption: Vec<Vec<usize>> = (0..90).map(|caption| vec![caption * 3 % 70]).collect();
+    let ids: Vec<i64> = (0..90).collect();
+    let ids = [&ids[..70], &ids];
     let mut found = Vec::new();
     for threads in [1, 3] {
-        let scores = ModelScores::new(&config, &*model, sides(), threads).expect("scores");
+        let scores = ModelScores::new(&config, &*model, sides(), ids, threads, &Cancel::new()).expect("scores");
         let [i2t, t2i] = [&of_image, &of_caption].map(|of| Ask { positives: Positives::Lists(of), ..Ask::default() });
         let columns =
             scores.search(Side::Columns).expect("a search").find(&i2t, &t2i, &mut |_, _| Ok(())).expect("ranks");
@@ -158,4 +162,28 @@ fn many_captions_are_encoded_in_their_order() {
         assert_eq!((alone.lengths, alone.vectors), (part.lengths, part.vectors), "caption {at}");
     }
     assert!(encode::vectors(&together).is_err());
+}
+
+/// A score that cannot be ranked is named by its image and caption, and nothing is scored once the run is cancelled.
+#[test]
+fn scores_that_are_not_finite_are_named_and_a_cancelled_run_ends() {
+    let config = list::Config::Late(config());
+    let model = config.create(7, Device::Cpu).expect("a model");
+    let tensors = |value: f64| {
+        let all = model.parameters().tensors().iter();
+        all.map(|tensor| if tensor.numel() == 1 { tensor.full_like(value) } else { tensor.copy() }).collect::<Vec<_>>()
+    };
+    let sides =
+        || [encode::images(&*model, &images()), encode::captions(&*model, &CAPTIONS)].map(|side| side.expect("five"));
+    let ids: [&[i64]; 2] = [&[10, 11, 12, 13, 14], &[100, 101, 102, 103, 104]];
+    let scores = |value: f64, cancel: &Cancel| {
+        let model = config.with(tensors(value)).expect("a model");
+        ModelScores::new(&config, &*model, sides(), ids, 2, cancel)
+    };
+    scores(1.0, &Cancel::new()).expect("scores");
+    let error = scores(f64::NAN, &Cancel::new()).expect_err("no number").to_string();
+    assert_eq!(error, "the model gives image_id 10 and caption_id 100 the score NaN");
+    let cancel = Cancel::new();
+    cancel.cancel();
+    assert_eq!(scores(1.0, &cancel).expect_err("cancelled").kind(), error::Kind::Interrupted);
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::defined::Sides;
-use super::method::{Given, Learns, Listed, Problem, RankingMethod};
-use crate::error::{Error, Result};
+use super::method::{Given, Learns, Listed, RankingMethod};
+use crate::error::{Error, Problem, Result};
 #[cfg(test)]
 use crate::kernels::hubness::matrix::Matrix;
 use crate::retrieval::corrections::Corrections;

@@ -1,6 +1,6 @@
 //! Ranking method: the trait of every method of the list.
 
-use crate::error::Result;
+use crate::error::{Problem, Result};
 use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::problems::Problems;
 use crate::retrieval::corrections::Corrections;
@@ -71,27 +71,6 @@ impl ScoreKind {
     /// Reason why a method of distances cannot use such scores.
     pub(super) fn distance_refusal(self) -> Option<&'static str> {
         (self == Self::Model).then_some("scales distances, and scores of a model stand for none")
-    }
-}
-
-/// A setting that cannot work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The setting, dotted.
-    pub setting: String,
-    /// What was got and what was wanted.
-    pub message: String,
-    /// What to try.
-    pub hint: Option<String>,
-}
-
-impl Problem {
-    pub(super) fn new(setting: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { setting: setting.into(), message: message.into(), hint: None }
-    }
-
-    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
     }
 }
 

@@ -31,12 +31,12 @@ mod best_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::method::{Given, Problem, ScoreKind};
+pub use self::method::{Given, ScoreKind};
 use self::method::{Learns, Listed, RankingMethod};
 use super::corrections::Corrections;
 use super::label::Label;
 use super::ranking::{Ranker, Rankings, Wanted};
-use crate::error::Result;
+use crate::error::{Problem, Result};
 use crate::kernels::hubness;
 use crate::search::Progress;
 
@@ -156,10 +156,11 @@ impl Method {
         let mut problems: Vec<Problem> =
             own.map(|(name, message)| Problem::new(format!("{at}.{name}"), message)).collect();
         if method.learns() == Learns::Bank && !given.bank {
-            problems.push(
-                Problem::new(&at, "learns from a bank of queries, and there is none")
-                    .hint("set `bank = { images = …, captions = …, split = \"train\" }`"),
-            );
+            let hint = match given.scores {
+                ScoreKind::Model => "leave it out, or rank embeddings: scores of a model have no bank",
+                _ => "set `bank = { images = …, captions = …, split = \"train\" }`",
+            };
+            problems.push(Problem::new(&at, "learns from a bank of queries, and there is none").hint(hint));
         }
         if let Some(why) = method.refusal(given.scores) {
             let hint = "leave it out where `similarity` is `order`, or where a model gives the scores";
@@ -198,6 +199,26 @@ impl RankingMethod for Method {
 
     fn corrections(&self, ranker: &Ranker<'_>, across: bool, progress: &mut dyn Progress) -> Result<Corrections> {
         self.get().corrections(ranker, across, progress)
+    }
+
+    fn rank(&self, ranker: &Ranker<'_>, wanted: &Wanted<'_>, progress: &mut dyn Progress) -> Result<[Rankings; 2]> {
+        self.get().rank(ranker, wanted, progress)
+    }
+
+    fn problems(&self) -> hubness::problems::Problems {
+        self.get().problems()
+    }
+
+    fn inner_problems(&self, at: &str, given: Given) -> Vec<Problem> {
+        self.get().inner_problems(at, given)
+    }
+
+    fn unused(&self) -> &'static [&'static str] {
+        self.get().unused()
+    }
+
+    fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
+        self.get().refusal(scores)
     }
 
     fn compares_queries(&self) -> bool {

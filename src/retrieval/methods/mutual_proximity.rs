@@ -28,7 +28,7 @@ use crate::search::Progress;
 pub struct MutualProximity {
     /// How distances of others are known.
     pub distribution: Distribution,
-    /// Whether queries are those of the bank.
+    /// True if queries are those of the bank.
     pub bank: bool,
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::assignments::no_corrections;
 #[cfg(test)]
 use super::defined::Sides;
-use super::method::{Given, Learns, Listed, Problem, RankingMethod};
-use crate::error::{Error, Result};
+use super::method::{Given, Learns, Listed, RankingMethod};
+use crate::error::{Error, Problem, Result};
 use crate::kernels::hubness::greedy::{self as kernel, Capacity};
 use crate::kernels::hubness::matching::Candidate;
 #[cfg(test)]
@@ -25,9 +25,9 @@ use crate::search::{Greedy, Matched, Progress};
 pub struct RelaxedGreedy<M: Default> {
     /// Relaxation, λ, at least 1.
     pub lambda: f64,
-    /// Whether capacities are those of the printed pseudo-code, which with five captions an image answers a fifth of them.
+    /// True if capacities are those of the printed pseudo-code, which with five captions an image answers a fifth of them.
     pub strict: bool,
-    /// What makes the scores: `nns`, `inverted_softmax`, `csls`, `nnn`, `sinkhorn`, `dual_bank_sinkhorn`.
+    /// Method that makes the scores. Those of different queries must compare; other methods are refused when the file is checked.
     pub over: Box<M>,
 }
 

@@ -26,7 +26,7 @@ pub struct Sinkhorn {
     pub tau: f64,
     /// Iterations.
     pub iterations: usize,
-    /// Whether queries are those of the bank.
+    /// True if queries are those of the bank.
     pub bank: bool,
 }
 

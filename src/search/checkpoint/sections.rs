@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use az::SaturatingAs;
+
 use super::progress::Progress;
 use super::sealed::{load, name, save};
 use crate::error::Result;
@@ -34,7 +36,7 @@ impl Sections {
     ) -> Self {
         let sections = |minimum: u64| cost.div_ceil(minimum.max(1).into()).clamp(1, MOST);
         let count = progress.checkpoints().map_or(1, |store| sections(store.minimum_cost()));
-        let each = stripes.div_ceil(usize::try_from(count).unwrap_or(1)).max(1);
+        let each = stripes.div_ceil(count.saturating_as::<usize>()).max(1);
         let sections = (0..stripes.max(1)).step_by(each).map(|first| first..stripes.min(first + each));
         let sections: Vec<Range<usize>> = sections.collect();
         let name = (sections.len() > 1).then(|| {

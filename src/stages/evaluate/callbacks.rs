@@ -21,7 +21,7 @@ pub(super) struct StageCallbacks<'k, 'w> {
     /// Inputs of the graded relevance.
     graded: Vec<String>,
     minimum_cost: u64,
-    /// Whether the cache takes things.
+    /// True if the cache takes things.
     takes: bool,
 }
 

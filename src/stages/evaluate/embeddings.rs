@@ -46,7 +46,7 @@ impl Embeddings {
             ))
             .hint("both tables must come from one model"));
         }
-        let (pool, order) = Pool::join(images.ids, &captions.ids, &captions.image_ids, split, cx)?;
+        let (pool, order) = Pool::join(images.ids, &captions.ids, &captions.image_ids, (split, "images"), cx)?;
         doubt(cx, similarity, images.vectors.iter().chain(&captions.vectors).any(|&value| value < 0.0));
         let captions = arranged(captions.vectors, &order, width);
         Ok((pool, Self { width, images: images.vectors, captions }))
@@ -134,7 +134,7 @@ pub(super) fn no_rows(split: &str, input: &str, splits: &BTreeSet<String>) -> Er
     Error::data(format!("no rows of split `{split}` in `{input}`; there are {there}"))
 }
 
-/// What is wrong with a vector: cosines want unit vectors, and nobody can rank what is no number or has no direction.
+/// Finds fault with a vector: cosines want unit vectors, and nobody can rank what is no number or has no direction.
 fn wrong_norm(vector: &[f32], similarity: Similarity) -> Option<String> {
     let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
     if !norm.is_finite() {

@@ -12,11 +12,11 @@ use crate::model::family::encoded::Encoded;
 use crate::model::rows_encoder::{CaptionEncoder, EncodedRows, ImageEncoder};
 use crate::model::trained::Trained;
 use crate::retrieval::{MatrixPool, PoolScores, ScoreSource};
+use crate::runtime::Cancel;
 use crate::stage::{Cx, Input, TableRef};
 use crate::tables;
 
-/// A model, and what it encodes and scores. Any model has scores; one whose scores follow from one vector of an image and one of
-/// a caption is faster by `embed`.
+/// A model, and what it encodes and scores.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScoredBy {
@@ -75,28 +75,38 @@ impl<'t> EncodedSides<'t> {
             captions.extend(encoder.push(&batch)?);
         }
         captions.extend(encoder.finish()?);
-        if encoder.left_out > 0 {
-            let message = format!("{} captions left out: their images have no feature", encoder.left_out);
+        if !encoder.left_out.is_empty() {
+            let (count, ids) = (encoder.left_out.len(), encoder.left_out.join(", "));
+            let message = format!("{count} left out, since `{FEATURES}` lacks their image: caption_id {ids}");
             cx.warn(format!("captions of split `{split}`"), message);
         }
         let caption_ids: Vec<i64> = captions.iter().flat_map(|rows| &rows.caption_ids).copied().collect();
         let image_of: Vec<i64> = captions.iter().flat_map(|rows| &rows.image_ids).copied().collect();
-        let (pool, order) = Pool::join(image_ids, &caption_ids, &image_of, split, cx)?;
+        let (pool, order) = Pool::join(image_ids, &caption_ids, &image_of, (split, FEATURES), cx)?;
         let join =
             |rows: Vec<EncodedRows>| Encoded::join(&rows.into_iter().map(|rows| rows.encoded).collect::<Vec<_>>());
-        Ok((pool, Self { trained, images: join(images)?, captions: join(captions)?.select(&order) }))
+        Ok((pool, Self { trained, images: join(images)?, captions: arranged(join(captions)?, &order) }))
     }
+}
+
+/// The items of these numbers, in the order given; the same where that is theirs already.
+fn arranged(all: Encoded, order: &[usize]) -> Encoded {
+    if order.len() == all.len() && order.is_sorted() { all } else { all.select(order) }
 }
 
 /// Scores of the model, pool by pool.
 pub(super) struct ModelSource<'m> {
     pub(super) sides: &'m EncodedSides<'m>,
+    pub(super) pool: &'m Pool,
     pub(super) threads: usize,
+    pub(super) cancel: Cancel,
 }
 
 impl ScoreSource for ModelSource<'_> {
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
-        let sides = [self.sides.images.part(images.clone()), self.sides.captions.part(captions.clone())];
-        Ok(Box::new(MatrixPool(self.sides.trained.scores(sides, self.threads)?)))
+        let EncodedSides { trained, images: all_images, captions: all_captions } = self.sides;
+        let sides = [all_images.part(images.clone()), all_captions.part(captions.clone())];
+        let ids = [&self.pool.images[images.clone()], &self.pool.captions[captions.clone()]];
+        Ok(Box::new(MatrixPool(trained.scores(sides, ids, self.threads, &self.cancel)?)))
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Joins captions with their images: `image_of` has the image of each caption. Gives the pool, and for each of its captions
-    /// where it stands in `captions`.
+    /// where it stands in `captions`. Messages name the split and the input of the images.
     ///
     /// A caption whose image is not there is left out, an image without captions stays as an item that no caption looks
     /// for: both with a warning, since both change what results mean.
@@ -28,7 +28,7 @@ impl Pool {
         images: Vec<i64>,
         captions: &[i64],
         image_of: &[i64],
-        split: &str,
+        (split, input): (&str, &str),
         cx: &mut Cx<'_>,
     ) -> Result<(Self, Vec<usize>)> {
         let index = places(&images);
@@ -44,14 +44,14 @@ impl Pool {
             cx.warn(
                 format!("captions of split `{split}`"),
                 format!(
-                    "{} left out, since `images` lacks their image: caption_id {}",
+                    "{} left out, since `{input}` lacks their image: caption_id {}",
                     orphans.len(),
                     TruncatedList::from_iter(&orphans).join(", ")
                 ),
             );
         }
         if order.is_empty() {
-            return Err(Error::data(format!("no caption of split `{split}` belongs to an image of `images`")));
+            return Err(Error::data(format!("no caption of split `{split}` belongs to an image of `{input}`")));
         }
         order.sort_by_key(|&(image, _)| image);
 

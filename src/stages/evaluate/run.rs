@@ -59,10 +59,9 @@ impl Evaluate {
             Some(split) => Some((split, self.read(trained.as_ref(), split, cx)?)),
             None => None,
         };
-        let scores = sides.source(bank.as_ref(), &searcher, cx.threads());
-        let of_other = other
-            .as_ref()
-            .map(|(name, (pool, sides))| (*name, pool, sides.source(bank.as_ref(), &searcher, cx.threads())));
+        let scores = sides.source(&pool, bank.as_ref(), &searcher, cx);
+        let of_other =
+            other.as_ref().map(|(name, (pool, sides))| (*name, pool, sides.source(pool, bank.as_ref(), &searcher, cx)));
         let validation = of_other
             .as_ref()
             .map(|(name, pool, scores)| Validation { name, collection: pool.collection(scores.as_ref()) });
@@ -111,15 +110,17 @@ impl Sides<'_> {
     /// Their scores, and of vectors those with the bank.
     fn source<'p>(
         &'p self,
+        pool: &'p Pool,
         bank: Option<&'p VectorPair<'p>>,
         factory: &'p dyn SearchFactory,
-        threads: usize,
+        cx: &Cx<'_>,
     ) -> Box<dyn ScoreSource + 'p> {
+        let threads = cx.threads();
         match self {
             Self::Vectors(Embeddings { width, images, captions }) => {
                 Box::new(VectorSource { images, captions, width: *width, bank, factory })
             }
-            Self::Encoded(sides) => Box::new(ModelSource { sides, threads }),
+            Self::Encoded(sides) => Box::new(ModelSource { sides, pool, threads, cancel: cx.cancel().clone() }),
         }
     }
 }

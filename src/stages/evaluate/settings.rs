@@ -21,7 +21,8 @@ pub struct Evaluate {
     /// Captions in the joint space.
     #[serde(default)]
     pub captions: Option<TableRef>,
-    /// In place of `images` and `captions`: a model whose scores are no function of two vectors.
+    /// In place of `images` and `captions`: a model that scores pairs itself. Any can; one whose scores follow from a vector of
+    /// each side is faster by `embed`.
     #[serde(default)]
     pub scores: Option<ScoredBy>,
     /// Name of the data set, the first part of the protocol's name in results: `coco`, `f30k`.
@@ -47,16 +48,16 @@ pub struct Evaluate {
     /// Cut-offs of recall, Semantic Recall, NCS and hubs, ascending. Sums are of all of them, and tables have columns for each.
     #[serde(default = "cutoffs")]
     pub cutoffs: Vec<usize>,
-    /// What else is relevant to a query than its own matches.
+    /// Relevance beside the queries' own matches.
     #[serde(default)]
     pub relevance: Vec<Relevance>,
 }
 
-/// What is relevant to a query: φ of images and captions, or what people say. One of the two tables.
+/// Items that are relevant to a query: by φ of images and captions, or by what people say. One of the two tables.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Relevance {
-    /// What results call it: `spice`, `cxc`.
+    /// Name in results: `spice`, `cxc`.
     pub name: String,
     /// Graded: a `caption_similarity` with φ of every image with every caption of the split.
     pub similarity: Option<TableRef>,
@@ -112,7 +113,7 @@ impl Relevance {
     }
 }
 
-/// What is wrong with a list of cut-offs or the like.
+/// Finds fault with a list of cut-offs or the like.
 fn positive(numbers: &[usize], mut problem: impl FnMut(String)) {
     if numbers.is_empty() || numbers.contains(&0) {
         problem(format!("got {numbers:?}, wanted numbers from 1"));
@@ -146,7 +147,7 @@ fn cutoffs() -> Vec<usize> {
 }
 
 impl Evaluate {
-    /// What is wrong with where scores come from.
+    /// Problems of the settings that say where scores come from.
     fn source_problems(&self) -> Vec<Problem> {
         let sides = [("images", &self.images), ("captions", &self.captions)];
         if self.scores.is_none() {
@@ -243,11 +244,7 @@ impl Stage for Evaluate {
         let given = Given { bank: self.bank.is_some(), validation: self.validation.is_some(), scores };
         for (number, method) in self.methods.iter().enumerate() {
             let at = format!("methods.{number}");
-            problems.extend(method.problems(&at, given).into_iter().map(|problem| Problem {
-                setting: problem.setting,
-                message: problem.message,
-                hint: problem.hint,
-            }));
+            problems.extend(method.problems(&at, given));
             if self.methods[..number].contains(method) {
                 problems.push(Problem::new(at, format!("`{}` stands there twice", method.name())));
             }

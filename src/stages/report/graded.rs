@@ -14,13 +14,14 @@ use crate::stage::Cx;
 use crate::tables;
 
 /// Measures shown, and what people call them. The others are variants of these, and left to SQL.
-const SHOWN: [(&str, &str); 7] = [
+const SHOWN: [(&str, &str); 8] = [
     ("recall", "recall, one hit"),
     ("set_recall", "set recall"),
     ("semantic_recall", "Semantic Recall"),
     ("ncs", "NCS"),
     ("nsum", "NCS"),
     ("map_at_r", "mAP@R"),
+    ("mrr", "MRR"),
     ("r_precision", "R-precision"),
 ];
 
@@ -80,9 +81,10 @@ pub(super) fn sections(cx: &mut Cx<'_>) -> Result<Vec<Section>> {
 const NOTE: &str = "Percent. Set recall: share of the relevant items among the first K. Semantic Recall: the same of the m \
                     neighbours with the largest φ (paper), or of the items of m neighbouring images (official). NCS: φ of \
                     what was found over φ of what could be found. (N): the query's own matches are deleted. Sum: of NCS at \
-                    1, 5 and 10 in both directions.";
+                    all K in both directions.";
 const NOTE_OF_SETS: &str = "Percent. R is the number of relevant items: a query's own matches, its m neighbours with the \
-                            largest φ, or what people rated high enough.";
+                            largest φ, or what people rated high enough. MRR: mean of one over the rank of the \
+                            best match.";
 
 /// The section of these lines, with the values at directions and cut-offs; none without lines.
 fn section(title: &str, mut table: Table, lines: &[Line], at: &[(&str, Option<i64>)], note: &str) -> Option<Section> {
@@ -103,9 +105,12 @@ fn suffix(batch: &RecordBatch, row: usize) -> Result<String> {
     if kept.is_some_and(|kept| kept.is_valid(row) && !kept.value(row)) {
         suffix.push_str(" (N)");
     }
-    if let Some(variant) = text(batch, "variant", row)? {
+    // The cut-offs of a sum are those of the row that it stands in.
+    let variant = text(batch, "variant", row)?.unwrap_or_default();
+    let variant = variant.split("at ").next().unwrap_or_default().trim_end();
+    if !variant.is_empty() {
         suffix.push_str(", ");
-        suffix.push_str(&variant);
+        suffix.push_str(variant);
     }
     let m = batch.column_by_name("m").and_then(|column| column.as_primitive_opt::<Int64Type>());
     if let Some(m) = m.filter(|m| m.is_valid(row)) {

@@ -22,10 +22,10 @@ pub struct Report {
     /// How well scores agree with people, beside what papers give.
     #[serde(default)]
     pub correlations: Vec<TableRef>,
-    /// Whether results differ by more than chance: rsum of each against its baseline.
+    /// Contrasts: rsum of each result against its baseline, and if they differ by more than chance.
     #[serde(default)]
     pub contrasts: Vec<TableRef>,
-    /// What queries found, for examples.
+    /// Rankings, for examples.
     pub rankings: Option<TableRef>,
     /// How often every item is found, for hubs before and after a method; needs `summary`.
     pub hubs: Option<TableRef>,

@@ -21,9 +21,11 @@ impl Table {
         self.columns.extend(names.into_iter().map(|name| Column { group: Some(group), ..Column::number(name) }));
     }
 
-    /// Adds a row.
+    /// Adds a row, once all columns are there.
     pub(super) fn push(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
-        self.rows.push(Row { cells: cells.into_iter().map(Into::into).collect(), muted: false });
+        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+        debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
+        self.rows.push(Row { cells, muted: false });
     }
 }
 

@@ -187,6 +187,11 @@ fn a_family_of_sets_has_no_embeddings_and_scores_have_no_bank() {
     let more = "images = \"v.image_embeddings\"\nbank = { memory = \"fit.memory_bank\" }\nsimilarity = { order = {} }";
     assert_eq!(names(&scored(more)), ["images", "bank", "similarity"]);
     assert_eq!(names(&Evaluate { scores: None, ..scored("") }), ["images", "captions"]);
+    let mut twice = world_of(&trained, SCORED);
+    let captions = twice.tables["scores.captions"][0].slice(80, 1);
+    twice.tables.get_mut("scores.captions").expect("captions").push(captions);
+    let error = twice.run(&scored("")).expect_err("a caption twice").to_string();
+    assert_eq!(error, "caption 80 stands there twice");
     let error = world_of(&trained, SCORED).run(&scored("split = \"dev\"")).expect_err("no such split").to_string();
     assert_eq!(error, "no rows of split `dev` in `scores.features`; there are `test`, `train`, `val`");
 }

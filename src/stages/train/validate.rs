@@ -57,7 +57,8 @@ pub(super) fn validate(
     }
     let (images, captions) = (Encoded::join(&blocks)?, encode::captions(model, &words)?);
     let Some(similarity) = model.similarity() else {
-        let scores = ModelScores::new(training.config(), model, [images, captions], cx.threads())?;
+        let ids = [validation.image_ids.as_slice(), &validation.caption_ids];
+        let scores = ModelScores::new(training.config(), model, [images, captions], ids, cx.threads(), cx.cancel())?;
         return rank(collection(validation, &WholeScores(&scores)), select, phi, &|| cx.proceed());
     };
     let (images, captions) = (encode::vectors(&images)?, encode::vectors(&captions)?);

@@ -1,9 +1,9 @@
-//! Problems with the settings of a stage.
+//! Problems with settings.
 
-/// Something wrong with the settings of a stage.
+/// Something wrong with a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The setting at fault, dotted when nested; empty for the stage as a whole.
+    /// The setting at fault, dotted when nested; empty for all of them together.
     pub setting: String,
     /// What was got and what was wanted.
     pub message: String,
