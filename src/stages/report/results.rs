@@ -27,7 +27,7 @@ pub(super) fn lead(results: &Results) -> Vec<Block> {
 
 /// The section of all rows, and after those of a pool what chance gives there.
 pub(super) fn section(results: &Results) -> Section {
-    let mut table = Table::new(&["protocol", "method"], &["images", "captions"]);
+    let mut table = Table::new(&["protocol", "method"], &[]);
     for group in DIRECTIONS {
         let names = results.cutoffs.iter().map(|k| format!("R@{k}"));
         table.group(group, names.chain(["med r".to_owned(), "mean r".to_owned()]));
@@ -41,8 +41,9 @@ pub(super) fn section(results: &Results) -> Section {
         }
     }
     let mut note = NOTE.to_owned();
+    note.push_str(" In small print or brackets: images × captions of the pool.");
     if results.rows.iter().any(|row| row.intervals.iter().flatten().any(Option::is_some)) {
-        note.push_str(" In small print or brackets: 95 % confidence interval (Wilson), queries taken as independent.");
+        note.push_str(" So is the 95 % confidence interval (Wilson) of a recall, queries taken as independent.");
     }
     if results.rows.iter().any(|row| row.transductive) {
         note.push_str(" Transductive: the method saw the test queries together.");
@@ -56,8 +57,8 @@ const NOTE: &str = "R@K: percentage of queries whose best match is among the fir
 
 fn cells(row: &ResultRow) -> Vec<Cell> {
     let method = format!("{}{}", row.method, if row.transductive { " (transductive)" } else { "" });
-    let names = [row.protocol.clone(), method, row.n_images.to_string(), row.n_captions.to_string()];
-    let mut cells: Vec<Cell> = names.map(Cell::from).into();
+    let pool = Some(format!("{} × {}", row.n_images, row.n_captions));
+    let mut cells = vec![Cell { small: pool, ..row.protocol.clone().into() }, method.into()];
     for (direction, intervals) in row.directions.iter().zip(&row.intervals) {
         for (number, &recall) in direction.recalls.iter().enumerate() {
             let interval = intervals.get(number).copied().flatten();

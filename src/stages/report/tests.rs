@@ -297,13 +297,13 @@ fn the_pages_have_the_numbers() {
     let mut world = world();
     world.run(&report(true)).unwrap();
     let (markdown, html) = pages(&world);
-    let row = "| made-4 | nns | 4 | 8 | 50.0 (15.0–85.0) | 75.0 | 100.0 | 1.5 | 3.2 | 62.5 | 87.5 | 100.0 | 1.0 | 1.8 \
+    let row = "| made-4 (4 × 8) | nns | 50.0 (15.0–85.0) | 75.0 | 100.0 | 1.5 | 3.2 | 62.5 | 87.5 | 100.0 | 1.0 | 1.8 \
                | 475.0 | 6.25 |";
     assert!(markdown.contains(row), "{markdown}");
     // Two captions of eight match an image: R@1 1/4, R@5 1 − (3·2)/(8·7)·… = 1 − C(6,5)/C(8,5) = 50/56; R@10 all. The
     // mean is 9/3, the median 3 (the first three miss with 20/56). One image of four: 25, 100, 100, 2, 2.5.
     let chance =
-        "| chance |  | 4 | 8 | 25.0 | 89.3 | 100.0 | 3.0 | 3.0 | 25.0 | 100.0 | 100.0 | 2.0 | 2.5 | 439.3 |  |";
+        "| chance (4 × 8) |  | 25.0 | 89.3 | 100.0 | 3.0 | 3.0 | 25.0 | 100.0 | 100.0 | 2.0 | 2.5 | 439.3 |  |";
     assert!(markdown.contains(chance), "{markdown}");
     assert!(markdown.contains("- rsum: 475.0 (chance 439.3)\n- image → text R@1: 50.0 (chance 25.0)\n"), "{markdown}");
     assert!(markdown.contains("| 1 | 5.0000 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 180.0 | kept |"), "{markdown}");
