@@ -9,7 +9,7 @@ use crate::runtime::Cancel;
 use crate::stages::AnyStage;
 use crate::store::Store;
 
-/// What needs libtorch. A program that does not name it does not link libtorch.
+/// The stages as they run, which needs libtorch. A program that does not name it does not link libtorch.
 #[derive(Debug, Clone, Copy)]
 pub struct Torch {
     /// Runs stages: [`crate::engine::run::execute`].

@@ -5,9 +5,9 @@
 pub struct Problem {
     /// The setting at fault, dotted when nested; empty for all of them together.
     pub setting: String,
-    /// What was got and what was wanted.
+    /// Message with the value that was got and the one that was wanted.
     pub message: String,
-    /// What to try.
+    /// Hint at what to try.
     pub hint: Option<String>,
 }
 

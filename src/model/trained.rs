@@ -1,9 +1,11 @@
 //! A trained model as files: `model.safetensors` (parameters, named as in the published checkpoints) and `model.json`.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tch::Device;
 
 use super::cnn::Network;
+use super::device::{to_tch, use_threads};
 use super::family::encode;
 use super::family::encoded::Encoded;
 use super::family::list::Config;
@@ -12,7 +14,7 @@ use super::named::Named;
 use super::scores::ModelScores;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
-use crate::runtime::Cancel;
+use crate::runtime::{self, Cancel};
 
 /// The file of the parameters.
 pub const PARAMETERS: &str = "model.safetensors";
@@ -62,6 +64,16 @@ pub struct Trained {
 }
 
 impl Trained {
+    /// Reads the files of a model for a stage, by `file` from name to content; libtorch then works on `threads` threads.
+    ///
+    /// # Errors
+    /// The device is not there, or as [`Trained::read`].
+    pub fn open(mut file: impl FnMut(&str) -> Result<Bytes>, device: runtime::Device, threads: usize) -> Result<Self> {
+        use_threads(threads);
+        let device = to_tch(device)?;
+        Self::read(&file(DESCRIPTION)?, &file(PARAMETERS)?, device)
+    }
+
     /// Reads the two files of a model.
     ///
     /// # Errors

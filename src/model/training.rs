@@ -33,7 +33,7 @@ impl Training {
         Self { config, model, trained, adam, best: None }
     }
 
-    /// What the model is made of.
+    /// Description of the model.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config

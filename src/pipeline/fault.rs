@@ -16,11 +16,11 @@ const LINE_CHARACTERS: usize = 160;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub(super) place: Place,
-    /// What was got and what was wanted.
+    /// Message with the value that was got and the one that was wanted.
     pub message: String,
     /// What could stand here: `` valid: `a`, `b` ``.
     pub note: Option<String>,
-    /// What to try.
+    /// Hint at what to try.
     pub hint: Option<String>,
 }
 

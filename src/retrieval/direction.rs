@@ -1,6 +1,6 @@
 //! The two directions of retrieval.
 
-/// Who looks for whom.
+/// Direction of a retrieval: images look for captions, or captions for images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// An image looks for captions.

@@ -1,4 +1,4 @@
-//! What ranked, as all tables name it.
+//! Method and settings that ranked, as all tables name them.
 
 use super::direction::Direction;
 use crate::tables::rankings::Subject;

@@ -31,13 +31,13 @@ pub(super) struct PoolFound {
     pub(super) directions: [Found; 2],
 }
 
-/// What the queries of one direction found.
+/// Results of the queries of one direction.
 pub(super) struct Found {
     /// For each query that has a match, true at each cut-off where one is among the first.
     pub(super) hits: Vec<Vec<bool>>,
     /// The image of each of them, from 0 in the pool.
     pub(super) image_of: Vec<usize>,
-    /// Of each query, with a match or without: the items that it found, best first; nothing of a matching.
+    /// Items that each query found, with a match or without, best first; nothing of a matching.
     pub(super) lists: Vec<Vec<usize>>,
     /// The image of each of those.
     pub(super) image_of_query: Vec<usize>,
@@ -52,7 +52,7 @@ pub(super) struct Measures {
     pub(super) counts: Vec<(usize, Vec<usize>)>,
 }
 
-/// What is measured of one direction.
+/// Queries of one direction and their relevance, to be measured.
 pub(super) struct Question<'q> {
     pub(super) task: &'q Task<'q>,
     pub(super) cutoffs: &'q [usize],

@@ -11,7 +11,7 @@ use crate::kernels::hubness::shift::Shift;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::search::{Ask, Progress, Search, Side};
 
-/// What a bank says of items.
+/// Statistics of items by a bank.
 pub(super) struct OfItems {
     /// A statistic of each item's scores with the bank.
     pub(super) statistic: Vec<f64>,
@@ -110,7 +110,7 @@ impl Ranker<'_> {
     }
 }
 
-/// What the other side of a search, a bank, says of the items of one.
+/// Statistics of the items of one side of a search by the other side, a bank.
 pub(super) fn of_items(
     search: &Search<'_>,
     items: Side,

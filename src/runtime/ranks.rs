@@ -32,7 +32,7 @@ pub struct Meeting {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What tells this meeting from others at the same store.
+    /// Name that tells this meeting from others at the same store.
     pub name: String,
     /// How long one waits for another before it counts as gone.
     pub patience: Duration,

@@ -6,7 +6,7 @@ use crate::kernels::hubness::matching::Candidate;
 use crate::kernels::measure::rank::Rank;
 use crate::kernels::top_k::Scored;
 
-/// What the vectors of a side found, in their order.
+/// Answers to the vectors of a side, in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
     /// The best items of each, best first, of equal ones the lower index first; the score is the one they are ranked by,
@@ -34,7 +34,7 @@ impl Unrounded {
         Answer { top, ranks: self.ranks, statistics: self.statistics }
     }
 
-    /// What further vectors found, who asked the same.
+    /// Adds the answers to further vectors, which asked the same.
     pub fn append(&mut self, mut other: Self) {
         self.top.append(&mut other.top);
         self.ranks.append(&mut other.ranks);
@@ -61,7 +61,7 @@ impl Unrounded {
         payload.0
     }
 
-    /// What was written of `queries` vectors who asked for `ask` in `items` items; `None` where that cannot be.
+    /// Reads back the answers to `queries` vectors that asked for `ask` in `items` items; `None` where that cannot be.
     pub fn read(payload: &[i32], ask: &Ask<'_>, queries: usize, items: usize) -> Option<Self> {
         let mut payload = Reader(payload);
         let mut answer = Self::default();

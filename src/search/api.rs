@@ -64,7 +64,7 @@ impl<'s> Search<'s> {
         Scan { scores: self.scores(), threads: self.threads, forced: self.forced }
     }
 
-    /// What rows ask of the columns and columns of the rows, in one pass.
+    /// Questions of rows to columns and of columns to rows, in one pass.
     ///
     /// Where `progress` has a [`CheckpointStore`](super::CheckpointStore), a pass of more than
     /// [`MINIMUM_COST`](super::MINIMUM_COST) multiply-adds is cut into sections of rows, 64 at most. When a section is done, what
@@ -72,7 +72,7 @@ impl<'s> Search<'s> {
     /// after the last section that was saved, and finds what it would have found, bit for bit.
     ///
     /// # Errors
-    /// What is asked is not possible (a positive that is no item, lists of another length than the side, a correction that
+    /// The question cannot be asked (a positive that is no item, lists of another length than the side, a correction that
     /// is not finite, a negative β), the first error of `progress`, which is told between blocks of rows, or the first one of
     /// the source.
     ///
@@ -88,7 +88,7 @@ impl<'s> Search<'s> {
         find(&self.scan(), [rows, columns], progress)
     }
 
-    /// What `work` makes of every row, in the order of the rows; it is called with the row's number and its scores with all
+    /// Results of `work` for every row, in the order of the rows; it is called with the row's number and its scores with all
     /// columns, which it may overwrite, on any thread.
     ///
     /// The scores are the fine approximate ones of the source, within its bound of the exact ones.

@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
 use crate::kernels::identity::Fields;
 
-/// What each vector of a side, a query, asks of the vectors of the other side, its items.
+/// Question of each vector of a side, a query, to the vectors of the other side, its items.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ask<'a> {
     /// How many of the best items; where there are fewer, all of them.
     pub k: usize,
-    /// Of which of its items the rank of the best one is wanted.
+    /// Items of which the rank of the best one is wanted.
     pub positives: Positives<'a>,
     /// A number of each item, h: the query ranks by `f64::from(score) − h`. Empty for the scores themselves.
     pub minus: &'a [f64],
@@ -23,7 +23,7 @@ impl Ask<'_> {
     /// How many items must be kept of each query.
     ///
     /// # Errors
-    /// What is asked is not possible.
+    /// The question cannot be asked.
     pub(super) fn keep(&self, queries: usize, items: usize) -> Result<usize> {
         let wrong = |what: &str, got: usize, wanted: usize| {
             Err(Error::internal(format!("got {what} of {got}, wanted {wanted}")))
@@ -107,7 +107,7 @@ impl Positives<'_> {
         }
     }
 
-    /// Whether any item matches the query.
+    /// True if any item matches the query.
     pub(super) fn any(&self, query: usize) -> bool {
         match self {
             Self::None => false,
@@ -116,7 +116,7 @@ impl Positives<'_> {
         }
     }
 
-    /// Whether the item matches the query.
+    /// True if the item matches the query.
     pub(super) fn contains(&self, query: usize, item: usize) -> bool {
         match self {
             Self::None => false,

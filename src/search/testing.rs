@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Close,
     /// All the same.
     Equal,
-    /// Of different norms, from 10⁻⁴ to 10⁴.
+    /// Vectors of different norms, from 10⁻⁴ to 10⁴.
     Wild,
 }
 

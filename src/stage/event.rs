@@ -18,9 +18,9 @@ pub enum StageEvent {
 /// Something that a person should know of and that does not stop the stage: a picture that was skipped, say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// What it is about: the name of a file, a row.
+    /// Subject: the name of a file, a row.
     pub subject: String,
-    /// What happened.
+    /// Text of the warning.
     pub message: String,
 }
 

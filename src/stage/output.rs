@@ -5,13 +5,13 @@ use arrow::datatypes::SchemaRef;
 /// One thing that a stage writes.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// What other stages call it after the dot: `features`.
+    /// Name that other stages give after the dot: `features`.
     pub name: &'static str,
-    /// What it is.
+    /// Kind of the output.
     pub form: Form,
 }
 
-/// What an output is.
+/// Kind of an output.
 #[derive(Debug, Clone)]
 pub enum Form {
     /// A table: Parquet parts of `part_rows` rows each (the last one shorter), with these columns.

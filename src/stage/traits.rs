@@ -29,7 +29,7 @@ pub trait Stage: Debug + Send + Sync {
     }
 }
 
-/// What a stage does.
+/// Work of a stage.
 pub trait Run: Stage {
     /// Reads through `cx`, writes through `cx`, and does nothing else to the world.
     ///

@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::device::{to_tch, use_threads};
 use crate::model::rows_encoder::{CaptionEncoder, EncodedRows, ImageEncoder};
-use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
+use crate::model::trained::Trained;
 use crate::stage::{Cx, Input, Output, Problem, Run, Stage, TableRef};
 use crate::tables::{self, Vectors, caption_embeddings, image_embeddings, repeated};
 
@@ -74,9 +73,8 @@ impl Run for Embed {
     /// Features first, then captions; rows keep the order of their table. A caption whose image has no feature is left out,
     /// with a warning that counts them.
     fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        use_threads(cx.threads());
-        let device = to_tch(cx.device())?;
-        let trained = Trained::read(&cx.file("model", DESCRIPTION)?, &cx.file("model", PARAMETERS)?, device)?;
+        let (device, threads) = (cx.device(), cx.threads());
+        let trained = Trained::open(|name| cx.file("model", name), device, threads)?;
         let wants = |split: &str| self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split);
         let mut images = ImageEncoder::new(&trained, &wants);
         while let Some(batch) = cx.next("features")? {
@@ -139,6 +137,7 @@ mod tests {
     use super::*;
     use crate::error::Kind;
     use crate::kernels::sample::Sample;
+    use crate::model::trained::{DESCRIPTION, PARAMETERS};
     use crate::stages::testing::MemoryWorld;
     use crate::stages::train::Train;
 

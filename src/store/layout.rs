@@ -46,7 +46,7 @@ impl Store {
         Self { objects, claimant }
     }
 
-    /// Who this process is to others that use the store.
+    /// Identity of this process to others that use the store.
     #[must_use]
     pub fn claimant(&self) -> &Claimant {
         &self.claimant

@@ -8,7 +8,7 @@ const GROUPS: usize = 200;
 /// Half the width of a 95 % interval, in standard errors.
 const WIDTH: f64 = 1.959_963_984_540_054;
 
-/// What the queries of one direction found.
+/// Results of the queries of one direction.
 #[derive(Debug, Clone, Copy)]
 pub struct FoundLists<'l> {
     /// For every query its items, best first.

@@ -1,6 +1,6 @@
 //! Types of numbers that are multiplied.
 
-/// What the values of a factor are multiplied as. Products are summed in f32.
+/// Element type that the values of a factor are multiplied as. Products are summed in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lanes {
     /// f32.

@@ -39,7 +39,7 @@ pub struct BankWeights {
 }
 
 impl Default for BankWeights {
-    /// Those of paper and code.
+    /// Both variants, of paper and code.
     fn default() -> Self {
         Self { neighbours: 250, alpha: 40.0, beta: 40.0, epsilon_positive: 0.2, epsilon_negative: 0.1 }
     }

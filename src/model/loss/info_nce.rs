@@ -15,7 +15,7 @@ use super::function::{Batch, BatchSpec, LossFunction, Problems, not_positive};
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct InfoNce {
-    /// What scores are divided by, τ.
+    /// Divisor of scores, τ.
     pub temperature: f64,
 }
 

@@ -30,7 +30,7 @@ pub struct LocalScaling {
     pub k: usize,
     /// The objective that sees the scaled scores.
     pub over: Over,
-    /// Whether the gradient flows through the density.
+    /// Treatment of the density in the gradient: a constant, or differentiated.
     pub exponent: Exponent,
 }
 
@@ -45,7 +45,7 @@ pub enum Over {
     Max,
 }
 
-/// Whether the gradient flows through a scale, which its paper does not say.
+/// Treatment of a scale in the gradient, which its paper does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exponent {

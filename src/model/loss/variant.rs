@@ -10,6 +10,6 @@ pub enum Variant {
     /// The formulas.
     #[default]
     Paper,
-    /// What the code computes, to reproduce its results.
+    /// The formula of the published code, to reproduce its results.
     Official,
 }

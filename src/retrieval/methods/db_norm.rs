@@ -30,7 +30,7 @@ pub struct DbNorm {
     pub beta_items: f64,
     /// First items of a member of the bank that count as hubs; with `dynamic`.
     pub k: usize,
-    /// Whether only queries that would find a hub are corrected (`DualDIS`), or all (`DualIS`).
+    /// True if only queries that would find a hub are corrected (`DualDIS`), false if all are (`DualIS`).
     pub dynamic: bool,
 }
 

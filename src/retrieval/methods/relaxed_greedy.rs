@@ -93,7 +93,7 @@ impl<M: Listed + Default> RankingMethod for RelaxedGreedy<M> {
     }
 }
 
-/// What the matchings for the cut-offs gave; scores are told of the last.
+/// Result of the matchings for the cut-offs; scores are told of the last.
 #[expect(clippy::cast_possible_truncation, reason = "scores in tables are f32")]
 fn rankings(matched: Vec<Matched>) -> Rankings {
     let scored = |got: &Candidate| Scored { item: got.item, score: got.score as f32 };

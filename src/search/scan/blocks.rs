@@ -31,7 +31,7 @@ pub trait Visitor: Send {
     /// A stripe ends.
     fn end(&mut self, _stripe: usize) {}
 
-    /// Whether it has no use for more scores.
+    /// True if it has no use for more scores.
     fn is_over(&self) -> bool {
         false
     }

@@ -17,7 +17,7 @@ use crate::search::checkpoint::{Progress, Sections};
 use crate::search::question::Ask;
 use crate::search::scores::{Lane, Precision, Side};
 
-/// What rows ask of the columns and columns of the rows, in one pass.
+/// Questions of rows to columns and of columns to rows, in one pass.
 ///
 /// # Errors
 /// A question that has no answer; or the first error of `progress` or of the source.
@@ -103,7 +103,7 @@ fn look(
     Ok(true)
 }
 
-/// What one side gets.
+/// Answer to the queries of one side.
 #[expect(clippy::cast_possible_truncation, reason = "statistics are of f32 scores")]
 fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Option<Vec<Vec<f64>>>) -> Unrounded {
     let sums = sums.unwrap_or_else(|| vec![Vec::new(); ask.statistics.len()]);

@@ -8,7 +8,7 @@ use crate::search::question::Ask;
 use crate::search::scores::Side;
 use crate::search::threads::in_parts;
 
-/// What a query ranks an item by. Not −0, so that numbers that are equal have equal bits.
+/// Number that a query ranks an item by. Not −0, so that numbers that are equal have equal bits.
 pub fn ranked_by(score: f32, minus: &[f64], item: usize) -> f64 {
     f64::from(score) - minus.get(item).copied().unwrap_or(0.0) + 0.0
 }

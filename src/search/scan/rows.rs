@@ -80,11 +80,11 @@ pub fn rank_corrected(
     Ok(all.rounded())
 }
 
-/// What one thread does.
+/// Work of one thread.
 struct Rows<'w, T, W> {
     columns: usize,
     work: &'w W,
-    /// Of the block, row by row.
+    /// Values of the block, row by row.
     scores: Vec<f32>,
     made: Vec<(usize, T)>,
 }

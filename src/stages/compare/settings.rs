@@ -80,7 +80,7 @@ pub struct CiderSettings {
     /// N of the weights ln N - ln df; the number of images that document frequencies are counted over where not given.
     #[serde(default)]
     pub images: Option<u64>,
-    /// Whether a caption stays among the references of its own image.
+    /// The place of a caption among the references of its own image: kept, or left out.
     #[serde(default)]
     pub own_caption: OwnCaption,
 }

@@ -8,9 +8,8 @@ use super::pool::Pool;
 use super::rated;
 use super::settings::{Evaluate, input};
 use crate::error::{Error, Result};
-use crate::model::device::{to_tch, use_threads};
 use crate::model::search::Searcher;
-use crate::model::trained::{DESCRIPTION, PARAMETERS, Trained};
+use crate::model::trained::Trained;
 use crate::retrieval::{
     Detail, Evaluation, Graded, Method, ScoreSource, Validation, VectorPair, VectorSource, evaluate,
 };
@@ -28,9 +27,8 @@ impl Evaluate {
     pub(super) fn evaluate(&self, cx: &mut Cx<'_>, minimum_cost: u64) -> Result<()> {
         let trained = match self.scores {
             Some(_) => {
-                use_threads(cx.threads());
-                let device = to_tch(cx.device())?;
-                Some(Trained::read(&cx.file(MODEL, DESCRIPTION)?, &cx.file(MODEL, PARAMETERS)?, device)?)
+                let (device, threads) = (cx.device(), cx.threads());
+                Some(Trained::open(|name| cx.file(MODEL, name), device, threads)?)
             }
             None => None,
         };

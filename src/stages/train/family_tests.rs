@@ -114,7 +114,7 @@ fn ranks(world: &MemoryWorld) -> Vec<(i64, Vec<i64>)> {
     (0..rankings.num_rows()).map(|row| (queries.value(row), list(row))).collect()
 }
 
-/// What `evaluate` finds on the split that a training chose its best epoch by is what the training found.
+/// On the split that a training chose its best epoch by, `evaluate` finds what the training found.
 #[test]
 fn a_family_of_sets_is_evaluated_as_its_training_validated_it() {
     let mut trained = world();

@@ -40,7 +40,7 @@ impl WarmUp {
     }
 }
 
-/// What the best epoch is chosen by, on the validation split. Of equal epochs the first one is it.
+/// Measure that the best epoch is chosen by, on the validation split. Of equal epochs the first one is it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Select {
@@ -56,7 +56,7 @@ pub enum Select {
 }
 
 impl Select {
-    /// Whether it wants φ of the validation split.
+    /// True if it wants φ of the validation split.
     pub(super) fn wants_relevance(self) -> bool {
         matches!(self, Self::Ncs | Self::OrderedNcs)
     }

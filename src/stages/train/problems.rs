@@ -32,7 +32,7 @@ impl Train {
         problems
     }
 
-    /// What is wrong with where images come from.
+    /// Problems of the settings that say where images come from.
     fn image_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         match (&self.features, &self.pictures) {
@@ -56,7 +56,7 @@ impl Train {
         problems
     }
 
-    /// What is wrong with the objective and what it needs.
+    /// Problems of the objective and of what it needs.
     fn objective_problems(&self) -> Vec<Problem> {
         // A batch without negatives is told of above.
         let never_positive = self.model.capabilities().similarity.is_some_and(Similarity::is_never_positive);

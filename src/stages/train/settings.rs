@@ -62,7 +62,7 @@ pub struct Train {
     /// A memory bank, for the weights of `hal`.
     #[serde(default)]
     pub bank: Option<Bank>,
-    /// What the best epoch is chosen by, on the validation split.
+    /// Measure that the best epoch is chosen by, on the validation split.
     #[serde(default)]
     pub select: Select,
     /// Passes over the training captions.

@@ -15,7 +15,7 @@ pub enum Form {
     Cider,
 }
 
-/// Whether a caption stays among the references of its own image.
+/// The place of a caption among the references of its own image: kept, or left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnCaption {

@@ -35,7 +35,7 @@ impl Cider {
         &self.pairs.vectors
     }
 
-    /// Whether φ is 0 for every image and caption because no n-gram has a weight, as in a corpus of one image.
+    /// True if φ is 0 for every image and caption because no n-gram has a weight, as in a corpus of one image.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.pairs.inverse_norms.iter().flatten().all(|&inverse| inverse == 0.0)

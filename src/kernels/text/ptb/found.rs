@@ -1,6 +1,6 @@
 //! Pieces that patterns are made of, and what a pattern finds.
 
-/// What a pattern found at the start of a text: how far it looked, and how much of that is the token.
+/// Match of a pattern at the start of a text: how far it looked, and how much of that is the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) seen: usize,
@@ -15,7 +15,7 @@ pub(super) fn run_of(text: &[char], is: impl Fn(char) -> bool) -> usize {
     text.iter().take_while(|&&c| is(c)).count()
 }
 
-/// Whether `text` starts with `parts`, in whatever case.
+/// True if `text` starts with `parts`, in whatever case.
 pub(super) fn same(text: &[char], parts: &[&str]) -> bool {
     let mut chars = text.iter();
     parts

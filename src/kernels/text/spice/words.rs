@@ -4,10 +4,10 @@
 pub trait Words {
     /// Synsets of an element of a tuple; elements in a common one match.
     fn synsets(&self, element: &str) -> Vec<u32>;
-    /// Whether an attribute is a colour.
+    /// True if an attribute is a colour.
     fn is_color(&self, attribute: &str) -> bool;
-    /// Whether an attribute is a number.
+    /// True if an attribute is a number.
     fn is_count(&self, attribute: &str) -> bool;
-    /// Whether an attribute is a size.
+    /// True if an attribute is a size.
     fn is_size(&self, attribute: &str) -> bool;
 }

@@ -22,7 +22,7 @@ pub struct Config {
     /// Width of the joint space, which is also the state of the GRU.
     #[serde(rename = "embedding")]
     pub joint: usize,
-    /// Whether captions are also read from their end. The states of the two directions, each as wide as the joint space,
+    /// True if captions are also read from their end. The states of the two directions, each as wide as the joint space,
     /// are averaged word by word, as SCAN does (Lee et al., ECCV 2018); the other choice of the literature is two states
     /// of half the width side by side.
     #[serde(default)]
@@ -30,13 +30,13 @@ pub struct Config {
     /// How the states of a caption become one.
     #[serde(default)]
     pub pooling: Pooling,
-    /// Whether both embeddings end with |·|: order embeddings (Vendrov et al., ICLR 2016) live in the positive orthant.
+    /// True if both embeddings end with |·|: order embeddings (Vendrov et al., ICLR 2016) live in the positive orthant.
     #[serde(default)]
     pub absolute: bool,
     /// Similarity of an image and a caption. A checkpoint that was converted does not say; then they are cosines.
     #[serde(default)]
     pub similarity: Similarity,
-    /// Whether images are normalised while training. UVS (Kiros et al., 2014) normalises them only afterwards, when they
+    /// True if images are normalised while training. UVS (Kiros et al., 2014) normalises them only afterwards, when they
     /// are searched; so does a model without this.
     #[serde(default = "yes")]
     pub normalize_images: bool,

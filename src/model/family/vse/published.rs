@@ -38,7 +38,7 @@ save_file({f"{part}.{name}": value.contiguous() for part, state in parts for nam
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PublishedVse")]
 pub struct PublishedSettings {
-    /// Whether both embeddings end with |·|: order embeddings, trained with `--use_abs`.
+    /// True if both embeddings end with |·|: order embeddings, trained with `--use_abs`.
     #[serde(default)]
     pub absolute: bool,
 }
