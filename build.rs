@@ -1,17 +1,17 @@
-//! Says what to do when libtorch is not set up, writes where it lies into the binaries, so that they start without
-//! `LD_LIBRARY_PATH`, compiles what calls its C++, and names the build.
+//! Build script: checks that libtorch is set up, adds its folder to the RPATH of the binaries, compiles the C++ shims
+//! that call it, and computes the build id.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 
 fn main() {
-    name_build();
-    // Symbols that libtorch has as well would be exported from the program and so keep it linked, used or not. `pairloom`
-    // uses none of it, and starts 0.2 s sooner without.
+    set_build_id();
+    // Symbols that libtorch defines too would be exported from `pairloom`, and the linker would keep libtorch although
+    // it is unused. Without libtorch, `pairloom` starts 0.2 s faster.
     println!("cargo::rustc-link-arg-bin=pairloom=-Wl,--exclude-libs=ALL");
     println!("cargo::rerun-if-env-changed=LIBTORCH");
     println!("cargo::rerun-if-changed=build.rs");
-    // Unset only where `.cargo/config.toml` is not read: the build of tch then says what it looks for.
+    // Unset only if `.cargo/config.toml` is not read. The build script of tch reports the error then.
     let Some(libtorch) = std::env::var_os("LIBTORCH") else { return };
     let libtorch = Path::new(&libtorch);
     println!("cargo::rerun-if-changed={}", libtorch.join("lib").display());
@@ -24,11 +24,11 @@ fn main() {
     }
 }
 
-/// Compiles the C++ of `src/model` against the headers of libtorch. That takes ten seconds, and this program runs after
-/// every change of any source, so an archive of the same sources stays.
+/// Compiles the C++ sources in `src/model` against the headers of libtorch. This takes ten seconds and the build script
+/// runs after every change of a source, so the archive is reused while its sources are unchanged.
 fn compile_shims(libtorch: &Path) {
     let folder = Path::new("src/model");
-    let files = below(folder).into_iter().filter(|file| file.extension().is_some_and(|name| name != "rs"));
+    let files = files_below(folder).into_iter().filter(|file| file.extension().is_some_and(|name| name != "rs"));
     let include = libtorch.join("include");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     let (archive, stamp) = (out.join("libpairloom_shims.a"), out.join("shims"));
@@ -51,17 +51,17 @@ fn compile_shims(libtorch: &Path) {
     std::fs::write(stamp, sources).expect("the output folder can be written");
 }
 
-/// Gives the programs a hash of the sources that they are built from: `pairloom` hands over to `pairloom-torch`, and the
-/// two must be of one build.
-fn name_build() {
+/// Sets the build id, a hash of the sources. `pairloom` hands over to `pairloom-torch`, and both must have the same
+/// build id.
+fn set_build_id() {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=Cargo.lock");
-    let files = below(Path::new("src")).into_iter().chain([PathBuf::from("Cargo.lock")]);
+    let files = files_below(Path::new("src")).into_iter().chain([PathBuf::from("Cargo.lock")]);
     println!("cargo::rustc-env=PAIRLOOM_BUILD={:016x}", hash(files));
 }
 
-/// All files below a folder.
-fn below(folder: &Path) -> Vec<PathBuf> {
+/// Lists all files below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -73,7 +73,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// One number for the names and contents of files.
+/// Hash of the names and contents of files.
 fn hash(files: impl Iterator<Item = PathBuf>) -> u64 {
     let mut files: Vec<_> = files.collect();
     files.sort();

@@ -1,49 +1,48 @@
-//! φ at scale: CIDEr-D and SPICE-style scores of whole data sets, beside the loop that people run today.
+//! Benchmark of φ: CIDEr-D and SPICE-style scores of whole data sets, compared with pycocoevalcap.
 //!
-//! Dense (all images × all captions of COCO's 5,000 test images), `top` (for each training image of Flickr30k the 100 best
-//! of all training captions, proven against brute force on a sample) and the block of a mini-batch. The peer is
-//! pycocoevalcap's own scorer in its own Python loop, on a sample of the same pairs in the same run, if the environment
+//! Measures dense φ (all images × all captions of COCO's 5,000 test images), `top` (the 100 best of all training
+//! captions for each training image of Flickr30k, compared with brute force on a sample), and φ of a mini-batch. The
+//! peer is pycocoevalcap's scorer in its Python loop, on a sample of the same pairs. It runs if the environment
 //! variable `PAIRLOOM_PEER_PYTHON` names an interpreter that can import it.
 //!
-//! Run: `cargo bench --bench caption_similarity`; the data are looked for in `PAIRLOOM_DATA` or `../shared/data`.
+//! Run: `cargo bench --bench caption_similarity`, with the data in `PAIRLOOM_DATA` or `../shared/data`.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
-#![expect(clippy::cast_precision_loss, reason = "numbers for people")]
+#![expect(clippy::cast_precision_loss, reason = "printed numbers need not be exact")]
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use pairloom::kernels::sample::Sample;
-use pairloom::kernels::similarity::Similarity;
+use pairloom::kernels::caption_similarity::CaptionSimilarity;
+use pairloom::kernels::random::Rng;
 use pairloom::kernels::text::Tokenizer;
-use pairloom::kernels::text::cider::{Cider, Form, Frequency, Ngrams, OwnCaption, Vectors};
+use pairloom::kernels::text::cider::{
+    CaptionVectors, Cider, CiderVariant, DocumentFrequency, NgramVocabulary, OwnCaption,
+};
 use pairloom::kernels::text::spice::{SceneGraph, SpiceBuilder};
 use pairloom::language::lexicon::Lexicon;
 use pairloom::language::scene_graph;
 
-/// Threads that share the rows.
+/// Number of threads.
 const THREADS: usize = 2;
-/// Captions kept for an image.
+/// Captions kept per image by `top`.
 const BEST: usize = 100;
 /// Pairs of a mini-batch.
 const BATCH: usize = 128;
 
-/// The captions of a data set: the image of each and its text.
-type Captions = Vec<(usize, String)>;
+/// Captions of a data set: (image, text).
+type ImageCaptions = Vec<(usize, String)>;
 
 fn main() {
     let folder = std::env::var("PAIRLOOM_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
-    let gathers = gathers_a_second();
-    println!(
-        "this machine, {THREADS} threads: {:.2} G updates a second of sums in the second-level cache",
-        gathers / 1e9
-    );
+    let update_rate = updates_per_second();
+    println!("this machine, {THREADS} threads: {:.2} G updates per second of sums in the L2 cache", update_rate / 1e9);
     match coco(&folder) {
-        Some(captions) => dense(&captions, gathers),
+        Some(captions) => dense(&captions, update_rate),
         None => println!("skipped: no COCO captions in `{folder}`"),
     }
     match flickr30k(&folder, true) {
-        Some(captions) => top_and_block(&captions, gathers),
+        Some(captions) => top_and_block(&captions, update_rate),
         None => println!("skipped: no Flickr30k captions in `{folder}`"),
     }
     if let (Some(flickr30k), Some(coco)) = (flickr30k(&folder, false), coco(&folder)) {
@@ -52,18 +51,18 @@ fn main() {
     println!("peak memory of the process {} MB", peak_memory_mb());
 }
 
-/// Parsing all captions of Flickr30k, and SPICE-style φ of all images × all captions of COCO.
-fn scene_graphs(flickr30k: &Captions, coco: &Captions) {
+/// Measures parsing of all captions of Flickr30k, and SPICE-style φ of all images × all captions of COCO.
+fn scene_graphs(flickr30k: &ImageCaptions, coco: &ImageCaptions) {
     let clock = Instant::now();
-    let graphs = parsed(flickr30k);
+    let graphs = parse_all(flickr30k);
     let seconds = clock.elapsed().as_secs_f64();
     println!(
-        "\nscene graphs      {seconds:>9.2} s for the {} captions of Flickr30k, {:.1} us a caption and thread",
+        "\nscene graphs      {seconds:>9.2} s for the {} captions of Flickr30k, {:.1} us per caption and thread",
         graphs.len(),
         seconds * THREADS as f64 / graphs.len() as f64 * 1e6
     );
     let clock = Instant::now();
-    let graphs = parsed(coco);
+    let graphs = parse_all(coco);
     let parsing = clock.elapsed().as_secs_f64();
     let clock = Instant::now();
     let words = Lexicon::wordnet();
@@ -78,23 +77,23 @@ fn scene_graphs(flickr30k: &Captions, coco: &Captions) {
     let building = clock.elapsed().as_secs_f64();
     let clock = Instant::now();
     let sum = rows(&spice, |spice, image, scratch, values: &mut Vec<f32>| {
-        values.resize(spice.captions(), 0.0);
+        values.resize(spice.caption_count(), 0.0);
         spice.row(image, scratch, values);
         values.iter().map(|&value| f64::from(value)).sum()
     });
-    let pairs = (spice.images() * spice.captions()) as f64;
+    let pairs = (spice.image_count() * spice.caption_count()) as f64;
     println!(
         "SPICE-style dense {:>9.2} s for COCO's {} images x {} captions: parsing {parsing:.2}, tuples {building:.2}, pairs {:.2}; mean {:.4}",
         parsing + building + clock.elapsed().as_secs_f64(),
-        spice.images(),
-        spice.captions(),
+        spice.image_count(),
+        spice.caption_count(),
         clock.elapsed().as_secs_f64(),
         sum / pairs
     );
 }
 
-/// The graph of every caption, on all threads.
-fn parsed(captions: &Captions) -> Vec<SceneGraph> {
+/// Parses every caption, on all threads.
+fn parse_all(captions: &ImageCaptions) -> Vec<SceneGraph> {
     let size = captions.len().div_ceil(THREADS);
     std::thread::scope(|scope| {
         let parts: Vec<_> = captions
@@ -105,30 +104,30 @@ fn parsed(captions: &Captions) -> Vec<SceneGraph> {
     })
 }
 
-/// All images × all captions, and the peer on a sample of the same pairs.
-fn dense(captions: &Captions, gathers: f64) {
+/// Measures CIDEr-D of all images × all captions, and the peer on a sample of the same pairs.
+fn dense(captions: &ImageCaptions, update_rate: f64) {
     let clock = Instant::now();
     let cider = cider_d(captions);
     let built = clock.elapsed().as_secs_f64();
-    let pairs = (cider.images() * cider.captions()) as f64;
+    let pairs = (cider.image_count() * cider.caption_count()) as f64;
     let clock = Instant::now();
     let sum = rows(&cider, |cider, image, scratch, values: &mut Vec<f32>| {
-        values.resize(cider.captions(), 0.0);
+        values.resize(cider.caption_count(), 0.0);
         cider.row(image, scratch, values);
         values.iter().map(|&value| f64::from(value)).sum()
     });
     let seconds = clock.elapsed().as_secs_f64();
     println!(
         "\nCOCO, {} images x {} captions, CIDEr-D dense, all captions of an image its references",
-        cider.images(),
-        cider.captions()
+        cider.image_count(),
+        cider.caption_count()
     );
     println!("vectors           {built:>9.2} s");
-    println!("dense             {seconds:>9.2} s {:>12.1} ns a pair, mean {:.4}", seconds / pairs * 1e9, sum / pairs);
-    limit(&cider, gathers, seconds);
+    println!("dense             {seconds:>9.2} s {:>12.1} ns per pair, mean {:.4}", seconds / pairs * 1e9, sum / pairs);
+    print_limit(&cider, update_rate, seconds);
     if let Some((peer, difference)) = peer(captions, &cider) {
         println!(
-            "pycocoevalcap     {:>9.0} s {:>12.1} ns a pair (from a sample), {:.0} times as long; values differ by at most {difference:.1e}",
+            "pycocoevalcap     {:>9.0} s {:>12.1} ns per pair (from a sample), {:.0} times as long; values differ by at most {difference:.1e}",
             peer * pairs,
             peer * 1e9,
             peer * pairs / seconds
@@ -136,37 +135,39 @@ fn dense(captions: &Captions, gathers: f64) {
     }
 }
 
-/// The best captions of each image, compared with brute force on a sample; then blocks.
-fn top_and_block(captions: &Captions, gathers: f64) {
+/// Measures the best captions of each image, compared with brute force on a sample; then mini-batches.
+fn top_and_block(captions: &ImageCaptions, update_rate: f64) {
     let clock = Instant::now();
     let cider = cider_d(captions);
     let built = clock.elapsed().as_secs_f64();
     let clock = Instant::now();
-    let kept = rows(&cider, |cider, image, scratch, _| cider.top(image, BEST, scratch).len() as f64);
+    let kept = rows(&cider, |cider, image, scratch, _| cider.top_captions(image, BEST, scratch).len() as f64);
     let seconds = clock.elapsed().as_secs_f64();
     println!(
         "\nFlickr30k train, {} images x {} captions, CIDEr-D, the best {BEST} of each",
-        cider.images(),
-        cider.captions()
+        cider.image_count(),
+        cider.caption_count()
     );
     println!("vectors           {built:>9.2} s");
     println!("top               {seconds:>9.2} s, {kept} kept");
-    limit(&cider, gathers, seconds);
-    let mut sample = Sample::new(7, &[]);
+    print_limit(&cider, update_rate, seconds);
+    let mut rng = Rng::new(7, &[]);
     let mut wrong = 0;
     let clock = Instant::now();
     for _ in 0..20 {
-        let image = sample.below(cider.images());
-        let mut all: Vec<(usize, f64)> = (0..cider.captions()).map(|c| (c, cider.pair(image, c))).collect();
+        let image = rng.uniform_below(cider.image_count());
+        let mut all: Vec<(usize, f64)> = (0..cider.caption_count()).map(|c| (c, cider.pair(image, c))).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         all.truncate(BEST);
-        wrong += usize::from(all != cider.top(image, BEST, &mut pairloom::kernels::text::cider::Scratch::default()));
+        wrong += usize::from(
+            all != cider.top_captions(image, BEST, &mut pairloom::kernels::text::cider::CiderScratch::default()),
+        );
     }
-    println!("brute force       {wrong} of 20 images differ, {:.0} ms an image", clock.elapsed().as_secs_f64() * 50.0);
+    println!("brute force       {wrong} of 20 images differ, {:.0} ms per image", clock.elapsed().as_secs_f64() * 50.0);
 
     let mut times: Vec<f64> = (0..50)
         .map(|_| {
-            let captions: Vec<usize> = (0..BATCH).map(|_| sample.below(cider.captions())).collect();
+            let captions: Vec<usize> = (0..BATCH).map(|_| rng.uniform_below(cider.caption_count())).collect();
             let images: Vec<usize> = captions.iter().map(|&caption| cider.vectors().caption(caption).image).collect();
             let clock = Instant::now();
             assert_eq!(cider.block(&images, &captions).len(), BATCH * BATCH);
@@ -177,32 +178,35 @@ fn top_and_block(captions: &Captions, gathers: f64) {
     println!("block B = {BATCH}     {:>9.2} ms, slowest of 50 {:.2} ms, one thread", times[25], times[49]);
 }
 
-fn cider_d(captions: &Captions) -> Cider {
-    let mut ngrams = Ngrams::default();
-    let words: Vec<_> = captions.iter().map(|(_, text)| Tokenizer::Whitespace.words(text, true)).collect();
-    let found: Vec<_> = words.iter().map(|words| ngrams.count(words)).collect();
-    let mut frequency = Frequency::default();
+fn cider_d(captions: &ImageCaptions) -> Cider {
+    let mut ngrams = NgramVocabulary::default();
+    let words: Vec<_> = captions.iter().map(|(_, text)| Tokenizer::Whitespace.tokenize(text, true)).collect();
+    let found: Vec<_> = words.iter().map(|words| ngrams.count_ngrams(words)).collect();
+    let mut frequency = DocumentFrequency::default();
     let indices: Vec<usize> = (0..captions.len()).collect();
     for image in indices.chunk_by(|&a, &b| captions[a].0 == captions[b].0) {
-        frequency.add(image.iter().map(|&caption| found[caption].as_slice()));
+        frequency.add_image(image.iter().map(|&caption| found[caption].as_slice()));
     }
     let idf = frequency.idf(None).expect("a corpus of images");
-    let mut vectors = Vectors::default();
+    let mut vectors = CaptionVectors::default();
     for ((words, found), (image, _)) in words.iter().zip(&found).zip(captions) {
         vectors.push(*image, words.len(), found, &idf);
     }
-    Cider::new(vectors, Form::CiderD, OwnCaption::Keep)
+    Cider::new(vectors, CiderVariant::CiderD, OwnCaption::Keep)
 }
 
-/// Does every row, shared among the threads; the sum of what `row` gives.
-fn rows<S: Similarity>(similarity: &S, row: impl Fn(&S, usize, &mut S::Scratch, &mut Vec<f32>) -> f64 + Sync) -> f64 {
+/// Computes every row on all threads. Returns the sum of the results of `row`.
+fn rows<S: CaptionSimilarity>(
+    similarity: &S,
+    row: impl Fn(&S, usize, &mut S::Scratch, &mut Vec<f32>) -> f64 + Sync,
+) -> f64 {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let work = || {
             let (mut scratch, mut values, mut sum) = (S::Scratch::default(), Vec::new(), 0.0);
             loop {
                 let image = next.fetch_add(1, Ordering::Relaxed);
-                if image >= similarity.images() {
+                if image >= similarity.image_count() {
                     return sum;
                 }
                 sum += row(similarity, image, &mut scratch, &mut values);
@@ -213,23 +217,24 @@ fn rows<S: Similarity>(similarity: &S, row: impl Fn(&S, usize, &mut S::Scratch, 
     })
 }
 
-/// What the machine needs for as many updates as there are entries of the inverted index to read.
-fn limit(cider: &Cider, gathers: f64, seconds: f64) {
+/// Prints the time that the machine needs for as many updates as entries of the inverted index are read.
+fn print_limit(cider: &Cider, update_rate: f64, seconds: f64) {
     let postings = postings(cider);
-    let least = postings / gathers;
+    let least = postings / update_rate;
     println!(
-        "limit             {least:>9.2} s for {:.2} G entries of the inverted index; we take {:.1} times as long, {:.2} ns an \
-         entry and thread, for the norm and the table of lengths are looked up too",
+        "limit             {least:>9.2} s for {:.2} G entries of the inverted index; Pairloom takes {:.1} times as long, {:.2} ns per \
+         entry and thread, which includes lookups of norms and length penalties",
         postings / 1e9,
         seconds / least,
         seconds * THREADS as f64 / postings * 1e9
     );
 }
 
-/// Entries of the inverted index that all rows read: for each n-gram of positive weight, images × captions that have it.
+/// Entries of the inverted index that are read for all rows: Σ over n-grams of positive weight of (images × captions
+/// with it).
 fn postings(cider: &Cider) -> f64 {
     let vectors = cider.vectors();
-    let mut frequency = Frequency::default();
+    let mut frequency = DocumentFrequency::default();
     let mut of_captions: Vec<f64> = Vec::new();
     let by_image: Vec<usize> = (0..vectors.len()).collect();
     for image in by_image.chunk_by(|&a, &b| vectors.caption(a).image == vectors.caption(b).image) {
@@ -239,17 +244,17 @@ fn postings(cider: &Cider) -> f64 {
                 if weight > 0.0 {
                     of_captions.resize(of_captions.len().max(number as usize + 1), 0.0);
                     of_captions[number as usize] += 1.0;
-                    all.push(pairloom::kernels::text::cider::Ngram { number, order, count: 1 });
+                    all.push(pairloom::kernels::text::cider::Ngram { id: number, order, count: 1 });
                 }
             }
         }
-        frequency.add([&all[..]]);
+        frequency.add_image([&all[..]]);
     }
-    (0u32..).zip(&of_captions).map(|(number, captions)| f64::from(frequency.of(number)) * captions).sum()
+    (0u32..).zip(&of_captions).map(|(number, captions)| f64::from(frequency.images_with(number)) * captions).sum()
 }
 
-/// Updates a second, over all threads, of sums that lie in ascending places: what reading a list of captions is at best.
-fn gathers_a_second() -> f64 {
+/// Updates per second, over all threads, of sums at ascending indices. This bounds the rate of reading a posting list.
+fn updates_per_second() -> f64 {
     const CAPTIONS: u32 = 100_000;
     let places: Vec<u32> = (0..CAPTIONS).filter(|place| place % 3 != 0).collect();
     let rounds = 3000;
@@ -271,8 +276,8 @@ fn gathers_a_second() -> f64 {
     f64::from(rounds) * places.len() as f64 * THREADS as f64 / clock.elapsed().as_secs_f64()
 }
 
-/// Seconds a pair in pycocoevalcap's loop, and the largest difference of its values from ours.
-fn peer(captions: &Captions, cider: &Cider) -> Option<(f64, f64)> {
+/// Returns the seconds per pair of pycocoevalcap, and the largest difference between its values and ours.
+fn peer(captions: &ImageCaptions, cider: &Cider) -> Option<(f64, f64)> {
     let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
         println!("pycocoevalcap     skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
         return None;
@@ -307,28 +312,28 @@ fn peer(captions: &Captions, cider: &Cider) -> Option<(f64, f64)> {
     Some((seconds / f64::from(count), difference))
 }
 
-/// The captions of COCO's 5,000 test images.
-fn coco(folder: &str) -> Option<Captions> {
+/// Captions of COCO's 5,000 test images.
+fn coco(folder: &str) -> Option<ImageCaptions> {
     let text = std::fs::read_to_string(format!("{folder}/cxc/coco_karpathy_test_captions.tsv")).ok()?;
-    Some(numbered(text.lines().skip(1).filter_map(|line| {
+    Some(number_images(text.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.splitn(3, '\t').collect();
         Some((*fields.get(1)?, *fields.get(2)?))
     })))
 }
 
-/// The captions of Flickr30k: all, or those of its training images.
-fn flickr30k(folder: &str, train: bool) -> Option<Captions> {
+/// Captions of Flickr30k: all, or those of its training images.
+fn flickr30k(folder: &str, train: bool) -> Option<ImageCaptions> {
     let path = format!("{folder}/f30k-captions/captions.tsv.gz");
     let output = Command::new("gzip").arg("-dc").arg(path).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;
-    Some(numbered(text.lines().filter_map(|line| {
+    Some(number_images(text.lines().filter_map(|line| {
         let fields: Vec<&str> = line.splitn(4, '\t').collect();
         (fields[0] == "train" || !train && fields[0] != "split").then(|| Some((*fields.get(1)?, *fields.get(3)?)))?
     })))
 }
 
-/// Images, which come one after another, as numbers.
-fn numbered<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Captions {
+/// Numbers the images of lines (image, text), which must be grouped by image.
+fn number_images<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> ImageCaptions {
     let (mut last, mut image) = (None, 0);
     let mut captions = Vec::new();
     for (name, text) in lines {
@@ -341,7 +346,7 @@ fn numbered<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Captions {
     captions
 }
 
-/// The most memory that this process had, in MB, as Linux counts it.
+/// Peak resident memory of this process in MB, from Linux.
 fn peak_memory_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,8 +1,9 @@
-"""pycocoevalcap's own CIDEr on a sample of pairs; run by caption_similarity.rs.
+"""CIDEr by pycocoevalcap on a sample of pairs; started by caption_similarity.rs.
 
-The file named by the first argument has a line a caption: number of its image, tab, caption in lower case. The document
-frequencies of all images are made first and are not timed. Timed is the loop of `CiderScorer.compute_cider` alone: 1,000
-captions, each with the captions of one image as references. Prints the seconds, then a line a pair: image, caption, value.
+The first argument is a file with a line per caption: number of its image, tab, caption in lower case. The document
+frequencies of all images are computed first, without timing. Timed is only the loop of `CiderScorer.compute_cider`, on
+1,000 captions with the captions of one image each as references. Prints the seconds, then a line per pair: image,
+caption, value.
 """
 
 import random
@@ -25,7 +26,7 @@ corpus.compute_doc_freq()
 
 draw = random.Random(1)
 pairs = [(draw.choice(list(images)), draw.randrange(len(captions))) for _ in range(PAIRS)]
-# Some that have much in common: a caption of the image itself.
+# Similar pairs too: a caption of the image itself.
 first = {}
 for number, caption in enumerate(captions):
     first.setdefault(caption, number)
@@ -33,7 +34,7 @@ pairs[::10] = [(image, first[images[image][0]]) for image, _ in pairs[::10]]
 
 
 class Images(list):
-    """A list of references that gives the number of images of the whole corpus, which the scorer takes for N."""
+    """List of references whose length is the number of images of the whole corpus, which the scorer uses as N."""
 
     def __len__(self):
         return len(images)

@@ -1,8 +1,8 @@
-//! What the engine itself costs: rows through a stage that does nothing.
+//! Benchmark of the engine's overhead: rows through a stage that copies them.
 //!
-//! `make` writes rows of an id and a vector; `pass` maps them to themselves. Both go through everything that a real stage
-//! goes through: Parquet, digests, journal, publication, the feed. Beside it stands what the machine can do: a plain copy
-//! of the same bytes in memory, and a plain write and read of a file of the same size.
+//! `make` writes rows of an id and a vector; `pass` copies them. Both use all that a real stage uses: Parquet, digests,
+//! journal, publication, feed. For comparison, the same bytes are copied in memory, and written to and read from a
+//! file.
 //!
 //! Run: `cargo bench --bench engine`; other sizes: `cargo bench --bench engine -- ROWS WIDTH`.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
@@ -12,37 +12,39 @@ use std::time::Instant;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use pairloom::engine::cache::CachePlace;
+use pairloom::engine::cache::CacheOptions;
 use pairloom::engine::event::Event;
 use pairloom::engine::ranks::RankOptions;
-use pairloom::engine::run::{Options, execute};
+use pairloom::engine::run::{RunOptions, execute};
 use pairloom::error::Result;
-use pairloom::kernels::sample::Sample;
-use pairloom::plan::{Node, Plan};
-use pairloom::runtime::{Cancel, Device};
-use pairloom::stage::{Block, Cx, Input, Mapped, Output, Over, Run, Stage, TableRef};
+use pairloom::kernels::random::Rng;
+use pairloom::plan::{Plan, PlanNode};
+use pairloom::runtime::{CancelToken, Device};
+use pairloom::stage::{
+    MapBlock, MapInput, MapOutput, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef,
+};
 use pairloom::store::Store;
 use pairloom::tables;
 
-/// Rows of a part.
+/// Rows per part.
 const PART_ROWS: usize = 4096;
 
 #[derive(Debug)]
-enum Toy {
+enum ThroughputStage {
     Make { rows: usize, width: usize },
     Pass { rows: TableRef },
 }
 
 fn schema(width: usize) -> SchemaRef {
-    let vector = Field::new("vector", tables::vector(width), false);
+    let vector = Field::new("vector", tables::vector_type(width), false);
     Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), vector]))
 }
 
-impl Stage for Toy {
+impl Stage for ThroughputStage {
     fn kind(&self) -> &'static str {
         match self {
-            Toy::Make { .. } => "make",
-            Toy::Pass { .. } => "pass",
+            ThroughputStage::Make { .. } => "make",
+            ThroughputStage::Pass { .. } => "pass",
         }
     }
     fn version(&self) -> u32 {
@@ -51,41 +53,41 @@ impl Stage for Toy {
     fn settings(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         match self {
-            Toy::Make { .. } => vec![],
-            Toy::Pass { rows } => vec![Input::table("rows", rows, schema(0))],
+            ThroughputStage::Make { .. } => vec![],
+            ThroughputStage::Pass { rows } => vec![StageInput::table("rows", rows, schema(0))],
         }
     }
-    fn outputs(&self) -> Vec<Output> {
-        vec![Output::table("rows", schema(0), PART_ROWS)]
+    fn outputs(&self) -> Vec<StageOutput> {
+        vec![StageOutput::table("rows", schema(0), PART_ROWS)]
     }
 }
 
-impl Run for Toy {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl RunnableStage for ThroughputStage {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         match self {
-            Toy::Make { rows, width } => {
+            ThroughputStage::Make { rows, width } => {
                 for start in (0..*rows).step_by(PART_ROWS) {
                     let n = PART_ROWS.min(rows - start);
                     cx.write("rows", random(start, n, *width)?)?;
                 }
                 Ok(())
             }
-            Toy::Pass { .. } => {
-                let copy = |block: &Block| Ok(Mapped { batch: block.rows.clone(), warnings: vec![] });
-                cx.map(Over::Rows("rows"), "rows", PART_ROWS, &copy)
+            ThroughputStage::Pass { .. } => {
+                let copy = |block: &MapBlock| Ok(MapOutput { batch: block.rows.clone(), warnings: vec![] });
+                cx.map(MapInput::Table("rows"), "rows", PART_ROWS, &copy)
             }
         }
     }
 }
 
 fn random(start: usize, rows: usize, width: usize) -> Result<RecordBatch> {
-    let mut sample = Sample::new(1, &[start as u64]);
+    let mut rng = Rng::new(1, &[start as u64]);
     #[expect(clippy::cast_possible_truncation, reason = "the values need not be exact")]
-    let values: Vec<f32> = (0..rows * width).map(|_| sample.unit() as f32).collect();
+    let values: Vec<f32> = (0..rows * width).map(|_| rng.uniform() as f32).collect();
     let ids: Vec<i64> = (0..rows).map(|i| i64::try_from(start + i).unwrap_or(i64::MAX)).collect();
-    tables::batch(&schema(width), vec![Arc::new(Int64Array::from(ids)), tables::vectors(values, width)?])
+    tables::batch(&schema(width), vec![Arc::new(Int64Array::from(ids)), tables::vector_array(values, width)?])
 }
 
 fn main() -> Result<()> {
@@ -96,37 +98,37 @@ fn main() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("pairloom-bench-{}", std::process::id()));
     let store = Store::open(&folder)?;
     let plan = |with_pass: bool| {
-        let mut nodes = vec![Node { name: "make".to_owned(), stage: Toy::Make { rows, width } }];
+        let mut nodes = vec![PlanNode { name: "make".to_owned(), stage: ThroughputStage::Make { rows, width } }];
         if with_pass {
             let rows = TableRef::try_from("make.rows".to_owned()).expect("a table's name");
-            nodes.push(Node { name: "pass".to_owned(), stage: Toy::Pass { rows } });
+            nodes.push(PlanNode { name: "pass".to_owned(), stage: ThroughputStage::Pass { rows } });
         }
-        Plan::new(nodes).expect("a plan without faults")
+        Plan::new(nodes).expect("a valid plan")
     };
-    let options = Options {
+    let options = RunOptions {
         pipeline: "bench".to_owned(),
         threads: 2,
         memory: 256 << 20,
         device: Device::Cpu,
-        cache: CachePlace { folder: None, limit: 0 },
+        cache: CacheOptions { folder: None, limit: 0 },
         ranks: RankOptions::default(),
     };
     let observer = |_: &Event| {};
-    execute(&plan(false), &store, &options, &Cancel::new(), &observer)?;
+    execute(&plan(false), &store, &options, &CancelToken::new(), &observer)?;
 
     let clock = Instant::now();
-    let summary = execute(&plan(true), &store, &options, &Cancel::new(), &observer)?;
+    let summary = execute(&plan(true), &store, &options, &CancelToken::new(), &observer)?;
     let pass = clock.elapsed().as_secs_f64();
     if let Some(error) = summary.error {
         return Err(error);
     }
     let peak_memory_mb = peak_memory_mb();
-    let (memory, disk) = limits(bytes, &folder);
+    let (memory, disk) = baseline_seconds(bytes, &folder);
     let _ = std::fs::remove_dir_all(&folder);
 
-    #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
+    #[expect(clippy::cast_precision_loss, reason = "printed numbers need not be exact")]
     let (rows, mb) = (rows as f64, bytes as f64 / 1e6);
-    println!("{rows} rows of an id and {width} f32, {mb:.0} MB, through a stage that passes them on (2 threads)");
+    println!("{rows} rows of an id and {width} f32, {mb:.0} MB, through a stage that copies them (2 threads)");
     println!("engine            {:>12.0} rows/s {:>8.0} MB/s", rows / pass, mb / pass);
     println!(
         "copy in memory    {:>12.0} rows/s {:>8.0} MB/s   engine takes {:.1} times as long",
@@ -148,8 +150,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Seconds to copy `bytes` in memory, and to write and read them as a file.
-fn limits(bytes: usize, folder: &std::path::Path) -> (f64, f64) {
+/// Returns the seconds to copy `bytes` in memory, and to write and read them as a file.
+fn baseline_seconds(bytes: usize, folder: &std::path::Path) -> (f64, f64) {
     let one = vec![1u8; bytes];
     let mut two = vec![2u8; bytes];
     let clock = Instant::now();
@@ -163,7 +165,7 @@ fn limits(bytes: usize, folder: &std::path::Path) -> (f64, f64) {
     (memory, clock.elapsed().as_secs_f64())
 }
 
-/// The most memory that this process had, in MB, as Linux counts it.
+/// Peak resident memory of this process in MB, from Linux.
 fn peak_memory_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

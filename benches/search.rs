@@ -1,21 +1,22 @@
-//! Exact search at the size of COCO-5K beside FAISS, PyTorch and the argsort of published code.
+//! Benchmark of exact search at the size of COCO-5K, compared with FAISS, PyTorch and the argsort of published code.
 //!
-//! 5,000 images, 25,000 captions, 1,024 numbers each, two threads: ranks of all positives and the ten best, both ways; then what
-//! methods against hubs cost, none of which holds the matrix, with the peak memory of the process. Ours and theirs take turns
-//! in one run. The peer is `benches/search_peer.py`, if the environment variable `PAIRLOOM_PEER_PYTHON` names an
-//! interpreter with numpy, torch and faiss.
+//! 5,000 images and 25,000 captions of width 1,024, two threads: ranks of all matches and the ten best items in both
+//! directions. Then the cost of hubness reduction methods, without the score matrix in memory, with the peak memory of
+//! the process. Pairloom and its peers run in alternation. The peers are in `benches/search_peer.py`, and run if the
+//! environment variable `PAIRLOOM_PEER_PYTHON` names an interpreter with numpy, torch and faiss.
 //!
-//! The vectors are drawn: an image has any direction, its five captions that of the image and noise, so much that about half
-//! of the images find one of theirs first.
+//! The vectors are random: an image has a uniform direction, and its five captions that direction plus noise, such that
+//! R@1 of image to text is about 50 %.
 //!
-//! Run: `cargo bench --bench search`; with `-- --large` also 200,000 queries and 200,000 items of 256 numbers, which takes a
-//! minute or two; `-- --large 50000` takes fewer. `-- --only Sinkhorn` runs just the methods with that in their name, once.
+//! Run: `cargo bench --bench search`. `-- --large` searches 200,000 queries and 200,000 items of width 256 instead, for
+//! one or two minutes; `-- --large 50000` sets another number. `-- --only Sinkhorn` runs only methods with that name,
+//! once.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "numbers for people"
+    reason = "printed numbers need not be exact"
 )]
 
 use std::io::{BufRead, BufReader, Write};
@@ -24,125 +25,132 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use pairloom::kernels::measure::rank::Rank;
-use pairloom::kernels::order::Form;
-use pairloom::kernels::product::{Lanes, Left, Right, Tile, tile, vectors};
-use pairloom::kernels::sample::Sample;
-use pairloom::retrieval::{Collection, Detail, Evaluation, Matches, Method, VectorSource, evaluate};
-use pairloom::search::{Answer, Ask, Positives, Processor, Scoring, Search, Vectors};
+use pairloom::kernels::measure::rank::BestMatchRank;
+use pairloom::kernels::order_similarity::OrderPenalty;
+use pairloom::kernels::product::{ElementType, LeftFactor, RightFactor, Tile, add_product, has_avx512};
+use pairloom::kernels::random::Rng;
+use pairloom::retrieval::{Collection, Evaluation, EvaluationDetail, Matches, Method, VectorSource, evaluate};
+use pairloom::search::{
+    CpuSearchFactory, Positives, ScoreFunction, Search, SearchRequest, SearchResults, VectorMatrix,
+};
 
 const THREADS: usize = 2;
 const IMAGES: usize = 5_000;
 const CAPTIONS: usize = 25_000;
 const WIDTH: usize = 1_024;
-/// Items of a list.
+/// Items retrieved per query.
 const TOP: usize = 10;
-/// Turns of each. The first turn warms up.
-const TURNS: usize = 6;
-/// Noise of a caption, for each number of its image.
+/// Rounds of each program. The first is a warm-up.
+const ROUNDS: usize = 6;
+/// Standard deviation of a caption's noise, relative to that of its image.
 const NOISE: f64 = 11.0;
 
 fn main() {
-    println!("products, {THREADS} threads, GFLOP/s: f32 {:.0}, bf16 {:.0}", rate(Lanes::F32), rate(Lanes::Bf16));
+    println!(
+        "products, {THREADS} threads, GFLOP/s: f32 {:.0}, bf16 {:.0}",
+        product_rate(ElementType::F32),
+        product_rate(ElementType::Bf16)
+    );
     if let Some(count) = argument("--large") {
         return large(count.parse().unwrap_or(200_000));
     }
-    let (images, captions) = draw(IMAGES, CAPTIONS, WIDTH);
+    let (images, captions) = draw_vectors(IMAGES, CAPTIONS, WIDTH);
     if argument("--only").is_none() {
-        beside_peers(&images, &captions);
+        compare_with_peers(&images, &captions);
     }
-    methods(&Embeddings::new(&images, &captions));
+    methods(&BenchEmbeddings::new(&images, &captions));
     order(&images, &captions);
 }
 
-/// Value of an argument of the command line; an empty text where none follows.
+/// Value of a command line argument; empty if none follows.
 fn argument(name: &str) -> Option<String> {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     arguments.next().map(|_| arguments.next().unwrap_or_default())
 }
 
-/// Both sides of a search, and which pairs match.
-struct Sides<'v> {
-    images: Vectors<'v>,
-    captions: Vectors<'v>,
+/// Images and captions of a search, and their matches.
+struct BenchVectors<'v> {
+    images: VectorMatrix<'v>,
+    captions: VectorMatrix<'v>,
     captions_of: Vec<Range<usize>>,
     image_of: Vec<Range<usize>>,
 }
 
-impl<'v> Sides<'v> {
+impl<'v> BenchVectors<'v> {
     fn new(images: &'v [f32], captions: &'v [f32], width: usize) -> Self {
         let (n, m) = (images.len() / width, captions.len() / width);
         let each = m / n;
         Self {
-            images: Vectors::new("images", images, width).expect("good vectors"),
-            captions: Vectors::new("captions", captions, width).expect("good vectors"),
+            images: VectorMatrix::new("images", images, width).expect("valid vectors"),
+            captions: VectorMatrix::new("captions", captions, width).expect("valid vectors"),
             captions_of: (0..n).map(|i| i * each..(i + 1) * each).collect(),
             image_of: (0..m).map(|j| j / each..j / each + 1).collect(),
         }
     }
 
     fn search(&self) -> Search<'_> {
-        Search::of_vectors(&self.images, &self.captions, Scoring::Product, THREADS).expect("of one width")
+        Search::from_vectors(&self.images, &self.captions, ScoreFunction::Product, THREADS)
+            .expect("vectors of equal width")
     }
 
-    /// The `k` best and the ranks, both ways.
-    fn find(&self, search: &Search<'_>, k: usize) -> [Answer; 2] {
-        let images = Ask { k, positives: Positives::Ranges(&self.captions_of), ..Ask::default() };
-        let captions = Ask { k, positives: Positives::Ranges(&self.image_of), ..Ask::default() };
-        search.find(&images, &captions, &mut |_, _| Ok(())).expect("possible")
+    /// Finds the `k` best items and the ranks of matches in both directions.
+    fn find(&self, search: &Search<'_>, k: usize) -> [SearchResults; 2] {
+        let images = SearchRequest { k, positives: Positives::Ranges(&self.captions_of), ..SearchRequest::default() };
+        let captions = SearchRequest { k, positives: Positives::Ranges(&self.image_of), ..SearchRequest::default() };
+        search.find(&images, &captions, &mut |_, _| Ok(())).expect("a valid search")
     }
 }
 
-/// Ranks and lists, ours and theirs in turn.
-fn beside_peers(images: &[f32], captions: &[f32]) {
+/// Measures Pairloom and its peers in alternation: ranks and lists.
+fn compare_with_peers(images: &[f32], captions: &[f32]) {
     let folder = std::env::temp_dir().join(format!("pairloom-search-{}", std::process::id()));
-    let mut peer = Peer::start(&folder, images, captions);
+    let mut peer = SearchPeer::start(&folder, images, captions);
     let work = ["product", "topk", "faiss", "argsort"];
     let mut theirs = work.map(|_| Vec::new());
     let (mut ours, mut found) = (Vec::new(), None);
-    for turn in 0..TURNS {
-        let (clock, before) = (Instant::now(), processor());
-        let sides = Sides::new(images, captions, WIDTH);
+    for round in 0..ROUNDS {
+        let (clock, before) = (Instant::now(), cpu_seconds());
+        let sides = BenchVectors::new(images, captions, WIDTH);
         let answers = sides.find(&sides.search(), TOP);
-        ours.push([clock.elapsed().as_secs_f64(), (processor() - before) / THREADS as f64]);
+        ours.push([clock.elapsed().as_secs_f64(), (cpu_seconds() - before) / THREADS as f64]);
         found = Some(answers);
         for (name, times) in work.iter().zip(&mut theirs) {
-            // Sorting everything takes long, and always as long.
-            if let Some(peer) = peer.as_mut().filter(|_| *name != "argsort" || turn < 3) {
+            // Argsort is slow, and its time hardly varies.
+            if let Some(peer) = peer.as_mut().filter(|_| *name != "argsort" || round < 3) {
                 times.push(peer.run(name));
             }
         }
     }
-    let found = found.expect("there were turns");
+    let found = found.expect("at least one round");
     let own = medians(&ours);
     println!(
-        "\n{IMAGES} images, {CAPTIONS} captions, {WIDTH} numbers; ranks and the {TOP} best both ways, {THREADS} threads"
+        "\n{IMAGES} images, {CAPTIONS} captions, {WIDTH} wide; ranks and the {TOP} best in both directions, {THREADS} threads"
     );
-    println!("by the clock, time of processors over {THREADS}");
+    println!("wall time, CPU time over {THREADS}");
     let [clock, busy] = own;
-    println!("{:<40} {clock:>7.3} s {busy:>7.3} s   {}", "Pairloom, exact, without the matrix", recalls(&found));
+    println!("{:<40} {clock:>7.3} s {busy:>7.3} s   {}", "Pairloom, exact, without the score matrix", recalls(&found));
     let what = [
-        "the product alone, torch f32",
-        "torch product and topk both ways",
-        "FAISS IndexFlatIP, both ways",
+        "matrix product only, torch f32",
+        "torch product and topk, both directions",
+        "FAISS IndexFlatIP, both directions",
         "argsort of every query, as published",
     ];
     for (what, times) in what.iter().zip(&theirs).filter(|(_, times)| !times.is_empty()) {
         let [clock, busy] = medians(times);
         let [of_clock, of_busy] = [own[0] / clock, own[1] / busy];
-        println!("{what:<40} {clock:>7.3} s {busy:>7.3} s   ours takes {of_clock:.2}, {of_busy:.2} of it");
+        println!("{what:<40} {clock:>7.3} s {busy:>7.3} s   Pairloom takes {of_clock:.2}, {of_busy:.2} of it");
     }
     if peer.is_some() {
-        let Sides { images, captions, .. } = &Sides::new(images, captions, WIDTH);
-        println!("i2t: {}", same(&found[0], images, captions, &folder.join("i2t")));
-        println!("t2i: {}", same(&found[1], captions, images, &folder.join("t2i")));
+        let BenchVectors { images, captions, .. } = &BenchVectors::new(images, captions, WIDTH);
+        println!("i2t: {}", agreement(&found[0], images, captions, &folder.join("i2t")));
+        println!("t2i: {}", agreement(&found[1], captions, images, &folder.join("t2i")));
     }
     drop(std::fs::remove_dir_all(folder));
 }
 
-/// How many lists have the items that FAISS found, in its order; it sums in f32, so scores that are very close may change
-/// places. Of the others: how many of ours, and of theirs, have the best items of both lists in the order of products in f64.
-fn same(answer: &Answer, queries: &Vectors<'_>, items: &Vectors<'_>, theirs: &Path) -> String {
+/// Counts the lists that equal those of FAISS, which sums in f32, so that very close scores may be swapped. For the
+/// other lists, counts those of either program that are correct by products in f64.
+fn agreement(answer: &SearchResults, queries: &VectorMatrix<'_>, items: &VectorMatrix<'_>, theirs: &Path) -> String {
     let bytes = std::fs::read(theirs).expect("the peer wrote its lists");
     let ids: Vec<usize> = bytes.as_chunks::<8>().0.iter().map(|id| i64::from_le_bytes(*id) as usize).collect();
     let product = |query: usize, item: usize| -> f64 {
@@ -167,8 +175,8 @@ fn same(answer: &Answer, queries: &Vectors<'_>, items: &Vectors<'_>, theirs: &Pa
     )
 }
 
-fn recalls(found: &[Answer; 2]) -> String {
-    let recall = |ranks: &[Option<Rank>], k: usize| {
+fn recalls(found: &[SearchResults; 2]) -> String {
+    let recall = |ranks: &[Option<BestMatchRank>], k: usize| {
         let hits = ranks.iter().flatten().filter(|rank| rank.rank < k).count();
         100.0 * hits as f64 / ranks.len() as f64
     };
@@ -176,32 +184,32 @@ fn recalls(found: &[Answer; 2]) -> String {
     format!("R@1, 5, 10: {}", both.join(", "))
 }
 
-/// A collection whose captions stand in the order of their images.
-struct Embeddings<'v> {
+/// Collection with its captions grouped by image.
+struct BenchEmbeddings<'v> {
     images: &'v [f32],
     captions: &'v [f32],
     ids: Vec<i64>,
     first_caption: Vec<usize>,
 }
 
-impl<'v> Embeddings<'v> {
+impl<'v> BenchEmbeddings<'v> {
     fn new(images: &'v [f32], captions: &'v [f32]) -> Self {
         let first_caption = (0..=IMAGES).map(|image| image * CAPTIONS / IMAGES).collect();
         Self { images, captions, ids: (0..).take(CAPTIONS).collect(), first_caption }
     }
 
-    /// Measures ranks and the best items both ways by a method, with its settings as pipeline files have them.
-    fn measure(&self, name: &str, settings: &str, order: Option<Form>) {
+    /// Measures a method, with its settings as in a pipeline file.
+    fn measure(&self, name: &str, settings: &str, order: Option<OrderPenalty>) {
         let method: Method = serde_json::from_str(settings).expect("settings of a method");
-        let factory = Processor { order, threads: THREADS };
+        let factory = CpuSearchFactory { order, threads: THREADS };
         let Self { images, captions, ids, first_caption } = self;
         let scores = VectorSource { images, captions, width: WIDTH, bank: None, factory: &factory };
         let matches = Matches::Grouped(first_caption);
         let collection = Collection { image_ids: &ids[..IMAGES], caption_ids: ids, matches, scores: &scores };
-        let (methods, detail) = ([method], Detail::Recalls { lists: TOP });
+        let (methods, detail) = ([method], EvaluationDetail::Recalls { lists: TOP });
         let evaluation = Evaluation { methods: &methods, detail, ..Evaluation::of(collection) };
         measure(name, || {
-            let summary = evaluate(&evaluation, &mut ()).expect("possible").summary.remove(0);
+            let summary = evaluate(&evaluation, &mut ()).expect("a valid search").summary.remove(0);
             let both = [summary.i2t.recalls, summary.t2i.recalls]
                 .map(|recalls| recalls.iter().map(|recall| format!("{recall:.1}")).collect::<Vec<_>>().join(" "));
             format!("R@1, 5, 10: {}", both.join(", "))
@@ -209,10 +217,10 @@ impl<'v> Embeddings<'v> {
     }
 }
 
-/// Costs of methods: ranks and the best items both ways.
-fn methods(embeddings: &Embeddings<'_>) {
+/// Measures methods: ranks and the best items in both directions.
+fn methods(embeddings: &BenchEmbeddings<'_>) {
     println!(
-        "\nmethods, ranks and the {TOP} best both ways: by the clock, time of processors over {THREADS}, peak memory of the process"
+        "\nmethods, ranks and the {TOP} best in both directions: wall time, CPU time over {THREADS}, peak memory of the process"
     );
     for (name, settings) in [
         ("nearest neighbour", r#"{"nns": {}}"#),
@@ -229,15 +237,15 @@ fn methods(embeddings: &Embeddings<'_>) {
     }
 }
 
-/// The nearest neighbour by order similarity, and where all scores are equal.
+/// Measures nearest neighbours by order similarity, and with equal scores.
 fn order(images: &[f32], captions: &[f32]) {
     let [images, captions] = [images, captions].map(|values| values.iter().map(|x| x.abs()).collect::<Vec<_>>());
     let name = "order similarity of the absolute values";
-    Embeddings::new(&images, &captions).measure(name, r#"{"nns": {}}"#, Some(Form::Norm));
-    // A model that maps all to one place: no approximate score decides anything.
+    BenchEmbeddings::new(&images, &captions).measure(name, r#"{"nns": {}}"#, Some(OrderPenalty::Norm));
+    // All vectors are equal, so approximate scores never decide a comparison.
     let all = |count: usize| images[..WIDTH].repeat(count);
     let (images, captions) = (all(IMAGES), all(CAPTIONS));
-    Embeddings::new(&images, &captions).measure("all vectors equal", r#"{"nns": {}}"#, None);
+    BenchEmbeddings::new(&images, &captions).measure("all vectors equal", r#"{"nns": {}}"#, None);
 }
 
 fn measure(name: &str, work: impl Fn() -> String) {
@@ -247,58 +255,58 @@ fn measure(name: &str, work: impl Fn() -> String) {
     }
     let (mut times, mut busy) = (Vec::new(), Vec::new());
     let mut found = String::new();
-    // The kernel forgets the peak so far.
+    // Resets the peak memory that Linux reports.
     drop(std::fs::write("/proc/self/clear_refs", "5"));
     for _ in 0..if only.is_some() { 1 } else { 3 } {
-        let (clock, before) = (Instant::now(), processor());
+        let (clock, before) = (Instant::now(), cpu_seconds());
         found = work();
         times.push(clock.elapsed().as_secs_f64());
-        busy.push((processor() - before) / THREADS as f64);
+        busy.push((cpu_seconds() - before) / THREADS as f64);
     }
-    println!("{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {found}", median(&times), median(&busy), peak());
+    println!("{name:<44} {:>7.3} s {:>7.3} s {:>5} MiB   {found}", median(&times), median(&busy), peak_memory_mib());
 }
 
-/// 200,000 × 200,000 × 256, the ten best of every query.
+/// Measures the ten best items of `count` queries among `count` items of width 256.
 fn large(count: usize) {
     const NUMBERS: usize = 256;
-    let (items, queries) = draw(count, count, NUMBERS);
+    let (items, queries) = draw_vectors(count, count, NUMBERS);
     drop(std::fs::write("/proc/self/clear_refs", "5"));
-    let (clock, before) = (Instant::now(), processor());
-    let sides = Sides::new(&queries, &items, NUMBERS);
+    let (clock, before) = (Instant::now(), cpu_seconds());
+    let sides = BenchVectors::new(&queries, &items, NUMBERS);
     let search = sides.search();
-    let mut told = 0;
-    let ask = Ask { k: TOP, ..Ask::default() };
-    let found = search.find(&ask, &Ask::default(), &mut |done, all| {
-        if done * 10 / all > told {
-            told = done * 10 / all;
-            println!("{} % after {:.0} s", told * 10, clock.elapsed().as_secs_f64());
+    let mut printed = 0;
+    let ask = SearchRequest { k: TOP, ..SearchRequest::default() };
+    let found = search.find(&ask, &SearchRequest::default(), &mut |done, all| {
+        if done * 10 / all > printed {
+            printed = done * 10 / all;
+            println!("{} % after {:.0} s", printed * 10, clock.elapsed().as_secs_f64());
         }
         Ok(())
     });
-    let (seconds, busy) = (clock.elapsed().as_secs_f64(), (processor() - before) / THREADS as f64);
-    let [found, _] = found.expect("possible");
+    let (seconds, busy) = (clock.elapsed().as_secs_f64(), (cpu_seconds() - before) / THREADS as f64);
+    let [found, _] = found.expect("a valid search");
     let hits = found.top.iter().enumerate().filter(|(query, best)| best.iter().any(|best| best.item == *query)).count();
-    let lanes = if vectors(Lanes::Bf16) { Lanes::Bf16 } else { Lanes::F32 };
-    let share = 2.0 * (count * count * NUMBERS) as f64 / seconds / 1e9 / rate(lanes);
+    let lanes = if has_avx512(ElementType::Bf16) { ElementType::Bf16 } else { ElementType::F32 };
+    let share = 2.0 * (count * count * NUMBERS) as f64 / seconds / 1e9 / product_rate(lanes);
     println!(
-        "{count} queries, {count} items, {NUMBERS} numbers: the {TOP} best in {seconds:.1} s (processors over {THREADS}: {busy:.1} s), {:.0} % of the rate of {lanes:?} \
+        "{count} queries, {count} items, {NUMBERS} numbers: the {TOP} best in {seconds:.1} s (CPU time over {THREADS}: {busy:.1} s), {:.0} % of the rate of {lanes:?} \
          products; peak memory {} MiB; {:.1} % have the matching item among them",
         100.0 * share,
-        peak(),
+        peak_memory_mib(),
         100.0 * hits as f64 / count as f64,
     );
 }
 
-/// Seconds of processors that this process has used, where the system tells, in hundredths. Unlike the clock they stay what
-/// they are when other programs run.
-fn processor() -> f64 {
+/// CPU time of this process in seconds, in steps of 0.01, on Linux. Unlike wall time, it does not depend on other
+/// programs.
+fn cpu_seconds() -> f64 {
     let status = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = status.rsplit(") ").next().unwrap_or_default();
     fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// The most memory that the process had, in MiB, where the system tells.
-fn peak() -> u64 {
+/// Peak resident memory of this process in MiB, on Linux.
+fn peak_memory_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() / 1024
@@ -314,8 +322,8 @@ fn median(times: &[f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// Unit vectors: of images, and of as many captions of each.
-fn draw(images: usize, captions: usize, width: usize) -> (Vec<f32>, Vec<f32>) {
+/// Draws unit vectors of images, and of an equal number of captions for each.
+fn draw_vectors(images: usize, captions: usize, width: usize) -> (Vec<f32>, Vec<f32>) {
     let each = captions / images;
     let parts: Vec<(Vec<f32>, Vec<f32>)> = std::thread::scope(|scope| {
         let part = |part: usize| images * part / THREADS..images * (part + 1) / THREADS;
@@ -328,9 +336,9 @@ fn draw(images: usize, captions: usize, width: usize) -> (Vec<f32>, Vec<f32>) {
 }
 
 fn draw_part(seed: u64, images: usize, each: usize, width: usize) -> (Vec<f32>, Vec<f32>) {
-    let mut sample = Sample::new(seed, &[]);
-    // The sum of four uniform numbers is close to normal.
-    let mut normal = || ((0..4).map(|_| sample.unit()).sum::<f64>() - 2.0) * 3f64.sqrt();
+    let mut rng = Rng::new(seed, &[]);
+    // The sum of four uniform numbers is approximately normal.
+    let mut normal = || ((0..4).map(|_| rng.uniform()).sum::<f64>() - 2.0) * 3f64.sqrt();
     let (mut rows, mut columns) = (Vec::with_capacity(images * width), Vec::with_capacity(images * each * width));
     let unit = |to: &mut Vec<f32>, values: &[f64]| {
         let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -348,17 +356,17 @@ fn draw_part(seed: u64, images: usize, each: usize, width: usize) -> (Vec<f32>, 
     (rows, columns)
 }
 
-/// Operations a second of our products with all threads, in 10⁹.
-fn rate(lanes: Lanes) -> f64 {
+/// Rate of our matrix product with all threads, in GFLOP/s.
+fn product_rate(lanes: ElementType) -> f64 {
     let (rows, columns) = (96, 3072);
     let values = vec![0.5; WIDTH];
-    let left = Left::from_rows(lanes, rows, WIDTH, |_| &values);
-    let right = Right::from_columns(lanes, WIDTH, columns, |_| &values);
+    let left = LeftFactor::from_rows(lanes, rows, WIDTH, |_| &values);
+    let right = RightFactor::from_columns(lanes, WIDTH, columns, |_| &values);
     let work = || {
         for (_, right) in right.panels() {
             for (rows, left) in left.panels() {
                 let mut product = Tile::ZERO;
-                tile(lanes, rows, left, right, &mut product);
+                add_product(lanes, rows, left, right, &mut product);
                 std::hint::black_box(product);
             }
         }
@@ -376,14 +384,14 @@ fn rate(lanes: Lanes) -> f64 {
     4.0 * 2.0 * (THREADS * rows * WIDTH * columns) as f64 / fastest.fold(f64::INFINITY, f64::min) / 1e9
 }
 
-/// The peer's process.
-struct Peer {
+/// Process of the peers.
+struct SearchPeer {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Peer {
+impl SearchPeer {
     fn start(folder: &PathBuf, images: &[f32], captions: &[f32]) -> Option<Self> {
         let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
             println!("peers skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
@@ -392,7 +400,7 @@ impl Peer {
         std::fs::create_dir_all(folder).expect("a folder for the vectors");
         for (name, values) in [("images", images), ("captions", captions)] {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            std::fs::write(folder.join(name), bytes).expect("room for the vectors");
+            std::fs::write(folder.join(name), bytes).expect("disk space for the vectors");
         }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/search_peer.py");
         let mut command = Command::new(python);
@@ -404,7 +412,7 @@ impl Peer {
         Some(Self { child, input, output })
     }
 
-    /// Seconds of one turn, by the clock and of processors over the number of threads.
+    /// Runs one search. Returns its wall time, and its CPU time over the number of threads, in seconds.
     fn run(&mut self, work: &str) -> [f64; 2] {
         writeln!(self.input, "{work}").expect("the peer reads");
         let mut line = String::new();
@@ -415,7 +423,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for SearchPeer {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());

@@ -1,8 +1,9 @@
-"""Retrieval of images and captions as people compute it, one turn at a time, on demand, for benches/search.rs.
+"""Retrieval of images and captions by PyTorch, FAISS and numpy, on request, for benches/search.rs.
 
-Arguments: a folder with the f32 vectors `images` and `captions`, threads, width, length of lists. Every line of input names some
-work and is answered by its seconds, by the clock and of processors: `product` (torch, f32), `topk` (torch: the product, then the best both ways and the
-ranks' counts), `faiss` (IndexFlatIP both ways; writes its lists to `i2t` and `t2i`), `argsort` (the loops of VSE++'s evaluation).
+Arguments: a folder with the f32 vectors `images` and `captions`, number of threads, width, length of lists. Every input
+line is the name of a task; the answer is its wall time and CPU time in seconds. Tasks: `product` (matrix product by
+torch in f32), `topk` (torch: product, best items in both directions, and counts for ranks), `faiss` (IndexFlatIP in
+both directions; writes its lists to `i2t` and `t2i`), `argsort` (the loops of VSE++'s evaluation).
 """
 
 import os

@@ -1,16 +1,15 @@
-//! Shuffled samples a second, beside the loaders that people use today, on the same rows.
+//! Benchmark of data loading: shuffled samples per second, compared with other loaders on the same rows.
 //!
-//! Two forms: 40,000 rows of 1,024 × f32 and 24 token ids (one vector an image and a caption: 4 KB), and 2,000 rows of
-//! 36 × 2,048 × f32 (regions of a detector: 295 KB). The rows are drawn here and written twice: as npy, which the peers
-//! turn into their own formats, and as the Parquet parts of a store. Beside them stands what the machine can do: a copy of
-//! the same bytes by one thread, in order and in batches of random rows.
-//! The peers run in Python (`streaming_peer.py` says what is measured) if the environment variable `PAIRLOOM_PEER_PYTHON`
-//! names an interpreter that has what `streaming_peers.txt` lists.
+//! Two data sets: `vectors`, 40,000 rows of 1,024 × f32 and 24 token ids (4 KB each), and `regions`, 2,000 rows of 36 ×
+//! 2,048 × f32 (295 KB each). The rows are random, and written as npy, which the peers convert to their own formats,
+//! and as the Parquet parts of a store. For comparison, one thread copies the same bytes, in order and in batches of
+//! random rows. The peers run in Python (`streaming_peer.py` documents the measurements) if the environment variable
+//! `PAIRLOOM_PEER_PYTHON` names an interpreter with the packages in `streaming_peers.txt`.
 //!
-//! Run: `cargo bench --bench streaming`; one form alone: `cargo bench --bench streaming -- vectors` or `-- regions`.
-//! It writes up to 5 GB into the folder of temporary files, and removes them.
+//! Run: `cargo bench --bench streaming`, or only one data set with `-- vectors` or `-- regions`. It writes up to 5 GB
+//! of temporary files, and removes them.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures time and prints")]
-#![expect(clippy::cast_precision_loss, reason = "numbers for people")]
+#![expect(clippy::cast_precision_loss, reason = "printed numbers need not be exact")]
 
 #[path = "streaming/loader.rs"]
 mod loader;
@@ -27,25 +26,25 @@ use std::time::Instant;
 use arrow::array::{Array, ArrayRef, Int64Array, StringArray};
 use pairloom::error::{Error, Result};
 use pairloom::io::parquet;
-use pairloom::kernels::sample::Sample;
+use pairloom::kernels::random::Rng;
 use pairloom::tables::{self, Table};
 
-/// Samples of a batch.
+/// Samples per batch.
 const BATCH: usize = 128;
-/// Token ids of a caption.
+/// Token ids per caption.
 const TOKENS: usize = 24;
-/// Times that each figure is taken; the median is printed.
+/// Repetitions of each measurement; the median is printed.
 const EPOCHS: usize = 5;
 
-/// The rows of one form.
-struct Data {
-    /// Its name on the command line.
+/// Rows of a data set.
+struct BenchRows {
+    /// Name on the command line.
     name: &'static str,
     rows: usize,
-    /// Vectors of a row and values of a vector.
+    /// Shape of the features of a row.
     shape: &'static [usize],
     features: Vec<f32>,
-    /// [`TOKENS`] ids a row; the first is the number of the row.
+    /// [`TOKENS`] token ids per row; the first is the index of the row.
     tokens: Vec<i32>,
 }
 
@@ -54,14 +53,14 @@ fn main() -> Result<()> {
     if let [first, rest @ ..] = arguments.as_slice()
         && first == loader::FIRST
     {
-        return loader::Stored::first(rest);
+        return loader::StoredTable::first(rest);
     }
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let forms: [(&str, usize, &[usize]); 2] = [("vectors", 40_000, &[1024]), ("regions", 2000, &[36, 2048])];
     for (name, rows, shape) in forms {
         if asked.is_empty() || asked.iter().any(|asked| asked == name) {
             let folder = std::env::temp_dir().join(format!("pairloom-bench-{}-{name}", std::process::id()));
-            let done = form(&Data::draw(name, rows, shape), &folder);
+            let done = measure_data_set(&BenchRows::draw(name, rows, shape), &folder);
             let _ = fs::remove_dir_all(&folder);
             done?;
         }
@@ -69,8 +68,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Writes the rows, and measures whoever reads them.
-fn form(data: &Data, folder: &Path) -> Result<()> {
+/// Writes the rows, and measures all loaders.
+fn measure_data_set(data: &BenchRows, folder: &Path) -> Result<()> {
     let shape: Vec<String> = data.shape.iter().map(usize::to_string).collect();
     println!(
         "\n{}: {} samples of {} x f32 and {TOKENS} token ids, {:.1} KB each, batch {BATCH}, shuffled, warm page cache",
@@ -90,9 +89,9 @@ fn form(data: &Data, folder: &Path) -> Result<()> {
     data.read_parts(&store)?;
     let rate = data.rows as f64 / clock.elapsed().as_secs_f64();
     println!("{:<46} {rate:>11.0} samples/s", "Parquet parts read in order, one thread");
-    let limit = data.limits();
+    let limit = data.measure_copies();
     let (table, part_rows) = data.vectors_table();
-    let stored = loader::Stored {
+    let stored = loader::StoredTable {
         rows: data.rows,
         part_rows,
         width: data.width(),
@@ -100,26 +99,26 @@ fn form(data: &Data, folder: &Path) -> Result<()> {
         tokens: &data.tokens,
         table: folder.join("store").join(table.name),
     };
-    stored.measure(folder, first_values(&data.features, data.width()), limit)?;
-    peers(folder)
+    stored.measure(folder, sum_of_first_values(&data.features, data.width()), limit)?;
+    run_peers(folder)
 }
 
-impl Data {
-    /// Normally distributed values and uniform token ids, the same at every run.
+impl BenchRows {
+    /// Draws normally distributed features and uniform token ids, with a fixed seed.
     fn draw(name: &'static str, rows: usize, shape: &'static [usize]) -> Self {
         let width: usize = shape.iter().product();
         let mut features = Vec::with_capacity(rows * width);
-        let mut sample = Sample::new(7, &[width as u64]);
+        let mut rng = Rng::new(7, &[width as u64]);
         while features.len() < rows * width {
-            // Box and Muller: two normal values of two uniform ones.
-            let (radius, angle) = ((-2.0 * (1.0 - sample.unit()).ln()).sqrt(), std::f64::consts::TAU * sample.unit());
+            // Box-Muller transform.
+            let (radius, angle) = ((-2.0 * (1.0 - rng.uniform()).ln()).sqrt(), std::f64::consts::TAU * rng.uniform());
             #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
             features.extend([(radius * angle.cos()) as f32, (radius * angle.sin()) as f32]);
         }
-        let token = |at: usize, sample: &mut Sample| {
-            if at.is_multiple_of(TOKENS) { at / TOKENS } else { 4 + sample.below(9996) }
+        let token = |at: usize, rng: &mut Rng| {
+            if at.is_multiple_of(TOKENS) { at / TOKENS } else { 4 + rng.uniform_below(9996) }
         };
-        let tokens = (0..rows * TOKENS).map(|at| i32::try_from(token(at, &mut sample)).expect("both are small"));
+        let tokens = (0..rows * TOKENS).map(|at| i32::try_from(token(at, &mut rng)).expect("a small number"));
         let tokens = tokens.collect();
         Self { name, rows, shape, features, tokens }
     }
@@ -132,22 +131,33 @@ impl Data {
         ((self.width() + TOKENS) * 4) as f64
     }
 
-    /// `features.npy` and `tokens.npy`, which the peers read.
+    /// Writes `features.npy` and `tokens.npy` for the peers.
     fn write_npy(&self, folder: &Path) -> Result<()> {
         let shape: Vec<usize> = [&[self.rows], self.shape].concat();
-        npy(&folder.join("features.npy"), "<f4", &shape, self.features.iter().map(|value| value.to_le_bytes()))?;
-        npy(&folder.join("tokens.npy"), "<i4", &[self.rows, TOKENS], self.tokens.iter().map(|id| id.to_le_bytes()))
+        write_npy_file(
+            &folder.join("features.npy"),
+            "<f4",
+            &shape,
+            self.features.iter().map(|value| value.to_le_bytes()),
+        )?;
+        write_npy_file(
+            &folder.join("tokens.npy"),
+            "<i4",
+            &[self.rows, TOKENS],
+            self.tokens.iter().map(|id| id.to_le_bytes()),
+        )
     }
 
-    /// The table of the vectors, and rows of its parts as `ingest` and `extract` cut them.
+    /// Table of the features, and its rows per part as in `ingest` and `extract`.
     fn vectors_table(&self) -> (Table, usize) {
         if self.shape.len() == 1 { (tables::features::table(), 1024) } else { (tables::regions::table(), 128) }
     }
 
-    /// The tables `features` or `regions`, and `captions`, as a store holds them: a word a token id. Gives their bytes.
+    /// Writes the tables `features` or `regions`, and `captions` with one word per token id, as in a store. Returns
+    /// their size in bytes.
     fn write_parts(&self, store: &Path) -> Result<usize> {
         let (table, part_rows) = self.vectors_table();
-        let (vectors, captions) = (table.schema_of_shape(self.shape), tables::captions::table().schema());
+        let (vectors, captions) = (table.schema_with_shape(self.shape), tables::captions::table().schema());
         let width = self.width();
         let mut bytes = 0;
         for (part, start) in (0..self.rows).step_by(part_rows).enumerate() {
@@ -161,8 +171,10 @@ impl Data {
             let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
             let values = self.features[rows.start * width..rows.end * width].to_vec();
             let values = match *self.shape {
-                [count, width] => tables::Values::into_array(tables::regions::Regions::new(values, count, width)?),
-                _ => tables::vectors(values, width)?,
+                [count, width] => {
+                    tables::ColumnValues::into_array(tables::regions::RegionColumn::new(values, count, width)?)
+                }
+                _ => tables::vector_array(values, width)?,
             };
             let parts = [
                 (table.name, &vectors, vec![Arc::clone(&ids), Arc::clone(&splits), values]),
@@ -180,7 +192,7 @@ impl Data {
         Ok(bytes)
     }
 
-    /// Reads every part of both tables and looks at one value of each row.
+    /// Reads all parts of both tables, and one value of each row.
     fn read_parts(&self, store: &Path) -> Result<()> {
         let (table, part_rows) = self.vectors_table();
         let (mut rows, mut sum) = (0, 0.0);
@@ -191,30 +203,31 @@ impl Data {
                 for batch in parquet::decode(content.into())? {
                     let batch = batch?;
                     match name {
-                        "captions" => rows += tables::texts(&batch, "text")?.len(),
-                        "regions" => sum += first_values(tables::regions::values(&batch)?.0, self.width()),
-                        _ => sum += first_values(tables::floats(&batch, "feature")?.0, self.width()),
+                        "captions" => rows += tables::text_column(&batch, "text")?.len(),
+                        "regions" => sum += sum_of_first_values(tables::regions::values(&batch)?.0, self.width()),
+                        _ => sum += sum_of_first_values(tables::vector_column(&batch, "feature")?.0, self.width()),
                     }
                 }
             }
         }
-        let wanted = first_values(&self.features, self.width());
+        let wanted = sum_of_first_values(&self.features, self.width());
         assert!(rows == self.rows && (sum - wanted).abs() < 1e-6, "{rows} rows, {sum}, wanted {wanted}");
         Ok(())
     }
 
-    /// What one thread copies: all bytes in order, and batches of random rows. Gives samples a second of the first.
-    fn limits(&self) -> f64 {
+    /// Measures copies by one thread: all bytes in order, and batches of random rows. Returns samples per second of the
+    /// former.
+    fn measure_copies(&self) -> f64 {
         let width = self.width();
         let mut target = vec![0.0f32; self.features.len()];
-        let in_order = median(|_| target.copy_from_slice(&self.features));
+        let in_order = median_seconds(|_| target.copy_from_slice(&self.features));
         assert_eq!(target[width - 1], self.features[width - 1]);
         drop(target);
 
         let mut batch = (vec![0.0f32; BATCH * width], vec![0i32; BATCH * TOKENS]);
         let mut order: Vec<usize> = (0..self.rows).collect();
-        let at_random = median(|epoch| {
-            Sample::new(7, &[epoch]).shuffle(&mut order);
+        let at_random = median_seconds(|epoch| {
+            Rng::new(7, &[epoch]).shuffle(&mut order);
             let mut sum = 0.0;
             for rows in order.chunks(BATCH) {
                 for (place, &row) in rows.iter().enumerate() {
@@ -234,13 +247,13 @@ impl Data {
     }
 }
 
-/// The sum of the first value of each row.
-fn first_values(values: &[f32], width: usize) -> f64 {
+/// Sum of the first values of all rows.
+fn sum_of_first_values(values: &[f32], width: usize) -> f64 {
     values.iter().step_by(width).map(|&value| f64::from(value)).sum()
 }
 
-/// Seconds of `work`: the median, after one round that does not count.
-fn median(mut work: impl FnMut(u64)) -> f64 {
+/// Median time of `work` in seconds, after a warm-up.
+fn median_seconds(mut work: impl FnMut(u64)) -> f64 {
     work(0);
     let mut times: Vec<f64> = (1..=EPOCHS as u64)
         .map(|epoch| {
@@ -253,8 +266,8 @@ fn median(mut work: impl FnMut(u64)) -> f64 {
     times[times.len() / 2]
 }
 
-/// An npy file, version 1: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
-fn npy(path: &Path, kind: &str, shape: &[usize], values: impl Iterator<Item = [u8; 4]>) -> Result<()> {
+/// Writes an npy file of version 1: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
+fn write_npy_file(path: &Path, kind: &str, shape: &[usize], values: impl Iterator<Item = [u8; 4]>) -> Result<()> {
     let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
     let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({}), }}", shape.join(", "));
     let write = || -> std::io::Result<()> {
@@ -270,8 +283,8 @@ fn npy(path: &Path, kind: &str, shape: &[usize], values: impl Iterator<Item = [u
     write().map_err(|error| Error::io("write", path, &error))
 }
 
-/// Runs the peers on the npy files of `folder`, and prints a line for each as it ends.
-fn peers(folder: &Path) -> Result<()> {
+/// Runs the peers on the npy files in `folder`, and prints their results.
+fn run_peers(folder: &Path) -> Result<()> {
     let Ok(python) = std::env::var("PAIRLOOM_PEER_PYTHON") else {
         println!("peers             skipped: `PAIRLOOM_PEER_PYTHON` names no interpreter");
         return Ok(());
@@ -282,15 +295,15 @@ fn peers(folder: &Path) -> Result<()> {
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
             let line = line.map_err(|error| Error::io("read the output of", Path::new(&python), &error))?;
-            println!("{}", described(&line));
+            println!("{}", format_result(&line));
         }
     }
     let ended = child.wait().map_err(|error| Error::io("wait for", Path::new(&python), &error))?;
     if ended.success() { Ok(()) } else { Err(Error::stage(format!("`{python}` {script} ended with {ended}"))) }
 }
 
-/// A line of the peer program as people read it.
-fn described(line: &str) -> String {
+/// Formats a line of the peer program.
+fn format_result(line: &str) -> String {
     let Ok(figures) = serde_json::from_str::<serde_json::Value>(line) else { return line.to_owned() };
     let name = figures["peer"].as_str().unwrap_or("?");
     let Some(rate) = figures["samples_per_second"].as_f64() else {

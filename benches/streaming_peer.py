@@ -1,27 +1,27 @@
-"""Loaders that people use today, on the data of streaming.rs; run by it, or alone.
+"""Benchmark of other data loaders on the data of streaming.rs; started by it, or alone.
 
     python streaming_peer.py FOLDER [--only NAME ...]
 
-FOLDER holds `features.npy` (n x 1,024 or n x 36 x 2,048, f32) and `tokens.npy` (n x 24, i32; the first of each row is
-the row's number); they are made here, seeded, when they are absent (`--regions` makes the larger form). Each peer gets
-the same rows in its own format below FOLDER, written once. What is measured has a process of its own, one after
-another, with no workers, one OpenMP thread (what PyTorch gives a worker; two were slower), batch 128, and the files in the
-page cache. Each batch is consumed: its row numbers are kept and its first feature column is summed. After the
-epoch every row must have come exactly once, with the right sum, or the peer fails.
+FOLDER has `features.npy` (n x 1,024 or n x 36 x 2,048, f32) and `tokens.npy` (n x 24, i32; the first of each row is the
+index of the row). If absent, they are created with a fixed seed (`--regions` creates the larger data set). Each peer
+reads the same rows in its own format below FOLDER, written once. Every measurement runs in a process of its own, one
+after another, without workers, with one OpenMP thread (PyTorch's default in a worker; two were slower), batch size 128,
+and the files in the page cache. Each batch is consumed: its row indices are collected and its first feature column is
+summed. A peer fails unless every row occurs exactly once in an epoch, with the correct sum.
 
-Prints one JSON object a line and peer:
+Prints one line of JSON per peer:
     peer                name and version
-    samples_per_second  median of five timed epochs, after one that is not timed; `epochs` has each
-    construct_ms        making the data set and the loader, imports done
-    first_batch_ms      from then to the first batch of the process
-    resume_ms           in a new process, loader constructed: handing it the state of 75 % of the epoch, to the first
-                        batch; null if the peer keeps no state
-    resume_exact        whether that batch is the one that came next in the epoch
-    shuffle             how far rows travel, in the peer's own terms
-    disk_mb, memory_mb  bytes written; most private and shared memory (not the page cache) during an epoch, above that
-                        after the imports
-The limits of the machine come as `peer: "memcpy ..."`: a plain copy of the same bytes, in order and in batches of
-random rows. The packages are pinned in streaming_peers.txt.
+    samples_per_second  median of five epochs after a warm-up; `epochs` has each
+    construct_ms        time to construct data set and loader, after imports
+    first_batch_ms      time from then to the first batch of the process
+    resume_ms           time in a new process, after construction, to load a state at 75 % of the epoch and the next batch;
+                        null if the peer has no state
+    resume_exact        true if that batch is the next one of the epoch
+    shuffle             extent of shuffling, in the terms of the peer
+    disk_mb, memory_mb  size on disk; peak of private and shared memory during an epoch (without page cache), minus that after
+                        imports
+Copies of the same bytes, in order and in batches of random rows, are printed as `peer: "memcpy ..."`. The packages are
+pinned in streaming_peers.txt.
 """
 
 import argparse
@@ -44,7 +44,7 @@ warnings.filterwarnings("ignore")
 
 
 def rows(folder):
-    """The rows as memory-mapped arrays; copy-on-write, because PyTorch warns about arrays that cannot be written."""
+    """Rows as memory-mapped arrays; copy-on-write, because PyTorch warns about read-only arrays."""
     return [np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="c") for name in ("features", "tokens")]
 
 
@@ -61,7 +61,7 @@ def make(folder, regions):
 
 
 class Peer:
-    """`write` makes the files once; `open` gives a loader; an epoch of it gives (features, tokens) in batches."""
+    """A loader: `write` creates its files, `open` returns the loader, which yields batches of (features, tokens)."""
 
     shuffle = "all rows"
 
@@ -81,7 +81,7 @@ class Peer:
 
 
 class MemmapNaive(Peer):
-    """PyTorch's DataLoader over a memory-mapped npy, a row at a time, with its own collation."""
+    """PyTorch's DataLoader over a memory-mapped npy, one row at a time, with its default collation."""
 
     def open(self):
         import torch
@@ -106,7 +106,7 @@ class MemmapNaive(Peer):
 
 
 class MemmapBatch(Peer):
-    """The fairest form of the same: a batch sampler, and one fancy index of the map for each batch."""
+    """The same with a batch sampler, and one fancy index of the map per batch, which is the fastest variant."""
 
     def open(self):
         import torch
@@ -133,7 +133,7 @@ class MemmapBatch(Peer):
 
 
 def litdata_row(row):
-    """A row as LitData stores it; at the top of the file because other processes import it by name."""
+    """Row as LitData stores it. At the top level because other processes import it by name."""
     import torch
 
     features, tokens = litdata_row.rows
@@ -141,7 +141,8 @@ def litdata_row(row):
 
 
 class LitData(Peer):
-    """Its strongest shuffle. Rows are decoded one by one, which is ten times as fast here as what it chooses itself."""
+    """LitData with its strongest shuffle. Rows are decoded one by one, which is ten times as fast here as its
+    default."""
 
     shuffle = "chunks, then all rows inside a chunk"
     options = {"batch_decode": 0, "item_shuffle_window": "full"}
@@ -174,7 +175,7 @@ class LitData(Peer):
 
 
 class LitDataBlocks(LitData):
-    """Its fastest setting: neighbours stay together in blocks of 32 rows."""
+    """LitData with its fastest setting: blocks of 32 adjacent rows are shuffled."""
 
     shuffle = "chunks, blocks of 32 rows inside a chunk, rows inside a block"
     options = {"batch_decode": "auto", "item_shuffle_window": 32}
@@ -292,20 +293,20 @@ PEERS = {
 
 
 def numbers(batch):
-    """The numbers of a batch's rows, and the sum of its first feature column: every batch is looked at."""
+    """Row indices of a batch, and the sum of its first feature column."""
     feature, tokens = np.asarray(batch[0]), np.asarray(batch[1])
     return tokens[:, 0].copy(), feature.reshape(len(feature), -1)[:, 0].sum(dtype=np.float64)
 
 
 def held_mb():
-    """Private and shared memory of this process; pages of mapped files belong to the page cache and are not counted."""
+    """Private and shared memory of this process, without pages of mapped files, which are in the page cache."""
     with open("/proc/self/status", encoding="ascii") as status:
         kb = {line.split(":")[0]: line.split()[1] for line in status if line.startswith(("RssAnon", "RssShmem"))}
     return sum(map(int, kb.values())) / 1024
 
 
 def check(seen, total, features):
-    """Every row exactly once, in another order, with the right values."""
+    """Checks that every row occurs exactly once, in shuffled order, with the correct values."""
     seen = np.concatenate(seen)
     if not np.array_equal(np.sort(seen), np.arange(len(features))):
         missing = len(np.setdiff1d(np.arange(len(features)), seen))
@@ -377,7 +378,7 @@ def resume(peer, notes):
 
 
 def memcpy(folder):
-    """The limits: all bytes copied in order, and in batches of random rows, by one thread."""
+    """Copies of all bytes in order, and in batches of random rows, by one thread."""
     features, tokens = rows(folder)
     arrays = [np.array(features).reshape(len(features), -1), np.array(tokens)]
     count, size = len(features), sum(array.nbytes for array in arrays)
@@ -407,7 +408,7 @@ def memcpy(folder):
 
 
 def child(folder, name, task):
-    """Runs one task of a peer in a process of its own; its last line is JSON."""
+    """Runs a task of a peer in a process of its own, whose last output line is JSON."""
     command = [sys.executable, os.path.abspath(__file__), folder, "--task", task, "--only", name]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -438,7 +439,7 @@ def main():
     for name in words.only:
         try:
             peer = PEERS[name](folder)
-            # Files that were not written to their end are no files to measure.
+            # Removes files that were not written completely.
             done = os.path.join(folder, f"{name}.written")
             if not os.path.exists(done):
                 child(folder, name, "write")

@@ -1,7 +1,8 @@
-"""VSE++ in PyTorch as people write it: one step of training at a time, on demand, for benches/training.rs.
+"""Training steps of VSE++ in PyTorch, on request, for benches/training.rs.
 
-Arguments: f32 or bf16 (autocast), max or hal, threads, words, width of word vectors, of the joint space, of image features. The first
-line of input has the batches as JSON; every other one a number of steps, answered by their milliseconds.
+Arguments: f32 or bf16 (autocast), max or hal, number of threads, size of the vocabulary, width of word vectors, of
+embeddings, of image features. The first input line has the batches as JSON; every other line a number of steps, and the
+answer is the milliseconds of each.
 """
 
 import contextlib

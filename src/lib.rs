@@ -1,18 +1,18 @@
-//! A streaming data-pipeline engine for image-text matching.
+//! A streaming data-pipeline engine for image-text retrieval.
 //!
 //! ```text
 //!            images, captions      features              model, history       embeddings           rankings, metrics
 //! sources ─► ingest ─────────────► extract ────────────► train ─────────────► embed ─────────────► evaluate ────────► report
 //!              │ captions                                  ▲                    ▲                    ▲                  ▲
 //!              ├───────────────────────────────────────────┴────────────────────┘                    │                  │
-//!              ├─────► compare ──────────────────────────────────────────────────────────────────────┤                  │
+//!              ├─────► score_captions ───────────────────────────────────────────────────────────────┤                  │
 //!              │       caption_similarity, scene_graphs, caption_ngrams                              ▼                  │
-//!              └─────► ratings of people ───────────────────────────────────────────────────────► correlate ────────────┘
+//!              └─────► human ratings ───────────────────────────────────────────────────────────► correlate ────────────┘
 //!                                                                                                 SQL over any table
 //! ```
 //!
-//! Read in this order: [`stages`] (the flow), one stage file, [`stage`] (the contract). Nothing else is needed to write a
-//! stage. `ARCHITECTURE.md` is the map.
+//! Start with [`stages`] (the flow), the file of one stage, and [`stage`] (the contract): that is all one needs to write a
+//! stage. `ARCHITECTURE.md` describes the whole code.
 
 pub mod error;
 pub mod suggest;

@@ -1,4 +1,4 @@
-//! `pairloom`: everything but running stages, for which it becomes `pairloom-torch`. Must not link libtorch.
+//! Program `pairloom`: all commands, without libtorch. To run stages it replaces itself by `pairloom-torch` (`exec`).
 
 fn main() -> std::process::ExitCode {
     pairloom::cli::main(None)

@@ -1,91 +1,98 @@
-//! Stages with names, connected and in order: what a pipeline file comes down to.
+//! Plan of a pipeline: its named stages in topological order, connections checked.
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::stage::{Form, Origin, Output, Problem, Stage, TableRef, missing_columns};
-use crate::suggest::{quoted, similar};
+use crate::stage::{InputOrigin, OutputKind, Problem, Stage, StageOutput, TableRef, missing_columns};
+use crate::suggest::{closest_name, quoted_list};
 
-/// A stage with its name.
+/// Named stage: a node of the graph of a pipeline.
 #[derive(Debug, Clone)]
-pub struct Node<S> {
+pub struct PlanNode<S> {
     /// Its name in the pipeline file.
     pub name: String,
     /// Its settings.
     pub stage: S,
 }
 
-/// Stages whose inputs all exist and whose connections have no cycle.
+/// Acyclic graph of stages in topological order. The input tables of every stage exist.
 #[derive(Debug)]
 pub struct Plan<S> {
-    nodes: Vec<Node<S>>,
+    nodes: Vec<PlanNode<S>>,
 }
 
-/// Something wrong with a plan.
+/// Problem of one stage in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// The stage at fault.
+pub struct StageProblem {
+    /// Name of the stage.
     pub stage: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
 impl<S: Stage> Plan<S> {
-    /// Connects stages, and puts producers before consumers; otherwise the order is kept.
+    /// Connects stages and sorts them topologically: producers before consumers, otherwise in the given order.
     ///
     /// # Errors
-    /// All that is wrong: tables and stages that do not exist, columns that do not fit, cycles, and what the stages
-    /// themselves find ([`Stage::check`]).
-    pub fn new(nodes: Vec<Node<S>>) -> Result<Self, Vec<Fault>> {
+    /// All problems at once: unknown tables and stages, missing or mistyped columns, cycles, and the problems that
+    /// [`Stage::check`] reports.
+    pub fn new(nodes: Vec<PlanNode<S>>) -> Result<Self, Vec<StageProblem>> {
         let mut faults = Vec::new();
         let index: HashMap<&str, usize> = nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
         for node in &nodes {
             let mut found = node.stage.check();
             for input in node.stage.inputs() {
                 let problem = match &input.origin {
-                    Origin::Source(_) => None,
-                    Origin::Table { from, .. } | Origin::Files { from } => {
-                        producer(&nodes, &index, from).and_then(|output| fits(&input.origin, from, &output)).err()
-                    }
+                    InputOrigin::Source(_) => None,
+                    InputOrigin::Table { from, .. } | InputOrigin::Files { from } => find_output(&nodes, &index, from)
+                        .and_then(|output| check_output_fits(&input.origin, from, &output))
+                        .err(),
                 };
                 found.extend(problem.map(|(message, hint)| Problem { setting: input.name, message, hint }));
             }
-            faults.extend(found.into_iter().map(|problem| Fault { stage: node.name.clone(), problem }));
+            faults.extend(found.into_iter().map(|problem| StageProblem { stage: node.name.clone(), problem }));
         }
-        let order = order(&nodes, &index).unwrap_or_else(|cycles| {
+        let order = topological_order(&nodes, &index).unwrap_or_else(|cycles| {
             for cycle in cycles {
                 let message = format!("stages wait for each other: {}", cycle.join(" → "));
                 let problem = Problem::new("", message).hint("let one of them read something else");
-                faults.push(Fault { stage: cycle[0].clone(), problem });
+                faults.push(StageProblem { stage: cycle[0].clone(), problem });
             }
             Vec::new()
         });
         if !faults.is_empty() {
             return Err(faults);
         }
-        let mut slots: Vec<Option<Node<S>>> = nodes.into_iter().map(Some).collect();
+        let mut slots: Vec<Option<PlanNode<S>>> = nodes.into_iter().map(Some).collect();
         Ok(Self { nodes: order.into_iter().filter_map(|i| slots[i].take()).collect() })
     }
 
-    /// The stages, producers before consumers.
+    /// Stages, producers before consumers.
     #[must_use]
-    pub fn nodes(&self) -> &[Node<S>] {
+    pub fn stages(&self) -> &[PlanNode<S>] {
         &self.nodes
     }
 }
 
-/// A message and perhaps a hint.
-type Message = (String, Option<String>);
+/// Message and optional hint.
+type ProblemText = (String, Option<String>);
 
-/// The output that `from` names.
-fn producer<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>, from: &TableRef) -> Result<Output, Message> {
+/// Finds the output that `from` refers to.
+fn find_output<S: Stage>(
+    nodes: &[PlanNode<S>],
+    index: &HashMap<&str, usize>,
+    from: &TableRef,
+) -> Result<StageOutput, ProblemText> {
     let Some(&i) = index.get(from.stage()) else {
         let mut names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
         names.sort_unstable();
-        let message =
-            format!("`{from}`: no stage is called `{}`; there are {}", from.stage(), quoted(names.iter().copied()));
+        let message = format!(
+            "`{from}`: no stage is called `{}`; there are {}",
+            from.stage(),
+            quoted_list(names.iter().copied())
+        );
         return Err((
             message,
-            similar(from.stage(), names).map(|name| format!("did you mean `{name}.{}`?", from.table())),
+            closest_name(from.stage(), names).map(|name| format!("did you mean `{name}.{}`?", from.table())),
         ));
     };
     let outputs = nodes[i].stage.outputs();
@@ -95,16 +102,16 @@ fn producer<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>, from: &Ta
             "`{from}`: stage `{}` writes no `{}`; it writes {}",
             from.stage(),
             from.table(),
-            quoted(names.iter().copied())
+            quoted_list(names.iter().copied())
         );
-        (message, similar(from.table(), names).map(|name| format!("did you mean `{}.{name}`?", from.stage())))
+        (message, closest_name(from.table(), names).map(|name| format!("did you mean `{}.{name}`?", from.stage())))
     })
 }
 
-/// Whether an output is what an input wants.
-fn fits(wanted: &Origin, from: &TableRef, output: &Output) -> Result<(), Message> {
-    match (wanted, &output.form) {
-        (Origin::Table { wanted, .. }, Form::Table { schema, .. }) => {
+/// Checks that an output has the form and the columns that an input wants.
+fn check_output_fits(wanted: &InputOrigin, from: &TableRef, output: &StageOutput) -> Result<(), ProblemText> {
+    match (wanted, &output.kind) {
+        (InputOrigin::Table { required_columns: wanted, .. }, OutputKind::Table { schema, .. }) => {
             let missing = missing_columns(wanted, schema);
             if missing.is_empty() {
                 Ok(())
@@ -112,23 +119,26 @@ fn fits(wanted: &Origin, from: &TableRef, output: &Output) -> Result<(), Message
                 Err((format!("`{from}` does not fit: {}", missing.join("; ")), None))
             }
         }
-        (Origin::Table { .. }, Form::Files) => Err((format!("`{from}` is files, wanted a table"), None)),
-        (Origin::Files { .. }, Form::Table { .. }) => {
+        (InputOrigin::Table { .. }, OutputKind::Files) => Err((format!("`{from}` is files, wanted a table"), None)),
+        (InputOrigin::Files { .. }, OutputKind::Table { .. }) => {
             Err((format!("`{from}` is a table, wanted files such as a model"), None))
         }
         _ => Ok(()),
     }
 }
 
-/// Indices with producers first, or the names along cycles, the first one again at the end of each.
-fn order<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>) -> Result<Vec<usize>, Vec<Vec<String>>> {
+/// Topological order of the nodes, as indices. On failure the names along each cycle, ending with the first name again.
+fn topological_order<S: Stage>(
+    nodes: &[PlanNode<S>],
+    index: &HashMap<&str, usize>,
+) -> Result<Vec<usize>, Vec<Vec<String>>> {
     let producers: Vec<Vec<usize>> = nodes
         .iter()
         .map(|node| {
             let inputs = node.stage.inputs();
             let from = inputs.iter().filter_map(|input| match &input.origin {
-                Origin::Table { from, .. } | Origin::Files { from } => index.get(from.stage()).copied(),
-                Origin::Source(_) => None,
+                InputOrigin::Table { from, .. } | InputOrigin::Files { from } => index.get(from.stage()).copied(),
+                InputOrigin::Source(_) => None,
             });
             from.collect()
         })
@@ -144,8 +154,8 @@ fn order<S: Stage>(nodes: &[Node<S>], index: &HashMap<&str, usize>) -> Result<Ve
     Ok(order)
 }
 
-/// One cycle of every group of stages that all wait for each other (a strongly connected component).
-fn cycles<S>(nodes: &[Node<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -> Vec<Vec<String>> {
+/// Shortest cycle of every strongly connected component.
+fn cycles<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -> Vec<Vec<String>> {
     let mut consumers = vec![Vec::new(); nodes.len()];
     for (i, producers) in producers.iter().enumerate() {
         for &producer in producers {
@@ -157,9 +167,9 @@ fn cycles<S>(nodes: &[Node<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -
         if done[start] {
             continue;
         }
-        let (before, after) = (reach(producers, start), reach(&consumers, start));
+        let (before, after) = (shortest_paths(producers, start), shortest_paths(&consumers, start));
         if before[start].is_some() {
-            // The shortest way round; stages come in the order in which data would flow.
+            // Names along the cycle are in the direction of the data.
             let mut names = vec![nodes[start].name.clone()];
             let mut at = before[start];
             while let Some(i) = at.filter(|&i| i != start) {
@@ -176,8 +186,8 @@ fn cycles<S>(nodes: &[Node<S>], producers: &[Vec<usize>], mut done: Vec<bool>) -
     cycles
 }
 
-/// For every stage that can be reached from `start` along `next`, the one before it on a shortest way.
-fn reach(next: &[Vec<usize>], start: usize) -> Vec<Option<usize>> {
+/// Breadth-first search from `start` along `next`: the predecessor of every reachable node on a shortest path.
+fn shortest_paths(next: &[Vec<usize>], start: usize) -> Vec<Option<usize>> {
     let mut from = vec![None; next.len()];
     let mut queue = VecDeque::from([start]);
     while let Some(at) = queue.pop_front() {
@@ -194,9 +204,9 @@ fn reach(next: &[Vec<usize>], start: usize) -> Vec<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::testing::{Toy, node};
+    use crate::engine::testing::{ToyStage, node};
 
-    fn faults(nodes: Vec<Node<Toy>>) -> Vec<String> {
+    fn faults(nodes: Vec<PlanNode<ToyStage>>) -> Vec<String> {
         let faults = Plan::new(nodes).expect_err("the plan is wrong");
         faults
             .into_iter()
@@ -205,16 +215,23 @@ mod tests {
     }
 
     #[test]
-    fn producers_come_first_whatever_the_order_of_the_file() {
-        let plan =
-            Plan::new(vec![node("c", Toy::pass("b.rows")), node("b", Toy::pass("a.rows")), node("a", Toy::count(3))]);
-        let names: Vec<_> = plan.unwrap().nodes().iter().map(|node| node.name.clone()).collect();
+    fn producers_come_before_consumers() {
+        let plan = Plan::new(vec![
+            node("c", ToyStage::pass("b.rows")),
+            node("b", ToyStage::pass("a.rows")),
+            node("a", ToyStage::count(3)),
+        ]);
+        let names: Vec<_> = plan.unwrap().stages().iter().map(|node| node.name.clone()).collect();
         assert_eq!(names, ["a", "b", "c"]);
     }
 
     #[test]
-    fn every_fault_is_named_at_once() {
-        let nodes = vec![node("a", Toy::count(3)), node("b", Toy::pass("aa.rows")), node("c", Toy::pass("a.row"))];
+    fn all_problems_are_reported_together() {
+        let nodes = vec![
+            node("a", ToyStage::count(3)),
+            node("b", ToyStage::pass("aa.rows")),
+            node("c", ToyStage::pass("a.row")),
+        ];
         assert_eq!(
             faults(nodes),
             [
@@ -225,21 +242,24 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_printed_as_data_would_flow() {
-        let nodes =
-            vec![node("a", Toy::pass("c.rows")), node("b", Toy::pass("a.rows")), node("c", Toy::pass("b.rows"))];
+    fn a_cycle_is_printed_in_the_direction_of_the_data() {
+        let nodes = vec![
+            node("a", ToyStage::pass("c.rows")),
+            node("b", ToyStage::pass("a.rows")),
+            node("c", ToyStage::pass("b.rows")),
+        ];
         assert_eq!(faults(nodes), ["a/: stages wait for each other: a → b → c → a"]);
     }
 
     #[test]
-    fn every_cycle_is_told_once_and_what_merely_waits_for_one_is_none() {
+    fn every_cycle_is_reported_once_and_stages_downstream_of_one_are_not() {
         let nodes = vec![
-            node("after", Toy::pass("a.rows")),
-            node("a", Toy::pass("b.rows")),
-            node("b", Toy::pass("a.rows")),
-            node("self", Toy::pass("self.rows")),
-            node("c", Toy::pass("d.rows")),
-            node("d", Toy::pass("c.rows")),
+            node("after", ToyStage::pass("a.rows")),
+            node("a", ToyStage::pass("b.rows")),
+            node("b", ToyStage::pass("a.rows")),
+            node("self", ToyStage::pass("self.rows")),
+            node("c", ToyStage::pass("d.rows")),
+            node("d", ToyStage::pass("c.rows")),
         ];
         assert_eq!(
             faults(nodes),

@@ -1,8 +1,8 @@
-//! Lists of names in messages, and the name that was probably meant.
+//! Suggestions in messages: the known name that is closest to an unknown one, and lists of names.
 
-/// The name of `names` that `got` is probably a slip of: by edit distance, letter case aside, or because one begins with
-/// the other.
-pub fn similar<'n>(got: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+/// Name of `names` that `got` is probably a misspelling of: the one at the smallest Damerau-Levenshtein distance
+/// (case-insensitive), if that distance is small or one of the two is a prefix of the other.
+pub fn closest_name<'n>(got: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let lower = got.to_lowercase();
     let scored = names.into_iter().map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name));
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
@@ -11,8 +11,8 @@ pub fn similar<'n>(got: &str, names: impl IntoIterator<Item = &'n str>) -> Optio
     (distance <= 1.max(longest / 3) || begins).then_some(name)
 }
 
-/// `` `a`, `b`, `c` ``.
-pub fn quoted<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+/// Formats names as `` `a`, `b`, `c` ``.
+pub fn quoted_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
@@ -21,12 +21,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_other_words_are_not() {
+    fn misspellings_are_recognised_and_other_words_are_not() {
         let names = ["epochs", "batch", "min_count"];
-        assert_eq!(similar("epoch", names), Some("epochs"));
-        assert_eq!(similar("ebochs", names), Some("epochs"));
-        assert_eq!(similar("Batch", names), Some("batch"));
-        assert_eq!(similar("margin", names), None);
-        assert_eq!(similar("x", []), None);
+        assert_eq!(closest_name("epoch", names), Some("epochs"));
+        assert_eq!(closest_name("ebochs", names), Some("epochs"));
+        assert_eq!(closest_name("Batch", names), Some("batch"));
+        assert_eq!(closest_name("margin", names), None);
+        assert_eq!(closest_name("x", []), None);
     }
 }

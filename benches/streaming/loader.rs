@@ -1,4 +1,4 @@
-//! What our loader does on the rows of the benchmark: warm, cold, resumed.
+//! Measurements of Pairloom's loader: warm cache, cold cache, resume.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,40 +8,40 @@ use std::time::Instant;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use pairloom::error::{Error, Result};
-use pairloom::io::cache::Cache;
+use pairloom::io::cache::ShardCache;
 use pairloom::io::parquet as parts;
-use pairloom::io::shards::{Shards, Source};
-use pairloom::kernels::epoch::{Order, Plan};
-use pairloom::loader::{Allocate, Data, DataSet, Images, Loader, Start, plain};
+use pairloom::io::table_shards::{ShardSource, TableShards};
+use pairloom::kernels::epoch::{DataOrder, Shuffle};
+use pairloom::loader::{AllocateBuffer, Loader, LoaderData, LoaderDataSet, LoaderImages, LoaderStart, pooled_heap};
 use pairloom::tables;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::{BATCH, TOKENS, median};
+use super::{BATCH, TOKENS, median_seconds};
 
-/// Threads that put batches together.
+/// Threads that assemble batches.
 const THREADS: usize = 2;
 
-/// The first argument of a process that is to give its first batch.
+/// First argument of a process that measures the time to its first batch.
 pub(super) const FIRST: &str = "first";
 
-/// A table of vectors in parts, with its captions.
-pub(super) struct Stored<'d> {
+/// Table of features in parts, and its captions.
+pub(super) struct StoredTable<'d> {
     pub rows: usize,
     pub part_rows: usize,
     pub width: usize,
     pub column: &'static str,
     pub tokens: &'d [i32],
-    /// The folder of the parts.
+    /// Folder of the parts.
     pub table: PathBuf,
 }
 
-/// What a training opens before it asks for its first batch.
-type Opened = (Arc<Data>, Arc<Plan>, Allocate);
+/// Data, their order, and buffers that a training opens before its first batch.
+type OpenedTraining = (Arc<LoaderData>, Arc<DataOrder>, AllocateBuffer);
 
-impl Stored<'_> {
-    /// Measures, and prints a line for each figure. `expected` is the sum of the first values of all rows.
+impl StoredTable<'_> {
+    /// Runs all measurements and prints their results. `expected` is the sum of the first values of all rows.
     pub fn measure(&self, folder: &Path, expected: f64, limit: f64) -> Result<()> {
         let cache = folder.join("cache");
         let samples = self.samples()?;
@@ -54,7 +54,7 @@ impl Stored<'_> {
         let digests = digests(&self.table)?;
         let opened = self.open(&self.table, &digests, &cache, Some(&samples))?;
         for threads in [1, THREADS] {
-            let seconds = median(|epoch| {
+            let seconds = median_seconds(|epoch| {
                 let sum = self.epoch(&opened, epoch, threads).expect("the loader works");
                 assert!((sum - expected).abs() < 1e-6 * self.rows as f64, "{sum}, wanted {expected}");
             });
@@ -67,13 +67,13 @@ impl Stored<'_> {
             );
         }
         if self.column == "feature" {
-            // The loader of a training has one thread for vectors.
+            // A training uses one loader thread for features.
             super::step::measure(self.width, || start(&opened, 3, 0, 1))?;
         }
         drop(opened);
         let whole = self.rows.div_ceil(BATCH);
         for (name, batch) in [("first batch, warm", 0), ("first batch after a resume at 75 %", whole * 3 / 4)] {
-            // In a process of its own each time, which has read nothing yet.
+            // Each time in a new process, which has read nothing before.
             let mut times: Vec<f64> = (0..9).map(|_| self.first_elsewhere(folder, batch)).collect::<Result<_>>()?;
             times.sort_by(f64::total_cmp);
             let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
@@ -90,7 +90,7 @@ impl Stored<'_> {
         Ok(())
     }
 
-    /// Milliseconds that a new process needs from its start to batch `batch`, from the warm cache in `folder`.
+    /// Milliseconds from the start of a new process to batch `batch`, with the warm cache in `folder`.
     fn first_elsewhere(&self, folder: &Path, batch: usize) -> Result<f64> {
         let program = std::env::current_exe().map_err(|error| Error::io("find", folder, &error))?;
         let numbers = [self.rows, self.part_rows, self.width, batch].map(|number| number.to_string());
@@ -101,15 +101,15 @@ impl Stored<'_> {
         text.trim().parse().map_err(|_| Error::stage(format!("a new process said `{}`", text.trim())))
     }
 
-    /// What such a process does: prints the milliseconds. The digests of the parts, which a store's manifest has, are not
-    /// part of them.
+    /// Entry point of that process, which prints the milliseconds. They do not include the computation of the digests
+    /// of the parts, which a store has in its manifest.
     pub fn first(arguments: &[String]) -> Result<()> {
         let [rows, part_rows, width, batch, column, folder, table] = arguments else {
             return Err(Error::internal(format!("{} arguments, wanted 7", arguments.len())));
         };
         let number = |text: &str| text.parse::<usize>().map_err(|error| Error::internal(error.to_string()));
         let column = if column == "feature" { "feature" } else { "regions" };
-        let stored = Stored {
+        let stored = StoredTable {
             rows: number(rows)?,
             part_rows: number(part_rows)?,
             width: number(width)?,
@@ -128,11 +128,11 @@ impl Stored<'_> {
         Ok(())
     }
 
-    /// Epochs from a cache that is empty each time, of parts in the page cache.
+    /// Measures epochs with an empty shard cache, and the parts in the page cache.
     fn cold(&self, table: &Path, cache: &Path, samples: &RecordBatch, name: &str) -> Result<()> {
         let digests = digests(table)?;
         let mut first = Vec::new();
-        let seconds = median(|epoch| {
+        let seconds = median_seconds(|epoch| {
             let _ = fs::remove_dir_all(cache);
             let clock = Instant::now();
             let opened = self.open(table, &digests, cache, Some(samples)).expect("the parts are there");
@@ -156,13 +156,19 @@ impl Stored<'_> {
         Ok(())
     }
 
-    /// Opens cache, shards and samples, and makes the plan.
-    fn open(&self, table: &Path, digests: &[String], cache: &Path, samples: Option<&RecordBatch>) -> Result<Opened> {
-        let cache = Cache::open(cache, 16 << 30)?;
+    /// Opens cache, shards and samples, and creates the data order.
+    fn open(
+        &self,
+        table: &Path,
+        digests: &[String],
+        cache: &Path,
+        samples: Option<&RecordBatch>,
+    ) -> Result<OpenedTraining> {
+        let cache = ShardCache::open(cache, 16 << 30)?;
         let rows = |part: usize| self.part_rows.min(self.rows - part * self.part_rows);
         let sources = digests.iter().enumerate();
-        let sources = sources.map(|(part, digest)| Source { digest: digest.clone(), rows: rows(part) }).collect();
-        // The samples of a training are kept in the cache too.
+        let sources = sources.map(|(part, digest)| ShardSource { digest: digest.clone(), rows: rows(part) }).collect();
+        // The samples of a training are in the cache too.
         let samples = cache.get_or_make(
             "5a3b1e5500000000",
             || samples.cloned().ok_or_else(|| Error::internal("the samples are kept")),
@@ -175,26 +181,26 @@ impl Stored<'_> {
             assert_eq!(blake3::hash(&content).to_hex().as_str(), digests[part]);
             parts::decode_whole(content.into())
         };
-        let shards = Shards::new("features", sources, cache, Box::new(read), Box::new(|| Ok(())));
-        let images = Images::Vectors { shards, column: self.column.to_owned() };
-        let data = Data::new(&samples, vec![DataSet { images, samples: self.rows, weight: 1.0 }])?;
-        let plan = Plan::new(&data.plan_sets(), Order::Global, 7, BATCH).map_err(Error::data)?;
-        Ok((Arc::new(data), Arc::new(plan), plain()))
+        let shards = TableShards::new("features", sources, cache, Box::new(read), Box::new(|| Ok(())));
+        let images = LoaderImages::Vectors { shards, column: self.column.to_owned() };
+        let data = LoaderData::new(&samples, vec![LoaderDataSet { images, samples: self.rows, weight: 1.0 }])?;
+        let order = DataOrder::new(&data.order_sets(), Shuffle::Global, 7, BATCH).map_err(Error::data)?;
+        Ok((Arc::new(data), Arc::new(order), pooled_heap()))
     }
 
-    /// One epoch; the sum of the first values, as the peers take it.
-    fn epoch(&self, opened: &Opened, epoch: u64, threads: usize) -> Result<f64> {
+    /// Loads one epoch. Returns the sum of the first values of all rows, as the peers do.
+    fn epoch(&self, opened: &OpenedTraining, epoch: u64, threads: usize) -> Result<f64> {
         let mut loader = start(opened, epoch, 0, threads)?;
         let (mut sum, mut rows) = (0.0, 0);
         while let Some(batch) = loader.next(|| Ok(()))? {
             sum += batch.images().iter().step_by(self.width).map(|&value| f64::from(value)).sum::<f64>();
-            rows += batch.lengths().filter(|&length| length == TOKENS).count();
+            rows += batch.caption_lengths().filter(|&length| length == TOKENS).count();
         }
         assert_eq!(rows, self.rows);
         Ok(sum)
     }
 
-    /// One caption an image, of [`TOKENS`] words.
+    /// Table `samples` with one caption of [`TOKENS`] token ids per image.
     fn samples(&self) -> Result<RecordBatch> {
         let schema = tables::samples::table().schema();
         let column = |value: &dyn Fn(usize) -> usize| -> ArrayRef {
@@ -202,13 +208,13 @@ impl Stored<'_> {
             Arc::new(Int64Array::from_iter_values((0..self.rows).map(number)))
         };
         let words = Arc::new(Int32Array::from(self.tokens.to_vec()));
-        let words = tables::list(&schema, "words", vec![TOKENS; self.rows], words)?;
+        let words = tables::list_array(&schema, "words", vec![TOKENS; self.rows], words)?;
         let (shard, row) = (column(&|i| i / self.part_rows), column(&|i| i % self.part_rows));
         let columns = vec![column(&|_| 0), column(&|i| i), column(&|i| i), column(&|i| i), shard, row, words];
         tables::batch(&schema, columns)
     }
 
-    /// The same parts with every column compressed.
+    /// Writes the parts with all columns compressed.
     fn compress(&self, to: &Path) -> Result<()> {
         fs::create_dir_all(to).map_err(|error| Error::io("create", to, &error))?;
         let level = ZstdLevel::try_new(1).unwrap_or_default();
@@ -226,12 +232,12 @@ impl Stored<'_> {
     }
 }
 
-fn start(opened: &Opened, epoch: u64, batch: usize, threads: usize) -> Result<Loader> {
-    let start = Start::alone(epoch, batch, threads);
+fn start(opened: &OpenedTraining, epoch: u64, batch: usize, threads: usize) -> Result<Loader> {
+    let start = LoaderStart::single_rank(epoch, batch, threads);
     Loader::start(Arc::clone(&opened.0), Arc::clone(&opened.1), start, &opened.2)
 }
 
-/// Digests of the parts, which a store's manifest has.
+/// Digests of the parts.
 fn digests(table: &Path) -> Result<Vec<String>> {
     let mut digests = Vec::new();
     loop {
@@ -243,7 +249,7 @@ fn digests(table: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// By how many megabytes the memory of the process that belongs to no file grows while `work` runs, at its highest.
+/// Peak growth of the process's anonymous memory while `work` runs, in MB.
 fn anonymous_memory(work: impl FnOnce()) -> f64 {
     let now = || {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,37 +1,37 @@
-//! What loading costs a training: the same steps on batches that lie in memory, and on batches from the loader.
+//! Overhead of data loading in a training: the same steps with batches in memory, and with batches from the loader.
 
 use std::time::Instant;
 
 use pairloom::error::Result;
 use pairloom::loader::{Batch, Loader};
-use pairloom::model::bank::Member;
-use pairloom::model::collective::Group;
-use pairloom::model::family::data::Data;
-use pairloom::model::family::list::Settings;
+use pairloom::model::collective::CollectiveGroup;
+use pairloom::model::family::input_spec::InputSpec;
+use pairloom::model::family::registry::ModelSettings;
 use pairloom::model::loss::Loss;
-use pairloom::model::step::{Pairs, Recipe};
-use pairloom::model::training::Training;
+use pairloom::model::memory_bank::TrainingPair;
+use pairloom::model::step::{PairBatch, StepOptions};
+use pairloom::model::training_state::TrainingState;
 
-/// Steps of a round.
+/// Steps per round.
 const STEPS: usize = 20;
-/// Rounds, of both kinds in turn; the median is printed.
+/// Rounds of both kinds, in alternation; the median is printed.
 const ROUNDS: usize = 5;
 
-/// Steps on the first batches that `start` gives, each round from the beginning.
+/// Measures steps on the first batches of the loader that `start` opens.
 pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Result<()> {
-    let config = Settings::default().config(Data::features(width, 40_000));
+    let config = ModelSettings::default().config(InputSpec::for_features(width, 40_000));
     let model = config.create(7, tch::Device::Cpu)?;
-    let mut training = Training::start(config, model);
-    let recipe = Recipe::from(Loss::default());
+    let mut training = TrainingState::new(config, model);
+    let recipe = StepOptions::from(Loss::default());
     let mut step = |images: &[f32], captions: &[&[i32]]| {
-        let members = Member::strangers(captions.len());
-        let pairs = Pairs { images, captions, members: &members, relevance: None };
-        training.step(&pairs, &recipe, None, 2e-4, 0, &Group::alone()).map(drop)
+        let members = TrainingPair::unrelated(captions.len());
+        let pairs = PairBatch { images, captions, pairs: &members, relevance: None };
+        training.step(&pairs, &recipe, None, 2e-4, 0, &CollectiveGroup::single()).map(drop)
     };
     let mut loader = start()?;
     let mut resident: Vec<(Vec<f32>, Vec<Vec<i32>>)> = Vec::new();
     while let Some(batch) = loader.next(|| Ok(()))?.filter(|_| resident.len() < STEPS) {
-        resident.push((batch.images().to_vec(), (0..batch.len()).map(|i| batch.words(i).to_vec()).collect()));
+        resident.push((batch.images().to_vec(), (0..batch.len()).map(|i| batch.token_ids(i).to_vec()).collect()));
     }
     drop(loader);
     let (mut without, mut with, mut waits) = (Vec::new(), Vec::new(), 0.0);
@@ -46,9 +46,9 @@ pub(super) fn measure(width: usize, start: impl Fn() -> Result<Loader>) -> Resul
         for _ in 0..STEPS {
             let batch: Option<Batch> = loader.next(|| Ok(()))?;
             let Some(batch) = batch else { break };
-            step(batch.images(), &(0..batch.len()).map(|i| batch.words(i)).collect::<Vec<_>>())?;
+            step(batch.images(), &(0..batch.len()).map(|i| batch.token_ids(i)).collect::<Vec<_>>())?;
         }
-        // The first round warms everything up.
+        // The first round is a warm-up.
         if round > 0 {
             without.push(resident);
             with.push(clock.elapsed().as_secs_f64());

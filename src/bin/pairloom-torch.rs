@@ -1,9 +1,9 @@
-//! `pairloom-torch`: the same command line as `pairloom`, with libtorch linked, so that it can run stages.
+//! Program `pairloom-torch`: the command line of `pairloom` with libtorch linked, which running stages needs.
 
-use pairloom::cli::{Torch, TorchBoards, main as cli};
-use pairloom::engine::ranks::follow;
+use pairloom::cli::{TorchFunctions, TorchRendezvous, main as cli};
+use pairloom::engine::ranks::run_follower;
 use pairloom::engine::run::execute;
 
 fn main() -> std::process::ExitCode {
-    cli(Some(Torch { execute, follow, boards: &TorchBoards }))
+    cli(Some(TorchFunctions { execute, run_follower, rendezvous: &TorchRendezvous }))
 }

@@ -1,24 +1,24 @@
-//! `pairloom check FILE...`: mistakes that can be found without data.
+//! `pairloom check FILE...`: validates pipeline files without data.
 
-use super::args::Check;
+use super::args::CheckArgs;
+use super::console::Console;
 use super::open;
-use super::output::Output;
 use crate::error::{Error, Result};
 
-/// Looks for mistakes in every file; files and folders that stages read need not be there.
+/// Checks every file. Source files and folders of stages need not exist.
 ///
 /// # Errors
-/// There are mistakes; they are shown.
-pub(super) fn check(arguments: &Check, output: Output) -> Result<()> {
+/// A file has mistakes, which have been printed.
+pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
     let mut wrong = None;
     for file in &arguments.files {
-        match open::pipeline(file, &arguments.set, false) {
+        match open::load_pipeline(file, &arguments.set, false) {
             Ok(pipeline) => {
-                let stages = pipeline.plan.nodes().len();
+                let stages = pipeline.plan.stages().len();
                 let plural = if stages == 1 { "" } else { "s" };
-                output.note(&format!("`{}` is fine: {stages} stage{plural}\n", file.display()));
+                console.info(&format!("`{}` is valid: {stages} stage{plural}\n", file.display()));
             }
-            Err(faults) => wrong = Some(open::show(&faults, output)),
+            Err(diagnostics) => wrong = Some(open::print_diagnostics(&diagnostics, console)),
         }
     }
     wrong.map_or(Ok(()), Err::<(), Error>)

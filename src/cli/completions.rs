@@ -1,17 +1,17 @@
-//! `pairloom completions SHELL`.
+//! `pairloom completions SHELL`: shell completions.
 
 use clap::CommandFactory;
 
-use super::args::{Arguments, Completions};
-use super::output::Output;
+use super::args::{Cli, CompletionsArgs};
+use super::console::Console;
 use crate::error::Result;
 
-/// Prints completions for a shell.
+/// Prints the completion script of a shell.
 ///
 /// # Errors
 /// stdout cannot be written.
-pub(super) fn completions(arguments: &Completions, output: Output) -> Result<()> {
+pub(super) fn completions(arguments: &CompletionsArgs, console: Console) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "pairloom", &mut script);
-    output.data(&String::from_utf8_lossy(&script))
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "pairloom", &mut script);
+    console.print(&String::from_utf8_lossy(&script))
 }

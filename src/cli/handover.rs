@@ -1,31 +1,31 @@
-//! How `pairloom` becomes `pairloom-torch`.
+//! Handover from `pairloom` to `pairloom-torch` by `exec`.
 //!
-//! Loading libtorch takes 0.2 s, so the program that people type is linked without it, and replaces itself only when
-//! there is a stage to run. Both are built from one library; a hash of its sources tells when they are not.
+//! Loading libtorch takes 0.2 s, so `pairloom` is linked without it and replaces itself only if a stage has to run.
+//! Both programs must be built from the same sources; a hash of the sources is compared at the handover.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::error::{Error, Result};
 
-/// The hash of the sources of this program, made by `build.rs`.
+/// Hash of the sources of this program, computed by `build.rs`.
 const BUILD: &str = env!("PAIRLOOM_BUILD");
-/// Tells the program that takes over what it must have been built from.
-const VARIABLE: &str = "PAIRLOOM_HANDED_OVER_BY";
-/// The program with libtorch; it lies beside this one.
+/// Environment variable with the hash of the sources of the program that handed over.
+const BUILD_VARIABLE: &str = "PAIRLOOM_HANDED_OVER_BY";
+/// File name of the program with libtorch, in the folder of this program.
 const SIBLING: &str = "pairloom-torch";
 
-/// Replaces this program by its sibling, with the same arguments. Comes back only to say why it could not.
+/// Replaces this process by `pairloom-torch` with the same arguments. Returns only on failure.
 pub(super) fn hand_over() -> Error {
     let here = match std::env::current_exe() {
         Ok(path) => path,
-        Err(error) => return Error::internal(format!("cannot find where this program lies: {error}")),
+        Err(error) => return Error::internal(format!("cannot find the path of this program: {error}")),
     };
     let sibling = here.with_file_name(SIBLING);
     let mut program = Command::new(&sibling);
-    program.args(std::env::args_os().skip(1)).env(VARIABLE, BUILD);
-    // Threads of OpenMP that wait for work would otherwise spin, on cores that other stages use. It is read when the
-    // library loads, so this is the last moment.
+    program.args(std::env::args_os().skip(1)).env(BUILD_VARIABLE, BUILD);
+    // Idle OpenMP threads would otherwise spin on cores that other stages use. The variable is read when the library
+    // loads, so it must be set before.
     if std::env::var_os("OMP_WAIT_POLICY").is_none() {
         program.env("OMP_WAIT_POLICY", "PASSIVE");
     }
@@ -34,14 +34,14 @@ pub(super) fn hand_over() -> Error {
         .hint("build both programs: `cargo build --bins`")
 }
 
-/// Whether the program that handed over to this one, if any did, was built from the same sources.
+/// Checks that a program that handed over to this one was built from the same sources.
 ///
 /// # Errors
-/// It was not.
+/// The builds differ.
 pub(super) fn check_build() -> Result<()> {
-    match std::env::var(VARIABLE) {
+    match std::env::var(BUILD_VARIABLE) {
         Ok(build) if build != BUILD => {
-            Err(Error::usage(format!("`pairloom` and `{SIBLING}` are of different builds: {build} and {BUILD}"))
+            Err(Error::usage(format!("`pairloom` and `{SIBLING}` come from different builds: {build} and {BUILD}"))
                 .hint("build both programs: `cargo build --bins`"))
         }
         _ => Ok(()),

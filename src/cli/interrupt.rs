@@ -1,37 +1,37 @@
-//! Ctrl-C and SIGTERM: the first asks the run to stop, the second stops it.
+//! Ctrl-C and SIGTERM: the first signal cancels the run, the second ends the process at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::output::tell;
-use crate::error::{Error, Kind, Result};
-use crate::runtime::Cancel;
+use super::console::write_stderr;
+use crate::error::{Error, ErrorCategory, Result};
+use crate::runtime::CancelToken;
 
-/// Raises `cancel` at the first signal.
+/// Sets `cancel` at the first signal, and ends the process at the second.
 ///
 /// # Errors
-/// The system refuses to tell of signals.
-pub(super) fn watch(cancel: &Cancel) -> Result<()> {
+/// The signal handler cannot be installed.
+pub(super) fn cancel_on_signal(cancel: &CancelToken) -> Result<()> {
     let cancel = cancel.clone();
     let asked = AtomicBool::new(false);
     ctrlc::set_handler(move || {
         if asked.swap(true, Ordering::SeqCst) {
-            leave(Kind::Interrupted);
+            exit_now(ErrorCategory::Interrupted);
         }
         cancel.cancel();
-        tell("\ninterrupted: stopping where it can go on; once more stops at once\n");
+        write_stderr("\ninterrupted: saving progress and stopping; interrupt again to stop at once\n");
     })
-    .map_err(|error| Error::internal(format!("cannot watch for signals: {error}")))
+    .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
 }
 
-/// Ends a process at once that another one does not need any more.
-pub(super) fn give_up() {
-    leave(Kind::Stage);
+/// Ends this process at once with the exit code of a failed stage, when the other ranks no longer need it.
+pub(super) fn exit_as_failed() {
+    exit_now(ErrorCategory::Stage);
 }
 
-/// Ends the process at once. `std::process::exit` would run the destructors of libtorch while its threads still work,
-/// and crash.
-#[expect(unsafe_code, reason = "the standard library has no exit that runs no handlers")]
-fn leave(kind: Kind) -> ! {
+/// Ends the process at once. `std::process::exit` would run libtorch's destructors while its threads still work, and
+/// crash.
+#[expect(unsafe_code, reason = "the standard library has no exit without exit handlers")]
+fn exit_now(kind: ErrorCategory) -> ! {
     unsafe extern "C" {
         safe fn _exit(code: std::ffi::c_int) -> !;
     }

@@ -1,19 +1,19 @@
-//! The command line: one file for each subcommand, and everything that people see.
+//! Command line: one file for each subcommand, and everything that is printed.
 //!
 //! stdout carries data (tables, JSON, events), stderr everything else.
 
 pub mod args;
 pub mod start;
-pub mod bytes;
+pub mod units;
 pub mod schemas;
 mod check;
 mod completions;
-mod expect;
+mod expectations;
 mod gc;
 mod handover;
 mod interrupt;
 mod open;
-mod output;
+mod console;
 mod plan;
 mod progress;
 mod ranks;
@@ -26,6 +26,6 @@ mod summary;
 mod tensorboard;
 mod torch;
 
-pub use ranks::TorchBoards;
+pub use ranks::TorchRendezvous;
 pub use start::main;
-pub use torch::Torch;
+pub use torch::TorchFunctions;

@@ -1,91 +1,100 @@
-//! Opening what the command line names: pipeline files and stores.
+//! Pipeline files, stores and run options from the arguments of the command line.
 
 use std::path::Path;
 
-use super::args::Common;
-use super::expect;
-use super::output::{Output, tell};
-use crate::engine::cache::CachePlace;
+use super::args::CommonArgs;
+use super::console::{Console, write_stderr};
+use super::expectations;
+use crate::engine::cache::CacheOptions;
 use crate::engine::ranks::RankOptions;
-use crate::engine::run::Options;
+use crate::engine::run::RunOptions;
 use crate::error::{Error, Result};
 use crate::io::objects::Location;
-use crate::pipeline::{self, Faults, Pipeline};
+use crate::pipeline::{self, Diagnostics, Pipeline};
 use crate::stages::AnyStage;
 use crate::store::Store;
 
-/// The pipeline, or all that is wrong with the file.
-pub(super) fn pipeline(file: &Path, set: &[String], sources_needed: bool) -> Result<Pipeline<AnyStage>, Faults> {
+/// Loads a pipeline file, or returns all of its mistakes.
+pub(super) fn load_pipeline(
+    file: &Path,
+    set: &[String],
+    sources_needed: bool,
+) -> Result<Pipeline<AnyStage>, Diagnostics> {
     let environment = |name: &str| std::env::var(name).ok();
     pipeline::load(
         file,
-        &pipeline::Options { overrides: set, environment: &environment, sources_needed, rehearse: &expect::rehearse },
+        &pipeline::LoadOptions {
+            overrides: set,
+            environment: &environment,
+            sources_must_exist: sources_needed,
+            check_queries: &expectations::check_queries,
+        },
     )
 }
 
-/// Shows what is wrong with a pipeline file; the error that remains is for the exit code only.
-pub(super) fn show(faults: &Faults, output: Output) -> Error {
-    tell(&faults.render(output.colour));
-    if output.json {
-        for fault in faults.to_json() {
-            // There is nobody left to tell that stdout is gone.
-            let _ = output.object(&fault);
+/// Prints the mistakes of a pipeline file. The returned error has no message: it carries the exit code only.
+pub(super) fn print_diagnostics(diagnostics: &Diagnostics, console: Console) -> Error {
+    write_stderr(&diagnostics.render(console.colour));
+    if console.json {
+        for diagnostic in diagnostics.to_json() {
+            // A closed stdout is no further error: the mistakes are on stderr.
+            let _ = console.print_json(&diagnostic);
         }
     }
     Error::usage("")
 }
 
-/// What is in every store, and so tells one from another folder: the layout that this version reads.
-const LAYOUT: &str = "v1";
+/// Subfolder for the layout that this version reads. A folder that has it is a store.
+const LAYOUT_FOLDER: &str = "v1";
 
-/// Beginnings of variables that say how to reach a store at a URL.
-const SERVICES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+/// Prefixes of the environment variables that configure access to a store at a URL.
+const SERVICE_PREFIXES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
-/// The store, which in a folder is made if it is not there.
-pub(super) fn store(common: &Common) -> Result<Store> {
-    at(&location(common)?)
+/// Opens the store of `--store`. A missing folder is created.
+pub(super) fn open_store(common: &CommonArgs) -> Result<Store> {
+    open_at(&location(common)?)
 }
 
-/// What `--store` names. The parser of the command line would show a wrong URL with the password that is in it.
-fn location(common: &Common) -> Result<Location> {
+/// Location that `--store` names. Parsed here, because clap would print an invalid URL with the password in it.
+fn location(common: &CommonArgs) -> Result<Location> {
     Location::parse(common.store.clone()).map_err(|error| error.context("`--store`"))
 }
 
-fn at(location: &Location) -> Result<Store> {
+fn open_at(location: &Location) -> Result<Store> {
     let settings: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| SERVICES.iter().any(|service| name.starts_with(service)))
+        .filter(|(name, _)| SERVICE_PREFIXES.iter().any(|service| name.starts_with(service)))
         .collect();
     let locks = dirs::cache_dir().map(|folder| folder.join("pairloom/claims"));
     Store::at(location, &settings, locks.as_deref())
 }
 
-/// The store, which must be there for commands that only read it.
-pub(super) fn existing_store(common: &Common) -> Result<Store> {
+/// Opens the store of `--store`, which must exist: for commands that only read it.
+pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
     let location = location(common)?;
     let missing = || {
         let error = Error::data(format!("there is no store at `{location}`"));
         error.hint("run a pipeline first, or name the folder or URL with `--store`")
     };
     if let Location::Folder(folder) = &location {
-        return if folder.join(LAYOUT).is_dir() { at(&location) } else { Err(missing()) };
+        return if folder.join(LAYOUT_FOLDER).is_dir() { open_at(&location) } else { Err(missing()) };
     }
-    let store = at(&location)?;
-    // Every store has a record of the run that made it.
+    let store = open_at(&location)?;
+    // Every store has a record of the run that created it.
     if store.objects().list("runs")?.is_empty() {
         return Err(missing());
     }
     Ok(store)
 }
 
-/// How to run.
-pub(super) fn options(common: &Common, file: &Path, ranks: RankOptions) -> Options {
-    Options {
+/// Options of a run.
+pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) -> RunOptions {
+    RunOptions {
         pipeline: file.display().to_string(),
         threads: threads(common),
         memory: common.memory,
         device: common.device,
-        cache: CachePlace {
+        cache: CacheOptions {
             folder: common.cache.clone().or_else(|| Some(dirs::cache_dir()?.join("pairloom").join("shards"))),
             limit: common.cache_size,
         },
@@ -93,22 +102,22 @@ pub(super) fn options(common: &Common, file: &Path, ranks: RankOptions) -> Optio
     }
 }
 
-/// Threads that a stage may keep busy.
-pub(super) fn threads(common: &Common) -> usize {
-    common.threads.map_or(processors(), usize::from).min(most_threads())
+/// Threads of a stage.
+pub(super) fn threads(common: &CommonArgs) -> usize {
+    common.threads.map_or(processors(), usize::from).min(max_threads())
 }
 
-/// Says so when [`threads`] are fewer than were asked for.
-pub(super) fn note_threads(common: &Common, output: Output) {
+/// Prints a note if [`threads`] is less than `--threads`.
+pub(super) fn note_thread_limit(common: &CommonArgs, console: Console) {
     if let Some(wanted) = common.threads
-        && usize::from(wanted) > most_threads()
+        && usize::from(wanted) > max_threads()
     {
-        output.note(&format!("`--threads {wanted}` is more than helps here: taking {}\n", most_threads()));
+        console.info(&format!("`--threads {wanted}` is more than four per CPU: using {}\n", max_threads()));
     }
 }
 
-/// Threads beyond this only take time to start.
-fn most_threads() -> usize {
+/// Upper limit of `--threads`: more threads only take time to start.
+fn max_threads() -> usize {
     processors().saturating_mul(4)
 }
 
@@ -116,8 +125,8 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
-/// A place as short as it can be said: relative to the current folder if it lies below.
-pub(super) fn short(place: String) -> String {
+/// Path relative to the current folder if it is below it, otherwise unchanged.
+pub(super) fn relative_to_current(place: String) -> String {
     let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
     let below = here.ok().and_then(|here| Some(Path::new(&place).strip_prefix(here).ok()?.display().to_string()));
     below.unwrap_or(place)

@@ -1,33 +1,33 @@
-//! `pairloom plan FILE`: the dry run.
+//! `pairloom plan FILE`: dry run.
 
 use serde_json::json;
 
-use super::args::{Common, Pipeline as Arguments};
-use super::bytes::count;
+use super::args::{CommonArgs, PipelineArgs};
+use super::console::{Console, align_columns};
 use super::open;
-use super::output::{Output, columns};
-use super::progress::Progress;
-use crate::engine::status::{StageStatus, Verdict, status};
+use super::progress::ProgressDisplay;
+use super::units::format_count;
+use crate::engine::status::{StageAction, StageStatus, stage_statuses};
 use crate::error::Result;
-use crate::runtime::Cancel;
+use crate::runtime::CancelToken;
 
-/// Shows for each stage whether it would be reused, resumed or run, and which component of its key changed.
+/// Prints for each stage if it would be reused, resumed or run, and which components of its key changed.
 ///
 /// # Errors
-/// Mistakes of the pipeline file; the store cannot be read.
-pub(super) fn plan(common: &Common, arguments: &Arguments, output: Output) -> Result<()> {
-    let pipeline =
-        open::pipeline(&arguments.file, &arguments.set, true).map_err(|faults| open::show(&faults, output))?;
-    let store = open::store(common)?;
-    open::note_threads(common, output);
-    let progress = Progress::new(Output { json: false, ..output });
-    let observer = |event: &crate::engine::event::Event| progress.see(event);
-    let statuses = status(&pipeline.plan, &store, open::threads(common), &Cancel::new(), &observer)?;
+/// The pipeline file has mistakes, or the store cannot be read.
+pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Console) -> Result<()> {
+    let pipeline = open::load_pipeline(&arguments.file, &arguments.set, true)
+        .map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
+    let store = open::open_store(common)?;
+    open::note_thread_limit(common, console);
+    let progress = ProgressDisplay::new(Console { json: false, ..console });
+    let observer = |event: &crate::engine::event::Event| progress.show(event);
+    let statuses = stage_statuses(&pipeline.plan, &store, open::threads(common), &CancelToken::new(), &observer)?;
     progress.clear();
-    if output.json {
+    if console.json {
         for status in &statuses {
             let (verdict, rows) = verdict(status);
-            output.object(&json!({
+            console.print_json(&json!({
                 "stage": status.name, "kind": status.kind, "key": status.key.as_str(),
                 "verdict": verdict, "rows": rows, "reasons": status.reasons,
             }))?;
@@ -38,7 +38,7 @@ pub(super) fn plan(common: &Common, arguments: &Arguments, output: Output) -> Re
     let mut rows = vec![title];
     for status in &statuses {
         let (verdict, there) = verdict(status);
-        let there = there.map(count).unwrap_or_default();
+        let there = there.map(format_count).unwrap_or_default();
         let mut reasons = status.reasons.iter();
         let first = reasons.next().cloned().unwrap_or_default();
         rows.push(vec![
@@ -52,17 +52,17 @@ pub(super) fn plan(common: &Common, arguments: &Arguments, output: Output) -> Re
         let empty = || vec![String::new(); 5];
         rows.extend(reasons.map(|reason| [empty(), vec![reason.clone()]].concat()));
     }
-    output.data(&columns(&rows, &[false, false, false, false, true, false]))?;
+    console.print(&align_columns(&rows, &[false, false, false, false, true, false]))?;
     let missing = statuses.iter().filter(|status| !status.is_reuse()).count();
-    output.note(&format!("{missing} of {} stages would run\n", statuses.len()));
+    console.info(&format!("{missing} of {} stages would run\n", statuses.len()));
     Ok(())
 }
 
-/// The verdict in a word, and the rows that are there already.
+/// Name of the action, and the number of rows that exist already.
 fn verdict(status: &StageStatus) -> (&'static str, Option<u64>) {
-    match &status.verdict {
-        Verdict::Reuse(manifest) => ("reused", Some(manifest.rows())),
-        Verdict::Resume { rows } => ("resumed", Some(*rows)),
-        Verdict::Run => ("run", None),
+    match &status.action {
+        StageAction::Reuse(manifest) => ("reused", Some(manifest.rows())),
+        StageAction::Resume { rows } => ("resumed", Some(*rows)),
+        StageAction::Run => ("run", None),
     }
 }

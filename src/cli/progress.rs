@@ -1,4 +1,4 @@
-//! What happens in a run, as it happens: bars on a terminal, a line a stage elsewhere, or JSON.
+//! Display of a run's events: progress bars on a terminal, otherwise lines of text or JSON.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,89 +6,93 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::bytes::{count, human, seconds};
-use super::output::{Output, tell};
+use super::console::{Console, write_stderr};
+use super::units::{format_bytes, format_count, format_duration};
 use crate::engine::event::Event;
 use crate::runtime::Stalls;
 use crate::stage::Warning;
 
-/// Warnings kept of a stage; the rest is counted.
-const KEPT_WARNINGS: usize = 1000;
-/// Bars drawn a second.
-const DRAWS: u8 = 10;
+/// Maximum number of warnings kept per stage.
+const MAX_WARNINGS: usize = 1000;
+/// Redraws of the bars per second.
+const BAR_REFRESH_HZ: u8 = 10;
 
-/// Shows events, and keeps what the summary needs of them.
-pub(super) struct Progress {
-    output: Output,
+/// Displays events and collects those that the summary needs.
+pub(super) struct ProgressDisplay {
+    console: Console,
     bars: MultiProgress,
-    state: Mutex<State>,
+    state: Mutex<DisplayState>,
 }
 
 #[derive(Default)]
-struct State {
-    /// Bars of the stages that run.
+struct DisplayState {
+    /// Bars of running stages.
     running: BTreeMap<String, ProgressBar>,
-    /// The bar of sources being hashed.
+    /// Bar of the hashing of sources.
     hashing: Option<ProgressBar>,
-    seen: Seen,
+    summary: EventSummary,
 }
 
-/// What the summary needs.
+/// Facts from the events of a run that its summary shows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
-    /// Rows that were there when a stage went on, for those that were resumed.
+pub(super) struct EventSummary {
+    /// Rows that existed when a stage was resumed, by stage.
     pub(super) resumed: BTreeMap<String, u64>,
-    /// Warnings of this run by stage, at most [`KEPT_WARNINGS`] of each.
+    /// Warnings of this run by stage, at most [`MAX_WARNINGS`] of each.
     pub(super) warnings: BTreeMap<String, Vec<Warning>>,
     /// Wall time of the run in seconds.
     pub(super) seconds: f64,
 }
 
-impl Progress {
-    pub(super) fn new(output: Output) -> Self {
-        let target = if output.bars { ProgressDrawTarget::stderr_with_hz(DRAWS) } else { ProgressDrawTarget::hidden() };
-        Self { output, bars: MultiProgress::with_draw_target(target), state: Mutex::default() }
+impl ProgressDisplay {
+    pub(super) fn new(console: Console) -> Self {
+        let target = if console.has_bars {
+            ProgressDrawTarget::stderr_with_hz(BAR_REFRESH_HZ)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        Self { console, bars: MultiProgress::with_draw_target(target), state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked while it held the lock has only shown less.
+    fn state(&self) -> MutexGuard<'_, DisplayState> {
+        // A panic while the lock was held can only have left the display incomplete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the bars off the screen.
+    /// Removes all bars from the screen.
     pub(super) fn clear(&self) {
         self.state().hashing = None;
-        // Bars that cannot be removed are only untidy.
+        // A bar that cannot be removed does no harm.
         let _ = self.bars.clear();
     }
 
-    /// What was seen.
-    pub(super) fn seen(&self) -> Seen {
-        self.state().seen.clone()
+    /// Facts from the events up to now.
+    pub(super) fn summary(&self) -> EventSummary {
+        self.state().summary.clone()
     }
 
-    /// Shows an event.
-    pub(super) fn see(&self, event: &Event) {
-        if self.output.json {
-            // A reader that is gone does not stop the run.
-            let _ = self.output.object(event);
+    /// Displays an event.
+    pub(super) fn show(&self, event: &Event) {
+        if self.console.json {
+            // A closed stdout does not stop the run.
+            let _ = self.console.print_json(event);
         }
         let mut state = self.state();
         match event {
             Event::Hashing { source, done_bytes, total_bytes } => {
-                self.hashing(&mut state, source, *done_bytes, *total_bytes);
+                self.show_hashing(&mut state, source, *done_bytes, *total_bytes);
             }
             Event::StageStarted { stage, kind, resumed_rows, .. } => {
                 state.hashing = None;
                 if *resumed_rows > 0 {
-                    state.seen.resumed.insert(stage.clone(), *resumed_rows);
-                    self.line(&format!("{stage} ({kind}): goes on after {} rows", count(*resumed_rows)));
+                    state.summary.resumed.insert(stage.clone(), *resumed_rows);
+                    self.print_line(&format!("{stage} ({kind}): resumed after {} rows", format_count(*resumed_rows)));
                 } else {
-                    self.line(&format!("{stage} ({kind}): started"));
+                    self.print_line(&format!("{stage} ({kind}): started"));
                 }
-                if self.output.bars {
+                if self.console.has_bars {
                     let bar =
-                        self.bars.add(ProgressBar::no_length().with_style(style(false)).with_prefix(stage.clone()));
+                        self.bars.add(ProgressBar::no_length().with_style(bar_style(false)).with_prefix(stage.clone()));
                     bar.set_position(*resumed_rows);
                     bar.reset_eta();
                     bar.enable_steady_tick(Duration::from_millis(200));
@@ -97,39 +101,43 @@ impl Progress {
             }
             Event::Progress { stage, done, total, waiting_for } => {
                 if let Some(bar) = state.running.get(stage) {
-                    show(bar, *done, *total, waiting_for.as_deref());
+                    update_bar(bar, *done, *total, waiting_for.as_deref());
                 }
             }
             Event::Warned { stage, warning } => {
-                let kept = state.seen.warnings.entry(stage.clone()).or_default();
-                if kept.len() < KEPT_WARNINGS {
+                let kept = state.summary.warnings.entry(stage.clone()).or_default();
+                if kept.len() < MAX_WARNINGS {
                     kept.push(warning.clone());
                 }
             }
             Event::StageReused { stage, kind, rows, .. } => {
-                self.line(&format!("{stage} ({kind}): reused, {} rows", count(*rows)));
+                self.print_line(&format!("{stage} ({kind}): reused, {} rows", format_count(*rows)));
             }
             Event::StageFinished { stage, rows, seconds: time, .. } => {
-                remove(&mut state, &self.bars, stage);
-                self.line(&format!("{stage}: finished, {} rows in {}", count(*rows), seconds(*time)));
+                remove_bar(&mut state, &self.bars, stage);
+                self.print_line(&format!(
+                    "{stage}: finished, {} rows in {}",
+                    format_count(*rows),
+                    format_duration(*time)
+                ));
             }
             Event::StageFailed { stage, interrupted, .. } => {
-                remove(&mut state, &self.bars, stage);
-                self.line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
+                remove_bar(&mut state, &self.bars, stage);
+                self.print_line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
             }
-            Event::RunFinished { seconds, .. } => state.seen.seconds = *seconds,
+            Event::RunFinished { seconds, .. } => state.summary.seconds = *seconds,
             Event::Loading { stage, stalls } => {
                 if let Some(bar) = state.running.get(stage) {
-                    bar.set_message(stalled(*stalls));
+                    bar.set_message(stall_message(*stalls));
                 }
             }
             Event::RunStarted { .. } | Event::PartCommitted { .. } | Event::StateSaved { .. } => {}
         }
     }
 
-    fn hashing(&self, state: &mut State, source: &str, done: u64, total: u64) {
-        if !self.output.bars {
-            self.line(&format!("reading {source}: {} of {}", human(done), human(total)));
+    fn show_hashing(&self, state: &mut DisplayState, source: &str, done: u64, total: u64) {
+        if !self.console.has_bars {
+            self.print_line(&format!("reading {source}: {} of {}", format_bytes(done), format_bytes(total)));
             return;
         }
         let bar = state.hashing.get_or_insert_with(|| {
@@ -141,16 +149,16 @@ impl Progress {
         bar.set_message(source.to_owned());
     }
 
-    /// A line for people who see no bars.
-    fn line(&self, text: &str) {
-        if !self.output.bars && !self.output.json && !self.output.quiet {
-            tell(&format!("{text}\n"));
+    /// Prints a line, unless bars are drawn or output is JSON or quiet.
+    fn print_line(&self, text: &str) {
+        if !self.console.has_bars && !self.console.json && !self.console.quiet {
+            write_stderr(&format!("{text}\n"));
         }
     }
 }
 
-/// What a training waits for, if that is more than nothing.
-fn stalled(stalls: Stalls) -> String {
+/// Message with the shares of time that a training waits for storage and decoding; empty if both are below 0.5 %.
+fn stall_message(stalls: Stalls) -> String {
     let share = |seconds: f64| 100.0 * seconds / stalls.total().max(f64::MIN_POSITIVE);
     let waits = [(share(stalls.storage), "storage"), (share(stalls.decode), "decoding")];
     let waits = waits.iter().filter(|(share, _)| *share >= 0.5).map(|(share, what)| format!("{share:.0} % for {what}"));
@@ -158,9 +166,9 @@ fn stalled(stalls: Stalls) -> String {
     if waits.is_empty() { waits } else { format!("waited {waits}") }
 }
 
-fn show(bar: &ProgressBar, done: u64, total: Option<u64>, waiting_for: Option<&str>) {
+fn update_bar(bar: &ProgressBar, done: u64, total: Option<u64>, waiting_for: Option<&str>) {
     if bar.length() != total {
-        bar.set_style(style(total.is_some()));
+        bar.set_style(bar_style(total.is_some()));
         match total {
             Some(total) => bar.set_length(total),
             None => bar.unset_length(),
@@ -168,21 +176,21 @@ fn show(bar: &ProgressBar, done: u64, total: Option<u64>, waiting_for: Option<&s
     }
     bar.set_position(done);
     match waiting_for {
-        Some(what) => bar.set_message(format!("waits for {what}")),
-        None if bar.message().starts_with("waits for ") => bar.set_message(""),
+        Some(what) => bar.set_message(format!("waiting for {what}")),
+        None if bar.message().starts_with("waiting for ") => bar.set_message(""),
         None => {}
     }
 }
 
-fn remove(state: &mut State, bars: &MultiProgress, stage: &str) {
+fn remove_bar(state: &mut DisplayState, bars: &MultiProgress, stage: &str) {
     if let Some(bar) = state.running.remove(stage) {
         bar.finish_and_clear();
         bars.remove(&bar);
     }
 }
 
-/// A line with a bar, or without one while nobody knows the total.
-fn style(known: bool) -> ProgressStyle {
+/// Style of a progress line: a bar if the total is known, otherwise a spinner.
+fn bar_style(known: bool) -> ProgressStyle {
     let template = if known {
         "{prefix:>14} {bar:24} {human_pos}/{human_len} {per_sec:>12} {eta:>4} left  {msg}"
     } else {

@@ -1,102 +1,110 @@
-//! A run as one of several processes: which one the environment says, how they reach each other, and what all but the first
-//! do.
+//! Distributed runs: the rank of this process, its connection to the other ranks, and the work of ranks above 0.
 
 use std::time::Duration;
 
-use super::args::{Common, Pipeline as Arguments};
+use super::args::{CommonArgs, PipelineArgs};
+use super::console::Console;
 use super::open;
-use super::output::Output;
-use super::torch::Torch;
+use super::torch::TorchFunctions;
 use super::{handover, interrupt};
-use crate::engine::ranks::{Board, Boards, Place, RankOptions, decline};
+use crate::engine::ranks::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, report_startup_error};
 use crate::error::{Error, Result};
-use crate::model::collective::KeyStore;
-use crate::pipeline::Faults;
-use crate::runtime::Cancel;
+use crate::model::collective::TcpStore;
+use crate::pipeline::Diagnostics;
+use crate::runtime::CancelToken;
 
-/// libtorch's stores of keys, for the engine. Only a program that links libtorch may name it.
+/// Rendezvous of ranks by libtorch's `TCPStore`. Only a program that links libtorch may name this type.
 #[derive(Debug)]
-pub struct TorchBoards;
+pub struct TorchRendezvous;
 
-impl Boards for TorchBoards {
-    fn serve(&self, host: &str, port: u16, patience: Duration) -> Result<(Box<dyn Board>, u16)> {
-        let store = KeyStore::serve(host, port, patience)?;
+impl RendezvousBackend for TorchRendezvous {
+    fn serve(&self, host: &str, port: u16, patience: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
+        let store = TcpStore::serve(host, port, patience)?;
         let port = store.port();
         Ok((Box::new(store), port))
     }
 
-    fn connect(&self, host: &str, port: u16, patience: Duration) -> Result<Box<dyn Board>> {
-        Ok(Box::new(KeyStore::connect(host, port, patience)?))
+    fn connect(&self, host: &str, port: u16, patience: Duration) -> Result<Box<dyn RendezvousStore>> {
+        Ok(Box::new(TcpStore::connect(host, port, patience)?))
     }
 }
 
-impl Board for KeyStore {
+impl RendezvousStore for TcpStore {
     fn put(&self, key: &str, value: &[u8]) -> Result<()> {
         self.set(key, value)
     }
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        KeyStore::get(self, key)
+        TcpStore::get(self, key)
     }
 }
 
-/// Which of several processes this is, if it is one of several.
+/// Rank of this process in a process group that a launcher started, from the environment.
 ///
 /// # Errors
-/// The environment contradicts itself.
-pub(super) fn place() -> Result<Option<Place>> {
-    Place::of(&|name| std::env::var(name).ok())
+/// Environment variables are invalid or contradict each other.
+pub(super) fn rank_environment() -> Result<Option<RankEnvironment>> {
+    RankEnvironment::from_variables(&|name| std::env::var(name).ok())
 }
 
-/// How a run may use several processes.
-pub(super) fn options(common: &Common, torch: Option<Torch>, place: Option<&Place>) -> RankOptions {
+/// Options for a run with several processes.
+pub(super) fn rank_options(
+    common: &CommonArgs,
+    torch: Option<TorchFunctions>,
+    environment: Option<&RankEnvironment>,
+) -> RankOptions {
     let program = std::env::current_exe().ok().map(std::path::PathBuf::into_os_string);
     RankOptions {
-        boards: torch.map(|torch| torch.boards),
-        place: place.cloned(),
+        backend: torch.map(|torch| torch.rendezvous),
+        environment: environment.cloned(),
         command: program.into_iter().chain(std::env::args_os().skip(1)).collect(),
-        patience: Duration::from_secs(common.rank_timeout),
-        give_up: Some(interrupt::give_up),
+        timeout: Duration::from_secs(common.rank_timeout),
+        abort_process: Some(interrupt::exit_as_failed),
     }
 }
 
-/// Works for rank 0 until the run has ended.
+/// Runs jobs for rank 0 until the run ends.
 ///
 /// # Errors
-/// What ended the run. A process that rank 0 started says nothing more of it: rank 0 does.
-pub(super) fn follow(
-    common: &Common,
-    arguments: &Arguments,
-    torch: Option<Torch>,
-    place: &Place,
-    output: Output,
+/// The error that ended the run. Without a message in a process that rank 0 started, since rank 0 prints it.
+pub(super) fn run_follower(
+    common: &CommonArgs,
+    arguments: &PipelineArgs,
+    torch: Option<TorchFunctions>,
+    environment: &RankEnvironment,
+    console: Console,
 ) -> Result<()> {
     let Some(torch) = torch else { return Err(handover::hand_over()) };
-    let cancel = Cancel::new();
-    interrupt::watch(&cancel)?;
-    let options = open::options(common, &arguments.file, options(common, Some(torch), Some(place)));
+    let cancel = CancelToken::new();
+    interrupt::cancel_on_signal(&cancel)?;
+    let options = open::run_options(common, &arguments.file, rank_options(common, Some(torch), Some(environment)));
     let work = || {
-        let pipeline = match open::pipeline(&arguments.file, &arguments.set, true) {
+        let pipeline = match open::load_pipeline(&arguments.file, &arguments.set, true) {
             Ok(pipeline) => pipeline,
-            Err(faults) => {
-                let _ = open::show(&faults, output);
-                return Err(decline(&options, place, mistakes(&faults, arguments), &cancel));
+            Err(diagnostics) => {
+                let _ = open::print_diagnostics(&diagnostics, console);
+                return Err(report_startup_error(
+                    &options,
+                    environment,
+                    mistakes_error(&diagnostics, arguments),
+                    &cancel,
+                ));
             }
         };
-        let store = match open::store(common) {
+        let store = match open::open_store(common) {
             Ok(store) => store,
-            Err(error) => return Err(decline(&options, place, error, &cancel)),
+            Err(error) => return Err(report_startup_error(&options, environment, error, &cancel)),
         };
-        (torch.follow)(&pipeline.plan, &store, &options, place, &cancel)
+        (torch.run_follower)(&pipeline.plan, &store, &options, environment, &cancel)
     };
-    work().map_err(|error| match place.token {
-        Some(_) => Error::new(error.kind(), ""),
-        None => error.context(format!("rank {}", place.rank)),
+    work().map_err(|error| match environment.token {
+        Some(_) => Error::new(error.category(), ""),
+        None => error.context(format!("rank {}", environment.rank)),
     })
 }
 
-/// Mistakes of a pipeline file that were shown here, in short for the other ranks.
-pub(super) fn mistakes(faults: &Faults, arguments: &Arguments) -> Error {
-    let (number, file) = (faults.faults().len(), arguments.file.display());
+/// Error for the other ranks about a pipeline file whose mistakes were printed here.
+pub(super) fn mistakes_error(diagnostics: &Diagnostics, arguments: &PipelineArgs) -> Error {
+    let (number, file) = (diagnostics.as_slice().len(), arguments.file.display());
     Error::usage(format!("its pipeline file `{file}` has {number} mistakes"))
 }

@@ -1,84 +1,93 @@
-//! `pairloom run FILE`.
+//! `pairloom run FILE`: runs a pipeline.
 
-use super::args::{Common, Pipeline as Arguments};
-use super::output::Output;
-use super::progress::Progress;
-use super::torch::Torch;
-use super::{expect, handover, interrupt, open, ranks, summary};
-use crate::engine::ranks::{Place, decline};
-use crate::engine::run::{Options, Summary, reuse};
-use crate::engine::status::status;
-use crate::error::{Error, Kind, Result};
+use super::args::{CommonArgs, PipelineArgs};
+use super::console::Console;
+use super::progress::ProgressDisplay;
+use super::torch::TorchFunctions;
+use super::{expectations, handover, interrupt, open, ranks, summary};
+use crate::engine::ranks::{RankEnvironment, report_startup_error};
+use crate::engine::run::{RunOptions, RunSummary, finish_reused};
+use crate::engine::status::stage_statuses;
+use crate::error::{Error, ErrorCategory, Result};
 use crate::pipeline::Pipeline;
-use crate::runtime::Cancel;
+use crate::runtime::CancelToken;
 use crate::stages::AnyStage;
 use crate::store::Store;
 
-/// Runs what is missing of a pipeline, and checks what is expected of the results.
+/// Runs the stages of a pipeline whose results are missing, and checks its expectations.
 ///
 /// # Errors
-/// Mistakes of the pipeline file, the error that ended the run, an expectation that did not hold.
-pub(super) fn run(common: &Common, arguments: &Arguments, torch: Option<Torch>, output: Output) -> Result<()> {
-    let place = ranks::place()?;
-    match &place {
-        Some(place) if place.rank > 0 => return ranks::follow(common, arguments, torch, place, output),
-        // Other ranks wait for this one, even if it has nothing to run.
+/// The pipeline file has mistakes, a stage failed, or an expectation did not hold.
+pub(super) fn run(
+    common: &CommonArgs,
+    arguments: &PipelineArgs,
+    torch: Option<TorchFunctions>,
+    console: Console,
+) -> Result<()> {
+    let environment = ranks::rank_environment()?;
+    match &environment {
+        Some(environment) if environment.rank > 0 => {
+            return ranks::run_follower(common, arguments, torch, environment, console);
+        }
+        // Other ranks wait for this one even if no stage has to run.
         Some(_) if torch.is_none() => return Err(handover::hand_over()),
         _ => {}
     }
-    let options = open::options(common, &arguments.file, ranks::options(common, torch, place.as_ref()));
-    let (pipeline, store) = match open::pipeline(&arguments.file, &arguments.set, true) {
-        Ok(pipeline) => (pipeline, open::store(common).map_err(|error| declined(error, place.as_ref(), &options))?),
-        Err(faults) => {
-            declined(ranks::mistakes(&faults, arguments), place.as_ref(), &options);
-            return Err(open::show(&faults, output));
+    let options = open::run_options(common, &arguments.file, ranks::rank_options(common, torch, environment.as_ref()));
+    let (pipeline, store) = match open::load_pipeline(&arguments.file, &arguments.set, true) {
+        Ok(pipeline) => {
+            (pipeline, open::open_store(common).map_err(|error| abort_run(error, environment.as_ref(), &options))?)
+        }
+        Err(diagnostics) => {
+            abort_run(ranks::mistakes_error(&diagnostics, arguments), environment.as_ref(), &options);
+            return Err(open::print_diagnostics(&diagnostics, console));
         }
     };
-    // Every mapped shard is an open file. Where no more can be had, running out of them is an error that says so.
+    // Every mapped shard is an open file. If the limit cannot be raised, running out of files is an error of its own.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
-    let cancel = Cancel::new();
-    interrupt::watch(&cancel)?;
-    let progress = Progress::new(output);
-    let observer = |event: &crate::engine::event::Event| progress.see(event);
+    let cancel = CancelToken::new();
+    interrupt::cancel_on_signal(&cancel)?;
+    let progress = ProgressDisplay::new(console);
+    let observer = |event: &crate::engine::event::Event| progress.show(event);
     let summary = match torch {
         Some(torch) => {
-            open::note_threads(common, output);
+            open::note_thread_limit(common, console);
             (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer)?
         }
         None => {
-            let statuses = status(&pipeline.plan, &store, options.threads, &cancel, &observer)?;
+            let statuses = stage_statuses(&pipeline.plan, &store, options.threads, &cancel, &observer)?;
             progress.clear();
-            match reuse(&statuses, &store, &options, &observer)? {
+            match finish_reused(&statuses, &store, &options, &observer)? {
                 Some(summary) => summary,
                 None => return Err(handover::hand_over()),
             }
         }
     };
     progress.clear();
-    finish(&pipeline, &store, summary, &progress, output)
+    finish(&pipeline, &store, summary, &progress, console)
 }
 
-/// Ends the run of the other ranks, if there are any, with an error of this one.
-fn declined(error: Error, place: Option<&Place>, options: &Options) -> Error {
-    match place {
-        Some(place) => decline(options, place, error, &Cancel::new()),
+/// Ends the run of the other ranks, if any, with an error of this rank. Returns the error.
+fn abort_run(error: Error, environment: Option<&RankEnvironment>, options: &RunOptions) -> Error {
+    match environment {
+        Some(environment) => report_startup_error(options, environment, error, &CancelToken::new()),
         None => error,
     }
 }
 
-/// Checks expectations, shows what happened, and turns it into a result.
+/// Checks the expectations, prints the summary, and returns the result of the run.
 fn finish(
     pipeline: &Pipeline<AnyStage>,
     store: &Store,
-    mut summary: Summary,
-    progress: &Progress,
-    output: Output,
+    mut summary: RunSummary,
+    progress: &ProgressDisplay,
+    console: Console,
 ) -> Result<()> {
     let checked = match &summary.error {
-        None => expect::check(pipeline, store, &mut summary.record),
+        None => expectations::check_expectations(pipeline, store, &mut summary.record),
         Some(_) => Ok(()),
     };
-    summary::show(store, &summary, progress, output)?;
+    summary::show_summary(store, &summary, progress, console)?;
     if let Some(error) = summary.error {
         return Err(error);
     }
@@ -87,7 +96,7 @@ fn finish(
         0 => Ok(()),
         n => {
             let all = summary.record.expectations.len();
-            Err(Error::new(Kind::Expectation, format!("{n} of {all} expectations did not hold")))
+            Err(Error::new(ErrorCategory::Expectation, format!("{n} of {all} expectations did not hold")))
         }
     }
 }

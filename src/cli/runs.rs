@@ -1,45 +1,46 @@
-//! `pairloom runs`.
+//! `pairloom runs`: list of runs.
 
-use super::args::{Common, Runs};
-use super::bytes::seconds;
+use super::args::{CommonArgs, RunsArgs};
+use super::console::{Console, align_columns};
 use super::open;
-use super::output::{Output, columns};
-use crate::error::{Result, visible};
-use crate::store::record::{Outcome, RunRecord, all_records};
+use super::units::format_duration;
+use crate::error::{Result, escape_control};
+use crate::store::record::{RunOutcome, RunRecord, try_records};
 
-/// Lists the latest runs of a store, and warns of those whose record cannot be read.
+/// Lists the latest runs of a store, with a warning for each record that cannot be read.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) fn runs(common: &Common, arguments: &Runs, output: Output) -> Result<()> {
-    let store = open::existing_store(common)?;
+pub(super) fn runs(common: &CommonArgs, arguments: &RunsArgs, console: Console) -> Result<()> {
+    let store = open::open_existing_store(common)?;
     let readable = |record: Result<RunRecord>| {
-        record.inspect_err(|error| output.note(&format!("warning: {}\n", visible(&error.to_string())))).ok()
+        record.inspect_err(|error| console.info(&format!("warning: {}\n", escape_control(&error.to_string())))).ok()
     };
-    let latest = all_records(&store)?.filter_map(readable).take(arguments.limit);
-    if output.json {
+    let latest = try_records(&store)?.filter_map(readable).take(arguments.limit);
+    if console.json {
         for record in latest {
-            output.object(&record)?;
+            console.print_json(&record)?;
         }
         return Ok(());
     }
     let title = ["run", "pipeline", "outcome", "reused", "ran", "time", "expectations"].map(str::to_owned).to_vec();
     let mut rows = vec![title];
     rows.extend(latest.map(|record| row(&record)));
-    output.data(&columns(&rows, &[false, false, false, true, true, true, false]))
+    console.print(&align_columns(&rows, &[false, false, false, true, true, true, false]))
 }
 
 fn row(record: &RunRecord) -> Vec<String> {
     let outcome = match record.outcome {
-        Outcome::Unfinished => "unfinished",
-        Outcome::Finished => "finished",
-        Outcome::Failed => "failed",
-        Outcome::Interrupted => "interrupted",
+        RunOutcome::Unfinished => "unfinished",
+        RunOutcome::Finished => "finished",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Interrupted => "interrupted",
     };
     let reused = record.stages.iter().filter(|stage| stage.reused).count();
     let ran = record.stages.iter().filter(|stage| stage.seconds.is_some()).count();
-    let time =
-        record.finished.map(|finished| seconds((finished - record.started).total(jiff::Unit::Second).unwrap_or(0.0)));
+    let time = record
+        .finished
+        .map(|finished| format_duration((finished - record.started).total(jiff::Unit::Second).unwrap_or(0.0)));
     let held = record.expectations.iter().filter(|expectation| expectation.held).count();
     let expectations = match record.expectations.len() {
         0 => String::new(),

@@ -1,6 +1,6 @@
-//! `pairloom schema`.
+//! `pairloom schema`: JSON Schema of pipeline files.
 
-use super::output::Output;
+use super::console::Console;
 use super::schemas;
 use crate::error::Result;
 
@@ -8,6 +8,6 @@ use crate::error::Result;
 ///
 /// # Errors
 /// stdout cannot be written.
-pub(super) fn schema(output: Output) -> Result<()> {
-    output.data(&schemas::pipeline())
+pub(super) fn schema(console: Console) -> Result<()> {
+    console.print(&schemas::pipeline_schema())
 }

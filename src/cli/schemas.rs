@@ -1,50 +1,53 @@
-//! The generated descriptions in `schemas/`: of pipeline files, of tables, of the command line.
+//! Generated reference files in `schemas/`: pipeline files, tables, command line.
 
 use std::fmt::Write as _;
 
 use clap::CommandFactory;
 use clap_markdown::MarkdownOptions;
 
-use super::args::Arguments;
+use super::args::Cli;
 use crate::stages::AnyStage;
 use crate::tables::{self, Table};
 
-/// Every file of `schemas/`: its name and content.
+/// Name and content of every file in `schemas/`.
 #[must_use]
-pub fn all() -> Vec<(String, String)> {
-    let mut files = vec![("pipeline.schema.json".to_owned(), pipeline()), ("cli.md".to_owned(), command_line())];
-    files.extend(tables::all().iter().map(|described| (format!("{}.txt", described.name), table(described))));
+pub fn schema_files() -> Vec<(String, String)> {
+    let mut files =
+        vec![("pipeline.schema.json".to_owned(), pipeline_schema()), ("cli.md".to_owned(), command_line_reference())];
+    files.extend(
+        tables::all().iter().map(|described| (format!("{}.txt", described.name), table_description(described))),
+    );
     files
 }
 
-/// The JSON Schema of pipeline files.
-pub(super) fn pipeline() -> String {
+/// JSON Schema of pipeline files.
+pub(super) fn pipeline_schema() -> String {
     format!("{:#}\n", crate::pipeline::schema::<AnyStage>())
 }
 
-/// The reference of the command line.
-fn command_line() -> String {
+/// Reference of the command line in Markdown.
+fn command_line_reference() -> String {
     let options = MarkdownOptions::new().title("Command line".to_owned()).show_footer(false);
-    // Which shell asks, and how wide its window is, must not matter; nor what the environment sets.
-    let command = Arguments::command().term_width(0).mut_args(|argument| argument.hide_env_values(true));
+    // The text must not depend on the width of the terminal or on environment variables.
+    let command = Cli::command().term_width(0).mut_args(|argument| argument.hide_env_values(true));
     let text = clap_markdown::help_markdown_command_custom(&command, &options);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     format!("{}\n", lines.join("\n").trim_end())
 }
 
-/// Name, meaning and columns of a table.
-fn table(table: &Table) -> String {
+/// Name, description and columns of a table.
+fn table_description(table: &Table) -> String {
     let rows: Vec<[String; 4]> = table
         .columns
         .iter()
         .map(|column| {
             let missing = if column.nullable { "may be missing" } else { "" };
-            [column.name.to_string(), type_name(&column.data_type), missing.to_owned(), column.about.to_string()]
+            [column.name.to_string(), type_name(&column.data_type), missing.to_owned(), column.description.to_string()]
         })
         .collect();
     let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
-    let mut text = format!("{}\n\n{}\n\n", table.name, table.about);
+    let mut text = format!("{}\n\n{}\n\n", table.name, table.description);
     for [name, data_type, missing, about] in &rows {
         let mut line = format!("{name:0$}  {data_type:1$}  ", widths[0], widths[1]);
         if widths[2] > 0 {
@@ -55,7 +58,7 @@ fn table(table: &Table) -> String {
     text
 }
 
-/// The name of a type as the table's readers know it.
+/// Name of a column type for readers: `[Float32; 512]` for a list.
 fn type_name(data_type: &arrow::datatypes::DataType) -> String {
     use arrow::datatypes::DataType;
     match data_type {
@@ -70,13 +73,13 @@ fn type_name(data_type: &arrow::datatypes::DataType) -> String {
 mod tests {
     use std::path::Path;
 
-    /// What is committed is what the code says. `UPDATE_GENERATED=1 cargo test generated` writes it.
+    /// The committed files equal the generated ones. `UPDATE_GENERATED=1 cargo test generated` writes them.
     #[test]
-    fn generated_files_are_true() {
+    fn generated_files_are_up_to_date() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
         let update = std::env::var_os("UPDATE_GENERATED").is_some();
         let mut stale = Vec::new();
-        let files = super::all();
+        let files = super::schema_files();
         for (name, content) in &files {
             let path = folder.join(name);
             if update {
@@ -91,11 +94,11 @@ mod tests {
         stale.extend(
             there
                 .filter(|name| !files.iter().any(|(known, _)| known == name))
-                .map(|name| format!("{name} (no longer made)")),
+                .map(|name| format!("{name} (no longer generated)")),
         );
         assert!(
             stale.is_empty(),
-            "schemas/ is not what the code says: {stale:?}; write it with `UPDATE_GENERATED=1 cargo test generated`"
+            "schemas/ is out of date: {stale:?}; update it with `UPDATE_GENERATED=1 cargo test generated`"
         );
     }
 }

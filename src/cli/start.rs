@@ -1,40 +1,40 @@
-//! From the arguments to an exit code.
+//! Entry point of both programs: parses arguments, runs a command, returns an exit code.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Arguments, Command};
-use super::output::Output;
-use super::torch::Torch;
+use super::args::{Cli, Command};
+use super::console::Console;
+use super::torch::TorchFunctions;
 use super::{check, completions, gc, handover, plan, report, run, runs, schema, sql, tensorboard};
 
-/// The whole program. Without libtorch it becomes `pairloom-torch` when there is a stage to run.
-pub fn main(torch: Option<Torch>) -> ExitCode {
-    // Usage errors end the program here, with exit code 2.
-    let arguments = Arguments::parse();
-    let output = Output::new(&arguments.common);
+/// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
+pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
+    // clap ends the program with exit code 2 if the arguments are wrong.
+    let arguments = Cli::parse();
+    let console = Console::new(&arguments.common);
     let common = &arguments.common;
     let result = handover::check_build().and_then(|()| match &arguments.command {
-        Command::Run(pipeline) => run::run(common, pipeline, torch, output),
-        Command::Plan(pipeline) => plan::plan(common, pipeline, output),
-        Command::Check(files) => check::check(files, output),
-        Command::Sql(query) => sql::sql(common, query, output),
-        Command::Report(page) => report::report(common, page, output),
-        Command::Tensorboard(which) => tensorboard::tensorboard(common, which, output),
-        Command::Runs(which) => runs::runs(common, which, output),
-        Command::Gc(what) => gc::gc(common, what, output),
-        Command::Schema => schema::schema(output),
-        Command::Completions(shell) => completions::completions(shell, output),
+        Command::Run(pipeline) => run::run(common, pipeline, torch, console),
+        Command::Plan(pipeline) => plan::plan(common, pipeline, console),
+        Command::Check(files) => check::check(files, console),
+        Command::Sql(query) => sql::sql(common, query, console),
+        Command::Report(page) => report::report(common, page, console),
+        Command::Tensorboard(which) => tensorboard::tensorboard(common, which, console),
+        Command::Runs(which) => runs::runs(common, which, console),
+        Command::Gc(what) => gc::gc(common, what, console),
+        Command::Schema => schema::schema(console),
+        Command::Completions(shell) => completions::completions(shell, console),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // What is wrong with a pipeline file has been shown already, with its places.
+            // Mistakes of a pipeline file have been printed already; their error has no message.
             if !error.to_string().is_empty() {
-                output.error(&error);
+                console.print_error(&error);
             }
-            ExitCode::from(error.kind().exit_code())
+            ExitCode::from(error.category().exit_code())
         }
     }
 }

@@ -1,39 +1,44 @@
-//! What a run did, in a few lines at its end.
+//! Summary that is printed at the end of a run.
 
 use std::fmt::Write as _;
 
-use super::bytes::{count, human, seconds};
-use super::open::short;
-use super::output::{Output, columns};
-use super::progress::{Progress, Seen};
-use crate::engine::run::Summary;
-use crate::error::{Result, TruncatedList, visible};
+use super::console::{Console, align_columns};
+use super::open::relative_to_current;
+use super::progress::{EventSummary, ProgressDisplay};
+use super::units::{format_bytes, format_count, format_duration};
+use crate::engine::run::RunSummary;
+use crate::error::{Result, TruncatedList, escape_control};
 use crate::store::Store;
 
-/// Warnings shown of a stage, unless all are asked for.
-const SHOWN: usize = 5;
+/// Warnings shown per stage without `--verbose`.
+const SHOWN_WARNINGS: usize = 5;
 
-/// Shows a summary for people, or what the events have not said yet as JSON.
+/// Prints the summary as text; with `--json` the expectations only, since events were printed before.
 ///
 /// # Errors
 /// stdout cannot be written.
-pub(super) fn show(store: &Store, summary: &Summary, progress: &Progress, output: Output) -> Result<()> {
-    if output.json {
+pub(super) fn show_summary(
+    store: &Store,
+    summary: &RunSummary,
+    progress: &ProgressDisplay,
+    console: Console,
+) -> Result<()> {
+    if console.json {
         for expectation in &summary.record.expectations {
-            output.object(&serde_json::json!({
+            console.print_json(&serde_json::json!({
                 "event": "expectation", "sql": expectation.sql, "value": expectation.value,
                 "wanted": expectation.wanted, "held": expectation.held,
             }))?;
         }
         return Ok(());
     }
-    let seen = progress.seen();
+    let seen = progress.summary();
     let mut text = String::from("\n");
-    text.push_str(&stages(summary, &seen));
-    warnings(&seen, output.verbose, &mut text);
+    text.push_str(&stage_table(summary, &seen));
+    write_warnings(&seen, console.verbose, &mut text);
     for expectation in &summary.record.expectations {
         let verdict = if expectation.held { "held" } else { "did not hold" };
-        let value = expectation.value.map_or("nothing".to_owned(), |value| value.to_string());
+        let value = expectation.value.map_or("no value".to_owned(), |value| value.to_string());
         let _ = writeln!(
             text,
             "expectation {verdict}: {value}, wanted {}: {}",
@@ -43,18 +48,22 @@ pub(super) fn show(store: &Store, summary: &Summary, progress: &Progress, output
     }
     let finished = |name: &String| summary.manifests.contains_key(name);
     let ran = summary.record.stages.iter().filter(|stage| !stage.reused && finished(&stage.name)).count();
-    let peak =
-        if ran > 0 { format!(", at most {} in flight", human(summary.peak_bytes_in_flight)) } else { String::new() };
-    let _ = writeln!(text, "{ran} of {} stages ran, {}{peak}", summary.record.stages.len(), seconds(seen.seconds));
-    for (stage, page) in pages(store, summary) {
-        let _ = writeln!(text, "page of `{stage}`: {page}");
+    let peak = if ran > 0 {
+        format!(", at most {} in flight", format_bytes(summary.peak_bytes_in_flight))
+    } else {
+        String::new()
+    };
+    let _ =
+        writeln!(text, "{ran} of {} stages ran, {}{peak}", summary.record.stages.len(), format_duration(seen.seconds));
+    for (stage, page) in html_pages(store, summary) {
+        let _ = writeln!(text, "report of `{stage}`: {page}");
     }
-    output.note(&text);
+    console.info(&text);
     Ok(())
 }
 
-/// A row for each stage.
-fn stages(summary: &Summary, seen: &Seen) -> String {
+/// Table with a row for each stage.
+fn stage_table(summary: &RunSummary, seen: &EventSummary) -> String {
     let title = ["stage", "kind", "was", "rows", "time"].map(str::to_owned).to_vec();
     let mut rows = vec![title];
     for stage in &summary.record.stages {
@@ -65,27 +74,27 @@ fn stages(summary: &Summary, seen: &Seen) -> String {
             (false, true, true) => "resumed",
             (false, true, false) => "run",
         };
-        let there = manifest.map(|manifest| count(manifest.rows())).unwrap_or_default();
-        let time = stage.seconds.map(seconds).unwrap_or_default();
+        let there = manifest.map(|manifest| format_count(manifest.rows())).unwrap_or_default();
+        let time = stage.seconds.map(format_duration).unwrap_or_default();
         rows.push(vec![stage.name.clone(), stage.kind.clone(), was.to_owned(), there, time]);
     }
-    columns(&rows, &[false, false, false, true, true])
+    align_columns(&rows, &[false, false, false, true, true])
 }
 
-/// The first warnings of each stage, and how many there are.
-fn warnings(seen: &Seen, all: bool, text: &mut String) {
+/// Appends the first warnings of each stage and the number of the others.
+fn write_warnings(seen: &EventSummary, all: bool, text: &mut String) {
     for (stage, warnings) in &seen.warnings {
-        let mut lines = TruncatedList::new(if all { usize::MAX } else { SHOWN });
+        let mut lines = TruncatedList::new(if all { usize::MAX } else { SHOWN_WARNINGS });
         lines.extend(warnings.iter().map(|warning| {
             format!("warning: `{stage}`: {}: {}", one_line(&warning.subject), one_line(&warning.message))
         }));
-        let rest = if lines.is_truncated() { "; `-v` shows them, `store.warnings` has them in SQL" } else { "" };
+        let rest = if lines.is_truncated() { "; `-v` shows all, SQL has them in `store.warnings`" } else { "" };
         let _ = writeln!(text, "{}{rest}", lines.join("\n"));
     }
 }
 
-/// Pages that people can open, by stage.
-fn pages(store: &Store, summary: &Summary) -> Vec<(String, String)> {
+/// Paths of HTML reports, with their stages.
+fn html_pages(store: &Store, summary: &RunSummary) -> Vec<(String, String)> {
     let mut pages = Vec::new();
     for stage in &summary.record.stages {
         let Some(manifest) = summary.manifests.get(&stage.name) else { continue };
@@ -93,14 +102,14 @@ fn pages(store: &Store, summary: &Summary) -> Vec<(String, String)> {
             manifest.files.iter().flat_map(|(output, files)| files.iter().map(move |file| (output, &file.name)));
         let html = files.filter(|(_, name)| name.ends_with(".html"));
         let artefact = store.artefact(&stage.kind, &stage.key);
-        pages.extend(
-            html.map(|(output, name)| (stage.name.clone(), short(artefact.place(&format!("{output}/{name}"))))),
-        );
+        pages.extend(html.map(|(output, name)| {
+            (stage.name.clone(), relative_to_current(artefact.display_path(&format!("{output}/{name}"))))
+        }));
     }
     pages
 }
 
-/// Text without line breaks and without characters that could steer a terminal.
+/// Text on one line, with control characters escaped.
 fn one_line(text: &str) -> String {
-    visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    escape_control(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

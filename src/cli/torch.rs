@@ -1,24 +1,24 @@
-//! The part of the program that needs libtorch.
+//! Functions that need libtorch, passed in by `pairloom-torch`.
 
 use crate::engine::event::Observer;
-use crate::engine::ranks::{Boards, Place};
-use crate::engine::run::{Options, Summary};
+use crate::engine::ranks::{RankEnvironment, RendezvousBackend};
+use crate::engine::run::{RunOptions, RunSummary};
 use crate::error::Result;
 use crate::plan::Plan;
-use crate::runtime::Cancel;
+use crate::runtime::CancelToken;
 use crate::stages::AnyStage;
 use crate::store::Store;
 
-/// The stages as they run, which needs libtorch. A program that does not name it does not link libtorch.
+/// Functions that need libtorch. A program that never constructs this is linked without libtorch.
 #[derive(Debug, Clone, Copy)]
-pub struct Torch {
-    /// Runs stages: [`crate::engine::run::execute`].
-    pub execute: Execute,
-    /// Runs them for another process: [`crate::engine::ranks::follow`].
-    pub follow: Follow,
-    /// How processes reach each other: [`super::TorchBoards`].
-    pub boards: &'static dyn Boards,
+pub struct TorchFunctions {
+    /// Runs a plan: [`crate::engine::run::execute`].
+    pub execute: ExecuteFn,
+    /// Runs stages as a rank above 0: [`crate::engine::ranks::run_follower`].
+    pub run_follower: RunFollowerFn,
+    /// Rendezvous of the ranks: [`super::TorchRendezvous`].
+    pub rendezvous: &'static dyn RendezvousBackend,
 }
 
-type Execute = fn(&Plan<AnyStage>, &Store, &Options, &Cancel, &Observer<'_>) -> Result<Summary>;
-type Follow = fn(&Plan<AnyStage>, &Store, &Options, &Place, &Cancel) -> Result<()>;
+type ExecuteFn = fn(&Plan<AnyStage>, &Store, &RunOptions, &CancelToken, &Observer<'_>) -> Result<RunSummary>;
+type RunFollowerFn = fn(&Plan<AnyStage>, &Store, &RunOptions, &RankEnvironment, &CancelToken) -> Result<()>;

@@ -1,4 +1,4 @@
-//! The cache of shards of a run: opened when the first stage asks for it.
+//! Cache of shards of a run, opened on first use.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,51 +6,51 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::RecordBatch;
 
 use crate::error::{Error, Result};
-use crate::io::cache::Cache;
+use crate::io::cache::ShardCache;
 use crate::io::shard::Shard;
-use crate::runtime::Cancel;
+use crate::runtime::CancelToken;
 
-/// Where the cache lies, and what it may take.
+/// Location and size limit of the cache of shards.
 #[derive(Debug, Clone)]
-pub struct CachePlace {
-    /// Its folder; none if there is no place for one.
+pub struct CacheOptions {
+    /// Folder of the cache; `None` if the user has no home folder.
     pub folder: Option<PathBuf>,
-    /// Bytes of all shards in it, at most.
+    /// Maximum total size of the shards in bytes.
     pub limit: u64,
 }
 
-/// A cache that is opened when it is first needed.
+/// A cache that is opened on first use.
 pub(super) struct LazyCache<'p> {
-    place: &'p CachePlace,
-    cache: Mutex<Option<Cache>>,
+    options: &'p CacheOptions,
+    cache: Mutex<Option<ShardCache>>,
 }
 
 impl<'p> LazyCache<'p> {
-    pub fn new(place: &'p CachePlace) -> Self {
-        Self { place, cache: Mutex::default() }
+    pub fn new(place: &'p CacheOptions) -> Self {
+        Self { options: place, cache: Mutex::default() }
     }
 
-    /// The cache.
-    pub fn get(&self) -> Result<Cache> {
+    /// Opens the cache on the first call and returns it.
+    pub fn get(&self) -> Result<ShardCache> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cache) = &*cache {
             return Ok(cache.clone());
         }
-        let folder = self.place.folder.as_ref().ok_or_else(|| {
+        let folder = self.options.folder.as_ref().ok_or_else(|| {
             Error::usage("there is no folder for the cache of shards: this user has no home")
                 .hint("name one with `--cache`")
         })?;
-        Ok(cache.insert(Cache::open(folder, self.place.limit)?).clone())
+        Ok(cache.insert(ShardCache::open(folder, self.options.limit)?).clone())
     }
 
-    /// The rows of this name, if they are there.
-    pub fn kept(&self, name: &str, cancel: &Cancel) -> Result<Option<Arc<Shard>>> {
-        cancel.proceed()?;
+    /// Looks up rows by name.
+    pub fn get_rows(&self, name: &str, cancel: &CancelToken) -> Result<Option<Arc<Shard>>> {
+        cancel.check()?;
         self.get()?.get(name)
     }
 
-    /// Puts rows under a name, unless some are there.
-    pub fn keep(&self, name: &str, batch: RecordBatch, cancel: &Cancel) -> Result<Arc<Shard>> {
-        self.get()?.get_or_make(name, || Ok(batch), &|| cancel.proceed())
+    /// Stores rows under a name, unless there are some already, and returns the stored ones.
+    pub fn insert_rows(&self, name: &str, batch: RecordBatch, cancel: &CancelToken) -> Result<Arc<Shard>> {
+        self.get()?.get_or_make(name, || Ok(batch), &|| cancel.check())
     }
 }

@@ -1,63 +1,69 @@
-//! What of an artefact can be read already: told by its writer, awaited by its readers.
+//! Feed of an artefact: its writer announces parts and files, and readers wait for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::runtime::Cancel;
+use crate::runtime::CancelToken;
 use crate::store::{FileEntry, Part};
 
-/// The visible parts and files of one artefact of a run.
+/// Parts and files of an artefact that can be read already.
 #[derive(Debug, Default)]
-pub struct Feed {
-    state: Mutex<State>,
+pub struct ArtefactFeed {
+    state: Mutex<FeedState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FeedState {
     tables: BTreeMap<String, Vec<Part>>,
     files: BTreeMap<String, Vec<FileEntry>>,
-    end: Option<End>,
+    end: Option<FeedEnd>,
 }
 
-/// How an artefact ended.
+/// Final state of an artefact in this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum FeedEnd {
     Complete,
     Failed,
 }
 
-impl Feed {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ArtefactFeed {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of one more part of a table.
-    pub fn part(&self, table: &str, part: Part) {
+    /// Announces the next part of a table.
+    pub fn publish_part(&self, table: &str, part: Part) {
         self.lock().tables.entry(table.to_owned()).or_default().push(part);
         self.changed.notify_all();
     }
 
-    /// Tells that everything is there: these tables and files.
+    /// Announces that the artefact is complete, with these tables and files.
     pub fn complete(&self, tables: BTreeMap<String, Vec<Part>>, files: BTreeMap<String, Vec<FileEntry>>) {
-        *self.lock() = State { tables, files, end: Some(End::Complete) };
+        *self.lock() = FeedState { tables, files, end: Some(FeedEnd::Complete) };
         self.changed.notify_all();
     }
 
-    /// Tells that nothing more will come.
+    /// Announces that the producer failed: nothing more will follow.
     pub fn fail(&self) {
-        self.lock().end.get_or_insert(End::Failed);
+        self.lock().end.get_or_insert(FeedEnd::Failed);
         self.changed.notify_all();
     }
 
-    /// The `index`-th part of a table, waiting for it; `None` when the table has no more parts.
+    /// Returns part number `index` of a table, waiting until it is published; `None` if the table has no more parts.
     /// Calls `waiting` once if it has to wait.
     ///
     /// # Errors
-    /// The run was cancelled, or the producer failed (then the producer's error is the one that counts).
-    pub fn next(&self, table: &str, index: usize, cancel: &Cancel, waiting: &mut dyn FnMut()) -> Result<Option<Part>> {
+    /// An interruption if the run was cancelled or the producer failed. The producer reports its own error.
+    pub fn wait_for_part(
+        &self,
+        table: &str,
+        index: usize,
+        cancel: &CancelToken,
+        waiting: &mut dyn FnMut(),
+    ) -> Result<Option<Part>> {
         let mut waited = false;
         let mut state = self.lock();
         loop {
@@ -65,49 +71,54 @@ impl Feed {
                 return Ok(Some(part.clone()));
             }
             match state.end {
-                Some(End::Complete) => return Ok(None),
-                Some(End::Failed) => return Err(Error::interrupted()),
+                Some(FeedEnd::Complete) => return Ok(None),
+                Some(FeedEnd::Failed) => return Err(Error::interrupted()),
                 None => {}
             }
-            state = self.pause(state, cancel, &mut waited, waiting)?;
+            state = self.wait_for_change(state, cancel, &mut waited, waiting)?;
         }
     }
 
-    /// The files of an output, waiting until the artefact is complete.
+    /// Returns the files of an output, waiting until the artefact is complete.
     ///
     /// # Errors
-    /// As [`Feed::next`].
-    pub fn files(&self, output: &str, cancel: &Cancel, waiting: &mut dyn FnMut()) -> Result<Vec<FileEntry>> {
+    /// Same as [`ArtefactFeed::wait_for_part`].
+    pub fn wait_for_files(
+        &self,
+        output: &str,
+        cancel: &CancelToken,
+        waiting: &mut dyn FnMut(),
+    ) -> Result<Vec<FileEntry>> {
         let mut waited = false;
         let mut state = self.lock();
         loop {
             match state.end {
-                Some(End::Complete) => return Ok(state.files.get(output).cloned().unwrap_or_default()),
-                Some(End::Failed) => return Err(Error::interrupted()),
-                None => state = self.pause(state, cancel, &mut waited, waiting)?,
+                Some(FeedEnd::Complete) => return Ok(state.files.get(output).cloned().unwrap_or_default()),
+                Some(FeedEnd::Failed) => return Err(Error::interrupted()),
+                None => state = self.wait_for_change(state, cancel, &mut waited, waiting)?,
             }
         }
     }
 
-    /// Rows of a table, if it is complete.
+    /// Number of rows of a table, if the artefact is complete.
     pub fn total_rows(&self, table: &str) -> Option<u64> {
         let state = self.lock();
-        (state.end == Some(End::Complete))
+        (state.end == Some(FeedEnd::Complete))
             .then(|| state.tables.get(table).map_or(0, |parts| parts.iter().map(|part| part.rows).sum()))
     }
 
-    fn pause<'s>(
+    fn wait_for_change<'s>(
         &'s self,
-        state: MutexGuard<'s, State>,
-        cancel: &Cancel,
+        state: MutexGuard<'s, FeedState>,
+        cancel: &CancelToken,
         waited: &mut bool,
         waiting: &mut dyn FnMut(),
-    ) -> Result<MutexGuard<'s, State>> {
-        cancel.proceed()?;
+    ) -> Result<MutexGuard<'s, FeedState>> {
+        cancel.check()?;
         if !std::mem::replace(waited, true) {
             waiting();
         }
-        // Short, so that a cancellation is seen soon.
+        // The timeout is short, so that a cancellation is noticed soon.
         let (state, _) =
             self.changed.wait_timeout(state, Duration::from_millis(50)).unwrap_or_else(PoisonError::into_inner);
         Ok(state)

@@ -1,4 +1,4 @@
-//! The parallel map of a stage: blocks go through threads and become parts, in order.
+//! Parallel map of a stage: worker threads map blocks, which become parts of a table in the order of the blocks.
 
 use std::time::Duration;
 
@@ -7,123 +7,127 @@ use arrow::datatypes::Schema;
 use bytes::Bytes;
 use crossbeam::atomic::AtomicCell;
 
-use crate::engine::flow::{Budget, ordered_map};
-use crate::engine::meter::{Meter, now};
-use crate::engine::reader::{Blocks, TableReader, weight};
-use crate::engine::writer::{Ledger, TableWriter};
+use crate::engine::ordered_map::{MemoryBudget, ordered_map};
+use crate::engine::progress_reporter::{ProgressReporter, now};
+use crate::engine::reader::{BlockReader, TableReader, batch_bytes};
+use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::Result;
 use crate::io::parquet;
-use crate::runtime::{Cancel, Resources};
-use crate::stage::{Block, MapFn, Mapped, Progress};
+use crate::runtime::{CancelToken, Resources};
+use crate::stage::{MapBlock, MapFn, MapOutput, Progress};
 
-/// A map on its way into one output.
-pub(super) struct Map<'m, 'e> {
-    pub budget: &'m Budget,
+/// A parallel map into one table output.
+pub(super) struct ParallelMap<'m, 'e> {
+    pub budget: &'m MemoryBudget,
     pub resources: &'m Resources,
-    pub meter: &'m mut Meter<'e>,
+    pub progress: &'m mut ProgressReporter<'e>,
     pub writer: &'m mut TableWriter,
-    pub ledger: &'m mut Ledger<'e>,
-    /// Units of a block.
+    pub committer: &'m mut ArtefactCommitter<'e>,
+    /// Rows or indices of a block.
     pub size: usize,
     pub function: &'m MapFn<'m>,
 }
 
-/// Signals from the thread that makes blocks to the one that publishes them.
+/// State that the thread that reads blocks shares with the thread that publishes parts.
 #[derive(Default)]
-struct Signs {
-    /// Units in all, once they are known.
+struct MapSignals {
+    /// Total number of rows or indices, once known.
     total: AtomicCell<Option<u64>>,
-    /// A block is waited for.
-    waits: AtomicCell<bool>,
-    /// Time that the first block was waited for. Later waits overlap with work.
+    /// True while the reader waits for the producer.
+    is_waiting: AtomicCell<bool>,
+    /// Time that the reader waited for the first block. Later waits overlap with work.
     first_wait: AtomicCell<Option<Duration>>,
 }
 
-/// A block that became a part, not yet published.
-struct Encoded {
+/// Mapped block, encoded as a part that is not yet published.
+struct EncodedPart {
     units: usize,
-    mapped: Mapped,
+    mapped: MapOutput,
     content: Bytes,
 }
 
-impl Map<'_, '_> {
-    /// Maps the rows of a table. Gives the time that it waited for the producer before there was anything to do.
-    pub fn rows(mut self, reader: &mut TableReader) -> Result<Duration> {
-        let begin = self.begin();
-        // Raised by the first error, so that the reader does not wait for a producer in vain.
+impl ParallelMap<'_, '_> {
+    /// Maps the rows of a table. Returns the time that it waited for the producer before the first block.
+    pub fn map_rows(mut self, reader: &mut TableReader) -> Result<Duration> {
+        let begin = self.skip_committed();
+        // Cancelled by the first error, so that the reader stops waiting for its producer.
         let stop = self.resources.cancel.child();
         let (name, cancel) = (reader.name.clone(), std::mem::replace(&mut reader.cancel, stop.clone()));
         reader.rewind();
         reader.skip(begin);
-        let signs = Signs::default();
+        let signals = MapSignals::default();
         let (begun, mut at) = (now(), begin);
-        let mut blocks = Blocks::new(reader, self.size);
+        let mut blocks = BlockReader::new(reader, self.size);
         let source = || {
-            let block = blocks.next(&mut |_| signs.waits.store(true))?;
-            if signs.first_wait.load().is_none() {
-                signs.first_wait.store(Some(if signs.waits.load() { begun.elapsed() } else { Duration::ZERO }));
+            let block = blocks.next(&mut |_| signals.is_waiting.store(true))?;
+            if signals.first_wait.load().is_none() {
+                signals.first_wait.store(Some(if signals.is_waiting.load() {
+                    begun.elapsed()
+                } else {
+                    Duration::ZERO
+                }));
             }
-            signs.waits.store(false);
-            signs.total.store(blocks.total_rows());
+            signals.is_waiting.store(false);
+            signals.total.store(blocks.total_rows());
             Ok(block.map(|rows| {
                 let range = at..at + rows.num_rows();
                 at = range.end;
-                let weight = weight(&rows);
-                (Block { range, rows }, weight)
+                let weight = batch_bytes(&rows);
+                (MapBlock { range, rows }, weight)
             }))
         };
-        self.meter.waits(&name);
-        let mapped = self.flow(begin, &stop, &signs, &name, source);
+        self.progress.report_waiting(&name);
+        let mapped = self.run_blocks(begin, &stop, &signals, &name, source);
         reader.rewind();
         reader.cancel = cancel;
-        mapped.map(|()| signs.first_wait.load().unwrap_or_default())
+        mapped.map(|()| signals.first_wait.load().unwrap_or_default())
     }
 
-    /// Maps the numbers below `count`.
-    pub fn numbers(mut self, count: usize) -> Result<()> {
-        let (begin, size) = (self.begin(), self.size);
+    /// Maps the indices `0..count`.
+    pub fn map_range(mut self, count: usize) -> Result<()> {
+        let (begin, size) = (self.skip_committed(), self.size);
         let mut at = begin;
-        let signs = Signs { total: Some(count as u64).into(), ..Signs::default() };
+        let signals = MapSignals { total: Some(count as u64).into(), ..MapSignals::default() };
         let source = || {
             let range = at..count.min(at + size);
             at += size;
             if range.is_empty() {
                 return Ok(None);
             }
-            Ok(Some((Block { range, rows: RecordBatch::new_empty(Schema::empty().into()) }, 1)))
+            Ok(Some((MapBlock { range, rows: RecordBatch::new_empty(Schema::empty().into()) }, 1)))
         };
         let stop = self.resources.cancel.child();
-        self.flow(begin, &stop, &signs, "", source)
+        self.run_blocks(begin, &stop, &signals, "", source)
     }
 
-    /// Units whose blocks an earlier run has published; the writer goes on after them.
-    fn begin(&mut self) -> usize {
-        let parts = self.ledger.committed.tables.get(self.writer.table()).map_or(&[][..], Vec::as_slice);
-        self.writer.passed(parts.iter().map(|part| part.rows).sum());
+    /// Skips the blocks that an earlier run committed, and returns the number of their rows or indices.
+    fn skip_committed(&mut self) -> usize {
+        let parts = self.committer.committed.tables.get(self.writer.table()).map_or(&[][..], Vec::as_slice);
+        self.writer.count_committed(parts.iter().map(|part| part.rows).sum());
         parts.len() * self.size
     }
 
-    fn flow(
+    fn run_blocks(
         self,
         begin: usize,
-        stop: &Cancel,
-        signs: &Signs,
+        stop: &CancelToken,
+        signals: &MapSignals,
         name: &str,
-        source: impl FnMut() -> Result<Option<(Block, u64)>> + Send,
+        source: impl FnMut() -> Result<Option<(MapBlock, u64)>> + Send,
     ) -> Result<()> {
-        let Self { budget, resources, meter, writer, ledger, function, .. } = self;
+        let Self { budget, resources, progress, writer, committer, function, .. } = self;
         let mut done = begin as u64;
-        let work = |block: Block| encoded(block.range.len(), function(&block)?);
-        let sink = |Encoded { units, mapped, content }: Encoded| {
+        let work = |block: MapBlock| encode_part(block.range.len(), function(&block)?);
+        let sink = |EncodedPart { units, mapped, content }: EncodedPart| {
             writer.check(&mapped.batch)?;
-            mapped.warnings.iter().for_each(|warning| meter.warn(warning));
+            mapped.warnings.iter().for_each(|warning| progress.report_warning(warning));
             let rows = mapped.batch.num_rows() as u64;
-            ledger.part(writer.table(), content, rows, mapped.warnings)?;
-            writer.passed(rows);
+            committer.commit_part(writer.table(), content, rows, mapped.warnings)?;
+            writer.count_committed(rows);
             done += units as u64;
-            meter.at(Progress { done, total: signs.total.load() });
-            if signs.waits.load() {
-                meter.waits(name);
+            progress.report_progress(Progress { done, total: signals.total.load() });
+            if signals.is_waiting.load() {
+                progress.report_waiting(name);
             }
             Ok(())
         };
@@ -131,9 +135,9 @@ impl Map<'_, '_> {
     }
 }
 
-/// Rows of a block as a part, with the bytes that they hold in memory.
-fn encoded(units: usize, mapped: Mapped) -> Result<(Encoded, u64)> {
+/// Encodes the rows of a block as a part. Also returns the bytes that rows and part take in memory.
+fn encode_part(units: usize, mapped: MapOutput) -> Result<(EncodedPart, u64)> {
     let content = parquet::encode(&mapped.batch.schema(), std::slice::from_ref(&mapped.batch))?;
-    let bytes = weight(&mapped.batch) + content.len() as u64;
-    Ok((Encoded { units, mapped, content }, bytes))
+    let bytes = batch_bytes(&mapped.batch) + content.len() as u64;
+    Ok((EncodedPart { units, mapped, content }, bytes))
 }

@@ -1,27 +1,28 @@
-//! The engine: checks a plan, and runs what is missing of it. It knows the contract ([`crate::stage`]), and no stage by
-//! name.
+//! The engine: runs the stages of a plan whose results are not in the store. It depends on the contract
+//! ([`crate::stage`]) and on no particular stage.
 //!
 //! ```text
-//! Plan ──► key of every stage ──► Status: reuse, resume or run ──► execute: one thread a stage
+//! Plan ──► key of every stage ──► action: reuse, resume or run ──► execute: one thread per stage
 //!                                                                    reader ─► stage ─► writer ─► journal ─► feed
 //! ```
 //!
-//! A stage's key names its artefact, a folder of the [`store`](crate::store). Its writer publishes parts one by one and records each in
-//! the [`journal`](crate::store::journal); the [`feed`] tells the stages downstream. Resuming is a fold over the journal.
+//! The key of a stage names its artefact, a folder in the [`store`](crate::store). The writer publishes the parts of an
+//! artefact one by one and records each in the [`journal`](crate::store::journal). The [`feed`] makes them available to
+//! later stages. A run resumes by replaying the journal.
 
 pub mod sources;
 pub mod status;
 pub mod event;
 pub mod cache;
 pub mod feed;
-pub mod flow;
+pub mod ordered_map;
 mod inputs;
 mod reader;
 mod writer;
 mod map;
-mod meter;
-mod turn;
-mod world;
+mod progress_reporter;
+mod exclusive_queue;
+mod stage_host;
 pub mod run;
 pub mod ranks;
 #[cfg(test)]

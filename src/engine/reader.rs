@@ -1,4 +1,4 @@
-//! Reads a table input: part by part, as its producer commits them.
+//! Reader of a table input. It reads part by part, as the producer commits them.
 
 use std::sync::Arc;
 
@@ -7,85 +7,87 @@ use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
 use crate::engine::cache::LazyCache;
-use crate::engine::feed::Feed;
+use crate::engine::feed::ArtefactFeed;
 use crate::error::Result;
 use crate::io::parquet;
-use crate::io::shards::{Shards, Source};
-use crate::runtime::Cancel;
+use crate::io::table_shards::{ShardSource, TableShards};
+use crate::runtime::CancelToken;
 use crate::store::{Artefact, Part};
 
-/// Called with the name of what is waited for, as a wait begins.
-pub(super) type Waiting<'w> = &'w mut dyn FnMut(&str);
+/// Callback at the start of a wait, with the name of the awaited input or resource.
+pub(super) type OnWait<'w> = &'w mut dyn FnMut(&str);
 
-/// A cursor over the rows of a table.
+/// Cursor over the rows of a table.
 pub(super) struct TableReader {
-    /// What the input is called where people look: `pairs.images`.
+    /// Name for messages and events: `pairs.images`.
     pub name: String,
-    /// The artefact of the producer.
+    /// Artefact of the producer.
     pub artefact: Artefact,
-    /// The table, as the producer calls it.
+    /// Name of the table in the artefact.
     pub table: String,
-    feed: Arc<Feed>,
-    /// Ends waiting and reading.
-    pub cancel: Cancel,
+    feed: Arc<ArtefactFeed>,
+    /// Cancels waiting and reading.
+    pub cancel: CancelToken,
     next_part: usize,
     current: Option<ParquetRecordBatchReader>,
-    /// Rows of `current` that are to be passed over.
-    passed: usize,
+    /// Rows to skip before the next row that is returned.
+    rows_to_skip: usize,
 }
 
 impl TableReader {
-    /// A cursor before the first row.
-    pub fn new(name: String, artefact: Artefact, table: String, feed: Arc<Feed>, cancel: Cancel) -> Self {
-        Self { name, artefact, table, feed, cancel, next_part: 0, current: None, passed: 0 }
+    /// A cursor at the first row.
+    pub fn new(name: String, artefact: Artefact, table: String, feed: Arc<ArtefactFeed>, cancel: CancelToken) -> Self {
+        Self { name, artefact, table, feed, cancel, next_part: 0, current: None, rows_to_skip: 0 }
     }
 
-    /// Back before the first row.
+    /// Moves the cursor back to the first row.
     pub fn rewind(&mut self) {
         self.next_part = 0;
         self.current = None;
-        self.passed = 0;
+        self.rows_to_skip = 0;
     }
 
-    /// Rows of the table, once that is known.
+    /// Number of rows of the table, if it is complete.
     pub fn total_rows(&self) -> Option<u64> {
         self.feed.total_rows(&self.table)
     }
 
-    /// All parts, once the producer has ended; calls `waiting` with its name if it has to wait.
-    pub fn parts(&self, waiting: Waiting<'_>) -> Result<Vec<Part>> {
+    /// Waits until the producer has finished and returns all parts. Calls `waiting` if it has to wait.
+    pub fn wait_for_parts(&self, waiting: OnWait<'_>) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
-        while let Some(part) = self.feed.next(&self.table, parts.len(), &self.cancel, &mut || waiting(&self.name))? {
+        while let Some(part) =
+            self.feed.wait_for_part(&self.table, parts.len(), &self.cancel, &mut || waiting(&self.name))?
+        {
             parts.push(part);
         }
         Ok(parts)
     }
 
-    /// The table as shards, of these parts.
-    pub fn shards(&self, parts: Vec<Part>, cache: &LazyCache<'_>) -> Result<Shards> {
+    /// Returns the table, which has these parts, as shards.
+    pub fn shards(&self, parts: Vec<Part>, cache: &LazyCache<'_>) -> Result<TableShards> {
         let rows = |part: &Part| part.rows.saturating_as::<usize>();
-        let sources = parts.iter().map(|part| Source { digest: part.digest.clone(), rows: rows(part) }).collect();
+        let sources = parts.iter().map(|part| ShardSource { digest: part.digest.clone(), rows: rows(part) }).collect();
         let (artefact, table) = (self.artefact.clone(), self.table.clone());
         let read = move |shard: usize| {
             let part = &parts[shard];
             let name = Artefact::part_name(&table, part.index);
             let content = artefact.read(&name, part.bytes, &part.digest)?;
-            parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.place(&name))))
+            parquet::decode_whole(content).map_err(|error| error.context(format!("`{}`", artefact.display_path(&name))))
         };
         let cancel = self.cancel.clone();
-        Ok(Shards::new(self.name.clone(), sources, cache.get()?, Box::new(read), Box::new(move || cancel.proceed())))
+        Ok(TableShards::new(self.name.clone(), sources, cache.get()?, Box::new(read), Box::new(move || cancel.check())))
     }
 
-    /// The next rows; calls `waiting` with its name if it has to wait for the producer.
-    pub fn next(&mut self, waiting: Waiting<'_>) -> Result<Option<RecordBatch>> {
+    /// Reads the next rows. Calls `waiting` if it has to wait for the producer.
+    pub fn read_next(&mut self, waiting: OnWait<'_>) -> Result<Option<RecordBatch>> {
         loop {
-            self.cancel.proceed()?;
+            self.cancel.check()?;
             if let Some(reader) = &mut self.current {
                 match reader.next() {
                     Some(batch) => {
                         let batch = batch?;
-                        let pass = self.passed.min(batch.num_rows());
-                        self.passed -= pass;
+                        let pass = self.rows_to_skip.min(batch.num_rows());
+                        self.rows_to_skip -= pass;
                         if pass < batch.num_rows() {
                             return Ok(Some(batch.slice(pass, batch.num_rows() - pass)));
                         }
@@ -95,49 +97,49 @@ impl TableReader {
                 continue;
             }
             let waiting = &mut || waiting(&self.name);
-            let Some(part) = self.feed.next(&self.table, self.next_part, &self.cancel, waiting)? else {
+            let Some(part) = self.feed.wait_for_part(&self.table, self.next_part, &self.cancel, waiting)? else {
                 return Ok(None);
             };
             self.next_part += 1;
             let rows = part.rows.saturating_as::<usize>();
-            if self.passed >= rows {
-                self.passed -= rows;
+            if self.rows_to_skip >= rows {
+                self.rows_to_skip -= rows;
                 continue;
             }
             let name = Artefact::part_name(&self.table, part.index);
             let content = self.artefact.read(&name, part.bytes, &part.digest)?;
-            let place = self.artefact.place(&name);
+            let place = self.artefact.display_path(&name);
             self.current = Some(parquet::decode(content).map_err(|error| error.context(format!("`{place}`")))?);
         }
     }
 
-    /// Passes over the next `rows` rows without reading the parts that they fill.
+    /// Skips the next `rows` rows, without reading parts that consist of such rows only.
     pub fn skip(&mut self, rows: usize) {
-        self.passed += rows;
+        self.rows_to_skip += rows;
     }
 }
 
-/// Cuts the rows of a reader into blocks of the same number of rows.
-pub(super) struct Blocks<'r> {
+/// Splits the rows of a table into blocks of equal size.
+pub(super) struct BlockReader<'r> {
     reader: &'r mut TableReader,
     rows: usize,
     rest: Option<RecordBatch>,
 }
 
-impl<'r> Blocks<'r> {
-    /// Blocks of `rows` rows, the last one shorter.
+impl<'r> BlockReader<'r> {
+    /// Blocks of `rows` rows; the last one may be shorter.
     pub fn new(reader: &'r mut TableReader, rows: usize) -> Self {
         Self { reader, rows: rows.max(1), rest: None }
     }
 
-    /// The next block.
-    pub fn next(&mut self, waiting: Waiting<'_>) -> Result<Option<RecordBatch>> {
+    /// Reads the next block.
+    pub fn next(&mut self, waiting: OnWait<'_>) -> Result<Option<RecordBatch>> {
         let mut pieces = Vec::new();
         let mut wanted = self.rows;
         while wanted > 0 {
             let batch = match self.rest.take() {
                 Some(rest) => rest,
-                None => match self.reader.next(waiting)? {
+                None => match self.reader.read_next(waiting)? {
                     Some(batch) => batch,
                     None => break,
                 },
@@ -156,14 +158,14 @@ impl<'r> Blocks<'r> {
         }
     }
 
-    /// Rows of the table, once that is known.
+    /// Number of rows of the table, if it is complete.
     pub fn total_rows(&self) -> Option<u64> {
         self.reader.total_rows()
     }
 }
 
-/// Bytes that the rows of a batch take, not counting what else its buffers hold.
-pub(super) fn weight(batch: &RecordBatch) -> u64 {
+/// Memory of the rows of a batch in bytes, without other rows in the same buffers.
+pub(super) fn batch_bytes(batch: &RecordBatch) -> u64 {
     let columns = batch.columns().iter();
     columns
         .map(|column| {

@@ -1,81 +1,84 @@
-//! Runs what is missing of a plan: one thread a stage, all at once; each waits for its inputs by reading them.
+//! Execution of a plan: runs the stages whose results are missing, each on its own thread and all at the same time. A
+//! stage waits for its inputs when it reads them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine::cache::{CachePlace, LazyCache};
+use crate::engine::cache::{CacheOptions, LazyCache};
 use crate::engine::event::{Event, Observer};
-use crate::engine::feed::Feed;
-use crate::engine::flow::{Budget, caught};
-use crate::engine::inputs::{Input, Inputs};
-use crate::engine::ranks::{Crew, RankOptions, Together, description};
+use crate::engine::feed::ArtefactFeed;
+use crate::engine::inputs::{OpenInput, StageInputs};
+use crate::engine::ordered_map::{MemoryBudget, catch_panic};
+use crate::engine::ranks::{RankCoordinator, RankOptions, WorkerGroup, plan_description};
 use crate::engine::reader::TableReader;
-use crate::engine::status::{StageStatus, Verdict, status};
-use crate::engine::world::{EngineWorld, Shared};
-use crate::engine::writer::{Ledger, TableWriter};
-use crate::error::{Error, Kind, Result};
-use crate::plan::{Node, Plan};
-use crate::runtime::{Cancel, Device, Resources, Stalls};
-use crate::stage::{Form, Origin, Run, Stage, StageEvent, TableRef, Warning, World};
-use crate::store::claim::{check_writable, claim, hold};
-use crate::store::journal::{self, Committed};
-use crate::store::record::{Outcome, RunRecord, StageRecord};
+use crate::engine::stage_host::{EngineHost, RunContext};
+use crate::engine::status::{StageAction, StageStatus, stage_statuses};
+use crate::engine::writer::{ArtefactCommitter, TableWriter};
+use crate::error::{Error, ErrorCategory, Result};
+use crate::plan::{Plan, PlanNode};
+use crate::runtime::{CancelToken, Device, Resources, Stalls};
+use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, TableRef, Warning};
+use crate::store::claim::{check_conditional_writes, claim_artefact, lock_for_run};
+use crate::store::journal::{self, CommittedContent};
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Presence, Store};
 
-/// How to run.
+/// Options of a run.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// The pipeline file, for the record.
+pub struct RunOptions {
+    /// Name of the pipeline file, for the record of the run.
     pub pipeline: String,
-    /// Threads that a stage may keep busy.
+    /// Number of threads that a stage may keep busy.
     pub threads: usize,
-    /// Bytes that may be in flight between threads.
+    /// Maximum number of bytes in flight between threads.
     pub memory: u64,
-    /// Where tensors live.
+    /// Device of the tensors.
     pub device: Device,
-    /// Where shards are kept, and how many bytes of them.
-    pub cache: CachePlace,
-    /// How several processes work together.
+    /// Location and size of the cache of shards.
+    pub cache: CacheOptions,
+    /// Options for stages that run in several processes.
     pub ranks: RankOptions,
 }
 
-/// What a run did.
+/// Result of a run.
 #[derive(Debug)]
-pub struct Summary {
-    /// Its record, which is in the store already.
+pub struct RunSummary {
+    /// Record of the run, which is in the store already.
     pub record: RunRecord,
-    /// What each finished stage holds, by name.
+    /// Manifest of each finished stage, by name of the stage.
     pub manifests: BTreeMap<String, Manifest>,
-    /// The most bytes that were in flight between threads.
+    /// Peak number of bytes in flight between threads.
     pub peak_bytes_in_flight: u64,
-    /// The error that ended the run, if one did.
+    /// Error that ended the run, if any.
     pub error: Option<Error>,
 }
 
 /// Runs every stage of the plan whose artefact is not in the store.
 ///
-/// A stage's error ends the run: the other stages are cancelled, and what all of them have committed stays. The error is
-/// in the summary.
+/// An error of a stage ends the run: the other stages are cancelled, and everything that was committed stays in the
+/// store. That error is in the summary.
 ///
 /// # Errors
-/// The run could not even begin: a source is missing, the store cannot be written.
-pub fn execute<S: Run>(
+/// The run could not start, for example because a source is missing or the store cannot be written.
+pub fn execute<S: RunnableStage>(
     plan: &Plan<S>,
     store: &Store,
-    options: &Options,
-    cancel: &Cancel,
+    options: &RunOptions,
+    cancel: &CancelToken,
     observer: &Observer<'_>,
-) -> Result<Summary> {
-    let mut together = Together { options: &options.ranks, description: description(plan), crew: None };
-    if let Some(place) = &options.ranks.place {
-        together.crew = Some(Crew::meet(&options.ranks, place, Ok(&together.description), cancel)?);
+) -> Result<RunSummary> {
+    let mut coordinator =
+        RankCoordinator { options: &options.ranks, description: plan_description(plan), worker_group: None };
+    if let Some(environment) = &options.ranks.environment {
+        coordinator.worker_group =
+            Some(WorkerGroup::connect(&options.ranks, environment, Ok(&coordinator.description), cancel)?);
     }
-    let summary = execute_together(plan, store, options, cancel, observer, &together);
-    if let Some(crew) = &together.crew {
-        crew.end(match &summary {
-            Ok(Summary { error: Some(error), .. }) | Err(error) => Err(error),
+    let summary = execute_stages(plan, store, options, cancel, observer, &coordinator);
+    if let Some(group) = &coordinator.worker_group {
+        group.end_run(match &summary {
+            Ok(RunSummary { error: Some(error), .. }) | Err(error) => Err(error),
             Ok(_) => Ok(()),
         });
     }
@@ -83,44 +86,44 @@ pub fn execute<S: Run>(
 }
 
 #[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
-fn execute_together<S: Run>(
+fn execute_stages<S: RunnableStage>(
     plan: &Plan<S>,
     store: &Store,
-    options: &Options,
-    cancel: &Cancel,
+    options: &RunOptions,
+    cancel: &CancelToken,
     observer: &Observer<'_>,
-    together: &Together<'_>,
-) -> Result<Summary> {
+    coordinator: &RankCoordinator<'_>,
+) -> Result<RunSummary> {
     let started = Instant::now();
-    check_writable(store)?;
-    let _hold = hold(store, cancel)?;
-    let statuses = status(plan, store, options.threads, cancel, observer)?;
-    let mut record = begin(&statuses, store, options, observer)?;
-    let budget = Budget::new(options.memory);
-    // Raised by the first failure, so that the other stages stop; the caller's flag stays as it is.
+    check_conditional_writes(store)?;
+    let _store_lock = lock_for_run(store, cancel)?;
+    let statuses = stage_statuses(plan, store, options.threads, cancel, observer)?;
+    let mut record = begin_record(&statuses, store, options, observer)?;
+    let budget = MemoryBudget::new(options.memory);
+    // Cancelled by the first failure, so that the other stages stop. The caller's token stays as it is.
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
-    let turns = Arc::default();
-    let shared = Shared { budget: &budget, cache: &cache, together, turns: &turns, observer };
+    let exclusive_queue = Arc::default();
+    let run = RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue: &exclusive_queue, observer };
     let resources = Resources { threads: options.threads, device: options.device, cancel: stop.clone() };
-    let feeds: HashMap<String, Arc<Feed>> =
+    let feeds: HashMap<String, Arc<ArtefactFeed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
-    let places = places(plan, &statuses, store, &feeds);
-    let mut ended: Vec<(String, Ended)> = Vec::new();
+    let locations = output_locations(plan, &statuses, store, &feeds);
+    let mut results: Vec<(String, StageResult)> = Vec::new();
     std::thread::scope(|scope| -> Result<()> {
         let mut running = Vec::new();
-        for (node, status) in plan.nodes().iter().zip(&statuses) {
+        for (node, status) in plan.stages().iter().zip(&statuses) {
             let feed = Arc::clone(&feeds[&status.name]);
-            if let Verdict::Reuse(manifest) = &status.verdict {
+            if let StageAction::Reuse(manifest) = &status.action {
                 feed.complete(manifest.tables.clone(), manifest.files.clone());
-                ended.push((status.name.clone(), Ok((manifest.as_ref().clone(), None))));
+                results.push((status.name.clone(), Ok((manifest.as_ref().clone(), None))));
                 continue;
             }
-            let (places, stop, resources) = (&places, &stop, &resources);
+            let (locations, stop, resources) = (&locations, &stop, &resources);
             let work = move || {
-                let result = caught(|| build(node, status, store, places, &feed, shared, resources));
+                let result = catch_panic(|| build_stage(node, status, store, locations, &feed, run, resources));
                 if let Err(error) = &result {
-                    let interrupted = error.kind() == Kind::Interrupted;
+                    let interrupted = error.category() == ErrorCategory::Interrupted;
                     let (stage, error) = (status.name.clone(), error.to_string());
                     observer(&Event::StageFailed { stage, error, interrupted });
                     feed.fail();
@@ -135,37 +138,42 @@ fn execute_together<S: Run>(
         }
         for (name, thread) in running {
             let joined = thread.join().unwrap_or_else(|_| Err(Error::internal("the thread of a stage panicked")));
-            ended.push((name, joined));
+            results.push((name, joined));
         }
         Ok(())
     })?;
-    conclude(&mut record, store, &budget, observer, ended, started.elapsed().as_secs_f64())
+    finish_record(&mut record, store, &budget, observer, results, started.elapsed().as_secs_f64())
 }
 
-/// Finishes a run of which every stage is in the store already; `None` if there is something to run.
+/// Finishes a run if the results of all stages are in the store already; `None` if there is something to run.
 ///
-/// Needs no stage to be runnable, so a program without libtorch can do it.
+/// Does not require [`RunnableStage`], so a program without libtorch can call it.
 ///
 /// # Errors
 /// The store cannot be written.
-pub fn reuse(
+pub fn finish_reused(
     statuses: &[StageStatus],
     store: &Store,
-    options: &Options,
+    options: &RunOptions,
     observer: &Observer<'_>,
-) -> Result<Option<Summary>> {
-    let manifest = |status: &StageStatus| match &status.verdict {
-        Verdict::Reuse(manifest) => Some((status.name.clone(), Ok((manifest.as_ref().clone(), None)))),
+) -> Result<Option<RunSummary>> {
+    let manifest = |status: &StageStatus| match &status.action {
+        StageAction::Reuse(manifest) => Some((status.name.clone(), Ok((manifest.as_ref().clone(), None)))),
         _ => None,
     };
-    let Some(ended) = statuses.iter().map(manifest).collect::<Option<Vec<_>>>() else { return Ok(None) };
-    let mut record = begin(statuses, store, options, observer)?;
-    conclude(&mut record, store, &Budget::new(options.memory), observer, ended, 0.0).map(Some)
+    let Some(results) = statuses.iter().map(manifest).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let mut record = begin_record(statuses, store, options, observer)?;
+    finish_record(&mut record, store, &MemoryBudget::new(options.memory), observer, results, 0.0).map(Some)
 }
 
-/// Writes the record of a run that begins, and tells what is there already.
-fn begin(statuses: &[StageStatus], store: &Store, options: &Options, observer: &Observer<'_>) -> Result<RunRecord> {
-    let mut record = RunRecord::begin(&options.pipeline);
+/// Writes the record of a new run, and reports the stages whose results are reused.
+fn begin_record(
+    statuses: &[StageStatus],
+    store: &Store,
+    options: &RunOptions,
+    observer: &Observer<'_>,
+) -> Result<RunRecord> {
+    let mut record = RunRecord::start(&options.pipeline);
     record.stages = statuses
         .iter()
         .map(|status| StageRecord {
@@ -182,7 +190,7 @@ fn begin(statuses: &[StageStatus], store: &Store, options: &Options, observer: &
     }
     observer(&Event::RunStarted { run: record.run.clone(), pipeline: record.pipeline.clone() });
     for status in statuses {
-        if let Verdict::Reuse(manifest) = &status.verdict {
+        if let StageAction::Reuse(manifest) = &status.action {
             let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
             observer(&Event::StageReused { stage, kind, key, rows: manifest.rows() });
         }
@@ -190,21 +198,21 @@ fn begin(statuses: &[StageStatus], store: &Store, options: &Options, observer: &
     Ok(record)
 }
 
-/// How a stage ended: what it made, and if it ran, in how many seconds and what it waited for.
-type Ended = Result<(Manifest, Option<(f64, Option<Stalls>)>)>;
+/// Result of a stage: its manifest and, if it ran, the seconds it took and its data stalls.
+type StageResult = Result<(Manifest, Option<(f64, Option<Stalls>)>)>;
 
-/// Writes the record of a run that ends, and makes its summary.
-fn conclude(
+/// Completes and writes the record of a run, and returns the summary.
+fn finish_record(
     record: &mut RunRecord,
     store: &Store,
-    budget: &Budget,
+    budget: &MemoryBudget,
     observer: &Observer<'_>,
-    ended: Vec<(String, Ended)>,
+    results: Vec<(String, StageResult)>,
     seconds: f64,
-) -> Result<Summary> {
+) -> Result<RunSummary> {
     let mut manifests = BTreeMap::new();
     let mut first: Option<Error> = None;
-    for (name, result) in ended {
+    for (name, result) in results {
         match result {
             Ok((manifest, ran)) => {
                 if let Some(stage) = record.stages.iter_mut().find(|stage| stage.name == name) {
@@ -215,9 +223,9 @@ fn conclude(
                 }
                 manifests.insert(name, manifest);
             }
-            // Interruptions follow from the one error that counts, if there is one.
-            Err(error) if first.as_ref().is_none_or(|first| first.kind() == Kind::Interrupted) => {
-                first = Some(if error.kind() == Kind::Interrupted {
+            // Interruptions are consequences of the first other error, if there is one.
+            Err(error) if first.as_ref().is_none_or(|first| first.category() == ErrorCategory::Interrupted) => {
+                first = Some(if error.category() == ErrorCategory::Interrupted {
                     error
                 } else {
                     error.context(format!("stage `{name}`"))
@@ -229,9 +237,9 @@ fn conclude(
     record.finished = Some(jiff::Timestamp::now());
     record.error = first.as_ref().map(ToString::to_string);
     record.outcome = match &first {
-        None => Outcome::Finished,
-        Some(error) if error.kind() == Kind::Interrupted => Outcome::Interrupted,
-        Some(_) => Outcome::Failed,
+        None => RunOutcome::Finished,
+        Some(error) if error.category() == ErrorCategory::Interrupted => RunOutcome::Interrupted,
+        Some(_) => RunOutcome::Failed,
     };
     let saved = record.save(store);
     if first.is_none() {
@@ -240,214 +248,222 @@ fn conclude(
     let outcome = serde_json::json!(record.outcome).as_str().unwrap_or_default().to_owned();
     let peak = budget.peak();
     observer(&Event::RunFinished { run: record.run.clone(), seconds, outcome, peak_bytes_in_flight: peak });
-    Ok(Summary { record: record.clone(), manifests, peak_bytes_in_flight: peak, error: first })
+    Ok(RunSummary { record: record.clone(), manifests, peak_bytes_in_flight: peak, error: first })
 }
 
-/// Where an output of a stage is read.
-struct Place {
+/// Artefact and feed from which other stages read an output.
+struct OutputLocation {
     artefact: Artefact,
-    feed: Arc<Feed>,
-    /// The folder that paths in the table are relative to.
+    feed: Arc<ArtefactFeed>,
+    /// Folder that paths in the table are relative to.
     root: Option<PathBuf>,
 }
 
-/// Where every output of the plan is read, by stage and output.
-fn places<S: Stage>(
+/// Locations of all outputs of the plan, by names of stage and output.
+fn output_locations<S: Stage>(
     plan: &Plan<S>,
     statuses: &[StageStatus],
     store: &Store,
-    feeds: &HashMap<String, Arc<Feed>>,
-) -> HashMap<(String, String), Place> {
-    let mut places = HashMap::new();
-    for (node, status) in plan.nodes().iter().zip(statuses) {
+    feeds: &HashMap<String, Arc<ArtefactFeed>>,
+) -> HashMap<(String, String), OutputLocation> {
+    let mut locations = HashMap::new();
+    for (node, status) in plan.stages().iter().zip(statuses) {
         let inputs = node.stage.inputs();
         for output in node.stage.outputs() {
-            let root = match &output.form {
-                Form::Table { root: Some(root), .. } => inputs.iter().find(|input| input.name == *root),
+            let root = match &output.kind {
+                OutputKind::Table { root: Some(root), .. } => inputs.iter().find(|input| input.name == *root),
                 _ => None,
             };
             let root = root.and_then(|input| match &input.origin {
-                Origin::Source(source) => Some(source.path().to_owned()),
+                InputOrigin::Source(source) => Some(source.path().to_owned()),
                 _ => None,
             });
-            let place = Place { artefact: status.artefact(store), feed: Arc::clone(&feeds[&status.name]), root };
-            places.insert((status.name.clone(), output.name.to_owned()), place);
+            let location =
+                OutputLocation { artefact: status.artefact(store), feed: Arc::clone(&feeds[&status.name]), root };
+            locations.insert((status.name.clone(), output.name.to_owned()), location);
         }
     }
-    places
+    locations
 }
 
-/// Runs one stage to its end, or as far as it comes.
+/// Claims the artefact of a stage and runs the stage, unless another process has built the artefact meanwhile.
 #[expect(clippy::disallowed_methods, reason = "the engine measures wall time")]
-fn build<S: Run>(
-    node: &Node<S>,
+fn build_stage<S: RunnableStage>(
+    node: &PlanNode<S>,
     status: &StageStatus,
     store: &Store,
-    places: &HashMap<(String, String), Place>,
-    feed: &Arc<Feed>,
-    shared: Shared<'_>,
-    of_run: &Resources,
-) -> Ended {
+    locations: &HashMap<(String, String), OutputLocation>,
+    feed: &Arc<ArtefactFeed>,
+    run: RunContext<'_>,
+    run_resources: &Resources,
+) -> StageResult {
     let started = Instant::now();
-    // Raised when another rank of this stage fails.
-    let resources = Resources { cancel: of_run.cancel.child(), ..of_run.clone() };
+    // Cancelled when another rank of this stage fails.
+    let resources = Resources { cancel: run_resources.cancel.child(), ..run_resources.clone() };
     let artefact = status.artefact(store);
     let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
     let waiting = || {
         let waiting_for = Some("another process that builds it".to_owned());
-        (shared.observer)(&Event::Progress { stage: stage.clone(), done: 0, total: None, waiting_for });
+        (run.observer)(&Event::Progress { stage: stage.clone(), done: 0, total: None, waiting_for });
     };
-    let claim = claim(store, &artefact, &resources.cancel, waiting)?;
+    let claim = claim_artefact(store, &artefact, &resources.cancel, waiting)?;
     match artefact.presence()? {
         Presence::Complete(manifest) => {
-            // Another process built it while this one waited.
+            // Another process has built it while this one waited.
             feed.complete(manifest.tables.clone(), manifest.files.clone());
-            (shared.observer)(&Event::StageReused { stage, kind, key, rows: manifest.rows() });
+            (run.observer)(&Event::StageReused { stage, kind, key, rows: manifest.rows() });
             return Ok((*manifest, None));
         }
         Presence::Damaged(_) => artefact.clear()?,
         Presence::Absent => {}
     }
-    let (committed, warnings) = resume(&artefact, status, &resources)?;
-    (shared.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows() });
+    let (committed, warnings) = resume_from_journal(&artefact, status, &resources)?;
+    (run.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows() });
     for (table, parts) in &committed.tables {
         for part in parts {
-            feed.part(table, part.clone());
+            feed.publish_part(table, part.clone());
         }
     }
-    let (tables, files) = outputs(node, &committed);
+    let (tables, files) = open_outputs(node, &committed);
     let feed = Arc::clone(feed);
-    let ledger = Ledger {
+    let committer = ArtefactCommitter {
         stage: status.name.clone(),
         artefact,
         claim: &claim,
         committed,
         removed: BTreeSet::new(),
         feed,
-        observer: shared.observer,
+        observer: run.observer,
     };
-    let inputs = Inputs { stage: status.name.clone(), inputs: inputs(node, places, &resources.cancel)? };
-    let mut world = EngineWorld::new(shared, resources, &status.identity, inputs, tables, files, ledger);
+    let inputs = StageInputs { stage: status.name.clone(), inputs: open_inputs(node, locations, &resources.cancel)? };
+    let mut host = EngineHost::new(run, resources, &status.identity, inputs, tables, files, committer);
     for warning in warnings {
-        world.emit(StageEvent::Warning(warning));
+        host.emit(StageEvent::Warning(warning));
     }
-    let result = node.stage.run(&mut world);
-    match world.shift.take() {
-        Some(shift) => shift.end(result, &of_run.cancel)?,
+    let result = node.stage.run(&mut host);
+    match host.job.take() {
+        Some(job) => job.finish(result, &run_resources.cancel)?,
         None => result?,
     }
-    world.finish()?;
-    let seconds = started.elapsed().saturating_sub(world.waited).as_secs_f64();
-    let stalls = world.stalls;
-    let manifest = publish(world, status, seconds)?;
+    host.finish()?;
+    let seconds = started.elapsed().saturating_sub(host.waited).as_secs_f64();
+    let stalls = host.stalls;
+    let manifest = publish_manifest(host, status, seconds)?;
     let (rows, bytes, warnings) = (manifest.rows(), manifest.bytes(), manifest.warnings.len() as u64);
-    (shared.observer)(&Event::StageFinished { stage: status.name.clone(), rows, bytes, seconds, warnings });
+    (run.observer)(&Event::StageFinished { stage: status.name.clone(), rows, bytes, seconds, warnings });
     Ok((manifest, Some((seconds, stalls))))
 }
 
-/// Goes back to what is committed of an unfinished artefact. Warns of damage that was passed over, and of other means than
-/// those that the artefact was begun with.
-fn resume(artefact: &Artefact, status: &StageStatus, resources: &Resources) -> Result<(Committed, Vec<Warning>)> {
-    artefact.sweep()?;
-    let (committed, mut messages) = journal::fold_sound(artefact)?;
-    journal::cut(artefact, committed.entries)?;
-    let means = format!("{} threads on {}", resources.threads, resources.device);
-    if !artefact.create("means", means.clone().into())?
-        && let Some(before) = artefact.get("means")?.filter(|before| *before != means)
+/// Restores the committed content of an unfinished artefact. The warnings name damaged states that were skipped, and
+/// say so if threads or device differ from those that the artefact was started with.
+fn resume_from_journal(
+    artefact: &Artefact,
+    status: &StageStatus,
+    resources: &Resources,
+) -> Result<(CommittedContent, Vec<Warning>)> {
+    artefact.remove_partial_writes()?;
+    let (committed, mut messages) = journal::replay_for_resume(artefact)?;
+    journal::truncate(artefact, committed.entries)?;
+    let resources_text = format!("{} threads on {}", resources.threads, resources.device);
+    if !artefact.create("means", resources_text.clone().into())?
+        && let Some(before) = artefact.get("means")?.filter(|before| *before != resources_text)
     {
         let before = String::from_utf8_lossy(&before).into_owned();
-        messages.push(format!("begun with {before} and finished with {means}: numbers may differ in their last bits"));
+        messages.push(format!(
+            "started with {before} and finished with {resources_text}: numbers may differ in their last bits"
+        ));
     }
     let warnings = messages.into_iter().map(|message| Warning { subject: status.name.clone(), message });
     Ok((committed, warnings.collect()))
 }
 
-/// Writers of the tables of a stage, by name, after what is committed; and the names of its files.
-fn outputs<S: Stage>(
-    node: &Node<S>,
-    committed: &Committed,
+/// Opens a writer for each table of a stage, positioned after the committed rows. Also returns the names of the files
+/// outputs.
+fn open_outputs<S: Stage>(
+    node: &PlanNode<S>,
+    committed: &CommittedContent,
 ) -> (BTreeMap<&'static str, TableWriter>, Vec<&'static str>) {
     let mut tables = BTreeMap::new();
     let mut files = Vec::new();
     for output in node.stage.outputs() {
-        match output.form {
-            Form::Table { schema, part_rows, .. } => {
+        match output.kind {
+            OutputKind::Table { schema, part_rows, .. } => {
                 let parts = committed.tables.get(output.name).map_or(&[][..], Vec::as_slice);
                 let before_state = committed.states.last().and_then(|state| state.parts.get(output.name)).copied();
                 let rows = |parts: &[crate::store::Part]| parts.iter().map(|part| part.rows).sum();
                 let position = rows(&parts[..before_state.unwrap_or(0)]);
                 tables.insert(output.name, TableWriter::new(output.name, schema, part_rows, position, rows(parts)));
             }
-            Form::Files => files.push(output.name),
+            OutputKind::Files => files.push(output.name),
         }
     }
     (tables, files)
 }
 
-/// The inputs of a stage, ready to be read.
-fn inputs<S: Stage>(
-    node: &Node<S>,
-    places: &HashMap<(String, String), Place>,
-    cancel: &Cancel,
-) -> Result<BTreeMap<String, Input>> {
-    let place = |from: &TableRef| {
-        let place = places.get(&(from.stage().to_owned(), from.table().to_owned()));
-        place.ok_or_else(|| Error::internal(format!("nobody writes `{from}`")))
+/// Opens the inputs of a stage.
+fn open_inputs<S: Stage>(
+    node: &PlanNode<S>,
+    locations: &HashMap<(String, String), OutputLocation>,
+    cancel: &CancelToken,
+) -> Result<BTreeMap<String, OpenInput>> {
+    let location = |from: &TableRef| {
+        let location = locations.get(&(from.stage().to_owned(), from.table().to_owned()));
+        location.ok_or_else(|| Error::internal(format!("no stage writes `{from}`")))
     };
     let mut inputs = BTreeMap::new();
     for input in node.stage.inputs() {
-        let port = match &input.origin {
-            Origin::Source(source) => Input::Source(source.path().to_owned()),
-            Origin::Table { from, .. } => {
-                let Place { artefact, feed, root } = place(from)?;
+        let opened = match &input.origin {
+            InputOrigin::Source(source) => OpenInput::Source(source.path().to_owned()),
+            InputOrigin::Table { from, .. } => {
+                let OutputLocation { artefact, feed, root } = location(from)?;
                 let (name, table) = (from.to_string(), from.table().to_owned());
                 let reader = TableReader::new(name, artefact.clone(), table, Arc::clone(feed), cancel.clone());
-                Input::Table(Box::new(reader), root.clone())
+                OpenInput::Table(Box::new(reader), root.clone())
             }
-            Origin::Files { from } => {
-                let Place { artefact, feed, .. } = place(from)?;
+            InputOrigin::Files { from } => {
+                let OutputLocation { artefact, feed, .. } = location(from)?;
                 let (name, output) = (from.to_string(), from.table().to_owned());
-                Input::Files { name, artefact: artefact.clone(), output, feed: Arc::clone(feed) }
+                OpenInput::Files { name, artefact: artefact.clone(), output, feed: Arc::clone(feed) }
             }
         };
-        inputs.insert(input.name, port);
+        inputs.insert(input.name, opened);
     }
     Ok(inputs)
 }
 
-/// Writes the manifest, which completes the artefact, and tidies up what only a resume needs.
-fn publish(world: EngineWorld<'_>, status: &StageStatus, seconds: f64) -> Result<Manifest> {
-    let EngineWorld { ledger, warnings, files, .. } = world;
+/// Writes the manifest, which completes the artefact, and removes the objects that only a resumed run needs.
+fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) -> Result<Manifest> {
+    let EngineHost { committer, warnings, files, .. } = host;
     for output in files {
-        if !ledger.committed.files.contains_key(output) {
+        if !committer.committed.files.contains_key(output) {
             return Err(Error::internal(format!("stage `{}` wrote no file of `{output}`", status.name)));
         }
     }
-    let mut all = ledger.committed.warnings.clone();
+    let mut all = committer.committed.warnings.clone();
     all.extend(warnings);
     let manifest = Manifest {
         identity: status.identity.clone(),
-        tables: ledger.committed.tables.clone(),
-        files: ledger.committed.files.clone(),
+        tables: committer.committed.tables.clone(),
+        files: committer.committed.files.clone(),
         warnings: all,
         seconds,
         finished: jiff::Timestamp::now(),
         pairloom: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let content = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
-    if let Some(marker) = ledger.artefact.get("damaged")? {
-        // A reader met it while this stage still ran.
+    if let Some(marker) = committer.artefact.get("damaged")? {
+        // A reader found the damage while this stage was still running.
         let problem = String::from_utf8_lossy(&marker).into_owned();
-        return Err(Error::data(format!("something it wrote is damaged: {problem}"))
-            .hint("run the same command again: it builds what is damaged anew"));
+        return Err(Error::data(format!("a part or file that it wrote is damaged: {problem}"))
+            .hint("run the same command again: it rebuilds damaged results"));
     }
-    ledger.claim.complete(&ledger.artefact, "manifest.json", content.into())?;
-    ledger.feed.complete(manifest.tables.clone(), manifest.files.clone());
-    // The manifest says it all now. What cannot be removed is only untidy.
-    let rest = ledger.artefact.list("").unwrap_or_default();
-    let rest = rest.into_iter().filter(|name| {
+    committer.claim.publish_last(&committer.artefact, "manifest.json", content.into())?;
+    committer.feed.complete(manifest.tables.clone(), manifest.files.clone());
+    // These objects are not needed any more. It does no harm if they cannot be removed.
+    let leftovers = committer.artefact.list("").unwrap_or_default();
+    let leftovers = leftovers.into_iter().filter(|name| {
         name.starts_with("journal/") || name.starts_with("state-") || ["means", "ranks"].contains(&name.as_str())
     });
-    let _ = ledger.artefact.delete_all(rest);
+    let _ = committer.artefact.delete_all(leftovers);
     Ok(manifest)
 }

@@ -1,7 +1,7 @@
 //! Digests of files and folders outside of the store.
 //!
-//! A digest depends on names and contents, never on times or places. Contents are read once: a file whose size, time and
-//! inode are as before is not read again.
+//! A digest depends on names and contents, not on times or locations. A file is read again only if its size,
+//! modification time or inode has changed.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,26 +15,33 @@ use std::thread as scoped;
 
 use crate::engine::event::{Event, Observer};
 use crate::error::{Error, Result};
-use crate::runtime::Cancel;
+use crate::runtime::CancelToken;
 use crate::store::Store;
 
-/// Bytes hashed between two progress events.
+/// Number of bytes hashed between two progress events.
 const PROGRESS_BYTES: u64 = 256 << 20;
 
-/// The digest of a file (of its content) or of a folder (of the relative names and contents of all files below it).
+/// Digest of a file (its content) or of a folder (the relative names and contents of all files in it and its
+/// subfolders).
 ///
 /// # Errors
 /// There is nothing at `path`, or it cannot be read.
-pub fn digest(store: &Store, path: &Path, threads: usize, cancel: &Cancel, observer: &Observer<'_>) -> Result<String> {
+pub fn digest(
+    store: &Store,
+    path: &Path,
+    threads: usize,
+    cancel: &CancelToken,
+    observer: &Observer<'_>,
+) -> Result<String> {
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
-    let files = files(&path, store.objects().folder())?;
+    let files = list_files(&path, store.objects().folder())?;
     let cache_name = format!("sources/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32]);
-    let known = store.objects().get(&cache_name)?.map(|content| parse(&content)).unwrap_or_default();
+    let known = store.objects().get(&cache_name)?.map(|content| parse_known_digests(&content)).unwrap_or_default();
     let digests = hash_all(&path, &files, &known, threads, cancel, observer)?;
-    if files.iter().zip(&digests).any(|(file, digest)| known.get(&file.stamp) != Some(digest)) {
+    if files.iter().zip(&digests).any(|(file, digest)| known.get(&file.fingerprint) != Some(digest)) {
         let mut text = String::new();
         for (file, digest) in files.iter().zip(&digests) {
-            let _ = writeln!(text, "{}\t{digest}", file.stamp);
+            let _ = writeln!(text, "{}\t{digest}", file.fingerprint);
         }
         store.objects().put(&cache_name, text.into())?;
     }
@@ -48,16 +55,16 @@ pub fn digest(store: &Store, path: &Path, threads: usize, cancel: &Cancel, obser
 }
 
 struct SourceFile {
-    /// Relative to the folder; empty for a source that is a file.
+    /// Path relative to the folder; empty for a source that is a file.
     name: String,
     path: PathBuf,
     bytes: u64,
-    /// What stays the same as long as the content does: name, size, time, inode.
-    stamp: String,
+    /// Name, size, modification time and inode: as long as these stay the same, the content is assumed to be unchanged.
+    fingerprint: String,
 }
 
-/// All files at or below `path`, sorted by name, but for the store itself if it lies there.
-fn files(path: &Path, store: Option<&Path>) -> Result<Vec<SourceFile>> {
+/// Lists all files at or below `path`, sorted by name. The store is left out if it lies there.
+fn list_files(path: &Path, store: Option<&Path>) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     for entry in
         walkdir::WalkDir::new(path).follow_links(true).into_iter().filter_entry(|entry| Some(entry.path()) != store)
@@ -77,34 +84,39 @@ fn files(path: &Path, store: Option<&Path>) -> Result<Vec<SourceFile>> {
         }
         let relative = entry.path().strip_prefix(path).unwrap_or(entry.path());
         let name = relative.to_string_lossy().into_owned();
-        files.push(SourceFile { stamp: stamp(&name, &meta), name, path: entry.path().to_owned(), bytes: meta.len() });
+        files.push(SourceFile {
+            fingerprint: fingerprint(&name, &meta),
+            name,
+            path: entry.path().to_owned(),
+            bytes: meta.len(),
+        });
     }
     files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(files)
 }
 
-fn stamp(name: &str, meta: &Metadata) -> String {
-    // A name may hold anything; its hash cannot break the lines of the cache.
+fn fingerprint(name: &str, meta: &Metadata) -> String {
+    // A name may contain any character, also newlines and tabs; its hash does not.
     let name = &blake3::hash(name.as_bytes()).to_hex()[..32];
     format!("{name}\t{}\t{}.{:09}\t{}", meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ino())
 }
 
-fn parse(content: &[u8]) -> HashMap<String, String> {
+fn parse_known_digests(content: &[u8]) -> HashMap<String, String> {
     let text = String::from_utf8_lossy(content);
     let lines = text.lines().filter_map(|line| line.rsplit_once('\t'));
     lines.map(|(stamp, digest)| (stamp.to_owned(), digest.to_owned())).collect()
 }
 
-/// Digests of all files, in their order; those not known are read on `threads` threads.
+/// Digests of all files, in their order. Files whose digest is not known are read on `threads` threads.
 fn hash_all(
     source: &Path,
     files: &[SourceFile],
     known: &HashMap<String, String>,
     threads: usize,
-    cancel: &Cancel,
+    cancel: &CancelToken,
     observer: &Observer<'_>,
 ) -> Result<Vec<String>> {
-    let unknown: Vec<usize> = (0..files.len()).filter(|&i| !known.contains_key(&files[i].stamp)).collect();
+    let unknown: Vec<usize> = (0..files.len()).filter(|&i| !known.contains_key(&files[i].fingerprint)).collect();
     let total: u64 = unknown.iter().map(|&i| files[i].bytes).sum();
     let next = AtomicUsize::new(0);
     let done = AtomicU64::new(0);
@@ -116,7 +128,7 @@ fn hash_all(
             let mut hasher = blake3::Hasher::new();
             let mut open = File::open(&file.path).map_err(|error| Error::io("read", &file.path, &error))?;
             loop {
-                cancel.proceed()?;
+                cancel.check()?;
                 let read = open.read(&mut buffer).map_err(|error| Error::io("read", &file.path, &error))?;
                 if read == 0 {
                     break;
@@ -141,7 +153,8 @@ fn hash_all(
             .collect()
     });
     let mut new: HashMap<usize, String> = hashed?.into_iter().flatten().collect();
-    let all = files.iter().enumerate().map(|(i, file)| new.remove(&i).or_else(|| known.get(&file.stamp).cloned()));
+    let all =
+        files.iter().enumerate().map(|(i, file)| new.remove(&i).or_else(|| known.get(&file.fingerprint).cloned()));
     all.collect::<Option<Vec<_>>>().ok_or_else(|| Error::internal("a file was not hashed"))
 }
 
@@ -150,11 +163,11 @@ mod tests {
     use super::*;
 
     fn digest_of(store: &Store, path: &Path) -> String {
-        digest(store, path, 2, &Cancel::new(), &|_| {}).unwrap()
+        digest(store, path, 2, &CancelToken::new(), &|_| {}).unwrap()
     }
 
     #[test]
-    fn depends_on_names_and_contents_and_not_on_times_or_places() {
+    fn a_digest_depends_on_names_and_contents_and_not_on_times_or_locations() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store")).unwrap();
         let one = folder.path().join("one");
@@ -175,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_inside_of_a_source_is_no_part_of_it_and_a_pipe_is_refused() {
+    fn a_store_inside_of_a_source_is_ignored_and_a_pipe_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store")).unwrap();
         std::fs::write(folder.path().join("a.txt"), "a").unwrap();
@@ -183,7 +196,7 @@ mod tests {
         assert_eq!(before, digest_of(&store, folder.path()));
         let made = std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap();
         assert!(made.success());
-        let error = digest(&store, folder.path(), 1, &Cancel::new(), &|_| {}).unwrap_err();
+        let error = digest(&store, folder.path(), 1, &CancelToken::new(), &|_| {}).unwrap_err();
         assert!(error.to_string().contains("pipe"), "{error}");
     }
 
@@ -191,8 +204,8 @@ mod tests {
     fn a_missing_source_is_an_error_that_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let error = digest(&store, &folder.path().join("nothing"), 1, &Cancel::new(), &|_| {}).unwrap_err();
-        assert_eq!(error.kind(), crate::error::Kind::Data);
+        let error = digest(&store, &folder.path().join("nothing"), 1, &CancelToken::new(), &|_| {}).unwrap_err();
+        assert_eq!(error.category(), crate::error::ErrorCategory::Data);
         assert!(error.to_string().contains("nothing"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run would do: for each stage, whether its artefact is there, and if not, why.
+//! Status of the stages of a plan: reuse, resume or run, and the reasons.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,78 +6,78 @@ use crate::engine::event::Observer;
 use crate::engine::sources;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::runtime::Cancel;
-use crate::stage::{Origin, Stage};
+use crate::runtime::CancelToken;
+use crate::stage::{InputOrigin, Stage};
 use crate::store::journal;
-use crate::store::key::{Identity, InputIdentity, Key};
+use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
 use crate::store::record::{RunRecord, records};
 use crate::store::{Artefact, Manifest, Presence, Store};
 
-/// What a run would do about one stage.
+/// Status of a stage before a run.
 #[derive(Debug, Clone)]
 pub struct StageStatus {
-    /// Its name in the pipeline file.
+    /// Name in the pipeline file.
     pub name: String,
-    /// Its verb.
+    /// Kind of the stage.
     pub kind: String,
-    /// What its artefact is made of.
-    pub identity: Identity,
-    /// The key of its artefact.
+    /// Identity of its artefact.
+    pub identity: ArtefactIdentity,
+    /// Key of its artefact.
     pub key: Key,
-    /// What would be done.
-    pub verdict: Verdict,
-    /// Why; empty for a reuse.
+    /// Action of a run.
+    pub action: StageAction,
+    /// Reasons for the action; empty for a reuse.
     pub reasons: Vec<String>,
 }
 
-/// What would be done about a stage.
+/// Action of a run for a stage.
 #[derive(Debug, Clone)]
-pub enum Verdict {
-    /// Its artefact is in the store.
+pub enum StageAction {
+    /// Use the artefact that is in the store.
     Reuse(Box<Manifest>),
-    /// It goes on after this many rows that an earlier run committed.
+    /// Continue an artefact that an earlier run did not finish.
     Resume {
-        /// Rows of all tables.
+        /// Committed rows of all tables.
         rows: u64,
     },
-    /// It runs from its beginning.
+    /// Run the stage from the start.
     Run,
 }
 
 impl StageStatus {
-    /// Whether there is nothing to do.
+    /// Returns true if the stage need not run.
     #[must_use]
     pub fn is_reuse(&self) -> bool {
-        matches!(self.verdict, Verdict::Reuse(_))
+        matches!(self.action, StageAction::Reuse(_))
     }
 
-    /// The place of its artefact.
+    /// Artefact of the stage, which may be absent.
     #[must_use]
     pub fn artefact(&self, store: &Store) -> Artefact {
         store.artefact(&self.kind, &self.key)
     }
 }
 
-/// What a run would do about every stage of the plan, in its order. Reads sources to know their digests; writes nothing
-/// but the record of these.
+/// Status of every stage of the plan, in its order. Reads the sources to compute their digests, and writes only the
+/// record of these digests.
 ///
 /// # Errors
 /// A source is missing, or the store cannot be read.
-pub fn status<S: Stage>(
+pub fn stage_statuses<S: Stage>(
     plan: &Plan<S>,
     store: &Store,
     threads: usize,
-    cancel: &Cancel,
+    cancel: &CancelToken,
     observer: &Observer<'_>,
 ) -> Result<Vec<StageStatus>> {
     let mut done: Vec<StageStatus> = Vec::new();
     let mut digests = HashMap::new();
-    let mut history = History::default();
-    for node in plan.nodes() {
+    let mut history = RunHistory::default();
+    for node in plan.stages() {
         let mut inputs = BTreeMap::new();
         for input in node.stage.inputs() {
             let identity = match &input.origin {
-                Origin::Source(source) => {
+                InputOrigin::Source(source) => {
                     let path = source.path().to_owned();
                     if !digests.contains_key(&path) {
                         let digest = sources::digest(store, &path, threads, cancel, observer)
@@ -86,7 +86,7 @@ pub fn status<S: Stage>(
                     }
                     InputIdentity::Source(digests[&path].clone())
                 }
-                Origin::Table { from, .. } | Origin::Files { from } => {
+                InputOrigin::Table { from, .. } | InputOrigin::Files { from } => {
                     let producer = done.iter().find(|status| status.name == from.stage());
                     let producer = producer.ok_or_else(|| Error::internal("a producer comes after its consumer"))?;
                     InputIdentity::Artefact {
@@ -99,37 +99,41 @@ pub fn status<S: Stage>(
             inputs.insert(input.name, identity);
         }
         let kind = node.stage.kind().to_owned();
-        let identity =
-            Identity { kind: kind.clone(), version: node.stage.version(), settings: node.stage.settings(), inputs };
+        let identity = ArtefactIdentity {
+            kind: kind.clone(),
+            version: node.stage.version(),
+            settings: node.stage.settings(),
+            inputs,
+        };
         let key = identity.key();
         let artefact = store.artefact(&kind, &key);
         let (verdict, reasons) = match artefact.presence()? {
-            Presence::Complete(manifest) => (Verdict::Reuse(manifest), vec![]),
-            Presence::Damaged(problem) => (Verdict::Run, vec![format!("the earlier result is damaged: {problem}")]),
-            Presence::Absent => match journal::fold(&artefact)? {
+            Presence::Complete(manifest) => (StageAction::Reuse(manifest), vec![]),
+            Presence::Damaged(problem) => (StageAction::Run, vec![format!("the earlier result is damaged: {problem}")]),
+            Presence::Absent => match journal::replay(&artefact)? {
                 committed if committed.entries > 0 => {
                     let rows = committed.rows();
-                    (Verdict::Resume { rows }, vec![format!("an earlier run was interrupted after {rows} rows")])
+                    (StageAction::Resume { rows }, vec![format!("an earlier run was interrupted after {rows} rows")])
                 }
-                _ => (Verdict::Run, history.reasons(store, &node.name, &identity, &key)?),
+                _ => (StageAction::Run, history.reasons(store, &node.name, &identity, &key)?),
             },
         };
-        done.push(StageStatus { name: node.name.clone(), kind, identity, key, verdict, reasons });
+        done.push(StageStatus { name: node.name.clone(), kind, identity, key, action: verdict, reasons });
     }
     Ok(done)
 }
 
-/// Earlier runs, read only when somebody asks why a stage runs.
+/// Records of earlier runs, read on first use.
 #[derive(Default)]
-struct History(Option<Vec<RunRecord>>);
+struct RunHistory(Option<Vec<RunRecord>>);
 
-/// Runs that are looked at for a stage of the same name.
-const RUNS_LOOKED_AT: usize = 50;
+/// Number of recent runs that are searched for a stage with the same name.
+const HISTORY_LIMIT: usize = 50;
 
-impl History {
-    fn reasons(&mut self, store: &Store, name: &str, identity: &Identity, key: &Key) -> Result<Vec<String>> {
+impl RunHistory {
+    fn reasons(&mut self, store: &Store, name: &str, identity: &ArtefactIdentity, key: &Key) -> Result<Vec<String>> {
         if self.0.is_none() {
-            self.0 = Some(records(store)?.take(RUNS_LOOKED_AT).collect());
+            self.0 = Some(records(store)?.take(HISTORY_LIMIT).collect());
         }
         let stages = self.0.iter().flatten().flat_map(|run| &run.stages).filter(|stage| stage.name == name);
         for stage in stages {

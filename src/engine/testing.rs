@@ -1,4 +1,4 @@
-//! Toy stages, with which the engine is tested: they count, pass on, and fail when told.
+//! Toy stages for tests of the engine.
 
 use std::sync::Arc;
 
@@ -7,24 +7,27 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
 use crate::error::{Error, Result};
-use crate::plan::Node;
-use crate::stage::{Cx, Input, Mapped, Output, Over, Problem, Run, Source, Stage, TableRef};
+use crate::plan::PlanNode;
+use crate::stage::{
+    MapInput, MapOutput, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef,
+};
 use crate::tables;
 
-/// A stage of the engine's tests.
+/// Toy stage. Its tables have one column of integers.
 #[derive(Debug, Clone)]
-pub(crate) enum Toy {
+pub(crate) enum ToyStage {
     /// Writes the numbers 0..n in parts of 10.
-    Count { n: i64, source: Option<Source> },
-    /// Maps numbers x to x + add in blocks of 7, with a warning for each multiple of 20.
+    Count { n: i64, source: Option<SourceRef> },
+    /// Maps each number x to x + `add` in blocks of 7, with a warning for each multiple of 20.
     Map { rows: TableRef, add: i64 },
     /// Writes the squares of 0..n in blocks of 6, with a warning for each block.
     Squares { n: usize },
-    /// Adds up in a state that it saves after every 8 numbers, and writes the sum at that place; then a file.
+    /// Writes the running sum after every 4 numbers, saves its state after every 8, and writes the total to a file.
+    /// Fails at the number `fail_at`.
     Sum { rows: TableRef, fail_at: Option<i64> },
 }
 
-impl Toy {
+impl ToyStage {
     pub fn count(n: i64) -> Self {
         Self::Count { n, source: None }
     }
@@ -39,8 +42,8 @@ impl Toy {
     }
 }
 
-pub(crate) fn node(name: &str, stage: Toy) -> Node<Toy> {
-    Node { name: name.to_owned(), stage }
+pub(crate) fn node(name: &str, stage: ToyStage) -> PlanNode<ToyStage> {
+    PlanNode { name: name.to_owned(), stage }
 }
 
 fn schema() -> SchemaRef {
@@ -51,13 +54,13 @@ fn numbers(numbers: Vec<i64>) -> Result<arrow::array::RecordBatch> {
     tables::batch(&schema(), vec![Arc::new(Int64Array::from(numbers))])
 }
 
-impl Stage for Toy {
+impl Stage for ToyStage {
     fn kind(&self) -> &'static str {
         match self {
-            Toy::Count { .. } => "count",
-            Toy::Map { .. } => "map",
-            Toy::Squares { .. } => "squares",
-            Toy::Sum { .. } => "sum",
+            ToyStage::Count { .. } => "count",
+            ToyStage::Map { .. } => "map",
+            ToyStage::Squares { .. } => "squares",
+            ToyStage::Sum { .. } => "sum",
         }
     }
     fn version(&self) -> u32 {
@@ -65,25 +68,27 @@ impl Stage for Toy {
     }
     fn settings(&self) -> serde_json::Value {
         match self {
-            Toy::Count { n, .. } => json!({ "n": n }),
-            Toy::Map { add, .. } => json!({ "add": add }),
-            Toy::Squares { n } => json!({ "n": n }),
-            Toy::Sum { .. } => json!({}),
+            ToyStage::Count { n, .. } => json!({ "n": n }),
+            ToyStage::Map { add, .. } => json!({ "add": add }),
+            ToyStage::Squares { n } => json!({ "n": n }),
+            ToyStage::Sum { .. } => json!({}),
         }
     }
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         match self {
-            Toy::Count { source, .. } => source.iter().map(|source| Input::source("source", source)).collect(),
-            Toy::Squares { .. } => vec![],
-            Toy::Map { rows, .. } | Toy::Sum { rows, .. } => vec![Input::table("rows", rows, schema())],
+            ToyStage::Count { source, .. } => {
+                source.iter().map(|source| StageInput::source("source", source)).collect()
+            }
+            ToyStage::Squares { .. } => vec![],
+            ToyStage::Map { rows, .. } | ToyStage::Sum { rows, .. } => vec![StageInput::table("rows", rows, schema())],
         }
     }
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         match self {
-            Toy::Count { .. } => vec![Output::table("rows", schema(), 10)],
-            Toy::Map { .. } => vec![Output::table("rows", schema(), 7)],
-            Toy::Squares { .. } => vec![Output::table("rows", schema(), 6)],
-            Toy::Sum { .. } => vec![Output::table("sums", schema(), 3), Output::files("total")],
+            ToyStage::Count { .. } => vec![StageOutput::table("rows", schema(), 10)],
+            ToyStage::Map { .. } => vec![StageOutput::table("rows", schema(), 7)],
+            ToyStage::Squares { .. } => vec![StageOutput::table("rows", schema(), 6)],
+            ToyStage::Sum { .. } => vec![StageOutput::table("sums", schema(), 3), StageOutput::files("total")],
         }
     }
     fn check(&self) -> Vec<Problem> {
@@ -91,30 +96,30 @@ impl Stage for Toy {
     }
 }
 
-impl Run for Toy {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl RunnableStage for ToyStage {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         match self {
-            Toy::Count { n, .. } => {
+            ToyStage::Count { n, .. } => {
                 for start in (0..*n).step_by(4) {
                     cx.write("rows", numbers((start..(start + 4).min(*n)).collect())?)?;
                 }
                 Ok(())
             }
-            Toy::Map { add, .. } => cx.map(Over::Rows("rows"), "rows", 7, &|block| {
-                let got = tables::ids(&block.rows, "x")?.values();
+            ToyStage::Map { add, .. } => cx.map(MapInput::Table("rows"), "rows", 7, &|block| {
+                let got = tables::int_column(&block.rows, "x")?.values();
                 let warnings = got.iter().filter(|&&x| x % 20 == 0);
                 let warnings =
                     warnings.map(|x| crate::stage::Warning { subject: x.to_string(), message: "round".to_owned() });
-                Ok(Mapped { batch: numbers(got.iter().map(|x| x + add).collect())?, warnings: warnings.collect() })
+                Ok(MapOutput { batch: numbers(got.iter().map(|x| x + add).collect())?, warnings: warnings.collect() })
             }),
-            Toy::Squares { n } => cx.map(Over::Numbers(*n), "rows", 6, &|block| {
+            ToyStage::Squares { n } => cx.map(MapInput::Range(*n), "rows", 6, &|block| {
                 let warning =
                     crate::stage::Warning { subject: block.range.start.to_string(), message: "block".to_owned() };
                 let squares = block.range.clone().map(|x| i64::try_from(x * x).unwrap()).collect();
-                Ok(Mapped { batch: numbers(squares)?, warnings: vec![warning] })
+                Ok(MapOutput { batch: numbers(squares)?, warnings: vec![warning] })
             }),
-            Toy::Sum { fail_at, .. } => {
-                let (mut seen, mut sum) = match cx.state()? {
+            ToyStage::Sum { fail_at, .. } => {
+                let (mut seen, mut sum) = match cx.saved_state()? {
                     Some(state) => {
                         let text = String::from_utf8_lossy(&state).into_owned();
                         let (seen, sum) = text.split_once(' ').ok_or_else(|| Error::internal("state"))?;
@@ -136,7 +141,7 @@ impl Run for Toy {
                         cx.warn(seen.to_string(), "four more");
                     }
                     if seen % 8 == 0 {
-                        cx.save(format!("{seen} {sum}").into(), 2)?;
+                        cx.save_state(format!("{seen} {sum}").into(), 2)?;
                     }
                 }
                 cx.put_file("total", "total.txt", sum.to_string().into())

@@ -1,45 +1,45 @@
-//! Error type: what went wrong, whose fault it is, and what to try.
+//! Error type with a category, a message and a hint.
 
 use std::fmt;
 
-/// Who has to act, and so which exit code the command ends with.
+/// Category of an error: who has to act. It determines the exit code of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ErrorCategory {
     /// An `[[expect]]` of the pipeline file did not hold.
     Expectation,
     /// The command line or the pipeline file is wrong.
     Usage,
-    /// Data that was asked for is missing, damaged or of the wrong form.
+    /// Data is missing, damaged or in a wrong format.
     Data,
     /// A stage could not do its work (a full disk, a loss that became NaN).
     Stage,
-    /// The run was interrupted; the same command goes on where it stopped.
+    /// The run was interrupted; the same command resumes it.
     Interrupted,
-    /// A defect of Pairloom itself.
+    /// A bug in Pairloom.
     Internal,
 }
 
-impl Kind {
-    /// The exit code of a command that ends with this kind of error. Success is 0.
+impl ErrorCategory {
+    /// Exit code of a command that fails with an error of this category. Success is 0.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
-            Kind::Expectation => 1,
-            Kind::Usage => 2,
-            Kind::Data => 3,
-            Kind::Stage => 4,
-            Kind::Internal => 70,
-            Kind::Interrupted => 130,
+            ErrorCategory::Expectation => 1,
+            ErrorCategory::Usage => 2,
+            ErrorCategory::Data => 3,
+            ErrorCategory::Stage => 4,
+            ErrorCategory::Internal => 70,
+            ErrorCategory::Interrupted => 130,
         }
     }
 }
 
-/// An error with its kind, a message that says what was got and what was wanted, and perhaps a hint.
+/// An error with a category, a message with the actual and the expected value, and an optional hint.
 ///
 /// Messages are lower case, without a final period, with names in backticks and the path last.
 #[derive(Debug)]
 pub struct Error {
-    kind: Kind,
+    kind: ErrorCategory,
     message: String,
     hint: Option<String>,
     peer: bool,
@@ -49,44 +49,46 @@ pub struct Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` that says `message`.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    /// An error with this category and message.
+    pub fn new(kind: ErrorCategory, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None, peer: false }
     }
 
-    /// The command line or the pipeline file is wrong.
+    /// An error of category [`Usage`](ErrorCategory::Usage): the command line or the pipeline file is wrong.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::new(ErrorCategory::Usage, message)
     }
 
-    /// Data is missing, damaged or of the wrong form.
+    /// An error of category [`Data`](ErrorCategory::Data): data is missing, damaged or in a wrong format.
     pub fn data(message: impl Into<String>) -> Self {
-        Self::new(Kind::Data, message)
+        Self::new(ErrorCategory::Data, message)
     }
 
-    /// A stage could not do its work.
+    /// An error of category [`Stage`](ErrorCategory::Stage): a stage could not do its work.
     pub fn stage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Stage, message)
+        Self::new(ErrorCategory::Stage, message)
     }
 
-    /// A stage could not do its work because another process that does it too is gone, silent or failed.
+    /// An error of category [`Stage`](ErrorCategory::Stage) caused by another process of the group, which exited,
+    /// failed or does not answer.
     pub fn peer(message: impl Into<String>) -> Self {
-        Self { peer: true, ..Self::new(Kind::Stage, message) }
+        Self { peer: true, ..Self::new(ErrorCategory::Stage, message) }
     }
 
-    /// A defect of Pairloom itself.
+    /// An error of category [`Internal`](ErrorCategory::Internal): a bug in Pairloom.
     pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(Kind::Internal, message)
+        Self::new(ErrorCategory::Internal, message)
     }
 
-    /// The run was interrupted.
+    /// An error of category [`Interrupted`](ErrorCategory::Interrupted): the run was interrupted.
     #[must_use]
     pub fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "interrupted").hint("run the same command again to go on from here")
+        Self::new(ErrorCategory::Interrupted, "interrupted").hint("run the same command again to resume")
     }
 
-    /// A failed file operation: a file that is missing, unreadable, of another kind or on a read-only disk is
-    /// [`Kind::Data`], anything else (a full disk) is [`Kind::Stage`].
+    /// An error for a failed file operation. The category is [`Data`](ErrorCategory::Data) if the file is missing,
+    /// unreadable, of another type or on a read-only disk, else (such as on a full disk)
+    /// [`Stage`](ErrorCategory::Stage).
     pub fn io(doing: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         let kind = match error.kind() {
@@ -96,8 +98,8 @@ impl Error {
             | ErrorKind::PermissionDenied
             | ErrorKind::IsADirectory
             | ErrorKind::NotADirectory
-            | ErrorKind::ReadOnlyFilesystem => Kind::Data,
-            _ => Kind::Stage,
+            | ErrorKind::ReadOnlyFilesystem => ErrorCategory::Data,
+            _ => ErrorCategory::Stage,
         };
         let this = Self::new(kind, format!("cannot {doing} `{}`: {error}", path.display()));
         match error.kind() {
@@ -111,43 +113,42 @@ impl Error {
         }
     }
 
-    /// Adds what to try. A later hint does not replace an earlier one: the place that saw the fault knows best.
+    /// Adds a hint. If there is one already, keeps that: the code closest to the cause sets the first hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint.get_or_insert_with(|| hint.into());
         self
     }
 
-    /// Puts `context` in front of the message: `context: message`.
+    /// Prepends `context` to the message: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }
 
-    /// Who has to act.
+    /// Category of the error.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn category(&self) -> ErrorCategory {
         self.kind
     }
 
-    /// Whether the reason lies in another process: what happened there says more.
+    /// Returns true if the cause lies in another process of the group, whose own error says more.
     #[must_use]
     pub fn is_peer(&self) -> bool {
         self.peer
     }
 
-    /// What to try, if anything is known.
+    /// Hint for the user, if there is one.
     #[must_use]
     pub fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }
 
-/// Text from outside as it may be shown: control characters other than newlines, which could steer a terminal, are
-/// escaped.
+/// Escapes control characters other than newlines, which could control a terminal. For untrusted text that is shown.
 #[must_use]
-pub fn visible(text: &str) -> String {
+pub fn escape_control(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() && c != '\n' {
@@ -184,24 +185,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_and_not_obeyed() {
-        assert_eq!(visible("a\u{1b}[2J\r\t\u{0}\u{9b}\nö"), "a\\u{1b}[2J\\r\\t\\0\\u{9b}\nö");
+    fn control_characters_are_escaped() {
+        assert_eq!(escape_control("a\u{1b}[2J\r\t\u{0}\u{9b}\nö"), "a\\u{1b}[2J\\r\\t\\0\\u{9b}\nö");
     }
 
     #[test]
-    fn failed_file_operations_say_whose_fault_they_are() {
+    fn io_errors_have_the_category_and_the_hint_of_their_cause() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "x").unwrap();
         let read = |path: &std::path::Path| {
             let error = Error::io("read", path, &std::fs::read(path).unwrap_err());
-            (error.kind(), error.hint_text().map(str::to_owned))
+            (error.category(), error.hint_text().map(str::to_owned))
         };
-        assert_eq!(read(folder.path()), (Kind::Data, Some("name a file in this folder".to_owned())));
-        assert_eq!(read(&file.join("x")), (Kind::Data, Some("one of the folders of this path is a file".to_owned())));
-        assert_eq!(read(&folder.path().join("gone")), (Kind::Data, None));
-        let kind = |kind: std::io::ErrorKind| Error::io("write", &file, &kind.into()).kind();
-        assert_eq!(kind(std::io::ErrorKind::ReadOnlyFilesystem), Kind::Data);
-        assert_eq!(kind(std::io::ErrorKind::StorageFull), Kind::Stage);
+        assert_eq!(read(folder.path()), (ErrorCategory::Data, Some("name a file in this folder".to_owned())));
+        assert_eq!(
+            read(&file.join("x")),
+            (ErrorCategory::Data, Some("one of the folders of this path is a file".to_owned()))
+        );
+        assert_eq!(read(&folder.path().join("gone")), (ErrorCategory::Data, None));
+        let kind = |kind: std::io::ErrorKind| Error::io("write", &file, &kind.into()).category();
+        assert_eq!(kind(std::io::ErrorKind::ReadOnlyFilesystem), ErrorCategory::Data);
+        assert_eq!(kind(std::io::ErrorKind::StorageFull), ErrorCategory::Stage);
     }
 }

@@ -1,11 +1,11 @@
-//! The one error type of the crate, and what messages are made of.
+//! Error type of the crate, and helpers for error messages.
 
 pub mod error_type;
-pub mod mistakes;
+pub mod validation_errors;
 pub mod problem;
 pub mod truncated_list;
 
-pub use error_type::{Error, Kind, Result, visible};
-pub use mistakes::Mistakes;
+pub use error_type::{Error, ErrorCategory, Result, escape_control};
 pub use problem::Problem;
 pub use truncated_list::TruncatedList;
+pub use validation_errors::ValidationErrors;

@@ -1,13 +1,13 @@
 //! Problems with settings.
 
-/// Something wrong with a setting.
+/// Problem with a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The setting at fault, dotted when nested; empty for all of them together.
+    /// Name of the setting, dotted if nested; empty if the problem concerns the settings as a whole.
     pub setting: String,
-    /// Message with the value that was got and the one that was wanted.
+    /// Message with the actual and the expected value.
     pub message: String,
-    /// Hint at what to try.
+    /// Hint for the user.
     pub hint: Option<String>,
 }
 
@@ -17,7 +17,7 @@ impl Problem {
         Self { setting: setting.into(), message: message.into(), hint: None }
     }
 
-    /// Adds what to try.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

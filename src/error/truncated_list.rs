@@ -1,11 +1,11 @@
-//! List for a message that shows its first items and counts the others.
+//! List in an error message that shows its first items and counts the others.
 
 use std::fmt::Display;
 
-/// Items that a list of a message shows if nothing else is said.
-pub const SHOWN: usize = 20;
+/// Default number of items that a list shows.
+pub const DEFAULT_LIMIT: usize = 20;
 
-/// First items of a list as text, and the number of all.
+/// First items of a list as text, and the number of all items.
 #[derive(Debug, Clone)]
 pub struct TruncatedList {
     shown: Vec<String>,
@@ -15,12 +15,12 @@ pub struct TruncatedList {
 
 impl Default for TruncatedList {
     fn default() -> Self {
-        Self::new(SHOWN)
+        Self::new(DEFAULT_LIMIT)
     }
 }
 
 impl TruncatedList {
-    /// Empty list that shows at most `limit` items.
+    /// An empty list that shows at most `limit` items.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { shown: Vec::new(), limit, len: 0 }
@@ -52,7 +52,7 @@ impl TruncatedList {
         self.len > self.shown.len()
     }
 
-    /// Shown items and the number of the others: `a; b; and 3 more`.
+    /// Joins the shown items and the number of the others: `a; b; and 3 more`.
     #[must_use]
     pub fn join(&self, separator: &str) -> String {
         let text = self.shown.join(separator);

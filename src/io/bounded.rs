@@ -1,4 +1,4 @@
-//! Whole files in memory, up to a limit: for files of people, whose size nobody promised.
+//! Reading whole user files into memory, up to a size limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,13 +8,13 @@ use az::SaturatingAs;
 
 use crate::error::{Error, Result};
 
-/// Bytes above which a list of images or captions is not read: many times the largest that is published.
-pub const MAX_LIST: u64 = 4 << 30;
+/// Maximum size in bytes of a list of images or captions: many times the largest published one.
+pub const MAX_LIST_BYTES: u64 = 4 << 30;
 
-/// The content of a file of at most `most` bytes.
+/// Reads a file of at most `most` bytes.
 ///
 /// # Errors
-/// No such file, not a regular file (a pipe would wait for a writer, a device may have no end), or more bytes.
+/// The file is missing, not a regular file (a pipe would wait for a writer, a device may be endless), or larger.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let failed = |error: io::Error| Error::io("read", path, &error);
     if !path.metadata().map_err(failed)?.is_file() {
@@ -26,7 +26,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
         return Err(Error::data(format!("`{}` has {size} bytes, wanted at most {most}", path.display())));
     }
     let mut bytes = Vec::with_capacity(size.saturating_as::<usize>());
-    // The file may grow meanwhile.
+    // The file may grow while it is read.
     file.take(most).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_files_within_the_limit_and_nothing_else() {
+    fn only_regular_files_within_the_limit_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("seven");
         std::fs::write(&path, b"1234567").unwrap();

@@ -1,4 +1,4 @@
-//! Tables of people: comma or tab separated text with a header line, perhaps compressed with gzip.
+//! CSV and TSV files with a header line, optionally compressed with gzip.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -8,30 +8,30 @@ use std::path::{Path, PathBuf};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use flate2::read::MultiGzDecoder;
 
-use super::bounded::MAX_LIST;
-use crate::error::{Error, Mistakes, Result};
+use super::bounded::MAX_LIST_BYTES;
+use crate::error::{Error, Result, ValidationErrors};
 
-/// A table that is read row by row.
-pub struct Delimited {
+/// CSV or TSV file that is read row by row.
+pub struct DelimitedFile {
     path: PathBuf,
     header: Vec<String>,
     reader: Reader<Box<dyn Read + Send>>,
 }
 
-impl std::fmt::Debug for Delimited {
+impl std::fmt::Debug for DelimitedFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Delimited").field("path", &self.path).field("header", &self.header).finish_non_exhaustive()
     }
 }
 
-impl Delimited {
-    /// Opens the table at `path`.
+impl DelimitedFile {
+    /// Opens the file at `path`.
     ///
-    /// The name says what it is: `.csv` (commas; a field in double quotes may hold any of them) or `.tsv` (tabs; quotes
-    /// are text, since captions have them), either with `.gz` after it.
+    /// The format follows from the extension: `.csv` (commas; fields may be quoted) or `.tsv` (tabs; quotes are text,
+    /// since captions contain them), each optionally followed by `.gz`.
     ///
     /// # Errors
-    /// Another name, no such file, no header.
+    /// The extension is another one, the file is missing, or it has no header.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
         let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
@@ -39,7 +39,7 @@ impl Delimited {
             Some((_, "tsv" | "tab")) => true,
             Some((_, "csv")) => false,
             _ => {
-                let message = format!("`{}` does not say what it is", path.display());
+                let message = format!("`{}` has no known extension", path.display());
                 return Err(Error::data(message).hint("wanted a name that ends with .csv, .tsv, .csv.gz or .tsv.gz"));
             }
         };
@@ -49,8 +49,8 @@ impl Delimited {
         }
         let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
         let content: Box<dyn Read + Send> = if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-        // A small file can hold a compressed table without end.
-        let content: Box<dyn Read + Send> = Box::new(content.take(MAX_LIST));
+        // A small compressed file can expand without limit.
+        let content: Box<dyn Read + Send> = Box::new(content.take(MAX_LIST_BYTES));
         let mut builder = ReaderBuilder::new();
         builder.delimiter(if tabs { b'\t' } else { b',' }).quoting(!tabs).flexible(true);
         let mut this = Self { path: path.to_owned(), header: vec![], reader: builder.from_reader(content) };
@@ -66,18 +66,18 @@ impl Delimited {
         Ok(this)
     }
 
-    /// Where the table lies.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Places of these columns; one may be asked for more than once.
+    /// Indices of the columns `names`, which may repeat.
     ///
     /// # Errors
-    /// A column is missing or there twice: all such are named.
+    /// Columns are missing or duplicated. The error lists all of them.
     pub fn columns<const N: usize>(&self, names: [&str; N]) -> Result<[usize; N]> {
-        let mut mistakes = Mistakes::of(&self.path);
+        let mut mistakes = ValidationErrors::in_file(&self.path);
         let mut told = BTreeSet::new();
         let places = names.map(|name| {
             let mut at = self.header.iter().enumerate().filter(|(_, header)| *header == name).map(|(i, _)| i);
@@ -90,17 +90,17 @@ impl Delimited {
             first.unwrap_or(0)
         });
         mistakes.hint(format!("its columns are `{}`", self.header.join("`, `")));
-        mistakes.finish()?;
+        mistakes.into_result()?;
         Ok(places)
     }
 
-    /// Gives every row to `row`: its line and its fields, which are as many as the header has. What `row` finds wrong, a
-    /// row of another length and bytes that are not UTF-8 are all gathered.
+    /// Calls `row` for every row, with its line number and its fields, one for each column of the header.
     ///
     /// # Errors
-    /// The mistakes, all at once; or the file cannot be read on, or has more than 4 GiB.
+    /// Rows are refused by `row`, have a wrong number of fields, or are not UTF-8: the error lists all of them. Or the
+    /// file cannot be read, or has more than 4 GiB of text.
     pub fn for_each(mut self, mut row: impl FnMut(u64, &[&str]) -> Result<(), String>) -> Result<()> {
-        let mut mistakes = Mistakes::of(&self.path);
+        let mut mistakes = ValidationErrors::in_file(&self.path);
         let mut record = ByteRecord::new();
         let mut bytes = 0u64;
         while self.reader.read_byte_record(&mut record).map_err(|error| broken(&self.path, &error))? {
@@ -121,16 +121,16 @@ impl Delimited {
                 }
             }
         }
-        if bytes >= MAX_LIST {
-            return Err(Error::data(format!("`{}` has more than {MAX_LIST} bytes of text", self.path.display())));
+        if bytes >= MAX_LIST_BYTES {
+            return Err(Error::data(format!("`{}` has more than {MAX_LIST_BYTES} bytes of text", self.path.display())));
         }
-        mistakes.finish()
+        mistakes.into_result()
     }
 }
 
 fn broken(path: &Path, error: &csv::Error) -> Error {
     match error.kind() {
-        // What a decoder says of bytes that are no gzip at all.
+        // The error of the gzip decoder for a file that is not gzip.
         csv::ErrorKind::Io(error) if error.kind() == ErrorKind::InvalidInput => {
             Error::data(format!("cannot read `{}`: {error}", path.display()))
         }
@@ -144,14 +144,14 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::error::Kind;
+    use crate::error::ErrorCategory;
 
     fn read(name: &str, content: &[u8]) -> Result<Vec<(u64, Vec<String>)>> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         let mut rows = Vec::new();
-        Delimited::open(&path)?.for_each(|line, fields| {
+        DelimitedFile::open(&path)?.for_each(|line, fields| {
             rows.push((line, fields.iter().map(|&field| field.to_owned()).collect()));
             if fields[0] == "bad" { Err("is bad".to_owned()) } else { Ok(()) }
         })?;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn commas_have_quotes_and_tabs_have_none() {
+    fn csv_has_quoted_fields_and_tsv_has_not() {
         let commas = "\u{feff}a,b\n1,\"x, \"\"y\"\"\nz\"\n2,\r\n".as_bytes();
         assert_eq!(read("a.csv", commas).unwrap(), [row(2, ["1", "x, \"y\"\nz"]), row(4, ["2", ""])]);
         let tabs = b"a\tb\n\"1\tshe said \"no\"\n";
@@ -171,18 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_read_through_and_damage_is_an_error() {
+    fn gzip_is_decompressed_and_damage_is_an_error() {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(b"a\tb\n1\t2\n").unwrap();
         let packed = packed.finish().unwrap();
         assert_eq!(read("a.tsv.gz", &packed).unwrap(), [row(2, ["1", "2"])]);
         assert!(read("a.tsv.gz", &packed[..packed.len() - 9]).is_err());
         let error = read("a.tsv.gz", b"a long enough table\tb\n").unwrap_err();
-        assert_eq!(error.kind(), Kind::Data, "{error}");
+        assert_eq!(error.category(), ErrorCategory::Data, "{error}");
     }
 
     #[test]
-    fn every_mistake_is_named_with_its_line() {
+    fn all_mistakes_are_reported_with_their_lines() {
         let message = read("a.tsv", b"a\tb\nbad\t1\n2\nok\t3\nx\t\xff\n").unwrap_err().to_string();
         for part in ["3 mistakes", "line 2: is bad", "line 3: 1 fields, wanted 2", "line 5: bytes that are not UTF-8"] {
             assert!(message.contains(part), "{part}: {message}");
@@ -196,12 +196,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.csv");
         std::fs::write(&path, "a,b,a\n").unwrap();
-        let table = Delimited::open(&path).unwrap();
+        let table = DelimitedFile::open(&path).unwrap();
         assert_eq!(table.columns(["b"]).unwrap(), [1]);
         let error = table.columns(["a", "c"]).unwrap_err();
         assert!(error.to_string().contains("`c`") && error.to_string().contains("`a` is there twice"), "{error}");
         assert!(error.hint_text().unwrap().contains("`a`, `b`"));
-        let error = Delimited::open(&path).unwrap().columns(["a", "c", "a", "c"]).unwrap_err().to_string();
+        let error = DelimitedFile::open(&path).unwrap().columns(["a", "c", "a", "c"]).unwrap_err().to_string();
         assert!(error.contains("has 2 mistakes"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a file of a data set is there, told apart from not being able to tell, and how it begins.
+//! Existence and first bytes of files.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Whether there is a file at `path`. A folder is none; a link is what it leads to.
+/// Returns true if `path` is a file, and false if it is missing or a folder. Links are followed.
 ///
 /// # Errors
-/// It cannot be told, such as for a folder that must not be read.
+/// The file system returns an error, for example because access to the folder is denied.
 pub fn is_file(path: &Path) -> Result<bool> {
     match std::fs::metadata(path) {
         Ok(found) => Ok(found.is_file()),
@@ -20,11 +20,11 @@ pub fn is_file(path: &Path) -> Result<bool> {
     }
 }
 
-/// The first `N` bytes of the file at `path`, with zeros after the end of a shorter one.
+/// Reads the first `N` bytes of the file at `path`, padded with zeros if it is shorter.
 ///
 /// # Errors
-/// No such file, not a regular file (a pipe would wait for a writer), or one that cannot be read.
-pub fn begin<const N: usize>(path: &Path) -> Result<[u8; N]> {
+/// The file is missing, not a regular file (a pipe would wait for a writer), or cannot be read.
+pub fn first_bytes<const N: usize>(path: &Path) -> Result<[u8; N]> {
     let failed = |error: std::io::Error| Error::io("read", path, &error);
     if !path.metadata().map_err(failed)?.is_file() {
         return Err(Error::data(format!("`{}` is not a file", path.display())));
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_files_from_all_else() {
+    fn is_file_is_true_for_files_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         assert!(!is_file(&path).unwrap());
@@ -52,13 +52,13 @@ mod tests {
     }
 
     #[test]
-    fn gives_the_first_bytes() {
+    fn first_bytes_are_padded_with_zeros() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, b"abc").unwrap();
-        assert_eq!(begin::<2>(&path).unwrap(), *b"ab");
-        assert_eq!(begin::<5>(&path).unwrap(), *b"abc\0\0");
-        assert!(begin::<1>(folder.path()).unwrap_err().to_string().ends_with("is not a file"));
-        assert!(begin::<1>(&folder.path().join("gone")).unwrap_err().to_string().contains("cannot read"));
+        assert_eq!(first_bytes::<2>(&path).unwrap(), *b"ab");
+        assert_eq!(first_bytes::<5>(&path).unwrap(), *b"abc\0\0");
+        assert!(first_bytes::<1>(folder.path()).unwrap_err().to_string().ends_with("is not a file"));
+        assert!(first_bytes::<1>(&folder.path().join("gone")).unwrap_err().to_string().contains("cannot read"));
     }
 }

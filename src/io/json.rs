@@ -1,4 +1,4 @@
-//! JSON files read into the fields that are wanted; all others are skipped.
+//! Reading JSON files into Rust types. Unknown fields are skipped.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 use super::bounded;
 use crate::error::{Error, Result};
 
-/// Reads the file at `path` as a `T`, which in words is `wanted`.
+/// Reads the file at `path` as a `T`, which error messages describe as `wanted`.
 ///
-/// Memory: the file and the `T` together; the file is dropped on return.
+/// Memory: the file and the `T` at the same time.
 ///
 /// # Errors
-/// It is no regular file of at most [`bounded::MAX_LIST`] bytes that can be read, is not JSON, is cut short, or is not
-/// what is wanted: the error names line and column.
+/// The file is not a readable regular file of at most [`bounded::MAX_LIST_BYTES`] bytes, or it is not valid JSON for
+/// `T`: the error names line and column.
 pub fn read<T: DeserializeOwned>(path: &Path, wanted: &str) -> Result<T> {
-    let bytes = bounded::read(path, bounded::MAX_LIST)?;
+    let bytes = bounded::read(path, bounded::MAX_LIST_BYTES)?;
     let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     serde_json::from_slice(json).map_err(|error| {
         if error.is_data() {
@@ -32,7 +32,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::error::Kind;
+    use crate::error::ErrorCategory;
 
     #[derive(Debug, Deserialize)]
     struct Point {
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn errors_name_line_and_column() {
         let error = read_point(b"{\n \"x\": \"3\"}").unwrap_err();
-        assert_eq!(error.kind(), Kind::Data);
+        assert_eq!(error.category(), ErrorCategory::Data);
         assert!(error.to_string().contains("a.json` is not an object with `x`: "), "{error}");
         assert!(error.to_string().contains("line 2 column 9"), "{error}");
         let error = read_point(b"{\"x\": 3").unwrap_err();

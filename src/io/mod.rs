@@ -1,7 +1,7 @@
-//! Bytes to batches and back: the only place that opens files.
+//! Input and output: file formats, object storage, shards and their cache. Only this module opens data files.
 
 pub mod objects;
-pub mod shards;
+pub mod table_shards;
 pub mod parquet;
 pub mod files;
 pub mod bounded;

@@ -1,4 +1,4 @@
-//! Batches to the bytes of a Parquet part and back.
+//! Encoding and decoding of Parquet parts.
 
 use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::{DataType, Field, SchemaRef};
@@ -12,10 +12,10 @@ use parquet::schema::types::ColumnPath;
 
 use crate::error::{Error, Result};
 
-/// Most rows of a batch that is read.
+/// Maximum number of rows of a decoded batch.
 pub const BATCH_ROWS: usize = 8192;
 
-/// The bytes of one part. The same batches give the same bytes.
+/// Encodes batches as one part. Deterministic: equal batches give equal bytes.
 ///
 /// # Errors
 /// The batches do not have the columns of `schema`.
@@ -27,7 +27,7 @@ pub fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Bytes> {
     Ok(writer.into_inner()?.into())
 }
 
-/// The batches of one part, of at most [`BATCH_ROWS`] rows each.
+/// Decodes a part into batches of at most [`BATCH_ROWS`] rows.
 ///
 /// # Errors
 /// `content` is not a Parquet file.
@@ -35,7 +35,7 @@ pub fn decode(content: Bytes) -> Result<ParquetRecordBatchReader> {
     Ok(ParquetRecordBatchReaderBuilder::try_new(content)?.with_batch_size(BATCH_ROWS).build()?)
 }
 
-/// All rows of one part, in one batch.
+/// Decodes a part into one batch.
 ///
 /// # Errors
 /// `content` is not a Parquet file.
@@ -51,14 +51,14 @@ pub fn decode_whole(content: Bytes) -> Result<RecordBatch> {
     }
 }
 
-/// zstd for what people read; vectors as they are, because f32 values hardly compress and are read over and over.
+/// Writer properties: zstd, but no compression of vectors, since f32 values hardly compress and are read many times.
 fn properties(schema: &SchemaRef) -> WriterProperties {
     let level = ZstdLevel::try_new(1).unwrap_or_default();
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("pairloom ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level));
     for field in schema.fields() {
-        if let Some(path) = vectors(field) {
+        if let Some(path) = vector_value_path(field) {
             let path = ColumnPath::new(path);
             properties = properties
                 .set_column_compression(path.clone(), Compression::UNCOMPRESSED)
@@ -69,8 +69,8 @@ fn properties(schema: &SchemaRef) -> WriterProperties {
     properties.build()
 }
 
-/// The path of the values of `field` if it holds vectors, perhaps several to a row.
-fn vectors(field: &Field) -> Option<Vec<String>> {
+/// Column path of the values of `field` if it is a column of vectors or sets of vectors.
+fn vector_value_path(field: &Field) -> Option<Vec<String>> {
     let mut path = vec![field.name().clone()];
     let mut data_type = field.data_type();
     while let DataType::FixedSizeList(item, _) = data_type {
@@ -80,7 +80,7 @@ fn vectors(field: &Field) -> Option<Vec<String>> {
     (path.len() > 1).then_some(path)
 }
 
-/// The schema of a part.
+/// Schema of a part.
 ///
 /// # Errors
 /// `content` is not a Parquet file.
@@ -101,14 +101,14 @@ mod tests {
     use crate::tables;
 
     #[test]
-    fn a_part_comes_back_as_it_was() {
-        let schema = tables::features::table().schema_of_width(3);
+    fn encode_and_decode_round_trip() {
+        let schema = tables::features::table().schema_with_width(3);
         let batch = tables::batch(
             &schema,
             vec![
                 Arc::new(Int64Array::from(vec![1, 2])),
                 Arc::new(StringArray::from(vec!["train", "val"])),
-                tables::vectors(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3).unwrap(),
+                tables::vector_array(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3).unwrap(),
             ],
         )
         .unwrap();
@@ -120,15 +120,17 @@ mod tests {
         assert!(decode(Bytes::new()).is_err());
     }
 
-    /// Values that zstd would shrink to nothing: what is stored as it is takes its full size.
+    /// Constant values, which zstd would compress well, take their full size.
     #[test]
-    fn vectors_of_regions_come_back_and_are_not_compressed() {
+    fn vectors_of_regions_round_trip_uncompressed() {
         let table = tables::regions::table();
-        let schema = table.schema_of_shape(&[36, 128]);
+        let schema = table.schema_with_shape(&[36, 128]);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(vec![1, 2, 3])),
             Arc::new(StringArray::from(vec!["train", "val", "test"])),
-            tables::Values::into_array(tables::regions::Regions::new(vec![0.25; 3 * 36 * 128], 36, 128).unwrap()),
+            tables::ColumnValues::into_array(
+                tables::regions::RegionColumn::new(vec![0.25; 3 * 36 * 128], 36, 128).unwrap(),
+            ),
         ];
         let batch = tables::batch(&schema, columns).unwrap();
         let content = encode(&schema, std::slice::from_ref(&batch)).unwrap();

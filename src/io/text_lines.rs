@@ -1,13 +1,13 @@
-//! UTF-8 text files read line by line, with the number of every line.
+//! UTF-8 text files with numbered lines.
 
 use std::path::{Path, PathBuf};
 
 use super::bounded;
-use crate::error::{Error, Mistakes, Result};
+use crate::error::{Error, Result, ValidationErrors};
 
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A text file in memory. A byte order mark at its start and carriage returns at ends of lines are no part of the text.
+/// Text file in memory. A byte order mark at the start and carriage returns at the ends of lines are removed.
 #[derive(Debug)]
 pub struct TextLines {
     path: PathBuf,
@@ -18,10 +18,10 @@ impl TextLines {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// It is no regular file of at most [`bounded::MAX_LIST`] bytes that can be read, or is not UTF-8: the error names
-    /// every such line.
+    /// The file is not a readable regular file of at most [`bounded::MAX_LIST_BYTES`] bytes, or has lines that are not
+    /// UTF-8: the error lists all of them.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut bytes = bounded::read(path, bounded::MAX_LIST)?;
+        let mut bytes = bounded::read(path, bounded::MAX_LIST_BYTES)?;
         if bytes.starts_with(UTF8_MARK) {
             bytes.drain(..UTF8_MARK.len());
         }
@@ -31,20 +31,20 @@ impl TextLines {
         }
     }
 
-    /// Where the file lies.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Every line with its number, from 1.
+    /// Lines with their numbers, from 1.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(i, line)| (i + 1, line))
     }
 }
 
 fn not_utf8(path: &Path, bytes: &[u8]) -> Error {
-    let mut mistakes = Mistakes::of(path);
+    let mut mistakes = ValidationErrors::in_file(path);
     for (i, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         if let Err(error) = std::str::from_utf8(line) {
             let at = error.valid_up_to();
@@ -57,14 +57,14 @@ fn not_utf8(path: &Path, bytes: &[u8]) -> Error {
     } else {
         "convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8`"
     });
-    // Splitting at line feeds cannot hide the fault: a line feed is never inside of a longer character.
-    mistakes.finish().err().unwrap_or_else(|| Error::internal("text was refused as UTF-8 and has no such line"))
+    // Splitting at line feeds cannot hide an invalid byte: a multi-byte character never contains a line feed.
+    mistakes.into_result().err().unwrap_or_else(|| Error::internal("text was refused as UTF-8 and has no such line"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::error::ErrorCategory;
 
     fn read(bytes: &[u8]) -> Result<Vec<(usize, String)>> {
         let folder = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_and_carriage_returns_are_no_part_of_the_text() {
+    fn byte_order_mark_and_carriage_returns_are_removed() {
         let wanted = vec![(1, "één".to_owned()), (2, String::new()), (3, "b".to_owned())];
         assert_eq!(read("één\n\nb".as_bytes()).unwrap(), wanted);
         assert_eq!(read("\u{feff}één\r\n\r\nb\r\n".as_bytes()).unwrap(), wanted);
@@ -82,9 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_utf8_are_all_named() {
+    fn all_lines_that_are_not_utf8_are_reported() {
         let error = read(b"fine\ncaf\xe9 noir\nfine\n\xff\n").unwrap_err();
-        assert_eq!(error.kind(), Kind::Data);
+        assert_eq!(error.category(), ErrorCategory::Data);
         let message = error.to_string();
         assert!(message.contains("line 2: byte 4 (0xe9) is not UTF-8"), "{message}");
         assert!(message.contains("line 4: byte 1 (0xff) is not UTF-8"), "{message}");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_data_missing() {
-        assert_eq!(TextLines::read(Path::new("no such file")).unwrap_err().kind(), Kind::Data);
+    fn a_missing_file_is_a_data_error() {
+        assert_eq!(TextLines::read(Path::new("no such file")).unwrap_err().category(), ErrorCategory::Data);
     }
 }

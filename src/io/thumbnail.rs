@@ -1,4 +1,4 @@
-//! Small pictures for pages: encoded bytes in, a small JPEG out.
+//! Thumbnails of images for reports, as JPEG.
 
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, RgbImage};
@@ -6,21 +6,21 @@ use image::{DynamicImage, RgbImage};
 use super::image::decode;
 use crate::error::{Error, Result};
 
-/// JPEG quality, of 100: small files, and faces stay faces.
+/// JPEG quality, of 100: small files in which faces are still recognisable.
 const QUALITY: u8 = 78;
 
-/// A JPEG that fits a square of `side` pixels, made of an encoded JPEG or PNG as [`decode`] sees it, and so as a network
-/// does: not turned as EXIF data says, without transparency.
+/// Scales an encoded JPEG or PNG image down to a JPEG that fits a square of `side` pixels. The image is decoded by
+/// [`decode`], as for a network: without EXIF orientation and without transparency.
 ///
 /// # Errors
 /// As [`decode`].
 pub fn thumbnail(encoded: &[u8], side: u32) -> Result<Vec<u8>> {
     let picture = decode(encoded)?;
-    let too_large = |_| Error::internal("a picture of the permitted size has a side above 2^32");
+    let too_large = |_| Error::internal("an image of the permitted size has a side above 2^32");
     let (width, height) =
         (u32::try_from(picture.width).map_err(too_large)?, u32::try_from(picture.height).map_err(too_large)?);
     let mut rgb = RgbImage::from_raw(width, height, picture.rgb)
-        .ok_or_else(|| Error::internal("a picture has fewer values than pixels"))?;
+        .ok_or_else(|| Error::internal("an image has fewer values than pixels"))?;
     if width > side || height > side {
         rgb = DynamicImage::ImageRgb8(rgb).thumbnail(side, side).into_rgb8();
     }
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_keeps_its_shape_and_loses_its_transparency() {
+    fn thumbnails_keep_the_aspect_ratio_and_drop_transparency() {
         let small = image::load_from_memory(&thumbnail(&png(400, 200, [200, 0, 0, 255]), 100).unwrap()).unwrap();
         assert_eq!((small.width(), small.height()), (100, 50));
         let [r, g, b] = small.to_rgb8().get_pixel(50, 25).0;
@@ -58,8 +58,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_refused() {
-        assert!(thumbnail(b"no picture", 10).is_err());
+    fn invalid_images_are_refused() {
+        assert!(thumbnail(b"no image", 10).is_err());
         let whole = png(40, 20, [1, 2, 3, 255]);
         assert!(thumbnail(&whole[..whole.len() / 2], 10).is_err());
         // A header that claims 100,000 × 100,000 pixels.

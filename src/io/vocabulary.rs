@@ -1,46 +1,46 @@
-//! The words of a model and their numbers, from JSON.
+//! Vocabulary of a model, word to id, from JSON.
 //!
-//! Read are a list of words in the order of their numbers, an object from word to number, and one that holds such an object
-//! as `word2idx`, as the vocabularies of SCAN and SGRAF do.
+//! Three forms are read: a list of words in the order of their ids, an object from word to id, and an object that has
+//! such an object as `word2idx`, as the vocabularies of SCAN and SGRAF.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::json;
-use crate::error::{Error, Mistakes, Result};
+use crate::error::{Error, Result, ValidationErrors};
 
 const HINT: &str = "wanted a list of words or an object from word to number; README.md says under `Published models` how a \
                     vocabulary that is a pickle becomes one";
 
-/// The words in the file at `path`, in the order of their numbers, which are 0, 1, 2 and so on.
+/// Reads the words in the file at `path`, in the order of their ids 0, 1, 2, ….
 ///
 /// # Errors
-/// No JSON, or none of these forms; what is no word or no number, numbers that are there twice or missing: all of them at
-/// once.
+/// The file is not JSON or has none of these forms, or words or ids are invalid, ids are duplicated or missing: the
+/// error lists all of them.
 pub fn read(path: &Path) -> Result<Vec<String>> {
     let value = json::read::<Value>(path, "JSON").map_err(|error| error.hint(HINT))?;
-    let mut mistakes = Mistakes::of(path);
+    let mut mistakes = ValidationErrors::in_file(path);
     let words = match value {
-        Value::Array(words) => in_order(words, &mut mistakes),
+        Value::Array(words) => words_of_list(words, &mut mistakes),
         Value::Object(mut object) => match object.remove("word2idx") {
-            Some(Value::Object(numbers)) => by_number(numbers, &mut mistakes),
+            Some(Value::Object(numbers)) => words_of_object(numbers, &mut mistakes),
             Some(number) => {
                 object.insert("word2idx".to_owned(), number);
-                by_number(object, &mut mistakes)
+                words_of_object(object, &mut mistakes)
             }
-            None => by_number(object, &mut mistakes),
+            None => words_of_object(object, &mut mistakes),
         },
         _ => {
             let wanted = "wanted a list of words or an object from word to number";
             return Err(Error::data(format!("`{}` is no vocabulary: {wanted}", path.display())));
         }
     };
-    mistakes.finish()?;
+    mistakes.into_result()?;
     Ok(words)
 }
 
-fn in_order(words: Vec<Value>, mistakes: &mut Mistakes) -> Vec<String> {
+fn words_of_list(words: Vec<Value>, mistakes: &mut ValidationErrors) -> Vec<String> {
     let word = |(number, word)| match word {
         Value::String(word) => Some(word),
         other => {
@@ -51,7 +51,7 @@ fn in_order(words: Vec<Value>, mistakes: &mut Mistakes) -> Vec<String> {
     words.into_iter().enumerate().filter_map(word).collect()
 }
 
-fn by_number(numbers: Map<String, Value>, mistakes: &mut Mistakes) -> Vec<String> {
+fn words_of_object(numbers: Map<String, Value>, mistakes: &mut ValidationErrors) -> Vec<String> {
     let count = numbers.len();
     let mut words: Vec<Option<String>> = vec![None; count];
     for (word, number) in numbers {
@@ -73,7 +73,7 @@ fn by_number(numbers: Map<String, Value>, mistakes: &mut Mistakes) -> Vec<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::error::ErrorCategory;
 
     fn read_text(text: &str) -> Result<Vec<String>> {
         let folder = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_forms_say_the_same() {
+    fn the_three_forms_are_equivalent() {
         let scan = r#"{"idx2word": {"0": "a", "1": "é", "2": "word2idx"}, "word2idx": {"word2idx": 2, "a": 0, "é": 1}, "idx": 3}"#;
         for text in [r#"["a", "é", "word2idx"]"#, r#"{"é": 1, "word2idx": 2, "a": 0}"#, scan] {
             assert_eq!(read_text(text).unwrap(), ["a", "é", "word2idx"], "{text}");
@@ -91,9 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_at_once() {
+    fn all_mistakes_are_reported_together() {
         let error = read_text(r#"{"a": 0, "b": 0, "c": -1, "d": 4, "e": "4", "f": 1.5}"#).unwrap_err();
-        assert_eq!(error.kind(), Kind::Data);
+        assert_eq!(error.category(), ErrorCategory::Data);
         let message = error.to_string();
         for part in
             ["4 mistakes", "`b`: has number 0, as `a`", "`c`: has number -1, wanted one of 0 to 5", "\"4\"", "1.5"]

@@ -1,49 +1,58 @@
-//! One step of Adam on slices, in one pass: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
+//! The Adam optimiser on slices, one pass a step: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR
+//! 2015.
 
 use super::cpu::widest;
 
 /// β₁ and β₂ of the paper.
-pub const BETA: [f64; 2] = [0.9, 0.999];
+pub const BETAS: [f64; 2] = [0.9, 0.999];
 /// ε of the paper.
 pub const EPSILON: f64 = 1e-8;
 
-/// Partial sums kept side by side.
+/// Partial sums of [`sum_of_squares`], so that the compiler can use vector instructions.
 const LANES: usize = 16;
 
-/// What a step multiplies with.
+/// Scalar factors of one Adam step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rates {
-    /// The gradient, to bound its norm.
-    pub scale: f32,
+pub struct AdamCoefficients {
+    /// Factor of the gradient (gradient clipping).
+    pub gradient_scale: f32,
     /// −learning rate / (1 − β₁ᵗ).
-    pub first: f32,
+    pub negative_step_size: f32,
     /// √(1 − β₂ᵗ).
-    pub second: f32,
+    pub bias_correction2_sqrt: f32,
 }
 
-/// `m ← m + (1 − β₁)(g − m)`, `v ← β₂·v + (1 − β₂)·g²`, `p ← p + first · m / (√v / second + ε)` with `g` the gradient times
-/// `scale`, as `torch.optim.Adam`. All of one length.
-pub fn step(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates) {
-    widest!(step_in(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates));
+/// Updates parameters and moments as `torch.optim.Adam` does, with `g` the gradient times `gradient_scale`:
+///
+/// ```text
+/// m ← m + (1 − β₁)(g − m)
+/// v ← β₂·v + (1 − β₂)·g²
+/// p ← p + negative_step_size · m / (√v / bias_correction2_sqrt + ε)
+/// ```
+///
+/// # Shapes
+/// All slices: `n_parameters`.
+pub fn step(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: AdamCoefficients) {
+    widest!(step_in(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: AdamCoefficients));
 }
 
-/// Σ x², in f64.
+/// Sum of the squares, in f64.
 #[must_use]
-pub fn squares(values: &[f32]) -> f64 {
+pub fn sum_of_squares(values: &[f32]) -> f64 {
     widest!(squares_in(values: &[f32]) -> f64)
 }
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it takes the instructions of the function that it is in")]
 #[expect(clippy::cast_possible_truncation, reason = "constants in f32")]
-fn step_in(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: Rates) {
-    let [keep, rest] = [BETA[1], 1.0 - BETA[1]].map(|beta| beta as f32);
-    let (follow, epsilon) = ((1.0 - BETA[0]) as f32, EPSILON as f32);
+fn step_in(parameters: &mut [f32], gradients: &[f32], m: &mut [f32], v: &mut [f32], rates: AdamCoefficients) {
+    let [keep, rest] = [BETAS[1], 1.0 - BETAS[1]].map(|beta| beta as f32);
+    let (follow, epsilon) = ((1.0 - BETAS[0]) as f32, EPSILON as f32);
     for (((p, g), m), v) in parameters.iter_mut().zip(gradients).zip(m).zip(v) {
-        let g = g * rates.scale;
+        let g = g * rates.gradient_scale;
         *m += follow * (g - *m);
         *v = *v * keep + g * g * rest;
-        *p += rates.first * (*m / (v.sqrt() / rates.second + epsilon));
+        *p += rates.negative_step_size * (*m / (v.sqrt() / rates.bias_correction2_sqrt + epsilon));
     }
 }
 
@@ -64,21 +73,25 @@ fn squares_in(values: &[f32]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Three steps by hand in f64, as the paper has them.
+    /// Three steps against the paper's formulas in f64.
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "the parameters are f32")]
-    fn steps_are_those_of_the_paper() {
+    fn three_steps_match_the_formulas_of_the_paper() {
         let gradients = [[0.5f32, -2.0, 0.0], [0.25, 1.0, 0.0], [-0.5, 3.0, 1e-3]];
         let (mut p, mut m, mut v) = ([1.0f32, -1.0, 0.5], [0.0f32; 3], [0.0f32; 3]);
         let (mut wanted, mut first, mut second) = ([1.0f64, -1.0, 0.5], [0.0f64; 3], [0.0f64; 3]);
         for (t, gradient) in (1..).zip(gradients) {
-            let corrected = [1.0 - BETA[0].powi(t), 1.0 - BETA[1].powi(t)];
-            let rates = Rates { scale: 0.5, first: (-0.01 / corrected[0]) as f32, second: corrected[1].sqrt() as f32 };
+            let corrected = [1.0 - BETAS[0].powi(t), 1.0 - BETAS[1].powi(t)];
+            let rates = AdamCoefficients {
+                gradient_scale: 0.5,
+                negative_step_size: (-0.01 / corrected[0]) as f32,
+                bias_correction2_sqrt: corrected[1].sqrt() as f32,
+            };
             step(&mut p, &gradient, &mut m, &mut v, rates);
             for i in 0..3 {
                 let g = 0.5 * f64::from(gradient[i]);
-                first[i] = BETA[0] * first[i] + (1.0 - BETA[0]) * g;
-                second[i] = BETA[1] * second[i] + (1.0 - BETA[1]) * g * g;
+                first[i] = BETAS[0] * first[i] + (1.0 - BETAS[0]) * g;
+                second[i] = BETAS[1] * second[i] + (1.0 - BETAS[1]) * g * g;
                 wanted[i] -= 0.01 * (first[i] / corrected[0]) / ((second[i] / corrected[1]).sqrt() + EPSILON);
                 assert!((f64::from(p[i]) - wanted[i]).abs() < 1e-6, "step {t}, {i}: {} and {}", p[i], wanted[i]);
             }
@@ -88,8 +101,8 @@ mod tests {
     #[test]
     fn squares_are_summed_in_f64() {
         let values: Vec<f32> = (0..1001u16).map(f32::from).collect();
-        assert_eq!(squares(&values), 1000.0 * 1001.0 * 2001.0 / 6.0);
-        assert_eq!(squares(&[3e38; 2]), 2.0 * f64::from(3e38f32).powi(2));
-        assert!(squares(&[f32::NAN]).is_nan());
+        assert_eq!(sum_of_squares(&values), 1000.0 * 1001.0 * 2001.0 / 6.0);
+        assert_eq!(sum_of_squares(&[3e38; 2]), 2.0 * f64::from(3e38f32).powi(2));
+        assert!(sum_of_squares(&[f32::NAN]).is_nan());
     }
 }

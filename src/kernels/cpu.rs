@@ -1,9 +1,10 @@
-//! Dispatch on the processor's instructions: tests for them, and kernels compiled for more than one kind of processor.
+//! CPU feature detection, and dispatch to kernels compiled for several instruction sets.
 //!
-//! All choices between processors go through here. Not by the crates for it: `multiversion` takes AVX-512 only where its
-//! extensions of 2019 are there too, and older processors would fall back to half of the width; `pulp` has no bf16 products.
+//! Every choice between instruction sets is made with these functions. The crates for this do not fit: `multiversion`
+//! uses AVX-512 only on CPUs that also have its extensions of 2019, so older CPUs would use vectors of half the width;
+//! `pulp` has no bf16 products.
 
-/// True if the processor has the foundation instructions of AVX-512.
+/// True if the CPU has the foundation instructions of AVX-512.
 #[must_use]
 pub fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -12,7 +13,7 @@ pub fn has_avx512() -> bool {
     return false;
 }
 
-/// True if the processor has the bf16 products of AVX-512.
+/// True if the CPU has the bf16 products of AVX-512.
 #[must_use]
 pub fn has_avx512_bf16() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -21,7 +22,7 @@ pub fn has_avx512_bf16() -> bool {
     return false;
 }
 
-/// True if the processor has AVX2 and fused multiplications and additions.
+/// True if the CPU has AVX2 and fused multiply-add.
 #[must_use]
 pub fn has_avx2() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -30,8 +31,8 @@ pub fn has_avx2() -> bool {
     return false;
 }
 
-/// Calls a function that is `#[inline(always)]`, compiled for AVX-512 where the processor has it and for any processor
-/// elsewhere. The same bits: Rust never fuses a multiplication with an addition by itself.
+/// Calls an `#[inline(always)]` function, compiled for AVX-512 if the CPU has it and for the baseline instruction set
+/// otherwise. Both give the same bits: Rust never fuses a multiplication with an addition by itself.
 macro_rules! widest {
     ($function:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?) => {{
         #[cfg(target_arch = "x86_64")]
@@ -41,8 +42,8 @@ macro_rules! widest {
         }
         #[cfg(target_arch = "x86_64")]
         if $crate::cpu::has_avx512() {
-            // SAFETY: the processor was asked whether it has the instructions.
-            #[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+            // SAFETY: the CPU has the instructions, as checked above.
+            #[expect(unsafe_code, reason = "vector instructions, called after the CPU was checked for them")]
             return unsafe { wide($($argument),*) };
         }
         $function($($argument),*)

@@ -1,16 +1,16 @@
-//! The dot product that scores are defined by. How far a faster one can be from it says
-//! [`product_error`](super::product::product_error).
+//! The dot product by which scores are defined. [`product_error`](super::product::product_error) bounds the error of a
+//! faster one.
 
-/// Partial sums kept side by side, so that the compiler may use vector instructions.
+/// Partial sums of a dot product, so that the compiler can use vector instructions.
 const LANES: usize = 8;
 
 /// The score of two vectors: `Σ aᵢ·bᵢ`, summed in f64 and rounded once to f32.
 ///
-/// A pure function of the two vectors: the products are exact in f64 and the order of the sum is fixed, so no machine,
-/// thread count or block size changes a bit of it, and equal vectors get equal scores.
+/// A pure function of the two vectors: the products are exact in f64 and the order of the sum is fixed. So the bits do
+/// not depend on the machine, the number of threads or the block size, and equal vectors get equal scores.
 ///
 /// # Shapes
-/// `a` and `b`: `width`. Of slices of different lengths the longer one is cut.
+/// `a` and `b`: `width`. If the lengths differ, the longer slice is truncated.
 ///
 /// # Cost
 /// `O(width)` time.
@@ -24,28 +24,28 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
             sums[lane] += f64::from(a[lane]) * f64::from(b[lane]);
         }
     }
-    finish(&sums, &a[blocks..], &b[blocks..])
+    finish_sum(&sums, &a[blocks..], &b[blocks..])
 }
 
-/// The lanes, then what is left over.
+/// Sums the lanes and the products of the remaining values.
 #[expect(clippy::cast_possible_truncation, reason = "a score is the f32 nearest to the sum")]
-fn finish(sums: &[f64; LANES], a_rest: &[f32], b_rest: &[f32]) -> f32 {
+fn finish_sum(sums: &[f64; LANES], a_rest: &[f32], b_rest: &[f32]) -> f32 {
     let rest: f64 = a_rest.iter().zip(b_rest).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
     (sums.iter().sum::<f64>() + rest) as f32
 }
 
-/// Adds the scores of `a` with each of `others` to `scores`: those of [`dot`], bit for bit, on the widest vectors that the
-/// processor has and several at a time.
+/// Appends the scores of `a` with each of `others` to `scores`: the same bits as [`dot`], computed with AVX-512 if the
+/// CPU has it, several scores at a time.
 ///
-/// A fused multiplication and addition gives the bits of [`dot`]'s two steps, because the product of two f32 is exact in
+/// A fused multiply-add gives the same bits as the two steps of [`dot`], because the product of two f32 is exact in
 /// f64.
 ///
 /// # Shapes
 /// `a` and all of `others`: `width`.
 ///
 /// # Cost
-/// `O(width)` time for each.
-pub fn dots(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
+/// `O(width)` time a score.
+pub fn dot_products(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
     #[cfg(target_arch = "x86_64")]
     if crate::cpu::has_avx512() {
         return avx512::dots(a, others, scores);
@@ -54,15 +54,16 @@ pub fn dots(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+#[expect(unsafe_code, reason = "vector instructions, called after the CPU was checked for them")]
 mod avx512 {
     use std::arch::x86_64::{
         __m512d, _mm256_loadu_ps, _mm512_cvtps_pd, _mm512_fmadd_pd, _mm512_setzero_pd, _mm512_storeu_pd,
     };
 
-    use super::{LANES, finish};
+    use super::{LANES, finish_sum};
 
-    /// Scores computed together, so that additions of one need not wait for each other.
+    /// Number of scores computed together. The additions of one score depend on each other, so others fill the
+    /// pipeline.
     const TOGETHER: usize = 8;
 
     pub(super) fn dots(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
@@ -70,7 +71,7 @@ mod avx512 {
             macro_rules! groups {
                 ($($count:literal)*) => {
                     match group.len() {
-                        // SAFETY: the caller has asked for the feature.
+                        // SAFETY: the caller has checked that the CPU has AVX-512.
                         $($count => unsafe { together::<$count>(a, group, scores) },)*
                         _ => {}
                     }
@@ -96,7 +97,7 @@ mod avx512 {
             let mut lanes = [0.0; LANES];
             // SAFETY: there are 8 lanes.
             unsafe { _mm512_storeu_pd(lanes.as_mut_ptr(), sums[n]) };
-            scores.push(finish(&lanes, rest, others[n].1));
+            scores.push(finish_sum(&lanes, rest, others[n].1));
         }
     }
 
@@ -111,12 +112,12 @@ mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::random::Rng;
 
     #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn vector(seed: u64, width: usize) -> Vec<f32> {
-        let mut sample = Sample::new(seed, &[]);
-        (0..width).map(|_| (sample.unit() * 2.0 - 1.0) as f32).collect()
+        let mut rng = Rng::new(seed, &[]);
+        (0..width).map(|_| (rng.uniform() * 2.0 - 1.0) as f32).collect()
     }
 
     #[test]
@@ -124,19 +125,19 @@ mod tests {
         assert_eq!(dot(&[], &[]), 0.0);
         assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, -5.0, 6.0]), 12.0);
         assert_eq!(dot(&[1.0; 11], &[2.0; 11]), 22.0);
-        // 2²⁴ + 1 is no f32: an f32 sum loses the ones.
+        // 2²⁴ + 1 is not representable in f32: an f32 sum loses the ones.
         assert_eq!(dot(&[16_777_216.0, 1.0, 1.0], &[1.0, 1.0, 1.0]), 16_777_218.0);
     }
 
     #[test]
-    fn several_at_a_time_are_the_same_bits() {
+    fn batched_products_have_the_bits_of_single_ones() {
         for width in [0, 1, 7, 8, 9, 64, 1023, 1024] {
             for count in [0, 1, 3, 8, 9, 19] {
                 let a = vector(1, width);
                 let others: Vec<Vec<f32>> = (0..count).map(|i| vector(2 + i, width)).collect();
                 let others: Vec<&[f32]> = others.iter().map(Vec::as_slice).collect();
                 let mut scores = vec![0.5];
-                dots(&a, &others, &mut scores);
+                dot_products(&a, &others, &mut scores);
                 let plain: Vec<f32> = std::iter::once(0.5).chain(others.iter().map(|b| dot(&a, b))).collect();
                 assert_eq!(scores, plain, "width {width}");
             }

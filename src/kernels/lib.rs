@@ -1,13 +1,13 @@
-//! Pure arithmetic: slices in, numbers out. No files, no threads, no tensors, no clock.
+//! Numeric kernels on slices: slices in, numbers out. No files, no threads, no tensors, no clock.
 //!
-//! The rest of Pairloom knows this package as `pairloom::kernels`.
+//! The rest of Pairloom imports this package as `pairloom::kernels`.
 //!
-//! Conventions, stated once: matrices are row-major; data is f32 and sums are f64; of equal scores the lower index comes
-//! first; randomness is [`sample`] with a seed.
+//! Conventions: matrices are row-major; data is f32 and sums are f64; of equal scores the lower index comes first;
+//! random numbers come from [`random`] with a seed.
 
 pub mod identity;
 pub mod cpu;
-pub mod sample;
+pub mod random;
 pub mod normal;
 pub mod epoch;
 pub mod resize;
@@ -15,12 +15,12 @@ pub mod augment;
 pub mod normalize;
 pub mod text;
 pub mod dot;
-pub mod order;
-pub mod similarity;
+pub mod order_similarity;
+pub mod caption_similarity;
 pub mod top_k;
 pub mod product;
-pub mod scores;
-pub mod gates;
+pub mod score_panels;
+pub mod gru_cell;
 pub mod adam;
 pub mod measure;
 pub mod hubness;

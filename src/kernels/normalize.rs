@@ -1,21 +1,24 @@
-//! Pixels as the networks of torchvision want them: channels apart, centred and scaled by the statistics of ImageNet.
+//! Image normalisation for the networks of torchvision: channels first, mean and standard deviation of ImageNet.
 //!
 //! Source: `ToTensor` and `Normalize` of torchvision 0.26, in f32 and in the same order of operations.
 
-/// Mean of the channels over ImageNet, of values in 0..1 (torchvision's `ImageClassification` preset).
+/// Mean of each channel over ImageNet, for values in 0..1 (torchvision's `ImageClassification` preset).
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
-/// Standard deviation of the channels over ImageNet.
+/// Standard deviation of each channel over ImageNet.
 const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 
-/// Writes (value / 255 − mean) / deviation of an RGB picture to `channels`: all of red, then green, then blue.
+/// Normalises an RGB image with the statistics of ImageNet: writes (value / 255 − mean) / deviation to `channels`, all
+/// of red, then green, then blue. With `flipped`, each row is reversed.
 ///
-/// Rows of `rgb` have `width` pixels; with `mirrored` each is read from its end.
+/// # Shapes
+/// - `rgb`: `[height, width, 3]`
+/// - `channels`: `[3, height, width]`
 ///
 /// # Panics
-/// `rgb` is not whole rows, or `channels` has another length.
-pub fn imagenet(rgb: &[u8], width: usize, mirrored: bool, channels: &mut [f32]) {
+/// The length of `rgb` is no multiple of `3 · width`, or `channels` has another length.
+pub fn imagenet(rgb: &[u8], width: usize, flipped: bool, channels: &mut [f32]) {
     assert!(width > 0 && rgb.len().is_multiple_of(3 * width), "{} bytes are no rows of {width} pixels", rgb.len());
-    assert_eq!(rgb.len(), channels.len(), "a value for each byte");
+    assert_eq!(rgb.len(), channels.len(), "one value a byte");
     let planes = channels.chunks_exact_mut((rgb.len() / 3).max(1));
     for (channel, (plane, (mean, deviation))) in planes.zip(MEAN.into_iter().zip(DEVIATION)).enumerate() {
         let mut table = [0.0; 256];
@@ -26,7 +29,7 @@ pub fn imagenet(rgb: &[u8], width: usize, mirrored: bool, channels: &mut [f32]) 
             for (pixel, value) in pixels.chunks_exact(3).zip(row.iter_mut()) {
                 *value = table[usize::from(pixel[channel])];
             }
-            if mirrored {
+            if flipped {
                 row.reverse();
             }
         }
@@ -37,18 +40,18 @@ pub fn imagenet(rgb: &[u8], width: usize, mirrored: bool, channels: &mut [f32]) 
 mod tests {
     use super::*;
 
-    /// By hand: (0 − 0.485) / 0.229, (1 − 0.456) / 0.224, (0.2 − 0.406) / 0.225.
+    /// Expected values: (0 − 0.485) / 0.229, (1 − 0.456) / 0.224, (0.2 − 0.406) / 0.225.
     #[test]
-    fn channels_stand_apart_and_a_mirror_turns_rows() {
+    fn channels_come_first_and_a_flip_reverses_rows() {
         let rgb = [[0, 255, 51], [255, 0, 0], [255, 255, 255], [0, 0, 0]].concat();
         let mut straight = [0.0; 12];
         imagenet(&rgb, 2, false, &mut straight);
-        let mut mirrored = [0.0; 12];
-        imagenet(&rgb, 2, true, &mut mirrored);
+        let mut flipped = [0.0; 12];
+        imagenet(&rgb, 2, true, &mut flipped);
         for (got, wanted) in [(straight[0], -2.117_904), (straight[4], 2.428_571_5), (straight[8], -0.915_555_54)] {
             assert!((got - wanted).abs() < 1e-6, "{got}, wanted {wanted}");
         }
-        let turned: Vec<f32> = straight.chunks_exact(2).flat_map(|row| [row[1], row[0]]).collect();
-        assert_eq!(mirrored[..], turned);
+        let reversed: Vec<f32> = straight.chunks_exact(2).flat_map(|row| [row[1], row[0]]).collect();
+        assert_eq!(flipped[..], reversed);
     }
 }

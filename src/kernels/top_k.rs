@@ -1,70 +1,70 @@
-//! The k best items of a query, without sorting the rest.
+//! Top-k selection: the k best items of a query, without a full sort.
 
 /// An item and its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scored {
+pub struct ScoredItem {
     /// Index of the item.
     pub item: usize,
-    /// Its score, higher is closer.
+    /// Its score; higher is better.
     pub score: f32,
 }
 
-/// The `k` items of the highest scores, best first; of equal scores the lower index comes first.
+/// The `k` items with the highest scores, best first; ties by lower index.
 ///
 /// # Shapes
 /// - `scores`: `n_items`
 /// - result: `min(k, n_items)`
 ///
 /// # Edge cases
-/// A score that is not a number counts as −∞.
+/// NaN counts as −∞.
 ///
 /// # Cost
-/// `O(n_items)` comparisons and, in random order, `O(k² · log(n_items / k))` moves; `O(k)` memory.
+/// `O(n_items)` comparisons and, for scores in random order, `O(k² · log(n_items / k))` moves; `O(k)` memory.
 #[must_use]
-pub fn top_k(scores: &[f32], k: usize) -> Vec<Scored> {
+pub fn top_k(scores: &[f32], k: usize) -> Vec<ScoredItem> {
     if k == 0 {
         return Vec::new();
     }
-    let mut best = Best::new(k);
+    let mut best = TopK::new(k);
     for (block, scores) in scores.chunks(BLOCK).enumerate() {
-        // In nearly all blocks nothing is good enough.
-        if best.bar().is_some_and(|bar| count(scores, |score| score > bar) == 0) {
+        // Most blocks have no score above the threshold.
+        if best.threshold().is_some_and(|threshold| count_matching(scores, |score| score > threshold) == 0) {
             continue;
         }
         for (offset, &score) in scores.iter().enumerate() {
-            best.offer(Scored { item: block * BLOCK + offset, score: number(score) });
+            best.offer(ScoredItem { item: block * BLOCK + offset, score: nan_to_neg_infinity(score) });
         }
     }
     best.items
 }
 
-/// Items looked at together.
+/// Scores compared with the threshold at a time.
 const BLOCK: usize = 256;
 
-/// How many scores fit; 32 bits a lane, so that the compiler may use vector instructions.
-fn count(block: &[f32], fits: impl Fn(f32) -> bool) -> u32 {
+/// Number of scores that satisfy `fits`, counted in 32 bits, so that the compiler can use vector instructions.
+fn count_matching(block: &[f32], fits: impl Fn(f32) -> bool) -> u32 {
     block.iter().map(|&score| u32::from(fits(score))).sum()
 }
 
-/// The best of the items so far, which come in the order of their index.
-struct Best {
+/// The `k` best items so far. Items are offered in ascending order of index.
+struct TopK {
     k: usize,
-    items: Vec<Scored>,
+    items: Vec<ScoredItem>,
 }
 
-impl Best {
+impl TopK {
     fn new(k: usize) -> Self {
         Self { k, items: Vec::with_capacity(k.min(1024)) }
     }
 
-    /// The score that a new item must exceed; `None` while any item will do.
-    fn bar(&self) -> Option<f32> {
+    /// The score that a new item must exceed; `None` while there are fewer than `k` items.
+    fn threshold(&self) -> Option<f32> {
         if self.items.len() < self.k { None } else { Some(self.items.last().map_or(f32::INFINITY, |last| last.score)) }
     }
 
-    fn offer(&mut self, new: Scored) {
-        if let Some(bar) = self.bar() {
-            if new.score <= bar {
+    fn offer(&mut self, new: ScoredItem) {
+        if let Some(threshold) = self.threshold() {
+            if new.score <= threshold {
                 return;
             }
             self.items.pop();
@@ -74,22 +74,22 @@ impl Best {
     }
 }
 
-/// Not a number counts as −∞.
-fn number(score: f32) -> f32 {
+/// Replaces NaN with −∞.
+fn nan_to_neg_infinity(score: f32) -> f32 {
     score.max(f32::NEG_INFINITY)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::random::Rng;
 
-    fn items(best: &[Scored]) -> Vec<usize> {
+    fn items(best: &[ScoredItem]) -> Vec<usize> {
         best.iter().map(|scored| scored.item).collect()
     }
 
     #[test]
-    fn the_largest_come_first_and_of_equal_ones_the_lower_index() {
+    fn the_largest_scores_come_first_and_ties_go_by_index() {
         assert_eq!(items(&top_k(&[0.1, 0.9, 0.5], 2)), [1, 2]);
         assert_eq!(items(&top_k(&[0.5, 0.5, 0.7, 0.5], 3)), [2, 0, 1]);
         assert_eq!(items(&top_k(&[0.5, 0.7], 9)), [1, 0]);
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_precision_loss, reason = "test values are small")]
-    fn equals_sorting() {
-        let mut sample = Sample::new(4, &[]);
+    fn agrees_with_a_full_sort() {
+        let mut rng = Rng::new(4, &[]);
         for _ in 0..300 {
-            let scores: Vec<f32> = (0..=sample.below(400)).map(|_| sample.below(50) as f32 / 500.0).collect();
-            let k = sample.below(12);
+            let scores: Vec<f32> = (0..=rng.uniform_below(400)).map(|_| rng.uniform_below(50) as f32 / 500.0).collect();
+            let k = rng.uniform_below(12);
             let mut order: Vec<usize> = (0..scores.len()).collect();
             order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
             order.truncate(k);

@@ -1,129 +1,129 @@
-//! Reading the parts of a caption from left to right into its graph.
+//! Clause reader: makes the scene graph of the chunks of a sentence, from left to right.
 
-use super::fragments::{self, Opening, Reading};
-use super::phrases::{Item, NounPhrase};
-use super::tagger::Word;
-use super::tags::{Tag, among};
+use super::chunker::{Chunk, NounPhrase};
+use super::fragments::{self, FragmentOpening, GerundReading};
+use super::tagger::TaggedWord;
+use super::tags::{PosTag, list_contains};
 use crate::kernels::text::spice::SceneGraph;
 
-/// What was read so far, as far as it matters for what follows. Nouns are numbered in their order.
-pub(super) struct Clause<'g> {
+/// State of the clause reader. Nouns are numbered in order of occurrence.
+pub(super) struct ClauseReader<'g> {
     graph: &'g mut SceneGraph,
-    pub(super) nodes: Vec<NounPhrase>,
-    /// What the next verb says something about.
+    pub(super) nouns: Vec<NounPhrase>,
+    /// Subjects of the next verb.
     pub(super) subjects: Vec<usize>,
-    pub(super) verb: Option<Verb>,
-    /// How the last noun was attached.
-    pub(super) link: Link,
+    pub(super) verb: Option<PendingVerb>,
+    /// Attachment of the last noun.
+    pub(super) attachment: Attachment,
     pub(super) last: Option<usize>,
-    /// A preposition whose noun has not come.
+    /// Preposition without its object yet.
     pub(super) preposition: Option<String>,
-    /// Whether `be` waits for what it says.
-    pub(super) be: bool,
-    /// An attribute that a word of quantity hands to the noun behind `of`.
+    /// True after a form of `be`, until its complement.
+    pub(super) after_be: bool,
+    /// Attribute that a noun of quantity gives to the noun after `of`.
     quantity: Option<String>,
-    /// Whether a finite verb was seen.
-    pub(super) finite: bool,
-    /// Whether no period ends the caption.
+    /// True after a finite verb.
+    pub(super) has_finite_verb: bool,
+    /// True if no period ends the caption.
     pub(super) fragment: bool,
-    pub(super) opening: Opening,
-    /// Whether a noun phrase begins behind a gerund that ended another.
-    pub(super) apart: bool,
+    pub(super) opening: FragmentOpening,
+    /// True after a gerund that ended a noun phrase.
+    pub(super) after_phrase_end: bool,
 }
 
-/// A verb that may still get objects.
+/// Verb whose objects may still follow.
 #[derive(Debug, Clone)]
-pub(super) struct Verb {
+pub(super) struct PendingVerb {
     pub(super) lemma: String,
     pub(super) subjects: Vec<usize>,
-    /// Whether its relations are left out.
-    pub(super) silent: bool,
-    pub(super) finite: bool,
-    /// Whether it has a relation.
-    pub(super) used: bool,
-    /// Whether it has a direct object.
-    pub(super) object: bool,
+    /// True if its relations are left out of the graph.
+    pub(super) is_suppressed: bool,
+    pub(super) is_finite: bool,
+    /// True if it has a relation.
+    pub(super) has_relation: bool,
+    /// True if it has a direct object.
+    pub(super) has_object: bool,
 }
 
-/// How a noun was attached, for another that `and` adds.
+/// Attachment of a noun. Nouns joined to it by `and` or a comma get the same one.
 #[derive(Debug, Clone)]
-pub(super) enum Link {
+pub(super) enum Attachment {
     None,
     Subject,
-    Relation(Relation),
+    Relation(OpenRelation),
 }
 
-/// A relation whose object is given apart.
+/// Relation without its object.
 #[derive(Debug, Clone)]
-pub(super) struct Relation {
+pub(super) struct OpenRelation {
     pub(super) subjects: Vec<usize>,
     pub(super) label: String,
-    pub(super) silent: bool,
+    pub(super) is_suppressed: bool,
 }
 
-/// Nouns of quantity that stand for no thing, as Universal Dependencies for English have them: of `a pair of shoes` the
-/// graph has shoes.
+/// Nouns of quantity, which are no objects: the graph of `a pair of shoes` has shoes only. After Universal Dependencies
+/// for English.
 const QUANTITIES: &str = "\
     lot assortment number couple bunch handful slew dozen series variety multitude wad clutch wave mountain array \
     string ton range plethora heap sort form kind type version bit pair triple total";
 
-/// Subjects that a verb may have. More are no caption, and pairs of subjects and objects are many.
-const SUBJECTS: usize = 16;
+/// Maximum number of subjects of a verb. Bounds the number of relations, which grows with subjects times objects.
+const MAX_SUBJECTS: usize = 16;
 
-/// Words of a preposition behind a verb: `hang down from`.
-const PARTICLES: usize = 3;
+/// Maximum number of prepositions that are joined after a verb: `hang down from`.
+const MAX_JOINED_PREPOSITIONS: usize = 3;
 
-impl<'g> Clause<'g> {
-    pub(super) fn new(words: &[Word], graph: &'g mut SceneGraph) -> Self {
-        let fragment = words.last().is_none_or(|word| word.tag != Tag::End);
+impl<'g> ClauseReader<'g> {
+    pub(super) fn new(words: &[TaggedWord], graph: &'g mut SceneGraph) -> Self {
+        let fragment = words.last().is_none_or(|word| word.tag != PosTag::SentenceEnd);
         Self {
             graph,
-            nodes: Vec::new(),
+            nouns: Vec::new(),
             subjects: Vec::new(),
             verb: None,
-            link: Link::None,
+            attachment: Attachment::None,
             last: None,
             preposition: None,
-            be: false,
+            after_be: false,
             quantity: None,
-            finite: false,
+            has_finite_verb: false,
             fragment,
-            opening: if fragment { fragments::opening(words) } else { Opening::Thing },
-            apart: false,
+            opening: if fragment { fragments::classify_opening(words) } else { FragmentOpening::Subject },
+            after_phrase_end: false,
         }
     }
 
-    pub(super) fn read(mut self, items: &[Item]) {
-        for (at, item) in items.iter().enumerate() {
-            match item {
-                Item::Noun(phrase) => self.noun(phrase, items, at),
-                Item::Pronoun => self.pronoun(items, at),
-                Item::State(adjectives) => self.state(adjectives),
-                Item::Verb { text, lemma, form } => self.verb(text, lemma, *form, items, at),
-                Item::Other(text, tag) => self.other(text, *tag, &items[at + 1..]),
+    pub(super) fn read(mut self, chunks: &[Chunk]) {
+        for (at, chunk) in chunks.iter().enumerate() {
+            match chunk {
+                Chunk::NounPhrase(phrase) => self.read_noun(phrase, chunks, at),
+                Chunk::Pronoun => self.read_pronoun(chunks, at),
+                Chunk::Adjectives(adjectives) => self.read_adjectives(adjectives),
+                Chunk::Verb { text, lemma, form } => self.read_verb(text, lemma, *form, chunks, at),
+                Chunk::Other(text, tag) => self.read_other(text, *tag, &chunks[at + 1..]),
             }
         }
         self.finish_verb();
     }
 
-    fn noun(&mut self, phrase: &NounPhrase, items: &[Item], at: usize) {
-        let counts = phrase.determined || self.verb.is_some() && phrase.head == "lot";
-        if let [of, Item::Noun(_), ..] = &items[at + 1..]
+    fn read_noun(&mut self, phrase: &NounPhrase, chunks: &[Chunk], at: usize) {
+        let counts = phrase.has_determiner || self.verb.is_some() && phrase.head == "lot";
+        if let [of, Chunk::NounPhrase(_), ..] = &chunks[at + 1..]
             && of.is_preposition("of")
             && counts
-            && among(QUANTITIES, &phrase.head)
+            && list_contains(QUANTITIES, &phrase.head)
         {
-            self.quantity = Some(if phrase.determined { "a" } else { &phrase.head }.to_owned());
+            self.quantity = Some(if phrase.has_determiner { "a" } else { &phrase.head }.to_owned());
             return;
         }
         let mut phrase = phrase.clone();
         phrase.modifiers.extend(self.quantity.take());
-        let node = self.add(phrase);
-        self.attach(node, items, at);
-        self.last = Some(node);
+        let noun = self.add(phrase);
+        self.attach(noun, chunks, at);
+        self.last = Some(noun);
     }
 
-    /// Puts a noun with its attributes and owners into the graph.
+    /// Adds a noun with its attributes and owners to the graph.
     fn add(&mut self, mut phrase: NounPhrase) -> usize {
         let mut owner = None;
         for mut phrase in std::mem::take(&mut phrase.owners) {
@@ -134,119 +134,125 @@ impl<'g> Clause<'g> {
     }
 
     fn add_owned(&mut self, phrase: NounPhrase, owner: Option<usize>) -> usize {
-        let node = self.nodes.len();
-        // A verb is no thing.
-        if self.opening != Opening::Command || node > 0 {
-            self.graph.object(&phrase.head);
+        let noun = self.nouns.len();
+        // A verb is no object.
+        if self.opening != FragmentOpening::Imperative || noun > 0 {
+            self.graph.add_object(&phrase.head);
         }
-        let verb_first = self.opening == Opening::Gerund && node == 0;
+        let verb_first = self.opening == FragmentOpening::Gerund && noun == 0;
         for modifier in phrase.modifiers.iter().skip(usize::from(verb_first)) {
-            self.graph.attribute(&phrase.head, modifier);
+            self.graph.add_attribute(&phrase.head, modifier);
         }
         let owner = owner.or_else(|| {
             let subject = self.subjects.first().copied().unwrap_or(0);
-            (phrase.possessive && node > 0).then_some(subject)
+            (phrase.has_possessive && noun > 0).then_some(subject)
         });
-        self.nodes.push(phrase);
+        self.nouns.push(phrase);
         if let Some(owner) = owner {
-            self.relate(&[owner], "have", node);
+            self.add_relations(&[owner], "have", noun);
         }
-        node
+        noun
     }
 
-    pub(super) fn relate(&mut self, subjects: &[usize], label: &str, object: usize) {
+    pub(super) fn add_relations(&mut self, subjects: &[usize], label: &str, object: usize) {
         for subject in subjects {
-            self.relate_to(*subject, label, &self.nodes[object].head.clone());
+            self.add_relation_to(*subject, label, &self.nouns[object].head.clone());
         }
     }
 
-    /// Adds a relation, unless it is one of a thing with itself.
-    pub(super) fn relate_to(&mut self, subject: usize, label: &str, object: &str) {
-        let subject = &self.nodes[subject].head;
+    /// Adds a relation, unless subject and object are equal.
+    pub(super) fn add_relation_to(&mut self, subject: usize, label: &str, object: &str) {
+        let subject = &self.nouns[subject].head;
         if subject != object {
-            self.graph.relation(subject, label, object);
+            self.graph.add_relation(subject, label, object);
         }
     }
 
-    /// Says of each of `subjects` that it is `attribute`.
-    pub(super) fn describe(&mut self, subjects: &[usize], attribute: &str) {
+    /// Adds `attribute` to each of `subjects`.
+    pub(super) fn add_attributes(&mut self, subjects: &[usize], attribute: &str) {
         for subject in subjects {
-            let subject = &self.nodes[*subject].head;
+            let subject = &self.nouns[*subject].head;
             if subject != attribute {
-                self.graph.attribute(subject, attribute);
+                self.graph.add_attribute(subject, attribute);
             }
         }
     }
 
-    pub(super) fn add_subject(&mut self, node: usize) {
-        if self.subjects.len() < SUBJECTS {
-            self.subjects.push(node);
+    pub(super) fn add_subject(&mut self, noun: usize) {
+        if self.subjects.len() < MAX_SUBJECTS {
+            self.subjects.push(noun);
         }
     }
 
-    /// `it` is what the caption is about.
-    fn pronoun(&mut self, items: &[Item], at: usize) {
-        let listed = at > 0 && matches!(items[at - 1], Item::Other(_, Tag::Conjunction | Tag::Comma));
-        if self.preposition.is_none() && (listed || self.verb.as_ref().is_none_or(|verb| verb.object)) {
+    /// Reads a pronoun, which refers to the first noun of the caption.
+    fn read_pronoun(&mut self, chunks: &[Chunk], at: usize) {
+        let listed = at > 0 && matches!(chunks[at - 1], Chunk::Other(_, PosTag::Conjunction | PosTag::Comma));
+        if self.preposition.is_none() && (listed || self.verb.as_ref().is_none_or(|verb| verb.has_object)) {
             self.new_clause();
-        } else if self.nodes.is_empty() {
+        } else if self.nouns.is_empty() {
             self.preposition = None;
         } else {
-            let (link, last) = (self.link.clone(), self.last);
-            self.attach(0, items, at);
-            (self.link, self.last) = (link, last);
+            let (attachment, last) = (self.attachment.clone(), self.last);
+            self.attach(0, chunks, at);
+            (self.attachment, self.last) = (attachment, last);
         }
     }
 
-    fn state(&mut self, adjectives: &[String]) {
-        if self.be {
+    fn read_adjectives(&mut self, adjectives: &[String]) {
+        if self.after_be {
             let subjects = self.subjects.clone();
             for adjective in adjectives {
-                self.describe(&subjects, adjective);
+                self.add_attributes(&subjects, adjective);
             }
         }
     }
 
-    fn other(&mut self, text: &str, tag: Tag, rest: &[Item]) {
+    fn read_other(&mut self, text: &str, tag: PosTag, rest: &[Chunk]) {
         match tag {
-            Tag::Be => {
-                // Of `has been painted` only the last is a verb.
-                self.verb.take_if(|verb| verb.lemma == "have" && !verb.used);
+            PosTag::Be => {
+                // In `has been painted`, only the last word is the verb.
+                self.verb.take_if(|verb| verb.lemma == "have" && !verb.has_relation);
                 self.finish_verb();
-                self.be = true;
-                self.finite = true;
+                self.after_be = true;
+                self.has_finite_verb = true;
                 self.preposition = None;
             }
-            Tag::Preposition if text == "of" && self.quantity.is_some() => {}
-            Tag::Preposition => self.push_preposition(text),
-            Tag::To if !matches!(rest.first(), Some(Item::Verb { form: Tag::Verb, .. })) => self.push_preposition(text),
-            Tag::Conjunction | Tag::Comma => {
+            PosTag::Preposition if text == "of" && self.quantity.is_some() => {}
+            PosTag::Preposition => self.push_preposition(text),
+            PosTag::To if !matches!(rest.first(), Some(Chunk::Verb { form: PosTag::Verb, .. })) => {
+                self.push_preposition(text)
+            }
+            PosTag::Conjunction | PosTag::Comma => {
                 let clause = matches!(
                     rest,
-                    [Item::Noun(_), Item::Verb { form: Tag::Third | Tag::Verb, .. } | Item::Other(_, Tag::Be), ..]
+                    [
+                        Chunk::NounPhrase(_),
+                        Chunk::Verb { form: PosTag::ThirdPerson | PosTag::Verb, .. } | Chunk::Other(_, PosTag::Be),
+                        ..
+                    ]
                 );
-                if clause && (self.be || self.verb.as_ref().is_some_and(|verb| verb.finite)) {
+                if clause && (self.after_be || self.verb.as_ref().is_some_and(|verb| verb.is_finite)) {
                     self.new_clause();
                 }
                 self.preposition = None;
             }
-            Tag::Relative => {
+            PosTag::Relative => {
                 if let Some(last) = self.last {
                     self.finish_verb();
                     self.subjects = vec![last];
                 }
-                self.be = false;
+                self.after_be = false;
                 self.preposition = None;
             }
-            Tag::There => self.new_clause(),
+            PosTag::Existential => self.new_clause(),
             _ => {}
         }
     }
 
     fn push_preposition(&mut self, text: &str) {
         match &mut self.preposition {
-            Some(known) if self.verb.as_ref().is_some_and(|verb| !verb.object) => {
-                if known.split(' ').count() < PARTICLES {
+            Some(known) if self.verb.as_ref().is_some_and(|verb| !verb.has_object) => {
+                if known.split(' ').count() < MAX_JOINED_PREPOSITIONS {
                     known.push(' ');
                     known.push_str(text);
                 }
@@ -258,108 +264,117 @@ impl<'g> Clause<'g> {
     fn new_clause(&mut self) {
         self.finish_verb();
         self.subjects.clear();
-        self.link = Link::None;
+        self.attachment = Attachment::None;
         self.last = None;
-        self.be = false;
+        self.after_be = false;
         self.preposition = None;
     }
 
-    /// A finite verb without objects is an attribute of its subjects.
+    /// Ends a verb: a finite verb without a relation is an attribute of its subjects.
     pub(super) fn finish_verb(&mut self) {
         if let Some(verb) = self.verb.take()
-            && verb.finite
-            && !verb.used
-            && !verb.silent
+            && verb.is_finite
+            && !verb.has_relation
+            && !verb.is_suppressed
         {
-            self.describe(&verb.subjects, &verb.lemma);
+            self.add_attributes(&verb.subjects, &verb.lemma);
         }
     }
 
-    fn verb(&mut self, text: &str, lemma: &str, form: Tag, items: &[Item], at: usize) {
-        let before = at.checked_sub(1).map(|at| &items[at]);
-        if form == Tag::Past
-            && matches!(before, Some(Item::Verb { lemma, .. }) if lemma == "have")
+    fn read_verb(&mut self, text: &str, lemma: &str, form: PosTag, chunks: &[Chunk], at: usize) {
+        let before = at.checked_sub(1).map(|at| &chunks[at]);
+        if form == PosTag::Past
+            && matches!(before, Some(Chunk::Verb { lemma, .. }) if lemma == "have")
             && let Some(have) = &mut self.verb
         {
             // `have folded` is one verb.
             lemma.clone_into(&mut have.lemma);
             return;
         }
-        let infinitive = matches!(before, Some(Item::Other(_, Tag::To)));
-        let listed = matches!(before, Some(Item::Other(_, Tag::Conjunction | Tag::Comma)));
-        let behind_noun = matches!(before, Some(Item::Noun(_)));
-        let auxiliary = std::mem::take(&mut self.be);
-        let participle = matches!(form, Tag::Ing | Tag::Past) && !auxiliary;
+        let infinitive = matches!(before, Some(Chunk::Other(_, PosTag::To)));
+        let listed = matches!(before, Some(Chunk::Other(_, PosTag::Conjunction | PosTag::Comma)));
+        let after_noun = matches!(before, Some(Chunk::NounPhrase(_)));
+        let auxiliary = std::mem::take(&mut self.after_be);
+        let participle = matches!(form, PosTag::Gerund | PosTag::Past) && !auxiliary;
         let earlier = self.verb.clone();
         self.finish_verb();
-        let bare = self.fragment && earlier.is_none() && !self.finite && self.nodes.len() == self.subjects.len();
-        let reading = if participle && form == Tag::Ing && bare && behind_noun {
-            let subjects: Vec<&NounPhrase> = self.subjects.iter().map(|node| &self.nodes[*node]).collect();
-            fragments::reading(text, &subjects, &items[at + 1..])
+        let bare =
+            self.fragment && earlier.is_none() && !self.has_finite_verb && self.nouns.len() == self.subjects.len();
+        let reading = if participle && form == PosTag::Gerund && bare && after_noun {
+            let subjects: Vec<&NounPhrase> = self.subjects.iter().map(|noun| &self.nouns[*noun]).collect();
+            fragments::classify_gerund(text, &subjects, &chunks[at + 1..])
         } else {
-            Reading::Clause
+            GerundReading::Clause
         };
         match &reading {
-            Reading::Noun => return self.gerund(text),
-            Reading::Attribute(object) => self.graph.attribute(object, text),
-            Reading::Compound(object) => {
-                self.graph.attribute(object, text);
-                for subject in self.subjects.iter().map(|subject| &self.nodes[*subject].head) {
+            GerundReading::Noun => return self.make_gerund_head(text),
+            GerundReading::Attribute(object) => self.graph.add_attribute(object, text),
+            GerundReading::Compound(object) => {
+                self.graph.add_attribute(object, text);
+                for subject in self.subjects.iter().map(|subject| &self.nouns[*subject].head) {
                     if subject != object {
-                        self.graph.attribute(object, subject);
+                        self.graph.add_attribute(object, subject);
                     }
                 }
             }
-            Reading::End => {
-                self.gerund(text);
-                if let Some(subject) = self.nodes.first().filter(|subject| subject.determined) {
-                    self.graph.attribute(text, &subject.head);
+            GerundReading::PhraseEnd => {
+                self.make_gerund_head(text);
+                if let Some(subject) = self.nouns.first().filter(|subject| subject.has_determiner) {
+                    self.graph.add_attribute(text, &subject.head);
                 }
                 self.new_clause();
-                self.apart = true;
+                self.after_phrase_end = true;
                 return;
             }
-            Reading::Clause | Reading::Apart => {}
+            GerundReading::Clause | GerundReading::Unrelated => {}
         }
         let subjects = match &earlier {
             Some(earlier) if listed => earlier.subjects.clone(),
-            _ if participle && behind_noun => self.subjects_of_participle(form),
+            _ if participle && after_noun => self.subjects_of_participle(form),
             _ => self.subjects.clone(),
         };
-        let silent = infinitive
-            || reading != Reading::Clause
-            || auxiliary && form == Tag::Past
-            || listed && earlier.as_ref().is_some_and(|verb| verb.silent);
-        let finite = !participle && !infinitive;
-        self.finite |= finite;
-        let finite = finite || listed && earlier.is_some_and(|verb| verb.finite);
-        self.verb = Some(Verb { lemma: lemma.to_owned(), subjects, silent, finite, used: false, object: false });
+        let is_suppressed = infinitive
+            || reading != GerundReading::Clause
+            || auxiliary && form == PosTag::Past
+            || listed && earlier.as_ref().is_some_and(|verb| verb.is_suppressed);
+        let is_finite = !participle && !infinitive;
+        self.has_finite_verb |= is_finite;
+        let is_finite = is_finite || listed && earlier.is_some_and(|verb| verb.is_finite);
+        self.verb = Some(PendingVerb {
+            lemma: lemma.to_owned(),
+            subjects,
+            is_suppressed,
+            is_finite,
+            has_relation: false,
+            has_object: false,
+        });
         self.preposition = None;
     }
 
-    /// What a participle behind a noun phrase describes: the noun before it or, mostly, the one that the phrase is about.
-    fn subjects_of_participle(&self, form: Tag) -> Vec<usize> {
-        let of = matches!(&self.link, Link::Relation(relation) if relation.label == "of");
-        let nearest = form == Tag::Past && !of || form == Tag::Ing && self.fragment && self.nodes.len() > 1;
+    /// The subjects of a participle after a noun phrase: the last noun or, in most cases, the subjects of the clause.
+    fn subjects_of_participle(&self, form: PosTag) -> Vec<usize> {
+        let after_of = matches!(&self.attachment, Attachment::Relation(relation) if relation.label == "of");
+        let nearest =
+            form == PosTag::Past && !after_of || form == PosTag::Gerund && self.fragment && self.nouns.len() > 1;
         match self.last {
             Some(last) if nearest || self.subjects.is_empty() => vec![last],
             _ => self.subjects.clone(),
         }
     }
 
-    /// The gerund `text` as the noun of the phrase that it stands behind.
-    fn gerund(&mut self, text: &str) {
+    /// Makes the gerund `text` the head of the noun phrase before it.
+    fn make_gerund_head(&mut self, text: &str) {
         let Some(subject) = self.subjects.first().copied() else { return };
-        let mut phrase = NounPhrase { head: text.to_owned(), ..self.nodes[subject].clone() };
-        if phrase.determined || phrase.plural {
+        let mut phrase = NounPhrase { head: text.to_owned(), ..self.nouns[subject].clone() };
+        if phrase.has_determiner || phrase.is_plural {
             phrase.modifiers.clear();
         } else {
-            let head = &self.nodes[subject].head;
+            let head = &self.nouns[subject].head;
             self.graph.attributes.retain(|(object, _)| object != head);
             phrase.modifiers.push(head.clone());
         }
-        let node = self.add(phrase);
-        self.last = Some(node);
-        self.subjects = vec![node];
+        let noun = self.add(phrase);
+        self.last = Some(noun);
+        self.subjects = vec![noun];
     }
 }

@@ -1,124 +1,133 @@
-//! Captions that are no sentences, as a parser trained on sentences reads them.
+//! Misreadings of sentence fragments: captions without a final period, read as SPICE's parser does.
 //!
-//! SPICE parses with Stanford CoreNLP, whose treebank has few noun phrases on their own. Where no period ends a caption,
-//! it often takes `man riding a horse` for two nouns side by side, `horse standing in a field` for a thing called
-//! `standing`, and `sink in a bathroom` for a command, whose verb is no thing. In `boy riding a bike in the park` a
-//! noun phrase ends behind the gerund and another begins; in `girl holding candy cane` all four words are one. These are
-//! habits that its tuples show again and again, and the graphs follow them, so that scores compare with SPICE's; a
-//! caption that ends with a period is read as it is meant.
+//! SPICE parses with Stanford CoreNLP, whose treebank has few bare noun phrases. If no period ends a caption, CoreNLP
+//! often reads `man riding a horse` as two unrelated nouns, `horse standing in a field` as a noun `standing`, and
+//! `sink in a bathroom` as an imperative, whose verb is no object. In `boy riding a bike in the park`, a noun phrase
+//! ends after the gerund and another one begins; `girl holding candy cane` is one noun phrase of four words.
+//!
+//! These readings occur systematically in its tuples. The graphs reproduce them, so that scores are comparable with
+//! those of SPICE. A caption that ends with a period is read correctly.
 
-use super::lemmas;
-use super::lexicon::{Lexicon, Part};
-use super::phrases::{Item, NounPhrase};
-use super::tagger::Word;
-use super::tags::{Tag, among};
+use super::chunker::{Chunk, NounPhrase};
+use super::lemmatizer;
+use super::lexicon::{Lexicon, PartOfSpeech};
+use super::tagger::TaggedWord;
+use super::tags::{PosTag, list_contains};
 
-/// What a bare noun phrase and a gerund behind it are taken for.
+/// Reading of a gerund after a bare noun phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reading {
-    /// A thing and what it does.
+pub enum GerundReading {
+    /// A verb, with the noun phrase as its subject.
     Clause,
-    /// Things side by side, with no relation.
-    Apart,
-    /// A noun phrase whose noun is the gerund.
+    /// A verb without relations: the nouns are unrelated.
+    Unrelated,
+    /// The head of the noun phrase.
     Noun,
-    /// An attribute of the noun behind the gerund.
+    /// An attribute of the noun after the gerund.
     Attribute(String),
-    /// As the subjects an attribute of the noun behind the gerund: `girl swinging tennis racket`.
+    /// An attribute of the noun after the gerund, and so are the subjects: `girl swinging tennis racket`.
     Compound(String),
-    /// The end of a noun phrase behind which another begins: `a batter swinging | the bat at a game`.
-    End,
+    /// The end of a noun phrase, after which another begins: `a batter swinging | the bat at a game`.
+    PhraseEnd,
 }
 
-/// How the caption begins.
+/// Reading of the beginning of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
-    /// With what it is about.
-    Thing,
-    /// With a noun that is taken for a verb.
-    Command,
-    /// With `man`, which is a verb in the treebank too, but mostly a thing.
+pub enum FragmentOpening {
+    /// A noun phrase.
+    Subject,
+    /// A noun that is read as a verb in the imperative.
+    Imperative,
+    /// The noun `man`, which the treebank also has as a verb: it stays an object.
     Man,
-    /// With a gerund that is taken for a verb, not for an attribute.
+    /// A gerund that is read as a verb, not as an attribute.
     Gerund,
 }
 
-/// Gerunds that are nouns in the treebank.
-const NOUNS: &str = "standing walking swimming driving playing balancing skateboarding grazing";
+/// Gerunds that the treebank has as nouns.
+const GERUND_NOUNS: &str = "standing walking swimming driving playing balancing skateboarding grazing";
 
-/// What the gerund `text` with `rest` behind it is, after bare `subjects`.
+/// Reading of the gerund `text` after bare `subjects` and before the chunks `rest`.
 #[must_use]
-pub fn reading(text: &str, subjects: &[&NounPhrase], rest: &[Item]) -> Reading {
+pub fn classify_gerund(text: &str, subjects: &[&NounPhrase], rest: &[Chunk]) -> GerundReading {
     let next = rest.first();
     let place = match next {
-        Some(Item::Other(place, Tag::Preposition)) if place != "down" => Some(place.as_str()),
+        Some(Chunk::Other(place, PosTag::Preposition)) if place != "down" => Some(place.as_str()),
         _ => None,
     };
-    let plural = subjects.first().is_some_and(|subject| subject.plural);
+    let plural = subjects.first().is_some_and(|subject| subject.is_plural);
     let is_noun = |place| text != "walking" || place == "on" || place == "in" && plural;
-    if among(NOUNS, text) && place.is_some_and(is_noun) {
-        return Reading::Noun;
+    if list_contains(GERUND_NOUNS, text) && place.is_some_and(is_noun) {
+        return GerundReading::Noun;
     }
-    // `wearing` is nothing but a verb in the treebank.
-    if let Some(Item::Noun(object)) = next
+    // The treebank has `wearing` only as a verb.
+    if let Some(Chunk::NounPhrase(object)) = next
         && text != "wearing"
-        && let Some(reading) = before_object(text, subjects, object, &rest[1..])
+        && let Some(reading) = classify_before_object(text, subjects, object, &rest[1..])
     {
         return reading;
     }
-    let several = |phrase: &NounPhrase| phrase.plural && !phrase.determined && phrase.modifiers.is_empty();
+    let several = |phrase: &NounPhrase| phrase.is_plural && !phrase.has_determiner && phrase.modifiers.is_empty();
     let together = |phrase: &&NounPhrase| {
-        phrase.listed
-            || phrase.numbered && phrase.is_crowd()
-            || place.is_some() && (phrase.is_crowd() || several(phrase))
+        phrase.has_adjective_list
+            || phrase.is_counted && phrase.is_group()
+            || place.is_some() && (phrase.is_group() || several(phrase))
     };
-    if subjects.iter().any(together) { Reading::Clause } else { Reading::Apart }
+    if subjects.iter().any(together) { GerundReading::Clause } else { GerundReading::Unrelated }
 }
 
-/// What the gerund `text` is, if no verb, where `object` and then `rest` is behind it.
-fn before_object(text: &str, subjects: &[&NounPhrase], object: &NounPhrase, rest: &[Item]) -> Option<Reading> {
-    if object.determined {
-        let one = subjects.iter().all(|subject| !subject.plural && !subject.listed);
+/// Reading of the gerund `text` before `object` and the chunks `rest`; `None` if it is a verb.
+fn classify_before_object(
+    text: &str,
+    subjects: &[&NounPhrase],
+    object: &NounPhrase,
+    rest: &[Chunk],
+) -> Option<GerundReading> {
+    if object.has_determiner {
+        let one = subjects.iter().all(|subject| !subject.is_plural && !subject.has_adjective_list);
         let place = match rest {
-            [Item::Other(place, Tag::Preposition), Item::Noun(_), ..] => place != "of" && place != "with",
+            [Chunk::Other(place, PosTag::Preposition), Chunk::NounPhrase(_), ..] => place != "of" && place != "with",
             _ => false,
         };
-        return (one && place && !object.possessive).then_some(Reading::End);
+        return (one && place && !object.has_possessive).then_some(GerundReading::PhraseEnd);
     }
     if ["playing", "swinging"].contains(&text) && object.modifiers.is_empty() {
-        return Some(Reading::Attribute(object.head.clone()));
+        return Some(GerundReading::Attribute(object.head.clone()));
     }
-    let bare = |phrase: &&NounPhrase| !phrase.determined && phrase.modifiers.is_empty() && phrase.head != "man";
-    (object.compound && subjects.iter().all(bare)).then(|| Reading::Compound(object.head.clone()))
+    let bare = |phrase: &&NounPhrase| !phrase.has_determiner && phrase.modifiers.is_empty() && phrase.head != "man";
+    (object.is_compound && subjects.iter().all(bare)).then(|| GerundReading::Compound(object.head.clone()))
 }
 
-/// How the words of a caption without a period begin.
+/// Reading of the first words of a caption without a period.
 #[must_use]
-pub fn opening(words: &[Word]) -> Opening {
-    let [first, second, ..] = words else { return Opening::Thing };
+pub fn classify_opening(words: &[TaggedWord]) -> FragmentOpening {
+    let [first, second, ..] = words else { return FragmentOpening::Subject };
     let lexicon = Lexicon::wordnet();
-    let gerund = first.text.ends_with("ing") && lemmas::verb(lexicon, &first.text).is_some();
-    let verbs = lexicon.count(Part::Verb, &first.text).unwrap_or(0);
-    let nouns = lexicon.count(Part::Noun, &first.text).unwrap_or(0);
+    let gerund = first.text.ends_with("ing") && lemmatizer::verb_lemma(lexicon, &first.text).is_some();
+    let verbs = lexicon.frequency(PartOfSpeech::Verb, &first.text).unwrap_or(0);
+    let nouns = lexicon.frequency(PartOfSpeech::Noun, &first.text).unwrap_or(0);
     let command = verbs > 0 && verbs * 3 >= nouns;
-    if (first.tag, second.tag) == (Tag::Noun, Tag::Ing) && verbs > nouns {
-        return Opening::Command;
+    if (first.tag, second.tag) == (PosTag::Noun, PosTag::Gerund) && verbs > nouns {
+        return FragmentOpening::Imperative;
     }
-    if words.iter().any(|word| matches!(word.tag, Tag::Be | Tag::Third | Tag::Verb | Tag::Ing | Tag::Past)) {
-        return Opening::Thing;
+    if words
+        .iter()
+        .any(|word| matches!(word.tag, PosTag::Be | PosTag::ThirdPerson | PosTag::Verb | PosTag::Gerund | PosTag::Past))
+    {
+        return FragmentOpening::Subject;
     }
     match (first.tag, second.tag) {
-        (Tag::Adjective, Tag::Noun) if gerund && !lexicon.is_gerund_compound(&first.text, &second.text) => {
-            Opening::Gerund
+        (PosTag::Adjective, PosTag::Noun) if gerund && !lexicon.is_gerund_compound(&first.text, &second.text) => {
+            FragmentOpening::Gerund
         }
-        (Tag::Noun, Tag::Preposition) if first.text == "man" => {
+        (PosTag::Noun, PosTag::Preposition) if first.text == "man" => {
             if second.text == "in" {
-                Opening::Man
+                FragmentOpening::Man
             } else {
-                Opening::Thing
+                FragmentOpening::Subject
             }
         }
-        (Tag::Noun, Tag::Preposition) if gerund || command => Opening::Command,
-        _ => Opening::Thing,
+        (PosTag::Noun, PosTag::Preposition) if gerund || command => FragmentOpening::Imperative,
+        _ => FragmentOpening::Subject,
     }
 }

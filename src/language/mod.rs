@@ -1,26 +1,30 @@
-//! What needs dictionaries: parts of speech, lemmas, synonyms, and the scene graphs of captions.
+//! Natural-language processing of captions with a dictionary: parts of speech, lemmas, synonyms, and scene graphs.
 //!
-//! The one dictionary is WordNet 3.0 of Princeton University, cut down to two tables in `data/wordnet/` (1.6 MB; licence
-//! beside them) that the program carries: none can be missing at run time, and every machine computes the same. Crates
-//! that could stand here were looked at first: `harper-brill` tags, but brings a tensor library and knows no
-//! participles; `thesaurus-wordnet` melts all senses of a word into one; `wordnet-morphy` and `wordnet-db` read files that
-//! people would have to install.
+//! The dictionary is WordNet 3.0 of Princeton University, reduced to two tables in `data/wordnet/` (1.6 MB, with their
+//! licence). They are compiled into the program, so no file can be missing at run time, and every machine computes the
+//! same.
 //!
-//! A caption goes through [`tagger`] (words with parts of speech and lemmas), [`phrases`] (noun phrases and what stands
-//! between them) and the clause reader into a graph: [`scene_graph::parse`].
+//! Existing crates do not fit: `harper-brill` is a tagger, but depends on a tensor library and has no participles;
+//! `thesaurus-wordnet` merges all senses of a word; `wordnet-morphy` and `wordnet-db` read files that users would have
+//! to install.
+//!
+//! [`scene_graph::parse`] runs three steps: [`tagger`] gives words their parts of speech and lemmas, [`chunker`] groups
+//! them into noun phrases and other chunks, and the clause reader makes a graph of the chunks.
 
 pub mod scene_graph;
 mod clause;
 mod attachment;
 pub mod fragments;
-pub mod phrases;
+pub mod chunker;
 pub mod tagger;
-pub mod readings;
+pub mod word_analysis;
 pub mod tags;
-pub mod lemmas;
+pub mod lemmatizer;
 pub mod lexicon;
-pub mod synonyms;
+pub mod spice_dictionary;
 #[cfg(test)]
-mod golden;
+mod testing;
 #[cfg(test)]
-mod parity;
+mod tests;
+#[cfg(test)]
+mod golden_tests;

@@ -1,91 +1,98 @@
-//! Which part of speech each word of a caption has, and its lemma.
+//! Part-of-speech tagger with lemmas.
 //!
-//! A word of an open class is looked up in WordNet with its inflections taken off; what is left open its neighbours
-//! decide, by rules about captions: most are noun phrases, and a verb that is possible after a finished noun phrase
-//! mostly is one. One pass, linear in the words.
+//! A word of an open class is lemmatised and looked up in WordNet. If it is ambiguous, its neighbours decide, by rules
+//! for captions: most captions are noun phrases, and after a complete noun phrase a word that can be a verb usually is
+//! one. One pass, linear in the number of words.
 
-use super::lemmas::Form;
+use super::lemmatizer::VerbForm;
 use super::lexicon::Lexicon;
-use super::readings::Readings;
-use super::tags::{COLORS, PHRASES, Tag, among, closed};
+use super::tags::{COLORS, MULTIWORD_PREPOSITIONS, PosTag, closed_class_tag, list_contains};
+use super::word_analysis::WordAnalysis;
 
-/// A word, or a preposition of several words.
+/// Tagged word, or preposition of several words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
-    /// As it stands in the caption, in lower case.
+pub struct TaggedWord {
+    /// The word in the caption, in lower case.
     pub text: String,
-    /// As its part of speech has it in a dictionary.
+    /// Its lemma as this part of speech.
     pub lemma: String,
     /// Its part of speech.
-    pub tag: Tag,
+    pub tag: PosTag,
 }
 
-/// Tags of words in lower case.
+/// Tags `words`, which are in lower case.
 #[must_use]
-pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<Word> {
-    let words = with_phrases(words);
-    let mut candidates: Vec<Candidate> = words
+pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<TaggedWord> {
+    let words = join_prepositions(words);
+    let mut candidates: Vec<WordClass> = words
         .iter()
-        .map(|word| match closed(word) {
-            Some(tag) => Candidate::Closed(tag),
-            None if word.contains(' ') => Candidate::Closed(Tag::Preposition),
-            None => Candidate::Open(Readings::of(lexicon, word)),
+        .map(|word| match closed_class_tag(word) {
+            Some(tag) => WordClass::Closed(tag),
+            None if word.contains(' ') => WordClass::Closed(PosTag::Preposition),
+            None => WordClass::Open(WordAnalysis::of(lexicon, word)),
         })
         .collect();
     for at in 1..words.len() {
-        if let [Candidate::Open(first), Candidate::Open(_)] = &mut candidates[at - 1..=at] {
-            first.compound = lexicon.is_gerund_compound(&words[at - 1], &words[at]);
+        if let [WordClass::Open(first), WordClass::Open(_)] = &mut candidates[at - 1..=at] {
+            first.forms_compound = lexicon.is_gerund_compound(&words[at - 1], &words[at]);
         }
     }
-    let mut tagged: Vec<Word> = Vec::with_capacity(words.len());
+    let mut tagged: Vec<TaggedWord> = Vec::with_capacity(words.len());
     let (mut before, mut single) = (None, false);
     for (at, text) in words.iter().enumerate() {
-        let place = Place { words: &words, candidates: &candidates, tagged: &tagged, before, single, at };
+        let context = TaggingContext {
+            words: &words,
+            word_classes: &candidates,
+            tagged: &tagged,
+            before,
+            after_singular: single,
+            at,
+        };
         let (tag, lemma) = match &candidates[at] {
-            Candidate::Closed(tag) => (place.closed(*tag), if text == "w/" { "with" } else { text }),
-            Candidate::Open(readings) => {
-                let tag = place.open(readings);
-                (tag, lemma(tag, text, readings))
+            WordClass::Closed(tag) => (context.tag_closed(*tag), if text == "w/" { "with" } else { text }),
+            WordClass::Open(analysis) => {
+                let tag = context.tag_open(analysis);
+                (tag, lemma(tag, text, analysis))
             }
         };
         single = match tag {
-            Tag::Determiner => among("a an each every this another", text),
-            Tag::Adjective | Tag::Noun | Tag::Adverb => single,
+            PosTag::Determiner => list_contains("a an each every this another", text),
+            PosTag::Adjective | PosTag::Noun | PosTag::Adverb => single,
             _ => false,
         };
         let lemma = lemma.to_owned();
-        if tag != Tag::Adverb {
+        if tag != PosTag::Adverb {
             before = Some(tag);
         }
-        tagged.push(Word { text: text.clone(), lemma, tag });
+        tagged.push(TaggedWord { text: text.clone(), lemma, tag });
     }
     tagged
 }
 
-fn lemma<'a>(tag: Tag, text: &'a str, readings: &'a Readings) -> &'a str {
-    match (tag, &readings.plural, &readings.verb) {
-        (Tag::Plural, Some(lemma), _) => lemma,
-        (Tag::Verb | Tag::Third | Tag::Ing | Tag::Past, _, Some(verb)) => &verb.lemma,
-        (Tag::Adjective, ..) => readings.modifier(text),
+fn lemma<'a>(tag: PosTag, text: &'a str, analysis: &'a WordAnalysis) -> &'a str {
+    match (tag, &analysis.singular, &analysis.verb) {
+        (PosTag::Plural, Some(lemma), _) => lemma,
+        (PosTag::Verb | PosTag::ThirdPerson | PosTag::Gerund | PosTag::Past, _, Some(verb)) => &verb.lemma,
+        (PosTag::Adjective, ..) => analysis.modifier_lemma(text),
         _ => text,
     }
 }
 
-/// A word before its tag is decided.
+/// Class of a word: closed with a known tag, or open with several possible tags.
 #[derive(Debug, Clone)]
-enum Candidate {
-    Closed(Tag),
-    Open(Readings),
+enum WordClass {
+    Closed(PosTag),
+    Open(WordAnalysis),
 }
 
-/// Words with those of a preposition of several words joined.
-fn with_phrases(words: &[String]) -> Vec<String> {
+/// Joins the words of prepositions of several words.
+fn join_prepositions(words: &[String]) -> Vec<String> {
     let mut joined = Vec::with_capacity(words.len());
     let mut rest = words;
     while let Some((first, after)) = rest.split_first() {
         let begins =
             |phrase: &&&[&str]| rest.len() >= phrase.len() && phrase.iter().zip(rest).all(|(part, word)| part == word);
-        if let Some(phrase) = PHRASES.iter().find(begins) {
+        if let Some(phrase) = MULTIWORD_PREPOSITIONS.iter().find(begins) {
             joined.push(phrase.join(" "));
             rest = &rest[phrase.len()..];
         } else {
@@ -96,224 +103,247 @@ fn with_phrases(words: &[String]) -> Vec<String> {
     joined
 }
 
-/// A word and its neighbours.
-struct Place<'a> {
+/// Word to be tagged, and its neighbours.
+struct TaggingContext<'a> {
     words: &'a [String],
-    candidates: &'a [Candidate],
-    tagged: &'a [Word],
-    /// The tag before, adverbs left out.
-    before: Option<Tag>,
-    /// Whether the noun phrase before is of one thing: `a dog`.
-    single: bool,
+    word_classes: &'a [WordClass],
+    tagged: &'a [TaggedWord],
+    /// The last tag before it other than an adverb.
+    before: Option<PosTag>,
+    /// True if the noun phrase before it is a singular with a determiner: `a dog`.
+    after_singular: bool,
     at: usize,
 }
 
-impl Place<'_> {
-    /// The tag of the next word where it needs no context; nothing for an open class.
-    fn next(&self) -> Option<Tag> {
-        match self.candidates.get(self.at + 1) {
-            Some(Candidate::Closed(tag)) => Some(*tag),
-            Some(Candidate::Open(_)) => None,
-            None => Some(Tag::End),
+impl TaggingContext<'_> {
+    /// The tag of the next word if its class is closed; `None` if it is open.
+    fn next_closed_tag(&self) -> Option<PosTag> {
+        match self.word_classes.get(self.at + 1) {
+            Some(WordClass::Closed(tag)) => Some(*tag),
+            Some(WordClass::Open(_)) => None,
+            None => Some(PosTag::SentenceEnd),
         }
     }
 
-    /// Whether the next word can stand in the same noun phrase.
-    fn nominal_next(&self) -> bool {
-        match self.candidates.get(self.at + 1) {
-            Some(Candidate::Closed(tag)) => matches!(tag, Tag::Number | Tag::Adjective),
-            Some(Candidate::Open(readings)) => match readings.form() {
-                Some(Form::Ing) => readings.compound || readings.thing,
-                // `top` of `a white top stopped at the light` is no adjective.
-                Some(Form::Past) => matches!(self.candidates.get(self.at + 2), Some(Candidate::Open(_))),
-                _ => readings.noun.is_some() || readings.adjective.is_some(),
+    /// True if the next word can be part of the same noun phrase.
+    fn next_is_nominal(&self) -> bool {
+        match self.word_classes.get(self.at + 1) {
+            Some(WordClass::Closed(tag)) => matches!(tag, PosTag::Number | PosTag::Adjective),
+            Some(WordClass::Open(analysis)) => match analysis.form() {
+                Some(VerbForm::Gerund) => analysis.forms_compound || analysis.names_thing,
+                // In `a white top stopped at the light`, `top` is no adjective.
+                Some(VerbForm::Past) => matches!(self.word_classes.get(self.at + 2), Some(WordClass::Open(_))),
+                _ => analysis.noun.is_some() || analysis.adjective.is_some(),
             },
             None => false,
         }
     }
 
-    /// Whether the next word can follow an auxiliary verb.
-    fn verb_next(&self) -> bool {
-        match self.candidates.get(self.at + 1) {
-            Some(Candidate::Closed(Tag::Be)) => self.words[self.at + 1] == "be",
-            Some(Candidate::Closed(tag)) => matches!(tag, Tag::Auxiliary | Tag::Pronoun),
-            Some(Candidate::Open(readings)) => readings.adverb.is_some() || readings.form() == Some(Form::Base),
+    /// True if the next word can follow an auxiliary verb.
+    fn next_follows_auxiliary(&self) -> bool {
+        match self.word_classes.get(self.at + 1) {
+            Some(WordClass::Closed(PosTag::Be)) => self.words[self.at + 1] == "be",
+            Some(WordClass::Closed(tag)) => matches!(tag, PosTag::Auxiliary | PosTag::Pronoun),
+            Some(WordClass::Open(analysis)) => analysis.adverb.is_some() || analysis.form() == Some(VerbForm::Base),
             None => false,
         }
     }
 
-    /// The tag of a word of a closed class: a few are ambiguous.
-    fn closed(&self, tag: Tag) -> Tag {
+    /// The tag of a word of a closed class. A few of these words are ambiguous.
+    fn tag_closed(&self, tag: PosTag) -> PosTag {
         let before = self.tagged.last().map(|word| word.tag);
-        let next = self.next();
+        let next = self.next_closed_tag();
         match self.words[self.at].as_str() {
-            "'s" if matches!(before, Some(Tag::Pronoun | Tag::There)) => Tag::Be,
-            "'" if !matches!(before, Some(Tag::Plural | Tag::Noun)) => Tag::Comma,
-            "her" if next.is_some() && !self.nominal_next() => Tag::Pronoun,
-            "there" if next == Some(Tag::Be) => Tag::There,
-            "that" if !matches!(before, Some(Tag::Noun | Tag::Plural)) && self.nominal_next() => Tag::Determiner,
-            "that" if next == Some(Tag::Be) && before.is_none() => Tag::Pronoun,
-            "this" | "these" | "those" if next == Some(Tag::Be) => Tag::Pronoun,
-            "like" if matches!(before, Some(Tag::Pronoun | Tag::To)) => Tag::Verb,
-            "can" if next != Some(Tag::Auxiliary) && before.is_none_or(Tag::opens_noun_phrase) => Tag::Noun,
+            "'s" if matches!(before, Some(PosTag::Pronoun | PosTag::Existential)) => PosTag::Be,
+            "'" if !matches!(before, Some(PosTag::Plural | PosTag::Noun)) => PosTag::Comma,
+            "her" if next.is_some() && !self.next_is_nominal() => PosTag::Pronoun,
+            "there" if next == Some(PosTag::Be) => PosTag::Existential,
+            "that" if !matches!(before, Some(PosTag::Noun | PosTag::Plural)) && self.next_is_nominal() => {
+                PosTag::Determiner
+            }
+            "that" if next == Some(PosTag::Be) && before.is_none() => PosTag::Pronoun,
+            "this" | "these" | "those" if next == Some(PosTag::Be) => PosTag::Pronoun,
+            "like" if matches!(before, Some(PosTag::Pronoun | PosTag::To)) => PosTag::Verb,
+            "can" if next != Some(PosTag::Auxiliary) && before.is_none_or(PosTag::opens_noun_phrase) => PosTag::Noun,
             // `a trash can on a sidewalk`.
-            "can" if before == Some(Tag::Noun) && !self.verb_next() => Tag::Noun,
-            "back" if before.is_some_and(|tag| tag.opens_noun_phrase() || tag == Tag::Preposition) => Tag::Noun,
-            "other" if self.at > 0 && self.words[self.at - 1] == "each" => Tag::Noun,
-            "other" if matches!(next, Some(Tag::End | Tag::Preposition)) => Tag::Noun,
-            "one" if matches!(next, Some(Tag::Be | Tag::Preposition)) && before == Some(Tag::Determiner) => Tag::Noun,
+            "can" if before == Some(PosTag::Noun) && !self.next_follows_auxiliary() => PosTag::Noun,
+            "back" if before.is_some_and(|tag| tag.opens_noun_phrase() || tag == PosTag::Preposition) => PosTag::Noun,
+            "other" if self.at > 0 && self.words[self.at - 1] == "each" => PosTag::Noun,
+            "other" if matches!(next, Some(PosTag::SentenceEnd | PosTag::Preposition)) => PosTag::Noun,
+            "one" if matches!(next, Some(PosTag::Be | PosTag::Preposition)) && before == Some(PosTag::Determiner) => {
+                PosTag::Noun
+            }
             _ => tag,
         }
     }
 
     /// The tag of a word of an open class.
-    fn open(&self, readings: &Readings) -> Tag {
-        match (self.before, readings.form()) {
-            (Some(Tag::Auxiliary), Some(Form::Base)) => Tag::Verb,
-            (Some(Tag::Relative), Some(Form::Base)) if verbs(readings) > nouns(readings) => Tag::Verb,
-            (Some(Tag::To), Some(Form::Base)) if verbs(readings) > nouns(readings) || readings.noun.is_none() => {
-                Tag::Verb
+    fn tag_open(&self, analysis: &WordAnalysis) -> PosTag {
+        match (self.before, analysis.form()) {
+            (Some(PosTag::Auxiliary), Some(VerbForm::Base)) => PosTag::Verb,
+            (Some(PosTag::Relative), Some(VerbForm::Base)) if verb_frequency(analysis) > noun_frequency(analysis) => {
+                PosTag::Verb
             }
-            (Some(Tag::Be), _) => self.after_be(readings),
-            (Some(Tag::Noun | Tag::Plural | Tag::Pronoun), _) => self.after_noun(readings),
-            _ => self.elsewhere(readings),
+            (Some(PosTag::To), Some(VerbForm::Base))
+                if verb_frequency(analysis) > noun_frequency(analysis) || analysis.noun.is_none() =>
+            {
+                PosTag::Verb
+            }
+            (Some(PosTag::Be), _) => self.tag_after_be(analysis),
+            (Some(PosTag::Noun | PosTag::Plural | PosTag::Pronoun), _) => self.tag_after_noun(analysis),
+            _ => self.tag_elsewhere(analysis),
         }
     }
 
-    fn after_be(&self, readings: &Readings) -> Tag {
-        let adjectives = readings.adjective.unwrap_or(0);
-        match readings.form() {
-            Some(Form::Ing) if !readings.compound => Tag::Ing,
-            Some(Form::Past) => {
-                let next = self.next();
-                let state = next != Some(Tag::Preposition) && adjectives >= verbs(readings);
-                let modifies = next.is_none() && self.nominal_next();
-                if readings.adjective.is_some() && (state || modifies) { Tag::Adjective } else { Tag::Past }
+    fn tag_after_be(&self, analysis: &WordAnalysis) -> PosTag {
+        let adjectives = analysis.adjective.unwrap_or(0);
+        match analysis.form() {
+            Some(VerbForm::Gerund) if !analysis.forms_compound => PosTag::Gerund,
+            Some(VerbForm::Past) => {
+                let next = self.next_closed_tag();
+                let state = next != Some(PosTag::Preposition) && adjectives >= verb_frequency(analysis);
+                let modifies = next.is_none() && self.next_is_nominal();
+                if analysis.adjective.is_some() && (state || modifies) { PosTag::Adjective } else { PosTag::Past }
             }
-            _ if readings.adjective.is_some() && (self.nominal_next() || adjectives >= nouns(readings)) => {
-                Tag::Adjective
+            _ if analysis.adjective.is_some() && (self.next_is_nominal() || adjectives >= noun_frequency(analysis)) => {
+                PosTag::Adjective
             }
-            _ => self.nominal(readings),
+            _ => self.tag_nominal(analysis),
         }
     }
 
-    /// After a noun or a pronoun a verb may come.
-    fn after_noun(&self, readings: &Readings) -> Tag {
+    /// The tag of a word after a noun or a pronoun, where a verb is possible.
+    fn tag_after_noun(&self, analysis: &WordAnalysis) -> PosTag {
         let last = self.tagged.last();
-        let plural = last.is_some_and(|word| matches!(word.tag, Tag::Plural | Tag::Pronoun));
-        let next = self.next();
-        let object_next = matches!(next, Some(Tag::Determiner | Tag::Possessive | Tag::Pronoun | Tag::Number));
-        let place_next = matches!(next, Some(Tag::Preposition | Tag::To));
-        let (verbs, nouns) = (verbs(readings), readings.noun);
-        match readings.form() {
-            Some(Form::Ing) if readings.thing && !object_next && !(plural && self.nominal_next()) => {
-                self.nominal(readings)
+        let plural = last.is_some_and(|word| matches!(word.tag, PosTag::Plural | PosTag::Pronoun));
+        let next = self.next_closed_tag();
+        let object_next =
+            matches!(next, Some(PosTag::Determiner | PosTag::Possessive | PosTag::Pronoun | PosTag::Number));
+        let place_next = matches!(next, Some(PosTag::Preposition | PosTag::To));
+        let (verbs, nouns) = (verb_frequency(analysis), analysis.noun);
+        match analysis.form() {
+            Some(VerbForm::Gerund) if analysis.names_thing && !object_next && !(plural && self.next_is_nominal()) => {
+                self.tag_nominal(analysis)
             }
             // `zebras drinking water`, but `a kitchen cutting board`.
-            Some(Form::Ing) if !readings.compound || plural => Tag::Ing,
+            Some(VerbForm::Gerund) if !analysis.forms_compound || plural => PosTag::Gerund,
             // `tan colored pillow`.
-            Some(Form::Past)
-                if next.is_none() && self.nominal_next() && last.is_some_and(|word| among(COLORS, &word.text)) =>
+            Some(VerbForm::Past)
+                if next.is_none()
+                    && self.next_is_nominal()
+                    && last.is_some_and(|word| list_contains(COLORS, &word.text)) =>
             {
-                Tag::Adjective
+                PosTag::Adjective
             }
-            Some(Form::Past) if nouns.is_none_or(|nouns| nouns < 2 * verbs + 1) => Tag::Past,
-            Some(Form::Third) => match nouns {
-                None => Tag::Third,
-                Some(_) if object_next || self.single => Tag::Third,
-                Some(nouns) if place_next && verbs * 2 > nouns * 3 => Tag::Third,
-                Some(nouns) if verbs > 2 * nouns + 5 => Tag::Third,
-                Some(_) => self.nominal(readings),
+            Some(VerbForm::Past) if nouns.is_none_or(|nouns| nouns < 2 * verbs + 1) => PosTag::Past,
+            Some(VerbForm::ThirdPerson) => match nouns {
+                None => PosTag::ThirdPerson,
+                Some(_) if object_next || self.after_singular => PosTag::ThirdPerson,
+                Some(nouns) if place_next && verbs * 2 > nouns * 3 => PosTag::ThirdPerson,
+                Some(nouns) if verbs > 2 * nouns + 5 => PosTag::ThirdPerson,
+                Some(_) => self.tag_nominal(analysis),
             },
-            Some(Form::Base) if plural && nouns.is_none() && readings.adjective.is_none() => Tag::Verb,
-            Some(Form::Base) if plural && object_next => Tag::Verb,
-            Some(Form::Base)
-                if plural && nouns.is_some_and(|nouns| verbs > nouns && verbs > readings.adjective.unwrap_or(0)) =>
+            Some(VerbForm::Base) if plural && nouns.is_none() && analysis.adjective.is_none() => PosTag::Verb,
+            Some(VerbForm::Base) if plural && object_next => PosTag::Verb,
+            Some(VerbForm::Base)
+                if plural && nouns.is_some_and(|nouns| verbs > nouns && verbs > analysis.adjective.unwrap_or(0)) =>
             {
-                Tag::Verb
+                PosTag::Verb
             }
             _ => {
                 // `a bowl full of fruit`.
                 let ends = matches!(self.words.get(self.at + 1).map(String::as_str), Some("of" | "to"));
                 let described = |count| nouns.is_none_or(|nouns| count > 5 * nouns);
-                if ends && readings.adjective.is_some_and(described) { Tag::Adjective } else { self.nominal(readings) }
+                if ends && analysis.adjective.is_some_and(described) {
+                    PosTag::Adjective
+                } else {
+                    self.tag_nominal(analysis)
+                }
             }
         }
     }
 
-    /// Where a noun phrase may begin or go on.
-    fn elsewhere(&self, readings: &Readings) -> Tag {
-        let inside = self.before.is_some_and(Tag::opens_noun_phrase);
-        let listed = matches!(self.before, Some(Tag::Conjunction | Tag::Comma | Tag::Relative));
-        let next = self.next();
-        let modifies = next.is_none() && self.nominal_next();
-        match readings.form() {
-            Some(Form::Ing) if readings.compound => Tag::Adjective,
-            Some(Form::Ing) => {
-                let verb_likely = (listed || self.before == Some(Tag::Ing)) && readings.adjective.unwrap_or(0) == 0;
-                if readings.thing || inside && self.before != Some(Tag::Number) && !modifies {
-                    Tag::Noun
+    /// The tag of a word where a noun phrase can begin or continue.
+    fn tag_elsewhere(&self, analysis: &WordAnalysis) -> PosTag {
+        let inside = self.before.is_some_and(PosTag::opens_noun_phrase);
+        let listed = matches!(self.before, Some(PosTag::Conjunction | PosTag::Comma | PosTag::Relative));
+        let next = self.next_closed_tag();
+        let modifies = next.is_none() && self.next_is_nominal();
+        match analysis.form() {
+            Some(VerbForm::Gerund) if analysis.forms_compound => PosTag::Adjective,
+            Some(VerbForm::Gerund) => {
+                let verb_likely =
+                    (listed || self.before == Some(PosTag::Gerund)) && analysis.adjective.unwrap_or(0) == 0;
+                if analysis.names_thing || inside && self.before != Some(PosTag::Number) && !modifies {
+                    PosTag::Noun
                 } else if modifies && !verb_likely {
-                    Tag::Adjective
+                    PosTag::Adjective
                 } else {
-                    Tag::Ing
+                    PosTag::Gerund
                 }
             }
-            Some(Form::Past) => {
-                let other = readings.adjective.is_none() && nouns(readings) > verbs(readings);
-                if other || !modifies && readings.noun.is_some() && self.is_past_noun(readings, inside) {
-                    noun(readings)
-                } else if modifies || inside && matches!(next, Some(Tag::Conjunction | Tag::Comma)) {
-                    Tag::Adjective
+            Some(VerbForm::Past) => {
+                let other = analysis.adjective.is_none() && noun_frequency(analysis) > verb_frequency(analysis);
+                if other || !modifies && analysis.noun.is_some() && self.is_past_noun(analysis, inside) {
+                    noun_tag(analysis)
+                } else if modifies || inside && matches!(next, Some(PosTag::Conjunction | PosTag::Comma)) {
+                    PosTag::Adjective
                 } else {
-                    Tag::Past
+                    PosTag::Past
                 }
             }
-            Some(Form::Third) if readings.noun.is_none_or(|nouns| listed && nouns * 2 < verbs(readings)) => Tag::Third,
-            _ => self.nominal(readings),
+            Some(VerbForm::ThirdPerson)
+                if analysis.noun.is_none_or(|nouns| listed && nouns * 2 < verb_frequency(analysis)) =>
+            {
+                PosTag::ThirdPerson
+            }
+            _ => self.tag_nominal(analysis),
         }
     }
 
-    /// Whether a past form is a noun here: `left` of `on the left`.
-    fn is_past_noun(&self, readings: &Readings, inside: bool) -> bool {
+    /// True if a past form is a noun here: `left` in `on the left`.
+    fn is_past_noun(&self, analysis: &WordAnalysis, inside: bool) -> bool {
         let regular = self.words[self.at].ends_with("ed");
-        !regular && (inside || self.before == Some(Tag::Preposition)) || nouns(readings) * 2 > verbs(readings)
+        !regular && (inside || self.before == Some(PosTag::Preposition))
+            || noun_frequency(analysis) * 2 > verb_frequency(analysis)
     }
 
-    /// What a word of a noun phrase is.
-    fn nominal(&self, readings: &Readings) -> Tag {
-        let (adjectives, nouns) = (readings.adjective.unwrap_or(0), nouns(readings));
-        let verb_before = matches!(self.before, Some(Tag::Verb | Tag::Third | Tag::Ing | Tag::Past));
-        // `blue and clear`, which nothing follows that they describe.
+    /// The tag of a word in a noun phrase.
+    fn tag_nominal(&self, analysis: &WordAnalysis) -> PosTag {
+        let (adjectives, nouns) = (analysis.adjective.unwrap_or(0), noun_frequency(analysis));
+        let verb_before =
+            matches!(self.before, Some(PosTag::Verb | PosTag::ThirdPerson | PosTag::Gerund | PosTag::Past));
+        // `blue and clear`, without a noun after them.
         let after_adjectives = matches!(self.tagged, [.., first, and]
-            if first.tag == Tag::Adjective && matches!(and.tag, Tag::Conjunction | Tag::Comma));
-        let describes = self.nominal_next() || matches!(self.next(), Some(Tag::Conjunction | Tag::Comma));
-        let adjective = readings.compound
-            || readings.adjective.is_some() && describes && (readings.noun.is_none() || adjectives * 3 >= nouns)
+            if first.tag == PosTag::Adjective && matches!(and.tag, PosTag::Conjunction | PosTag::Comma));
+        let describes =
+            self.next_is_nominal() || matches!(self.next_closed_tag(), Some(PosTag::Conjunction | PosTag::Comma));
+        let adjective = analysis.forms_compound
+            || analysis.adjective.is_some() && describes && (analysis.noun.is_none() || adjectives * 3 >= nouns)
             || verb_before && adjectives > nouns
             || after_adjectives && adjectives * 3 > nouns;
         if adjective {
-            Tag::Adjective
-        } else if readings.noun.is_some() {
-            noun(readings)
-        } else if readings.adjective.is_some() {
-            Tag::Adjective
-        } else if readings.adverb.is_some() {
-            Tag::Adverb
+            PosTag::Adjective
+        } else if analysis.noun.is_some() {
+            noun_tag(analysis)
+        } else if analysis.adjective.is_some() {
+            PosTag::Adjective
+        } else if analysis.adverb.is_some() {
+            PosTag::Adverb
         } else {
-            Tag::Verb
+            PosTag::Verb
         }
     }
 }
 
-fn noun(readings: &Readings) -> Tag {
-    if readings.plural.is_some() { Tag::Plural } else { Tag::Noun }
+fn noun_tag(analysis: &WordAnalysis) -> PosTag {
+    if analysis.singular.is_some() { PosTag::Plural } else { PosTag::Noun }
 }
 
-fn nouns(readings: &Readings) -> u32 {
-    readings.noun.unwrap_or(0)
+fn noun_frequency(analysis: &WordAnalysis) -> u32 {
+    analysis.noun.unwrap_or(0)
 }
 
-fn verbs(readings: &Readings) -> u32 {
-    readings.verb.as_ref().map_or(0, |verb| verb.count)
+fn verb_frequency(analysis: &WordAnalysis) -> u32 {
+    analysis.verb.as_ref().map_or(0, |verb| verb.count)
 }

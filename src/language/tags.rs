@@ -1,64 +1,64 @@
-//! Parts of speech of words in a caption, and the closed classes: words whose part of speech no dictionary has to tell.
+//! Part-of-speech tags, and the closed word classes (function words), whose tags need no dictionary.
 
-/// Part of speech of a word where it stands.
+/// Part-of-speech tag of a word in its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Tag {
-    /// `the`.
+pub enum PosTag {
+    /// Determiner: `the`.
     Determiner,
-    /// `his`.
+    /// Possessive determiner: `his`.
     Possessive,
-    /// `'s` of an owner.
-    Owner,
-    /// `it`.
+    /// Possessive marker: `'s` after an owner.
+    PossessiveMarker,
+    /// Pronoun: `it`.
     Pronoun,
-    /// `two`.
+    /// Number: `two`.
     Number,
-    /// `red`, and participles before a noun.
+    /// Adjective: `red`; also a participle before a noun.
     Adjective,
-    /// `slowly`.
+    /// Adverb: `slowly`.
     Adverb,
-    /// `dog`.
+    /// Noun in the singular: `dog`.
     Noun,
-    /// `dogs`.
+    /// Noun in the plural: `dogs`.
     Plural,
-    /// `sit`, not after a singular subject.
+    /// Verb in the base form: `sit`.
     Verb,
-    /// `sits`.
-    Third,
-    /// `sitting`.
-    Ing,
-    /// `parked`.
+    /// Verb in the third person singular: `sits`.
+    ThirdPerson,
+    /// Gerund or present participle: `sitting`.
+    Gerund,
+    /// Past tense or past participle: `parked`.
     Past,
-    /// `is`.
+    /// Form of `be`: `is`.
     Be,
-    /// `can`, `do`, `not`: what stands before a verb and says nothing about the scene.
+    /// Auxiliary verb or negation: `can`, `do`, `not`.
     Auxiliary,
-    /// `to`.
+    /// The word `to`.
     To,
-    /// `on`, `in front of`.
+    /// Preposition: `on`, `in front of`.
     Preposition,
-    /// `and`.
+    /// Coordinating conjunction: `and`.
     Conjunction,
-    /// `,`.
+    /// Punctuation within a sentence: `,`.
     Comma,
-    /// `which`, `while`.
+    /// Relative pronoun or subordinating conjunction: `which`, `while`.
     Relative,
-    /// `there` of `there is`.
-    There,
-    /// `.`.
-    End,
+    /// Existential `there`: `there is`.
+    Existential,
+    /// End of a sentence: `.`.
+    SentenceEnd,
 }
 
-impl Tag {
-    /// Whether such a word can only stand in a noun phrase behind it or be its end.
+impl PosTag {
+    /// True if the next word is in the same noun phrase: after a determiner, a possessive, a number or an adjective.
     #[must_use]
     pub fn opens_noun_phrase(self) -> bool {
-        matches!(self, Self::Determiner | Self::Possessive | Self::Owner | Self::Number | Self::Adjective)
+        matches!(self, Self::Determiner | Self::Possessive | Self::PossessiveMarker | Self::Number | Self::Adjective)
     }
 }
 
-/// Prepositions of several words. Of those that begin alike the longer one is first.
-pub const PHRASES: &[&[&str]] = &[
+/// Prepositions of several words. Of two with the same beginning, the longer one comes first.
+pub const MULTIWORD_PREPOSITIONS: &[&[&str]] = &[
     &["in", "front", "of"],
     &["on", "top", "of"],
     &["in", "between"],
@@ -76,60 +76,60 @@ pub const PHRASES: &[&[&str]] = &[
     &["ahead", "of"],
 ];
 
-/// Colours, as SPICE's sub-score of colours counts them.
+/// Words for colours, as in SPICE's F-score of colours.
 pub const COLORS: &str = "\
     amber aqua azure beige black blue bronze brown burgundy charcoal cream crimson cyan gold golden gray green \
     grey indigo ivory lavender lilac magenta maroon mauve navy ochre olive orange peach pink purple red rose \
     scarlet silver tan teal turquoise violet white yellow";
 
-/// Whether `word` is in `list`, whose words spaces divide.
+/// True if `word` is in `list`, which is separated by spaces.
 #[must_use]
-pub fn among(list: &str, word: &str) -> bool {
+pub fn list_contains(list: &str, word: &str) -> bool {
     list.split(' ').any(|known| known == word)
 }
 
-/// The tag of a word of a closed class.
+/// The tag of a word of a closed class; `None` for other words.
 #[must_use]
-pub fn closed(word: &str) -> Option<Tag> {
+pub fn closed_class_tag(word: &str) -> Option<PosTag> {
     Some(match word {
         "a" | "an" | "the" | "this" | "these" | "those" | "some" | "any" | "each" | "every" | "all" | "both" | "no"
-        | "another" | "either" | "neither" | "whatever" => Tag::Determiner,
-        "his" | "its" | "their" | "my" | "your" | "our" | "whose" | "her" => Tag::Possessive,
-        "'s" | "'" | "’s" | "´s" => Tag::Owner,
+        | "another" | "either" | "neither" | "whatever" => PosTag::Determiner,
+        "his" | "its" | "their" | "my" | "your" | "our" | "whose" | "her" => PosTag::Possessive,
+        "'s" | "'" | "’s" | "´s" => PosTag::PossessiveMarker,
         "he" | "she" | "it" | "they" | "them" | "him" | "i" | "we" | "you" | "us" | "me" | "himself" | "herself"
-        | "itself" | "themselves" => Tag::Pronoun,
+        | "itself" | "themselves" => PosTag::Pronoun,
         "one" | "two" | "three" | "four" | "five" | "six" | "seven" | "eight" | "nine" | "ten" | "eleven"
         | "twelve" | "thirteen" | "fourteen" | "fifteen" | "sixteen" | "twenty" | "thirty" | "forty" | "fifty"
-        | "hundred" | "thousand" => Tag::Number,
+        | "hundred" | "thousand" => PosTag::Number,
         "many" | "several" | "few" | "more" | "most" | "other" | "such" | "own" | "same" | "multiple" | "various" => {
-            Tag::Adjective
+            PosTag::Adjective
         }
-        "is" | "are" | "was" | "were" | "be" | "been" | "being" | "am" | "'re" | "'m" => Tag::Be,
+        "is" | "are" | "was" | "were" | "be" | "been" | "being" | "am" | "'re" | "'m" => PosTag::Be,
         "can" | "could" | "will" | "would" | "may" | "might" | "must" | "should" | "do" | "does" | "did" | "'ll"
-        | "n't" | "not" | "never" | "ca" => Tag::Auxiliary,
-        "to" => Tag::To,
+        | "n't" | "not" | "never" | "ca" => PosTag::Auxiliary,
+        "to" => PosTag::To,
         "in" | "on" | "at" | "by" | "with" | "from" | "of" | "under" | "above" | "over" | "near" | "behind"
         | "beside" | "besides" | "between" | "inbetween" | "through" | "into" | "onto" | "against" | "along"
         | "across" | "around" | "inside" | "outside" | "beneath" | "below" | "underneath" | "among" | "amongst"
         | "atop" | "for" | "during" | "about" | "without" | "within" | "toward" | "towards" | "upon" | "after"
         | "before" | "off" | "up" | "down" | "past" | "like" | "than" | "via" | "alongside" | "throughout"
         | "beyond" | "out" | "amid" | "w/" | "till" | "until" | "round" | "aboard" | "opposite" | "except" | "per" => {
-            Tag::Preposition
+            PosTag::Preposition
         }
-        "and" | "or" | "but" | "&" | "nor" => Tag::Conjunction,
-        "," | ";" | ":" | "-" | "--" | "(" | ")" | "/" | "``" | "''" | "\"" | "…" | "..." => Tag::Comma,
-        "." | "!" | "?" => Tag::End,
+        "and" | "or" | "but" | "&" | "nor" => PosTag::Conjunction,
+        "," | ";" | ":" | "-" | "--" | "(" | ")" | "/" | "``" | "''" | "\"" | "…" | "..." => PosTag::Comma,
+        "." | "!" | "?" => PosTag::SentenceEnd,
         "who" | "which" | "what" | "where" | "when" | "while" | "because" | "if" | "as" | "that" | "whom" | "so"
-        | "how" | "why" => Tag::Relative,
+        | "how" | "why" => PosTag::Relative,
         "very" | "just" | "only" | "too" | "also" | "there" | "here" | "together" | "away" | "back" | "forward"
         | "almost" | "mostly" | "partially" | "partly" | "still" | "then" | "now" | "even" | "probably" | "well"
-        | "really" | "quite" | "upside" | "yet" | "again" | "apart" | "sideways" => Tag::Adverb,
+        | "really" | "quite" | "upside" | "yet" | "again" | "apart" | "sideways" => PosTag::Adverb,
         _ if word.bytes().any(|b| b.is_ascii_digit())
             && word.bytes().all(|b| b.is_ascii_digit() || b",.:/%$".contains(&b)) =>
         {
-            Tag::Number
+            PosTag::Number
         }
-        _ if !word.chars().any(char::is_alphanumeric) => Tag::Comma,
+        _ if !word.chars().any(char::is_alphanumeric) => PosTag::Comma,
         _ => return None,
     })
 }

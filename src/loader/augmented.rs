@@ -1,112 +1,113 @@
-//! Pictures decoded on the fly for fine-tuning, each through a random view of it.
+//! Images decoded on the fly for fine-tuning, with random augmentation.
 
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 
 use crate::error::{Error, Result};
-use crate::io::image::{Picture, Pictures};
-use crate::kernels::augment::View;
+use crate::io::image::{DecodedImage, EncodedImages};
+use crate::kernels::augment::Augmentation;
 use crate::kernels::normalize;
 use crate::kernels::resize::{crop_and_resize, resize_and_crop};
 
-/// The pictures of the table `images`, seen as training sees them.
+/// Images of the table `images` with the augmentation of a training.
 ///
-/// This is torchvision's `RandomResizedCrop(side)`, `RandomHorizontalFlip`, `ToTensor`, `Normalize`, but that the view is a
-/// function of (seed, epoch, position): it depends neither on the thread that makes it nor on what was made before, so a
-/// resumed epoch sees the same pixels. Shared by threads; holds the rows of the table and no pixels.
+/// This is torchvision's `RandomResizedCrop(side)`, `RandomHorizontalFlip`, `ToTensor`, `Normalize`, except that the
+/// augmentation is a function of (seed, epoch, position). It depends neither on the thread nor on earlier images, so
+/// a resumed epoch has the same pixels. Threads share it; it holds the rows of the table and no pixels.
 #[derive(Debug)]
-pub struct AugmentedPictures {
+pub struct AugmentedImages {
     batches: Vec<RecordBatch>,
-    /// The first row of each batch, and the number of rows.
+    /// Index of the first row of each batch, and at the end the number of rows.
     starts: Vec<usize>,
     root: Option<PathBuf>,
     side: usize,
 }
 
-impl AugmentedPictures {
-    /// The pictures of `batches` of `images`, whose paths are relative to `root`, as squares of `side` pixels.
+impl AugmentedImages {
+    /// Images of `batches` of `images`, whose paths are relative to `root`, as squares of `side` pixels.
     ///
     /// # Errors
-    /// A batch has not the columns of `images`, or `side` is 0.
+    /// A batch lacks columns of `images`, or `side` is 0.
     pub fn new(batches: Vec<RecordBatch>, root: Option<PathBuf>, side: usize) -> Result<Self> {
         if side == 0 {
-            return Err(Error::data("squares have 0 pixels a side, wanted at least 1"));
+            return Err(Error::data("got a crop of 0 pixels, wanted at least 1"));
         }
         let mut starts = vec![0];
         for batch in &batches {
-            Pictures::new(batch, root.as_deref())?;
+            EncodedImages::new(batch, root.as_deref())?;
             starts.push(starts[starts.len() - 1] + batch.num_rows());
         }
         Ok(Self { batches, starts, root, side })
     }
 
-    /// Pictures in all.
+    /// Number of images.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.starts[self.starts.len() - 1]
     }
 
-    /// The picture in row `row` of the `batch`-th batch.
+    /// Index of the image in row `row` of the `batch`-th batch.
     ///
     /// # Errors
     /// There is no such row.
-    pub fn row(&self, batch: usize, row: usize) -> Result<usize> {
+    pub fn global_row(&self, batch: usize, row: usize) -> Result<usize> {
         let found = self.starts.get(batch).map(|start| start + row).filter(|row| *row < self.rows());
-        found.ok_or_else(|| Error::data(format!("a sample shows picture {row} of part {batch}, and there is none")))
+        found.ok_or_else(|| Error::data(format!("a sample has image {row} of part {batch}, which does not exist")))
     }
 
-    /// Values of a sample: 3 channels × side × side.
+    /// Number of values of an image: 3 channels × side × side.
     #[must_use]
-    pub fn values(&self) -> usize {
+    pub fn sample_len(&self) -> usize {
         3 * self.side * self.side
     }
 
-    /// Writes picture `row` as it is seen at `position` of `epoch` to `pixels`: red, green, blue, each row by row.
+    /// Writes image `row`, augmented for `position` of `epoch`, to `pixels` `[3, side, side]`: red, green, blue.
     ///
-    /// Cost: decoding, some milliseconds for a photograph of 500 × 375 pixels. Memory while it works: the decoded picture.
+    /// Cost: decoding, some milliseconds for a photograph of 500 × 375 pixels. Memory during the call: the decoded
+    /// image.
     ///
     /// # Errors
-    /// The picture cannot be read, lies outside of the folder, is damaged or too large: the message names it.
+    /// The image cannot be read, lies outside of the folder, is damaged or too large. The message names it.
     ///
     /// # Panics
-    /// There is no such row, or `pixels` has other than [`AugmentedPictures::values`] values.
-    pub fn sample(&self, row: usize, seed: u64, epoch: u64, position: u64, pixels: &mut [f32]) -> Result<()> {
-        let picture = self.decode(row)?;
-        let view = View::draw(seed, epoch, position, picture.width, picture.height);
-        write(&picture, view, self.side, pixels);
+    /// There is no such row, or the length of `pixels` is not [`AugmentedImages::sample_len`].
+    pub fn write_augmented(&self, row: usize, seed: u64, epoch: u64, position: u64, pixels: &mut [f32]) -> Result<()> {
+        let image = self.decode(row)?;
+        let augmentation = Augmentation::draw(seed, epoch, position, image.width, image.height);
+        write_view(&image, augmentation, self.side, pixels);
         Ok(())
     }
 
-    /// Writes picture `row` as it is seen when nothing is learned: its shorter side resized to `resize`, and the square in
-    /// the centre.
+    /// Writes the centre crop of image `row`, for evaluation: its shorter side is resized to `resize`, and the square
+    /// in the centre is cut out.
     ///
     /// # Errors
-    /// As [`AugmentedPictures::sample`].
+    /// As [`AugmentedImages::write_augmented`].
     ///
     /// # Panics
-    /// As there.
-    pub fn centre(&self, row: usize, resize: usize, pixels: &mut [f32]) -> Result<()> {
-        let picture = self.decode(row)?;
-        let square = resize_and_crop(&picture.rgb, picture.width, picture.height, resize, self.side);
+    /// As [`AugmentedImages::write_augmented`].
+    pub fn write_centre_crop(&self, row: usize, resize: usize, pixels: &mut [f32]) -> Result<()> {
+        let image = self.decode(row)?;
+        let square = resize_and_crop(&image.rgb, image.width, image.height, resize, self.side);
         normalize::imagenet(&square, self.side, false, pixels);
         Ok(())
     }
 
-    fn decode(&self, row: usize) -> Result<Picture> {
-        assert!(row < self.rows(), "picture {row} of {}", self.rows());
+    fn decode(&self, row: usize) -> Result<DecodedImage> {
+        assert!(row < self.rows(), "image {row} of {}", self.rows());
         let batch = self.starts.partition_point(|&start| start <= row) - 1;
         let root: Option<&Path> = self.root.as_deref();
-        let pictures = Pictures::new(&self.batches[batch], root)?;
+        let encoded = EncodedImages::new(&self.batches[batch], root)?;
         let row = row - self.starts[batch];
-        pictures.decode(row).map_err(|error| error.context(format!("picture `{}`", pictures.name(row))))
+        encoded.decode(row).map_err(|error| error.context(format!("image `{}`", encoded.name(row))))
     }
 }
 
-/// Writes a view of `picture` as 3 × `side` × `side` normalised values.
-pub(super) fn write(picture: &Picture, view: View, side: usize, pixels: &mut [f32]) {
-    let square = crop_and_resize(&picture.rgb, picture.width, picture.height, view.region, side);
-    normalize::imagenet(&square, side, view.mirrored, pixels);
+/// Writes an augmented `image` as 3 × `side` × `side` normalised values.
+pub(super) fn write_view(image: &DecodedImage, augmentation: Augmentation, side: usize, pixels: &mut [f32]) {
+    let square = crop_and_resize(&image.rgb, image.width, image.height, augmentation.crop, side);
+    normalize::imagenet(&square, side, augmentation.flipped, pixels);
 }
 
 #[cfg(test)]
@@ -117,10 +118,10 @@ mod tests {
     use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
     use super::*;
-    use crate::error::Kind;
+    use crate::error::ErrorCategory;
     use crate::tables;
 
-    /// A PNG of 40 × 30 pixels, in which no two are alike.
+    /// PNG of 40 × 30 pixels, all of different colours.
     fn png() -> Vec<u8> {
         let pixel = |i: u16| [i.to_le_bytes()[0], i.to_le_bytes()[1], 200];
         let rgb: Vec<u8> = (0..40 * 30u16).flat_map(pixel).collect();
@@ -142,30 +143,30 @@ mod tests {
         tables::batch(&tables::images::table().schema(), columns).unwrap()
     }
 
-    fn seen(pictures: &AugmentedPictures, row: usize, epoch: u64, position: u64) -> Vec<f32> {
-        let mut pixels = vec![f32::NAN; pictures.values()];
-        pictures.sample(row, 5, epoch, position, &mut pixels).unwrap();
+    fn augmented_pixels(augmented: &AugmentedImages, row: usize, epoch: u64, position: u64) -> Vec<f32> {
+        let mut pixels = vec![f32::NAN; augmented.sample_len()];
+        augmented.write_augmented(row, 5, epoch, position, &mut pixels).unwrap();
         pixels
     }
 
     #[test]
-    fn a_sample_depends_on_its_picture_and_place_alone() {
+    fn augmentation_depends_on_image_and_position_alone() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.png"), png()).unwrap();
         let batches = vec![images(&[(None, Some(png()))]), images(&[]), images(&[(Some("a.png"), None)])];
-        let pictures = AugmentedPictures::new(batches, Some(folder.path().to_owned()), 16).unwrap();
-        assert_eq!((pictures.rows(), pictures.values()), (2, 768));
-        let first = seen(&pictures, 0, 1, 2);
+        let augmented = AugmentedImages::new(batches, Some(folder.path().to_owned()), 16).unwrap();
+        assert_eq!((augmented.rows(), augmented.sample_len()), (2, 768));
+        let first = augmented_pixels(&augmented, 0, 1, 2);
         assert!(first.iter().all(|value| value.is_finite()));
-        assert_ne!(seen(&pictures, 0, 2, 2), first);
-        assert_ne!(seen(&pictures, 0, 1, 3), first);
-        // The same picture in a file, by another thread and later.
-        let again = std::thread::scope(|scope| scope.spawn(|| seen(&pictures, 1, 1, 2)).join().unwrap());
+        assert_ne!(augmented_pixels(&augmented, 0, 2, 2), first);
+        assert_ne!(augmented_pixels(&augmented, 0, 1, 3), first);
+        // The same image from a file, on another thread and later.
+        let again = std::thread::scope(|scope| scope.spawn(|| augmented_pixels(&augmented, 1, 1, 2)).join().unwrap());
         assert_eq!(again, first);
     }
 
     #[test]
-    fn a_picture_that_cannot_be_read_is_named() {
+    fn an_image_that_cannot_be_read_is_named() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("secret"), "secret").unwrap();
         let inner = folder.path().join("images");
@@ -178,19 +179,19 @@ mod tests {
             (None, Some(b"GIF89a...".to_vec())),
             (None, None),
         ];
-        let pictures = AugmentedPictures::new(vec![images(&rows)], Some(inner), 8).unwrap();
-        let mut pixels = vec![0.0; pictures.values()];
+        let augmented = AugmentedImages::new(vec![images(&rows)], Some(inner), 8).unwrap();
+        let mut pixels = vec![0.0; augmented.sample_len()];
         for (row, wanted) in
-            ["gone.png", "leads out of the image folder", "damaged", "a GIF picture", "neither"].into_iter().enumerate()
+            ["gone.png", "leads out of the image folder", "damaged", "a GIF image", "neither"].into_iter().enumerate()
         {
-            let error = pictures.sample(row, 0, 0, 0, &mut pixels).unwrap_err();
+            let error = augmented.write_augmented(row, 0, 0, 0, &mut pixels).unwrap_err();
             let message = error.to_string();
-            assert!(message.starts_with(&format!("picture `number {row}`: ")) && message.contains(wanted), "{message}");
-            assert_eq!(error.kind(), Kind::Data);
+            assert!(message.starts_with(&format!("image `number {row}`: ")) && message.contains(wanted), "{message}");
+            assert_eq!(error.category(), ErrorCategory::Data);
         }
-        let rootless = AugmentedPictures::new(vec![images(&rows)], None, 8).unwrap();
-        let error = rootless.sample(0, 0, 0, 0, &mut pixels).unwrap_err();
-        assert!(error.to_string().contains("relative to no folder"), "{error}");
-        assert!(AugmentedPictures::new(vec![], None, 0).is_err());
+        let rootless = AugmentedImages::new(vec![images(&rows)], None, 8).unwrap();
+        let error = rootless.write_augmented(0, 0, 0, 0, &mut pixels).unwrap_err();
+        assert!(error.to_string().contains("there is no image folder"), "{error}");
+        assert!(AugmentedImages::new(vec![], None, 0).is_err());
     }
 }

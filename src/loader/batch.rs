@@ -1,4 +1,4 @@
-//! A batch, ready for the trainer, in memory that is used again.
+//! Batch of samples for the trainer, in pooled memory.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,18 +7,18 @@ use crossbeam::channel::{Receiver, Sender, TrySendError};
 
 use crate::error::Result;
 
-/// Memory for the values of a batch.
-pub trait Memory: Send {
-    /// The values.
+/// Buffer for the image values of a batch.
+pub trait ValueBuffer: Send {
+    /// Returns the values.
     fn values(&self) -> &[f32];
-    /// The values, to be written.
+    /// Returns the values for writing.
     fn values_mut(&mut self) -> &mut [f32];
 }
 
-/// Gives memory for this many values: plain, or such that a GPU can read from it directly.
-pub type Allocate = Arc<dyn Fn(usize) -> Result<Box<dyn Memory>> + Send + Sync>;
+/// Allocator of buffers for a number of values: on the heap, or pinned, so that a GPU can read them directly.
+pub type AllocateBuffer = Arc<dyn Fn(usize) -> Result<Box<dyn ValueBuffer>> + Send + Sync>;
 
-impl Memory for Box<[f32]> {
+impl ValueBuffer for Box<[f32]> {
     fn values(&self) -> &[f32] {
         self
     }
@@ -27,37 +27,37 @@ impl Memory for Box<[f32]> {
     }
 }
 
-/// Plain memory, used again by every loader that is given the same.
+/// Allocator of heap buffers, pooled over all loaders that share it.
 #[must_use]
-pub fn plain() -> Allocate {
-    reused(Arc::new(|values| Ok(Box::new(vec![0.0; values].into_boxed_slice()))))
+pub fn pooled_heap() -> AllocateBuffer {
+    pooled(Arc::new(|values| Ok(Box::new(vec![0.0; values].into_boxed_slice()))))
 }
 
-/// Memory of `allocate` that is used again when it is dropped, by the next epoch too: pages that the operating system has to
-/// clear first cost more than the rows that are copied into them.
+/// Pool of the buffers of `allocate`. A dropped buffer is used again, also by the next epoch: fresh pages, which the
+/// operating system has to zero, cost more than the rows that are copied into them.
 #[must_use]
-pub fn reused(allocate: Allocate) -> Allocate {
-    let spare: Spare = Arc::default();
+pub fn pooled(allocate: AllocateBuffer) -> AllocateBuffer {
+    let spare: BufferPool = Arc::default();
     Arc::new(move |values| {
         let mut pool = spare.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = pool.iter().position(|memory| memory.values().len() >= values);
         let memory = fits.map(|place| pool.swap_remove(place));
         drop(pool);
         let memory = memory.map_or_else(|| allocate(values), Ok)?;
-        Ok(Box::new(Reused { memory: Some(memory), spare: Arc::clone(&spare) }))
+        Ok(Box::new(PooledBuffer { memory: Some(memory), spare: Arc::clone(&spare) }))
     })
 }
 
-/// Memory that nobody uses at the moment.
-type Spare = Arc<Mutex<Vec<Box<dyn Memory>>>>;
+/// Pool of unused buffers.
+type BufferPool = Arc<Mutex<Vec<Box<dyn ValueBuffer>>>>;
 
-/// Memory that goes back to the spare one.
-struct Reused {
-    memory: Option<Box<dyn Memory>>,
-    spare: Spare,
+/// Buffer that returns to its pool when it is dropped.
+struct PooledBuffer {
+    memory: Option<Box<dyn ValueBuffer>>,
+    spare: BufferPool,
 }
 
-impl Memory for Reused {
+impl ValueBuffer for PooledBuffer {
     fn values(&self) -> &[f32] {
         self.memory.as_ref().map_or(&[], |memory| memory.values())
     }
@@ -66,46 +66,46 @@ impl Memory for Reused {
     }
 }
 
-impl Drop for Reused {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(self.memory.take());
     }
 }
 
-/// The parts of a batch that are used again.
+/// Reusable memory of a batch.
 #[derive(Default)]
-pub(super) struct Buffers {
-    pub images: Option<Box<dyn Memory>>,
-    pub words: Vec<i32>,
-    pub ends: Vec<usize>,
+pub(super) struct BatchStorage {
+    pub images: Option<Box<dyn ValueBuffer>>,
+    pub token_ids: Vec<i32>,
+    pub token_ends: Vec<usize>,
     pub captions: Vec<i64>,
 }
 
-/// The share of one rank in a batch.
+/// Share of one rank in a batch.
 pub struct Batch {
     /// Number of the batch in its epoch, from 0.
     pub number: usize,
-    /// Samples of the batch, over all ranks.
-    pub all: usize,
+    /// Number of samples of the batch over all ranks.
+    pub global_size: usize,
     pub(super) width: usize,
-    pub(super) buffers: Buffers,
-    pub(super) home: Sender<Buffers>,
+    pub(super) buffers: BatchStorage,
+    pub(super) recycle: Sender<BatchStorage>,
 }
 
 impl Batch {
-    /// Samples in this share; may be none for the last batch of an epoch.
+    /// Number of samples in this share. It may be 0 in the last batch of an epoch.
     #[must_use]
     pub fn len(&self) -> usize {
         self.buffers.captions.len()
     }
 
-    /// Whether this rank has nothing to do.
+    /// Returns true if this share has no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buffers.captions.is_empty()
     }
 
-    /// What there is of the images, row-major, one row a sample: features `[n, D]`, regions `[n, R, D]` or pictures
+    /// Values of the images, row-major, one row for each sample: features `[n, D]`, regions `[n, R, D]` or images
     /// `[n, 3, S, S]`.
     #[must_use]
     pub fn images(&self) -> &[f32] {
@@ -118,51 +118,51 @@ impl Batch {
         &self.buffers.captions
     }
 
-    /// The numbers of the words of sample `i`.
+    /// Token ids of the caption of sample `i`.
     #[must_use]
-    pub fn words(&self, i: usize) -> &[i32] {
-        &self.buffers.words[self.range(i)]
+    pub fn token_ids(&self, i: usize) -> &[i32] {
+        &self.buffers.token_ids[self.range(i)]
     }
 
-    /// Words of every sample.
-    pub fn lengths(&self) -> impl Iterator<Item = usize> {
+    /// Number of tokens of every caption.
+    pub fn caption_lengths(&self) -> impl Iterator<Item = usize> {
         (0..self.len()).map(|i| self.range(i).len())
     }
 
     fn range(&self, i: usize) -> Range<usize> {
-        let start = if i == 0 { 0 } else { self.buffers.ends[i - 1] };
-        start..self.buffers.ends[i]
+        let start = if i == 0 { 0 } else { self.buffers.token_ends[i - 1] };
+        start..self.buffers.token_ends[i]
     }
 }
 
-/// Its memory goes back to the thread that filled it.
+/// Returns the memory to the thread that filled it.
 impl Drop for Batch {
     fn drop(&mut self) {
-        match self.home.try_send(std::mem::take(&mut self.buffers)) {
+        match self.recycle.try_send(std::mem::take(&mut self.buffers)) {
             Ok(()) | Err(TrySendError::Disconnected(_) | TrySendError::Full(_)) => {}
         }
     }
 }
 
-impl Buffers {
-    /// Memory that came back, emptied; new memory where there is none.
-    pub(super) fn back(home: &Receiver<Self>) -> Self {
+impl BatchStorage {
+    /// Takes returned memory and clears it; creates new memory if none has returned.
+    pub(super) fn recycled(home: &Receiver<Self>) -> Self {
         let mut buffers = home.try_recv().unwrap_or_default();
-        buffers.words.clear();
-        buffers.ends.clear();
+        buffers.token_ids.clear();
+        buffers.token_ends.clear();
         buffers.captions.clear();
         buffers
     }
 
-    /// Room for `values` of images.
-    pub(super) fn reserve(&mut self, allocate: &Allocate, values: usize) -> Result<()> {
+    /// Reserves space for `values` image values.
+    pub(super) fn reserve(&mut self, allocate: &AllocateBuffer, values: usize) -> Result<()> {
         if self.images.as_ref().is_none_or(|images| images.values().len() < values) {
             self.images = Some(allocate(values)?);
         }
         Ok(())
     }
 
-    /// The values of images, to be written.
+    /// Returns the image values for writing.
     pub(super) fn images_mut(&mut self) -> &mut [f32] {
         self.images.as_mut().map_or(&mut [], |images| images.values_mut())
     }

@@ -1,61 +1,62 @@
-//! What a loader reads.
+//! Input of a loader: the samples of all data sets, and their images.
 
 use std::sync::Arc;
 
-use super::augmented::AugmentedPictures;
+use super::augmented::AugmentedImages;
 use crate::error::{Error, Result};
-use crate::io::shard::{Ids, Numbers, Shard};
-use crate::io::shards::Shards;
+use crate::io::shard::{Shard, ShardIds, ShardIntLists};
+use crate::io::table_shards::TableShards;
 use crate::kernels::epoch;
 
-/// The samples of all data sets, and what there is of their images.
+/// Samples of all data sets, with the sources of their images.
 #[derive(Debug)]
-pub struct Data {
-    sets: Vec<DataSet>,
-    /// Row of the first sample of every data set, and the end.
+pub struct LoaderData {
+    sets: Vec<LoaderDataSet>,
+    /// Row of the first sample of every data set, and at the end the number of rows.
     starts: Vec<usize>,
-    /// Shards of the images of every data set that have samples, and how many. A plan knows no others.
+    /// For every data set the image shards that have samples, each with its number of samples. A data order contains no
+    /// others.
     shards_of: Vec<Vec<(usize, usize)>>,
-    captions: Ids,
-    shards: Ids,
-    rows: Ids,
-    words: Numbers,
+    captions: ShardIds,
+    shards: ShardIds,
+    rows: ShardIds,
+    token_ids: ShardIntLists,
 }
 
-/// A data set.
+/// Data set of a loader.
 #[derive(Debug)]
-pub struct DataSet {
-    /// What there is of its images.
-    pub images: Images,
-    /// Its samples, which follow each other in the table.
+pub struct LoaderDataSet {
+    /// Images of the data set.
+    pub images: LoaderImages,
+    /// Number of samples, which are consecutive rows of the table.
     pub samples: usize,
-    /// Its share of an epoch is this over the sum of all weights.
+    /// Weight: the share of the data set in an epoch is its weight over the sum of all weights.
     pub weight: f64,
 }
 
-/// What there is of the images of a data set.
+/// Images of a data set, as the model reads them.
 #[derive(Debug)]
-pub enum Images {
-    /// A column of vectors or of regions.
+pub enum LoaderImages {
+    /// Column of feature vectors or of regions.
     Vectors {
-        /// The shards of the table.
-        shards: Shards,
-        /// The column.
+        /// Shards of the table.
+        shards: TableShards,
+        /// Name of the column.
         column: String,
     },
-    /// The pictures themselves, each seen through a view of its own; shard and row are those of the table `images`.
-    Pictures(AugmentedPictures),
+    /// Images, augmented. Shard and row of a sample are those of the table `images`.
+    Pixels(AugmentedImages),
 }
 
-impl Images {
-    /// Begins to open shards.
-    pub(super) fn ahead(&self, wanted: impl IntoIterator<Item = usize>) {
+impl LoaderImages {
+    /// Prefetches shards.
+    pub(super) fn prefetch(&self, wanted: impl IntoIterator<Item = usize>) {
         if let Self::Vectors { shards, .. } = self {
-            shards.ahead(wanted);
+            shards.prefetch(wanted);
         }
     }
 
-    /// Lets go of a shard.
+    /// Releases a shard.
     pub(super) fn release(&self, shard: usize) {
         if let Self::Vectors { shards, .. } = self {
             shards.release(shard);
@@ -63,34 +64,34 @@ impl Images {
     }
 }
 
-/// Where a sample lies.
+/// Location of a sample's image.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SampleLocation {
     pub shard: usize,
     pub row: usize,
 }
 
-impl Data {
-    /// The samples of `table`, a shard with the columns of [`samples`](crate::tables::samples): the samples of one data set
-    /// after those of another, within a data set by shard.
+impl LoaderData {
+    /// Reads the samples of `table`, a shard with the columns of [`samples`](crate::tables::samples), in the order of
+    /// the data sets, and within a data set by shard.
     ///
     /// # Errors
-    /// The table has other columns, or another number of rows than the data sets have samples.
-    pub fn new(table: &Arc<Shard>, sets: Vec<DataSet>) -> Result<Self> {
+    /// The table has other columns, or its number of rows is not the number of samples of all data sets.
+    pub fn new(table: &Arc<Shard>, sets: Vec<LoaderDataSet>) -> Result<Self> {
         let mut starts = vec![0];
         for set in &sets {
             starts.push(starts[starts.len() - 1] + set.samples);
         }
         if starts[sets.len()] != table.rows() {
             let (got, wanted) = (table.rows(), starts[sets.len()]);
-            return Err(Error::internal(format!("a table of {got} samples for data sets of {wanted}")));
+            return Err(Error::internal(format!("got a table of {got} samples, wanted {wanted} as in the data sets")));
         }
         let shards = table.ids("shard")?;
         let mut shards_of = Vec::new();
         for range in starts.windows(2) {
             let mut groups: Vec<(usize, usize)> = Vec::new();
             for row in range[0]..range[1] {
-                let shard = place(row, shards.value(row)?)?;
+                let shard = to_index(row, shards.value(row)?)?;
                 match groups.last_mut() {
                     Some((last, samples)) if *last == shard => *samples += 1,
                     _ => groups.push((shard, 1)),
@@ -98,19 +99,19 @@ impl Data {
             }
             shards_of.push(groups);
         }
-        let (captions, rows, words) = (table.ids("caption_id")?, table.ids("row")?, table.numbers("words")?);
-        Ok(Self { sets, starts, shards_of, captions, shards, rows, words })
+        let (captions, rows, words) = (table.ids("caption_id")?, table.ids("row")?, table.int32_lists("words")?);
+        Ok(Self { sets, starts, shards_of, captions, shards, rows, token_ids: words })
     }
 
-    /// The data sets.
+    /// Returns the data sets.
     #[must_use]
-    pub fn sets(&self) -> &[DataSet] {
+    pub fn sets(&self) -> &[LoaderDataSet] {
         &self.sets
     }
 
-    /// The data sets as a plan wants them.
+    /// Returns the data sets in the form that a data order needs.
     #[must_use]
-    pub fn plan_sets(&self) -> Vec<epoch::DataSet> {
+    pub fn order_sets(&self) -> Vec<epoch::DataSet> {
         let sets = self.sets.iter().zip(&self.shards_of).map(|(set, shards)| epoch::DataSet {
             shards: shards.iter().map(|&(_, samples)| samples).collect(),
             weight: set.weight,
@@ -118,31 +119,35 @@ impl Data {
         sets.collect()
     }
 
-    /// The shard of the table that a plan calls the `shard`-th.
+    /// Number in the table of the `shard`-th shard of a data order.
     pub(super) fn shard(&self, set: usize, shard: usize) -> usize {
         self.shards_of[set][shard].0
     }
 
-    /// The row of a sample in the table of samples.
+    /// Row of a sample in the table of samples.
     #[must_use]
-    pub fn row(&self, sample: epoch::Sample) -> usize {
-        self.starts[sample.set] + sample.index
+    pub fn table_row(&self, sample: epoch::Sample) -> usize {
+        self.starts[sample.data_set] + sample.index
     }
 
-    pub(super) fn place(&self, sample: epoch::Sample) -> Result<Place> {
-        let row = self.row(sample);
-        Ok(Place { shard: place(row, self.shards.value(row)?)?, row: place(row, self.rows.value(row)?)? })
+    pub(super) fn locate(&self, sample: epoch::Sample) -> Result<SampleLocation> {
+        let row = self.table_row(sample);
+        Ok(SampleLocation {
+            shard: to_index(row, self.shards.value(row)?)?,
+            row: to_index(row, self.rows.value(row)?)?,
+        })
     }
 
     pub(super) fn caption(&self, sample: epoch::Sample) -> Result<i64> {
-        self.captions.value(self.row(sample))
+        self.captions.value(self.table_row(sample))
     }
 
-    pub(super) fn words(&self, sample: epoch::Sample) -> Result<&[i32]> {
-        self.words.row(self.row(sample))
+    pub(super) fn token_ids(&self, sample: epoch::Sample) -> Result<&[i32]> {
+        self.token_ids.row(self.table_row(sample))
     }
 }
 
-fn place(row: usize, got: i64) -> Result<usize> {
-    usize::try_from(got).map_err(|_| Error::data(format!("sample {row} lies at {got}, wanted a place in a shard")))
+fn to_index(row: usize, got: i64) -> Result<usize> {
+    usize::try_from(got)
+        .map_err(|_| Error::data(format!("sample {row} has index {got}, wanted a shard or a row from 0")))
 }

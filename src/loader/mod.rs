@@ -1,26 +1,26 @@
-//! From shards to ready batches: what a training reads, in the order of its plan.
+//! Data loader: reads shards in the order of an epoch and assembles batches on several threads.
 //!
 //! ```text
-//! Plan, epoch ─► reader threads, each every n-th batch ─► bounded channels ─► Loader::next, in order
-//!                   │ rows of mapped shards, or pictures decoded                 │
-//!                   └─◄─ read ahead: the next window of shards ◄─────────────────┘ where the trainer is
+//! DataOrder, epoch ─► reader threads, each every n-th batch ─► bounded channels ─► Loader::next, in order
+//!                   │ rows of mapped shards, or decoded images                 │
+//!                   └─◄─ prefetch: the next window of shards ◄───────────────────┘ position of the trainer
 //! ```
 //!
-//! A position is all the state there is: a loader that begins at batch `b` gives exactly what one that began at 0 gives from
-//! there on, for any number of threads.
+//! The position in the epoch is the only state. A loader that starts at batch `b` returns the same batches as one that
+//! started at 0 returns from there on, for any number of threads.
 
 mod data;
 mod batch;
 mod builder;
-mod ahead;
+mod prefetch;
 mod stream;
 mod augmented;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod parity;
+mod augment_golden_tests;
 
-pub use augmented::AugmentedPictures;
-pub use batch::{Allocate, Batch, Memory, plain, reused};
-pub use data::{Data, DataSet, Images};
-pub use stream::{Loader, Start};
+pub use augmented::AugmentedImages;
+pub use batch::{AllocateBuffer, Batch, ValueBuffer, pooled, pooled_heap};
+pub use data::{LoaderData, LoaderDataSet, LoaderImages};
+pub use stream::{Loader, LoaderStart};

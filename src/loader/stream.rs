@@ -1,4 +1,4 @@
-//! The stream of batches of an epoch.
+//! Stream of the batches of an epoch.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -6,124 +6,132 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, bounded};
 
-use super::ahead::{Ahead, stretches};
-use super::batch::{Allocate, Batch};
-use super::builder::{Builder, Built, Mapped, now};
-use super::data::Data;
+use super::batch::{AllocateBuffer, Batch};
+use super::builder::{BatchBuilder, BuiltBatch, MappedColumns, now};
+use super::data::LoaderData;
+use super::prefetch::{Prefetcher, shard_windows};
 use crate::error::{Error, Result};
-use crate::kernels::epoch::{Order, Plan, Stretch};
+use crate::kernels::epoch::{DataOrder, ShardWindow, Shuffle};
 use crate::runtime::Stalls;
 
-/// Batches that each thread may have ready: while the trainer takes one, another waits and a third is being filled.
-const READY: usize = 2;
+/// Maximum number of finished batches of a thread. While the trainer uses one batch, another waits and a third is being
+/// filled.
+const BATCHES_PER_THREAD: usize = 2;
 
-/// Where a stream begins, and whose it is.
+/// Start of a stream of batches: position, rank and number of threads.
 #[derive(Debug, Clone, Copy)]
-pub struct Start {
-    /// The epoch.
+pub struct LoaderStart {
+    /// Epoch.
     pub epoch: u64,
-    /// The first batch.
-    pub batch: usize,
-    /// This rank.
+    /// First batch.
+    pub first_batch: usize,
+    /// Rank of this process.
     pub rank: usize,
-    /// All ranks.
-    pub ranks: usize,
-    /// Threads that put batches together.
+    /// Number of ranks.
+    pub world_size: usize,
+    /// Number of threads that assemble batches.
     pub threads: usize,
 }
 
-impl Start {
-    /// The whole of every batch from `batch` of `epoch` on.
+impl LoaderStart {
+    /// Start of a single rank at `batch` of `epoch`.
     #[must_use]
-    pub fn alone(epoch: u64, batch: usize, threads: usize) -> Self {
-        Self { epoch, batch, rank: 0, ranks: 1, threads }
+    pub fn single_rank(epoch: u64, batch: usize, threads: usize) -> Self {
+        Self { epoch, first_batch, rank: 0, world_size: 1, threads }
     }
 }
 
-/// The batches of an epoch in order, put together by threads of their own.
+/// Loader of the batches of an epoch, in order. Background threads assemble them.
 ///
-/// Thread `t` of `n` makes every `n`-th batch, and keeps at most two of them ready; so memory is bounded by
-/// 3·`n` + 1 batches. An error comes in the place of the batch that it happened to, and ends the stream.
+/// Each of `n` threads assembles every `n`-th batch and keeps at most two finished batches, so memory is bounded by
+/// 3·`n` + 1 batches. If a batch fails, the loader returns its error in its place, and the stream ends.
 pub struct Loader {
-    data: Arc<Data>,
-    plan: Arc<Plan>,
-    stretches: Arc<Vec<Stretch>>,
-    receivers: Vec<Receiver<Result<Built>>>,
+    data: Arc<LoaderData>,
+    order: Arc<DataOrder>,
+    windows: Arc<Vec<ShardWindow>>,
+    receivers: Vec<Receiver<Result<BuiltBatch>>>,
     threads: Vec<JoinHandle<()>>,
-    ahead: Ahead,
-    first: usize,
+    prefetcher: Prefetcher,
+    first_batch: usize,
     next: usize,
     stalls: Stalls,
-    /// When the last call returned.
+    /// Time at which the last call of [`Loader::next`] returned.
     returned: Option<Instant>,
 }
 
 impl Loader {
-    /// Starts to read.
+    /// Starts the reader threads.
     ///
     /// # Errors
-    /// More ranks than samples in a batch, no such rank, or no threads.
-    pub fn start(data: Arc<Data>, plan: Arc<Plan>, start: Start, allocate: &Allocate) -> Result<Self> {
-        let Start { epoch, batch, rank, ranks, threads } = start;
-        if rank >= ranks {
-            return Err(Error::usage(format!("rank {rank} of {ranks}, wanted one below {ranks}")));
+    /// There are more ranks than samples in a batch, the rank is out of range, or a thread cannot be started.
+    pub fn start(
+        data: Arc<LoaderData>,
+        order: Arc<DataOrder>,
+        start: LoaderStart,
+        allocate: &AllocateBuffer,
+    ) -> Result<Self> {
+        let LoaderStart { epoch, first_batch, rank, world_size, threads } = start;
+        if rank >= world_size {
+            return Err(Error::usage(format!("rank {rank} of {world_size}, wanted one below {world_size}")));
         }
-        let most = plan.batch(0).len();
-        if ranks > most {
-            return Err(Error::usage(format!("{ranks} ranks share batches of {most} samples: some would have none"))
-                .hint("use at most as many ranks as a batch has samples"));
+        let most = order.batch_positions(0).len();
+        if world_size > most {
+            return Err(Error::usage(format!(
+                "{world_size} ranks share batches of {most} samples: some would have none"
+            ))
+            .hint("use at most as many ranks as a batch has samples"));
         }
-        let stretches = Arc::new(stretches(&plan.epoch(epoch), &data));
+        let windows = Arc::new(shard_windows(&order.epoch(epoch), &data));
         let mut this = Self {
-            ahead: Ahead::default(),
+            prefetcher: Prefetcher::default(),
             receivers: vec![],
             threads: vec![],
-            first: batch,
-            next: batch,
+            first_batch,
+            next: first_batch,
             stalls: Stalls::default(),
             returned: None,
             data,
-            plan,
-            stretches,
+            order,
+            windows,
         };
-        this.read_ahead();
-        let count = threads.clamp(1, (this.plan.batches().saturating_sub(batch)).max(1));
+        this.prefetch();
+        let count = threads.clamp(1, (this.order.batch_count().saturating_sub(first_batch)).max(1));
         for thread in 0..count {
-            let (sender, receiver) = bounded(READY);
-            let work = Work {
+            let (sender, receiver) = bounded(BATCHES_PER_THREAD);
+            let reader = ReaderThread {
                 data: Arc::clone(&this.data),
-                plan: Arc::clone(&this.plan),
-                stretches: Arc::clone(&this.stretches),
+                order: Arc::clone(&this.order),
+                windows: Arc::clone(&this.windows),
                 allocate: Arc::clone(allocate),
                 start,
-                first: batch + thread,
+                first: first_batch + thread,
                 step: count,
                 sender,
             };
             let builder = std::thread::Builder::new().name(format!("reader {thread}"));
-            let spawned = builder.spawn(move || work.run());
+            let spawned = builder.spawn(move || reader.run());
             this.threads.push(spawned.map_err(|error| Error::stage(format!("cannot start a thread: {error}")))?);
             this.receivers.push(receiver);
         }
         Ok(this)
     }
 
-    /// The next batch; `None` at the end of the epoch. `proceed` is asked while there is nothing to do but wait.
+    /// Returns the next batch; `None` at the end of the epoch. Calls `proceed` every 50 ms while it waits.
     ///
     /// # Errors
     /// A shard cannot be read, or `proceed` fails.
     pub fn next(&mut self, proceed: impl Fn() -> Result<()>) -> Result<Option<Batch>> {
-        if self.next == self.plan.batches() {
+        if self.next == self.order.batch_count() {
             return Ok(None);
         }
         let called = now();
         if let Some(returned) = self.returned {
             self.stalls.trainer += called.duration_since(returned).as_secs_f64();
         }
-        self.read_ahead();
-        let receiver = &self.receivers[(self.next - self.first) % self.receivers.len()];
+        self.prefetch();
+        let receiver = &self.receivers[(self.next - self.first_batch) % self.receivers.len()];
         let built = loop {
-            // Short, so that a cancellation is seen soon.
+            // A short timeout, so that a cancellation takes effect soon.
             match receiver.recv_timeout(Duration::from_millis(50)) {
                 Ok(built) => break built?,
                 Err(error) if error.is_timeout() => proceed()?,
@@ -140,60 +148,60 @@ impl Loader {
         Ok(Some(built.batch))
     }
 
-    /// What the trainer waited for so far.
+    /// Waiting times so far, by cause.
     #[must_use]
     pub fn stalls(&self) -> Stalls {
         self.stalls
     }
 
-    fn read_ahead(&mut self) {
-        let position = self.plan.batch(self.next).start;
-        self.ahead.drive(position, &self.stretches, &self.data);
+    fn prefetch(&mut self) {
+        let position = self.order.batch_positions(self.next).start;
+        self.prefetcher.prefetch(position, &self.windows, &self.data);
     }
 }
 
-/// The threads end at their next batch, which nobody takes.
+/// Ends the threads: they stop at their next batch, which cannot be sent.
 impl Drop for Loader {
     fn drop(&mut self) {
         self.receivers.clear();
         for thread in self.threads.drain(..) {
-            // A panic has been told already, in the place of a batch.
+            // A panic was already returned as an error in the place of a batch.
             let _ = thread.join();
         }
-        self.ahead.release(&self.stretches, &self.data, self.plan.order() != Order::Global);
+        self.prefetcher.release_all(&self.windows, &self.data, self.order.shuffle() != Shuffle::Global);
     }
 }
 
-/// What a thread needs.
-struct Work {
-    data: Arc<Data>,
-    plan: Arc<Plan>,
-    stretches: Arc<Vec<Stretch>>,
-    allocate: Allocate,
-    start: Start,
+/// Reader thread: assembles every `step`-th batch.
+struct ReaderThread {
+    data: Arc<LoaderData>,
+    order: Arc<DataOrder>,
+    windows: Arc<Vec<ShardWindow>>,
+    allocate: AllocateBuffer,
+    start: LoaderStart,
     first: usize,
     step: usize,
-    sender: Sender<Result<Built>>,
+    sender: Sender<Result<BuiltBatch>>,
 }
 
-impl Work {
+impl ReaderThread {
     fn run(self) {
-        let epoch = self.plan.epoch(self.start.epoch);
-        let mut builder = Builder {
+        let epoch = self.order.epoch(self.start.epoch);
+        let mut builder = BatchBuilder {
             data: &self.data,
-            plan: &self.plan,
+            order: &self.order,
             epoch: &epoch,
-            number: self.start.epoch,
+            epoch_number: self.start.epoch,
             rank: self.start.rank,
-            ranks: self.start.ranks,
+            world_size: self.start.world_size,
             allocate: &self.allocate,
-            home: bounded(READY + 2),
-            mapped: Mapped::default(),
+            recycle: bounded(BATCHES_PER_THREAD + 2),
+            mapped: MappedColumns::default(),
             samples: vec![],
         };
-        let mut behind = Ahead::default();
-        for number in (self.first..self.plan.batches()).step_by(self.step) {
-            behind.forget(self.plan.batch(number).start, &self.stretches, &mut builder.mapped);
+        let mut behind = Prefetcher::default();
+        for number in (self.first..self.order.batch_count()).step_by(self.step) {
+            behind.release_columns(self.order.batch_positions(number).start, &self.windows, &mut builder.mapped);
             let build = std::panic::AssertUnwindSafe(|| builder.build(number));
             let built = std::panic::catch_unwind(build)
                 .unwrap_or_else(|_| Err(Error::internal(format!("batch {number}: a reader thread panicked"))));

@@ -1,14 +1,14 @@
-//! Adam with a bound on the gradient: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
+//! Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015) and the global norm of gradients.
 
 use tch::{Kind, Tensor};
 
-use super::slices::{is_slice, threads, values, values_mut};
-use crate::kernels::adam::{BETA, EPSILON, Rates, squares, step};
+use super::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
+use crate::kernels::adam::{AdamCoefficients, BETAS, EPSILON, step, sum_of_squares};
 
-/// Values that a pass of the update touches together, so that they stay in the processor's cache.
+/// Number of values that are updated together, so that they stay in the CPU's cache.
 const BLOCK: usize = 1 << 16;
 
-/// The state of the optimiser: steps done, first and second moment of every parameter.
+/// State of the optimiser: number of steps, first and second moment of every parameter.
 #[derive(Debug)]
 pub struct Adam {
     steps: i32,
@@ -16,19 +16,19 @@ pub struct Adam {
 }
 
 impl Adam {
-    /// The state before the first step.
+    /// Creates the state before the first step.
     #[must_use]
     pub fn new<'p>(parameters: impl IntoIterator<Item = &'p Tensor>) -> Self {
         Self { steps: 0, moments: parameters.into_iter().map(|p| (p.zeros_like(), p.zeros_like())).collect() }
     }
 
-    /// The state after `steps` steps.
+    /// Restores the state after `steps` steps.
     #[must_use]
-    pub fn resume(steps: i32, moments: Vec<(Tensor, Tensor)>) -> Self {
+    pub fn from_moments(steps: i32, moments: Vec<(Tensor, Tensor)>) -> Self {
         Self { steps, moments }
     }
 
-    /// Steps done.
+    /// Number of steps done.
     #[must_use]
     pub fn steps(&self) -> i32 {
         self.steps
@@ -39,10 +39,10 @@ impl Adam {
         &self.moments
     }
 
-    /// Moves `parameters` against `gradients` times `scale`, in place, with β = (0.9, 0.999) and ε = 1e-8 as
+    /// Updates `parameters` in place with `gradients` times `scale`; β = (0.9, 0.999) and ε = 1e-8 as in
     /// `torch.optim.Adam`.
     ///
-    /// Parameters, gradients and moments must be contiguous, and in the order and shapes of [`Adam::new`].
+    /// Parameters, gradients and moments must be contiguous and have the order and shapes of [`Adam::new`].
     pub fn step<'p>(
         &mut self,
         parameters: impl IntoIterator<Item = &'p Tensor>,
@@ -51,24 +51,27 @@ impl Adam {
         learning_rate: f64,
     ) {
         self.steps += 1;
-        let [first, second] = BETA.map(|beta| 1.0 - beta.powi(self.steps));
+        let [first, second] = BETAS.map(|beta| 1.0 - beta.powi(self.steps));
         let mut all: Vec<[Tensor; 4]> = parameters
             .into_iter()
             .zip(gradients)
             .zip(&self.moments)
             .map(|((p, g), (m, v))| [p, g, m, v].map(Tensor::shallow_clone))
             .collect();
-        if all.iter().flatten().all(is_slice) {
+        if all.iter().flatten().all(is_f32_slice) {
             #[expect(clippy::cast_possible_truncation, reason = "the parameters are f32")]
-            let rates =
-                Rates { scale: scale as f32, first: (-learning_rate / first) as f32, second: second.sqrt() as f32 };
-            return in_one_pass(&mut all, rates);
+            let coefficients = AdamCoefficients {
+                gradient_scale: scale as f32,
+                negative_step_size: (-learning_rate / first) as f32,
+                bias_correction2_sqrt: second.sqrt() as f32,
+            };
+            return fused_step(&mut all, coefficients);
         }
         tch::no_grad(|| {
             for [p, g, m, v] in &mut all {
                 let g = &*g * scale;
-                let _ = m.lerp_(&g, 1.0 - BETA[0]);
-                let _ = v.g_mul_scalar_(BETA[1]).g_add_(&(g.square() * (1.0 - BETA[1])));
+                let _ = m.lerp_(&g, 1.0 - BETAS[0]);
+                let _ = v.g_mul_scalar_(BETAS[1]).g_add_(&(g.square() * (1.0 - BETAS[1])));
                 let spread = v.sqrt() / second.sqrt() + EPSILON;
                 let _ = p.g_add_(&(&*m / spread * (-learning_rate / first)));
             }
@@ -76,36 +79,36 @@ impl Adam {
     }
 }
 
-/// Each value of all parameters with its gradient and moments once, blocks dealt out to threads.
-fn in_one_pass(all: &mut [[Tensor; 4]], rates: Rates) {
+/// Updates parameters and moments in one pass over memory, in blocks that are distributed to threads.
+fn fused_step(all: &mut [[Tensor; 4]], coefficients: AdamCoefficients) {
     let mut blocks = Vec::new();
     for tensors in all {
         let [p, g, m, v] = tensors.each_mut();
-        let changed = [p, m, v].map(|tensor| values_mut(tensor).chunks_mut(BLOCK));
+        let changed = [p, m, v].map(|tensor| as_mut_slice(tensor).chunks_mut(BLOCK));
         let [p, m, v] = changed;
-        blocks.extend(p.zip(values(g).chunks(BLOCK)).zip(m.zip(v)));
+        blocks.extend(p.zip(as_slice(g).chunks(BLOCK)).zip(m.zip(v)));
     }
-    let share = blocks.len().div_ceil(threads()).max(1);
+    let share = blocks.len().div_ceil(thread_count()).max(1);
     std::thread::scope(|scope| {
         while !blocks.is_empty() {
             let mine = blocks.split_off(blocks.len().saturating_sub(share));
-            let work = move || mine.into_iter().for_each(|((p, g), (m, v))| step(p, g, m, v, rates));
+            let work = move || mine.into_iter().for_each(|((p, g), (m, v))| step(p, g, m, v, coefficients));
             if blocks.is_empty() { work() } else { drop(scope.spawn(work)) }
         }
     });
 }
 
-/// The global L2 norm of `gradients`.
+/// Global L2 norm of `gradients`.
 #[must_use]
-pub fn norm(gradients: &[Tensor]) -> f64 {
-    if !gradients.iter().all(is_slice) {
+pub fn global_norm(gradients: &[Tensor]) -> f64 {
+    if !gradients.iter().all(is_f32_slice) {
         let squares = |g: &Tensor| g.norm().to_kind(Kind::Double).double_value(&[]).powi(2);
         return gradients.iter().map(squares).sum::<f64>().sqrt();
     }
-    // One sum a block, added in their order: the same for any number of threads.
-    let blocks: Vec<&[f32]> = gradients.iter().flat_map(|gradient| values(gradient).chunks(BLOCK)).collect();
-    let share = blocks.len().div_ceil(threads()).max(1);
-    let sum = |blocks: &[&[f32]]| blocks.iter().map(|block| squares(block)).collect::<Vec<f64>>();
+    // Sums of blocks are added in order, so the result does not depend on the number of threads.
+    let blocks: Vec<&[f32]> = gradients.iter().flat_map(|gradient| as_slice(gradient).chunks(BLOCK)).collect();
+    let share = blocks.len().div_ceil(thread_count()).max(1);
+    let sum = |blocks: &[&[f32]]| blocks.iter().map(|block| sum_of_squares(block)).collect::<Vec<f64>>();
     let sums = std::thread::scope(|scope| {
         let (first, rest) = blocks.split_at(share.min(blocks.len()));
         let others: Vec<_> = rest.chunks(share).map(|blocks| scope.spawn(move || sum(blocks))).collect();

@@ -1,25 +1,26 @@
-//! Everything that touches tensors.
+//! Models, training steps and losses on tensors (`tch`, libtorch).
 
 pub mod device;
-pub mod memory;
-pub mod heap;
+pub mod pinned_memory;
+pub mod malloc;
 pub mod threads;
 pub mod collective;
-pub mod named;
-mod tensor_file;
-mod slices;
+pub mod setting_problems;
+pub mod named_tensors;
+mod safetensors_file;
+mod tensor_slices;
 pub mod weights;
 pub mod cnn;
 pub mod encoder;
 pub mod similarity;
 pub mod family;
 pub mod loss;
-pub mod bank;
+pub mod memory_bank;
 pub mod adam;
-pub mod training;
+pub mod training_state;
 pub mod step;
-pub mod trained;
+pub mod trained_model;
 pub mod rows_encoder;
-pub mod products;
-pub mod search;
-pub mod scores;
+pub mod libtorch_scores;
+pub mod device_search;
+pub mod model_scores;

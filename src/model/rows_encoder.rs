@@ -1,93 +1,93 @@
-//! Encodes the rows of tables of features and of captions, in blocks.
+//! Encoders of the rows of the tables `features` and `captions`, in blocks.
 
 use std::collections::{BTreeSet, HashSet};
 
 use arrow::array::RecordBatch;
 
-use super::family::encoded::Encoded;
-use super::trained::Trained;
+use super::family::encoded_items::EncodedItems;
+use super::trained_model::TrainedModel;
 use crate::error::{Error, Result, TruncatedList};
 use crate::tables;
 
-/// Rows that are encoded together, whatever the batches of the table are: so the last bits of an encoded item do not depend on
-/// how fast the producer was.
+/// Number of rows that are encoded together. It does not depend on the batches of the table, so the last bits of an
+/// encoded item do not depend on the speed of the producing stage.
 const BLOCK_ROWS: usize = 2048;
 
 /// Encoded rows, in the order of their table.
 #[derive(Debug)]
 pub struct EncodedRows {
-    /// Identifiers of the captions; none of images.
+    /// Ids of the captions; empty for images.
     pub caption_ids: Vec<i64>,
-    /// Identifiers of the images, or of the captions' images.
+    /// Ids of the images, or of the images of the captions.
     pub image_ids: Vec<i64>,
     /// Splits of the rows.
     pub splits: Vec<String>,
     /// The encoded items.
-    pub encoded: Encoded,
+    pub encoded: EncodedItems,
 }
 
-/// Encoder of the rows of `features`.
+/// Encoder of the rows of the table `features`.
 pub struct ImageEncoder<'e> {
-    trained: &'e Trained,
-    wants: &'e dyn Fn(&str) -> bool,
-    waiting: Waiting,
+    model: &'e TrainedModel,
+    includes_split: &'e dyn Fn(&str) -> bool,
+    pending: PendingRows,
     features: Vec<f32>,
-    /// Identifiers of the images that were taken.
+    /// Ids of the images that were encoded.
     pub ids: HashSet<i64>,
-    /// All splits of the table so far.
+    /// All splits of the rows so far.
     pub splits: BTreeSet<String>,
 }
 
 impl<'e> ImageEncoder<'e> {
-    /// Encodes the splits that it `wants`.
+    /// Creates an encoder of the splits for which `includes_split` returns true.
     #[must_use]
-    pub fn new(trained: &'e Trained, wants: &'e dyn Fn(&str) -> bool) -> Self {
-        let (waiting, features) = (Waiting::default(), Vec::new());
-        Self { trained, wants, waiting, features, ids: HashSet::new(), splits: BTreeSet::new() }
+    pub fn new(model: &'e TrainedModel, includes_split: &'e dyn Fn(&str) -> bool) -> Self {
+        let (pending, features) = (PendingRows::default(), Vec::new());
+        Self { model, includes_split, pending, features, ids: HashSet::new(), splits: BTreeSet::new() }
     }
 
-    /// Takes the next rows of the table; gives the blocks that are full.
+    /// Adds the next rows of the table and returns the blocks that are complete.
     ///
     /// # Errors
-    /// Features that the model was not trained on, values that are not finite, or an image twice.
+    /// Features that do not fit the model, values that are not finite, or a duplicate image.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<EncodedRows>> {
-        let width = self.trained.image_values();
-        let (images, splits) = (tables::ids(batch, "image_id")?, tables::texts(batch, "split")?);
-        let (values, got) = tables::floats(batch, "feature")?;
+        let width = self.model.values_per_image();
+        let (images, splits) = (tables::int_column(batch, "image_id")?, tables::text_column(batch, "split")?);
+        let (values, got) = tables::vector_column(batch, "feature")?;
         let mut blocks = Vec::new();
         if batch.num_rows() == 0 {
             return Ok(blocks);
         }
         if got != width {
             return Err(Error::data(format!("the features have width {got}, the model was trained on {width}"))
-                .hint("extract them with the network that the model was trained on"));
+                .hint("extract them with the CNN that the model was trained with"));
         }
         for (row, feature) in values.chunks_exact(width).enumerate() {
             let (image, split) = (images.value(row), splits.value(row));
             if !self.splits.contains(split) {
                 self.splits.insert(split.to_owned());
             }
-            if !(self.wants)(split) {
+            if !(self.includes_split)(split) {
                 continue;
             }
-            self.check(image, feature)?;
-            self.waiting.push(None, image, split);
+            self.check_feature(image, feature)?;
+            self.pending.push(None, image, split);
             self.features.extend_from_slice(feature);
-            if self.waiting.image_ids.len() == BLOCK_ROWS {
+            if self.pending.image_ids.len() == BLOCK_ROWS {
                 blocks.extend(self.finish()?);
             }
         }
         Ok(blocks)
     }
 
-    fn check(&mut self, image: i64, feature: &[f32]) -> Result<()> {
+    fn check_feature(&mut self, image: i64, feature: &[f32]) -> Result<()> {
         if feature.iter().any(|value| !value.is_finite()) {
             return Err(Error::data(format!("the feature of image {image} holds a value that is not finite")));
         }
-        if self.trained.network.is_some() && !is_unit(feature) {
-            let message = format!("the feature of image {image} is no unit vector, as the model was trained on");
+        if self.model.network.is_some() && !is_unit(feature) {
+            let message = format!("the feature of image {image} is not a unit vector, as the model requires");
             return Err(Error::data(message).hint(
-                "features for a model that was trained with pictures: `extract` with its weights, \
+                "a model with a fine-tuned CNN needs features of `extract` with its weights, \
                  `weights = { model = \"…\" }`, and `normalize = true`",
             ));
         }
@@ -103,61 +103,61 @@ impl<'e> ImageEncoder<'e> {
     /// A failure of libtorch.
     pub fn finish(&mut self) -> Result<Option<EncodedRows>> {
         let features = std::mem::take(&mut self.features);
-        self.waiting.encoded(|| self.trained.encode_images(&features))
+        self.pending.encode_with(|| self.model.encode_images(&features))
     }
 }
 
-/// Encoder of the rows of `captions`.
+/// Encoder of the rows of the table `captions`.
 pub struct CaptionEncoder<'e> {
-    trained: &'e Trained,
-    wants: &'e dyn Fn(&str) -> bool,
+    model: &'e TrainedModel,
+    includes_split: &'e dyn Fn(&str) -> bool,
     images: &'e HashSet<i64>,
-    waiting: Waiting,
-    words: Vec<Vec<i32>>,
+    pending: PendingRows,
+    token_ids: Vec<Vec<i32>>,
     ids: HashSet<i64>,
-    /// Identifiers of captions of other images, which are left out.
-    pub left_out: TruncatedList,
+    /// Ids of captions that were skipped because their images have no features.
+    pub skipped_caption_ids: TruncatedList,
 }
 
 impl<'e> CaptionEncoder<'e> {
-    /// Encodes the captions of `images` in the splits that it `wants`.
+    /// Creates an encoder of the captions of `images` in the splits for which `includes_split` returns true.
     #[must_use]
-    pub fn new(trained: &'e Trained, wants: &'e dyn Fn(&str) -> bool, images: &'e HashSet<i64>) -> Self {
+    pub fn new(model: &'e TrainedModel, includes_split: &'e dyn Fn(&str) -> bool, images: &'e HashSet<i64>) -> Self {
         Self {
-            trained,
-            wants,
+            model,
+            includes_split,
             images,
-            waiting: Waiting::default(),
-            words: Vec::new(),
+            pending: PendingRows::default(),
+            token_ids: Vec::new(),
             ids: HashSet::new(),
-            left_out: TruncatedList::default(),
+            skipped_caption_ids: TruncatedList::default(),
         }
     }
 
-    /// Takes the next rows of the table; gives the blocks that are full.
+    /// Adds the next rows of the table and returns the blocks that are complete.
     ///
     /// # Errors
-    /// A caption that is too long, or stands there twice.
+    /// A caption that is too long, or a duplicate caption.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<EncodedRows>> {
-        let (ids, of) = (tables::ids(batch, "caption_id")?, tables::ids(batch, "image_id")?);
-        let (splits, texts) = (tables::texts(batch, "split")?, tables::texts(batch, "text")?);
+        let (ids, of) = (tables::int_column(batch, "caption_id")?, tables::int_column(batch, "image_id")?);
+        let (splits, texts) = (tables::text_column(batch, "split")?, tables::text_column(batch, "text")?);
         let mut blocks = Vec::new();
         for row in 0..batch.num_rows() {
             let (caption, image, split) = (ids.value(row), of.value(row), splits.value(row));
-            if !(self.wants)(split) {
+            if !(self.includes_split)(split) {
                 continue;
             }
             if !self.images.contains(&image) {
-                self.left_out.push(caption);
+                self.skipped_caption_ids.push(caption);
                 continue;
             }
             if !self.ids.insert(caption) {
-                return Err(Error::data(format!("caption {caption} stands there twice")));
+                return Err(Error::data(format!("caption {caption} appears twice")));
             }
-            let words = self.trained.words(texts.value(row));
-            self.words.push(words.map_err(|error| error.context(format!("caption {caption}")))?);
-            self.waiting.push(Some(caption), image, split);
-            if self.waiting.image_ids.len() == BLOCK_ROWS {
+            let token_ids = self.model.token_ids(texts.value(row));
+            self.token_ids.push(token_ids.map_err(|error| error.context(format!("caption {caption}")))?);
+            self.pending.push(Some(caption), image, split);
+            if self.pending.image_ids.len() == BLOCK_ROWS {
                 blocks.extend(self.finish()?);
             }
         }
@@ -169,9 +169,9 @@ impl<'e> CaptionEncoder<'e> {
     /// # Errors
     /// A failure of libtorch.
     pub fn finish(&mut self) -> Result<Option<EncodedRows>> {
-        let words = std::mem::take(&mut self.words);
-        let words: Vec<&[i32]> = words.iter().map(Vec::as_slice).collect();
-        self.waiting.encoded(|| self.trained.encode_captions(&words))
+        let token_ids = std::mem::take(&mut self.token_ids);
+        let token_ids: Vec<&[i32]> = token_ids.iter().map(Vec::as_slice).collect();
+        self.pending.encode_with(|| self.model.encode_captions(&token_ids))
     }
 }
 
@@ -180,23 +180,23 @@ fn is_unit(feature: &[f32]) -> bool {
     (square.sqrt() - 1.0).abs() < 1e-3
 }
 
-/// Rows that wait to be encoded together.
+/// Rows that are encoded when their block is complete.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingRows {
     caption_ids: Vec<i64>,
     image_ids: Vec<i64>,
     splits: Vec<String>,
 }
 
-impl Waiting {
+impl PendingRows {
     fn push(&mut self, caption: Option<i64>, image: i64, split: &str) {
         self.caption_ids.extend(caption);
         self.image_ids.push(image);
         self.splits.push(split.to_owned());
     }
 
-    /// The rows, if there are any, with what they are encoded as; none are left here.
-    fn encoded(&mut self, encode: impl FnOnce() -> Result<Encoded>) -> Result<Option<EncodedRows>> {
+    /// Encodes the pending rows, if there are any, and clears them.
+    fn encode_with(&mut self, encode: impl FnOnce() -> Result<EncodedItems>) -> Result<Option<EncodedRows>> {
         let Self { caption_ids, image_ids, splits } = std::mem::take(self);
         if image_ids.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Scores of all images with all captions, and what a gradient in the scores is in the vectors, written out by hand.
+//! Similarity of the embeddings of images and captions, with hand-written gradients.
 
 use std::ops::Range;
 
@@ -6,30 +6,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-pub use crate::kernels::order::Form;
+pub use crate::kernels::order_similarity::OrderPenalty;
 
-/// Numbers of the differences of some images and some captions that are held at a time: 1 MiB in f32, which stays in a
-/// processor's cache.
+/// Number of differences of entries that are held at a time: 1 MiB in f32, which stays in a CPU's cache.
 const BLOCK: i64 = 1 << 18;
 
-/// The score of an image and a caption.
+/// Similarity of the embeddings of an image and a caption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Similarity {
-    /// Cosine: the product of unit vectors.
+pub enum EmbeddingSimilarity {
+    /// Cosine: the inner product of unit vectors.
     #[default]
     Cosine,
-    /// How little the caption exceeds the image, entry by entry, in the absolute values of unit vectors (order embeddings:
-    /// Vendrov et al., ICLR 2016).
+    /// Order embeddings (Vendrov et al., ICLR 2016): the negative penalty of the entries by which the caption exceeds
+    /// the image, in the absolute values of unit vectors.
     Order {
-        /// What is made of the excesses.
+        /// Penalty of the order violations.
         #[serde(default)]
-        form: Form,
+        form: OrderPenalty,
     },
 }
 
-impl Similarity {
-    /// Whether encoders give the absolute values of their unit vectors.
+impl EmbeddingSimilarity {
+    /// True if encoders return the absolute values of unit vectors.
     #[must_use]
     pub fn takes_absolute_values(self) -> bool {
         matches!(self, Self::Order { .. })
@@ -41,80 +40,84 @@ impl Similarity {
         matches!(self, Self::Order { .. })
     }
 
-    /// Scores `[n, m]` of images `[n, d]` with captions `[m, d]`, higher is closer, without gradient.
+    /// Computes scores `[n, m]` of images `[n, d]` with captions `[m, d]`, without gradient. Higher is more similar.
     ///
-    /// Memory beside the result: none for cosine, 1 MiB (or one difference, if that is more) for order.
+    /// Memory beside the result: none for cosine; 1 MiB for order, or one difference of vectors if that is more.
     pub fn scores(self, images: &Tensor, captions: &Tensor) -> Tensor {
         tch::no_grad(|| match self {
             Self::Cosine => images.matmul(&captions.tr()),
             Self::Order { form } => {
                 let scores = Tensor::empty([images.size()[0], captions.size()[0]], (images.kind(), images.device()));
-                for (rows, columns) in blocks(BLOCK, images, captions) {
-                    let excesses = excesses(&part(images, &rows), &part(captions, &columns), 1.0);
-                    let norms = norms(&excesses);
+                for (rows, columns) in block_ranges(BLOCK, images, captions) {
+                    let excesses = violations(&narrow_rows(images, &rows), &narrow_rows(captions, &columns), 1.0);
+                    let norms = violation_norms(&excesses);
                     let block = match form {
-                        Form::Norm => -norms,
-                        Form::Squared => -norms.square(),
+                        OrderPenalty::Norm => -norms,
+                        OrderPenalty::Squared => -norms.square(),
                     };
-                    part(&scores, &rows).narrow(1, columns.start, columns.end - columns.start).copy_(&block);
+                    narrow_rows(&scores, &rows).narrow(1, columns.start, columns.end - columns.start).copy_(&block);
                 }
                 scores
             }
         })
     }
 
-    /// Gradients `[own, d]` in the vectors of the images `own` and of the captions `own`, from the gradient in the scores
-    /// `[n, n]` of images `[n, d]` with captions `[n, d]`.
+    /// Computes the gradients `[own, d]` in the vectors of the images `own` and the captions `own` from the gradient in
+    /// the scores `[n, n]` of images `[n, d]` with captions `[n, d]`.
     ///
-    /// Where nothing is violated the norm of the violations has a corner; its gradient there is 0.
+    /// Without violations their norm is not differentiable; its gradient is defined as 0.
     ///
-    /// Memory beside the result: as [`Similarity::scores`].
+    /// Memory beside the result: as [`EmbeddingSimilarity::scores`].
     pub fn backward(self, images: &Tensor, captions: &Tensor, d_scores: &Tensor, own: &Range<i64>) -> (Tensor, Tensor) {
-        let (own_images, own_captions) = (part(images, own), part(captions, own));
-        let (of_images, of_captions) = (part(d_scores, own), part(&d_scores.tr(), own));
+        let (own_images, own_captions) = (narrow_rows(images, own), narrow_rows(captions, own));
+        let (of_images, of_captions) = (narrow_rows(d_scores, own), narrow_rows(&d_scores.tr(), own));
         tch::no_grad(|| match self {
             Self::Cosine => (of_images.matmul(captions), of_captions.matmul(images)),
-            // A score falls with the caption and rises with the image.
+            // A score decreases with the caption's entries and increases with the image's.
             Self::Order { form } => (
-                pull(&own_images, captions, &of_images, 1.0, form),
-                pull(&own_captions, images, &of_captions, -1.0, form),
+                order_backward(&own_images, captions, &of_images, 1.0, form),
+                order_backward(&own_captions, images, &of_captions, -1.0, form),
             ),
         })
     }
 }
 
-/// `[n, d]`: the gradients in `vectors` `[n, d]` of their scores with `others` `[m, d]`; `sign` is 1 for images and −1
+/// Gradient `[n, d]` in `vectors` `[n, d]` of their order scores with `others` `[m, d]`; `sign` is 1 for images and −1
 /// for captions.
-fn pull(vectors: &Tensor, others: &Tensor, d_scores: &Tensor, sign: f64, form: Form) -> Tensor {
+fn order_backward(vectors: &Tensor, others: &Tensor, d_scores: &Tensor, sign: f64, form: OrderPenalty) -> Tensor {
     let result = vectors.zeros_like();
-    for (rows, columns) in blocks(BLOCK, vectors, others) {
-        let excesses = excesses(&part(vectors, &rows), &part(others, &columns), sign);
-        let d_scores = part(d_scores, &rows).narrow(1, columns.start, columns.end - columns.start);
+    for (rows, columns) in block_ranges(BLOCK, vectors, others) {
+        let excesses = violations(&narrow_rows(vectors, &rows), &narrow_rows(others, &columns), sign);
+        let d_scores = narrow_rows(d_scores, &rows).narrow(1, columns.start, columns.end - columns.start);
         let slopes = match form {
-            Form::Norm => {
-                let norms = norms(&excesses);
+            OrderPenalty::Norm => {
+                let norms = violation_norms(&excesses);
                 (d_scores / &norms).masked_fill(&norms.eq(0.0), 0.0)
             }
-            Form::Squared => d_scores * 2.0,
+            OrderPenalty::Squared => d_scores * 2.0,
         };
-        let _ = part(&result, &rows).g_add_(&(slopes.unsqueeze(1).matmul(&excesses).squeeze_dim(1) * sign));
+        let _ = narrow_rows(&result, &rows).g_add_(&(slopes.unsqueeze(1).matmul(&excesses).squeeze_dim(1) * sign));
     }
     result
 }
 
-/// `[n, m, d]`: max(0, sign · (other − vector)).
-fn excesses(vectors: &Tensor, others: &Tensor, sign: f64) -> Tensor {
+/// Order violations `[n, m, d]`: max(0, sign · (other − vector)).
+fn violations(vectors: &Tensor, others: &Tensor, sign: f64) -> Tensor {
     let (vectors, others) = (vectors.unsqueeze(1), others.unsqueeze(0));
     if sign > 0.0 { others - vectors } else { vectors - others }.relu_()
 }
 
-/// `[n, m]`: L2 norms of the rows of `[n, m, d]`.
-fn norms(excesses: &Tensor) -> Tensor {
+/// L2 norms `[n, m]` of the order violations `[n, m, d]`.
+fn violation_norms(excesses: &Tensor) -> Tensor {
     excesses.norm_scalaropt_dim(2, [2i64].as_slice(), false)
 }
 
-/// Ranges of rows of two matrices with at most `most` differences of entries, or one row of each.
-pub(super) fn blocks(most: i64, rows: &Tensor, columns: &Tensor) -> impl Iterator<Item = (Range<i64>, Range<i64>)> {
+/// Ranges of rows of two matrices with at most `most` differences of entries, but at least one row of each.
+pub(super) fn block_ranges(
+    most: i64,
+    rows: &Tensor,
+    columns: &Tensor,
+) -> impl Iterator<Item = (Range<i64>, Range<i64>)> {
     let (n, m, width) = (rows.size()[0], columns.size()[0], rows.size()[1].max(1));
     let wide = (most / width).clamp(1, m.max(1));
     let high = (most / (width * wide)).clamp(1, n.max(1));
@@ -125,7 +128,7 @@ fn ranges(of: i64, each: i64) -> impl Iterator<Item = Range<i64>> {
     (0..(of + each - 1) / each).map(move |block| block * each..((block + 1) * each).min(of))
 }
 
-fn part(matrix: &Tensor, rows: &Range<i64>) -> Tensor {
+fn narrow_rows(matrix: &Tensor, rows: &Range<i64>) -> Tensor {
     matrix.narrow(0, rows.start, rows.end - rows.start)
 }
 
@@ -134,10 +137,13 @@ mod tests {
     use super::*;
     use tch::{Device, Kind};
 
-    const ALL: [Similarity; 3] =
-        [Similarity::Cosine, Similarity::Order { form: Form::Norm }, Similarity::Order { form: Form::Squared }];
+    const ALL: [EmbeddingSimilarity; 3] = [
+        EmbeddingSimilarity::Cosine,
+        EmbeddingSimilarity::Order { form: OrderPenalty::Norm },
+        EmbeddingSimilarity::Order { form: OrderPenalty::Squared },
+    ];
 
-    fn vectors(seed: i64, n: i64, width: i64, similarity: Similarity) -> Tensor {
+    fn vectors(seed: i64, n: i64, width: i64, similarity: EmbeddingSimilarity) -> Tensor {
         tch::manual_seed(seed);
         let vectors = Tensor::randn([n, width], (Kind::Double, Device::Cpu));
         let vectors = &vectors / vectors.norm_scalaropt_dim(2, [1i64].as_slice(), true);
@@ -148,19 +154,19 @@ mod tests {
         Vec::try_from(tensor.contiguous().flatten(0, -1)).expect("f64 values")
     }
 
-    /// The score of two vectors and its gradients in the first and the second, on slices.
-    fn plain(image: &[f64], caption: &[f64], similarity: Similarity) -> (f64, Vec<f64>, Vec<f64>) {
+    /// Score of two vectors, and its gradients in the first and in the second, by definition on slices.
+    fn plain(image: &[f64], caption: &[f64], similarity: EmbeddingSimilarity) -> (f64, Vec<f64>, Vec<f64>) {
         match similarity {
-            Similarity::Cosine => {
+            EmbeddingSimilarity::Cosine => {
                 (image.iter().zip(caption).map(|(x, c)| x * c).sum(), caption.to_vec(), image.to_vec())
             }
-            Similarity::Order { form } => {
+            EmbeddingSimilarity::Order { form } => {
                 let violations: Vec<f64> = image.iter().zip(caption).map(|(x, c)| (c - x).max(0.0)).collect();
                 let sum: f64 = violations.iter().map(|violation| violation * violation).sum();
                 let (score, slope) = match form {
-                    Form::Norm if sum == 0.0 => (0.0, 0.0),
-                    Form::Norm => (-sum.sqrt(), -1.0 / sum.sqrt()),
-                    Form::Squared => (-sum, -2.0),
+                    OrderPenalty::Norm if sum == 0.0 => (0.0, 0.0),
+                    OrderPenalty::Norm => (-sum.sqrt(), -1.0 / sum.sqrt()),
+                    OrderPenalty::Squared => (-sum, -2.0),
                 };
                 let in_caption: Vec<f64> = violations.iter().map(|violation| slope * violation).collect();
                 (score, in_caption.iter().map(|slope| -slope).collect(), in_caption)
@@ -168,15 +174,15 @@ mod tests {
         }
     }
 
-    /// In one block and in many, in both directions, also where vectors are equal.
+    /// One block and many, both directions, and equal vectors.
     #[test]
     fn scores_and_gradients_are_those_of_the_definition() {
         for (n, width, own) in [(1, 3, 0..1), (7, 5, 2..6), (9, 40_000, 0..9), (5, 300_000, 4..5)] {
             for similarity in ALL {
                 let (images, captions) = (vectors(1, n, width, similarity), vectors(2, n, width, similarity));
-                // An image that is its caption: nothing is violated.
+                // An image that equals its caption has no violations.
                 captions.narrow(0, n - 1, 1).copy_(&images.narrow(0, n - 1, 1));
-                let d_scores = vectors(3, n, n, Similarity::Cosine);
+                let d_scores = vectors(3, n, n, EmbeddingSimilarity::Cosine);
                 let got = numbers(&similarity.scores(&images, &captions));
                 let (d_images, d_captions) = similarity.backward(&images, &captions, &d_scores, &own);
                 let (d_images, d_captions) = (numbers(&d_images), numbers(&d_captions));
@@ -206,20 +212,20 @@ mod tests {
         }
     }
 
-    /// Against libtorch's automatic differentiation of the formula.
+    /// Comparison with libtorch's automatic differentiation of the formula.
     #[test]
     fn gradients_agree_with_automatic_differentiation() {
         let n = 8;
         for similarity in ALL {
             let leaf = |seed| vectors(seed, n, 6, similarity).set_requires_grad(true);
             let (images, captions) = (leaf(4), leaf(5));
-            let d_scores = vectors(6, n, n, Similarity::Cosine);
+            let d_scores = vectors(6, n, n, EmbeddingSimilarity::Cosine);
             let violations =
                 (captions.unsqueeze(0) - images.unsqueeze(1)).relu().square().sum_dim_intlist(2, false, None);
             let scores = match similarity {
-                Similarity::Cosine => images.mm(&captions.tr()),
-                Similarity::Order { form: Form::Norm } => -violations.sqrt(),
-                Similarity::Order { form: Form::Squared } => -violations,
+                EmbeddingSimilarity::Cosine => images.mm(&captions.tr()),
+                EmbeddingSimilarity::Order { form: OrderPenalty::Norm } => -violations.sqrt(),
+                EmbeddingSimilarity::Order { form: OrderPenalty::Squared } => -violations,
             };
             let value = (scores * &d_scores).sum(Kind::Double);
             let wanted = Tensor::run_backward(&[&value], &[&images, &captions], false, false);
@@ -231,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read() {
-        let read = |text: &str| serde_json::from_str::<Similarity>(text).expect("a similarity");
-        assert_eq!(read(r#""cosine""#), Similarity::Cosine);
-        assert_eq!(read(r#"{"order":{}}"#), Similarity::Order { form: Form::Norm });
-        assert_eq!(read(r#"{"order":{"form":"squared"}}"#), Similarity::Order { form: Form::Squared });
-        assert!(serde_json::from_str::<Similarity>(r#"{"order":{"from":"norm"}}"#).is_err());
+    fn settings_are_deserialised() {
+        let read = |text: &str| serde_json::from_str::<EmbeddingSimilarity>(text).expect("a similarity");
+        assert_eq!(read(r#""cosine""#), EmbeddingSimilarity::Cosine);
+        assert_eq!(read(r#"{"order":{}}"#), EmbeddingSimilarity::Order { form: OrderPenalty::Norm });
+        assert_eq!(read(r#"{"order":{"form":"squared"}}"#), EmbeddingSimilarity::Order { form: OrderPenalty::Squared });
+        assert!(serde_json::from_str::<EmbeddingSimilarity>(r#"{"order":{"from":"norm"}}"#).is_err());
     }
 }

@@ -1,94 +1,94 @@
-//! One step of a training: forward, the objective over the batch of all ranks, backward, update.
+//! Training step: forward, objective of the global batch, backward, update.
 //!
 //! ```text
-//! own share ─► encoded ─► gathered ─► scores [n, n] ─► objective ─► ∂/∂scores
-//!                 ▲                      ▲ bank, same images, φ         │
-//!    update ◄── Σ over ranks ◄── backward ◄── own rows ◄── backward ◄──┘
+//! local batch ─► encoded ─► gathered ─► scores [n, n] ─► objective ─► ∂/∂scores
+//!                                                           ▲ memory bank, mask, φ│
+//!   update ◄── Σ over ranks ◄── encoder backward ◄── own rows ◄── score backward ◄┘
 //! ```
 //!
-//! Every rank computes the objective of the whole batch and follows it back through its own rows; so the sum of the gradients
-//! over the ranks is the gradient of one rank that has the whole batch.
+//! Every rank computes the objective of the global batch and its gradient in the rank's own rows. So the sum of the
+//! gradients over the ranks equals the gradient of one rank that has the whole batch.
 
 use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
-use super::adam::norm;
-use super::bank::{Bank, Mask, Member};
-use super::collective::Group;
-use super::family::encode::check_words;
-use super::family::encoded::Encoded;
-use super::family::model::{Block, Forward, Losses, Model, Pulled, Share};
-use super::family::rows::Rows;
-use super::loss::{BankWeights, Context, Evaluated, Loss, Objective};
-use super::similarity::Similarity;
-use super::training::Training;
+use super::adam::global_norm;
+use super::collective::CollectiveGroup;
+use super::family::encode::check_token_ids;
+use super::family::encoded_items::EncodedItems;
+use super::family::image_rows::ImageRows;
+use super::family::model::{AuxiliaryLosses, EncodedBatch, LocalBatch, Model, ScoreGradients, ScoredBatch};
+use super::loss::{Loss, MemoryBankWeights, Objective, ObjectiveContext, ObjectiveValue};
+use super::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
+use super::similarity::EmbeddingSimilarity;
+use super::training_state::TrainingState;
 use crate::error::{Error, Result};
-use crate::kernels::epoch::share;
+use crate::kernels::epoch::rank_share;
 
-/// A batch of matching pairs.
+/// Batch of matching pairs, of which this rank has the inputs of its local batch.
 #[derive(Debug)]
-pub struct Pairs<'b> {
-    /// What there is of the images of this rank's share, row-major, one row a pair.
+pub struct PairBatch<'b> {
+    /// Inputs of the images of the local batch, row-major, one row for each pair.
     pub images: &'b [f32],
-    /// The numbers of the words of the captions of this rank's share.
+    /// Token ids of the captions of the local batch.
     pub captions: &'b [&'b [i32]],
-    /// The samples of the whole batch: those of rank 0, those of rank 1, and so on.
-    pub members: &'b [Member],
-    /// φ of the image of each pair of the whole batch with the caption of each, row-major, where the objective wants it.
+    /// Pairs of the global batch: those of rank 0, those of rank 1, and so on.
+    pub pairs: &'b [TrainingPair],
+    /// Relevance φ of every image of the global batch with every caption, row-major, if the objective needs it.
     pub relevance: Option<&'b [f32]>,
 }
 
-/// What is learned, and how fast.
+/// Options of training steps.
 #[derive(Debug, Clone)]
-pub struct Recipe {
-    /// The objective.
+pub struct StepOptions {
+    /// Objective to minimise.
     pub objective: Objective,
-    /// Whether other captions of an image are no negatives of it.
+    /// True if other captions of the same image are not negatives.
     pub mask_same_image: bool,
-    /// Seed of what the objective draws.
+    /// Seed of random numbers.
     pub seed: u64,
-    /// Largest global L2 norm of the gradient.
-    pub clip: f64,
+    /// Largest global L2 norm of the gradient; larger gradients are scaled down.
+    pub gradient_clip: f64,
 }
 
-/// The memory bank, and what is made of it.
+/// Memory bank and the options of comparing a batch with it.
 #[derive(Debug, Clone, Copy)]
-pub struct BankUse<'b> {
-    /// The bank.
-    pub bank: &'b Bank,
-    /// How a score follows from two vectors.
-    pub similarity: Similarity,
-    /// What a pair is not compared with.
-    pub mask: Mask,
-    /// Temperatures, margins, neighbours.
-    pub weights: &'b BankWeights,
+pub struct MemoryBankComparison<'b> {
+    /// Memory bank.
+    pub memory_bank: &'b MemoryBank,
+    /// Similarity of two embeddings.
+    pub similarity: EmbeddingSimilarity,
+    /// Samples of the memory bank that a pair is not compared with.
+    pub mask: MemoryBankMask,
+    /// Temperatures, margins and number of neighbours of the weights.
+    pub weights: &'b MemoryBankWeights,
 }
 
-/// The objective on a batch and its gradient.
+/// Value and gradient of the objective on a batch.
 #[derive(Debug)]
-pub struct Gradients {
-    /// Value of the objective, as its paper sums it.
+pub struct LossAndGradients {
+    /// Value of the objective, summed or averaged as in its paper.
     pub loss: f64,
     /// Values of the model's auxiliary losses.
-    pub auxiliary: Losses,
-    /// The gradient of their sum in every trained parameter, in the order of
-    /// [`Parameters::trained`](super::family::parameters::Parameters::trained).
+    pub auxiliary: AuxiliaryLosses,
+    /// Gradient of their sum in every trainable parameter, in the order of
+    /// [`Parameters::trainable`](super::family::parameters::Parameters::trainable).
     pub parameters: Vec<Tensor>,
 }
 
-/// What one step did.
+/// Result of a training step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stepped {
-    /// Value of the objective before the step, as its paper sums it.
+pub struct StepResult {
+    /// Value of the objective before the step, summed or averaged as in its paper.
     pub loss: f64,
     /// Values of the model's auxiliary losses before the step.
-    pub auxiliary: Losses,
+    pub auxiliary: AuxiliaryLosses,
     /// Global L2 norm of the gradient before clipping.
     pub gradient_norm: f64,
 }
 
-impl Stepped {
-    /// True if the objective, the auxiliary losses and the gradient are numbers.
+impl StepResult {
+    /// True if the objective, the auxiliary losses and the gradient's norm are finite.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         let losses = std::iter::once(self.loss).chain(self.auxiliary.iter().map(|(_, value)| *value));
@@ -96,118 +96,128 @@ impl Stepped {
     }
 }
 
-impl From<Loss> for Recipe {
-    /// A loss with nothing else to it; the gradient clipped to 2, as published code does.
+impl From<Loss> for StepOptions {
+    /// Options of a loss alone, with the gradient clipped to 2 as in published code.
     fn from(loss: Loss) -> Self {
         let objective = Objective { loss, semantic_margin: None };
-        Self { objective, mask_same_image: false, seed: 0, clip: 2.0 }
+        Self { objective, mask_same_image: false, seed: 0, gradient_clip: 2.0 }
     }
 }
 
-/// The objective on the batch of all ranks and the model's auxiliary losses, and the gradient of their sum. `step` is the
-/// number of the step, for what is drawn.
+/// Computes the objective of the global batch, the model's auxiliary losses, and the gradient of their sum. `step` is
+/// the number of the step, for random numbers.
 ///
 /// # Errors
-/// As the model, the objective and the collective; a batch without a pair.
-pub fn gradients(
+/// Errors of the model, the objective or the collective operations; a batch without pairs.
+pub fn loss_and_gradients(
     model: &dyn Model,
-    pairs: &Pairs<'_>,
-    recipe: &Recipe,
-    bank: Option<BankUse<'_>>,
+    batch: &PairBatch<'_>,
+    options: &StepOptions,
+    bank: Option<MemoryBankComparison<'_>>,
     step: u64,
-    group: &Group,
-) -> Result<Gradients> {
-    let n = pairs.members.len();
-    let own = share(n, group.rank(), group.ranks());
-    let images = Rows::new(pairs.images, model.data().image_values(), &model.parameters().tensors()[0])?;
-    check_words(pairs.captions, model.data().words)?;
-    let draw = [recipe.seed, step];
-    let share = Share { images, captions: pairs.captions, pairs: own.clone(), of: n, draw };
-    let Forward { images: own_images, captions: own_captions, losses, backward } = model.forward(&share)?;
-    let (images, captions) = (own_images.gather(group)?, own_captions.gather(group)?);
+    group: &CollectiveGroup,
+) -> Result<LossAndGradients> {
+    let n = batch.pairs.len();
+    let own = rank_share(n, group.rank(), group.world_size());
+    let images = ImageRows::new(batch.images, model.input_spec().values_per_image(), &model.parameters().tensors()[0])?;
+    check_token_ids(batch.captions, model.input_spec().words)?;
+    let local_batch = LocalBatch {
+        images,
+        captions: batch.captions,
+        pairs: own.clone(),
+        global_size: n,
+        seed_and_step: [options.seed, step],
+    };
+    let EncodedBatch { images: own_images, captions: own_captions, losses, backward } =
+        model.encode_batch(&local_batch)?;
+    let (images, captions) = (own_images.all_gather(group)?, own_captions.all_gather(group)?);
     if n == 0 || images.len() != n || captions.len() != n {
         let gathered = (images.len(), captions.len());
-        return Err(Error::internal(format!("{gathered:?} gathered images and captions for {n} pairs")));
+        return Err(Error::internal(format!("got {gathered:?} gathered images and captions for {n} pairs")));
     }
-    let mut auxiliary = summed(losses, group)?;
-    let Block { scores, losses, backward: block_backward } = model.block(&images, &captions)?;
+    let mut auxiliary = sum_over_ranks(losses, group)?;
+    let ScoredBatch { scores, losses, backward: block_backward } = model.score_batch(&images, &captions)?;
     auxiliary.extend(losses);
-    let found = objective(&scores, (&images, &captions), pairs, recipe, bank, step)?;
-    let Pulled { images: d_images, captions: d_captions, parameters: of_scores } =
+    let found = evaluate_objective(&scores, (&images, &captions), batch, options, bank, step)?;
+    let ScoreGradients { images: d_images, captions: d_captions, parameters: of_scores } =
         block_backward(&found.d_scores, own)?;
     let parameters = backward(&d_images, &d_captions)?;
-    // Every rank has the whole block, so one of them gives what it has of the parameters that scores are made with.
+    // Every rank has all scores and so the whole gradient in the parameters of the scores. Rank 0 contributes it.
     if let Some(of_scores) = of_scores.filter(|_| group.rank() == 0) {
         tch::no_grad(|| {
             parameters.iter().zip(of_scores).for_each(|(all, more)| drop(all.shallow_clone().g_add_(&more)));
         });
     }
-    group.sum(&parameters)?;
-    Ok(Gradients { loss: found.value, auxiliary, parameters })
+    group.all_reduce_sum(&parameters)?;
+    Ok(LossAndGradients { loss: found.value, auxiliary, parameters })
 }
 
-/// The objective on the scores of a batch.
-fn objective(
+/// Evaluates the objective on the scores of a batch.
+fn evaluate_objective(
     scores: &Tensor,
-    (images, captions): (&Encoded, &Encoded),
-    pairs: &Pairs<'_>,
-    recipe: &Recipe,
-    bank: Option<BankUse<'_>>,
+    (images, captions): (&EncodedItems, &EncodedItems),
+    batch: &PairBatch<'_>,
+    options: &StepOptions,
+    bank: Option<MemoryBankComparison<'_>>,
     step: u64,
-) -> Result<Evaluated> {
-    let bank_scores = bank.map(|BankUse { bank, similarity, mask, .. }| {
-        bank.scores(&images.vectors, &captions.vectors, pairs.members, similarity, mask)
+) -> Result<ObjectiveValue> {
+    let bank_scores = bank.map(|MemoryBankComparison { memory_bank: bank, similarity, mask, .. }| {
+        bank.scores(&images.vectors, &captions.vectors, batch.pairs, similarity, mask)
     });
-    let masked = recipe.mask_same_image.then(|| same_image(pairs.members, scores));
-    let relevance = pairs.relevance.map(|values| square(values, pairs.members.len(), scores)).transpose()?;
-    let context = Context {
+    let masked = options.mask_same_image.then(|| same_image_mask(batch.pairs, scores));
+    let relevance = batch.relevance.map(|values| square_matrix(values, batch.pairs.len(), scores)).transpose()?;
+    let context = ObjectiveContext {
         masked: masked.as_ref(),
-        bank: bank.zip(bank_scores.as_ref()).map(|(bank, scores)| (bank.weights, scores)),
+        memory_bank: bank.zip(bank_scores.as_ref()).map(|(bank, scores)| (bank.weights, scores)),
         relevance: relevance.as_ref(),
-        seed: recipe.seed,
+        seed: options.seed,
         step,
     };
-    recipe.objective.evaluate(scores, &context)
+    options.objective.evaluate(scores, &context)
 }
 
-/// Losses of shares, added up over all ranks.
-fn summed(mut losses: Losses, group: &Group) -> Result<Losses> {
-    if !losses.is_empty() && group.ranks() > 1 {
+/// Sums local losses over all ranks.
+fn sum_over_ranks(mut losses: AuxiliaryLosses, group: &CollectiveGroup) -> Result<AuxiliaryLosses> {
+    if !losses.is_empty() && group.world_size() > 1 {
         let values = Tensor::from_slice(&losses.iter().map(|(_, value)| *value).collect::<Vec<_>>());
-        group.sum(std::slice::from_ref(&values))?;
+        group.all_reduce_sum(std::slice::from_ref(&values))?;
         let values = Vec::<f64>::try_from(values).map_err(|error| Error::internal(error.to_string()))?;
         losses.iter_mut().zip(values).for_each(|((_, value), sum)| *value = sum);
     }
     Ok(losses)
 }
 
-impl Training {
-    /// One step of Adam on the batch of all ranks, the gradient's global norm clipped.
+impl TrainingState {
+    /// Makes one step of Adam on the global batch, with the gradient's global norm clipped.
     ///
-    /// A loss or gradient that is not finite leaves the parameters as they were.
+    /// If a loss or the gradient is not finite, the parameters do not change.
     ///
     /// # Errors
-    /// As [`gradients`].
+    /// As [`loss_and_gradients`].
     pub fn step(
         &mut self,
-        pairs: &Pairs<'_>,
-        recipe: &Recipe,
-        bank: Option<BankUse<'_>>,
+        batch: &PairBatch<'_>,
+        options: &StepOptions,
+        bank: Option<MemoryBankComparison<'_>>,
         learning_rate: f64,
         step: u64,
-        group: &Group,
-    ) -> Result<Stepped> {
-        let Gradients { loss, auxiliary, parameters } = gradients(self.model(), pairs, recipe, bank, step, group)?;
-        let mut done = Stepped { loss, auxiliary, gradient_norm: 0.0 };
+        group: &CollectiveGroup,
+    ) -> Result<StepResult> {
+        let LossAndGradients { loss, auxiliary, parameters } =
+            loss_and_gradients(self.model(), batch, options, bank, step, group)?;
+        let mut done = StepResult { loss, auxiliary, gradient_norm: 0.0 };
         let finite = done.is_finite();
-        done.gradient_norm =
-            if finite { self.update(&parameters, recipe.clip, learning_rate) } else { norm(&parameters) };
+        done.gradient_norm = if finite {
+            self.apply_gradients(&parameters, options.gradient_clip, learning_rate)
+        } else {
+            global_norm(&parameters)
+        };
         Ok(done)
     }
 }
 
-/// Pairs off the diagonal whose image is the same, `[n, n]`.
-fn same_image(members: &[Member], like: &Tensor) -> Tensor {
+/// Mask `[n, n]` of the places off the diagonal whose image and caption belong to the same image.
+fn same_image_mask(members: &[TrainingPair], like: &Tensor) -> Tensor {
     let n = members.len();
     let mut same = vec![false; n * n];
     for (i, one) in members.iter().enumerate() {
@@ -219,9 +229,9 @@ fn same_image(members: &[Member], like: &Tensor) -> Tensor {
     Tensor::from_slice(&same).view([n, n]).to_device(like.device())
 }
 
-fn square(values: &[f32], n: usize, like: &Tensor) -> Result<Tensor> {
+fn square_matrix(values: &[f32], n: usize, like: &Tensor) -> Result<Tensor> {
     if values.len() != n * n {
-        return Err(Error::internal(format!("{} similarities for {n} pairs", values.len())));
+        return Err(Error::internal(format!("got {} similarities for {n} pairs", values.len())));
     }
     let n = n.saturating_as::<i64>();
     let kind = if like.kind() == Kind::Double { Kind::Double } else { Kind::Float };

@@ -1,8 +1,9 @@
-// Whether libtorch may multiply f32 matrices on GPUs in TF32, which tch does not offer.
+// Switch for TF32 in products of f32 matrices on GPUs, which tch does not offer.
 
 #include <ATen/Context.h>
 
-// Allows or forbids it, over what the environment says; gives back whether it is allowed now. No exception passes the border.
+// Allows or forbids TF32, overriding the environment where possible. Returns true if TF32 is allowed now. Throws
+// nothing.
 extern "C" bool pairloom_allow_tf32(bool allow) noexcept {
   try {
     at::globalContext().setAllowTF32CuBLAS(allow);

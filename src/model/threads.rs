@@ -1,23 +1,23 @@
-//! How many threads libtorch keeps busy.
+//! Number of threads of libtorch in the calling thread.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// Makes libtorch compute in the calling thread alone, from now on; other threads are as they were.
+/// Makes libtorch use only the calling thread for calls from it, from now on. Other threads are not affected.
 ///
-/// For code that itself runs on every thread. Two stages, or two threads of one, that each let libtorch start a team of
-/// threads make it wait at the end of every layer for threads that do not run: with other work on the machine a network
-/// took three times the processor time.
+/// Code that already runs on every core uses this. If several threads each let libtorch start a team of threads, every
+/// layer ends with a wait for threads that are not scheduled: on a busy machine a network took three times the CPU
+/// time.
 ///
-/// `tch::set_num_threads` would set it for every thread that libtorch has not yet seen, training's among them, so OpenMP
-/// is told instead. Without OpenMP in libtorch nothing happens.
+/// `tch::set_num_threads` would also affect every thread that libtorch has not yet seen, such as those of a training,
+/// so this calls OpenMP. If libtorch was built without OpenMP, nothing happens.
 #[expect(unsafe_code, reason = "OpenMP's only interface for this is a C function, which libtorch brings")]
-pub fn stay_in_this_thread() {
+pub fn use_one_thread() {
     unsafe extern "C" {
         fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     }
-    // libtorch sets a thread's count when it first sees the thread; let that be over.
+    // libtorch sets the count when it first sees a thread, so that must happen before.
     tch::get_num_threads();
-    // SAFETY: the null handle stands for everything loaded, and the name ends with a zero byte.
+    // SAFETY: the null handle means all loaded libraries, and the name ends with a zero byte.
     let function = unsafe { dlsym(std::ptr::null_mut(), c"omp_set_num_threads".as_ptr()) };
     if !function.is_null() {
         // SAFETY: a function of this name has this signature by the OpenMP standard.
@@ -31,12 +31,12 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the threads end within the test, and nobody looks for their names")]
-    fn only_the_thread_that_asks_is_alone() {
+    #[expect(clippy::disallowed_methods, reason = "the threads end within the test, and their names do not matter")]
+    fn only_the_calling_thread_is_limited_to_one() {
         let count = || std::thread::spawn(tch::get_num_threads).join().unwrap();
         let before = count();
         let alone = std::thread::spawn(|| {
-            stay_in_this_thread();
+            use_one_thread();
             tch::get_num_threads()
         });
         assert_eq!(alone.join().unwrap(), 1);

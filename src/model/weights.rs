@@ -1,34 +1,38 @@
-//! Weights of a network: from a safetensors file, checked against what the network wants.
+//! Weights of a CNN from a safetensors file, checked against its architecture.
 
 use std::collections::{BTreeSet, HashMap};
 
 use safetensors::tensor::TensorView;
 use tch::Tensor;
 
-use super::tensor_file;
+use super::safetensors_file;
 use crate::error::{Result, TruncatedList};
 
-/// A parameter that a network wants: its name in the file, and its shape.
+/// Parameter that a file must contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ExpectedParameter {
     /// Name, such as `layer1.0.conv1.weight`.
     pub name: String,
     /// Sizes of its dimensions.
     pub shape: Vec<usize>,
 }
 
-/// Reads exactly the `wanted` parameters, f32, onto the processor. Names for which `unneeded` holds are passed over.
+/// Reads exactly the `wanted` f32 parameters to the CPU. Tensors for whose name `unneeded` returns true are ignored.
 ///
 /// # Errors
-/// Bytes that are not safetensors; parameters that are missing, unknown, of another shape or type, or not finite: all of
-/// them in one message.
-pub fn read(bytes: &[u8], wanted: &[Wanted], unneeded: impl Fn(&str) -> bool) -> Result<HashMap<String, Tensor>> {
-    let file = tensor_file::open(bytes)?;
+/// Bytes that are not safetensors; parameters that are missing, unknown, of another shape or type, or not finite, all
+/// in one message.
+pub fn read(
+    bytes: &[u8],
+    wanted: &[ExpectedParameter],
+    unneeded: impl Fn(&str) -> bool,
+) -> Result<HashMap<String, Tensor>> {
+    let file = safetensors_file::parse(bytes)?;
     let mut found: HashMap<String, TensorView<'_>> = file.tensors().into_iter().collect();
     let mut tensors = HashMap::with_capacity(wanted.len());
     let mut mistakes = TruncatedList::default();
-    for Wanted { name, shape } in wanted {
-        match found.remove(name).map(|view| tensor_file::tensor(name, &view, Some(shape))) {
+    for ExpectedParameter { name, shape } in wanted {
+        match found.remove(name).map(|view| safetensors_file::read_tensor(name, &view, Some(shape))) {
             None => mistakes.push(format!("`{name}` {shape:?} is missing")),
             Some(Err(mistake)) => mistakes.push(mistake),
             Some(Ok(tensor)) => {
@@ -37,12 +41,12 @@ pub fn read(bytes: &[u8], wanted: &[Wanted], unneeded: impl Fn(&str) -> bool) ->
         }
     }
     let unknown: BTreeSet<String> = found.into_keys().filter(|name| !unneeded(name)).collect();
-    mistakes.extend(unknown.into_iter().map(|name| format!("`{name}` is not of this network")));
-    match tensor_file::mistaken(&mistakes) {
+    mistakes.extend(unknown.into_iter().map(|name| format!("`{name}` is not a parameter of this CNN")));
+    match safetensors_file::mistakes_error(&mistakes) {
         None => Ok(tensors),
-        Some(error) => {
-            Err(error.hint("the parameters have other names or shapes: is this a file of the network named?"))
-        }
+        Some(error) => Err(error.hint(
+            "the names or shapes of the parameters differ: check that the file belongs to the CNN of the settings",
+        )),
     }
 }
 
@@ -59,8 +63,8 @@ mod tests {
         serialize(views, &None).unwrap()
     }
 
-    fn wanted(name: &str, shape: &[usize]) -> Wanted {
-        Wanted { name: name.to_owned(), shape: shape.to_vec() }
+    fn wanted(name: &str, shape: &[usize]) -> ExpectedParameter {
+        ExpectedParameter { name: name.to_owned(), shape: shape.to_vec() }
     }
 
     fn bytes(values: &[f32]) -> Vec<u8> {
@@ -68,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_values_and_passes_over_what_is_not_needed() {
+    fn wanted_parameters_are_read_and_unneeded_ones_ignored() {
         let values = bytes(&[1.0, -2.5, 3.0, 0.25]);
         let file = file(&[("a", Dtype::F32, &[2, 2], &values), ("steps", Dtype::I64, &[], &[7, 0, 0, 0, 0, 0, 0, 0])]);
         let read = read(&file, &[wanted("a", &[2, 2])], |name| name == "steps").unwrap();
@@ -77,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_every_mistake_at_once() {
+    fn all_mistakes_are_reported_in_one_message() {
         let two = bytes(&[1.0, 2.0]);
         let nan = bytes(&[f32::NAN]);
         let file = file(&[
@@ -91,13 +95,13 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "`shape` has shape [2], wanted [1, 2]; `kind` holds I32, wanted F32; `nan` holds a NaN or an infinity; \
-             `gone` [3] is missing; `extra` is not of this network"
+             `gone` [3] is missing; `extra` is not a parameter of this CNN"
         );
     }
 
     #[test]
     fn many_mistakes_are_counted() {
-        let wanted: Vec<Wanted> = (0..25).map(|i| wanted(&format!("p{i}"), &[1])).collect();
+        let wanted: Vec<ExpectedParameter> = (0..25).map(|i| wanted(&format!("p{i}"), &[1])).collect();
         let error = read(&file(&[]), &wanted, |_| false).unwrap_err().to_string();
         assert!(error.ends_with("; and 5 more"), "{error}");
     }

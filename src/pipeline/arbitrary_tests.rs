@@ -1,4 +1,4 @@
-//! Arbitrary files and assignments: mistakes, never a panic.
+//! Property tests: arbitrary files and overrides give diagnostics, never a panic.
 
 use proptest::prelude::*;
 
@@ -7,8 +7,8 @@ use super::tests::{VALID, load_bytes};
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        if let Err(faults) = load_bytes(&bytes, &[], true) {
-            prop_assert!(!faults.render(true).is_empty());
+        if let Err(diagnostics) = load_bytes(&bytes, &[], true) {
+            prop_assert!(!diagnostics.render(true).is_empty());
         }
     }
 
@@ -17,15 +17,15 @@ proptest! {
         let mut bytes = VALID.as_bytes().to_vec();
         let end = (at + cut).min(bytes.len());
         bytes.splice(at..end, insert.bytes());
-        if let Err(faults) = load_bytes(&bytes, &[], true) {
-            prop_assert!(!faults.faults().is_empty() && !faults.render(true).is_empty());
+        if let Err(diagnostics) = load_bytes(&bytes, &[], true) {
+            prop_assert!(!diagnostics.as_slice().is_empty() && !diagnostics.render(true).is_empty());
         }
     }
 
     #[test]
     fn arbitrary_overrides_never_panic(text in "(stage|seed|expect)?[.](fit|0)?[.](train)?[.]?[a-z=.\"\\[{0-9ö]{0,12}") {
-        if let Err(faults) = load_bytes(VALID.as_bytes(), &[&text], true) {
-            prop_assert!(!faults.render(true).is_empty());
+        if let Err(diagnostics) = load_bytes(VALID.as_bytes(), &[&text], true) {
+            prop_assert!(!diagnostics.render(true).is_empty());
         }
     }
 }

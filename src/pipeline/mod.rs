@@ -1,28 +1,28 @@
-//! Pipeline files: TOML text to stages, with every mistake of the file told at once, by line and column.
+//! Pipeline files: TOML text to connected stages. All mistakes of a file are reported at once, by line and column.
 //!
 //! ```text
 //! text ─► tree (values with places) ─► + overrides ─► checked against the schema ─► stages ─► connections checked
-//!          tree.rs                      overrides.rs   check.rs                      load.rs    load.rs
+//!          toml_tree.rs                 overrides.rs   schema_check.rs               load.rs    load.rs
 //! ```
 //!
-//! The schema is the JSON Schema of the Rust types of the settings ([`schema`]), so that what a person is told, what an
-//! editor completes and what serde reads cannot differ.
+//! The JSON Schema is generated from the Rust types of the settings ([`schema`]), so that error messages, completion in
+//! editors and serde agree.
 //!
-//! Paths of sources are relative to the pipeline file. Those of `--set`, and those that begin with an environment
-//! variable, are relative to the current folder, as everything else that a shell passes.
+//! Paths of sources are relative to the folder of the pipeline file. Paths given by `--set`, and paths that begin with
+//! an environment variable, are relative to the current folder.
 
-pub mod form;
+pub mod file_format;
 pub mod load;
-pub mod fault;
-mod check;
+pub mod diagnostic;
+mod schema_check;
 mod overrides;
-mod place;
-mod tree;
+mod source_map;
+mod toml_tree;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod arbitrary_tests;
 
-pub use fault::{Fault, Faults};
-pub use form::{Expectation, schema};
-pub use load::{Options, Pipeline, load};
+pub use diagnostic::{Diagnostic, Diagnostics};
+pub use file_format::{Expectation, schema};
+pub use load::{LoadOptions, Pipeline, load};

@@ -1,25 +1,27 @@
-//! `--set stage.fit.train.epochs=3`: values of the command line put into the tree of the file.
+//! Overrides from the command line, `--set stage.fit.train.epochs=3`, applied to the tree of the file.
 
 use toml::de::DeValue;
 
-use super::fault::Fault;
-use super::place::Place;
-use super::tree::{Entry, Node, Value};
+use super::diagnostic::Diagnostic;
+use super::source_map::SourceSpan;
+use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 
-/// What stands before the assignment in messages.
+/// Prefix of an assignment in messages.
 const FLAG: &str = "--set ";
 
-/// An assignment as messages show it.
-pub(super) fn shown(assignment: &str) -> String {
+/// Assignment as shown in messages.
+pub(super) fn argument_text(assignment: &str) -> String {
     format!("{FLAG}{assignment}")
 }
 
-/// Puts an assignment into `root`; `index` is that of its text.
-pub(super) fn apply(root: &mut Node, assignment: &str, index: usize, faults: &mut Vec<Fault>) {
-    let at = |start: usize, end: usize| Place { text: index, start: FLAG.len() + start, end: FLAG.len() + end };
+/// Applies an assignment to `root`. `index` is the index of its text in the source map.
+pub(super) fn apply(root: &mut TomlNode, assignment: &str, index: usize, diagnostics: &mut Vec<Diagnostic>) {
+    let at =
+        |start: usize, end: usize| SourceSpan { source_index: index, start: FLAG.len() + start, end: FLAG.len() + end };
     let Some((path, text)) = assignment.split_once('=') else {
-        let fault = Fault::new(at(0, assignment.len()), format!("`{assignment}` assigns nothing: wanted `PATH=VALUE`"));
-        faults.push(fault.hint("write for example `--set stage.fit.train.epochs=3`"));
+        let diagnostic =
+            Diagnostic::new(at(0, assignment.len()), format!("`{assignment}` assigns nothing: wanted `PATH=VALUE`"));
+        diagnostics.push(diagnostic.hint("write for example `--set stage.fit.train.epochs=3`"));
         return;
     };
     let value_at = at(path.len() + 1, assignment.len());
@@ -28,73 +30,77 @@ pub(super) fn apply(root: &mut Node, assignment: &str, index: usize, faults: &mu
     for step in path.split('.') {
         let trimmed = step.trim();
         if trimmed.is_empty() {
-            faults.push(Fault::new(at(start, start + step.len()), format!("`{path}` has an empty name in it")));
+            diagnostics
+                .push(Diagnostic::new(at(start, start + step.len()), format!("`{path}` has an empty name in it")));
             return;
         }
         let lead = step.len() - step.trim_start().len();
         steps.push((trimmed, at(start + lead, start + lead + trimmed.len())));
         start += step.len() + 1;
     }
-    if let Some(fault) = unknown(root, &steps) {
-        faults.push(fault);
+    if let Some(diagnostic) = unknown_stage_or_kind(root, &steps) {
+        diagnostics.push(diagnostic);
         return;
     }
     let offset = path.len() + 1;
     let value = match DeValue::parse(text.trim_end()) {
         Ok(value) if !text.trim().is_empty() => {
-            Node::from_value(value_at, value.get_ref(), &|span| at(offset + span.start, offset + span.end))
+            TomlNode::from_value(value_at, value.get_ref(), &|span| at(offset + span.start, offset + span.end))
         }
-        // What is no TOML is plain text: shells eat quotes.
-        _ => Node { place: value_at, value: Value::Text(text.to_owned()) },
+        // A value that is not TOML is plain text, since shells remove quotes.
+        _ => TomlNode { span: value_at, value: TomlValue::Text(text.to_owned()) },
     };
-    put(root, &steps, value);
+    set_value(root, &steps, value);
 }
 
-/// A stage or kind that the file does not have: an override changes a pipeline, it does not add stages.
-fn unknown(root: &Node, steps: &[(&str, Place)]) -> Option<Fault> {
+/// Diagnostic of an assignment to a stage or kind that the file does not have: overrides do not add stages.
+fn unknown_stage_or_kind(root: &TomlNode, steps: &[(&str, SourceSpan)]) -> Option<Diagnostic> {
     let [("stage", _), (stage, stage_at), rest @ ..] = steps else { return None };
     let stages = &root.get("stage")?.node;
     let Some(entry) = stages.get(stage) else {
-        return Some(Fault::new(*stage_at, format!("the file has no stage `{stage}`")).valid(stage, keys(stages)));
+        return Some(
+            Diagnostic::new(*stage_at, format!("the file has no stage `{stage}`"))
+                .with_valid_names(stage, keys(stages)),
+        );
     };
     let (kind, kind_at) = rest.first()?;
     let kinds = keys(&entry.node);
     (!kinds.is_empty() && !kinds.contains(kind)).then(|| {
         let message = format!("stage `{stage}` has no kind `{kind}` in the file");
-        let fault = Fault::new(*kind_at, message).valid(kind, kinds.iter().copied());
+        let diagnostic = Diagnostic::new(*kind_at, message).with_valid_names(kind, kinds.iter().copied());
         match kinds.as_slice() {
-            [only] => fault.hint(format!("write `stage.{stage}.{only}.…`")),
-            _ => fault,
+            [only] => diagnostic.hint(format!("write `stage.{stage}.{only}.…`")),
+            _ => diagnostic,
         }
     })
 }
 
-fn keys(node: &Node) -> Vec<&str> {
+fn keys(node: &TomlNode) -> Vec<&str> {
     match &node.value {
-        Value::Table(entries) => entries.iter().map(|entry| entry.key.as_str()).collect(),
+        TomlValue::Table(entries) => entries.iter().map(|entry| entry.key.as_str()).collect(),
         _ => Vec::new(),
     }
 }
 
-/// Descends along `steps`, making tables where there are none, and puts `value` at the end.
-fn put(node: &mut Node, steps: &[(&str, Place)], value: Node) {
-    let Some(((step, place), rest)) = steps.split_first() else {
+/// Sets the value at the path `steps`, creating missing tables on the way.
+fn set_value(node: &mut TomlNode, steps: &[(&str, SourceSpan)], value: TomlNode) {
+    let Some(((step, span), rest)) = steps.split_first() else {
         *node = value;
         return;
     };
-    if let Value::Array(items) = &mut node.value
+    if let TomlValue::Array(items) = &mut node.value
         && let Some(item) = step.parse::<usize>().ok().and_then(|i| items.get_mut(i))
     {
-        put(item, rest, value);
+        set_value(item, rest, value);
         return;
     }
-    if !matches!(node.value, Value::Table(_)) {
-        *node = Node::empty(*place);
+    if !matches!(node.value, TomlValue::Table(_)) {
+        *node = TomlNode::empty(*span);
     }
-    let Value::Table(entries) = &mut node.value else { return };
+    let TomlValue::Table(entries) = &mut node.value else { return };
     let i = entries.iter().position(|entry| entry.key == *step).unwrap_or_else(|| {
-        entries.push(Entry { key: (*step).to_owned(), key_place: *place, node: Node::empty(*place) });
+        entries.push(TomlEntry { key: (*step).to_owned(), key_span: *span, node: TomlNode::empty(*span) });
         entries.len() - 1
     });
-    put(&mut entries[i].node, rest, value);
+    set_value(&mut entries[i].node, rest, value);
 }

@@ -1,19 +1,19 @@
-//! Every kind of mistake of a pipeline file, with its exact place.
+//! Tests of loading: every kind of mistake in a pipeline file, with its exact place.
 
 use std::path::Path;
 
-use super::{Expectation, Faults, Options, Pipeline, load};
+use super::{Diagnostics, Expectation, LoadOptions, Pipeline, load};
 use crate::error::Error;
 use crate::model::loss::Loss;
 use crate::plan::Plan;
 use crate::stage::Stage;
 use crate::stages::AnyStage;
 
-/// A valid file; the mistakes below are changes of it.
+/// Valid pipeline file; the tests change it to make mistakes.
 pub(super) const VALID: &str = r#"seed = 7
 
 [stage.pairs.ingest]
-scenes = { train = 20, val = 5, test = 5 }
+synthetic = { train = 20, val = 5, test = 5 }
 
 [stage.cnn.extract]
 images = "pairs.images"
@@ -41,49 +41,61 @@ sql = "SELECT rsum FROM test.summary"
 at_least = 300
 "#;
 
-pub(super) fn load_bytes(bytes: &[u8], overrides: &[&str], sources_needed: bool) -> Result<Pipeline<AnyStage>, Faults> {
+pub(super) fn load_bytes(
+    bytes: &[u8],
+    overrides: &[&str],
+    sources_needed: bool,
+) -> Result<Pipeline<AnyStage>, Diagnostics> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.toml");
     std::fs::write(&path, bytes).unwrap();
     std::fs::write(folder.path().join("there.txt"), "x").unwrap();
     let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
     let environment = |name: &str| (name == "HERE").then(|| folder.path().display().to_string());
-    load(&path, &Options { overrides: &overrides, environment: &environment, sources_needed, rehearse: &rehearse })
+    load(
+        &path,
+        &LoadOptions {
+            overrides: &overrides,
+            environment: &environment,
+            sources_must_exist: sources_needed,
+            check_queries: &rehearse,
+        },
+    )
 }
 
-/// Finds fault with the queries that name what does not exist; the real one is SQL, which this module does not know.
+/// Fake check of queries: those that contain `nothing` are wrong. The real check uses the module `sql`.
 fn rehearse(_: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
     let wrong = expectations.iter().enumerate().filter(|(_, expectation)| expectation.sql.contains("nothing"));
     wrong.map(|(i, _)| (i, Error::usage("no such table").hint("name one"))).collect()
 }
 
-/// `line:column message / hint` of every fault.
-fn faults_of(text: &str, overrides: &[&str]) -> Vec<String> {
-    let faults = load_bytes(text.as_bytes(), overrides, true).expect_err("the file is wrong");
-    let line = |fault: &super::Fault| {
-        let (line, column) = faults.position(fault);
-        let hint = fault.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
-        format!("{line}:{column} {}{hint}", fault.message)
+/// Every diagnostic as `line:column message / hint`.
+fn diagnostics_of(text: &str, overrides: &[&str]) -> Vec<String> {
+    let diagnostics = load_bytes(text.as_bytes(), overrides, true).expect_err("the file is wrong");
+    let line = |diagnostic: &super::Diagnostic| {
+        let (line, column) = diagnostics.position(diagnostic);
+        let hint = diagnostic.hint.as_ref().map(|hint| format!(" / {hint}")).unwrap_or_default();
+        format!("{line}:{column} {}{hint}", diagnostic.message)
     };
-    faults.faults().iter().map(line).collect()
+    diagnostics.as_slice().iter().map(line).collect()
 }
 
-/// The faults of the valid file with `from` replaced by `to`.
+/// Diagnostics of the valid file with `from` replaced by `to`.
 fn changed(from: &str, to: &str) -> Vec<String> {
     assert_eq!(VALID.matches(from).count(), 1, "`{from}` must be in the valid file once");
-    faults_of(&VALID.replace(from, to), &[])
+    diagnostics_of(&VALID.replace(from, to), &[])
 }
 
 fn settings(pipeline: &Pipeline<AnyStage>, stage: &str) -> serde_json::Value {
-    pipeline.plan.nodes().iter().find(|node| node.name == stage).expect("a stage").stage.settings()
+    pipeline.plan.stages().iter().find(|node| node.name == stage).expect("a stage").stage.settings()
 }
 
 #[test]
 fn a_valid_file_becomes_stages_with_seeds_and_shorthands_filled_in() {
     let pipeline = load_bytes(VALID.as_bytes(), &[], true).unwrap();
-    let names: Vec<_> = pipeline.plan.nodes().iter().map(|node| node.name.as_str()).collect();
+    let names: Vec<_> = pipeline.plan.stages().iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["pairs", "cnn", "fit", "vectors", "test"]);
-    assert_eq!(settings(&pipeline, "pairs")["scenes"]["seed"], 7);
+    assert_eq!(settings(&pipeline, "pairs")["synthetic"]["seed"], 7);
     assert_eq!(settings(&pipeline, "fit")["seed"], 7);
     assert_eq!(settings(&pipeline, "fit")["loss"]["max"]["margin"], 0.2);
     assert_eq!(pipeline.expectations.len(), 1);
@@ -97,14 +109,14 @@ fn overrides_replace_and_add() {
         "seed=11",
         "stage.fit.train.loss.sum.margin=0.1",
         "stage.test.evaluate.dataset=2024",
-        "stage.pairs.ingest.scenes.seed=5",
+        "stage.pairs.ingest.synthetic.seed=5",
     ];
     let pipeline = load_bytes(VALID.as_bytes(), &overrides, true).unwrap();
     assert_eq!(settings(&pipeline, "fit")["epochs"], 3);
     assert_eq!(settings(&pipeline, "fit")["seed"], 11);
     assert_eq!(settings(&pipeline, "fit")["loss"]["sum"]["margin"], 0.1);
-    assert_eq!(settings(&pipeline, "test")["dataset"], "2024", "text is wanted, so the argument is text");
-    assert_eq!(settings(&pipeline, "pairs")["scenes"]["seed"], 5);
+    assert_eq!(settings(&pipeline, "test")["dataset"], "2024", "a text setting takes a number in an override as text");
+    assert_eq!(settings(&pipeline, "pairs")["synthetic"]["seed"], 5);
     assert_eq!(pipeline.seed, 11);
 }
 
@@ -116,14 +128,14 @@ fn an_unknown_setting() {
     );
     assert_eq!(
         changed("test = 5 }", "test = 5, pixel = 3 }"),
-        ["4:43 `scenes` has no setting `pixel` / did you mean `pixels`?"]
+        ["4:46 `synthetic` has no setting `pixel` / did you mean `pixels`?"]
     );
 }
 
 #[test]
 fn a_missing_setting_points_at_its_kind() {
     assert_eq!(changed("epochs = 2\n", ""), ["11:12 `train` lacks the setting `epochs`"]);
-    assert_eq!(changed(", test = 5", ""), ["4:1 `scenes` lacks the setting `test`"]);
+    assert_eq!(changed(", test = 5", ""), ["4:1 `synthetic` lacks the setting `test`"]);
 }
 
 #[test]
@@ -133,10 +145,13 @@ fn a_wrong_type() {
         changed("dataset = \"scenes\"", "dataset = 3"),
         ["25:11 `dataset` is the integer 3, wanted a string, in quotes"]
     );
-    assert_eq!(changed("epochs = 2", "epochs = 2\nclip = true"), ["16:8 `clip` is true, wanted a finite number"]);
     assert_eq!(
-        changed("epochs = 2", "epochs = 2\nclip = nan"),
-        ["16:8 `clip` is the number NaN, wanted a finite number"]
+        changed("epochs = 2", "epochs = 2\ngradient_clip = true"),
+        ["16:17 `gradient_clip` is true, wanted a finite number"]
+    );
+    assert_eq!(
+        changed("epochs = 2", "epochs = 2\ngradient_clip = nan"),
+        ["16:17 `gradient_clip` is the number NaN, wanted a finite number"]
     );
     assert_eq!(
         changed("weights = \"random\"", "weights = \"random\"\nnormalize = 1"),
@@ -163,16 +178,16 @@ fn an_item_of_a_list() {
     let relevance = "relevance = [{ name = \"a\", ratings = \"r.ratings\", at_least = 3.0 }, { name = \"b\" }]";
     let file =
         format!("{VALID}[stage.t.evaluate]\nimages = \"a.b\"\ncaptions = \"a.b\"\ndataset = \"x\"\n{relevance}\n");
-    let got = faults_of(&file, &[]).join("\n");
+    let got = diagnostics_of(&file, &[]).join("\n");
     assert!(got.contains("item 2 of `relevance`: names no table"), "{got}");
 }
 
-/// A table of names that the file chooses: each value is checked, and a mistake in one stands where it stands.
+/// A table with arbitrary keys: each value is checked, and a diagnostic points to it.
 #[test]
-fn names_that_the_file_chooses() {
+fn a_table_with_arbitrary_keys() {
     let correlate = |score: &str| {
         let scores = format!("[{{ name = \"gt\", sampling = \"own\", {score} }}]");
-        faults_of(&format!("{VALID}[stage.s.correlate]\nratings = \"pairs.images\"\nscores = {scores}\n"), &[])
+        diagnostics_of(&format!("{VALID}[stage.s.correlate]\nratings = \"pairs.images\"\nscores = {scores}\n"), &[])
     };
     assert_eq!(
         correlate("published = { all = \"high\" }")[1],
@@ -226,7 +241,7 @@ fn an_unknown_alternative() {
     );
     let got = changed("weights = \"random\"", "weights = { random = {} }");
     assert_eq!(got, ["9:13 `random` takes no value, wanted \"random\" alone"]);
-    // The names that editors offer.
+    // The alternatives of the schema, which editors offer.
     let schema = serde_json::to_value(schemars::schema_for!(Loss)).unwrap();
     let losses = schema["oneOf"].as_array().unwrap().iter().map(|loss| loss["required"][0].as_str().unwrap());
     let all = format!("wanted one of {}", losses.map(|loss| format!("`{loss}`")).collect::<Vec<_>>().join(", "));
@@ -244,7 +259,7 @@ fn an_unknown_alternative() {
 }
 
 #[test]
-fn the_kind_of_a_stage() {
+fn a_wrong_or_missing_kind_of_a_stage() {
     assert_eq!(
         changed("[stage.fit.train]", "[stage.fit.trian]")[0],
         "11:12 stage `fit` has no alternative `trian` / did you mean `train`?"
@@ -259,7 +274,7 @@ fn the_kind_of_a_stage() {
     );
     assert_eq!(
         changed("[[expect]]", "[stage.\"a b\".report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]")[0],
-        "27:8 \"a b\" is no name of a stage, wanted letters, digits, `-` and `_`"
+        "27:8 \"a b\" is not a valid stage name, wanted letters, digits, `-` and `_`"
     );
 }
 
@@ -295,17 +310,17 @@ fn tables_and_stages_that_do_not_exist() {
 }
 
 #[test]
-fn of_many_faults_the_first_are_shown_and_the_way_to_the_rest() {
+fn a_long_list_of_mistakes_is_truncated() {
     let many: String = (0..25).map(|i| format!("wrong{i} = 1\n")).collect();
-    let faults = load_bytes(format!("{many}{VALID}").as_bytes(), &[], true).expect_err("the file is wrong");
-    let text = faults.render(false);
+    let diagnostics = load_bytes(format!("{many}{VALID}").as_bytes(), &[], true).expect_err("the file is wrong");
+    let text = diagnostics.render(false);
     assert!(text.contains("`wrong19`") && !text.contains("`wrong20`"), "{text}");
     assert!(text.contains("and 5 more; `--json` shows all") && text.contains("25 mistakes"), "{text}");
-    assert_eq!(faults.to_json().len(), 25);
+    assert_eq!(diagnostics.to_json().len(), 25);
 }
 
 #[test]
-fn names_that_sql_cannot_tell_apart() {
+fn stage_names_that_sql_cannot_distinguish() {
     let report = |name: &str| format!("[stage.{name}.report]\ntitle = \"x\"\nsummary = \"test.summary\"\n\n[[expect]]");
     assert_eq!(
         changed("[[expect]]", &report("Test")),
@@ -321,10 +336,10 @@ fn names_that_sql_cannot_tell_apart() {
 
 #[test]
 fn a_cycle() {
-    let faults = changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"");
+    let diagnostics = changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"");
     assert!(
-        faults.iter().any(|fault| fault.contains("stages wait for each other: cnn → vectors → cnn")),
-        "{faults:#?}"
+        diagnostics.iter().any(|diagnostic| diagnostic.contains("stages wait for each other: cnn → vectors → cnn")),
+        "{diagnostics:#?}"
     );
 }
 
@@ -335,7 +350,7 @@ fn mistakes_of_a_stage_that_cannot_be_read_do_not_hide_its_references() {
         "features = \"cnn.feature\"\ncaptions = \"pair.captions\"\nloss",
     );
     assert_eq!(
-        faults_of(&text, &[]),
+        diagnostics_of(&text, &[]),
         [
             "11:12 `train` lacks the setting `epochs`",
             "12:12 `cnn.feature`: stage `cnn` writes no `feature` / did you mean `features`?",
@@ -348,29 +363,29 @@ fn mistakes_of_a_stage_that_cannot_be_read_do_not_hide_its_references() {
 fn sources() {
     let karpathy = |json: &str| {
         VALID.replace(
-            "scenes = { train = 20, val = 5, test = 5 }",
+            "synthetic = { train = 20, val = 5, test = 5 }",
             &format!("karpathy = {{ json = {json:?}, images = \"there.txt\" }}"),
         )
     };
     assert!(load_bytes(karpathy("there.txt").as_bytes(), &[], true).is_ok());
     assert!(load_bytes(karpathy("${HERE}/there.txt").as_bytes(), &[], true).is_ok());
     assert_eq!(
-        faults_of(&karpathy("${NOT_SET}/x.json"), &[]),
+        diagnostics_of(&karpathy("${NOT_SET}/x.json"), &[]),
         [
             "4:21 `json` names the environment variable `NOT_SET`, which is not set / set it: `NOT_SET=/path/to/it pairloom …`, or give the path with `--set`"
         ]
     );
     assert_eq!(
-        faults_of(&karpathy("${HERE/x.json"), &[])[0],
+        diagnostics_of(&karpathy("${HERE/x.json"), &[])[0],
         "4:21 `json` is the string \"${HERE/x.json\", wanted `${NAME}` with a name and a closing brace"
     );
-    assert_eq!(faults_of(&karpathy(""), &[])[0], "4:21 `json` is the string \"\", wanted a path");
-    let missing = faults_of(&karpathy("gone.json"), &[]);
+    assert_eq!(diagnostics_of(&karpathy(""), &[])[0], "4:21 `json` is the string \"\", wanted a path");
+    let missing = diagnostics_of(&karpathy("gone.json"), &[]);
     assert!(
-        missing[0].starts_with("4:21 `json` is `") && missing[0].contains("gone.json`, and nothing is there / "),
+        missing[0].starts_with("4:21 `json` is `") && missing[0].contains("gone.json`, which does not exist / "),
         "{missing:?}"
     );
-    // `check` works without data.
+    // `pairloom check` works without data.
     assert!(load_bytes(karpathy("gone.json").as_bytes(), &[], false).is_ok());
     assert!(load_bytes(karpathy("${NOT_SET}/x.json").as_bytes(), &[], false).is_ok());
 }
@@ -386,91 +401,91 @@ fn expectations() {
         ["29:1 `[[expect]]` has no setting `at_last` / did you mean `at_least`?"]
     );
     assert_eq!(changed("test.summary\"", "nothing\""), ["28:7 no such table / name one"]);
-    // In one list with the other mistakes.
+    // Wrong queries are reported together with other mistakes.
     let both = VALID.replace("FROM test.summary", "FROM nothing").replace("seed = 7", "sead = 7");
     assert_eq!(
-        faults_of(&both, &[]),
+        diagnostics_of(&both, &[]),
         ["1:1 a pipeline file has no `sead` / did you mean `seed`?", "28:7 no such table / name one"]
     );
     assert_eq!(changed("[[expect]]", "[expect]"), ["27:1 `expect` is a table, wanted tables `[[expect]]`"]);
 }
 
 #[test]
-fn the_top_of_the_file() {
+fn unknown_top_level_keys_and_missing_stages() {
     assert_eq!(
         changed("[[expect]]", "[[expects]]"),
         ["27:3 a pipeline file has no `expects` / did you mean `expect`?"]
     );
-    assert_eq!(faults_of("", &[]), ["1:1 the file has no stage, wanted tables `[stage.NAME.KIND]`"]);
-    assert_eq!(faults_of("stage = 3", &[]), ["1:9 `stage` is the integer 3, wanted tables `[stage.NAME.KIND]`"]);
+    assert_eq!(diagnostics_of("", &[]), ["1:1 the file has no stage, wanted tables `[stage.NAME.KIND]`"]);
+    assert_eq!(diagnostics_of("stage = 3", &[]), ["1:9 `stage` is the integer 3, wanted tables `[stage.NAME.KIND]`"]);
 }
 
 #[test]
-fn what_is_not_toml_is_told_at_once_too() {
-    let faults = faults_of("a = \nb = [1,\n\nc = 3 4\n", &[]);
-    assert!(faults.len() >= 2 && faults[0].starts_with("1:"), "{faults:#?}");
+fn several_toml_syntax_errors_are_reported_together() {
+    let diagnostics = diagnostics_of("a = \nb = [1,\n\nc = 3 4\n", &[]);
+    assert!(diagnostics.len() >= 2 && diagnostics[0].starts_with("1:"), "{diagnostics:#?}");
     assert!(
-        faults_of(&VALID.replace("epochs = 2", "epochs = 2\nepochs = 3"), &[])[0]
+        diagnostics_of(&VALID.replace("epochs = 2", "epochs = 2\nepochs = 3"), &[])[0]
             .starts_with("16:1 not TOML: duplicate key")
     );
 }
 
 #[test]
-fn a_file_that_is_no_text() {
-    let faults = load_bytes(b"seed = 1\n# caf\xe9 au lait\n", &[], true).expect_err("Latin-1");
-    assert_eq!(faults.position(&faults.faults()[0]), (2, 6));
-    assert_eq!(faults.faults()[0].message, "the byte 0xe9 is not UTF-8");
+fn files_that_are_not_utf8_too_large_or_missing() {
+    let diagnostics = load_bytes(b"seed = 1\n# caf\xe9 au lait\n", &[], true).expect_err("Latin-1");
+    assert_eq!(diagnostics.position(&diagnostics.as_slice()[0]), (2, 6));
+    assert_eq!(diagnostics.as_slice()[0].message, "the byte 0xe9 is not UTF-8");
     let large = load_bytes(&vec![b'#'; 2 << 20], &[], true).expect_err("too large");
-    assert!(large.faults()[0].message.contains("1048576 bytes"));
+    assert!(large.as_slice()[0].message.contains("1048576 bytes"));
     let gone = load(
         Path::new("gone.toml"),
-        &Options { overrides: &[], environment: &|_| None, sources_needed: true, rehearse: &rehearse },
+        &LoadOptions { overrides: &[], environment: &|_| None, sources_must_exist: true, check_queries: &rehearse },
     );
-    assert!(gone.expect_err("missing").faults()[0].message.starts_with("cannot read the pipeline file"));
+    assert!(gone.expect_err("missing").as_slice()[0].message.starts_with("cannot read the pipeline file"));
 }
 
 #[test]
-fn mistakes_of_the_command_line_point_into_it() {
+fn mistakes_of_overrides_point_into_the_argument() {
     // `--set ` is six characters.
     assert_eq!(
-        faults_of(VALID, &["stage.fit.train.epoch=3"]),
+        diagnostics_of(VALID, &["stage.fit.train.epoch=3"]),
         ["1:23 `train` has no setting `epoch` / did you mean `epochs`?"]
     );
     assert_eq!(
-        faults_of(VALID, &["stage.fit.train.epochs=x"]),
+        diagnostics_of(VALID, &["stage.fit.train.epochs=x"]),
         ["1:30 `epochs` is the string \"x\", wanted an integer"]
     );
     assert_eq!(
-        faults_of(VALID, &["stage.fitt.train.epochs=3"]),
+        diagnostics_of(VALID, &["stage.fitt.train.epochs=3"]),
         ["1:13 the file has no stage `fitt` / did you mean `fit`?"]
     );
     assert_eq!(
-        faults_of(VALID, &["stage.fit.epochs=3"]),
+        diagnostics_of(VALID, &["stage.fit.epochs=3"]),
         ["1:17 stage `fit` has no kind `epochs` in the file / write `stage.fit.train.…`"]
     );
-    assert_eq!(faults_of(VALID, &["sead=3"]), ["1:7 a pipeline file has no `sead` / did you mean `seed`?"]);
+    assert_eq!(diagnostics_of(VALID, &["sead=3"]), ["1:7 a pipeline file has no `sead` / did you mean `seed`?"]);
     assert_eq!(
-        faults_of(VALID, &["seed"])[0],
+        diagnostics_of(VALID, &["seed"])[0],
         "1:7 `seed` assigns nothing: wanted `PATH=VALUE` / write for example `--set stage.fit.train.epochs=3`"
     );
-    assert_eq!(faults_of(VALID, &["a..b=3"]), ["1:9 `a..b` has an empty name in it"]);
+    assert_eq!(diagnostics_of(VALID, &["a..b=3"]), ["1:9 `a..b` has an empty name in it"]);
 }
 
 #[test]
-fn faults_are_shown_with_their_line() {
-    let faults = load_bytes(
+fn diagnostics_are_rendered_with_their_source_line() {
+    let diagnostics = load_bytes(
         VALID.replace("epochs = 2", "epochs = 2\nebochs = 3").as_bytes(),
-        &["stage.fit.train.batch=x"],
+        &["stage.fit.train.batch_size=x"],
         true,
     );
-    let text = faults.expect_err("wrong").render(false);
+    let text = diagnostics.expect_err("wrong").render(false);
     let shown: Vec<&str> = text.lines().collect();
     assert_eq!(shown[0], "error: `train` has no setting `ebochs`");
     assert!(shown[1].starts_with("  --> ") && shown[1].ends_with("p.toml:16:1"), "{text}");
     assert_eq!(shown[2..5], ["   |", "16 | ebochs = 3", "   | ^^^^^^"]);
-    assert!(shown[5].starts_with("   = valid: `bank`, `batch`, "), "{text}");
+    assert!(shown[5].starts_with("   = valid: `batch_size`, "), "{text}");
     assert_eq!(shown[6], "   = hint: did you mean `epochs`?");
     assert!(text.contains("--> command line\n |\n | --  "[..18].trim_end()), "{text}");
-    assert!(text.contains("--set stage.fit.train.batch=x"), "{text}");
+    assert!(text.contains("--set stage.fit.train.batch_size=x"), "{text}");
     assert!(text.ends_with("p.toml`\n") && text.contains("error: 2 mistakes in `"), "{text}");
 }

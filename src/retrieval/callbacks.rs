@@ -1,97 +1,99 @@
-//! Callbacks of an evaluation: rows as they are made, progress, checkpoints, relevance on demand.
+//! Callbacks of an evaluation: rows of tables, progress, checkpoints, relevance on demand.
 
 use arrow::array::RecordBatch;
 use az::SaturatingAs;
 
-use super::label::Label;
+use super::label::MethodLabel;
 use super::ranking::Rankings;
-use super::relevance::Grades;
+use super::relevance::RelevanceGrades;
 use crate::error::{Error, Result};
-use crate::search::{CheckpointStore, Progress};
+use crate::search::{CheckpointStore, SearchProgress};
 
-/// Callbacks of an evaluation. An error of any of them ends it.
+/// Callbacks of an evaluation. An error of any callback ends the evaluation.
 #[expect(clippy::missing_errors_doc, reason = "errors are the caller's own")]
 pub trait Callbacks {
     /// Takes rows of `rankings`: at most 512, of one protocol, method and direction.
-    fn rankings(&mut self, _rows: RecordBatch) -> Result<()> {
+    fn add_rankings(&mut self, _rows: RecordBatch) -> Result<()> {
         Ok(())
     }
 
     /// Takes rows of `hubs`: all items of a pool, of one protocol, method and direction.
-    fn hubs(&mut self, _rows: RecordBatch) -> Result<()> {
+    fn add_hubs(&mut self, _rows: RecordBatch) -> Result<()> {
         Ok(())
     }
 
-    /// Takes what a pool found by a method: image to text, text to image.
-    fn ranked(&mut self, _method: &Label, _rankings: &[Rankings; 2]) -> Result<()> {
+    /// Takes the rankings of a pool by a method: image to text, text to image.
+    fn add_pool(&mut self, _method: &MethodLabel, _rankings: &[Rankings; 2]) -> Result<()> {
         Ok(())
     }
 
-    /// Is told that `done` of `total` queries are ranked.
+    /// Reports progress: `done` of `total` queries are ranked.
     fn progress(&mut self, _done: u64, _total: u64) {}
 
-    /// Says whether to go on; called often.
-    fn proceed(&self) -> Result<()> {
+    /// Returns an error if the evaluation is cancelled; called often.
+    fn check_cancelled(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Is told what a person should know of the results.
+    /// Takes a warning about the results.
     fn warn(&mut self, _subject: String, _message: String) {}
 
-    /// Store in which long searches keep their state, so that an evaluation that is run again goes on.
-    fn checkpoints(&mut self) -> Option<&mut dyn CheckpointStore> {
+    /// Store for the checkpoints of long searches, so that an interrupted evaluation can be resumed.
+    fn checkpoint_store(&mut self) -> Option<&mut dyn CheckpointStore> {
         None
     }
 
-    /// φ of the graded relevance of this number. Asked for once all pools are ranked, one after the other.
-    fn graded(&mut self, number: usize) -> Result<Box<dyn Grades>> {
-        Err(Error::internal(format!("nobody gives φ of relevance {number}")))
+    /// Grades φ of the graded relevance with this index. Called once for each, in order, after all pools are ranked.
+    fn relevance_grades(&mut self, number: usize) -> Result<Box<dyn RelevanceGrades>> {
+        Err(Error::internal(format!("no callback provides φ of relevance {number}")))
     }
 }
 
 /// No callbacks.
 impl Callbacks for () {}
 
-/// Keeps all rows of the tables that are given out as they are made.
+/// Callbacks that collect the rows of all tables in memory.
 #[derive(Debug, Default)]
-pub struct Collect {
+pub struct CollectedTables {
     /// Batches of `rankings`.
     pub rankings: Vec<RecordBatch>,
     /// Batches of `hubs`.
     pub hubs: Vec<RecordBatch>,
 }
 
-impl Callbacks for Collect {
-    fn rankings(&mut self, rows: RecordBatch) -> Result<()> {
+impl Callbacks for CollectedTables {
+    fn add_rankings(&mut self, rows: RecordBatch) -> Result<()> {
         self.rankings.push(rows);
         Ok(())
     }
 
-    fn hubs(&mut self, rows: RecordBatch) -> Result<()> {
+    fn add_hubs(&mut self, rows: RecordBatch) -> Result<()> {
         self.hubs.push(rows);
         Ok(())
     }
 }
 
-/// Progress of the searches of one method, for the caller.
+/// Progress of the searches of one method, reported to the callbacks.
 pub(super) struct MethodProgress<'c> {
     callbacks: &'c mut dyn Callbacks,
-    bar: Option<Bar>,
+    units: Option<ProgressUnits>,
 }
 
-/// Units of progress that the passes of a method get: each half of what is left, for nobody knows how many will come.
+/// Progress units of the passes of a method. Each pass gets half of the remaining units, because the number of passes
+/// is not known in advance.
 #[derive(Debug, Clone, Copy)]
-struct Bar {
+struct ProgressUnits {
     done: u64,
     left: u64,
     total: u64,
-    /// Rows of the pass so far.
+    /// Rows of the current pass that are done.
     rows: u64,
 }
 
-impl Bar {
-    /// So many rows of `all` of a pass are done: the units that are.
-    fn tell(&mut self, rows: u64, all: u64) -> u64 {
+impl ProgressUnits {
+    /// Units that are done when `rows` of `all` rows of the current pass are done. Fewer rows than before start a new
+    /// pass.
+    fn advance(&mut self, rows: u64, all: u64) -> u64 {
         if rows < self.rows {
             self.done += self.left / 2;
             self.left -= self.left / 2;
@@ -102,27 +104,27 @@ impl Bar {
 }
 
 impl<'c> MethodProgress<'c> {
-    /// Tells nobody how far searches are.
+    /// Progress that is not reported; only cancellation is checked.
     pub(super) fn silent(callbacks: &'c mut dyn Callbacks) -> Self {
-        Self { callbacks, bar: None }
+        Self { callbacks, units: None }
     }
 
-    /// `done` of `total` units are done, and passes get on with the next `left` of them.
+    /// Progress of passes that share the next `left` of `total` units, after `done` units.
     pub(super) fn of(callbacks: &'c mut dyn Callbacks, done: u64, left: u64, total: u64) -> Self {
-        Self { callbacks, bar: Some(Bar { done, left, total, rows: 0 }) }
+        Self { callbacks, units: Some(ProgressUnits { done, left, total, rows: 0 }) }
     }
 }
 
-impl Progress for MethodProgress<'_> {
+impl SearchProgress for MethodProgress<'_> {
     fn report(&mut self, done: u64, all: u64) -> Result<()> {
-        if let Some(bar) = &mut self.bar {
-            self.callbacks.progress(bar.tell(done, all), bar.total);
+        if let Some(units) = &mut self.units {
+            self.callbacks.progress(units.advance(done, all), units.total);
         }
-        self.callbacks.proceed()
+        self.callbacks.check_cancelled()
     }
 
-    fn checkpoints(&mut self) -> Option<&mut dyn CheckpointStore> {
-        self.callbacks.checkpoints()
+    fn checkpoint_store(&mut self) -> Option<&mut dyn CheckpointStore> {
+        self.callbacks.checkpoint_store()
     }
 }
 
@@ -131,9 +133,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pass_gets_half_of_what_is_left() {
-        let mut bar = Bar { done: 100, left: 80, total: 200, rows: 0 };
-        let told = [(0, 10), (5, 10), (10, 10), (0, 4), (4, 4), (1, 2)].map(|(rows, all)| bar.tell(rows, all));
-        assert_eq!(told, [100, 120, 140, 140, 160, 165]);
+    fn every_pass_gets_half_of_the_remaining_units() {
+        let mut units = ProgressUnits { done: 100, left: 80, total: 200, rows: 0 };
+        let done = [(0, 10), (5, 10), (10, 10), (0, 4), (4, 4), (1, 2)].map(|(rows, all)| units.advance(rows, all));
+        assert_eq!(done, [100, 120, 140, 140, 160, 165]);
     }
 }

@@ -1,4 +1,4 @@
-//! Collection that is ranked: images, captions, and which of them match.
+//! Test collection: images, captions, matches and scores.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,48 +7,48 @@ use super::direction::Direction;
 use super::scores::ScoreSource;
 use crate::error::{Error, Result};
 
-/// Images and captions of a split.
+/// Test collection: the images and captions of a split, with matches and scores.
 #[derive(Clone, Copy)]
 pub struct Collection<'c> {
     /// Identifiers of the images.
     pub image_ids: &'c [i64],
     /// Identifiers of the captions.
     pub caption_ids: &'c [i64],
-    /// Which captions belong to which image.
+    /// Captions of each image.
     pub matches: Matches<'c>,
-    /// Scores of both, in the same order.
+    /// Scores of the images with the captions, in the same order.
     pub scores: &'c dyn ScoreSource,
 }
 
-/// Which captions belong to which image.
+/// Matches of images and captions: a caption matches the image that it describes.
 #[derive(Debug, Clone, Copy)]
 pub enum Matches<'m> {
-    /// Captions of an image stand together, in the order of the images: the index of the first caption of each image, and at
-    /// the end the number of captions.
+    /// Index of the first caption of each image, followed by the number of captions. The captions are in the order of
+    /// their images.
     Grouped(&'m [usize]),
-    /// The image of each caption, in any order. There are no folds of such a collection, and no graded relevance.
-    OfCaptions(&'m [usize]),
+    /// Image of each caption; the captions are in any order. Such a collection has no folds and no graded relevance.
+    ImageOfCaption(&'m [usize]),
 }
 
-/// Queries and items of one direction of a pool.
+/// Retrieval task: the queries and items of one direction of a pool.
 #[derive(Debug)]
-pub(super) struct Task<'p> {
+pub(super) struct RetrievalTask<'p> {
     pub(super) direction: Direction,
     /// Identifiers of the queries.
     pub(super) query_ids: &'p [i64],
     /// Identifiers of the items.
     pub(super) item_ids: &'p [i64],
-    /// For each query the items that match.
+    /// Matching items of each query.
     pub(super) matches: Vec<Vec<usize>>,
-    /// The image of every query, from 0 in the pool.
+    /// Image of every query, from 0 in the pool.
     pub(super) image_of: Vec<usize>,
     /// Identifiers of the images of the pool.
     pub(super) image_ids: &'p [i64],
 }
 
-impl Task<'_> {
-    /// How many queries each item matches.
-    pub(super) fn own(&self) -> Vec<usize> {
+impl RetrievalTask<'_> {
+    /// Number of queries that each item matches.
+    pub(super) fn matches_per_item(&self) -> Vec<usize> {
         let mut own = vec![0; self.item_ids.len()];
         self.matches.iter().flatten().for_each(|&item| own[item] += 1);
         own
@@ -56,51 +56,53 @@ impl Task<'_> {
 }
 
 impl<'c> Collection<'c> {
-    /// Checks that matches fit the images and captions.
+    /// Checks that the matches fit the images and captions.
     ///
     /// # Errors
-    /// They do not.
+    /// The matches do not fit.
     pub(super) fn check(&self) -> Result<()> {
         let (images, captions) = (self.image_ids.len(), self.caption_ids.len());
         let fits = match self.matches {
             Matches::Grouped(first) => {
                 first.len() == images + 1 && first[0] == 0 && first[images] == captions && first.is_sorted()
             }
-            Matches::OfCaptions(image_of) => image_of.len() == captions && image_of.iter().all(|&image| image < images),
+            Matches::ImageOfCaption(image_of) => {
+                image_of.len() == captions && image_of.iter().all(|&image| image < images)
+            }
         };
         let message = || format!("the matches do not fit {images} images and {captions} captions");
         fits.then_some(()).ok_or_else(|| Error::usage(message()))
     }
 
-    /// The captions of these images.
+    /// Captions of these images.
     ///
     /// # Errors
-    /// Captions of an image do not stand together, and these are not all images.
+    /// Captions are not grouped by image, and these are not all images.
     pub(super) fn captions_of(&self, images: &Range<usize>) -> Result<Range<usize>> {
         match self.matches {
             Matches::Grouped(first) => Ok(first[images.start]..first[images.end]),
-            Matches::OfCaptions(_) if *images == (0..self.image_ids.len()) => Ok(0..self.caption_ids.len()),
-            Matches::OfCaptions(_) => Err(Error::internal("part of a collection whose captions are in any order")),
+            Matches::ImageOfCaption(_) if *images == (0..self.image_ids.len()) => Ok(0..self.caption_ids.len()),
+            Matches::ImageOfCaption(_) => Err(Error::internal("part of a collection whose captions are in any order")),
         }
     }
 
-    /// The index of the first caption of each of these images, and at the end that of the caption after them.
+    /// Index of the first caption of each of these images, followed by the end of the captions of the last one.
     ///
     /// # Errors
-    /// Captions of an image do not stand together.
+    /// Captions are not grouped by image.
     pub(super) fn caption_offsets(&self, images: &Range<usize>) -> Result<&'c [usize]> {
         match self.matches {
             Matches::Grouped(first) => Ok(&first[images.start..=images.end]),
-            Matches::OfCaptions(_) => {
+            Matches::ImageOfCaption(_) => {
                 Err(Error::internal("a graded relevance of a collection whose captions are in any order"))
             }
         }
     }
 
-    /// The image of each of these captions.
+    /// Image of each of these captions, from 0 in the pool.
     fn image_of(&self, images: &Range<usize>, captions: &Range<usize>) -> Cow<'c, [usize]> {
         match self.matches {
-            Matches::OfCaptions(image_of) => Cow::Borrowed(&image_of[captions.clone()]),
+            Matches::ImageOfCaption(image_of) => Cow::Borrowed(&image_of[captions.clone()]),
             Matches::Grouped(first) => {
                 let of = |image: usize| std::iter::repeat_n(image - images.start, first[image + 1] - first[image]);
                 images.clone().flat_map(of).collect()
@@ -108,15 +110,15 @@ impl<'c> Collection<'c> {
         }
     }
 
-    /// Queries and items of the pool of these images: image to text, text to image.
-    pub(super) fn tasks(&self, images: &Range<usize>) -> Result<[Task<'c>; 2]> {
+    /// Tasks of the pool of these images: image to text, text to image.
+    pub(super) fn tasks(&self, images: &Range<usize>) -> Result<[RetrievalTask<'c>; 2]> {
         let captions = self.captions_of(images)?;
         let (image_ids, caption_ids) = (&self.image_ids[images.clone()], &self.caption_ids[captions.clone()]);
         let image_of = self.image_of(images, &captions);
         let mut captions_of: Vec<Vec<usize>> = vec![Vec::new(); images.len()];
         image_of.iter().enumerate().for_each(|(caption, &image)| captions_of[image].push(caption));
         Ok([
-            Task {
+            RetrievalTask {
                 direction: Direction::ImageToText,
                 query_ids: image_ids,
                 item_ids: caption_ids,
@@ -124,7 +126,7 @@ impl<'c> Collection<'c> {
                 image_of: (0..images.len()).collect(),
                 image_ids,
             },
-            Task {
+            RetrievalTask {
                 direction: Direction::TextToImage,
                 query_ids: caption_ids,
                 item_ids: image_ids,
@@ -138,9 +140,9 @@ impl<'c> Collection<'c> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Evaluation, Folds, RelevantPairs, StoredScores, VectorSource, evaluate};
+    use super::super::{BinaryRelevance, Evaluation, Folds, StoredScores, VectorSource, evaluate};
     use super::*;
-    use crate::search::Processor;
+    use crate::search::CpuSearchFactory;
 
     /// Three images, four captions.
     const IDS: [i64; 4] = [0, 1, 2, 3];
@@ -156,27 +158,27 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error_and_never_a_panic() {
+    fn inconsistent_inputs_are_errors_and_never_panics() {
         let wrong = "the matches do not fit 3 images and 4 captions";
         for first in [&[0, 1, 2][..], &[0, 1, 2, 3], &[0, 3, 2, 4], &[1, 2, 3, 4], &[], &[0, 1, 2, 9]] {
             assert_eq!(refused(Matches::Grouped(first), ranked), wrong, "{first:?}");
         }
         for image_of in [&[0, 1, 2][..], &[0, 1, 2, 3]] {
-            assert_eq!(refused(Matches::OfCaptions(image_of), ranked), wrong, "{image_of:?}");
+            assert_eq!(refused(Matches::ImageOfCaption(image_of), ranked), wrong, "{image_of:?}");
         }
         let fits = || Matches::Grouped(&[0, 2, 3, 4]);
-        #[expect(clippy::reversed_empty_ranges, reason = "what a caller may get wrong")]
+        #[expect(clippy::reversed_empty_ranges, reason = "a possible mistake of a caller")]
         for images in [0..4, 2..1] {
             let folds = [Folds { protocol: "one".to_owned(), images: vec![images] }];
             let error = refused(fits(), |of| ranked(&Evaluation { protocols: &folds, ..*of }));
             assert!(error.starts_with("protocol `one` has images"), "{error}");
         }
         for captions_of in [vec![vec![0]], vec![vec![4], vec![], vec![]]] {
-            let rated = [RelevantPairs { name: "cxc".to_owned(), captions_of, images_of: vec![vec![]; 4] }];
-            let error = refused(fits(), |of| ranked(&Evaluation { rated: &rated, ..*of }));
+            let rated = [BinaryRelevance { name: "cxc".to_owned(), captions_of, images_of: vec![vec![]; 4] }];
+            let error = refused(fits(), |of| ranked(&Evaluation { binary_relevance: &rated, ..*of }));
             assert_eq!(error, "relevance `cxc` does not fit 3 images and 4 captions");
         }
-        let (factory, bank) = (Processor { order: None, threads: 1 }, None);
+        let (factory, bank) = (CpuSearchFactory { order: None, threads: 1 }, None);
         let scores = VectorSource { images: &[1.0; 4], captions: &[1.0; 8], width: 2, bank, factory: &factory };
         let error = refused(fits(), |of| {
             ranked(&Evaluation { collection: Collection { scores: &scores, ..of.collection }, ..*of })

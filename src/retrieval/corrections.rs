@@ -1,12 +1,12 @@
 //! Corrections of the scores of a pool.
 
 use crate::kernels::hubness::method::Correction;
-use crate::kernels::hubness::shift::Shift;
+use crate::kernels::hubness::shift::ShiftCorrection;
 
-/// The corrections of images that look for captions, and the other way round.
+/// Corrections of both directions: image to text, text to image.
 pub(super) enum Corrections {
-    /// A number of each item is taken off, and one of each query, which makes scores of different queries comparable.
-    Shifts([Shift; 2]),
-    /// Rows of scores are corrected.
+    /// Shifts of the items, and of the queries to make scores of different queries comparable.
+    Shifts([ShiftCorrection; 2]),
+    /// Corrections of whole rows of scores.
     Rows([Box<dyn Correction>; 2]),
 }

@@ -1,19 +1,19 @@
 //! The two directions of retrieval.
 
-/// Direction of a retrieval: images look for captions, or captions for images.
+/// Direction of retrieval: from image to text or from text to image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// An image looks for captions.
+    /// Images are queries, captions are items.
     ImageToText,
-    /// A caption looks for images.
+    /// Captions are queries, images are items.
     TextToImage,
 }
 
 impl Direction {
-    /// Both, in the order of all that is there for each.
+    /// Both directions, in the order of all arrays with an entry for each direction.
     pub const BOTH: [Self; 2] = [Self::ImageToText, Self::TextToImage];
 
-    /// The direction in tables: `i2t`, `t2i`.
+    /// Name in tables: `i2t`, `t2i`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,25 +1,25 @@
-//! Method and settings that ranked, as all tables name them.
+//! Label of a method and its parameters in tables.
 
 use super::direction::Direction;
-use crate::tables::rankings::Subject;
+use crate::tables::rankings::RankingScope;
 
-/// A method with its free numbers, and whom it learned them from.
+/// Label of a method: its name, its parameters, and its query bank.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Label {
-    /// `nns`, `csls`.
+pub struct MethodLabel {
+    /// Name of the method: `nns`, `csls`.
     pub method: String,
-    /// `k = 10`; nothing where there is nothing to choose.
+    /// Parameters as text: `k = 10`; `None` if there are none.
     pub parameters: Option<String>,
-    /// Whose queries and items it learned from, if not the test's.
+    /// Name of the query bank that the method learned from, if any.
     pub bank: Option<String>,
-    /// True if it saw the test queries together.
+    /// True if the result of a query depends on the other test queries.
     pub transductive: bool,
 }
 
-impl Label {
-    /// Columns that the rows of a pool and a direction have in common.
-    pub(super) fn subject<'s>(&'s self, protocol: &'s str, fold: usize, direction: Direction) -> Subject<'s> {
+impl MethodLabel {
+    /// Columns that are equal in all rows of a pool and a direction.
+    pub(super) fn subject<'s>(&'s self, protocol: &'s str, fold: usize, direction: Direction) -> RankingScope<'s> {
         let (method, parameters) = (&self.method, self.parameters.as_deref());
-        Subject { protocol, fold, method, parameters, direction: direction.name() }
+        RankingScope { protocol, fold, method, parameters, direction: direction.name() }
     }
 }

@@ -1,31 +1,31 @@
-//! Scores of images with captions and of nothing else: there is no bank, and there are no vectors.
+//! Scores of images with captions as a matrix, without a query bank and without vectors.
 
 use std::ops::Range;
 
-use super::scores::{PoolScores, ScoreSource, Set, missing};
+use super::scores::{PoolScores, ScoreSet, ScoreSource, missing_scores};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::distance::Distance;
-use crate::search::{ScoreMatrix, Search, Side};
+use crate::search::{MatrixSide, ScoreMatrix, Search};
 
-/// Scores of a pool: methods that learn from a bank, or look at vectors, are refused.
+/// Scores of a pool from a matrix. Methods that need a query bank or vectors are refused.
 #[derive(Debug, Clone, Copy)]
 pub struct MatrixPool<M>(pub M);
 
 impl<M: ScoreMatrix> PoolScores for MatrixPool<M> {
-    fn size(&self, set: Set) -> Option<usize> {
+    fn size(&self, set: ScoreSet) -> Option<usize> {
         match set {
-            Set::Images => Some(self.0.sizes()[0]),
-            Set::Captions => Some(self.0.sizes()[1]),
-            Set::BankImages | Set::BankCaptions => None,
+            ScoreSet::Images => Some(self.0.shape()[0]),
+            ScoreSet::Captions => Some(self.0.shape()[1]),
+            ScoreSet::BankImages | ScoreSet::BankCaptions => None,
         }
     }
 
-    fn search(&self, rows: Set, columns: Set) -> Result<Search<'_>> {
+    fn search(&self, rows: ScoreSet, columns: ScoreSet) -> Result<Search<'_>> {
         match (rows, columns) {
-            (Set::Images, Set::Captions) => self.0.search(Side::Columns),
-            (Set::Captions, Set::Images) => self.0.search(Side::Rows),
-            (Set::BankImages | Set::BankCaptions, _) => Err(missing(rows)),
-            (_, Set::BankImages | Set::BankCaptions) => Err(missing(columns)),
+            (ScoreSet::Images, ScoreSet::Captions) => self.0.search(MatrixSide::Columns),
+            (ScoreSet::Captions, ScoreSet::Images) => self.0.search(MatrixSide::Rows),
+            (ScoreSet::BankImages | ScoreSet::BankCaptions, _) => Err(missing_scores(rows)),
+            (_, ScoreSet::BankImages | ScoreSet::BankCaptions) => Err(missing_scores(columns)),
             _ => {
                 let message = "wants scores of images with images, or of captions with captions, and there are none";
                 Err(Error::usage(message).hint("leave the method out, or rank vectors"))
@@ -38,14 +38,14 @@ impl<M: ScoreMatrix> PoolScores for MatrixPool<M> {
     }
 }
 
-/// Scores of a collection that is ranked as one pool.
+/// Scores of a whole collection that is ranked as a single pool.
 #[derive(Clone, Copy)]
-pub struct WholeScores<'s>(pub &'s dyn ScoreMatrix);
+pub struct SinglePoolScores<'s>(pub &'s dyn ScoreMatrix);
 
-impl ScoreSource for WholeScores<'_> {
+impl ScoreSource for SinglePoolScores<'_> {
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
-        if [images.clone(), captions.clone()] != self.0.sizes().map(|size| 0..size) {
-            return Err(Error::usage("got a part of a collection of which there are no folds"));
+        if [images.clone(), captions.clone()] != self.0.shape().map(|size| 0..size) {
+            return Err(Error::usage("got a part of a collection that has no folds"));
         }
         Ok(Box::new(MatrixPool(self.0)))
     }

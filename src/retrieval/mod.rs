@@ -1,17 +1,18 @@
-//! Retrieval: ranks images for captions and captions for images by any method, and measures what is found.
+//! Evaluation of retrieval: ranks images for captions and captions for images by any method, and computes measures of
+//! the rankings.
 //!
 //! ```text
-//! scores of images × captions ─► method ─► rankings, or sets ─► recall, hubs, graded measures ─► their means over folds
+//! scores of images × captions ─► method ─► rankings, or sets ─► recall, hubness, graded measures ─► means over folds
 //!                                  ▲
-//!                  scores with a bank, or of all queries
+//!                  scores with a query bank, or of all queries
 //! ```
 //!
-//! [`evaluate`] is the entry. It takes scores (or vectors), relevance, methods and cut-offs, and gives tables.
+//! [`evaluate`] is the entry point. It takes scores (or vectors), relevance, methods and cut-offs, and returns tables.
 
 mod direction;
 mod scores;
 mod matrix;
-mod stored;
+mod stored_scores;
 mod collection;
 mod folds;
 mod protocol;
@@ -22,26 +23,26 @@ mod statistics;
 pub mod methods;
 mod relevance;
 mod callbacks;
-mod means;
-mod measure;
-mod intervals;
-mod graded;
+mod metric_means;
+mod direction_metrics;
+mod confidence_intervals;
+mod graded_metrics;
 mod results;
-mod write;
-mod choice;
+mod table_rows;
+mod method_selection;
 mod evaluation;
 
-pub use callbacks::{Callbacks, Collect};
+pub use callbacks::{Callbacks, CollectedTables};
 pub use collection::{Collection, Matches};
 pub use direction::Direction;
-pub use evaluation::{Detail, Evaluation, Validation, evaluate};
+pub use evaluation::{Evaluation, EvaluationDetail, ValidationCollection, evaluate};
 pub use folds::Folds;
-pub use label::Label;
-pub use matrix::{MatrixPool, WholeScores};
+pub use label::MethodLabel;
+pub use matrix::{MatrixPool, SinglePoolScores};
 pub use methods::Method;
 pub use protocol::Protocol;
 pub use ranking::Rankings;
-pub use relevance::{Graded, Grades, RelevantPairs};
-pub use results::Results;
-pub use scores::{PoolScores, ScoreSource, Set, VectorPair, VectorSource};
-pub use stored::StoredScores;
+pub use relevance::{BinaryRelevance, GradedRelevance, RelevanceGrades};
+pub use results::EvaluationResults;
+pub use scores::{ImageCaptionVectors, PoolScores, ScoreSet, ScoreSource, VectorSource};
+pub use stored_scores::StoredScores;

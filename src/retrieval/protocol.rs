@@ -1,7 +1,7 @@
-//! Which images make a pool, and what its results are called.
+//! Evaluation protocols: the images of each pool, and the name of the protocol in results.
 //!
-//! For COCO "1K" alone is never a name: the papers use it for the mean of five folds, for the first fold, and for a split
-//! of 1,000 images. It is one only for Flickr8k and Flickr30k, whose whole test split has 1,000 images.
+//! For COCO, "1K" alone is never used as a name: papers use it for the mean of five folds, for the first fold, and for
+//! a split of 1,000 images. It is unambiguous only for Flickr8k and Flickr30k, whose whole test split has 1,000 images.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::folds::Folds;
 use crate::error::{Error, Result};
 
-/// Images of a fold of COCO's 5,000 test images.
-const FOLD: usize = 1000;
+/// Number of images of a fold of COCO's 5,000 test images.
+const FOLD_IMAGES: usize = 1000;
 
-/// Data sets of which "1K" means one thing: their test split.
-const ONE_MEANING: [&str; 4] = ["f8k", "flickr8k", "f30k", "flickr30k"];
+/// Data sets for which "1K" is unambiguous: their test split has 1,000 images.
+const DATASETS_WITH_1K_TEST_SPLIT: [&str; 4] = ["f8k", "flickr8k", "f30k", "flickr30k"];
 
-/// Which pool of images and captions a query is ranked in, and so what the first part of a result's name is.
+/// Evaluation protocol: the pool of images and captions that a query is ranked in. It is part of the name of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -30,7 +30,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The pools of a split of a data set that has so many images.
+    /// Folds of a split with `n_images` images.
     ///
     /// # Errors
     /// The split has too few images, or for [`Protocol::FiveFold`] not 5,000.
@@ -38,7 +38,7 @@ impl Protocol {
         Ok(Folds { protocol: self.label(dataset, n_images), images: self.folds(n_images)? })
     }
 
-    /// As pipeline files say it.
+    /// Name in pipeline files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,11 +48,14 @@ impl Protocol {
         }
     }
 
-    /// The name of the protocol in results: `coco-5k`, `f30k-1k`, `flickr8k-125`, `coco-1k-five-fold`; for a split of
-    /// 1,000 images of any other data set `coco-1k-single`.
+    /// Name of the protocol in results: `coco-5k`, `f30k-1k`, `flickr8k-125`, `coco-1k-five-fold`. A split of 1,000
+    /// images of a data set for which "1K" is ambiguous is `coco-1k-single`.
     fn label(self, dataset: &str, n_images: usize) -> String {
         match self {
-            Protocol::All if n_images == FOLD && !ONE_MEANING.iter().any(|name| dataset.eq_ignore_ascii_case(name)) => {
+            Protocol::All
+                if n_images == FOLD_IMAGES
+                    && !DATASETS_WITH_1K_TEST_SPLIT.iter().any(|name| dataset.eq_ignore_ascii_case(name)) =>
+            {
                 format!("{dataset}-1k-single")
             }
             Protocol::All if n_images > 0 && n_images.is_multiple_of(1000) => format!("{dataset}-{}k", n_images / 1000),
@@ -62,7 +65,7 @@ impl Protocol {
         }
     }
 
-    /// The images of every fold, in the order of the split.
+    /// Images of every fold, in the order of the split.
     ///
     /// # Errors
     /// The split has too few images, or for [`Protocol::FiveFold`] not 5,000.
@@ -73,10 +76,12 @@ impl Protocol {
         };
         match self {
             Protocol::All => Ok(std::iter::once(0..n_images).collect()),
-            Protocol::FiveFold if n_images == 5 * FOLD => Ok((0..5).map(|i| i * FOLD..(i + 1) * FOLD).collect()),
-            Protocol::FiveFold => wrong(format!("exactly {}", 5 * FOLD)),
-            Protocol::FirstFold if n_images >= FOLD => Ok(std::iter::once(0..FOLD).collect()),
-            Protocol::FirstFold => wrong(format!("at least {FOLD}")),
+            Protocol::FiveFold if n_images == 5 * FOLD_IMAGES => {
+                Ok((0..5).map(|i| i * FOLD_IMAGES..(i + 1) * FOLD_IMAGES).collect())
+            }
+            Protocol::FiveFold => wrong(format!("exactly {}", 5 * FOLD_IMAGES)),
+            Protocol::FirstFold if n_images >= FOLD_IMAGES => Ok(std::iter::once(0..FOLD_IMAGES).collect()),
+            Protocol::FirstFold => wrong(format!("at least {FOLD_IMAGES}")),
         }
     }
 }
@@ -86,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_say_what_was_ranked() {
+    fn labels_name_the_pool() {
         let label = |protocol: Protocol, n| protocol.label("coco", n);
         assert_eq!(label(Protocol::All, 5000), "coco-5k");
         assert_eq!(label(Protocol::All, 1000), "coco-1k-single");

@@ -1,78 +1,86 @@
-//! Ranks the two sides of a pool against each other, by any method.
+//! Ranking of the images and captions of a pool.
 
-use super::collection::Task;
+use super::collection::RetrievalTask;
 use super::corrections::Corrections;
-use super::scores::{PoolScores, Set};
+use super::scores::{PoolScores, ScoreSet};
 use crate::error::{Error, Result};
-use crate::kernels::measure::rank::Rank;
-use crate::kernels::top_k::Scored;
-use crate::search::{Answer, Ask, Positives, Progress, Search};
+use crate::kernels::measure::rank::BestMatchRank;
+use crate::kernels::top_k::ScoredItem;
+use crate::search::{Positives, Search, SearchProgress, SearchRequest, SearchResults};
 
 /// Rankings of the queries of one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rankings {
-    /// The best items of every query, best first; of a matching those of the last cut-off.
-    pub top: Vec<Vec<Scored>>,
-    /// How the best match of every query ranks; nothing of a matching.
-    pub ranks: Vec<Option<Rank>>,
-    /// Sets of a matching: for each cut-off the items of every query.
+    /// Best items of every query, best first; for a matching those of the last cut-off.
+    pub top: Vec<Vec<ScoredItem>>,
+    /// Rank of the best match of every query; empty for a matching.
+    pub ranks: Vec<Option<BestMatchRank>>,
+    /// Sets of a matching: the items of every query for each cut-off.
     pub sets: Option<Vec<Vec<Vec<usize>>>>,
 }
 
-impl From<Answer> for Rankings {
-    fn from(answer: Answer) -> Self {
-        Self { top: answer.top, ranks: answer.ranks, sets: None }
+impl From<SearchResults> for Rankings {
+    fn from(results: SearchResults) -> Self {
+        Self { top: results.top, ranks: results.ranks, sets: None }
     }
 }
 
 /// Request to rank a pool: image to text, text to image.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'w> {
-    pub(super) tasks: &'w [Task<'w>; 2],
-    /// Items of each ranking.
+pub(super) struct RankingRequest<'w> {
+    pub(super) tasks: &'w [RetrievalTask<'w>; 2],
+    /// Number of items of each ranking.
     pub(super) depth: [usize; 2],
-    /// Cut-offs that a matching is made for.
+    /// Cut-offs; a matching is computed for each.
     pub(super) cutoffs: &'w [usize],
 }
 
-/// A pool, packed once for all methods.
+/// Ranker of a pool, whose vectors are packed once for all methods.
 pub(super) struct Ranker<'v> {
     pub(super) scores: &'v dyn PoolScores,
-    /// Images with captions, and captions with images.
+    /// Searches of images with captions, and of captions with images.
     pub(super) searches: [Search<'v>; 2],
-    /// How many images and captions there are.
+    /// Numbers of images and captions.
     pub(super) counts: [usize; 2],
 }
 
 impl<'v> Ranker<'v> {
     pub(super) fn new(scores: &'v dyn PoolScores) -> Result<Self> {
-        let searches = [scores.search(Set::Images, Set::Captions)?, scores.search(Set::Captions, Set::Images)?];
-        let count = |set: Set| scores.size(set).ok_or_else(|| Error::internal("a pool without its sets"));
-        Ok(Self { scores, searches, counts: [count(Set::Images)?, count(Set::Captions)?] })
+        let searches = [
+            scores.search(ScoreSet::Images, ScoreSet::Captions)?,
+            scores.search(ScoreSet::Captions, ScoreSet::Images)?,
+        ];
+        let count = |set: ScoreSet| scores.size(set).ok_or_else(|| Error::internal("a pool without its sets"));
+        Ok(Self { scores, searches, counts: [count(ScoreSet::Images)?, count(ScoreSet::Captions)?] })
     }
 
-    /// One pass for both directions, each item with a number that is taken off.
-    fn by_shift(&self, shifts: [&[f64]; 2], wanted: &Wanted<'_>, progress: &mut dyn Progress) -> Result<[Answer; 2]> {
-        let ask = |direction: usize| Ask {
+    /// Ranks both directions in one pass by scores minus a shift of each item.
+    fn rank_shifted(
+        &self,
+        shifts: [&[f64]; 2],
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[SearchResults; 2]> {
+        let request = |direction: usize| SearchRequest {
             k: wanted.depth[direction],
             positives: Positives::Lists(&wanted.tasks[direction].matches),
-            minus: shifts[direction],
-            ..Ask::default()
+            item_shifts: shifts[direction],
+            ..SearchRequest::default()
         };
-        self.searches[0].find(&ask(0), &ask(1), progress)
+        self.searches[0].find(&request(0), &request(1), progress)
     }
 
-    /// Rankings of images and of captions by corrected scores.
-    pub(super) fn by_corrections(
+    /// Ranks both directions by corrected scores.
+    pub(super) fn rank_corrected(
         &self,
         corrections: &Corrections,
-        wanted: &Wanted<'_>,
-        progress: &mut dyn Progress,
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
         match corrections {
             Corrections::Shifts(shifts) => {
                 let [i2t, t2i] = shifts;
-                Ok(self.by_shift([i2t.items(), t2i.items()], wanted, progress)?.map(Rankings::from))
+                Ok(self.rank_shifted([i2t.item_shifts(), t2i.item_shifts()], wanted, progress)?.map(Rankings::from))
             }
             Corrections::Rows(corrections) => {
                 let mut one = |direction: usize| -> Result<Rankings> {

@@ -1,13 +1,13 @@
-//! Relevance beside the queries' own matches.
+//! Binary and graded relevance in addition to the matches.
 
 use std::ops::Range;
 
 use super::direction::Direction;
 use crate::error::{Error, Result};
 
-/// Relevant pairs of a collection: yes or no.
+/// Binary relevance: the relevant pairs of a collection.
 #[derive(Debug, Clone, Default)]
-pub struct RelevantPairs {
+pub struct BinaryRelevance {
     /// Name in results.
     pub name: String,
     /// Relevant captions of each image.
@@ -16,11 +16,11 @@ pub struct RelevantPairs {
     pub images_of: Vec<Vec<usize>>,
 }
 
-impl RelevantPairs {
-    /// Checks that the pairs are of so many images and captions.
+impl BinaryRelevance {
+    /// Checks that the pairs fit `images` images and `captions` captions.
     ///
     /// # Errors
-    /// They are not.
+    /// The pairs do not fit.
     pub(super) fn check(&self, images: usize, captions: usize) -> Result<()> {
         let within = |lists: &[Vec<usize>], count: usize, of: usize| {
             lists.len() == count && lists.iter().flatten().all(|&item| item < of)
@@ -32,8 +32,8 @@ impl RelevantPairs {
         Err(Error::usage(message))
     }
 
-    /// The relevant items of each query of a direction of a pool, numbered as in the pool.
-    pub(super) fn of_pool(
+    /// Relevant items of each query of a direction of a pool, numbered as in the pool.
+    pub(super) fn restrict_to_pool(
         &self,
         images: &Range<usize>,
         captions: &Range<usize>,
@@ -50,21 +50,21 @@ impl RelevantPairs {
     }
 }
 
-/// A graded relevance by name; its φ comes from [`Callbacks::graded`](super::Callbacks::graded).
+/// Graded relevance; its grades φ come from [`Callbacks::relevance_grades`](super::Callbacks::relevance_grades).
 #[derive(Debug, Clone)]
-pub struct Graded {
+pub struct GradedRelevance {
     /// Name in results.
     pub name: String,
-    /// Neighbours of a query that are relevant, each number on its own.
+    /// Numbers m of neighbours of a query that are taken as relevant; each is measured separately.
     pub neighbours: Vec<usize>,
 }
 
-/// φ of images and captions of a collection: how relevant each is to the other.
-pub trait Grades {
-    /// φ of an image with these captions, each a finite number of at least 0.
+/// Grades φ of a collection: the relevance of images and captions to each other.
+pub trait RelevanceGrades {
+    /// φ of an image with these captions; finite and at least 0.
     fn row(&self, image: usize, captions: &Range<usize>) -> &[f32];
 
-    /// φ of these images with these captions, one caption after the other: a copy of a block, never of the whole.
+    /// Copies φ of these images with these captions into `columns`, one caption after the other.
     fn columns(&self, images: &Range<usize>, captions: &Range<usize>, columns: &mut Vec<f32>) {
         columns.clear();
         columns.resize(images.len() * captions.len(), 0.0);

@@ -1,81 +1,87 @@
-//! Rows of `metrics` and `summary`.
+//! Results of an evaluation: rows of `metrics` and `summary`.
 
 use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
 
+use super::confidence_intervals::ConfidenceIntervals;
 use super::direction::Direction;
-use super::intervals::Intervals;
-use super::label::Label;
-use super::means::{Mean, Means, of_pools};
-use super::measure::Measured;
+use super::direction_metrics::DirectionMetrics;
+use super::label::MethodLabel;
+use super::metric_means::{MetricMean, MetricMeans, mean_of_pools};
 use crate::error::{Error, Result};
 use crate::kernels::measure::hubs::hs_sum;
-use crate::kernels::measure::interval::wilson_95;
-use crate::kernels::measure::metric::{Name, Unit};
-use crate::kernels::measure::recall::{Retrieval, rsum};
+use crate::kernels::measure::metric::{MetricName, MetricUnit};
+use crate::kernels::measure::recall::{RecallSummary, rsum};
+use crate::kernels::measure::wilson_interval::wilson_95;
 use crate::tables;
-use crate::tables::metrics::Row;
+use crate::tables::metrics::MetricRow;
 use crate::tables::summary;
 
-/// A protocol and the pools of its folds; their sizes are those of the first fold.
+/// Protocol with the sizes of its first fold.
 #[derive(Debug, Clone)]
-pub(super) struct Pools<'p> {
+pub(super) struct ProtocolPools<'p> {
     pub(super) protocol: &'p str,
     pub(super) folds: usize,
     pub(super) n_images: usize,
     pub(super) n_captions: usize,
 }
 
-/// Results of all protocols and methods.
+/// Results of an evaluation: all protocols and methods.
 #[derive(Debug)]
-pub struct Results {
+pub struct EvaluationResults {
     cutoffs: Vec<usize>,
-    /// Which cut-offs sums are made of, where they are not the usual ones.
+    /// Cut-offs of sums as text, if they are not the usual ones.
     sums: Option<String>,
-    metrics: Vec<Row>,
-    /// One row a protocol and method, in their order. `hs_sum` is not a number where hubs were not counted.
-    pub summary: Vec<summary::Row>,
+    metrics: Vec<MetricRow>,
+    /// One row for each protocol and method, in their order. `hs_sum` is NaN if k-occurrences were not counted.
+    pub summary: Vec<summary::SummaryRow>,
 }
 
-/// A method on the pools of a protocol.
+/// Protocol and method that rows are of.
 #[derive(Clone, Copy)]
-struct Subject<'s> {
-    pools: &'s Pools<'s>,
-    label: &'s Label,
+struct ProtocolMethod<'s> {
+    pools: &'s ProtocolPools<'s>,
+    label: &'s MethodLabel,
 }
 
-impl Results {
+impl EvaluationResults {
     pub(super) fn new(cutoffs: &[usize]) -> Self {
         let list = cutoffs.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let sums = (cutoffs != tables::CUTOFFS).then(|| format!("at {list}"));
+        let sums = (cutoffs != tables::DEFAULT_CUTOFFS).then(|| format!("at {list}"));
         Self { cutoffs: cutoffs.to_vec(), sums, metrics: Vec::new(), summary: Vec::new() }
     }
 
     /// The rows of `metrics`.
     ///
     /// # Errors
-    /// None that results could cause.
+    /// None that depends on the results.
     pub fn metrics(&self) -> Result<RecordBatch> {
-        tables::metrics::rows(&self.metrics)
+        tables::metrics::batch(&self.metrics)
     }
 
     /// The rows of `summary`.
     ///
     /// # Errors
-    /// As [`Results::metrics`].
+    /// As [`EvaluationResults::metrics`].
     pub fn summary(&self) -> Result<RecordBatch> {
-        summary::rows(&self.cutoffs, &self.summary)
+        summary::batch(&self.cutoffs, &self.summary)
     }
 
     /// Adds the recalls of a method on a protocol, image to text and text to image: means over the folds.
-    pub(super) fn add_recalls(&mut self, pools: &Pools<'_>, label: &Label, means: [Retrieval; 2], hs_sum: f64) {
+    pub(super) fn add_recalls(
+        &mut self,
+        pools: &ProtocolPools<'_>,
+        label: &MethodLabel,
+        means: [RecallSummary; 2],
+        hs_sum: f64,
+    ) {
         let rsum = rsum(&means[0], &means[1]);
         let [i2t, t2i] = means.map(|of| {
             let known = |rank: f64| Some(rank).filter(|rank| !rank.is_nan());
-            summary::Direction { recalls: of.recalls, medr: known(of.medr), meanr: known(of.meanr) }
+            summary::DirectionSummary { recalls: of.recalls, medr: known(of.medr), meanr: known(of.meanr) }
         });
-        self.summary.push(summary::Row {
+        self.summary.push(summary::SummaryRow {
             protocol: pools.protocol.to_owned(),
             method: label.method.clone(),
             parameters: label.parameters.clone(),
@@ -89,32 +95,33 @@ impl Results {
         });
     }
 
-    /// Adds a method on a protocol: what its folds gave, image to text and text to image. Every statistic is the mean over the
-    /// folds.
+    /// Adds the metrics of a method on a protocol: those of its folds, image to text and text to image. Every value is
+    /// the mean over the folds.
     pub(super) fn add(
         &mut self,
-        pools: &Pools<'_>,
-        label: &Label,
-        directions: &[Vec<Measured>; 2],
-        intervals: Intervals,
+        pools: &ProtocolPools<'_>,
+        label: &MethodLabel,
+        directions: &[Vec<DirectionMetrics>; 2],
+        intervals: ConfidenceIntervals,
     ) -> Result<()> {
-        let retrieval = |folds: &[Measured]| folds.iter().map(|fold| fold.retrieval.clone()).collect::<Vec<_>>();
-        let means = [mean(pools, &retrieval(&directions[0]))?, mean(pools, &retrieval(&directions[1]))?];
-        let subject = Subject { pools, label };
+        let recalls = |folds: &[DirectionMetrics]| folds.iter().map(|fold| fold.recalls.clone()).collect::<Vec<_>>();
+        let means = [mean(pools, &recalls(&directions[0]))?, mean(pools, &recalls(&directions[1]))?];
+        let subject = ProtocolMethod { pools, label };
         for (direction, folds) in Direction::BOTH.into_iter().zip(directions) {
-            let own: Vec<&Means> = folds.iter().map(|fold| &fold.means).collect();
-            self.add_means(subject, direction, None, &Means::over_folds(&own));
-            let pools = |get: fn(&Measured) -> &Vec<(Name, f64)>| {
-                of_pools(&folds.iter().map(|fold| get(fold).as_slice()).collect::<Vec<_>>())
+            let own: Vec<&MetricMeans> = folds.iter().map(|fold| &fold.means).collect();
+            self.add_means(subject, direction, None, &MetricMeans::mean_over_folds(&own));
+            let pools = |get: fn(&DirectionMetrics) -> &Vec<(MetricName, f64)>| {
+                mean_of_pools(&folds.iter().map(|fold| get(fold).as_slice()).collect::<Vec<_>>())
             };
-            for (name, value) in pools(|fold| &fold.of_ranks) {
+            for (name, value) in pools(|fold| &fold.rank_metrics) {
                 self.add_value(subject, direction.name(), name, None, value, folds[0].n_queries);
             }
-            for (number, (relevance, _)) in folds[0].rated.iter().enumerate() {
-                let rated: Vec<&Means> = folds.iter().map(|fold| &fold.rated[number].1).collect();
-                self.add_means(subject, direction, Some(relevance), &Means::over_folds(&rated));
+            for (number, (relevance, _)) in folds[0].binary_relevance.iter().enumerate() {
+                let relevance_means: Vec<&MetricMeans> =
+                    folds.iter().map(|fold| &fold.binary_relevance[number].1).collect();
+                self.add_means(subject, direction, Some(relevance), &MetricMeans::mean_over_folds(&relevance_means));
             }
-            for (name, value) in pools(|fold| &fold.of_occurrences) {
+            for (name, value) in pools(|fold| &fold.occurrence_metrics) {
                 self.add_value(subject, direction.name(), name, None, value, folds[0].n_queries);
             }
         }
@@ -123,90 +130,91 @@ impl Results {
         let skewness = directions.iter().flat_map(|folds| cutoffs.iter().map(|&k| skewness(folds, k)));
         let (rsum, hs_sum) = (rsum(&means[0], &means[1]), hs_sum(skewness));
         for (measure, value, interval) in [("rsum", rsum, intervals.rsum), ("hs_sum", hs_sum, intervals.hs_sum)] {
-            let row = self.add_value(subject, "both", Name::new(measure, Unit::Number), None, value, n_queries);
+            let row =
+                self.add_value(subject, "both", MetricName::new(measure, MetricUnit::Number), None, value, n_queries);
             row.ci95 = interval;
-            self.name_sum();
+            self.label_last_sum();
         }
         self.add_recalls(pools, label, means, hs_sum);
         Ok(())
     }
 
-    /// Says of the last row, a sum, which cut-offs it is of.
-    fn name_sum(&mut self) {
+    /// Adds the cut-offs to the variant of the last row, a sum, if they are not the usual ones.
+    fn label_last_sum(&mut self) {
         if let (Some(sums), Some(row)) = (&self.sums, self.metrics.last_mut()) {
             row.variant = Some(row.variant.take().map_or_else(|| sums.clone(), |variant| format!("{variant} {sums}")));
         }
     }
 
-    /// Adds what a graded relevance says of a protocol: its folds, image to text and text to image.
+    /// Adds the graded measures of a method on a protocol: those of its folds, image to text and text to image.
     ///
-    /// Nsum is the sum of NCS at all cut-offs in both directions, for each way to compute NCS.
+    /// Nsum is the sum of NCS at all cut-offs in both directions, for each variant of NCS.
     pub(super) fn add_graded(
         &mut self,
-        pools: &Pools<'_>,
-        label: &Label,
+        pools: &ProtocolPools<'_>,
+        label: &MethodLabel,
         relevance: &str,
-        directions: &[Vec<Means>; 2],
+        directions: &[Vec<MetricMeans>; 2],
     ) {
-        let subject = Subject { pools, label };
-        let means = directions.each_ref().map(|folds| Means::over_folds(&folds.iter().collect::<Vec<_>>()));
+        let subject = ProtocolMethod { pools, label };
+        let means = directions.each_ref().map(|folds| MetricMeans::mean_over_folds(&folds.iter().collect::<Vec<_>>()));
         for (direction, means) in Direction::BOTH.into_iter().zip(&means) {
             self.add_means(subject, direction, Some(relevance), means);
         }
         let cutoffs = self.cutoffs.clone();
         for name in means[0].keys().filter(|name| name.measure == "ncs" && name.k == cutoffs.first().copied()) {
-            // Text to image, the first images of a split are all that the published code knows.
+            // For text to image the published code uses only the first images of a split.
             let narrow =
-                Name { variant: name.variant.map(|variant| variant.trim_end_matches("_whole_split")), ..*name };
-            let at = |(means, of): (&BTreeMap<Name, Mean>, &Name)| -> Vec<Option<Mean>> {
-                cutoffs.iter().map(|&k| means.get(&Name { k: Some(k), ..*of }).copied()).collect()
+                MetricName { variant: name.variant.map(|variant| variant.trim_end_matches("_whole_split")), ..*name };
+            let at = |(means, of): (&BTreeMap<MetricName, MetricMean>, &MetricName)| -> Vec<Option<MetricMean>> {
+                cutoffs.iter().map(|&k| means.get(&MetricName { k: Some(k), ..*of }).copied()).collect()
             };
-            let all: Option<Vec<Mean>> = means.iter().zip([name, &narrow]).flat_map(at).collect();
+            let all: Option<Vec<MetricMean>> = means.iter().zip([name, &narrow]).flat_map(at).collect();
             if let Some(all) = all {
-                let name = Name { measure: "nsum", k: None, ..*name };
+                let name = MetricName { measure: "nsum", k: None, ..*name };
                 let sum = all.iter().map(|mean| mean.percent).sum();
                 let n_queries = all[0].n_queries + all[cutoffs.len()].n_queries;
                 self.add_value(subject, "both", name, Some(relevance), sum, n_queries);
-                self.name_sum();
+                self.label_last_sum();
             }
         }
     }
 
     fn add_means(
         &mut self,
-        subject: Subject<'_>,
+        subject: ProtocolMethod<'_>,
         direction: Direction,
         relevance: Option<&str>,
-        means: &BTreeMap<Name, Mean>,
+        means: &BTreeMap<MetricName, MetricMean>,
     ) {
         for (&name, mean) in means {
             let row = self.add_value(subject, direction.name(), name, relevance, mean.percent, mean.n_queries);
-            if name.unit == Unit::Proportion {
-                row.ci95 = Some(wilson_95(mean.percent, mean.n_all));
+            if name.unit == MetricUnit::Proportion {
+                row.ci95 = Some(wilson_95(mean.percent, mean.n_queries_of_all_folds));
             }
         }
     }
 
     fn add_value(
         &mut self,
-        Subject { pools, label }: Subject<'_>,
+        ProtocolMethod { pools, label }: ProtocolMethod<'_>,
         direction: &'static str,
-        name: Name,
+        name: MetricName,
         relevance: Option<&str>,
         value: f64,
         n_queries: usize,
-    ) -> &mut Row {
+    ) -> &mut MetricRow {
         let n_items = match direction {
             "i2t" => pools.n_captions,
             "t2i" => pools.n_images,
             _ => pools.n_captions + pools.n_images,
         };
-        self.metrics.push(Row {
+        self.metrics.push(MetricRow {
             protocol: pools.protocol.to_owned(),
             folds: pools.folds,
             method: label.method.clone(),
             parameters: label.parameters.clone(),
-            bank: label.bank.clone(),
+            query_bank: label.bank.clone(),
             transductive: label.transductive,
             direction,
             measure: name.measure,
@@ -224,16 +232,17 @@ impl Results {
     }
 }
 
-/// The mean of recalls and ranks over folds.
-pub(super) fn mean(pools: &Pools<'_>, folds: &[Retrieval]) -> Result<Retrieval> {
-    Retrieval::mean(folds).ok_or_else(|| Error::internal(format!("protocol `{}` has no folds", pools.protocol)))
+/// Mean of recalls and ranks over folds.
+pub(super) fn mean(pools: &ProtocolPools<'_>, folds: &[RecallSummary]) -> Result<RecallSummary> {
+    RecallSummary::mean(folds).ok_or_else(|| Error::internal(format!("protocol `{}` has no folds", pools.protocol)))
 }
 
-/// The mean over the folds of the skewness at a cut-off; 0 of one in which nothing is found.
+/// Mean over the folds of the skewness at a cut-off; a fold without k-occurrences counts as 0.
 #[expect(clippy::cast_precision_loss, reason = "folds are few")]
-fn skewness(folds: &[Measured], k: usize) -> f64 {
-    let is_it = |name: &Name| name.measure == "hub_skewness" && name.k == Some(k);
-    let of =
-        |fold: &Measured| fold.of_occurrences.iter().find(|(name, _)| is_it(name)).map_or(0.0, |(_, value)| *value);
+fn skewness(folds: &[DirectionMetrics], k: usize) -> f64 {
+    let is_it = |name: &MetricName| name.measure == "hub_skewness" && name.k == Some(k);
+    let of = |fold: &DirectionMetrics| {
+        fold.occurrence_metrics.iter().find(|(name, _)| is_it(name)).map_or(0.0, |(_, value)| *value)
+    };
     folds.iter().map(of).sum::<f64>() / folds.len() as f64
 }

@@ -1,32 +1,32 @@
-//! Where the scores of a retrieval come from.
+//! Sources of scores.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::kernels::hubness::distance::Distance;
-use crate::search::{Search, SearchFactory, Side, Vectors};
+use crate::search::{MatrixSide, Search, SearchFactory, VectorMatrix};
 
-/// One of the sets that scores are between.
+/// Set of images or captions that scores are computed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Set {
+pub enum ScoreSet {
     /// Images of the pool.
     Images,
     /// Captions of the pool.
     Captions,
-    /// Images of the bank.
+    /// Images of the query bank.
     BankImages,
-    /// Captions of the bank.
+    /// Captions of the query bank.
     BankCaptions,
 }
 
-impl Set {
+impl ScoreSet {
     /// True for captions.
     #[must_use]
-    pub fn captions(self) -> bool {
+    pub fn is_captions(self) -> bool {
         matches!(self, Self::Captions | Self::BankCaptions)
     }
 
-    /// The set as an error calls it.
+    /// Name of the set in errors.
     fn name(self) -> &'static str {
         match self {
             Self::Images => "images",
@@ -37,9 +37,9 @@ impl Set {
     }
 }
 
-/// Source of the scores of a collection: vectors, or scores that are stored.
+/// Source of the scores of a collection: vectors or stored scores.
 pub trait ScoreSource {
-    /// The scores of a pool: of these images with these captions, and of both with the bank.
+    /// Scores of a pool: of these images with these captions, and of both with the query bank.
     ///
     /// # Errors
     /// Vectors that cannot be ranked.
@@ -48,78 +48,84 @@ pub trait ScoreSource {
 
 /// Scores of a pool.
 pub trait PoolScores {
-    /// Size of a set; `None` where there is no such set.
-    fn size(&self, set: Set) -> Option<usize>;
+    /// Number of members of a set; `None` if there is no such set.
+    fn size(&self, set: ScoreSet) -> Option<usize>;
 
-    /// Search of the scores of two sets.
+    /// Search in the scores of two sets.
     ///
     /// # Errors
     /// There are no scores of these sets.
-    fn search(&self, rows: Set, columns: Set) -> Result<Search<'_>>;
+    fn search(&self, rows: ScoreSet, columns: ScoreSet) -> Result<Search<'_>>;
 
-    /// Distance that a score stands for, if it does.
+    /// Conversion of scores into distances, if there is one.
     fn distance(&self) -> Option<Distance>;
 
-    /// Vectors of a set, for methods that look at more than scores.
+    /// Vectors of a set, for methods that need more than scores.
     ///
     /// # Errors
     /// There are none.
-    fn vectors(&self, set: Set) -> Result<&Vectors<'_>> {
+    fn vectors(&self, set: ScoreSet) -> Result<&VectorMatrix<'_>> {
         Err(no_vectors(set))
     }
 
-    /// Search of other vectors, made of those of the sets.
+    /// Search in the scores of other vectors, which are derived from those of the sets.
     ///
     /// # Errors
     /// There are no vectors.
-    fn search_vectors<'v>(&self, _: &'v Vectors<'v>, _: &'v Vectors<'v>, captions: Side) -> Result<Search<'v>> {
-        Err(no_vectors(if captions == Side::Rows { Set::Captions } else { Set::Images }))
+    fn search_vectors<'v>(
+        &self,
+        _: &'v VectorMatrix<'v>,
+        _: &'v VectorMatrix<'v>,
+        captions: MatrixSide,
+    ) -> Result<Search<'v>> {
+        Err(no_vectors(if captions == MatrixSide::Rows { ScoreSet::Captions } else { ScoreSet::Images }))
     }
 }
 
-fn no_vectors(set: Set) -> Error {
-    Error::usage(format!("wants the vectors of the {}, and there are scores alone", set.name()))
+fn no_vectors(set: ScoreSet) -> Error {
+    Error::usage(format!("wants the vectors of the {}, and there are only scores", set.name()))
         .hint("leave the method out, or rank vectors")
 }
 
 /// Error: there are no scores with such a set.
-pub(super) fn missing(set: Set) -> Error {
+pub(super) fn missing_scores(set: ScoreSet) -> Error {
     Error::usage(format!("wants scores with the {}, and there are none", set.name()))
         .hint("give vectors and a bank of vectors, or leave the method out")
 }
 
-/// Images and captions as vectors, checked.
-pub struct VectorPair<'v> {
-    images: Vectors<'v>,
-    captions: Vectors<'v>,
+/// Vectors of images and captions, checked.
+pub struct ImageCaptionVectors<'v> {
+    images: VectorMatrix<'v>,
+    captions: VectorMatrix<'v>,
 }
 
-impl<'v> VectorPair<'v> {
-    /// Checks them.
+impl<'v> ImageCaptionVectors<'v> {
+    /// Checks the vectors.
     ///
     /// # Shapes
     /// `images`, `captions`: rows of `width`, one after the other
     ///
     /// # Errors
-    /// As [`Vectors::new`]; `of` follows the name of the side in messages: `" of the bank"`.
+    /// As [`VectorMatrix::new`]. Messages name the vectors `images` and `captions`, followed by `of`, such as `" of the
+    /// bank"`.
     pub fn new(images: &'v [f32], captions: &'v [f32], width: usize, of: &str) -> Result<Self> {
         Ok(Self {
-            images: Vectors::new(&format!("images{of}"), images, width)?,
-            captions: Vectors::new(&format!("captions{of}"), captions, width)?,
+            images: VectorMatrix::new(&format!("images{of}"), images, width)?,
+            captions: VectorMatrix::new(&format!("captions{of}"), captions, width)?,
         })
     }
 }
 
-/// Scores of vectors.
+/// Source of scores that are computed from vectors.
 pub struct VectorSource<'v> {
     /// Vectors of all images, row-major.
     pub images: &'v [f32],
     /// Vectors of all captions, row-major.
     pub captions: &'v [f32],
-    /// Numbers of a vector.
+    /// Dimensions of a vector.
     pub width: usize,
-    /// Images and captions that are not ranked, from which methods learn.
-    pub bank: Option<&'v VectorPair<'v>>,
+    /// Query bank: images and captions that methods learn from and that are not ranked.
+    pub bank: Option<&'v ImageCaptionVectors<'v>>,
     /// Score function and device.
     pub factory: &'v dyn SearchFactory,
 }
@@ -131,36 +137,36 @@ impl ScoreSource for VectorSource<'_> {
             let message = || format!("got {got} numbers for vectors of width {}, wanted {wanted} at least", self.width);
             vectors.get(rows.start * self.width..wanted).ok_or_else(|| Error::usage(message()))
         };
-        let own = VectorPair::new(part(self.images, images)?, part(self.captions, captions)?, self.width, "")?;
+        let own = ImageCaptionVectors::new(part(self.images, images)?, part(self.captions, captions)?, self.width, "")?;
         Ok(Box::new(VectorPool { own, bank: self.bank, factory: self.factory }))
     }
 }
 
 /// Scores of the vectors of a pool.
 pub(super) struct VectorPool<'v> {
-    own: VectorPair<'v>,
-    bank: Option<&'v VectorPair<'v>>,
+    own: ImageCaptionVectors<'v>,
+    bank: Option<&'v ImageCaptionVectors<'v>>,
     factory: &'v dyn SearchFactory,
 }
 
 impl VectorPool<'_> {
-    fn find(&self, set: Set) -> Option<&Vectors<'_>> {
+    fn find(&self, set: ScoreSet) -> Option<&VectorMatrix<'_>> {
         match set {
-            Set::Images => Some(&self.own.images),
-            Set::Captions => Some(&self.own.captions),
-            Set::BankImages => self.bank.map(|bank| &bank.images),
-            Set::BankCaptions => self.bank.map(|bank| &bank.captions),
+            ScoreSet::Images => Some(&self.own.images),
+            ScoreSet::Captions => Some(&self.own.captions),
+            ScoreSet::BankImages => self.bank.map(|bank| &bank.images),
+            ScoreSet::BankCaptions => self.bank.map(|bank| &bank.captions),
         }
     }
 }
 
 impl PoolScores for VectorPool<'_> {
-    fn size(&self, set: Set) -> Option<usize> {
-        self.find(set).map(Vectors::len)
+    fn size(&self, set: ScoreSet) -> Option<usize> {
+        self.find(set).map(VectorMatrix::len)
     }
 
-    fn search(&self, rows: Set, columns: Set) -> Result<Search<'_>> {
-        let captions = if columns.captions() { Side::Columns } else { Side::Rows };
+    fn search(&self, rows: ScoreSet, columns: ScoreSet) -> Result<Search<'_>> {
+        let captions = if columns.is_captions() { MatrixSide::Columns } else { MatrixSide::Rows };
         self.factory.search(self.vectors(rows)?, self.vectors(columns)?, captions)
     }
 
@@ -168,15 +174,15 @@ impl PoolScores for VectorPool<'_> {
         Some(self.factory.distance())
     }
 
-    fn vectors(&self, set: Set) -> Result<&Vectors<'_>> {
-        self.find(set).ok_or_else(|| missing(set))
+    fn vectors(&self, set: ScoreSet) -> Result<&VectorMatrix<'_>> {
+        self.find(set).ok_or_else(|| missing_scores(set))
     }
 
     fn search_vectors<'v>(
         &self,
-        rows: &'v Vectors<'v>,
-        columns: &'v Vectors<'v>,
-        captions: Side,
+        rows: &'v VectorMatrix<'v>,
+        columns: &'v VectorMatrix<'v>,
+        captions: MatrixSide,
     ) -> Result<Search<'v>> {
         self.factory.search(rows, columns, captions)
     }

@@ -1,56 +1,57 @@
-//! Statistics that methods may ask of a pool: sums over scores, what a bank retrieves, the nearest items.
+//! Statistics of a pool for ranking methods: of scores, activation sets of a query bank, nearest items.
 
 use super::corrections::Corrections;
 use super::ranking::Ranker;
-use super::scores::Set;
+use super::scores::ScoreSet;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::distance::Distance;
-use crate::kernels::hubness::dynamic::activation_set;
-use crate::kernels::hubness::method::{Correction, StatisticalMethod, Statistics};
-use crate::kernels::hubness::shift::Shift;
+use crate::kernels::hubness::method::{Correction, ScoreStatistics, StatisticalMethod};
+use crate::kernels::hubness::per_query::activation_set;
+use crate::kernels::hubness::shift::ShiftCorrection;
 use crate::kernels::hubness::statistic::Statistic;
-use crate::search::{Ask, Progress, Search, Side};
+use crate::search::{MatrixSide, Search, SearchProgress, SearchRequest};
 
-/// Statistics of items by a bank.
-pub(super) struct OfItems {
-    /// A statistic of each item's scores with the bank.
+/// Statistics of items over the query bank.
+pub(super) struct ItemStatistics {
+    /// Statistic of each item's scores with the bank.
     pub(super) statistic: Vec<f64>,
-    /// For each item, true if any member of the bank retrieves it.
+    /// For each item, true if it is in the activation set of the bank.
     pub(super) activated: Vec<bool>,
 }
 
 impl Ranker<'_> {
-    /// Corrections by a method that is made of statistics; `across`: so that scores of different queries compare.
-    pub(super) fn by_statistics(
+    /// Corrections by a statistical method. With `comparable`, corrected scores of different queries are comparable.
+    pub(super) fn statistical_corrections(
         &self,
         method: &dyn StatisticalMethod,
-        across: bool,
-        progress: &mut dyn Progress,
+        comparable: bool,
+        progress: &mut dyn SearchProgress,
     ) -> Result<Corrections> {
-        let both = self.statistics(method, across, progress)?.map(|of| method.correction(&of));
-        Ok(match [shift(both[0].as_ref(), self.counts[0]), shift(both[1].as_ref(), self.counts[1])] {
+        let both = self.statistics(method, comparable, progress)?.map(|of| method.correction(&of));
+        Ok(match [shifts_of(both[0].as_ref(), self.counts[0]), shifts_of(both[1].as_ref(), self.counts[1])] {
             [Some(i2t), Some(t2i)] => Corrections::Shifts([i2t, t2i]),
             _ => Corrections::Rows(both),
         })
     }
 
-    /// Statistics of both directions; of queries only where they are needed.
+    /// Statistics of both directions; those of queries only if they are needed.
     fn statistics(
         &self,
         method: &dyn StatisticalMethod,
-        across: bool,
-        progress: &mut dyn Progress,
-    ) -> Result<[Statistics; 2]> {
-        let needs = method.needs();
-        // A method that needs no distances does not look at this one.
-        let distance = if needs.distances { self.distance()? } else { Distance::Cosine };
-        let of_queries = if needs.queries_change_rankings || across { needs.of_queries.as_slice() } else { &[] };
-        let (items, none) = (needs.of_items.len(), Ask::default());
-        let ask = |statistics| Ask { statistics, ..none };
-        if !method.of_bank() {
-            let both = [needs.of_items.as_slice(), of_queries].concat();
-            let [of_images, of_captions] = self.searches[0].find(&ask(&both), &ask(&both), progress)?;
-            let of = |items_side: &[Vec<f64>], queries_side: &[Vec<f64>]| Statistics {
+        comparable: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[ScoreStatistics; 2]> {
+        let needs = method.required_statistics();
+        // A method that needs no distances ignores this one.
+        let distance = if needs.needs_distances { self.distance()? } else { Distance::Cosine };
+        let of_queries =
+            if needs.queries_affect_ranking || comparable { needs.query_statistics.as_slice() } else { &[] };
+        let (items, none) = (needs.item_statistics.len(), SearchRequest::default());
+        let request = |statistics| SearchRequest { statistics, ..none };
+        if !method.is_inductive() {
+            let both = [needs.item_statistics.as_slice(), of_queries].concat();
+            let [of_images, of_captions] = self.searches[0].find(&request(&both), &request(&both), progress)?;
+            let of = |items_side: &[Vec<f64>], queries_side: &[Vec<f64>]| ScoreStatistics {
                 items: items_side[..items].to_vec(),
                 queries: queries_side[items..].to_vec(),
                 distance,
@@ -58,71 +59,77 @@ impl Ranker<'_> {
             let (images, captions) = (of_images.statistics, of_captions.statistics);
             return Ok([of(&captions, &images), of(&images, &captions)]);
         }
-        let [for_captions, for_images] = self.banks()?;
-        let captions = for_captions.find(&none, &ask(&needs.of_items), progress)?[1].statistics.clone();
-        let images = for_images.find(&ask(&needs.of_items), &none, progress)?[0].statistics.clone();
+        let [for_captions, for_images] = self.bank_searches()?;
+        let captions = for_captions.find(&none, &request(&needs.item_statistics), progress)?[1].statistics.clone();
+        let images = for_images.find(&request(&needs.item_statistics), &none, progress)?[0].statistics.clone();
         let [images_as_queries, captions_as_queries] = if of_queries.is_empty() {
             [Vec::new(), Vec::new()]
         } else {
-            self.searches[0].find(&ask(of_queries), &ask(of_queries), progress)?.map(|answer| answer.statistics)
+            self.searches[0]
+                .find(&request(of_queries), &request(of_queries), progress)?
+                .map(|results| results.statistics)
         };
         Ok([
-            Statistics { items: captions, queries: images_as_queries, distance },
-            Statistics { items: images, queries: captions_as_queries, distance },
+            ScoreStatistics { items: captions, queries: images_as_queries, distance },
+            ScoreStatistics { items: images, queries: captions_as_queries, distance },
         ])
     }
 
-    /// Searches of the images of the bank with the captions of the pool, and of the images of the pool with the captions of
-    /// the bank.
-    pub(super) fn banks(&self) -> Result<[Search<'_>; 2]> {
-        Ok([self.scores.search(Set::BankImages, Set::Captions)?, self.scores.search(Set::Images, Set::BankCaptions)?])
+    /// Searches of the bank's images with the captions of the pool, and of the images of the pool with the bank's
+    /// captions.
+    pub(super) fn bank_searches(&self) -> Result<[Search<'_>; 2]> {
+        Ok([
+            self.scores.search(ScoreSet::BankImages, ScoreSet::Captions)?,
+            self.scores.search(ScoreSet::Images, ScoreSet::BankCaptions)?,
+        ])
     }
 
-    /// Statistics of captions, and of images, over the queries of the bank, and which are among the first `k` of any.
-    pub(super) fn activated(
+    /// Statistics and activation sets of captions and of images over the queries of the bank; the first `k` items of a
+    /// query of the bank are activated.
+    pub(super) fn activation_statistics(
         &self,
         statistic: Statistic,
         k: usize,
-        progress: &mut dyn Progress,
-    ) -> Result<[OfItems; 2]> {
-        let [for_captions, for_images] = self.banks()?;
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[ItemStatistics; 2]> {
+        let [for_captions, for_images] = self.bank_searches()?;
         Ok([
-            of_items(&for_captions, Side::Columns, statistic, k, progress)?,
-            of_items(&for_images, Side::Rows, statistic, k, progress)?,
+            bank_item_statistics(&for_captions, MatrixSide::Columns, statistic, k, progress)?,
+            bank_item_statistics(&for_images, MatrixSide::Rows, statistic, k, progress)?,
         ])
     }
 
-    /// The nearest item of every image and of every caption.
-    pub(super) fn nearest(&self, progress: &mut dyn Progress) -> Result<[Vec<usize>; 2]> {
-        let ask = Ask { k: 1, ..Ask::default() };
-        let found = self.searches[0].find(&ask, &ask, progress)?;
-        Ok(found.map(|answer| answer.top.iter().map(|top| top.first().map_or(0, |best| best.item)).collect()))
+    /// Nearest item of every image and of every caption.
+    pub(super) fn nearest_items(&self, progress: &mut dyn SearchProgress) -> Result<[Vec<usize>; 2]> {
+        let request = SearchRequest { k: 1, ..SearchRequest::default() };
+        let results = self.searches[0].find(&request, &request, progress)?;
+        Ok(results.map(|results| results.top.iter().map(|top| top.first().map_or(0, |best| best.item)).collect()))
     }
 
-    /// How a score becomes a distance.
+    /// Conversion of scores into distances.
     ///
     /// # Errors
-    /// Scores that stand for none.
+    /// The scores correspond to no distances.
     fn distance(&self) -> Result<Distance> {
         self.scores.distance().ok_or_else(|| {
-            Error::usage("wants distances, and these scores stand for none").hint("leave the method out")
+            Error::usage("wants distances, and these scores correspond to none").hint("leave the method out")
         })
     }
 }
 
-/// Statistics of the items of one side of a search by the other side, a bank.
-pub(super) fn of_items(
+/// Statistics and activation set of the items on one side of a search, over the bank on the other side.
+pub(super) fn bank_item_statistics(
     search: &Search<'_>,
-    items: Side,
+    items: MatrixSide,
     statistic: Statistic,
     k: usize,
-    progress: &mut dyn Progress,
-) -> Result<OfItems> {
-    let (bank, statistics) = (Ask { k, ..Ask::default() }, [statistic]);
-    let own = Ask { statistics: &statistics, ..Ask::default() };
+    progress: &mut dyn SearchProgress,
+) -> Result<ItemStatistics> {
+    let (bank, statistics) = (SearchRequest { k, ..SearchRequest::default() }, [statistic]);
+    let own = SearchRequest { statistics: &statistics, ..SearchRequest::default() };
     let (of_bank, mut of_items) = match items {
-        Side::Columns => search.find(&bank, &own, progress)?.into(),
-        Side::Rows => {
+        MatrixSide::Columns => search.find(&bank, &own, progress)?.into(),
+        MatrixSide::Rows => {
             let [items, bank] = search.find(&own, &bank, progress)?;
             (bank, items)
         }
@@ -130,12 +137,13 @@ pub(super) fn of_items(
     let statistic = of_items.statistics.swap_remove(0);
     let found: Vec<Vec<usize>> = of_bank.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect();
     let activated = activation_set(found.iter().map(Vec::as_slice), statistic.len());
-    Ok(OfItems { statistic, activated })
+    Ok(ItemStatistics { statistic, activated })
 }
 
-/// A correction that only takes numbers off, as these numbers.
-fn shift(correction: &dyn Correction, queries: usize) -> Option<Shift> {
-    let items = correction.shift(0)?.to_vec();
-    let of_query = |query: usize| correction.pair(query, 0, 0.0) - correction.across(query, 0, 0.0);
-    Some(Shift::new(items, (0..queries).map(of_query).collect()))
+/// Shifts of a correction that only subtracts shifts; `None` for any other correction.
+fn shifts_of(correction: &dyn Correction, queries: usize) -> Option<ShiftCorrection> {
+    let items = correction.row_shifts(0)?.to_vec();
+    let of_query =
+        |query: usize| correction.corrected_score(query, 0, 0.0) - correction.comparable_score(query, 0, 0.0);
+    Some(ShiftCorrection::new(items, (0..queries).map(of_query).collect()))
 }

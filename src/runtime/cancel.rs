@@ -1,46 +1,46 @@
-//! Cancellation: one flag that everything long looks at.
+//! Cancellation token, checked by every long operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A flag that can be raised once and is seen by all clones, and by all children.
+/// Cancellation token. Cancelling it cancels all its clones and children, for good.
 #[derive(Debug, Clone, Default)]
-pub struct Cancel {
+pub struct CancelToken {
     raised: Arc<AtomicBool>,
-    parent: Option<Box<Cancel>>,
+    parent: Option<Box<CancelToken>>,
 }
 
-impl Cancel {
-    /// A flag that is down.
+impl CancelToken {
+    /// A token that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A flag that is up when it is raised itself, or when this one is.
+    /// A child token: cancelled when it is cancelled itself, or when this one is.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { raised: Arc::default(), parent: Some(Box::new(self.clone())) }
     }
 
-    /// Raises it.
+    /// Cancels the token and its children.
     pub fn cancel(&self) {
         self.raised.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it is up.
+    /// Returns true if the token or one of its parents is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.raised.load(Ordering::SeqCst) || self.parent.as_ref().is_some_and(|parent| parent.is_cancelled())
     }
 
-    /// Fails once the flag is up.
+    /// Fails if the token is cancelled.
     ///
     /// # Errors
-    /// An interruption.
-    pub fn proceed(&self) -> Result<()> {
+    /// [`Error::interrupted`] if the token is cancelled.
+    pub fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::interrupted()) } else { Ok(()) }
     }
 }

@@ -1,14 +1,14 @@
-//! The device that tensors live on.
+//! Device of tensors.
 
 use std::fmt;
 
-/// Where tensors live.
+/// Device that holds the tensors and computes with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Device {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
-    /// The GPU of this number.
+    /// The CUDA GPU with this index.
     Cuda(usize),
 }
 

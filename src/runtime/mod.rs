@@ -1,14 +1,13 @@
-//! Run-time facts of a process: its threads and device, the other processes it works with, whether it is cancelled, and
-//! what it waits for.
+//! Run-time facts of a process: threads, device, process group, cancellation, and time spent waiting for data.
 
 mod cancel;
 mod device;
-mod ranks;
+mod process_group;
 mod resources;
 mod stalls;
 
-pub use cancel::Cancel;
+pub use cancel::CancelToken;
 pub use device::Device;
-pub use ranks::{Meeting, Ranks};
+pub use process_group::{ProcessGroup, Rendezvous};
 pub use resources::Resources;
 pub use stalls::Stalls;

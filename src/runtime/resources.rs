@@ -1,14 +1,14 @@
 //! Resources of a running stage.
 
-use super::{Cancel, Device};
+use super::{CancelToken, Device};
 
-/// Threads and device that a stage may use, and the flag that ends it.
+/// Threads and device that a stage may use, and the token that cancels it.
 #[derive(Debug, Clone)]
 pub struct Resources {
-    /// Threads that may be kept busy.
+    /// Number of threads that the stage may keep busy.
     pub threads: usize,
-    /// Where tensors live.
+    /// Device of the tensors.
     pub device: Device,
-    /// Raised when the run is cancelled.
-    pub cancel: Cancel,
+    /// Cancelled when the run is.
+    pub cancel: CancelToken,
 }

@@ -1,17 +1,18 @@
-//! Stalls: the time that a training waited for data.
+//! Data stalls: time that a training waited for its data loader.
 
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the time of a training went, in seconds; the sum is the time between the first call for a batch and the last.
+/// Wall time of a training in seconds, split into waiting for data and work. The parts add up to the time between the
+/// first and the last request for a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
-    /// The trainer waited for a batch whose shards were being fetched, made or mapped.
+    /// Time that the trainer waited for a batch whose shards were being fetched, converted or memory-mapped.
     pub storage: f64,
-    /// The trainer waited for a batch that was being put together: rows copied, pictures decoded.
+    /// Time that the trainer waited for a batch that was being assembled: rows copied, images decoded.
     pub decode: f64,
-    /// The trainer worked, and batches waited for it.
+    /// Time that the trainer worked.
     pub trainer: f64,
 }
 
@@ -24,7 +25,7 @@ impl AddAssign for Stalls {
 }
 
 impl Stalls {
-    /// Seconds in all.
+    /// Total time in seconds.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.storage + self.decode + self.trainer

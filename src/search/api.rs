@@ -1,120 +1,128 @@
-//! A search: what can be asked of a source of scores.
+//! Search: the operations on a source of scores.
 
-use super::answer::Answer;
-use super::checkpoint::Progress;
-use super::matching::{Greedy, Matched, match_greedily};
-use super::question::{Ask, Positives};
-use super::scan::{Forced, Scan, find, map_rows, rank_corrected, stripes};
-use super::scores::{Scores, Scoring, Side, VectorScores, Vectors};
+use super::checkpoint::SearchProgress;
+use super::matching::{GreedyMatching, GreedyRequest, match_greedily};
+use super::request::{Positives, SearchRequest};
+use super::results::SearchResults;
+use super::scan::{Scan, ScanOverrides, find, map_rows, rank_corrected, stripe_count};
+use super::scores::{MatrixSide, ScoreFunction, Scores, VectorMatrix, VectorScores};
 use super::sinkhorn::{Potentials, sinkhorn};
 use crate::error::Result;
 use crate::kernels::hubness::method::Correction;
 
-/// Search in all scores of a source, by some threads.
+/// Multi-threaded exact search over all scores of a source.
 #[derive(Debug)]
 pub struct Search<'s> {
-    scores: Source<'s>,
+    scores: ScoresHandle<'s>,
     threads: usize,
-    /// How it is done where a test wants it so.
-    pub(super) forced: Forced,
+    /// Settings that only tests change.
+    pub(super) overrides: ScanOverrides,
 }
 
 #[derive(Debug)]
-enum Source<'s> {
+enum ScoresHandle<'s> {
     Borrowed(&'s dyn Scores),
     Owned(Box<dyn Scores + 's>),
 }
 
 impl<'s> Search<'s> {
-    /// A search in `scores`, which are looked at on `threads` threads.
+    /// Search over `scores` on `threads` threads.
     #[must_use]
     pub fn new(scores: &'s dyn Scores, threads: usize) -> Self {
-        Self { scores: Source::Borrowed(scores), threads: threads.max(1), forced: Forced::default() }
+        Self { scores: ScoresHandle::Borrowed(scores), threads: threads.max(1), overrides: ScanOverrides::default() }
     }
 
-    /// A search in scores of its own.
+    /// Search that owns its scores.
     #[must_use]
-    pub fn owning(scores: Box<dyn Scores + 's>, threads: usize) -> Self {
-        Self { scores: Source::Owned(scores), threads: threads.max(1), forced: Forced::default() }
+    pub fn from_boxed(scores: Box<dyn Scores + 's>, threads: usize) -> Self {
+        Self { scores: ScoresHandle::Owned(scores), threads: threads.max(1), overrides: ScanOverrides::default() }
     }
 
-    /// A search in the scores of `rows` with `columns`, computed on the processor.
+    /// Search over the scores of `rows` with `columns`, computed on the CPU.
     ///
     /// # Errors
     /// The widths differ.
-    pub fn of_vectors(
-        rows: &'s Vectors<'s>,
-        columns: &'s Vectors<'s>,
-        scoring: Scoring,
+    pub fn from_vectors(
+        rows: &'s VectorMatrix<'s>,
+        columns: &'s VectorMatrix<'s>,
+        scoring: ScoreFunction,
         threads: usize,
     ) -> Result<Self> {
-        Ok(Self::owning(Box::new(VectorScores::new(rows, columns, scoring, threads)?), threads))
+        Ok(Self::from_boxed(Box::new(VectorScores::new(rows, columns, scoring, threads)?), threads))
     }
 
-    /// The scores.
+    /// Returns the source of scores.
     #[must_use]
     pub fn scores(&self) -> &dyn Scores {
         match &self.scores {
-            Source::Borrowed(scores) => *scores,
-            Source::Owned(scores) => &**scores,
+            ScoresHandle::Borrowed(scores) => *scores,
+            ScoresHandle::Owned(scores) => &**scores,
         }
     }
 
     fn scan(&self) -> Scan<'_> {
-        Scan { scores: self.scores(), threads: self.threads, forced: self.forced }
+        Scan { scores: self.scores(), threads: self.threads, overrides: self.overrides }
     }
 
-    /// Questions of rows to columns and of columns to rows, in one pass.
+    /// Answers the requests of rows for columns and of columns for rows, in one pass.
     ///
-    /// Where `progress` has a [`CheckpointStore`](super::CheckpointStore), a pass of more than
-    /// [`MINIMUM_COST`](super::MINIMUM_COST) multiply-adds is cut into sections of rows, 64 at most. When a section is done, what
-    /// its rows found is saved, and what all columns have found so far. A search that asks the same of the same scores goes on
-    /// after the last section that was saved, and finds what it would have found, bit for bit.
+    /// If `progress` has a [`CheckpointStore`](super::CheckpointStore), a pass of more than
+    /// [`MINIMUM_COST`](super::MINIMUM_COST) multiply-adds is cut into sections of rows, 64 at most. After each section
+    /// the search saves the results of its rows and the state of all columns. A later search with the same requests and
+    /// scores resumes after the last saved section. Its results are those of an uninterrupted search, bit for bit.
     ///
     /// # Errors
-    /// The question cannot be asked (a positive that is no item, lists of another length than the side, a correction that
-    /// is not finite, a negative β), the first error of `progress`, which is told between blocks of rows, or the first one of
+    /// An invalid request: a positive that is no item, lists of another length than the side, a shift that is not
+    /// finite, a negative β. The first error of `progress`, which is called between blocks of rows. The first error of
     /// the source.
     ///
     /// # Cost
-    /// An approximate score of each pair, coarse where the source has that and no statistic is a sum over all scores, and then
-    /// fine. Memory beside that of the source: for each thread a block of rows, and of every column 40 bytes, 8 bytes for each
-    /// of `k + max(k, 32)` candidates, and 12 or 16 for each sum. Where sections are saved, of every column 16·k bytes more, and
-    /// while it is saved 12 for each of the k best, 12 if there are ranks, and 12 or 16 for each sum, twice.
+    /// Time: an approximate score of each pair. It is coarse if the source has coarse scores and no statistic is a sum
+    /// over all scores, else fine. Each uncertain pair costs an exact score as well; duplicate vectors share theirs. If
+    /// all vectors are equal, a search takes about four times as long as usual.
     ///
-    /// Pairs in doubt cost an exact score each, but of duplicate vectors once: where all are equal, a search takes some four
-    /// times as long as others.
-    pub fn find(&self, rows: &Ask<'_>, columns: &Ask<'_>, progress: &mut dyn Progress) -> Result<[Answer; 2]> {
+    /// Memory beside that of the source: for each thread a block of rows; for every column 40 bytes, 8 bytes for each
+    /// of `k + max(k, 32)` candidates, and 12 or 16 bytes for each sum. With checkpoints 16·k bytes more for every
+    /// column, and while one is saved 12 bytes for each of the k best, 12 bytes if there are ranks, and 12 or 16 bytes
+    /// for each sum, all twice.
+    pub fn find(
+        &self,
+        rows: &SearchRequest<'_>,
+        columns: &SearchRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[SearchResults; 2]> {
         find(&self.scan(), [rows, columns], progress)
     }
 
-    /// Results of `work` for every row, in the order of the rows; it is called with the row's number and its scores with all
-    /// columns, which it may overwrite, on any thread.
+    /// Maps every row of scores with `work` and returns the results in the order of the rows.
     ///
-    /// The scores are the fine approximate ones of the source, within its bound of the exact ones.
+    /// `work` is called on any thread, with the index of a row and its scores with all columns, which it may overwrite.
+    /// These are the fine approximate scores of the source: they differ from the exact ones by at most its bound.
     ///
     /// # Errors
-    /// The first error of `progress`, which is told between blocks of rows, or of the source.
+    /// The first error of `progress`, which is called between blocks of rows, or of the source.
     ///
     /// # Cost
-    /// An approximate score of each pair; beside the memory of the source 32 MiB for each thread, or 12 rows of scores where
-    /// that is more.
+    /// An approximate score of each pair. Memory beside that of the source: for each thread 32 MiB, or 12 rows of
+    /// scores if that is more.
     pub fn map_rows<T: Send>(
         &self,
         work: impl Fn(usize, &mut [f32]) -> T + Sync,
-        progress: &mut dyn Progress,
+        progress: &mut dyn SearchProgress,
     ) -> Result<Vec<T>> {
         let scan = self.scan();
-        map_rows(&scan, 0..stripes(scan.scores.sizes()[0]), &work, progress)
+        map_rows(&scan, 0..stripe_count(scan.scores.shape()[0]), &work, progress)
     }
 
-    /// Ranks the columns for every row by the row's scores as `correction` leaves them: what [`Search::find`] gives the rows, for
-    /// methods of any form. Equal scores go to the lower index; one that is not a number counts as −∞.
+    /// Ranks the columns for every row by the scores that `correction` makes of the row. Unlike [`Search::find`] it
+    /// takes corrections of any form. Of equal scores the lower index comes first; a score that is not a number counts
+    /// as −∞.
     ///
-    /// It has checkpoints as [`Search::find`] has. [`Search::map_rows`], whose results may be anything, has none.
+    /// No exact scores are computed: if two corrected scores differ by less than the error of fine scores, their order
+    /// may be wrong.
     ///
-    /// Nothing is computed again: corrected scores that differ by less than the error of fine scores are in the order of that
-    /// error.
+    /// It saves checkpoints like [`Search::find`]. [`Search::map_rows`] saves none, since its results may be of any
+    /// type.
     ///
     /// # Errors
     /// A positive is no column, or there are not as many lists as rows; and as [`Search::map_rows`].
@@ -123,53 +131,56 @@ impl<'s> Search<'s> {
         k: usize,
         positives: Positives<'_>,
         correction: &dyn Correction,
-        progress: &mut dyn Progress,
-    ) -> Result<Answer> {
-        rank_corrected(&self.scan(), &Ask { k, positives, ..Ask::default() }, correction, progress)
+        progress: &mut dyn SearchProgress,
+    ) -> Result<SearchResults> {
+        rank_corrected(&self.scan(), &SearchRequest { k, positives, ..SearchRequest::default() }, correction, progress)
     }
 
-    /// The potentials of Sinkhorn normalisation after `iterations`, from h = τ·ln m on, each of which scales the queries and then
-    /// the items, for each of `queries`: the side that asks. All of them are computed in the same passes.
+    /// Computes the potentials of Sinkhorn normalisation after some `iterations`, for each query side in `queries`, all
+    /// in the same passes. The potentials of the items start at h = τ·ln m. An iteration scales the queries, then the
+    /// items.
     ///
-    /// Where `progress` has a [`CheckpointStore`](super::CheckpointStore) and all passes together are more than
-    /// [`MINIMUM_COST`](super::MINIMUM_COST) multiply-adds, the potentials are saved after each pass, and the same search goes on
-    /// from there.
+    /// If `progress` has a [`CheckpointStore`](super::CheckpointStore) and all passes together cost more than
+    /// [`MINIMUM_COST`](super::MINIMUM_COST) multiply-adds, the potentials are saved after each pass, and a later call
+    /// with the same arguments resumes after the last saved pass.
     ///
     /// # Errors
-    /// τ is not above 0, or so small that 1/τ is no f32; a side is empty; or the first error of `progress`, which is told
-    /// between blocks of rows, or of the source.
+    /// τ is not above 0, or so small that 1/τ is no f32. A side is empty. The first error of `progress`, which is
+    /// called between blocks of rows, or of the source.
     ///
     /// # Cost
-    /// As many passes over fine scores as iterations, and one more where columns ask; in each an exponential or two a score.
-    /// Beside the memory of the source 32 MiB for each thread, or 12 rows of scores where that is more. The error is about
-    /// 10⁻⁶·τ more than that of the scores.
+    /// A pass over fine scores for each iteration, and one more if columns are queries; in each pass one or two
+    /// exponentials a score. Memory beside that of the source: for each thread 32 MiB, or 12 rows of scores if that is
+    /// more. The error is about 10⁻⁶·τ more than that of the scores.
     pub fn sinkhorn(
         &self,
         tau: f64,
         iterations: usize,
-        queries: &[Side],
-        progress: &mut dyn Progress,
+        queries: &[MatrixSide],
+        progress: &mut dyn SearchProgress,
     ) -> Result<Vec<Potentials>> {
         sinkhorn(&self.scan(), tau, iterations, queries, progress)
     }
 
-    /// The matchings of rows with columns, and of columns with rows: those of
-    /// [`relaxed_greedy`](crate::kernels::hubness::greedy::relaxed_greedy) on exact scores less a shift, in f64.
+    /// Matches rows with columns, and columns with rows. The matchings are those of
+    /// [`relaxed_greedy`](crate::kernels::hubness::relaxed_greedy::relaxed_greedy) on exact scores less a shift, in
+    /// f64.
     ///
     /// # Errors
-    /// A number that is taken off is not finite, or the first error of `progress`, which is told between blocks of rows of each
-    /// pass, or of the source.
+    /// A shift is not finite, or the first error of `progress`, which is called between blocks of rows of each pass, or
+    /// of the source.
     ///
     /// # Cost
-    /// One pass of [`Search::find`] for both sides, and for the queries that run out a pass over the items that are not full, each
-    /// time for four times as many candidates, or as many as 128 MiB hold; with λ near 1, and with strong hubs, many do. 16 bytes a
-    /// candidate, and while queries are asked for again the vectors of those and of the items once more.
+    /// One pass of [`Search::find`] for both sides. Queries that use up their candidates get further passes over the
+    /// items that are not full, each time for four times as many candidates, or as many as fit 128 MiB. With λ near 1,
+    /// and with strong hubs, many queries do. Memory: 16 bytes a candidate, and during a further pass a copy of the
+    /// vectors of its queries and items.
     pub fn match_greedily(
         &self,
-        rows: &Greedy<'_>,
-        columns: &Greedy<'_>,
-        progress: &mut dyn Progress,
-    ) -> Result<[Vec<Matched>; 2]> {
+        rows: &GreedyRequest<'_>,
+        columns: &GreedyRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[Vec<GreedyMatching>; 2]> {
         match_greedily(&self.scan(), [rows, columns], progress)
     }
 }

@@ -1,43 +1,53 @@
-//! Makes searches of vectors, wherever their scores are computed.
+//! Factory of searches over vectors, for any device.
 
 use super::api::Search;
-use super::scores::{Scoring, Side, Vectors};
+use super::scores::{MatrixSide, ScoreFunction, VectorMatrix};
 use crate::error::Result;
 use crate::kernels::hubness::distance::Distance;
-use crate::kernels::order::Form;
+use crate::kernels::order_similarity::OrderPenalty;
 
-/// Factory of searches: one score function, one device.
+/// Factory of searches with one score function on one device.
 pub trait SearchFactory {
-    /// A search of `rows` and `columns`, of which one side are captions.
+    /// Creates a search over `rows` and `columns`; `captions` is the side that holds the captions.
     ///
     /// # Errors
     /// The widths differ.
-    fn search<'v>(&self, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, captions: Side) -> Result<Search<'v>>;
+    fn search<'v>(
+        &self,
+        rows: &'v VectorMatrix<'v>,
+        columns: &'v VectorMatrix<'v>,
+        captions: MatrixSide,
+    ) -> Result<Search<'v>>;
 
-    /// How a score becomes a distance.
+    /// Conversion of scores to distances.
     fn distance(&self) -> Distance;
 }
 
-/// Searches on the processor.
+/// Factory of searches on the CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Processor {
-    /// Order similarity of this form; cosine where there is none.
-    pub order: Option<Form>,
-    /// Threads of a search.
+pub struct CpuSearchFactory {
+    /// Form of the order similarity; `None` for the cosine.
+    pub order: Option<OrderPenalty>,
+    /// Number of threads of a search.
     pub threads: usize,
 }
 
-impl Processor {
-    /// How a score follows from a row and a column, with the captions on this side.
+impl CpuSearchFactory {
+    /// Score function of a row and a column; `captions` is the side that holds the captions.
     #[must_use]
-    pub fn scoring(&self, captions: Side) -> Scoring {
-        self.order.map_or(Scoring::Product, |form| Scoring::Order { form, captions })
+    pub fn score_function(&self, captions: MatrixSide) -> ScoreFunction {
+        self.order.map_or(ScoreFunction::Product, |form| ScoreFunction::Order { form, captions })
     }
 }
 
-impl SearchFactory for Processor {
-    fn search<'v>(&self, rows: &'v Vectors<'v>, columns: &'v Vectors<'v>, captions: Side) -> Result<Search<'v>> {
-        Search::of_vectors(rows, columns, self.scoring(captions), self.threads)
+impl SearchFactory for CpuSearchFactory {
+    fn search<'v>(
+        &self,
+        rows: &'v VectorMatrix<'v>,
+        columns: &'v VectorMatrix<'v>,
+        captions: MatrixSide,
+    ) -> Result<Search<'v>> {
+        Search::from_vectors(rows, columns, self.score_function(captions), self.threads)
     }
 
     fn distance(&self) -> Distance {

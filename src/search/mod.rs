@@ -1,47 +1,52 @@
-//! Exact search in scores of all rows with all columns, without ever holding them: the matrix of 5,000 images and 25,000
-//! captions has 125 million scores, and what anybody wants of it are ten a row, a rank a column, or a number for each.
+//! Exact nearest-neighbour search over the scores of all rows with all columns. The score matrix is never held in
+//! memory.
 //!
-//! Scores come from a source ([`Scores`]): vectors, on the processor ([`VectorScores`]) or on a GPU, or a stored table of what
-//! some encoder said ([`ScoreTable`]). A search goes over them in blocks of rows and panels of
-//! [`COLUMNS`](crate::kernels::product::COLUMNS) columns, and while a panel lies in the cache all is taken from it that was
-//! asked for, along both directions ([`Search::find`]).
+//! The matrix of 5,000 images and 25,000 captions has 125 million scores. An evaluation needs only a little of it: the
+//! ten best items of each row, a rank for each column, or a statistic of each.
 //!
-//! These scores are approximate, within a proven bound. Every pair whose score is too close to call is asked for again, and the
-//! source gives its exact score. So ranks and lists are those of the definition, bit for bit: for any processor, GPU, number of
-//! threads and size of blocks.
+//! Scores come from a source ([`Scores`]): vectors, on the CPU ([`VectorScores`]) or on a GPU, or a stored table of
+//! scores ([`ScoreTable`]). A search goes over them in blocks of rows and panels of
+//! [`TILE_COLUMNS`](crate::kernels::product::TILE_COLUMNS) columns. While a panel lies in the cache, [`Search::find`]
+//! takes from it everything that was requested, for rows and for columns.
 //!
-//! A long search can be ended and goes on: what it has found so far is in checkpoints ([`CheckpointStore`]).
+//! These scores are approximate, with a proven error bound. Where the bound leaves the order of two scores open, the
+//! search computes the exact score of the pair. So ranks and lists are those of the definition, bit for bit: for any
+//! CPU, GPU, number of threads and block size.
 //!
-//! Sums over all scores ([`Statistic`](crate::kernels::hubness::statistic::Statistic) of a softmax, means) are of the fine
-//! approximate scores, in an order that depends on the sizes alone: the same bits for any number of threads, and for vectors the
-//! same on every processor. On a GPU scores are rounded in other places, and so are sums of them.
+//! A long search can be interrupted and resumed: its results so far are in checkpoints ([`CheckpointStore`]).
+//!
+//! Statistics that sum over all scores ([`Statistic`](crate::kernels::hubness::statistic::Statistic): of a softmax,
+//! means) use the fine approximate scores. They are summed in an order that depends on the shape alone, so they have
+//! the same bits for any number of threads, and for vectors on every CPU. A GPU rounds scores differently, so sums
+//! differ there too.
 //!
 //! # Example
 //! ```
-//! use pairloom::search::{Ask, Positives, ScoreTable, Search};
+//! use pairloom::search::{Positives, ScoreTable, Search, SearchRequest};
 //!
 //! # fn main() -> Result<(), pairloom::error::Error> {
-//! // Two images and three captions, scored by whatever it was.
+//! // Scores of two images with three captions.
 //! let table = [0.8, 1.0, 0.0, 0.6, 0.0, 1.0];
 //! let scores = ScoreTable::new("scores", &table, [2, 3])?;
 //! let matches = [0..2, 2..3];
-//! let i2t = Ask { k: 2, positives: Positives::Ranges(&matches), ..Ask::default() };
-//! let t2i = Ask { k: 1, ..Ask::default() };
-//! let [of_images, of_captions] = Search::new(&scores, 2).find(&i2t, &t2i, &mut |_, _| Ok(()))?;
-//! assert_eq!(of_images.top[0].iter().map(|best| best.item).collect::<Vec<_>>(), [1, 0]);
-//! assert_eq!(of_images.ranks[0].map(|rank| rank.rank), Some(0));
-//! assert_eq!(of_captions.top[2][0].item, 1);
+//! let image_requests = SearchRequest { k: 2, positives: Positives::Ranges(&matches), ..SearchRequest::default() };
+//! let caption_requests = SearchRequest { k: 1, ..SearchRequest::default() };
+//! let search = Search::new(&scores, 2);
+//! let [i2t, t2i] = search.find(&image_requests, &caption_requests, &mut |_, _| Ok(()))?;
+//! assert_eq!(i2t.top[0].iter().map(|best| best.item).collect::<Vec<_>>(), [1, 0]);
+//! assert_eq!(i2t.ranks[0].map(|rank| rank.rank), Some(0));
+//! assert_eq!(t2i.top[2][0].item, 1);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Vectors are searched by [`Search::of_vectors`].
+//! [`Search::from_vectors`] searches vectors.
 
 mod threads;
 mod scores;
 mod checkpoint;
-mod question;
-mod answer;
+mod request;
+mod results;
 mod scan;
 mod sinkhorn;
 mod matching;
@@ -58,16 +63,16 @@ mod identity_tests;
 #[cfg(test)]
 mod source_tests;
 #[cfg(test)]
-mod golden;
+mod golden_tests;
 
-pub use answer::Answer;
 pub use api::Search;
-pub use checkpoint::{CheckpointStore, MINIMUM_COST, Progress};
-pub use factory::{Processor, SearchFactory};
-pub use matching::{Greedy, Matched, assignment};
-pub use question::{Ask, Positives};
+pub use checkpoint::{CheckpointStore, MINIMUM_COST, SearchProgress};
+pub use factory::{CpuSearchFactory, SearchFactory};
+pub use matching::{GreedyMatching, GreedyRequest, assignment};
+pub use request::{Positives, SearchRequest};
+pub use results::SearchResults;
 pub use scores::{
-    Bound, Consume, Duplicates, HELD, Lane, Precision, ScoreMatrix, ScoreTable, Scores, Scoring, Side, VectorScores,
-    Vectors, consume_rows, rows_held,
+    ConsumePanel, Duplicates, MatrixSide, PanelRow, SCORE_BUFFER_BYTES, ScoreBound, ScoreFunction, ScoreMatrix,
+    ScorePrecision, ScoreTable, Scores, VectorMatrix, VectorScores, consume_row_major, rows_per_buffer,
 };
 pub use sinkhorn::Potentials;

@@ -1,34 +1,35 @@
-//! Searches that were ended and go on, against those that never were.
+//! Comparison of interrupted and resumed searches with uninterrupted ones.
 
 use std::collections::BTreeMap;
 
-use super::testing::{Kind, SCORINGS, Square, values};
+use super::testing::{SCORE_FUNCTIONS, SquareCorrection, VectorDistribution, random_vectors};
 use super::{
-    Ask, CheckpointStore, Positives, Precision, Progress, ScoreTable, Scoring, Search, Side, VectorScores, Vectors,
+    CheckpointStore, MatrixSide, Positives, ScoreFunction, ScorePrecision, ScoreTable, Search, SearchProgress,
+    SearchRequest, VectorMatrix, VectorScores,
 };
-use crate::error::{Error, Kind as Fault, Result};
+use crate::error::{Error, ErrorCategory, Result};
 use crate::kernels::hubness::statistic::Statistic;
 
-/// Saves in memory, after every stripe, and ends a search that has saved so often and saves more.
+/// Checkpoint store in memory, with a checkpoint after every stripe. It can interrupt a search at a save.
 #[derive(Debug, Clone, Default)]
-struct Memory {
+struct MemoryCheckpointStore {
     saved: BTreeMap<String, Vec<i32>>,
     saves: usize,
     end_after: Option<usize>,
 }
 
-impl Progress for Memory {
+impl SearchProgress for MemoryCheckpointStore {
     fn report(&mut self, done: u64, total: u64) -> Result<()> {
         assert!(done <= total);
         Ok(())
     }
 
-    fn checkpoints(&mut self) -> Option<&mut dyn CheckpointStore> {
+    fn checkpoint_store(&mut self) -> Option<&mut dyn CheckpointStore> {
         Some(self)
     }
 }
 
-impl CheckpointStore for Memory {
+impl CheckpointStore for MemoryCheckpointStore {
     fn load(&mut self, name: &str) -> Result<Option<Vec<i32>>> {
         Ok(self.saved.get(name).cloned())
     }
@@ -47,23 +48,23 @@ impl CheckpointStore for Memory {
     }
 }
 
-/// Ends the search after whatever it saves, and has it go on with other numbers of threads; damages whatever it saves. Gives how
-/// often it saved.
-fn check<T: PartialEq>(case: &str, search: &dyn Fn(usize, &mut dyn Progress) -> Result<T>) -> usize {
+/// Interrupts the search after each of its saves and resumes it with other numbers of threads; then damages each
+/// checkpoint. Returns the number of saves.
+fn check_resume<T: PartialEq>(case: &str, search: &dyn Fn(usize, &mut dyn SearchProgress) -> Result<T>) -> usize {
     let wanted = search(2, &mut |_: u64, _: u64| Ok(())).expect("possible");
-    let mut whole = Memory::default();
+    let mut whole = MemoryCheckpointStore::default();
     assert!(search(1, &mut whole).expect("possible") == wanted, "{case}, in sections");
     for cut in 0..whole.saves {
-        let mut memory = Memory { end_after: Some(cut), ..Memory::default() };
+        let mut memory = MemoryCheckpointStore { end_after: Some(cut), ..MemoryCheckpointStore::default() };
         let error = search(1 + cut % 3, &mut memory).err().expect("ended");
-        assert_eq!((error.kind(), memory.saves), (Fault::Interrupted, cut), "{case}");
+        assert_eq!((error.category(), memory.saves), (ErrorCategory::Interrupted, cut), "{case}");
         memory.end_after = None;
         assert!(search(1 + (cut + 1) % 3, &mut memory).expect("possible") == wanted, "{case}, cut {cut}");
-        // At most what is saved in two parts is saved again.
+        // A section is saved in two parts, so at most one part is saved again.
         assert!(memory.saves <= whole.saves + 1, "{case}, cut {cut}: {} of {}", memory.saves, whole.saves);
         assert!(memory.saved == whole.saved, "{case}, cut {cut}");
     }
-    let again = &mut Memory { saves: 0, ..whole.clone() };
+    let again = &mut MemoryCheckpointStore { saves: 0, ..whole.clone() };
     assert!(search(3, again).expect("possible") == wanted, "{case}, all saved");
     assert_eq!(again.saves, 0, "{case}");
 
@@ -73,8 +74,8 @@ fn check<T: PartialEq>(case: &str, search: &dyn Fn(usize, &mut dyn Progress) -> 
         let long = [content.as_slice(), &[0]].concat();
         let foreign = vec![-1; content.len()];
         let damaged = [vec![], short, long, foreign][number % 4].clone();
-        // Nothing after it is there, so that it matters.
-        let mut memory = Memory::default();
+        // Later checkpoints are absent, so that the damaged one is used.
+        let mut memory = MemoryCheckpointStore::default();
         memory.saved.extend(whole.saved.range(..name.clone()).map(|(name, content)| (name.clone(), content.clone())));
         memory.saved.insert(name.clone(), damaged);
         assert!(search(2, &mut memory).expect("possible") == wanted, "{case}, {name} damaged");
@@ -92,12 +93,12 @@ const STATISTICS: [Statistic; 5] = [
 ];
 
 #[test]
-fn a_search_that_goes_on_finds_what_one_that_was_never_ended_finds() {
+fn resumed_searches_have_the_results_of_uninterrupted_ones() {
     let (n, m, width) = (400, 50, 24);
-    for kind in [Kind::Spread, Kind::Close, Kind::Equal] {
-        let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
-        let rows = Vectors::new("rows", &a, width).expect("good");
-        let columns = Vectors::new("columns", &b, width).expect("good");
+    for kind in [VectorDistribution::Spread, VectorDistribution::Close, VectorDistribution::Equal] {
+        let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
+        let rows = VectorMatrix::new("rows", &a, width).expect("good");
+        let columns = VectorMatrix::new("columns", &b, width).expect("good");
         let (of_rows, of_columns): (Vec<_>, Vec<_>) = (
             (0..n).map(|i| vec![i % m, i / 9 % m]).collect(),
             (0..m).map(|j| if j == 5 { vec![] } else { vec![7 * j] }).collect(),
@@ -107,90 +108,107 @@ fn a_search_that_goes_on_finds_what_one_that_was_never_ended_finds() {
             (0..n).map(|i| if i % 2 == 0 { 0.1 } else { 0.0 }).collect(),
         );
         let ranked = [
-            Ask { k: 7, positives: Positives::Lists(&of_rows), minus: &h, ..Ask::default() },
-            Ask { k: 3, positives: Positives::Lists(&of_columns), minus: &g, ..Ask::default() },
+            SearchRequest { k: 7, positives: Positives::Lists(&of_rows), item_shifts: &h, ..SearchRequest::default() },
+            SearchRequest {
+                k: 3,
+                positives: Positives::Lists(&of_columns),
+                item_shifts: &g,
+                ..SearchRequest::default()
+            },
         ];
         let summed = [
-            Ask { statistics: &STATISTICS, ..Ask::default() },
-            Ask { k: 2, statistics: &STATISTICS[1..], ..Ask::default() },
+            SearchRequest { statistics: &STATISTICS, ..SearchRequest::default() },
+            SearchRequest { k: 2, statistics: &STATISTICS[1..], ..SearchRequest::default() },
         ];
-        let one = [Ask { k: 1, ..Ask::default() }, Ask::default()];
-        for (scoring, precision, asks) in [
-            (Scoring::Product, None, &ranked),
-            (Scoring::Product, Some(Precision::Coarse), &ranked),
-            (Scoring::Product, Some(Precision::Fine), &ranked),
-            (SCORINGS[1], None, &ranked),
-            (Scoring::Product, None, &summed),
-            (SCORINGS[2], None, &summed),
-            (Scoring::Product, None, &one),
+        let one = [SearchRequest { k: 1, ..SearchRequest::default() }, SearchRequest::default()];
+        for (scoring, precision, requests) in [
+            (ScoreFunction::Product, None, &ranked),
+            (ScoreFunction::Product, Some(ScorePrecision::Coarse), &ranked),
+            (ScoreFunction::Product, Some(ScorePrecision::Fine), &ranked),
+            (SCORE_FUNCTIONS[1], None, &ranked),
+            (ScoreFunction::Product, None, &summed),
+            (SCORE_FUNCTIONS[2], None, &summed),
+            (ScoreFunction::Product, None, &one),
         ] {
-            let find = |threads: usize, progress: &mut dyn Progress| {
+            let find = |threads: usize, progress: &mut dyn SearchProgress| {
                 let mut scores = VectorScores::new(&rows, &columns, scoring, threads)?;
                 if let Some(precision) = precision {
-                    scores = scores.with_coarse(precision == Precision::Coarse);
+                    scores = scores.with_coarse(precision == ScorePrecision::Coarse);
                 }
                 let mut search = Search::new(&scores, threads);
-                search.forced.precision = precision;
-                search.find(&asks[0], &asks[1], progress)
+                search.overrides.precision = precision;
+                search.find(&requests[0], &requests[1], progress)
             };
-            // Three sections of a stripe each, in two parts.
-            assert_eq!(check(&format!("{kind:?} {scoring:?} {precision:?}"), &find), 6);
+            // Three sections of one stripe, each saved in two parts.
+            assert_eq!(check_resume(&format!("{kind:?} {scoring:?} {precision:?}"), &find), 6);
         }
     }
 }
 
 #[test]
-fn rows_that_are_corrected_and_potentials_go_on_as_well() {
+fn corrected_rankings_and_sinkhorn_resume_too() {
     let (n, m, width) = (400, 50, 24);
-    let (a, b) = (values(Kind::Spread, 1, n, width), values(Kind::Spread, 2, m, width));
-    let rows = Vectors::new("rows", &a, width).expect("good");
-    let columns = Vectors::new("columns", &b, width).expect("good");
+    let (a, b) = (
+        random_vectors(VectorDistribution::Spread, 1, n, width),
+        random_vectors(VectorDistribution::Spread, 2, m, width),
+    );
+    let rows = VectorMatrix::new("rows", &a, width).expect("good");
+    let columns = VectorMatrix::new("columns", &b, width).expect("good");
     let matches: Vec<_> = (0..n).map(|i| i % m..i % m + usize::from(i % 7 > 0)).collect();
-    let corrected = |threads: usize, progress: &mut dyn Progress| {
-        let search = Search::of_vectors(&rows, &columns, Scoring::Product, threads)?;
-        search.rank_corrected(4, Positives::Ranges(&matches), &Square, progress)
+    let corrected = |threads: usize, progress: &mut dyn SearchProgress| {
+        let search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, threads)?;
+        search.rank_corrected(4, Positives::Ranges(&matches), &SquareCorrection, progress)
     };
-    assert_eq!(check("corrected", &corrected), 3);
-    let sinkhorn = |threads: usize, progress: &mut dyn Progress| {
-        let search = Search::of_vectors(&rows, &columns, Scoring::Product, threads)?;
-        search.sinkhorn(0.05, 4, &[Side::Rows, Side::Columns], progress)
+    assert_eq!(check_resume("corrected", &corrected), 3);
+    let sinkhorn = |threads: usize, progress: &mut dyn SearchProgress| {
+        let search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, threads)?;
+        search.sinkhorn(0.05, 4, &[MatrixSide::Rows, MatrixSide::Columns], progress)
     };
-    assert_eq!(check("sinkhorn", &sinkhorn), 5);
+    assert_eq!(check_resume("sinkhorn", &sinkhorn), 5);
     let table: Vec<f32> = (0..n * m).map(|pair| a[pair % a.len()]).collect();
     let table = ScoreTable::new("table", &table, [n, m]).expect("good");
-    let of_table = |threads: usize, progress: &mut dyn Progress| {
-        let (rows, columns) = (Ask { k: 3, statistics: &STATISTICS, ..Ask::default() }, Ask { k: 2, ..Ask::default() });
+    let of_table = |threads: usize, progress: &mut dyn SearchProgress| {
+        let (rows, columns) = (
+            SearchRequest { k: 3, statistics: &STATISTICS, ..SearchRequest::default() },
+            SearchRequest { k: 2, ..SearchRequest::default() },
+        );
         Search::new(&table, threads).find(&rows, &columns, progress)
     };
-    assert_eq!(check("table", &of_table), 6);
+    assert_eq!(check_resume("table", &of_table), 6);
 }
 
 #[test]
-fn only_searches_that_ask_the_same_of_the_same_vectors_share() {
+fn only_searches_with_equal_requests_and_vectors_share_checkpoints() {
     let (n, m, width) = (500, 40, 8);
-    let (a, b) = (values(Kind::Spread, 1, n, width), values(Kind::Spread, 2, m, width));
+    let (a, b) = (
+        random_vectors(VectorDistribution::Spread, 1, n, width),
+        random_vectors(VectorDistribution::Spread, 2, m, width),
+    );
     let mut other = b.clone();
     other[m * width - 1] += 1e-6;
-    let rows = Vectors::new("rows", &a, width).expect("good");
-    let [columns, others] = [&b, &other].map(|values| Vectors::new("columns", values, width).expect("good"));
-    let mut memory = Memory::default();
-    let mut saves = |columns: &Vectors<'_>, scoring: Scoring, ask: &Ask<'_>| {
+    let rows = VectorMatrix::new("rows", &a, width).expect("good");
+    let [columns, others] = [&b, &other].map(|values| VectorMatrix::new("columns", values, width).expect("good"));
+    let mut memory = MemoryCheckpointStore::default();
+    let mut saves = |columns: &VectorMatrix<'_>, scoring: ScoreFunction, request: &SearchRequest<'_>| {
         let before = memory.saves;
-        let search = Search::of_vectors(&rows, columns, scoring, 2).expect("of one width");
-        search.find(ask, &Ask::default(), &mut memory).expect("possible");
+        let search = Search::from_vectors(&rows, columns, scoring, 2).expect("of one width");
+        search.find(request, &SearchRequest::default(), &mut memory).expect("possible");
         memory.saves - before
     };
-    let ask = Ask { k: 3, ..Ask::default() };
-    assert_eq!(saves(&columns, Scoring::Product, &ask), 6);
-    assert_eq!(saves(&columns, Scoring::Product, &ask), 0);
-    assert_eq!(saves(&others, Scoring::Product, &ask), 6);
-    assert_eq!(saves(&columns, SCORINGS[1], &ask), 6);
-    assert_eq!(saves(&columns, SCORINGS[3], &ask), 6);
-    assert_eq!(saves(&columns, Scoring::Product, &Ask { k: 4, ..ask }), 6);
-    let (mut minus, positives) = (vec![0.25; m], vec![0..1; n]);
-    assert_eq!(saves(&columns, Scoring::Product, &Ask { minus: &minus, ..ask }), 6);
-    minus[3] = 0.25f64.next_up();
-    assert_eq!(saves(&columns, Scoring::Product, &Ask { minus: &minus, ..ask }), 6);
-    assert_eq!(saves(&columns, Scoring::Product, &Ask { positives: Positives::Ranges(&positives), ..ask }), 6);
-    assert_eq!(saves(&columns, Scoring::Product, &Ask { statistics: &STATISTICS[..1], ..ask }), 6);
+    let request = SearchRequest { k: 3, ..SearchRequest::default() };
+    assert_eq!(saves(&columns, ScoreFunction::Product, &request), 6);
+    assert_eq!(saves(&columns, ScoreFunction::Product, &request), 0);
+    assert_eq!(saves(&others, ScoreFunction::Product, &request), 6);
+    assert_eq!(saves(&columns, SCORE_FUNCTIONS[1], &request), 6);
+    assert_eq!(saves(&columns, SCORE_FUNCTIONS[3], &request), 6);
+    assert_eq!(saves(&columns, ScoreFunction::Product, &SearchRequest { k: 4, ..request }), 6);
+    let (mut item_shifts, positives) = (vec![0.25; m], vec![0..1; n]);
+    assert_eq!(saves(&columns, ScoreFunction::Product, &SearchRequest { item_shifts: &item_shifts, ..request }), 6);
+    item_shifts[3] = 0.25f64.next_up();
+    assert_eq!(saves(&columns, ScoreFunction::Product, &SearchRequest { item_shifts: &item_shifts, ..request }), 6);
+    assert_eq!(
+        saves(&columns, ScoreFunction::Product, &SearchRequest { positives: Positives::Ranges(&positives), ..request }),
+        6
+    );
+    assert_eq!(saves(&columns, ScoreFunction::Product, &SearchRequest { statistics: &STATISTICS[..1], ..request }), 6);
 }

@@ -1,46 +1,46 @@
-//! Sinkhorn normalisation without the matrix: one pass over the scores an iteration.
+//! Sinkhorn normalisation without the score matrix in memory: one pass over the scores for each iteration.
 //!
-//! Sinkhorn and Knopp, "Concerning nonnegative matrices and doubly stochastic matrices", 1967. P = diag(u)·exp(S/τ)·diag(v) gets
-//! rows that sum to 1/n and columns that sum to 1/m, by scaling one after the other. In logarithms, with h = −τ·ln v of the
-//! items and g = −τ·ln u of the queries:
+//! Sinkhorn and Knopp, "Concerning nonnegative matrices and doubly stochastic matrices", 1967. The algorithm scales the
+//! rows and the columns of P = diag(u)·exp(S/τ)·diag(v) in turn, until rows sum to 1/n and columns to 1/m. In
+//! logarithms, with h = −τ·ln v of the items and g = −τ·ln u of the queries:
 //!
 //! - g(q) = τ·(ln n + ln Σ exp((s(q, i) − h(i)) / τ)), over all items i
 //! - h(i) = τ·(ln m + ln Σ exp((s(q, i) − g(q)) / τ)), over all queries q
 //!
-//! The queries' numbers are there once their rows are, so the rows of a block are held until then and looked at again for
-//! the items. Sums are [`LogSum`]s, which no temperature makes overflow.
+//! g of a query needs all scores of its row, and h of the items needs g. So a block of rows is held until its g are
+//! known, and then read again for h. Sums are [`RunningLogSumExp`]s, which do not overflow at any temperature.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use super::checkpoint::{Progress, Reader, Writer, load, name, save};
-use super::scan::{InOrder, Scan, Visitor, narrow, stripes};
-use super::scores::{Lane, Precision, Side};
+use super::checkpoint::{PayloadReader, PayloadWriter, SearchProgress, checkpoint_name, load, save};
+use super::scan::{OrderedSum, Scan, ScoreVisitor, stripe_count, to_f32};
+use super::scores::{MatrixSide, PanelRow, ScorePrecision};
 use crate::error::{Error, Result};
-use crate::kernels::product::COLUMNS;
-use crate::kernels::scores::{ColumnSums, LogSum, add_along_columns, add_along_rows};
+use crate::kernels::product::TILE_COLUMNS;
+use crate::kernels::score_panels::{ColumnLogSumExps, RunningLogSumExp, add_exp_columns, add_exp_rows};
 
-/// What Sinkhorn normalisation takes off scores.
+/// Potentials of Sinkhorn normalisation: numbers that are subtracted from scores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Potentials {
-    /// g of every query; it makes scores of different queries comparable.
+    /// g of every query. It makes the scores of different queries comparable.
     pub queries: Vec<f64>,
     /// h of every item: a query ranks by s − h.
     pub items: Vec<f64>,
 }
 
-/// The potentials after `iterations`, from h = τ·ln m on, for each of `queries`: the side that asks.
+/// Computes the potentials after some `iterations` from h = τ·ln m on, for each query side in `queries`.
 ///
 /// # Errors
-/// τ is not above 0, or so small that 1/τ is no f32; a side is empty; or the first error of `progress` or of the source.
+/// τ is not above 0, or so small that 1/τ is no f32. A side is empty. The first error of `progress` or of the source.
 pub(super) fn sinkhorn(
     scan: &Scan<'_>,
     tau: f64,
     iterations: usize,
-    queries: &[Side],
-    progress: &mut dyn Progress,
+    queries: &[MatrixSide],
+    progress: &mut dyn SearchProgress,
 ) -> Result<Vec<Potentials>> {
-    let counts = scan.scores.sizes();
+    let counts = scan.scores.shape();
     if !(tau > 0.0 && tau.recip() <= f64::from(f32::MAX)) {
         return Err(Error::usage(format!("got τ = {tau}, wanted a temperature above 0")));
     }
@@ -48,89 +48,97 @@ pub(super) fn sinkhorn(
         let message = format!("got {} vectors and {}, wanted some on both sides", counts[0], counts[1]);
         return Err(Error::data(message));
     }
-    let mut chains: Vec<Chain> = queries.iter().map(|&queries| Chain::new(queries, tau, counts)).collect();
-    let passes = |queries: &Side| if iterations == 0 { 0 } else { iterations + usize::from(*queries == Side::Columns) };
+    let mut states: Vec<PotentialState> =
+        queries.iter().map(|&queries| PotentialState::new(queries, tau, counts)).collect();
+    let passes = |queries: &MatrixSide| {
+        if iterations == 0 { 0 } else { iterations + usize::from(*queries == MatrixSide::Columns) }
+    };
     let passes = queries.iter().map(passes).max().unwrap_or(0);
     let cost = scan.cost() * passes as u128;
-    let is_long = progress.checkpoints().is_some_and(|store| cost > store.minimum_cost().into());
+    let is_long = progress.checkpoint_store().is_some_and(|store| cost > store.minimum_cost().into());
     let name = is_long.then(|| {
-        name(|fields| {
-            fields.text("sinkhorn");
-            fields.float(tau);
-            fields.number(iterations);
-            fields.list(queries.len());
+        checkpoint_name(|fields| {
+            fields.write_text("sinkhorn");
+            fields.write_f64(tau);
+            fields.write_usize(iterations);
+            fields.write_list_length(queries.len());
             for side in queries {
-                fields.text(side.name());
+                fields.write_text(side.name());
             }
             scan.scores.identity(fields);
         })
     });
     let begin = match &name {
-        Some(name) => resume(name, &mut chains, passes, progress)?,
+        Some(name) => resume(name, &mut states, passes, progress)?,
         None => 0,
     };
     for pass in begin..passes {
-        scale(scan, tau, iterations, &mut chains, [pass, passes], progress)?;
+        run_pass(scan, tau, iterations, &mut states, [pass, passes], progress)?;
         if let Some(name) = &name {
-            let mut payload = Writer::default();
-            chains.iter().flat_map(Chain::numbers).for_each(|&potential| payload.double(potential));
-            save(progress, &after(name, pass), payload.0)?;
+            let mut payload = PayloadWriter::default();
+            states.iter().flat_map(PotentialState::values).for_each(|&potential| payload.write_f64(potential));
+            save(progress, &pass_checkpoint(name, pass), payload.0)?;
         }
     }
-    Ok(chains.into_iter().map(Chain::finish).collect())
+    Ok(states.into_iter().map(PotentialState::into_potentials).collect())
 }
 
-/// One pass, of so many.
-fn scale(
+/// Updates the potentials by one pass over all scores.
+fn run_pass(
     scan: &Scan<'_>,
     tau: f64,
     iterations: usize,
-    chains: &mut [Chain],
+    states: &mut [PotentialState],
     [pass, passes]: [usize; 2],
-    progress: &mut dyn Progress,
+    progress: &mut dyn SearchProgress,
 ) -> Result<()> {
-    let counts = scan.scores.sizes();
+    let counts = scan.scores.shape();
     let (rows, all) = (counts[0] as u64, (counts[0] * passes) as u64);
-    let steps = chains.iter().map(|chain| chain.steps(pass, iterations)).collect();
-    let shared = Shared { chains, steps, tau, counts, columns: Mutex::default() };
-    let visitors = (0..scan.threads).map(|_| Scaling::new(&shared)).collect();
-    let told = &mut |done: u64, _: u64| progress.report(pass as u64 * rows + done, all);
-    let visitors = scan.run(Precision::Fine, 0..stripes(counts[0]), visitors, told)?;
+    let updates = states.iter().map(|state| state.updates(pass, iterations)).collect();
+    let shared = SinkhornPass { states, updates, tau, counts, columns: Mutex::default() };
+    let visitors = (0..scan.threads).map(|_| SinkhornVisitor::new(&shared)).collect();
+    let report = &mut |done: u64, _: u64| progress.report(pass as u64 * rows + done, all);
+    let visitors = scan.run(ScorePrecision::Fine, 0..stripe_count(counts[0]), visitors, report)?;
     let mut scaled: Vec<(usize, Vec<f64>)> = visitors.into_iter().flat_map(|visitor| visitor.rows).collect();
     scaled.sort_unstable_by_key(|&(row, _)| row);
     let sums = shared.columns.into_inner().unwrap_or_else(PoisonError::into_inner);
     let none = Vec::new();
-    let (sums, steps) = (sums.total().unwrap_or(&none), shared.steps);
-    for (number, (chain, step)) in chains.iter_mut().zip(steps).enumerate() {
-        if step.rows {
-            chain.potentials[0] = scaled.iter().map(|(_, of)| of[number]).collect();
+    let (sums, updates) = (sums.total().unwrap_or(&none), shared.updates);
+    for (number, (state, update)) in states.iter_mut().zip(updates).enumerate() {
+        if update.rows {
+            state.potentials[0] = scaled.iter().map(|(_, of)| of[number]).collect();
         }
-        if step.columns {
-            let log = |j: usize| sums[number][j / COLUMNS].value(j % COLUMNS, tau.recip());
-            chain.potentials[1] = (0..counts[1]).map(|j| tau * (logarithm(counts[1]) + log(j))).collect();
+        if update.columns {
+            let log = |j: usize| sums[number][j / TILE_COLUMNS].value(j % TILE_COLUMNS, tau.recip());
+            state.potentials[1] = (0..counts[1]).map(|j| tau * (ln_count(counts[1]) + log(j))).collect();
         }
     }
     Ok(())
 }
 
-/// The name of the checkpoint after a pass.
-fn after(name: &str, pass: usize) -> String {
+/// Name of the checkpoint after a pass.
+fn pass_checkpoint(name: &str, pass: usize) -> String {
     format!("{name} potentials {pass}")
 }
 
-/// Takes the potentials after the last pass of which they were saved, and says which one comes next.
-fn resume(name: &str, chains: &mut [Chain], passes: usize, progress: &mut dyn Progress) -> Result<usize> {
+/// Loads the potentials of the last pass that has a checkpoint, and returns the number of the next pass.
+fn resume(
+    name: &str,
+    states: &mut [PotentialState],
+    passes: usize,
+    progress: &mut dyn SearchProgress,
+) -> Result<usize> {
     for pass in (0..passes).rev() {
-        let saved = load(progress, &after(name, pass))?;
-        let numbers = chains.iter().flat_map(Chain::numbers).count();
+        let saved = load(progress, &pass_checkpoint(name, pass))?;
+        let numbers = states.iter().flat_map(PotentialState::values).count();
         let read = |payload: Vec<i32>| {
-            let mut payload = Reader(&payload);
-            let read = (0..numbers).map(|_| payload.double().filter(|number| number.is_finite()));
+            let mut payload = PayloadReader(&payload);
+            let read = (0..numbers).map(|_| payload.read_f64().filter(|number| number.is_finite()));
             let read = read.collect::<Option<Vec<f64>>>()?;
-            payload.end().map(|()| read)
+            payload.finish().map(|()| read)
         };
         if let Some(read) = saved.and_then(read) {
-            let to = chains.iter_mut().flat_map(|chain| chain.potentials.iter_mut().flatten());
+            let to = states.iter_mut().flat_map(|state| state.potentials.iter_mut().flatten());
             to.zip(read).for_each(|(to, potential)| *to = potential);
             return Ok(pass + 1);
         }
@@ -138,128 +146,131 @@ fn resume(name: &str, chains: &mut [Chain], passes: usize, progress: &mut dyn Pr
     Ok(0)
 }
 
-/// The potentials of rows and columns, and which of them ask.
+/// Potentials of rows and columns, with the side that holds the queries.
 #[derive(Debug, Clone)]
-struct Chain {
-    queries: Side,
+struct PotentialState {
+    queries: MatrixSide,
     potentials: [Vec<f64>; 2],
 }
 
-/// What a pass does for a chain: the rows' potentials from the columns', then the columns' from the rows'.
+/// Potentials that a pass updates: first those of the rows from those of the columns, then the other way round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct PassUpdates {
     rows: bool,
     columns: bool,
 }
 
-impl Chain {
-    fn new(queries: Side, tau: f64, counts: [usize; 2]) -> Self {
-        Self { queries, potentials: counts.map(|count| vec![tau * logarithm(count); count]) }
+impl PotentialState {
+    fn new(queries: MatrixSide, tau: f64, counts: [usize; 2]) -> Self {
+        Self { queries, potentials: counts.map(|count| vec![tau * ln_count(count); count]) }
     }
 
-    /// Rows that ask are scaled before the columns of the same pass; columns that ask, before the rows of the next one.
-    fn steps(&self, pass: usize, iterations: usize) -> Step {
+    /// Updates of a pass. Queries are scaled before items: rows as queries before the columns of the same pass, columns
+    /// as queries before the rows of the next pass.
+    fn updates(&self, pass: usize, iterations: usize) -> PassUpdates {
         match self.queries {
-            Side::Rows => Step { rows: pass < iterations, columns: pass < iterations },
-            Side::Columns => Step { rows: (1..=iterations).contains(&pass), columns: pass < iterations },
+            MatrixSide::Rows => PassUpdates { rows: pass < iterations, columns: pass < iterations },
+            MatrixSide::Columns => PassUpdates { rows: (1..=iterations).contains(&pass), columns: pass < iterations },
         }
     }
 
-    fn numbers(&self) -> impl Iterator<Item = &f64> {
+    fn values(&self) -> impl Iterator<Item = &f64> {
         self.potentials.iter().flatten()
     }
 
-    fn finish(self) -> Potentials {
+    fn into_potentials(self) -> Potentials {
         let [rows, columns] = self.potentials;
         match self.queries {
-            Side::Rows => Potentials { queries: rows, items: columns },
-            Side::Columns => Potentials { queries: columns, items: rows },
+            MatrixSide::Rows => Potentials { queries: rows, items: columns },
+            MatrixSide::Columns => Potentials { queries: columns, items: rows },
         }
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "vectors are fewer than 2³²")]
-fn logarithm(count: usize) -> f64 {
+fn ln_count(count: usize) -> f64 {
     (count as f64).ln()
 }
 
-/// What all threads of a pass have in common.
-struct Shared<'s> {
-    chains: &'s [Chain],
-    steps: Vec<Step>,
+/// State of a pass that all threads share.
+struct SinkhornPass<'s> {
+    states: &'s [PotentialState],
+    updates: Vec<PassUpdates>,
     tau: f64,
     counts: [usize; 2],
-    columns: Mutex<InOrder<Vec<Vec<ColumnSums>>>>,
+    columns: Mutex<OrderedSum<Vec<Vec<ColumnLogSumExps>>>>,
 }
 
-/// What one thread does in a pass.
-struct Scaling<'s> {
-    shared: &'s Shared<'s>,
-    /// Of the block: for every panel, of every row.
-    scores: Vec<[f32; COLUMNS]>,
-    /// Of the block: for every chain, of every row.
-    sums: Vec<Vec<LogSum>>,
-    /// Of the stripe: for every chain, of every panel.
-    columns: Vec<Vec<ColumnSums>>,
-    /// For every chain the potentials of the columns in f32, with the other sign; of columns that are not there, −∞.
-    offsets: Vec<Vec<[f32; COLUMNS]>>,
-    /// Potentials of a row in every chain.
+/// Visitor that updates potentials, on one thread.
+struct SinkhornVisitor<'s> {
+    pass: &'s SinkhornPass<'s>,
+    /// Scores of the block, by panel and row.
+    scores: Vec<[f32; TILE_COLUMNS]>,
+    /// Sums of the block, by potential state and row.
+    sums: Vec<Vec<RunningLogSumExp>>,
+    /// Sums of the stripe, by potential state and panel.
+    columns: Vec<Vec<ColumnLogSumExps>>,
+    /// Negated potentials of the columns in f32, by potential state and panel; −∞ beyond the last column.
+    offsets: Vec<Vec<[f32; TILE_COLUMNS]>>,
+    /// Rows of the thread, each with its potential in every potential state.
     rows: Vec<(usize, Vec<f64>)>,
 }
 
-impl<'s> Scaling<'s> {
-    fn new(shared: &'s Shared<'s>) -> Self {
-        let panels = shared.counts[1].div_ceil(COLUMNS);
-        let offsets = |chain: &Chain| {
-            let offset = |j: usize| chain.potentials[1].get(j).map_or(f32::NEG_INFINITY, |&h| -narrow(h));
-            (0..panels).map(|panel| std::array::from_fn(|c| offset(panel * COLUMNS + c))).collect()
+impl<'s> SinkhornVisitor<'s> {
+    fn new(shared: &'s SinkhornPass<'s>) -> Self {
+        let panels = shared.counts[1].div_ceil(TILE_COLUMNS);
+        let offsets = |state: &PotentialState| {
+            let offset = |j: usize| state.potentials[1].get(j).map_or(f32::NEG_INFINITY, |&h| -to_f32(h));
+            (0..panels).map(|panel| std::array::from_fn(|c| offset(panel * TILE_COLUMNS + c))).collect()
         };
-        let offsets = shared.chains.iter().map(offsets).collect();
-        Self { shared, scores: Vec::new(), sums: Vec::new(), columns: Vec::new(), offsets, rows: Vec::new() }
+        let offsets = shared.states.iter().map(offsets).collect();
+        Self { pass: shared, scores: Vec::new(), sums: Vec::new(), columns: Vec::new(), offsets, rows: Vec::new() }
     }
 
     fn beta(&self) -> f32 {
-        narrow(self.shared.tau.recip())
+        to_f32(self.pass.tau.recip())
     }
 }
 
-impl Visitor for Scaling<'_> {
+impl ScoreVisitor for SinkhornVisitor<'_> {
     const HOLDS_BLOCK: bool = true;
 
-    fn begin(&mut self, _stripe: usize) {
-        let panels = self.shared.counts[1].div_ceil(COLUMNS);
-        self.columns = self.shared.chains.iter().map(|_| vec![ColumnSums::EMPTY; panels]).collect();
+    fn begin_stripe(&mut self, _stripe: usize) {
+        let panels = self.pass.counts[1].div_ceil(TILE_COLUMNS);
+        self.columns = self.pass.states.iter().map(|_| vec![ColumnLogSumExps::EMPTY; panels]).collect();
     }
 
-    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[Lane]) -> Result<()> {
+    fn visit_panel(&mut self, rows: Range<usize>, panel: usize, scores: &[PanelRow]) -> Result<()> {
         if panel == 0 {
             self.scores.clear();
-            self.sums = self.shared.chains.iter().map(|_| vec![LogSum::EMPTY; rows.len()]).collect();
+            self.sums = self.pass.states.iter().map(|_| vec![RunningLogSumExp::EMPTY; rows.len()]).collect();
         }
         self.scores.extend_from_slice(scores);
         let beta = self.beta();
-        for ((step, offsets), sums) in self.shared.steps.iter().zip(&self.offsets).zip(&mut self.sums) {
-            if step.rows {
-                add_along_rows(beta, scores, &offsets[panel], sums);
+        for ((update, offsets), sums) in self.pass.updates.iter().zip(&self.offsets).zip(&mut self.sums) {
+            if update.rows {
+                add_exp_rows(beta, scores, &offsets[panel], sums);
             }
         }
         Ok(())
     }
 
-    fn block(&mut self, rows: Range<usize>) -> Result<()> {
-        let Shared { chains, steps, tau, counts, .. } = self.shared;
+    fn end_block(&mut self, rows: Range<usize>) -> Result<()> {
+        let SinkhornPass { states, updates, tau, counts, .. } = self.pass;
         let beta = self.beta();
-        let mut of_rows = vec![Vec::with_capacity(chains.len()); rows.len()];
-        for ((chain, step), (sums, columns)) in chains.iter().zip(steps).zip(self.sums.iter().zip(&mut self.columns)) {
-            let potentials: Vec<f64> = if step.rows {
-                sums.iter().map(|sum| tau * (logarithm(counts[0]) + sum.value(tau.recip()))).collect()
+        let mut of_rows = vec![Vec::with_capacity(states.len()); rows.len()];
+        for ((state, update), (sums, columns)) in
+            states.iter().zip(updates).zip(self.sums.iter().zip(&mut self.columns))
+        {
+            let potentials: Vec<f64> = if update.rows {
+                sums.iter().map(|sum| tau * (ln_count(counts[0]) + sum.value(tau.recip()))).collect()
             } else {
-                chain.potentials[0][rows.clone()].to_vec()
+                state.potentials[0][rows.clone()].to_vec()
             };
-            if step.columns {
-                let offsets: Vec<f32> = potentials.iter().map(|&g| -narrow(g)).collect();
+            if update.columns {
+                let offsets: Vec<f32> = potentials.iter().map(|&g| -to_f32(g)).collect();
                 for (scores, sums) in self.scores.chunks_exact(rows.len()).zip(columns) {
-                    add_along_columns(beta, scores, &offsets, sums);
+                    add_exp_columns(beta, scores, &offsets, sums);
                 }
             }
             of_rows.iter_mut().zip(potentials).for_each(|(of, potential)| of.push(potential));
@@ -268,38 +279,38 @@ impl Visitor for Scaling<'_> {
         Ok(())
     }
 
-    fn end(&mut self, stripe: usize) {
+    fn end_stripe(&mut self, stripe: usize) {
         let beta = self.beta();
-        let merge = |total: &mut Vec<Vec<ColumnSums>>, part: Vec<Vec<ColumnSums>>| {
+        let merge = |total: &mut Vec<Vec<ColumnLogSumExps>>, part: Vec<Vec<ColumnLogSumExps>>| {
             for (total, part) in total.iter_mut().flatten().zip(part.iter().flatten()) {
                 total.merge(part, beta);
             }
         };
         let part = std::mem::take(&mut self.columns);
-        self.shared.columns.lock().unwrap_or_else(PoisonError::into_inner).add(stripe, part, merge);
+        self.pass.columns.lock().unwrap_or_else(PoisonError::into_inner).add(stripe, part, merge);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::testing::{Kind, by_libtorch, values};
-    use crate::search::{Scoring, Search, Vectors};
+    use crate::search::testing::{VectorDistribution, libtorch_scores, random_vectors};
+    use crate::search::{ScoreFunction, Search, VectorMatrix};
 
     /// The definition in f64: g and h.
-    fn plain(scores: &[Vec<f64>], tau: f64, iterations: usize) -> [Vec<f64>; 2] {
+    fn sinkhorn_by_definition(scores: &[Vec<f64>], tau: f64, iterations: usize) -> [Vec<f64>; 2] {
         let (n, m) = (scores.len(), scores[0].len());
         let log_sum = |terms: Vec<f64>| {
             let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             largest + terms.iter().map(|term| (term - largest).exp()).sum::<f64>().ln()
         };
-        let (mut g, mut h) = (vec![0.0; n], vec![tau * logarithm(m); m]);
+        let (mut g, mut h) = (vec![0.0; n], vec![tau * ln_count(m); m]);
         for _ in 0..iterations {
             for q in 0..n {
-                g[q] = tau * (logarithm(n) + log_sum((0..m).map(|i| (scores[q][i] - h[i]) / tau).collect()));
+                g[q] = tau * (ln_count(n) + log_sum((0..m).map(|i| (scores[q][i] - h[i]) / tau).collect()));
             }
             for i in 0..m {
-                h[i] = tau * (logarithm(m) + log_sum((0..n).map(|q| (scores[q][i] - g[q]) / tau).collect()));
+                h[i] = tau * (ln_count(m) + log_sum((0..n).map(|q| (scores[q][i] - g[q]) / tau).collect()));
             }
         }
         [g, h]
@@ -308,35 +319,35 @@ mod tests {
     #[test]
     fn potentials_are_those_of_the_definition_for_either_side_and_any_temperature() {
         let (n, m, width) = (430, 75, 24);
-        for kind in [Kind::Spread, Kind::Close, Kind::Equal] {
-            let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
-            let rows = Vectors::new("rows", &a, width).expect("good");
-            let columns = Vectors::new("columns", &b, width).expect("good");
-            let score = |i: usize, j: usize| f64::from(Scoring::Product.score(rows.row(i), columns.row(j)));
+        for kind in [VectorDistribution::Spread, VectorDistribution::Close, VectorDistribution::Equal] {
+            let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
+            let rows = VectorMatrix::new("rows", &a, width).expect("good");
+            let columns = VectorMatrix::new("columns", &b, width).expect("good");
+            let score = |i: usize, j: usize| f64::from(ScoreFunction::Product.score(rows.row(i), columns.row(j)));
             let by_row: Vec<Vec<f64>> = (0..n).map(|i| (0..m).map(|j| score(i, j)).collect()).collect();
             let by_column: Vec<Vec<f64>> = (0..m).map(|j| (0..n).map(|i| score(i, j)).collect()).collect();
             for (tau, iterations) in [(0.01, 10), (0.001, 3), (1.0, 1)] {
-                let both = [Side::Rows, Side::Columns];
+                let both = [MatrixSide::Rows, MatrixSide::Columns];
                 let mut results = Vec::new();
                 for (threads, block) in [(1, None), (2, Some(1)), (3, Some(100))] {
                     let mut search =
-                        Search::of_vectors(&rows, &columns, Scoring::Product, threads).expect("of one width");
-                    search.forced.block = block;
+                        Search::from_vectors(&rows, &columns, ScoreFunction::Product, threads).expect("of one width");
+                    search.overrides.block_rows = block;
                     let got = search.sinkhorn(tau, iterations, &both, &mut |_, _| Ok(())).expect("possible");
                     results.push(got);
                 }
                 assert!(results.iter().all(|result| *result == results[0]), "the same bits");
-                let search = Search::owning(by_libtorch(&rows, &columns, Scoring::Product), 2);
+                let search = Search::from_boxed(libtorch_scores(&rows, &columns, ScoreFunction::Product), 2);
                 results.push(search.sinkhorn(tau, iterations, &both, &mut |_, _| Ok(())).expect("possible"));
                 let scores = [&by_row, &by_column];
                 for (got, scores) in results[0].iter().zip(scores).chain(results[3].iter().zip(scores)) {
-                    let [g, h] = plain(scores, tau, iterations);
+                    let [g, h] = sinkhorn_by_definition(scores, tau, iterations);
                     for (got, wanted) in got.queries.iter().chain(&got.items).zip(g.iter().chain(&h)) {
                         assert!((got - wanted).abs() < 4e-7 + 1e-5 * tau, "{kind:?} τ {tau}: {got}, wanted {wanted}");
                     }
                 }
                 // One side alone is the same.
-                let search = Search::of_vectors(&rows, &columns, Scoring::Product, 2).expect("of one width");
+                let search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, 2).expect("of one width");
                 for (place, side) in both.into_iter().enumerate() {
                     let alone = search.sinkhorn(tau, iterations, &[side], &mut |_, _| Ok(())).expect("possible");
                     assert_eq!(alone[0], results[0][place]);
@@ -347,14 +358,14 @@ mod tests {
 
     #[test]
     fn impossible_settings_are_refused() {
-        let (some, none) = (Vectors::new("a", &[1.0, 0.0], 2), Vectors::new("b", &[], 2));
+        let (some, none) = (VectorMatrix::new("a", &[1.0, 0.0], 2), VectorMatrix::new("b", &[], 2));
         let (some, none) = (some.expect("good"), none.expect("none"));
-        let search = Search::of_vectors(&some, &some, Scoring::Product, 1).expect("of one width");
+        let search = Search::from_vectors(&some, &some, ScoreFunction::Product, 1).expect("of one width");
         for tau in [0.0, -1.0, f64::NAN, 1e-40] {
-            let error = search.sinkhorn(tau, 1, &[Side::Rows], &mut |_, _| Ok(())).expect_err("no temperature");
+            let error = search.sinkhorn(tau, 1, &[MatrixSide::Rows], &mut |_, _| Ok(())).expect_err("no temperature");
             assert!(error.to_string().contains("wanted a temperature"), "{error}");
         }
-        let search = Search::of_vectors(&some, &none, Scoring::Product, 1).expect("of one width");
-        assert!(search.sinkhorn(0.1, 1, &[Side::Rows], &mut |_, _| Ok(())).is_err());
+        let search = Search::from_vectors(&some, &none, ScoreFunction::Product, 1).expect("of one width");
+        assert!(search.sinkhorn(0.1, 1, &[MatrixSide::Rows], &mut |_, _| Ok(())).is_err());
     }
 }

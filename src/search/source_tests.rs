@@ -1,39 +1,41 @@
-//! Searches of scores that are no function of two vectors: a table, and a model that computes them in batches.
+//! Tests of searches over scores that are no function of two vectors: a table, and a model that computes them in
+//! batches.
 
 use std::ops::Range;
 
-use super::testing::{Square, plain};
+use super::testing::{SquareCorrection, brute_force};
 use super::{
-    Answer, Ask, Bound, Consume, Greedy, Lane, Positives, Precision, ScoreTable, Scores, Search, Side, consume_rows,
+    ConsumePanel, GreedyRequest, MatrixSide, PanelRow, Positives, ScoreBound, ScorePrecision, ScoreTable, Scores,
+    Search, SearchRequest, SearchResults, consume_row_major,
 };
 use crate::error::Result;
-use crate::kernels::hubness::greedy::{Capacity, RelaxedGreedy, relaxed_greedy};
-use crate::kernels::hubness::matching::Candidate;
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::shift::Shift;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::incremental_matching::MatchCandidate;
+use crate::kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
+use crate::kernels::hubness::shift::ShiftCorrection;
 use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::identity::Fields;
-use crate::kernels::sample::Sample;
+use crate::kernels::identity::IdentityWriter;
+use crate::kernels::random::Rng;
 
 /// Parts of an image and words of a caption.
 const PARTS: usize = 5;
-/// How far a score of a batch may be from that of the pair alone.
-const ERROR: f64 = 0.01;
+/// Maximum difference of a score of a batch and the score of the pair alone.
+const MAX_ERROR: f64 = 0.01;
 
-/// Score of an image and a caption: the best of their parts that meet, as cross-attention has it. What a batch gives differs
-/// from that by rounding, here much of it, which depends on the batch.
+/// Model whose score is the best match of the parts of an image and the words of a caption, similar to cross-attention.
+/// Scores of a batch have a large rounding error that depends on the batch.
 #[derive(Debug)]
-struct Attention {
+struct AttentionScores {
     images: Vec<f32>,
     captions: Vec<f32>,
 }
 
-impl Attention {
-    /// Numbers of few levels, so that scores tie.
+impl AttentionScores {
+    /// Draws values of few levels, so that scores tie.
     #[expect(clippy::cast_precision_loss, reason = "test values are small")]
     fn new(images: usize, captions: usize) -> Self {
-        let mut sample = Sample::new(21, &[]);
-        let mut draw = |count: usize| (0..count * PARTS).map(|_| sample.below(40) as f32 / 40.0).collect();
+        let mut rng = Rng::new(21, &[]);
+        let mut draw = |count: usize| (0..count * PARTS).map(|_| rng.uniform_below(40) as f32 / 40.0).collect();
         Self { images: draw(images), captions: draw(captions) }
     }
 
@@ -43,8 +45,8 @@ impl Attention {
     }
 
     /// Scores of every image, and of every caption.
-    fn all(&self) -> [Vec<Vec<f32>>; 2] {
-        let [n, m] = self.sizes();
+    fn all_scores(&self) -> [Vec<Vec<f32>>; 2] {
+        let [n, m] = self.shape();
         [
             (0..n).map(|i| (0..m).map(|j| self.score(i, j)).collect()).collect(),
             (0..m).map(|j| (0..n).map(|i| self.score(i, j)).collect()).collect(),
@@ -52,8 +54,8 @@ impl Attention {
     }
 }
 
-impl Scores for Attention {
-    fn sizes(&self) -> [usize; 2] {
+impl Scores for AttentionScores {
+    fn shape(&self) -> [usize; 2] {
         [self.images.len() / PARTS, self.captions.len() / PARTS]
     }
 
@@ -61,38 +63,44 @@ impl Scores for Attention {
         1000
     }
 
-    fn bounds(&self, _: Precision) -> [Vec<Bound>; 2] {
-        self.sizes().map(|size| vec![Bound { error: ERROR, largest: 1.0 }; size])
+    fn bounds(&self, _: ScorePrecision) -> [Vec<ScoreBound>; 2] {
+        self.shape().map(|size| vec![ScoreBound { error: MAX_ERROR, largest: 1.0 }; size])
     }
 
-    /// A batch.
-    fn block_rows(&self, _: Precision) -> usize {
+    /// Batch size.
+    fn block_rows(&self, _: ScorePrecision) -> usize {
         17
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "scores are f32")]
-    fn block(&self, _: Precision, rows: Range<usize>, buffer: &mut Vec<Lane>, consume: Consume<'_>) -> Result<()> {
-        let columns = self.sizes()[1];
-        let mut sample = Sample::new(rows.start as u64, &[rows.len() as u64]);
-        let mut rounded = |score: f32| (f64::from(score) + 0.999 * ERROR * (2.0 * sample.unit() - 1.0)) as f32;
+    fn compute_block(
+        &self,
+        _: ScorePrecision,
+        rows: Range<usize>,
+        buffer: &mut Vec<PanelRow>,
+        consume: ConsumePanel<'_>,
+    ) -> Result<()> {
+        let columns = self.shape()[1];
+        let mut rng = Rng::new(rows.start as u64, &[rows.len() as u64]);
+        let mut rounded = |score: f32| (f64::from(score) + 0.999 * MAX_ERROR * (2.0 * rng.uniform() - 1.0)) as f32;
         let pairs = rows.flat_map(|image| (0..columns).map(move |caption| (image, caption)));
         let scores: Vec<f32> = pairs.map(|(image, caption)| rounded(self.score(image, caption))).collect();
-        consume_rows(&scores, columns, buffer, consume)
+        consume_row_major(&scores, columns, buffer, consume)
     }
 
-    fn exact(&self, side: Side, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()> {
+    fn exact_scores(&self, side: MatrixSide, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()> {
         scores.clear();
         scores.extend(items.iter().map(|&item| match side {
-            Side::Rows => self.score(query, item),
-            Side::Columns => self.score(item, query),
+            MatrixSide::Rows => self.score(query, item),
+            MatrixSide::Columns => self.score(item, query),
         }));
         Ok(())
     }
 
-    fn identity(&self, fields: &mut Fields<'_>) {
-        fields.text("attention of a test");
-        fields.singles(&self.images);
-        fields.singles(&self.captions);
+    fn identity(&self, fields: &mut IdentityWriter<'_>) {
+        fields.write_text("attention of a test");
+        fields.write_f32s(&self.images);
+        fields.write_f32s(&self.captions);
     }
 }
 
@@ -100,8 +108,8 @@ const SIZES: [usize; 2] = [230, 75];
 
 #[test]
 fn ranks_lists_and_largest_scores_are_those_of_the_definition() {
-    let model = Attention::new(SIZES[0], SIZES[1]);
-    let scores = model.all();
+    let model = AttentionScores::new(SIZES[0], SIZES[1]);
+    let scores = model.all_scores();
     let values = scores[0].concat();
     let table = ScoreTable::new("table", &values, SIZES).expect("good");
     let statistics = [Statistic::MeanOfLargest { k: 5 }, Statistic::KthLargest { k: 3 }];
@@ -111,46 +119,48 @@ fn ranks_lists_and_largest_scores_are_those_of_the_definition() {
             .map(|query| if query % 7 == 3 { vec![] } else { vec![query % items, query * 3 % items] })
             .collect()
     });
-    let minus = [0, 1].map(|side: usize| {
+    let item_shifts = [0, 1].map(|side: usize| {
         (0..SIZES[1 - side]).map(|item| 0.05 * f64::from(u8::try_from(item % 4).expect("small"))).collect::<Vec<f64>>()
     });
-    let of_lists = |side: usize| Ask { k: 6, positives: Positives::Lists(&lists[side]), ..Ask::default() };
-    for asks in [
+    let of_lists =
+        |side: usize| SearchRequest { k: 6, positives: Positives::Lists(&lists[side]), ..SearchRequest::default() };
+    for requests in [
         [0, 1].map(of_lists),
-        [0, 1].map(|side| Ask { minus: &minus[side], ..of_lists(side) }),
-        [0, 1].map(|side| Ask { statistics: &statistics, ..of_lists(side) }),
+        [0, 1].map(|side| SearchRequest { item_shifts: &item_shifts[side], ..of_lists(side) }),
+        [0, 1].map(|side| SearchRequest { statistics: &statistics, ..of_lists(side) }),
     ] {
-        let wanted = [plain(&scores[0], &asks[0]), plain(&scores[1], &asks[1])];
+        let wanted = [brute_force(&scores[0], &requests[0]), brute_force(&scores[1], &requests[1])];
         for threads in [1, 3] {
             for source in [&model as &dyn Scores, &table] {
-                let found = Search::new(source, threads).find(&asks[0], &asks[1], &mut |_, _| Ok(()));
+                let found = Search::new(source, threads).find(&requests[0], &requests[1], &mut |_, _| Ok(()));
                 assert_eq!(found.expect("possible"), wanted, "{threads} threads");
             }
         }
     }
 }
 
-/// Queries that run out ask a source for some of its pairs.
+/// Queries that run out of candidates need a subset of the source.
 #[test]
 fn matchings_are_those_of_all_pairs() {
-    let model = Attention::new(SIZES[0], SIZES[1]);
-    let scores = model.all();
+    let model = AttentionScores::new(SIZES[0], SIZES[1]);
+    let scores = model.all_scores();
     let values = scores[0].concat();
     let table = ScoreTable::new("table", &values, SIZES).expect("good");
     let matrices = [0, 1].map(|side: usize| {
-        Matrix::from_fn(SIZES[side], SIZES[1 - side], |query, item| f64::from(scores[side][query][item]))
+        DenseScores::from_fn(SIZES[side], SIZES[1 - side], |query, item| f64::from(scores[side][query][item]))
     });
-    let shift = Shift::new(vec![], vec![]);
-    for (lambda, capacity) in [(1.0, Capacity::Strict), (1.3, Capacity::Scaled)] {
+    let shift = ShiftCorrection::new(vec![], vec![]);
+    for (lambda, capacity) in [(1.0, CapacityRule::Strict), (1.3, CapacityRule::Scaled)] {
         let limits = [0, 1].map(|side: usize| {
-            [1, 4].map(|k| RelaxedGreedy { lambda, capacity }.limits(k, SIZES[side], SIZES[1 - side]))
+            [1, 4].map(|k| GreedyRelaxation { lambda, capacity }.limits(k, SIZES[side], SIZES[1 - side]))
         });
-        let ask = |side: usize| Greedy { limits: &limits[side], shift: &shift };
+        let request = |side: usize| GreedyRequest { limits: &limits[side], shift: &shift };
         for source in [&model as &dyn Scores, &table] {
-            let got = Search::new(source, 2).match_greedily(&ask(0), &ask(1), &mut |_, _| Ok(())).expect("possible");
+            let got =
+                Search::new(source, 2).match_greedily(&request(0), &request(1), &mut |_, _| Ok(())).expect("possible");
             for side in 0..2 {
                 for (matched, &limits) in got[side].iter().zip(&limits[side]) {
-                    let items = |list: &Vec<Candidate>| list.iter().map(|got| got.item).collect();
+                    let items = |list: &Vec<MatchCandidate>| list.iter().map(|got| got.item).collect();
                     let got: Vec<Vec<usize>> = matched.iter().map(items).collect();
                     assert_eq!(got, relaxed_greedy(&matrices[side], limits), "λ = {lambda}, side {side}");
                 }
@@ -159,29 +169,30 @@ fn matchings_are_those_of_all_pairs() {
     }
 }
 
-/// The scores of a table are the exact ones, and so are rows and sums of them.
+/// The scores of a table are exact, so rows and sums are exact too.
 #[test]
 fn rows_and_sums_of_a_table_are_of_its_own_scores() {
-    let values = Attention::new(SIZES[0], SIZES[1]).all()[0].concat();
+    let values = AttentionScores::new(SIZES[0], SIZES[1]).all_scores()[0].concat();
     let table = ScoreTable::new("table", &values, SIZES).expect("good");
     let search = Search::new(&table, 2);
     let rows = search.map_rows(|_, scores| scores.to_vec(), &mut |_, _| Ok(())).expect("possible");
     assert_eq!(rows.concat(), values);
     let squares: Vec<Vec<f32>> = rows.iter().map(|row| row.iter().map(|score| score * score).collect()).collect();
-    let ask = Ask { k: 4, ..Ask::default() };
-    let got = search.rank_corrected(4, Positives::None, &Square, &mut |_, _| Ok(())).expect("possible");
-    assert_eq!(got, plain(&squares, &ask));
+    let request = SearchRequest { k: 4, ..SearchRequest::default() };
+    let got = search.rank_corrected(4, Positives::None, &SquareCorrection, &mut |_, _| Ok(())).expect("possible");
+    assert_eq!(got, brute_force(&squares, &request));
     let statistics = [Statistic::Mean, Statistic::LogSumExp { beta: 5.0 }];
-    let ask = Ask { statistics: &statistics, ..Ask::default() };
-    let [Answer { statistics: got, .. }, _] = search.find(&ask, &Ask::default(), &mut |_, _| Ok(())).expect("possible");
+    let request = SearchRequest { statistics: &statistics, ..SearchRequest::default() };
+    let [SearchResults { statistics: got, .. }, _] =
+        search.find(&request, &SearchRequest::default(), &mut |_, _| Ok(())).expect("possible");
     for (got, statistic) in got.iter().zip(statistics) {
         for (got, row) in got.iter().zip(&rows) {
-            assert!((got - statistic.of(row.iter().copied())).abs() < 1e-5, "{statistic:?}");
+            assert!((got - statistic.compute(row.iter().copied())).abs() < 1e-5, "{statistic:?}");
         }
     }
-    // P of Sinkhorn's potentials has equal sums of rows, up to its last step, which scales columns.
+    // Rows of P have equal sums, up to the last step, which scales columns.
     let tau = 0.5;
-    let found = &search.sinkhorn(tau, 50, &[Side::Rows], &mut |_, _| Ok(())).expect("possible")[0];
+    let found = &search.sinkhorn(tau, 50, &[MatrixSide::Rows], &mut |_, _| Ok(())).expect("possible")[0];
     for (row, g) in rows.iter().zip(&found.queries) {
         let sum: f64 = row.iter().zip(&found.items).map(|(s, h)| ((f64::from(*s) - g - h) / tau).exp()).sum();
         assert!((sum * 230.0 - 1.0).abs() < 1e-4, "{sum}");

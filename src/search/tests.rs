@@ -1,66 +1,81 @@
-//! Searches against plain definitions on whole matrices, whatever computes the scores and however they are cut.
+//! Comparison of searches with brute force on whole matrices, for all sources of scores, numbers of threads and block
+//! sizes.
 
-use super::scan::Forced;
-use super::testing::{Failing, Fault, Kind, SCORINGS, Square, all, by_libtorch, plain, values};
-use super::{Answer, Ask, Positives, Precision, ScoreTable, Scores, Scoring, Search, VectorScores, Vectors};
+use super::scan::ScanOverrides;
+use super::testing::{
+    FailingScores, FailurePoint, SCORE_FUNCTIONS, SquareCorrection, VectorDistribution, all_scores, brute_force,
+    libtorch_scores, random_vectors,
+};
+use super::{
+    Positives, ScoreFunction, ScorePrecision, ScoreTable, Scores, Search, SearchRequest, SearchResults, VectorMatrix,
+    VectorScores,
+};
 use crate::error::Error;
 use crate::kernels::dot::dot;
 use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::product::{Lanes, vectors};
-use crate::kernels::sample::Sample;
-use crate::model::products::Libtorch;
+use crate::kernels::product::{ElementType, has_avx512};
+use crate::kernels::random::Rng;
+use crate::model::libtorch_scores::LibtorchScores;
 
-/// Sources of scores.
+/// Source of scores under test.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum By {
-    /// Vectors on the processor.
-    Tiles(Precision),
-    /// Vectors by libtorch as on a GPU, on the processor.
+enum ScoreBackend {
+    /// Vectors on the CPU.
+    Tiles(ScorePrecision),
+    /// Vectors by libtorch, as on a GPU, but on the CPU.
     Libtorch,
-    /// A table of the exact scores.
+    /// Table of exact scores.
     Table,
 }
 
-/// Different ways to find the same: scores, threads, rows of a block.
-const WAYS: [(By, usize, Option<usize>); 12] = [
-    (By::Tiles(Precision::Fine), 1, None),
-    (By::Tiles(Precision::Fine), 2, Some(1)),
-    (By::Tiles(Precision::Fine), 5, Some(12)),
-    (By::Tiles(Precision::Coarse), 1, Some(7)),
-    (By::Tiles(Precision::Coarse), 2, None),
-    (By::Tiles(Precision::Coarse), 3, Some(24)),
-    (By::Tiles(Precision::Coarse), 2, Some(1000)),
-    (By::Libtorch, 1, None),
-    (By::Libtorch, 2, Some(7)),
-    (By::Libtorch, 3, None),
-    (By::Table, 2, None),
-    (By::Table, 3, Some(5)),
+/// Combinations of source of scores, number of threads and rows of a block.
+const BACKENDS: [(ScoreBackend, usize, Option<usize>); 12] = [
+    (ScoreBackend::Tiles(ScorePrecision::Fine), 1, None),
+    (ScoreBackend::Tiles(ScorePrecision::Fine), 2, Some(1)),
+    (ScoreBackend::Tiles(ScorePrecision::Fine), 5, Some(12)),
+    (ScoreBackend::Tiles(ScorePrecision::Coarse), 1, Some(7)),
+    (ScoreBackend::Tiles(ScorePrecision::Coarse), 2, None),
+    (ScoreBackend::Tiles(ScorePrecision::Coarse), 3, Some(24)),
+    (ScoreBackend::Tiles(ScorePrecision::Coarse), 2, Some(1000)),
+    (ScoreBackend::Libtorch, 1, None),
+    (ScoreBackend::Libtorch, 2, Some(7)),
+    (ScoreBackend::Libtorch, 3, None),
+    (ScoreBackend::Table, 2, None),
+    (ScoreBackend::Table, 3, Some(5)),
 ];
 
-/// Finds in all ways what the definition finds.
-fn check(name: &str, rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring, asks: [&Ask<'_>; 2]) {
-    let scores = all(rows, columns, scoring);
-    let wanted = [plain(&scores[0], asks[0]), plain(&scores[1], asks[1])];
+/// Asserts that all combinations find what brute force finds.
+fn check_all_backends(
+    name: &str,
+    rows: &VectorMatrix<'_>,
+    columns: &VectorMatrix<'_>,
+    scoring: ScoreFunction,
+    requests: [&SearchRequest<'_>; 2],
+) {
+    let scores = all_scores(rows, columns, scoring);
+    let wanted = [brute_force(&scores[0], requests[0]), brute_force(&scores[1], requests[1])];
     let table = scores[0].concat();
-    for (by, threads, block) in WAYS {
+    for (by, threads, block) in BACKENDS {
         let scores: Box<dyn Scores> = match by {
-            By::Tiles(precision) => {
+            ScoreBackend::Tiles(precision) => {
                 let vectors = VectorScores::new(rows, columns, scoring, threads).expect("of one width");
-                Box::new(vectors.with_coarse(precision == Precision::Coarse))
+                Box::new(vectors.with_coarse(precision == ScorePrecision::Coarse))
             }
-            By::Libtorch => by_libtorch(rows, columns, scoring),
-            By::Table => Box::new(ScoreTable::new("table", &table, [rows.len(), columns.len()]).expect("good")),
+            ScoreBackend::Libtorch => libtorch_scores(rows, columns, scoring),
+            ScoreBackend::Table => {
+                Box::new(ScoreTable::new("table", &table, [rows.len(), columns.len()]).expect("good"))
+            }
         };
-        let precision = if let By::Tiles(precision) = by { Some(precision) } else { None };
-        let mut search = Search::owning(scores, threads);
-        search.forced = Forced { precision, block };
-        let got = search.find(asks[0], asks[1], &mut |_, _| Ok(())).expect("possible");
+        let precision = if let ScoreBackend::Tiles(precision) = by { Some(precision) } else { None };
+        let mut search = Search::from_boxed(scores, threads);
+        search.overrides = ScanOverrides { precision, block_rows: block };
+        let got = search.find(requests[0], requests[1], &mut |_, _| Ok(())).expect("possible");
         for side in 0..2 {
             let case = format!("{name} {scoring:?} side {side} {by:?} threads {threads} block {block:?}");
             assert_eq!(got[side].ranks, wanted[side].ranks, "{case}");
             assert_eq!(got[side].top, wanted[side].top, "{case}");
             for (statistic, (got, wanted)) in
-                asks[side].statistics.iter().zip(got[side].statistics.iter().zip(&wanted[side].statistics))
+                requests[side].statistics.iter().zip(got[side].statistics.iter().zip(&wanted[side].statistics))
             {
                 assert_eq!(got.len(), wanted.len(), "{case}");
                 for (got, wanted) in got.iter().zip(wanted) {
@@ -77,7 +92,7 @@ fn check(name: &str, rows: &Vectors<'_>, columns: &Vectors<'_>, scoring: Scoring
     }
 }
 
-/// Matches of every query: its number modulo the items, and another one; of some none.
+/// Two matches for every query, but none for every fifth.
 fn matches(queries: usize, items: usize) -> Vec<Vec<usize>> {
     let of = |query: usize| match query % 5 {
         _ if items == 0 => Vec::new(),
@@ -89,21 +104,29 @@ fn matches(queries: usize, items: usize) -> Vec<Vec<usize>> {
 
 #[test]
 fn ranks_and_lists_are_those_of_the_definition() {
-    for kind in [Kind::Spread, Kind::Close, Kind::Equal, Kind::Wild] {
+    for kind in
+        [VectorDistribution::Spread, VectorDistribution::Close, VectorDistribution::Equal, VectorDistribution::Wild]
+    {
         for (n, m, width, k) in
             [(53, 210, 67, 10), (410, 33, 8, 3), (1, 1, 1, 1), (30, 64, 1, 100), (70, 45, 256, 4), (13, 97, 1024, 5)]
         {
-            let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
-            let rows = Vectors::new("rows", &a, width).expect("good");
-            let columns = Vectors::new("columns", &b, width).expect("good");
+            let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
+            let rows = VectorMatrix::new("rows", &a, width).expect("good");
+            let columns = VectorMatrix::new("columns", &b, width).expect("good");
             let of_rows = matches(n, m);
             let of_columns: Vec<_> = (0..m).map(|j| j % n..(j % n + j % 3).min(n)).collect();
-            let asks = [
-                Ask { k, positives: Positives::Lists(&of_rows), ..Ask::default() },
-                Ask { k: k + 1, positives: Positives::Ranges(&of_columns), ..Ask::default() },
+            let requests = [
+                SearchRequest { k, positives: Positives::Lists(&of_rows), ..SearchRequest::default() },
+                SearchRequest { k: k + 1, positives: Positives::Ranges(&of_columns), ..SearchRequest::default() },
             ];
-            for scoring in SCORINGS {
-                check(&format!("{kind:?} {n}x{m}x{width}"), &rows, &columns, scoring, [&asks[0], &asks[1]]);
+            for scoring in SCORE_FUNCTIONS {
+                check_all_backends(
+                    &format!("{kind:?} {n}x{m}x{width}"),
+                    &rows,
+                    &columns,
+                    scoring,
+                    [&requests[0], &requests[1]],
+                );
             }
         }
     }
@@ -111,30 +134,57 @@ fn ranks_and_lists_are_those_of_the_definition() {
 
 #[test]
 #[expect(clippy::cast_precision_loss, reason = "test values are small")]
-fn corrected_scores_rank_as_the_definition_says() {
-    let mut sample = Sample::new(3, &[]);
-    for (kind, size) in
-        [(Kind::Spread, 0.2), (Kind::Close, 1e-6), (Kind::Equal, 0.5), (Kind::Wild, 1e3), (Kind::Spread, 1e9)]
-    {
+fn ranks_with_item_shifts_are_those_of_the_definition() {
+    let mut rng = Rng::new(3, &[]);
+    for (kind, size) in [
+        (VectorDistribution::Spread, 0.2),
+        (VectorDistribution::Close, 1e-6),
+        (VectorDistribution::Equal, 0.5),
+        (VectorDistribution::Wild, 1e3),
+        (VectorDistribution::Spread, 1e9),
+    ] {
         let (n, m, width) = (101, 70, 40);
-        let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
-        let rows = Vectors::new("rows", &a, width).expect("good");
-        let columns = Vectors::new("columns", &b, width).expect("good");
-        // Some are equal, so that there are ties.
-        let mut minus =
-            |count: usize| -> Vec<f64> { (0..count).map(|_| size * sample.below(9) as f64 / 8.0).collect() };
-        let (h, g) = (minus(m), minus(n));
+        let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
+        let rows = VectorMatrix::new("rows", &a, width).expect("good");
+        let columns = VectorMatrix::new("columns", &b, width).expect("good");
+        // Some shifts are equal, so that there are ties.
+        let mut item_shifts =
+            |count: usize| -> Vec<f64> { (0..count).map(|_| size * rng.uniform_below(9) as f64 / 8.0).collect() };
+        let (h, g) = (item_shifts(m), item_shifts(n));
         let (of_rows, of_columns) = (matches(n, m), matches(m, n));
-        let asks = [
-            Ask { k: 10, positives: Positives::Lists(&of_rows), minus: &h, ..Ask::default() },
-            Ask { k: 10, positives: Positives::Lists(&of_columns), minus: &g, ..Ask::default() },
+        let requests = [
+            SearchRequest { k: 10, positives: Positives::Lists(&of_rows), item_shifts: &h, ..SearchRequest::default() },
+            SearchRequest {
+                k: 10,
+                positives: Positives::Lists(&of_columns),
+                item_shifts: &g,
+                ..SearchRequest::default()
+            },
         ];
-        for scoring in SCORINGS {
-            check(&format!("{kind:?} less {size}"), &rows, &columns, scoring, [&asks[0], &asks[1]]);
+        for scoring in SCORE_FUNCTIONS {
+            check_all_backends(
+                &format!("{kind:?} less {size}"),
+                &rows,
+                &columns,
+                scoring,
+                [&requests[0], &requests[1]],
+            );
         }
-        // One side only.
-        check("one side", &rows, &columns, Scoring::Product, [&asks[0], &Ask { k: 1, ..Ask::default() }]);
-        check("one side", &rows, &columns, Scoring::Product, [&Ask::default(), &asks[1]]);
+        // Requests of one side only.
+        check_all_backends(
+            "one side",
+            &rows,
+            &columns,
+            ScoreFunction::Product,
+            [&requests[0], &SearchRequest { k: 1, ..SearchRequest::default() }],
+        );
+        check_all_backends(
+            "one side",
+            &rows,
+            &columns,
+            ScoreFunction::Product,
+            [&SearchRequest::default(), &requests[1]],
+        );
     }
 }
 
@@ -149,24 +199,29 @@ fn statistics_are_those_of_the_definition_and_have_the_same_bits_however_they_ar
         Statistic::StandardDeviation,
         Statistic::MeanOfLargest { k: 1000 },
     ];
-    for (kind, n, m) in [(Kind::Spread, 500, 70), (Kind::Close, 41, 390), (Kind::Equal, 200, 33), (Kind::Spread, 1, 1)]
-    {
+    for (kind, n, m) in [
+        (VectorDistribution::Spread, 500, 70),
+        (VectorDistribution::Close, 41, 390),
+        (VectorDistribution::Equal, 200, 33),
+        (VectorDistribution::Spread, 1, 1),
+    ] {
         let width = 40;
-        let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
-        let rows = Vectors::new("rows", &a, width).expect("good");
-        let columns = Vectors::new("columns", &b, width).expect("good");
-        let asks = [
-            Ask { k: 3, statistics: &statistics, ..Ask::default() },
-            Ask { statistics: &statistics[1..], ..Ask::default() },
+        let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
+        let rows = VectorMatrix::new("rows", &a, width).expect("good");
+        let columns = VectorMatrix::new("columns", &b, width).expect("good");
+        let requests = [
+            SearchRequest { k: 3, statistics: &statistics, ..SearchRequest::default() },
+            SearchRequest { statistics: &statistics[1..], ..SearchRequest::default() },
         ];
-        for scoring in SCORINGS {
-            check(&format!("{kind:?} {n}x{m}"), &rows, &columns, scoring, [&asks[0], &asks[1]]);
+        for scoring in SCORE_FUNCTIONS {
+            check_all_backends(&format!("{kind:?} {n}x{m}"), &rows, &columns, scoring, [&requests[0], &requests[1]]);
         }
-        let results: Vec<[Answer; 2]> = [(1, None), (2, Some(1)), (7, Some(24))]
+        let results: Vec<[SearchResults; 2]> = [(1, None), (2, Some(1)), (7, Some(24))]
             .map(|(threads, block)| {
-                let mut search = Search::of_vectors(&rows, &columns, Scoring::Product, threads).expect("of one width");
-                search.forced.block = block;
-                search.find(&asks[0], &asks[1], &mut |_, _| Ok(())).expect("possible")
+                let mut search =
+                    Search::from_vectors(&rows, &columns, ScoreFunction::Product, threads).expect("of one width");
+                search.overrides.block_rows = block;
+                search.find(&requests[0], &requests[1], &mut |_, _| Ok(())).expect("possible")
             })
             .into();
         assert!(results.iter().all(|result| *result == results[0]), "{kind:?}");
@@ -174,104 +229,129 @@ fn statistics_are_those_of_the_definition_and_have_the_same_bits_however_they_ar
 }
 
 #[test]
-fn empty_sides_and_impossible_questions() {
+fn empty_sides_work_and_invalid_requests_are_errors() {
     let some = [1.0, 0.0, 0.6, 0.8];
-    let (some, none) = (Vectors::new("some", &some, 2).expect("good"), Vectors::new("none", &[], 2).expect("none"));
+    let (some, none) =
+        (VectorMatrix::new("some", &some, 2).expect("good"), VectorMatrix::new("none", &[], 2).expect("none"));
     let statistics = [Statistic::LogSumExp { beta: 1.0 }, Statistic::MeanOfLargest { k: 3 }, Statistic::Mean];
-    let ask = Ask { k: 3, statistics: &statistics, ..Ask::default() };
+    let request = SearchRequest { k: 3, statistics: &statistics, ..SearchRequest::default() };
     let (nothing, two_nothings) = (vec![], vec![vec![], vec![]]);
     for (rows, columns, positives) in [
         (&some, &none, [&two_nothings, &nothing]),
         (&none, &some, [&nothing, &two_nothings]),
         (&none, &none, [&nothing, &nothing]),
     ] {
-        let asks = positives.map(|lists| Ask { positives: Positives::Lists(lists), ..ask });
-        check("empty", rows, columns, Scoring::Product, [&asks[0], &asks[1]]);
+        let requests = positives.map(|lists| SearchRequest { positives: Positives::Lists(lists), ..request });
+        check_all_backends("empty", rows, columns, ScoreFunction::Product, [&requests[0], &requests[1]]);
     }
 
-    let wide = Vectors::new("wide", &[1.0; 3], 3).expect("good");
-    let message = Search::of_vectors(&some, &wide, Scoring::Product, 1).expect_err("other widths").to_string();
+    let wide = VectorMatrix::new("wide", &[1.0; 3], 3).expect("good");
+    let message = Search::from_vectors(&some, &wide, ScoreFunction::Product, 1).expect_err("other widths").to_string();
     assert!(message.contains("width 2") && message.contains("width 3"), "{message}");
-    let search = Search::of_vectors(&some, &some, Scoring::Product, 2).expect("of one width");
-    let fails = |ask: &Ask<'_>| {
-        let error = search.find(&Ask::default(), ask, &mut |_, _| Ok(())).expect_err("impossible");
+    let search = Search::from_vectors(&some, &some, ScoreFunction::Product, 2).expect("of one width");
+    let fails = |request: &SearchRequest<'_>| {
+        let error = search.find(&SearchRequest::default(), request, &mut |_, _| Ok(())).expect_err("impossible");
         error.to_string()
     };
     let (beyond, short) = (vec![vec![0], vec![2]], vec![vec![0]]);
-    let positives = |lists| Ask { positives: Positives::Lists(lists), ..Ask::default() };
+    let positives = |lists| SearchRequest { positives: Positives::Lists(lists), ..SearchRequest::default() };
     assert!(fails(&positives(&beyond)).contains("item 2 matches query 1"));
-    assert!(fails(&positives(&short)).contains("positives of 1, wanted 2"));
-    assert!(fails(&Ask { minus: &[1.0], ..Ask::default() }).contains("corrections of 1, wanted 2"));
-    assert!(fails(&Ask { minus: &[1.0, f64::NAN], ..Ask::default() }).contains("item 1 has correction NaN"));
+    assert!(fails(&positives(&short)).contains("1 lists of positives, wanted 2"));
+    assert!(
+        fails(&SearchRequest { item_shifts: &[1.0], ..SearchRequest::default() }).contains("1 item shifts, wanted 2")
+    );
+    assert!(
+        fails(&SearchRequest { item_shifts: &[1.0, f64::NAN], ..SearchRequest::default() })
+            .contains("item 1 has shift NaN")
+    );
     let negative = [Statistic::LogSumExp { beta: -1.0 }];
-    assert!(fails(&Ask { statistics: &negative, ..Ask::default() }).contains("β = -1"));
+    assert!(fails(&SearchRequest { statistics: &negative, ..SearchRequest::default() }).contains("β = -1"));
     let overflow = [Statistic::LogSumExp { beta: 1e300 }];
-    assert!(fails(&Ask { statistics: &overflow, ..Ask::default() }).contains("wanted a number from 0"));
+    assert!(
+        fails(&SearchRequest { statistics: &overflow, ..SearchRequest::default() }).contains("wanted a finite f32")
+    );
 }
 
 #[test]
-fn a_search_can_be_stopped_and_tells_how_far_it_is() {
-    let values = values(Kind::Spread, 1, 2000, 4);
-    let vectors = Vectors::new("vectors", &values, 4).expect("good");
+fn a_search_reports_progress_and_can_be_stopped() {
+    let values = random_vectors(VectorDistribution::Spread, 1, 2000, 4);
+    let vectors = VectorMatrix::new("vectors", &values, 4).expect("good");
     for threads in [1, 4] {
-        let search = Search::of_vectors(&vectors, &vectors, Scoring::Product, threads).expect("of one width");
-        let mut told = Vec::new();
-        let ask = Ask { k: 1, ..Ask::default() };
-        let found = search.find(&ask, &ask, &mut |done, total| {
-            told.push(done);
+        let search = Search::from_vectors(&vectors, &vectors, ScoreFunction::Product, threads).expect("of one width");
+        let mut reported = Vec::new();
+        let request = SearchRequest { k: 1, ..SearchRequest::default() };
+        let found = search.find(&request, &request, &mut |done, total| {
+            reported.push(done);
             assert_eq!(total, 2000);
             Ok(())
         });
         assert_eq!(found.expect("possible")[1].top[77][0].item, 77);
-        // With others at work this thread may get no second block.
-        assert!(told.is_sorted() && told.len() > 3 - threads.min(2) && told.last() == Some(&2000), "{told:?}");
-        let stopped = search.find(&ask, &ask, &mut |done, _| {
+        // With other threads at work, this thread may get no second block.
+        assert!(
+            reported.is_sorted() && reported.len() > 3 - threads.min(2) && reported.last() == Some(&2000),
+            "{reported:?}"
+        );
+        let stopped = search.find(&request, &request, &mut |done, _| {
             if done > 300 { Err(Error::interrupted()) } else { Ok(()) }
         });
         assert_eq!(stopped.expect_err("stopped").to_string(), "interrupted");
     }
 }
 
-/// Where bf16 leaves everything in doubt a search turns to f32; no test of a certain way to compute sees that.
+/// If bf16 leaves all pairs uncertain, a search switches to f32. Tests with a fixed precision do not cover that.
 #[test]
 fn scores_too_close_for_bf16_are_found_as_well() {
     let (n, m, width) = (700, 900, 64);
-    let (a, b) = (values(Kind::Close, 1, n, width), values(Kind::Close, 2, m, width));
-    let rows = Vectors::new("rows", &a, width).expect("good");
-    let columns = Vectors::new("columns", &b, width).expect("good");
-    let scores = all(&rows, &columns, Scoring::Product);
+    let (a, b) = (
+        random_vectors(VectorDistribution::Close, 1, n, width),
+        random_vectors(VectorDistribution::Close, 2, m, width),
+    );
+    let rows = VectorMatrix::new("rows", &a, width).expect("good");
+    let columns = VectorMatrix::new("columns", &b, width).expect("good");
+    let scores = all_scores(&rows, &columns, ScoreFunction::Product);
     let lists = [matches(n, m), matches(m, n)];
-    let asks = lists.each_ref().map(|lists| Ask { k: 10, positives: Positives::Lists(lists), ..Ask::default() });
-    let scores_of_both = VectorScores::new(&rows, &columns, Scoring::Product, 2).expect("of one width");
-    let found = Search::new(&scores_of_both, 2).find(&asks[0], &asks[1], &mut |_, _| Ok(()));
-    assert_eq!(found.expect("possible"), [plain(&scores[0], &asks[0]), plain(&scores[1], &asks[1])]);
-    assert_eq!(scores_of_both.is_packed(), [true, vectors(Lanes::Bf16)]);
+    let requests = lists.each_ref().map(|lists| SearchRequest {
+        k: 10,
+        positives: Positives::Lists(lists),
+        ..SearchRequest::default()
+    });
+    let scores_of_both = VectorScores::new(&rows, &columns, ScoreFunction::Product, 2).expect("of one width");
+    let found = Search::new(&scores_of_both, 2).find(&requests[0], &requests[1], &mut |_, _| Ok(()));
+    assert_eq!(
+        found.expect("possible"),
+        [brute_force(&scores[0], &requests[0]), brute_force(&scores[1], &requests[1])]
+    );
+    assert_eq!(scores_of_both.is_packed(), [true, has_avx512(ElementType::Bf16)]);
 }
 
 #[test]
-fn rows_can_be_corrected_in_any_way() {
+fn rows_are_ranked_by_corrected_scores_of_any_form() {
     let (n, m, width) = (300, 70, 40);
-    let (a, b) = (values(Kind::Spread, 1, n, width), values(Kind::Spread, 2, m, width));
-    let rows = Vectors::new("rows", &a, width).expect("good");
-    let columns = Vectors::new("columns", &b, width).expect("good");
-    let [mut scores, _] = all(&rows, &columns, Scoring::Product);
+    let (a, b) = (
+        random_vectors(VectorDistribution::Spread, 1, n, width),
+        random_vectors(VectorDistribution::Spread, 2, m, width),
+    );
+    let rows = VectorMatrix::new("rows", &a, width).expect("good");
+    let columns = VectorMatrix::new("columns", &b, width).expect("good");
+    let [mut scores, _] = all_scores(&rows, &columns, ScoreFunction::Product);
     scores.iter_mut().flatten().for_each(|score| *score *= *score);
     let lists = matches(n, m);
-    let ask = Ask { k: 5, positives: Positives::Lists(&lists), ..Ask::default() };
-    let wanted = plain(&scores, &ask);
-    let mut first: Option<Answer> = None;
+    let request = SearchRequest { k: 5, positives: Positives::Lists(&lists), ..SearchRequest::default() };
+    let wanted = brute_force(&scores, &request);
+    let mut first: Option<SearchResults> = None;
     for (threads, block, libtorch) in
         [(1, None, false), (3, Some(12), false), (2, Some(1), false), (2, None, true), (3, Some(50), true)]
     {
-        let mut search = Search::of_vectors(&rows, &columns, Scoring::Product, threads).expect("of one width");
+        let mut search = Search::from_vectors(&rows, &columns, ScoreFunction::Product, threads).expect("of one width");
         if libtorch {
-            search = Search::owning(by_libtorch(&rows, &columns, Scoring::Product), threads);
+            search = Search::from_boxed(libtorch_scores(&rows, &columns, ScoreFunction::Product), threads);
         }
-        search.forced.block = block;
-        let got = search.rank_corrected(5, ask.positives, &Square, &mut |_, _| Ok(())).expect("possible");
-        // These vectors have no scores so close to each other that f32 could not tell.
+        search.overrides.block_rows = block;
+        let got = search.rank_corrected(5, request.positives, &SquareCorrection, &mut |_, _| Ok(())).expect("possible");
+        // No two scores of these vectors are too close for f32.
         assert_eq!(got.ranks, wanted.ranks);
-        let items = |answer: &Answer| -> Vec<usize> { answer.top.iter().flatten().map(|best| best.item).collect() };
+        let items =
+            |answer: &SearchResults| -> Vec<usize> { answer.top.iter().flatten().map(|best| best.item).collect() };
         assert_eq!(items(&got), items(&wanted));
         if !libtorch {
             assert_eq!(*first.get_or_insert(got.clone()), got);
@@ -279,33 +359,37 @@ fn rows_can_be_corrected_in_any_way() {
         let numbers = search.map_rows(|row, scores| (row, scores.len()), &mut |_, _| Ok(())).expect("possible");
         assert_eq!(numbers, (0..n).map(|row| (row, m)).collect::<Vec<_>>());
     }
-    let none = Vectors::new("none", &[], width).expect("none");
-    let search = Search::of_vectors(&rows, &none, Scoring::Product, 2).expect("of one width");
-    let got = search.rank_corrected(5, Positives::None, &Square, &mut |_, _| Ok(())).expect("possible");
-    assert_eq!(got, Answer { top: vec![vec![]; n], ..Answer::default() });
+    let none = VectorMatrix::new("none", &[], width).expect("none");
+    let search = Search::from_vectors(&rows, &none, ScoreFunction::Product, 2).expect("of one width");
+    let got = search.rank_corrected(5, Positives::None, &SquareCorrection, &mut |_, _| Ok(())).expect("possible");
+    assert_eq!(got, SearchResults { top: vec![vec![]; n], ..SearchResults::default() });
 }
 
-/// Whichever thread it happens on.
+/// The failure may happen on any thread.
 #[test]
 fn a_failure_to_compute_scores_ends_the_search() {
-    let values = values(Kind::Spread, 1, 2000, 4);
-    let all = Vectors::new("vectors", &values, 4).expect("good");
-    let ask = Ask { k: 1, ..Ask::default() };
+    let values = random_vectors(VectorDistribution::Spread, 1, 2000, 4);
+    let all = VectorMatrix::new("vectors", &values, 4).expect("good");
+    let request = SearchRequest { k: 1, ..SearchRequest::default() };
     for (threads, row) in [(1, 0), (1, 1999), (3, 0), (3, 300), (3, 1999)] {
-        let vectors = || VectorScores::new(&all, &all, Scoring::Product, threads).expect("of one width");
+        let vectors = || VectorScores::new(&all, &all, ScoreFunction::Product, threads).expect("of one width");
         let message = format!("row {row} is too much");
-        for fault in [Fault::Block, Fault::Exact] {
-            let failing = Failing(vectors(), row, fault);
-            let found = Search::new(&failing, threads).find(&ask, &ask, &mut |_, _| Ok(()));
+        for fault in [FailurePoint::Block, FailurePoint::Exact] {
+            let failing = FailingScores(vectors(), row, fault);
+            let found = Search::new(&failing, threads).find(&request, &request, &mut |_, _| Ok(()));
             assert_eq!(found.expect_err("a failure").to_string(), message);
-            // Whole rows are of approximate scores alone.
+            // Whole rows need approximate scores only.
             let numbers = Search::new(&failing, threads).map_rows(|_, scores| scores.len(), &mut |_, _| Ok(()));
-            assert_eq!(numbers.err().map(|error| error.to_string()), (fault == Fault::Block).then(|| message.clone()));
+            assert_eq!(
+                numbers.err().map(|error| error.to_string()),
+                (fault == FailurePoint::Block).then(|| message.clone())
+            );
         }
-        // A device that is not there, as one that has no memory left.
-        let missing = Libtorch::new(tch::Device::Cuda(99), vectors());
-        let error = Search::new(&missing, threads).find(&ask, &ask, &mut |_, _| Ok(())).expect_err("no such device");
-        assert_eq!(error.kind(), crate::error::Kind::Stage);
+        // A missing device fails like one that is out of memory.
+        let missing = LibtorchScores::new(tch::Device::Cuda(99), vectors());
+        let error =
+            Search::new(&missing, threads).find(&request, &request, &mut |_, _| Ok(())).expect_err("no such device");
+        assert_eq!(error.category(), crate::error::ErrorCategory::Stage);
         assert!(error.to_string().starts_with("libtorch could not compute scores on Cuda(99): "), "{error}");
         assert!(!error.to_string().contains('\n'), "{error}");
     }
@@ -313,6 +397,7 @@ fn a_failure_to_compute_scores_ends_the_search() {
 
 #[test]
 fn scores_of_unit_vectors_are_cosines() {
-    let (a, b) = (values(Kind::Spread, 1, 1, 30), values(Kind::Spread, 2, 1, 30));
-    assert_eq!(Scoring::Product.score(&a, &b), dot(&a, &b));
+    let (a, b) =
+        (random_vectors(VectorDistribution::Spread, 1, 1, 30), random_vectors(VectorDistribution::Spread, 2, 1, 30));
+    assert_eq!(ScoreFunction::Product.score(&a, &b), dot(&a, &b));
 }

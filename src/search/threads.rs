@@ -1,9 +1,14 @@
-//! Work cut into equal parts.
+//! Parallel work on equal ranges.
 
 use std::ops::Range;
 
-/// Does `work` on `count` things, cut into as many ranges as there are threads, and gives the results in order.
-pub(super) fn in_parts<T: Send>(threads: usize, count: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
+/// Cuts `0..count` into as many ranges as there are threads, calls `work` on each in parallel, and returns the results
+/// in order.
+pub(super) fn parallel_ranges<T: Send>(
+    threads: usize,
+    count: usize,
+    work: impl Fn(Range<usize>) -> T + Sync,
+) -> Vec<T> {
     let threads = threads.clamp(1, count.max(1));
     let part = |i: usize| count * i / threads..count * (i + 1) / threads;
     let work = &work;
@@ -22,7 +27,7 @@ mod tests {
     #[test]
     fn parts_cover_everything_in_order() {
         for (threads, count) in [(1, 0), (3, 0), (3, 2), (3, 10), (1, 5)] {
-            let parts: Vec<usize> = in_parts(threads, count, Range::collect::<Vec<usize>>).concat();
+            let parts: Vec<usize> = parallel_ranges(threads, count, Range::collect::<Vec<usize>>).concat();
             assert_eq!(parts, (0..count).collect::<Vec<_>>());
         }
     }

@@ -1,4 +1,4 @@
-//! Answers as text for people, and as JSON, CSV and Parquet for programs.
+//! Output formats of query results: text tables, JSON, CSV and Parquet.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -13,32 +13,32 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
 
-use crate::error::{Error, Result, visible};
+use crate::error::{Error, Result, escape_control};
 use crate::tables;
 
-/// Values of a vector that a table for people shows in full.
+/// Maximum length of a list that a text table shows in full.
 const SHOWN_IN_FULL: usize = 10;
-/// Values of a longer vector that it shows.
-const SHOWN: usize = 3;
+/// Number of values shown of a longer list.
+const SHOWN_VALUES: usize = 3;
 
-/// A form of an answer.
+/// Output format of a query result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// A table for people; long vectors and pictures are shortened.
+pub enum OutputFormat {
+    /// Text table. Long lists and binary values are shortened.
     #[default]
     Table,
     /// One JSON array of objects.
     Json,
-    /// One JSON object a line.
+    /// JSON Lines: one object per line.
     Jsonl,
-    /// Comma-separated values with a header; vectors as `[0.1, 0.2]`.
+    /// Comma-separated values with a header. Lists are written as `[0.1, 0.2]`.
     Csv,
-    /// A Parquet file, with the types as they are.
+    /// Parquet file with the types of the result.
     Parquet,
 }
 
-impl Format {
-    /// All forms, by name.
+impl OutputFormat {
+    /// All formats with their names.
     pub const ALL: [(&'static str, Self); 5] = [
         ("table", Self::Table),
         ("json", Self::Json),
@@ -47,10 +47,10 @@ impl Format {
         ("parquet", Self::Parquet),
     ];
 
-    /// Writes an answer. All forms but [`Format::Table`] hold one batch at a time.
+    /// Writes a query result. [`OutputFormat::Table`] holds all rows in memory, other formats one batch at a time.
     ///
     /// # Errors
-    /// The first error of `rows`, or of `out`.
+    /// A batch of `rows` is an error, or `out` cannot be written.
     pub fn write(
         self,
         schema: &SchemaRef,
@@ -59,68 +59,71 @@ impl Format {
     ) -> Result<()> {
         match self {
             Self::Table => {
-                let mut batches = vec![readable(&RecordBatch::new_empty(Arc::clone(schema)), for_people)?];
+                let mut batches = vec![format_columns(&RecordBatch::new_empty(Arc::clone(schema)), display_text)?];
                 for batch in rows {
-                    batches.push(readable(&batch?, for_people)?);
+                    batches.push(format_columns(&batch?, display_text)?);
                 }
                 let options = FormatOptions::default().with_null("NULL");
-                writeln!(out, "{}", pretty_format_batches_with_options(&batches, &options)?).map_err(|e| output(&e))?;
+                writeln!(out, "{}", pretty_format_batches_with_options(&batches, &options)?)
+                    .map_err(|e| write_error(&e))?;
             }
             Self::Json => {
                 let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(&mut out);
                 for batch in rows {
-                    writer.write(&batch?).map_err(|e| output(&e))?;
+                    writer.write(&batch?).map_err(|e| write_error(&e))?;
                 }
-                writer.finish().map_err(|e| output(&e))?;
-                writeln!(out).map_err(|e| output(&e))?;
+                writer.finish().map_err(|e| write_error(&e))?;
+                writeln!(out).map_err(|e| write_error(&e))?;
             }
             Self::Jsonl => {
                 let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(&mut out);
                 for batch in rows {
-                    writer.write(&batch?).map_err(|e| output(&e))?;
+                    writer.write(&batch?).map_err(|e| write_error(&e))?;
                 }
-                writer.finish().map_err(|e| output(&e))?;
+                writer.finish().map_err(|e| write_error(&e))?;
             }
             Self::Csv => {
                 let mut writer = WriterBuilder::new().with_header(true).build(&mut out);
-                writer.write(&readable(&RecordBatch::new_empty(Arc::clone(schema)), whole)?).map_err(|e| output(&e))?;
+                writer
+                    .write(&format_columns(&RecordBatch::new_empty(Arc::clone(schema)), full_text)?)
+                    .map_err(|e| write_error(&e))?;
                 for batch in rows {
-                    writer.write(&readable(&batch?, whole)?).map_err(|e| output(&e))?;
+                    writer.write(&format_columns(&batch?, full_text)?).map_err(|e| write_error(&e))?;
                 }
             }
             Self::Parquet => {
-                let mut writer = ArrowWriter::try_new(&mut out, Arc::clone(schema), None).map_err(|e| output(&e))?;
+                let mut writer =
+                    ArrowWriter::try_new(&mut out, Arc::clone(schema), None).map_err(|e| write_error(&e))?;
                 for batch in rows {
-                    writer.write(&batch?).map_err(|e| output(&e))?;
+                    writer.write(&batch?).map_err(|e| write_error(&e))?;
                 }
-                writer.close().map_err(|e| output(&e))?;
+                writer.close().map_err(|e| write_error(&e))?;
             }
         }
-        out.flush().map_err(|error| output(&error))
+        out.flush().map_err(|error| write_error(&error))
     }
 }
 
-impl FromStr for Format {
+impl FromStr for OutputFormat {
     type Err = String;
 
     fn from_str(name: &str) -> std::result::Result<Self, String> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format).ok_or_else(|| {
             let names: Vec<String> = Self::ALL.iter().map(|(name, _)| format!("`{name}`")).collect();
-            format!("no form `{name}`; there are {}", names.join(", "))
+            format!("unknown format `{name}`; there are {}", names.join(", "))
         })
     }
 }
 
-fn output(error: &dyn std::error::Error) -> Error {
-    Error::stage(format!("cannot write the answer: {error}"))
+fn write_error(error: &dyn std::error::Error) -> Error {
+    Error::stage(format!("cannot write the result: {error}"))
 }
 
-/// How a value of a list or binary column becomes text: (column, row, formatter of the column).
-type ToText = fn(&ArrayRef, usize, &ArrayFormatter<'_>) -> Result<String>;
+/// Function that formats a value of a list, binary or text column: (column, row, formatter of the column).
+type FormatValue = fn(&ArrayRef, usize, &ArrayFormatter<'_>) -> Result<String>;
 
-/// The batch with its lists and binary values as text, since neither people nor CSV can take them as they are. Texts go
-/// the same way, for what people must not be shown.
-fn readable(batch: &RecordBatch, text: ToText) -> Result<RecordBatch> {
+/// Replaces list, binary and text columns by columns of formatted text, for text tables and CSV.
+fn format_columns(batch: &RecordBatch, text: FormatValue) -> Result<RecordBatch> {
     let schema = batch.schema_ref();
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
@@ -143,34 +146,35 @@ fn readable(batch: &RecordBatch, text: ToText) -> Result<RecordBatch> {
     tables::batch(&Arc::new(Schema::new(fields)), columns)
 }
 
-fn whole(_: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
+fn full_text(_: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
     Ok(formatter.value(row).try_to_string()?)
 }
 
-/// Short, and nothing that could steer a terminal.
-fn for_people(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
-    shortened(column, row, formatter).map(|text| visible(&text))
+/// Shortened text with control characters escaped, for terminals.
+fn display_text(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
+    shortened_text(column, row, formatter).map(|text| escape_control(&text))
 }
 
-fn shortened(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
+fn shortened_text(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
     let values = match column.data_type() {
         DataType::FixedSizeList(..) => column.as_fixed_size_list().value(row),
         DataType::List(_) => column.as_list::<i32>().value(row),
         DataType::LargeList(_) => column.as_list::<i64>().value(row),
         DataType::Binary => return Ok(format!("{} bytes", column.as_binary::<i32>().value(row).len())),
         DataType::LargeBinary => return Ok(format!("{} bytes", column.as_binary::<i64>().value(row).len())),
-        _ => return whole(column, row, formatter),
+        _ => return full_text(column, row, formatter),
     };
     let vectors = matches!(values.data_type(), DataType::FixedSizeList(..));
     if values.len() <= SHOWN_IN_FULL && !vectors {
-        return whole(column, row, formatter);
+        return full_text(column, row, formatter);
     }
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(&values, &options)?;
     let mut text = String::from("[");
-    let shown = if vectors { 1 } else { SHOWN };
+    let shown = if vectors { 1 } else { SHOWN_VALUES };
     for value in 0..shown.min(values.len()) {
-        write!(text, "{}, ", shortened(&values, value, &formatter)?).map_err(|e| Error::internal(e.to_string()))?;
+        write!(text, "{}, ", shortened_text(&values, value, &formatter)?)
+            .map_err(|e| Error::internal(e.to_string()))?;
     }
     write!(text, "… {} values]", values.len()).map_err(|e| Error::internal(e.to_string()))?;
     Ok(text)

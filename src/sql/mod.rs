@@ -1,14 +1,14 @@
-//! SQL over a store: `stage.table` for every table of the latest runs, `store.*` for the store's own records.
+//! SQL over a store: `stage.table` for the tables of the latest runs, `store.*` for the store's own records.
 //!
-//! A query looks up the names that it mentions and nothing else, so opening a session reads no file.
+//! Tables are looked up when a query names them, so opening a session reads no file.
 
 pub mod session;
 pub mod format;
-mod epoch_plan;
-mod names;
-mod system;
+mod epoch_order;
+mod catalog;
+mod store_tables;
 #[cfg(test)]
 mod tests;
 
-pub use format::Format;
-pub use session::{Rows, Session};
+pub use format::OutputFormat;
+pub use session::{QueryRows, Session};

@@ -1,4 +1,4 @@
-//! SQL over a small store that the tests lay out by hand.
+//! Tests of SQL over a small store that is written by hand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 
-use super::{Format, Session};
-use crate::error::{Error, Kind, Result};
+use super::{OutputFormat, Session};
+use crate::error::{Error, ErrorCategory, Result};
 use crate::io::parquet;
 use crate::stage::Warning;
-use crate::store::key::{Identity, Key};
-use crate::store::record::{Outcome, RunRecord, StageRecord};
+use crate::store::key::{ArtefactIdentity, Key};
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Part, Store};
 use crate::tables;
 
-/// A table of scores with one f64 column, `rsum`, and a text column, `method`.
+/// Table with a text column, `method`, and an f64 column, `rsum`.
 fn scores(rows: &[(&str, f64)]) -> RecordBatch {
     let schema =
         Schema::new(vec![Field::new("method", DataType::Utf8, false), Field::new("rsum", DataType::Float64, false)]);
@@ -33,20 +33,24 @@ fn scores(rows: &[(&str, f64)]) -> RecordBatch {
 fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
     let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i % 1024).unwrap()) / 4.0).collect();
     tables::batch(
-        &tables::features::table().schema_of_width(width),
+        &tables::features::table().schema_with_width(width),
         vec![
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))),
             Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.1))),
-            tables::vectors(values, width).unwrap(),
+            tables::vector_array(values, width).unwrap(),
         ],
     )
     .unwrap()
 }
 
-/// Puts a complete artefact into the store: every batch is a part.
+/// Writes a complete artefact to the store, with a part for every batch.
 fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
-    let identity =
-        Identity { kind: kind.to_owned(), version: 1, settings: serde_json::json!(settings), inputs: BTreeMap::new() };
+    let identity = ArtefactIdentity {
+        kind: kind.to_owned(),
+        version: 1,
+        settings: serde_json::json!(settings),
+        inputs: BTreeMap::new(),
+    };
     let key = identity.key();
     let artefact = store.artefact(kind, &key);
     let mut manifest_tables = BTreeMap::new();
@@ -78,9 +82,9 @@ fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatc
 }
 
 fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
-    let mut record = RunRecord::begin("quick.toml");
+    let mut record = RunRecord::start("quick.toml");
     record.run = name.to_owned();
-    record.outcome = Outcome::Finished;
+    record.outcome = RunOutcome::Finished;
     for (stage, kind, key) in stages {
         record.stages.push(StageRecord {
             name: (*stage).to_owned(),
@@ -94,7 +98,7 @@ fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
     record.save(store).unwrap();
 }
 
-/// Two runs: `test` was evaluated again in the second one; `cnn` has two parts.
+/// Store with two runs: the second evaluates `test` again; `cnn` has two parts.
 fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
     let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
@@ -116,7 +120,7 @@ fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
     (folder, store, [cnn, old, new])
 }
 
-fn text(session: &Session, sql: &str, format: Format) -> Result<String> {
+fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
     let rows = session.query(sql)?;
     let mut out = Vec::new();
     format.write(&rows.schema(), rows, &mut out)?;
@@ -125,7 +129,7 @@ fn text(session: &Session, sql: &str, format: Format) -> Result<String> {
 
 fn csv(sql: &str) -> Result<String> {
     let (_folder, store, _) = store();
-    text(&Session::open(&store)?, sql, Format::Csv)
+    text(&Session::open(&store)?, sql, OutputFormat::Csv)
 }
 
 fn error(sql: &str) -> Error {
@@ -133,7 +137,7 @@ fn error(sql: &str) -> Error {
 }
 
 #[test]
-fn a_stage_is_its_latest_run() {
+fn a_stage_name_means_its_latest_run() {
     assert_eq!(csv("SELECT rsum FROM test.summary WHERE method = 'nns'").unwrap(), "rsum\n345.5\n");
     // `cnn` is in the first run only.
     assert_eq!(csv("SELECT count(*) AS n, sum(image_id) AS s FROM cnn.features").unwrap(), "n,s\n3,6\n");
@@ -143,20 +147,21 @@ fn a_stage_is_its_latest_run() {
 }
 
 #[test]
-fn a_session_can_be_of_given_stages() {
+fn a_session_can_have_fixed_stages() {
     let (_folder, store, [_, old, _]) = store();
     let session = Session::of_stages(&store, [("test".to_owned(), "evaluate".to_owned(), old)]).unwrap();
-    assert_eq!(text(&session, "SELECT rsum FROM test.summary", Format::Csv).unwrap(), "rsum\n100.0\n");
+    assert_eq!(text(&session, "SELECT rsum FROM test.summary", OutputFormat::Csv).unwrap(), "rsum\n100.0\n");
     assert!(session.query("SELECT 1 FROM cnn.features").is_err());
 }
 
 #[test]
-fn of_names_that_differ_in_case_the_exact_one_is_meant() {
+fn an_exact_name_wins_over_one_in_another_case() {
     let (_folder, store, [_, old, new]) = store();
     // The latest run comes first and has the other spelling.
     let stages = [("Test".to_owned(), "evaluate".to_owned(), old), ("test".to_owned(), "evaluate".to_owned(), new)];
     let session = Session::of_stages(&store, stages).unwrap();
-    let rsum = |name: &str| text(&session, &format!("SELECT max(rsum) AS m FROM {name}.summary"), Format::Csv).unwrap();
+    let rsum =
+        |name: &str| text(&session, &format!("SELECT max(rsum) AS m FROM {name}.summary"), OutputFormat::Csv).unwrap();
     assert_eq!(rsum("test"), "m\n400.0\n");
     assert_eq!(rsum("TEST"), "m\n400.0\n");
     assert_eq!(rsum("\"Test\""), "m\n100.0\n");
@@ -164,18 +169,18 @@ fn of_names_that_differ_in_case_the_exact_one_is_meant() {
 }
 
 #[test]
-fn columns_are_enough_to_find_out_whether_a_query_is_right() {
+fn queries_are_checked_against_declared_columns() {
     let schema = |name: &str| Arc::new(Schema::new(vec![Field::new(name, DataType::Float64, false)]));
     let tables = [("Test", "lower"), ("test", "exact")].map(|(stage, c)| (stage.to_owned(), "t".to_owned(), schema(c)));
-    let session = Session::of_columns(tables).unwrap();
+    let session = Session::of_empty_tables(tables).unwrap();
     assert!(session.query("SELECT exact FROM test.t").is_ok() && session.query("SELECT lower FROM \"Test\".t").is_ok());
     assert!(session.query("SELECT count(*) FROM store.artefacts WHERE rows > 1").is_ok());
     let got = session.query("SELECT lower FROM tset.t").err().unwrap();
-    assert_eq!((got.kind(), got.hint_text()), (Kind::Usage, Some("did you mean `test.t`?")));
+    assert_eq!((got.category(), got.hint_text()), (ErrorCategory::Usage, Some("did you mean `test.t`?")));
 }
 
 #[test]
-fn queries_may_join_nest_and_name_their_parts() {
+fn joins_subqueries_and_common_table_expressions_work() {
     let sql = "WITH best AS (SELECT max(rsum) AS top FROM test.summary)
                SELECT s.method, n.c FROM test.summary s JOIN best ON s.rsum = best.top,
                (SELECT count(*) AS c FROM cnn.features WHERE split = 'test') n";
@@ -188,7 +193,7 @@ fn queries_may_join_nest_and_name_their_parts() {
 }
 
 #[test]
-fn rows_come_in_the_order_of_the_table() {
+fn small_tables_keep_their_row_order() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     // The first part takes longest to read.
@@ -206,13 +211,13 @@ fn rows_come_in_the_order_of_the_table() {
         let rows = session.query("SELECT image_id FROM cnn.features WHERE image_id % 3 = 0").unwrap();
         let batches = rows.collect::<Result<Vec<_>>>().unwrap();
         let ids: Vec<i64> =
-            batches.iter().flat_map(|b| tables::ids(b, "image_id").unwrap().values().to_vec()).collect();
+            batches.iter().flat_map(|b| tables::int_column(b, "image_id").unwrap().values().to_vec()).collect();
         assert_eq!(ids, (0..next).filter(|id| id % 3 == 0).collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn the_store_knows_of_itself() {
+fn the_tables_of_the_store_schema() {
     let sql =
         "SELECT r.run, s.stage, s.kind, r.outcome FROM store.runs r JOIN store.stages s ON r.run = s.run ORDER BY 1, 2";
     assert_eq!(
@@ -233,9 +238,9 @@ fn the_store_knows_of_itself() {
 }
 
 #[test]
-fn a_name_that_is_not_there_brings_those_that_are() {
+fn an_unknown_table_is_an_error_that_lists_the_tables() {
     let got = error("SELECT * FROM tset.summary");
-    assert_eq!(got.kind(), Kind::Usage);
+    assert_eq!(got.category(), ErrorCategory::Usage);
     assert_eq!(
         got.to_string(),
         "SQL: there is no table `tset.summary`; there are \"Dev-Set\".summary, cnn.features, test.rankings, \
@@ -243,12 +248,12 @@ fn a_name_that_is_not_there_brings_those_that_are() {
     );
     assert_eq!(got.hint_text(), Some("did you mean `test.summary`?"));
     assert_eq!(error("SELECT * FROM features").hint_text(), Some("did you mean `cnn.features`?"));
-    assert_eq!(error("SELECT * FROM a.b.c.d").kind(), Kind::Usage);
+    assert_eq!(error("SELECT * FROM a.b.c.d").category(), ErrorCategory::Usage);
     let column = error("SELECT rsun FROM test.summary").to_string();
     assert!(column.contains("rsun") && column.contains("rsum"), "{column}");
-    assert_eq!(error("SELEKT 1").kind(), Kind::Usage);
-    assert_eq!(error("SELECT 1; SELECT 2").kind(), Kind::Usage);
-    assert_eq!(error("").kind(), Kind::Usage);
+    assert_eq!(error("SELEKT 1").category(), ErrorCategory::Usage);
+    assert_eq!(error("SELECT 1; SELECT 2").category(), ErrorCategory::Usage);
+    assert_eq!(error("").category(), ErrorCategory::Usage);
 
     let folder = tempfile::tempdir().unwrap();
     let empty = Session::open(&Store::open(folder.path()).unwrap()).unwrap();
@@ -257,7 +262,7 @@ fn a_name_that_is_not_there_brings_those_that_are() {
 }
 
 #[test]
-fn nothing_can_be_written_and_no_other_file_read() {
+fn statements_that_write_or_read_other_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("out.csv");
     let secret = folder.path().join("secret.csv");
@@ -279,16 +284,16 @@ fn nothing_can_be_written_and_no_other_file_read() {
         format!("EXPLAIN ANALYZE COPY (SELECT 1) TO '{target}' STORED AS CSV"),
     ] {
         let got = error(&sql);
-        assert_eq!(got.kind(), Kind::Usage, "{sql}: {got}");
+        assert_eq!(got.category(), ErrorCategory::Usage, "{sql}: {got}");
         if !sql.starts_with("SELECT") {
-            assert!(got.to_string().contains("the store is read-only here"), "{sql}: {got}");
+            assert!(got.to_string().contains("the store is read-only"), "{sql}: {got}");
         }
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
-fn tables_are_listed_by_a_query() {
+fn show_is_refused_with_a_query_that_lists_tables() {
     for sql in ["show tables", "SHOW COLUMNS FROM test.summary"] {
         let got = error(sql);
         assert!(got.hint_text().is_some_and(|hint| hint.contains("store.parts")), "{sql}: {got}");
@@ -302,81 +307,84 @@ fn control_characters_do_not_reach_a_terminal() {
     let (_folder, store, _) = store();
     let session = Session::open(&store).unwrap();
     let sql = "SELECT chr(27) || '[2J' AS a, [chr(7)] AS b, 'ö' AS c";
-    let shown = text(&session, sql, Format::Table).unwrap();
+    let shown = text(&session, sql, OutputFormat::Table).unwrap();
     assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
     assert!(shown.contains("| \\u{1b}[2J | [\\u{7}] | ö |"), "{shown}");
-    // Programs get what is there.
-    assert!(text(&session, sql, Format::Csv).unwrap().contains("\u{1b}[2J"));
+    // Machine-readable formats are not escaped.
+    assert!(text(&session, sql, OutputFormat::Csv).unwrap().contains("\u{1b}[2J"));
 }
 
 #[test]
-fn damage_is_an_error_of_the_data() {
+fn damaged_parts_are_data_errors() {
     let (_folder, store, [cnn, ..]) = store();
     let artefact = store.artefact("extract", &cnn);
     let part = Artefact::part_name("features", 1);
     let whole = artefact.get(&part).unwrap().unwrap();
     let session = Session::open(&store).unwrap();
-    let count = || text(&session, "SELECT sum(image_id) FROM cnn.features", Format::Csv);
+    let count = || text(&session, "SELECT sum(image_id) FROM cnn.features", OutputFormat::Csv);
 
     artefact.put(&part, whole.slice(..whole.len() - 20)).unwrap();
     let got = count().expect_err("a part is cut short");
-    assert_eq!(got.kind(), Kind::Data);
+    assert_eq!(got.category(), ErrorCategory::Data);
     assert!(got.to_string().contains("part-00001.parquet"), "{got}");
 
     artefact.put(&part, Bytes::from(vec![7; whole.len()])).unwrap();
     let got = count().expect_err("a part is something else");
-    assert_eq!(got.kind(), Kind::Data, "{got}");
+    assert_eq!(got.category(), ErrorCategory::Data, "{got}");
 
     artefact.delete(&part).unwrap();
-    assert!(count().expect_err("a part is gone").to_string().contains("is gone"));
+    assert!(count().expect_err("a part is missing").to_string().contains("is missing"));
 }
 
 #[test]
-fn every_form_of_an_answer() {
+fn every_output_format() {
     let (_folder, store, _) = store();
     let session = Session::open(&store).unwrap();
     let all = |format| text(&session, "SELECT * FROM cnn.features WHERE image_id = 3", format).unwrap();
     let vector: Vec<String> = (0..16).map(|i| format!("{:?}", f64::from(i) / 4.0)).collect();
     assert_eq!(
-        all(Format::Table),
+        all(OutputFormat::Table),
         "+----------+-------+-------------------------------+\n\
          | image_id | split | feature                       |\n\
          +----------+-------+-------------------------------+\n\
          | 3        | test  | [0.0, 0.25, 0.5, … 16 values] |\n\
          +----------+-------+-------------------------------+\n"
     );
-    let regions =
-        text(&session, "SELECT [feature, feature] AS regions FROM cnn.features WHERE image_id = 3", Format::Table);
+    let regions = text(
+        &session,
+        "SELECT [feature, feature] AS regions FROM cnn.features WHERE image_id = 3",
+        OutputFormat::Table,
+    );
     assert!(regions.unwrap().contains("| [[0.0, 0.25, 0.5, … 16 values], … 2 values] |"));
-    assert_eq!(all(Format::Csv), format!("image_id,split,feature\n3,test,\"[{}]\"\n", vector.join(", ")));
+    assert_eq!(all(OutputFormat::Csv), format!("image_id,split,feature\n3,test,\"[{}]\"\n", vector.join(", ")));
     let object = format!("{{\"image_id\":3,\"split\":\"test\",\"feature\":[{}]}}", vector.join(","));
-    assert_eq!(all(Format::Json), format!("[{object}]\n"));
-    assert_eq!(all(Format::Jsonl), format!("{object}\n"));
+    assert_eq!(all(OutputFormat::Json), format!("[{object}]\n"));
+    assert_eq!(all(OutputFormat::Jsonl), format!("{object}\n"));
 
     let rows = session.query("SELECT * FROM cnn.features WHERE image_id = 3").unwrap();
     let mut file = Vec::new();
-    Format::Parquet.write(&rows.schema(), rows, &mut file).unwrap();
+    OutputFormat::Parquet.write(&rows.schema(), rows, &mut file).unwrap();
     let back: Vec<_> = parquet::decode(file.into()).unwrap().map(std::result::Result::unwrap).collect();
     assert_eq!(back, [features(&[(3, "test")], 16)]);
 }
 
 #[test]
-fn an_answer_without_rows_keeps_its_columns() {
+fn an_empty_result_keeps_its_columns() {
     let (_folder, store, _) = store();
     let session = Session::open(&store).unwrap();
     let none = |format| text(&session, "SELECT * FROM cnn.features WHERE image_id > 9", format).unwrap();
-    assert!(none(Format::Table).contains("| image_id | split | feature |"), "{}", none(Format::Table));
-    assert_eq!(none(Format::Csv), "image_id,split,feature\n");
-    assert_eq!(none(Format::Json), "[]\n");
-    assert_eq!(none(Format::Jsonl), "");
-    assert_eq!("parquet".parse(), Ok(Format::Parquet));
-    assert!("xml".parse::<Format>().unwrap_err().contains("`jsonl`"));
+    assert!(none(OutputFormat::Table).contains("| image_id | split | feature |"), "{}", none(OutputFormat::Table));
+    assert_eq!(none(OutputFormat::Csv), "image_id,split,feature\n");
+    assert_eq!(none(OutputFormat::Json), "[]\n");
+    assert_eq!(none(OutputFormat::Jsonl), "");
+    assert_eq!("parquet".parse(), Ok(OutputFormat::Parquet));
+    assert!("xml".parse::<OutputFormat>().unwrap_err().contains("`jsonl`"));
 }
 
-/// A disk with room for a few bytes.
-struct Full(usize);
+/// Writer that fails after a number of bytes, as a full disk does.
+struct FullDisk(usize);
 
-impl std::io::Write for Full {
+impl std::io::Write for FullDisk {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.0 < bytes.len() {
             return Err(std::io::ErrorKind::StorageFull.into());
@@ -390,12 +398,12 @@ impl std::io::Write for Full {
 }
 
 #[test]
-fn an_answer_that_cannot_be_written_is_no_fault_of_the_data() {
+fn a_failed_write_of_the_result_is_a_stage_error() {
     let (_folder, store, _) = store();
     let session = Session::open(&store).unwrap();
-    for (name, format) in Format::ALL {
+    for (name, format) in OutputFormat::ALL {
         let rows = session.query("SELECT * FROM cnn.features").unwrap();
-        let got = format.write(&rows.schema(), rows, Full(30)).expect_err("there is no room");
-        assert_eq!(got.kind(), Kind::Stage, "{name}: {got}");
+        let got = format.write(&rows.schema(), rows, FullDisk(30)).expect_err("there is no room");
+        assert_eq!(got.category(), ErrorCategory::Stage, "{name}: {got}");
     }
 }

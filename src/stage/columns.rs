@@ -1,11 +1,11 @@
-//! Comparison of the columns that a table has with those that are wanted.
+//! Comparison of the columns of a table with the columns that an input requires.
 
 use arrow::datatypes::{DataType, SchemaRef};
 
-/// Says how `got` fails to have the columns of `wanted`; empty when it has them all.
+/// Lists the columns of `wanted` that `got` lacks or has with another type; empty if it has them all.
 ///
-/// Columns may be in another order and others may stand between them. A fixed-size list of width 0 in `wanted` or `got`
-/// accepts every width.
+/// Columns may be in another order, and `got` may have more of them. A fixed-size list of width 0 in `wanted` or `got`
+/// matches every width.
 #[must_use]
 pub fn missing_columns(wanted: &SchemaRef, got: &SchemaRef) -> Vec<String> {
     let mut problems = Vec::new();

@@ -1,21 +1,21 @@
-//! Events of a running stage, for the people who wait for it.
+//! Events of a running stage, for the user.
 
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::Stalls;
 
-/// News of a running stage.
+/// Event of a running stage.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageEvent {
-    /// Something that a person should know of: shown at the end of the run, kept with the artefact, readable in SQL.
+    /// Warning: shown at the end of the run, stored with the artefact, readable in SQL.
     Warning(Warning),
-    /// Progress. Rows that a stage maps or writes are counted without it.
+    /// Progress of the stage. The engine counts the rows that a stage maps or writes without this event.
     Progress(Progress),
-    /// Time that the stage has waited since it began.
+    /// Data stalls since the stage started.
     Stalls(Stalls),
 }
 
-/// Something that a person should know of and that does not stop the stage: a picture that was skipped, say.
+/// Problem that the user should know of and that does not stop the stage, such as an image that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// Subject: the name of a file, a row.
@@ -24,11 +24,11 @@ pub struct Warning {
     pub message: String,
 }
 
-/// How far a stage has come, in its own units (steps, queries).
+/// Progress of a stage, in its own units (steps, queries).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Units done.
     pub done: u64,
-    /// Units in all, when known.
+    /// Total number of units, if known.
     pub total: Option<u64>,
 }

@@ -2,59 +2,59 @@
 
 use arrow::datatypes::SchemaRef;
 
-use super::{Source, TableRef};
+use super::{SourceRef, TableRef};
 use crate::error::{Error, Result};
 
-/// Where an input comes from.
+/// Origin of an input.
 #[derive(Debug, Clone)]
-pub enum Origin {
-    /// A table of another stage, which must have at least these columns. Lists of width 0 stand for any width.
+pub enum InputOrigin {
+    /// A table of another stage.
     Table {
         /// The table.
         from: TableRef,
-        /// Columns that it must have.
-        wanted: SchemaRef,
+        /// Columns that the table must have; it may have more. A list of width 0 stands for any width.
+        required_columns: SchemaRef,
     },
     /// Files of another stage, such as a model.
     Files {
-        /// The files output.
+        /// The output that holds the files.
         from: TableRef,
     },
-    /// A file or folder outside of the store; its content enters the key.
-    Source(Source),
+    /// A file or folder outside of the store. Its content is part of the key.
+    Source(SourceRef),
 }
 
-/// One thing that a stage reads.
+/// Input of a stage.
 #[derive(Debug, Clone)]
-pub struct Input {
-    /// The setting that names it, dotted when nested: `features`, `karpathy.json`.
+pub struct StageInput {
+    /// Setting that names the input, dotted if nested: `features`, `karpathy.json`.
     pub name: String,
-    /// Where it comes from.
-    pub origin: Origin,
+    /// Origin of the input.
+    pub origin: InputOrigin,
 }
 
-impl Input {
-    /// A table of another stage with at least the columns of `wanted`.
+impl StageInput {
+    /// Input from a table of another stage that has at least the columns of `wanted`.
     pub fn table(name: impl Into<String>, from: &TableRef, wanted: SchemaRef) -> Self {
-        Self { name: name.into(), origin: Origin::Table { from: from.clone(), wanted } }
+        Self { name: name.into(), origin: InputOrigin::Table { from: from.clone(), required_columns: wanted } }
     }
 
-    /// Files of another stage.
+    /// Input from the files of another stage.
     pub fn files(name: impl Into<String>, from: &TableRef) -> Self {
-        Self { name: name.into(), origin: Origin::Files { from: from.clone() } }
+        Self { name: name.into(), origin: InputOrigin::Files { from: from.clone() } }
     }
 
-    /// A file or folder outside of the store.
-    pub fn source(name: impl Into<String>, source: &Source) -> Self {
-        Self { name: name.into(), origin: Origin::Source(source.clone()) }
+    /// Input from a file or folder outside of the store.
+    pub fn source(name: impl Into<String>, source: &SourceRef) -> Self {
+        Self { name: name.into(), origin: InputOrigin::Source(source.clone()) }
     }
 }
 
-/// The input of this name, or a defect of the stage.
+/// Finds the input with this name.
 ///
 /// # Errors
-/// The stage declares no such input.
-pub fn input<'i>(inputs: &'i [Input], name: &str) -> Result<&'i Input> {
+/// An internal error if the stage declares no such input.
+pub fn input<'i>(inputs: &'i [StageInput], name: &str) -> Result<&'i StageInput> {
     inputs
         .iter()
         .find(|input| input.name == name)

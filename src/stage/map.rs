@@ -1,4 +1,4 @@
-//! Parallel maps of a stage.
+//! Types of the parallel map of a stage.
 
 use std::ops::Range;
 
@@ -7,32 +7,32 @@ use arrow::array::RecordBatch;
 use super::Warning;
 use crate::error::Result;
 
-/// Units that a map goes over.
+/// Input of a parallel map.
 #[derive(Debug, Clone, Copy)]
-pub enum Over<'i> {
-    /// The rows of this table input.
-    Rows(&'i str),
-    /// The numbers from 0 up to this one, for rows that follow from what the stage holds in memory.
-    Numbers(usize),
+pub enum MapInput<'i> {
+    /// Rows of this table input.
+    Table(&'i str),
+    /// Indices `0..n`, for output rows that the stage computes from data in memory.
+    Range(usize),
 }
 
-/// Consecutive units of a map.
+/// Block of consecutive rows or indices, which becomes one part of the output.
 #[derive(Debug, Clone)]
-pub struct Block {
-    /// Their numbers, counted from the first row of the input or from 0.
+pub struct MapBlock {
+    /// Row numbers in the input, or indices.
     pub range: Range<usize>,
-    /// The rows of the input; none in a map over numbers.
+    /// Rows of the input; an empty batch in a map over indices.
     pub rows: RecordBatch,
 }
 
 /// Result of a map for one block.
 #[derive(Debug)]
-pub struct Mapped {
-    /// Rows of the output, in order. May be fewer than the units of the block.
+pub struct MapOutput {
+    /// Rows of the output, in order; may be fewer than the rows of the block.
     pub batch: RecordBatch,
     /// Warnings about these rows.
     pub warnings: Vec<Warning>,
 }
 
-/// A function from a block to rows of an output, called from several threads.
-pub type MapFn<'f> = dyn Fn(&Block) -> Result<Mapped> + Sync + 'f;
+/// Function that maps a block to rows of an output; called from several threads.
+pub type MapFn<'f> = dyn Fn(&MapBlock) -> Result<MapOutput> + Sync + 'f;

@@ -1,15 +1,15 @@
-//! The contract between stages and the engine. Nothing else is shared between them.
+//! The contract between stages and the engine. They share nothing else.
 //!
-//! A stage is its settings: plain data that came out of a pipeline file ([`Stage`]). What it does is a second trait
-//! ([`Run`]), so that planning, checking and querying need not link what running needs (libtorch).
-//! While it runs, a stage sees one thing of the world: its [`Cx`].
+//! A stage is its settings: plain data from a pipeline file ([`Stage`]). Running it is a second trait
+//! ([`RunnableStage`]), so that planning, checking and querying need not link what running needs (libtorch). A running
+//! stage sees its [`StageContext`] and nothing else.
 //!
-//! # What a stage promises
-//! - The same settings and inputs give the same rows, in the same order, on every run: the engine may start `run` again
-//!   after a crash and then drops the rows that are already committed.
-//! - It reads through [`Cx`], writes through [`Cx`], and does nothing else to the world.
-//! - It calls [`Cx`] often enough to be cancelled: every call fails with [`Kind::Interrupted`](crate::error::Kind) after
-//!   a cancellation, and the error is simply passed on.
+//! # Obligations of a stage
+//! - The same settings and inputs give the same rows, in the same order, in every run. After a crash the engine may
+//!   call `run` again; it then drops the rows that are already committed.
+//! - A stage reads and writes through its [`StageContext`] only and has no other side effects.
+//! - A stage calls its [`StageContext`] often enough to be cancelled. After a cancellation every call fails with
+//!   [`ErrorCategory::Interrupted`](crate::error::ErrorCategory), and the stage returns that error.
 
 mod columns;
 mod event;
@@ -18,14 +18,14 @@ mod map;
 mod output;
 mod reference;
 mod traits;
-mod world;
+mod context;
 
 pub use crate::error::Problem;
 pub use columns::missing_columns;
+pub use context::{StageContext, StageHost};
 pub use event::{Progress, StageEvent, Warning};
-pub use input::{Input, Origin, input};
-pub use map::{Block, MapFn, Mapped, Over};
-pub use output::{Form, Output};
-pub use reference::{Source, TableRef};
-pub use traits::{Run, Stage};
-pub use world::{Cx, World};
+pub use input::{InputOrigin, StageInput, input};
+pub use map::{MapBlock, MapFn, MapInput, MapOutput};
+pub use output::{OutputKind, StageOutput};
+pub use reference::{SourceRef, TableRef};
+pub use traits::{RunnableStage, Stage};

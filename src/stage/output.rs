@@ -2,51 +2,51 @@
 
 use arrow::datatypes::SchemaRef;
 
-/// One thing that a stage writes.
+/// Output of a stage.
 #[derive(Debug, Clone)]
-pub struct Output {
-    /// Name that other stages give after the dot: `features`.
+pub struct StageOutput {
+    /// Name, which other stages use after the dot of a reference: `features`.
     pub name: &'static str,
     /// Kind of the output.
-    pub form: Form,
+    pub kind: OutputKind,
 }
 
 /// Kind of an output.
 #[derive(Debug, Clone)]
-pub enum Form {
-    /// A table: Parquet parts of `part_rows` rows each (the last one shorter), with these columns.
-    /// Lists of width 0 stand for any one width.
+pub enum OutputKind {
+    /// A table with these columns, in Parquet parts of `part_rows` rows each; the last part may be shorter. A list of
+    /// width 0 stands for one unspecified width.
     Table {
         /// Columns.
         schema: SchemaRef,
-        /// Rows of a part: the unit of work, of visibility downstream and of loss in a crash.
+        /// Rows of a part. A part is committed, made visible to later stages, and lost in a crash as a whole.
         part_rows: usize,
-        /// The source that paths in this table are relative to, by input name.
+        /// Name of the source input that paths in this table are relative to.
         root: Option<String>,
     },
-    /// A handful of files that are published together, such as `model.safetensors` and `model.json`.
+    /// A few files that belong together, such as `model.safetensors` and `model.json`.
     Files,
 }
 
-impl Output {
-    /// A table in parts of `part_rows` rows.
+impl StageOutput {
+    /// A table output in parts of `part_rows` rows.
     #[must_use]
     pub fn table(name: &'static str, schema: SchemaRef, part_rows: usize) -> Self {
-        Self { name, form: Form::Table { schema, part_rows, root: None } }
+        Self { name, kind: OutputKind::Table { schema, part_rows, root: None } }
     }
 
-    /// Says that paths in this table are relative to the source `input`.
+    /// Declares that paths in this table are relative to the source `input`.
     #[must_use]
     pub fn relative_to(mut self, input: impl Into<String>) -> Self {
-        if let Form::Table { root, .. } = &mut self.form {
+        if let OutputKind::Table { root, .. } = &mut self.kind {
             *root = Some(input.into());
         }
         self
     }
 
-    /// Files that are published together.
+    /// An output of files that belong together.
     #[must_use]
     pub fn files(name: &'static str) -> Self {
-        Self { name, form: Form::Files }
+        Self { name, kind: OutputKind::Files }
     }
 }

@@ -1,4 +1,4 @@
-//! References of settings to what a stage reads: tables of other stages, and files outside of the store.
+//! References in settings to the inputs of a stage: tables of other stages, and files outside of the store.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,13 @@ impl JsonSchema for TableRef {
 }
 
 impl TableRef {
-    /// The stage that writes the table.
+    /// Name of the stage that writes the table.
     #[must_use]
     pub fn stage(&self) -> &str {
         self.0.split_once('.').map_or("", |(stage, _)| stage)
     }
 
-    /// The table, as the stage calls it.
+    /// Name of the table in its stage.
     #[must_use]
     pub fn table(&self) -> &str {
         self.0.split_once('.').map_or("", |(_, table)| table)
@@ -56,7 +56,7 @@ impl fmt::Display for TableRef {
     }
 }
 
-/// References leave no trace in the key's settings.
+/// Serialises as null, since the key contains the content that the reference refers to.
 impl Serialize for TableRef {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_unit()
@@ -68,9 +68,9 @@ impl Serialize for TableRef {
 /// In a pipeline file it is a path, relative to that file, in which `${NAME}` stands for an environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(transparent)]
-pub struct Source(PathBuf);
+pub struct SourceRef(PathBuf);
 
-impl JsonSchema for Source {
+impl JsonSchema for SourceRef {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Source".into()
     }
@@ -84,21 +84,21 @@ impl JsonSchema for Source {
     }
 }
 
-impl Source {
+impl SourceRef {
     /// A source at `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Where it lies.
+    /// Path of the file or folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 }
 
-/// References leave no trace in the key's settings.
-impl Serialize for Source {
+/// Serialises as null, since the key contains the content that the reference refers to.
+impl Serialize for SourceRef {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_unit()
     }

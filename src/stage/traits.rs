@@ -1,41 +1,42 @@
-//! The two traits of a stage: what it is, and what it does.
+//! The two traits of a stage: its description and its work.
 
 use std::fmt::Debug;
 
-use super::{Cx, Input, Output, Problem};
+use super::{Problem, StageContext, StageInput, StageOutput};
 use crate::error::Result;
 
-/// The settings of a stage: what it is, what it reads and what it writes.
+/// Description of a stage: its settings, inputs and outputs.
 pub trait Stage: Debug + Send + Sync {
-    /// The verb used in pipeline files, in the store, in events and in messages: `embed`.
+    /// Kind of the stage, a verb, as in pipeline files, the store, events and messages: `embed`.
     fn kind(&self) -> &'static str;
 
-    /// Raised whenever the same settings and inputs would give other bytes than before.
+    /// Version of the stage's code, part of the key. It is raised when the same settings and inputs give other bytes
+    /// than before.
     fn version(&self) -> u32;
 
-    /// The settings that enter the key, as JSON. References to tables and sources serialise as null: what they name
-    /// enters the key by content, so renaming a stage or moving a folder keeps results.
+    /// Settings that are part of the key, as JSON. References to tables and sources serialise as null, since the key
+    /// contains the content that they refer to. So results stay valid if a stage is renamed or a folder is moved.
     fn settings(&self) -> serde_json::Value;
 
-    /// Tables and sources read.
-    fn inputs(&self) -> Vec<Input>;
+    /// Tables, files and sources that the stage reads.
+    fn inputs(&self) -> Vec<StageInput>;
 
-    /// Tables and files written.
-    fn outputs(&self) -> Vec<Output>;
+    /// Tables and files that the stage writes.
+    fn outputs(&self) -> Vec<StageOutput>;
 
-    /// Everything wrong with the settings that can be known without data.
+    /// Checks the settings, as far as that is possible without data, and returns all problems.
     fn check(&self) -> Vec<Problem> {
         Vec::new()
     }
 }
 
-/// Work of a stage.
-pub trait Run: Stage {
-    /// Reads through `cx`, writes through `cx`, and does nothing else to the world.
+/// A stage that can be run. Separate from [`Stage`], so that only programs that run stages link libtorch.
+pub trait RunnableStage: Stage {
+    /// Runs the stage. It reads and writes through `cx` only and has no other side effects.
     ///
     /// # Errors
-    /// Whatever the stage meets; the first error ends the stage, and the run.
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()>;
+    /// Any error of the stage. It ends the stage and the run.
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()>;
 }
 
 impl<S: Stage + ?Sized> Stage for Box<S> {
@@ -48,10 +49,10 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
     fn settings(&self) -> serde_json::Value {
         (**self).settings()
     }
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         (**self).inputs()
     }
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         (**self).outputs()
     }
     fn check(&self) -> Vec<Problem> {
@@ -59,8 +60,8 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
     }
 }
 
-impl<S: Run + ?Sized> Run for Box<S> {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl<S: RunnableStage + ?Sized> RunnableStage for Box<S> {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         (**self).run(cx)
     }
 }

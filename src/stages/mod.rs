@@ -1,13 +1,13 @@
-//! The stages, in the order of the flow, and the one list of them.
+//! Stages of a pipeline, in the order of the data flow, and their registry.
 
 pub mod ingest;
-pub mod compare;
+pub mod score_captions;
 pub mod extract;
 pub mod train;
-pub mod convert;
+pub mod import_model;
 pub mod embed;
 pub mod evaluate;
-pub mod contrast;
+pub mod test_significance;
 pub mod correlate;
 pub mod report;
 mod registry;

@@ -1,14 +1,14 @@
-//! The registry: one line a stage.
+//! Registry of stages, one line per stage.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::stage::{Cx, Input, Output, Problem, Run, Stage};
+use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput};
 
 macro_rules! stages {
     ($($(#[$about:meta])* $name:ident($settings:ty)),* $(,)?) => {
-        /// The settings of any stage, as they stand in a pipeline file: `[stage.NAME.KIND]`.
+        /// Settings of a stage of any kind, as written in a pipeline file: `[stage.NAME.KIND]`.
         #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum AnyStage {
@@ -21,8 +21,8 @@ macro_rules! stages {
             }
         }
 
-        impl Run for AnyStage {
-            fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+        impl RunnableStage for AnyStage {
+            fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
                 match self { $(Self::$name(stage) => stage.run(cx)),* }
             }
         }
@@ -32,23 +32,23 @@ macro_rules! stages {
 stages! {
     /// Reads a data set: images and captions.
     Ingest(super::ingest::Ingest),
-    /// Compares captions with the captions of images.
-    Compare(super::compare::Compare),
+    /// Scores captions by their similarity to the captions of images.
+    ScoreCaptions(super::score_captions::ScoreCaptions),
     /// Computes feature vectors of images with a convolutional network.
     Extract(super::extract::Extract),
     /// Trains a joint embedding of images and captions.
     Train(super::train::Train),
-    /// Takes over a published model.
-    Convert(super::convert::Convert),
+    /// Imports a published model.
+    ImportModel(super::import_model::ImportModel),
     /// Embeds images and captions with a trained model.
     Embed(super::embed::Embed),
     /// Ranks embeddings and measures retrieval.
     Evaluate(super::evaluate::Evaluate),
     /// Tests whether two evaluations differ by more than chance.
-    Contrast(super::contrast::Contrast),
-    /// Measures how well scores agree with what people say.
+    TestSignificance(super::test_significance::TestSignificance),
+    /// Correlates scores with human ratings.
     Correlate(super::correlate::Correlate),
-    /// Writes results as a Markdown and an HTML page.
+    /// Writes results as a Markdown page and an HTML page.
     Report(super::report::Report),
 }
 
@@ -62,10 +62,10 @@ impl Stage for AnyStage {
     fn settings(&self) -> serde_json::Value {
         self.as_stage().settings()
     }
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         self.as_stage().inputs()
     }
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         self.as_stage().outputs()
     }
     fn check(&self) -> Vec<Problem> {

@@ -1,4 +1,4 @@
-//! Artefacts: results of stages, as objects of a store.
+//! Artefacts: results of stages, as objects in a store.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,24 +6,24 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::key::Identity;
+use super::key::ArtefactIdentity;
 use crate::error::{Error, Result};
-use crate::io::objects::{Objects, Version};
+use crate::io::objects::{ObjectStorage, ObjectVersion};
 use crate::stage::Warning;
 
-/// The place of an artefact.
+/// Handle of an artefact, which may be absent, unfinished or complete.
 #[derive(Debug, Clone)]
 pub struct Artefact {
-    objects: Objects,
+    objects: ObjectStorage,
     prefix: String,
 }
 
-/// A part of a table.
+/// Part of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its place in the table, from 0.
+    /// Index in the table, from 0.
     pub index: usize,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Size in bytes.
     pub bytes: u64,
@@ -31,10 +31,10 @@ pub struct Part {
     pub digest: String,
 }
 
-/// A file of a files output.
+/// File of a files output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
@@ -42,33 +42,33 @@ pub struct FileEntry {
     pub digest: String,
 }
 
-/// What a complete artefact holds.
+/// Content of a complete artefact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// What it was made of.
-    pub identity: Identity,
-    /// Its tables by name.
+    /// Identity of the artefact.
+    pub identity: ArtefactIdentity,
+    /// Parts of each table, by name of the table.
     pub tables: BTreeMap<String, Vec<Part>>,
-    /// Its files by output.
+    /// Files of each files output, by name of the output.
     pub files: BTreeMap<String, Vec<FileEntry>>,
-    /// What a person should know of it.
+    /// Warnings of the stage.
     pub warnings: Vec<Warning>,
     /// Wall time of the stage in the run that finished it, without waiting for producers.
     pub seconds: f64,
-    /// When it was finished.
+    /// Time at which it was finished.
     pub finished: jiff::Timestamp,
     /// Version of Pairloom that finished it.
     pub pairloom: String,
 }
 
 impl Manifest {
-    /// Rows of all tables.
+    /// Number of rows of all tables.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.tables.values().flatten().map(|part| part.rows).sum()
     }
 
-    /// Bytes of all parts and files.
+    /// Size of all parts and files in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let parts = self.tables.values().flatten().map(|part| part.bytes);
@@ -76,54 +76,55 @@ impl Manifest {
     }
 }
 
-/// Whether an artefact is there.
+/// Presence of an artefact in the store.
 #[derive(Debug, Clone)]
 pub enum Presence {
-    /// There is none, or an unfinished one.
+    /// The artefact does not exist or is unfinished.
     Absent,
-    /// It is complete, and every part has its size.
+    /// The artefact is complete, and every part and file has the size in the manifest.
     Complete(Box<Manifest>),
-    /// It is damaged, complete or not: what is wrong with it. It has to be built from its beginning.
+    /// The artefact is damaged, complete or not, and must be built from the start. The text describes the damage.
     Damaged(String),
 }
 
 impl Artefact {
-    /// The place whose objects have names that begin with `prefix`.
-    pub(super) fn new(objects: Objects, prefix: String) -> Self {
+    /// The artefact whose objects are below `prefix`.
+    pub(super) fn new(objects: ObjectStorage, prefix: String) -> Self {
         Self { objects, prefix }
     }
 
-    /// The folder where it lies, unless it is at a URL.
+    /// Folder of the artefact; `None` at a URL.
     #[must_use]
     pub fn folder(&self) -> Option<PathBuf> {
         Some(self.objects.folder()?.join(&self.prefix))
     }
 
-    /// Where one of its objects lies, or with no name it itself, for messages.
+    /// Path or URL of one of its objects, or, for an empty name, of the artefact; for messages.
     #[must_use]
-    pub fn place(&self, name: &str) -> String {
-        self.objects.place(&self.name(name))
+    pub fn display_path(&self, name: &str) -> String {
+        self.objects.display_path(&self.name(name))
     }
 
-    /// The path of one of its objects in the store underneath.
+    /// Path of one of its objects in the underlying object store.
     #[must_use]
     pub fn path(&self, name: &str) -> String {
-        self.objects.path(&self.name(name))
+        self.objects.full_name(&self.name(name))
     }
 
-    /// The name that one of its objects has in the store; without a name, what all of these begin with.
+    /// Name of one of its objects in the store; for an empty name, the common prefix of these names.
     #[must_use]
     pub fn name(&self, name: &str) -> String {
         if name.is_empty() { self.prefix.clone() } else { format!("{}/{name}", self.prefix) }
     }
 
-    /// Name of a part inside of the artefact.
+    /// Name of a part within the artefact.
     #[must_use]
     pub fn part_name(table: &str, index: usize) -> String {
         format!("{table}/part-{index:05}.parquet")
     }
 
-    /// Whether it is there. Looks at the size of every part, at the content of none.
+    /// Checks whether the artefact exists and is undamaged. Checks the sizes of all parts and files, but not their
+    /// content.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -148,13 +149,13 @@ impl Artefact {
             match sizes.get(&name) {
                 Some(got) if *got == wanted => {}
                 Some(got) => return Ok(Presence::Damaged(format!("`{name}` has {got} bytes, wanted {wanted}"))),
-                None => return Ok(Presence::Damaged(format!("`{name}` is gone"))),
+                None => return Ok(Presence::Damaged(format!("`{name}` is missing"))),
             }
         }
         Ok(Presence::Complete(Box::new(manifest)))
     }
 
-    /// The manifest, if there is one that can be read; parts are not looked at.
+    /// Reads the manifest; `None` if there is none that can be parsed. Does not check parts.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -163,33 +164,34 @@ impl Artefact {
         Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
     }
 
-    /// The bytes of an object, which must have this size and digest.
+    /// Reads an object and checks its size and digest.
     ///
     /// # Errors
-    /// It is gone, or damaged: then the artefact is marked, and the next run builds it again.
+    /// The object was removed together with the artefact; or it is missing or damaged. In the latter cases the artefact
+    /// is marked as damaged, and the next run builds it again.
     pub fn read(&self, name: &str, bytes: u64, digest: &str) -> Result<Bytes> {
         let problem = match self.objects.get(&self.name(name))? {
-            // Whoever removes or rebuilds an artefact takes its manifest away first: that is not damage.
+            // A process that removes or rebuilds an artefact deletes its manifest first, so this is no damage.
             None if self.objects.size(&self.name("manifest.json"))?.is_none() => {
-                let place = self.place(name);
+                let place = self.display_path(name);
                 return Err(Error::data(format!("`{place}` was removed while it was needed"))
                     .hint("run the same command again"));
             }
-            None => "it is gone".to_owned(),
+            None => "it is missing".to_owned(),
             Some(content) if content.len() as u64 != bytes => format!("it has {} bytes, wanted {bytes}", content.len()),
             Some(content) if blake3::hash(&content).to_hex().as_str() != digest => {
-                "its content is not what was written (another digest)".to_owned()
+                "its digest differs from the recorded one".to_owned()
             }
             Some(content) => return Ok(content),
         };
         let marker = format!("`{name}`: {problem}");
-        // Best effort: without the marker the message below is still right, and the size check finds most damage.
+        // Best effort: without the marker the error below is still right, and the size check finds most damage.
         let _ = self.objects.put(&self.name("damaged"), Bytes::from(marker));
-        Err(Error::data(format!("`{}` is damaged: {problem}", self.place(name)))
-            .hint("run the same command again: it builds what is damaged anew"))
+        Err(Error::data(format!("`{}` is damaged: {problem}", self.display_path(name)))
+            .hint("run the same command again: it rebuilds damaged results"))
     }
 
-    /// An object as it is; `None` if there is no such object.
+    /// Reads an object without checks; `None` if it does not exist.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -197,7 +199,7 @@ impl Artefact {
         self.objects.get(&self.name(name))
     }
 
-    /// The size of an object in bytes; `None` if there is no such object.
+    /// Size of an object in bytes; `None` if it does not exist.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -205,7 +207,7 @@ impl Artefact {
         self.objects.size(&self.name(name))
     }
 
-    /// Publishes an object, in place of an older one.
+    /// Publishes an object. Replaces an older one.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -213,7 +215,7 @@ impl Artefact {
         self.objects.put(&self.name(name), content)
     }
 
-    /// Publishes an object if there is none of this name; says whether it did.
+    /// Publishes an object if none of this name exists. Returns true if it did.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -221,7 +223,7 @@ impl Artefact {
         self.objects.create(&self.name(name), content)
     }
 
-    /// Names of objects in one of its folders, sorted.
+    /// Lists the names of the objects in one of its folders, sorted.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -230,7 +232,7 @@ impl Artefact {
         Ok(names.iter().filter_map(|name| self.own(name)).collect())
     }
 
-    /// Sizes of all its objects in bytes, by name.
+    /// Lists the sizes of all its objects in bytes, by name.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -239,32 +241,32 @@ impl Artefact {
         Ok(sizes.iter().filter_map(|(name, size)| Some((self.own(name)?, *size))).collect())
     }
 
-    /// The name inside of the artefact that an object of the store has.
+    /// Name of an object of the store within the artefact.
     fn own(&self, name: &str) -> Option<String> {
         name.strip_prefix(&self.prefix)?.strip_prefix('/').map(str::to_owned)
     }
 
-    /// When an object was written, in seconds since 1970; `None` if there is no such object.
+    /// Modification time of an object in seconds since 1970; `None` if it does not exist.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn written(&self, name: &str) -> Result<Option<f64>> {
-        self.objects.written(&self.name(name))
+    pub fn modified_time(&self, name: &str) -> Result<Option<f64>> {
+        self.objects.modified_seconds(&self.name(name))
     }
 
-    /// Which content an object has now; `None` if there is no such object.
+    /// Current version of an object; `None` if it does not exist.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn version(&self, name: &str) -> Result<Option<Version>> {
+    pub fn version(&self, name: &str) -> Result<Option<ObjectVersion>> {
         self.objects.version(&self.name(name))
     }
 
-    /// Publishes an object in place of the one that was seen; says whether that was still there.
+    /// Replaces an object if it still has the version `seen`. Returns true if it did.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn replace(&self, name: &str, content: Bytes, seen: &Version) -> Result<bool> {
+    pub fn replace(&self, name: &str, content: Bytes, seen: &ObjectVersion) -> Result<bool> {
         Ok(self.objects.replace(&self.name(name), content, seen)?.is_some())
     }
 
@@ -276,7 +278,7 @@ impl Artefact {
         self.objects.delete(&self.name(name))
     }
 
-    /// Removes objects in any order.
+    /// Removes objects, in any order.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -285,24 +287,25 @@ impl Artefact {
         self.objects.delete_all(&names)
     }
 
-    /// Removes what a killed process left half-written.
+    /// Removes partially written files of killed processes.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn sweep(&self) -> Result<()> {
-        self.objects.sweep(&self.prefix)
+    pub fn remove_partial_writes(&self) -> Result<()> {
+        self.objects.remove_unfinished_writes(&self.prefix)
     }
 
-    /// Removes everything but the lock or claim; the manifest first, so that nobody takes what is left for complete.
+    /// Removes everything but the lock or claim. Starts with the manifest, so that no process takes the rest for
+    /// complete.
     ///
     /// # Errors
     /// The store cannot be written.
     pub fn clear(&self) -> Result<()> {
         self.delete("manifest.json")?;
-        self.sweep()?;
+        self.remove_partial_writes()?;
         let kept = ["lock", "claim", "damaged"];
         self.delete_all(self.list("")?.into_iter().filter(|name| !kept.contains(&name.as_str())))?;
-        // Last, so that a crash in between leaves no journal that is believed.
+        // The marker goes last: after a crash in between, the rest of the journal must not be used.
         self.delete("damaged")
     }
 

@@ -1,41 +1,41 @@
-//! Removes what no recent run needs.
+//! Garbage collection: removes artefacts that no recent run uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
-use crate::store::claim::alone;
-use crate::store::record::all_records;
-use crate::store::{HOLDS, Store};
+use crate::store::claim::try_lock_for_removal;
+use crate::store::record::try_records;
+use crate::store::{LOCKS_FOLDER, Store};
 
-/// An artefact that nobody needs.
+/// An artefact that no recent run uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Garbage {
     /// Kind and key: `extract/0d1c…`.
     pub name: String,
-    /// Bytes that its removal frees.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Artefacts, complete or not, that none of the last `keep_runs` runs named. With `remove` they are removed; records of
-/// older runs go too.
+/// Finds the artefacts, complete or not, that none of the last `keep_runs` runs used. With `remove`, removes them and
+/// the records of older runs.
 ///
 /// # Errors
-/// The store cannot be read or written; a record of a run cannot be read, so nobody knows what it needs; something is to
-/// be removed while a run uses the store.
-pub fn collect(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garbage>> {
-    let _alone = if remove {
-        let alone = alone(store)?;
-        Some(alone.ok_or_else(|| Error::usage("a run uses this store").hint("try again when it has ended"))?)
+/// The store cannot be read or written; a record of a run cannot be read, so that its artefacts are unknown; or
+/// `remove` is set while a run uses the store.
+pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garbage>> {
+    let _removal_lock = if remove {
+        let lock = try_lock_for_removal(store)?;
+        Some(lock.ok_or_else(|| Error::usage("a run uses this store").hint("try again when it has ended"))?)
     } else {
         None
     };
-    let mut kept: BTreeSet<String> = BTreeSet::new();
+    let mut used: BTreeSet<String> = BTreeSet::new();
     let mut old_runs = Vec::new();
-    for (i, record) in all_records(store)?.enumerate() {
+    for (i, record) in try_records(store)?.enumerate() {
         let record =
             record.map_err(|error| error.hint("remove this file if you know that nothing of its run is needed"))?;
         if i < keep_runs {
-            kept.extend(record.stages.iter().map(|stage| format!("{}/{}", stage.kind, stage.key)));
+            used.extend(record.stages.iter().map(|stage| format!("{}/{}", stage.kind, stage.key)));
         } else {
             old_runs.push(record.run);
         }
@@ -43,7 +43,7 @@ pub fn collect(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garb
     let mut artefacts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for (name, bytes) in store.objects().sizes("")? {
         if let [kind, key, _, ..] = name.split('/').collect::<Vec<_>>()[..]
-            && !["runs", "sources", HOLDS].contains(&kind)
+            && !["runs", "sources", LOCKS_FOLDER].contains(&kind)
         {
             *artefacts.entry((kind.to_owned(), key.to_owned())).or_default() += bytes;
         }
@@ -51,7 +51,7 @@ pub fn collect(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garb
     let mut garbage = Vec::new();
     for ((kind, key), bytes) in artefacts {
         let name = format!("{kind}/{key}");
-        if kept.contains(&name) {
+        if used.contains(&name) {
             continue;
         }
         if remove {

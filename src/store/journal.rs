@@ -1,7 +1,7 @@
-//! What an unfinished artefact has already: one entry for each commit, and the fold that a resume starts from.
+//! Journal of an unfinished artefact: one entry for each commit. A run that resumes replays it.
 //!
-//! Entries are numbered objects that are created and never replaced. So an entry is there or not, never half; and of two
-//! processes that both believe they build an artefact, the second one fails at its first commit.
+//! Entries are numbered objects, which are created and never replaced. So an entry exists as a whole or not at all. If
+//! two processes build the same artefact by mistake, the second one fails at its first commit.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::stage::Warning;
-use crate::store::claim::rights::rival;
+use crate::store::claim::locks::concurrent_builder_error;
 use crate::store::{Artefact, FileEntry, Part};
 
-/// One commit.
+/// Entry of the journal: one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entry {
+pub enum JournalEntry {
     /// A part of a table was published.
     Part {
         /// The table.
         table: String,
         /// The part.
         part: Part,
-        /// What a person should know of its rows, if they are not made again on a resume (`map`).
+        /// Warnings about its rows, if a resumed run does not compute these again (`map`).
         warnings: Vec<Warning>,
     },
     /// A file was published.
@@ -35,130 +35,131 @@ pub enum Entry {
     },
     /// The stage saved its state.
     State {
-        /// Name of the object that holds it.
+        /// The object that holds the state.
         file: FileEntry,
-        /// Warnings given since the last state.
+        /// Warnings since the last state.
         warnings: Vec<Warning>,
     },
 }
 
-/// A state that a stage saved.
+/// State that a stage saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
-    /// The object that holds it.
+pub struct SavedState {
+    /// The object that holds the state.
     pub file: FileEntry,
-    /// Parts of every table at that time.
+    /// Number of parts of each table at that time.
     pub parts: BTreeMap<String, usize>,
-    /// Entries before it.
+    /// Number of journal entries before it.
     entries: usize,
 }
 
-/// What is committed: the fold over all entries.
+/// Committed content of an unfinished artefact: the result of replaying its journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Committed {
-    /// Parts by table, in order.
+pub struct CommittedContent {
+    /// Parts of each table, in order.
     pub tables: BTreeMap<String, Vec<Part>>,
-    /// Files by output.
+    /// Files of each files output.
     pub files: BTreeMap<String, Vec<FileEntry>>,
-    /// States, the last one at the end.
-    pub states: Vec<State>,
-    /// Warnings so far.
+    /// Saved states, the most recent last.
+    pub states: Vec<SavedState>,
+    /// Warnings.
     pub warnings: Vec<Warning>,
-    /// Entries so far.
+    /// Number of journal entries.
     pub entries: usize,
 }
 
-impl Committed {
-    /// Takes one more entry in.
-    pub fn apply(&mut self, entry: Entry) {
+impl CommittedContent {
+    /// Applies the next entry.
+    pub fn apply(&mut self, entry: JournalEntry) {
         match entry {
-            Entry::Part { table, part, warnings } => {
+            JournalEntry::Part { table, part, warnings } => {
                 self.tables.entry(table).or_default().push(part);
                 self.warnings.extend(warnings);
             }
-            Entry::File { output, file } => {
+            JournalEntry::File { output, file } => {
                 let files = self.files.entry(output).or_default();
                 files.retain(|other| other.name != file.name);
                 files.push(file);
             }
-            Entry::State { file, warnings } => {
+            JournalEntry::State { file, warnings } => {
                 let parts = self.tables.iter().map(|(table, parts)| (table.clone(), parts.len())).collect();
-                self.states.push(State { file, parts, entries: self.entries });
+                self.states.push(SavedState { file, parts, entries: self.entries });
                 self.warnings.extend(warnings);
             }
         }
         self.entries += 1;
     }
 
-    /// Rows committed of all tables.
+    /// Number of committed rows of all tables.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.tables.values().flatten().map(|part| part.rows).sum()
     }
 }
 
-/// Reads the journal of an artefact: everything committed. Parts that are gone or have another size end the fold there, and
-/// so does a last state that is gone: what was committed before an earlier state that is there still counts.
+/// Replays the journal of an artefact. The replay ends at the first part or file that is missing or has another size.
+/// If the most recent states are missing, it ends before the oldest of these.
 ///
 /// # Errors
 /// The store cannot be read.
-pub fn fold(artefact: &Artefact) -> Result<Committed> {
-    let all = fold_until(artefact, usize::MAX)?;
-    let there = |state: &&State| Ok::<_, Error>(artefact.size(&state.file.name)? == Some(state.file.bytes));
-    let mut gone = None;
+pub fn replay(artefact: &Artefact) -> Result<CommittedContent> {
+    let all = replay_entries(artefact, usize::MAX)?;
+    let exists = |state: &&SavedState| Ok::<_, Error>(artefact.size(&state.file.name)? == Some(state.file.bytes));
+    let mut first_missing = None;
     for state in all.states.iter().rev() {
-        if there(&state)? {
+        if exists(&state)? {
             break;
         }
-        gone = Some(state.entries);
+        first_missing = Some(state.entries);
     }
-    match gone {
-        Some(entries) => fold_until(artefact, entries),
+    match first_missing {
+        Some(entries) => replay_entries(artefact, entries),
         None => Ok(all),
     }
 }
 
-/// As [`fold`], for whoever goes on from it: also reads the last state, and passes over one that is damaged. Says so.
+/// Replays the journal like [`replay`], and also checks the content of the last state. Skips damaged states, and
+/// returns a warning for each of them.
 ///
 /// # Errors
 /// The store cannot be read.
-pub fn fold_sound(artefact: &Artefact) -> Result<(Committed, Vec<String>)> {
-    let mut committed = fold(artefact)?;
-    let mut passed = Vec::new();
+pub fn replay_for_resume(artefact: &Artefact) -> Result<(CommittedContent, Vec<String>)> {
+    let mut committed = replay(artefact)?;
+    let mut skipped = Vec::new();
     while let Some(state) = committed.states.last() {
         match artefact.get(&state.file.name)? {
             Some(content) if blake3::hash(&content).to_hex().as_str() == state.file.digest => break,
-            Some(_) => passed.push(format!(
-                "`{}` is damaged (another digest); going on from what was saved before it",
+            Some(_) => skipped.push(format!(
+                "`{}` is damaged (its digest differs); resuming from the state before it",
                 state.file.name
             )),
-            // An older one, which was removed when there were enough.
+            // An older state, which was removed when newer ones were saved.
             None => {}
         }
-        committed = fold_until(artefact, state.entries)?;
+        committed = replay_entries(artefact, state.entries)?;
     }
-    Ok((committed, passed))
+    Ok((committed, skipped))
 }
 
-/// The fold over the first `most` entries.
-fn fold_until(artefact: &Artefact, most: usize) -> Result<Committed> {
-    let mut committed = Committed::default();
+/// Replays the first `most` entries.
+fn replay_entries(artefact: &Artefact, most: usize) -> Result<CommittedContent> {
+    let mut committed = CommittedContent::default();
     let sizes = artefact.sizes()?;
     for name in sizes.keys().filter(|name| name.starts_with("journal/")).take(most) {
         if *name != entry_name(committed.entries) {
             break;
         }
         let Some(content) = artefact.get(name)? else { break };
-        let Ok(entry) = serde_json::from_slice::<Entry>(&content) else { break };
+        let Ok(entry) = serde_json::from_slice::<JournalEntry>(&content) else { break };
         let (object, bytes) = match &entry {
-            Entry::Part { table, part, .. } => (Artefact::part_name(table, part.index), part.bytes),
-            Entry::File { output, file } => (format!("{output}/{}", file.name), file.bytes),
-            Entry::State { file, .. } => (file.name.clone(), file.bytes),
+            JournalEntry::Part { table, part, .. } => (Artefact::part_name(table, part.index), part.bytes),
+            JournalEntry::File { output, file } => (format!("{output}/{}", file.name), file.bytes),
+            JournalEntry::State { file, .. } => (file.name.clone(), file.bytes),
         };
-        let superseded = matches!(entry, Entry::State { .. });
+        let superseded = matches!(entry, JournalEntry::State { .. });
         match sizes.get(&object) {
             Some(got) if *got == bytes => {}
-            // Older states are removed once newer ones are committed.
+            // Older states are removed when newer ones are saved.
             _ if superseded => {}
             _ => break,
         }
@@ -167,29 +168,29 @@ fn fold_until(artefact: &Artefact, most: usize) -> Result<Committed> {
     Ok(committed)
 }
 
-/// Removes every entry from the `from`-th on.
+/// Removes the entries from number `from` on.
 ///
 /// # Errors
 /// The store cannot be written.
-pub fn cut(artefact: &Artefact, from: usize) -> Result<()> {
+pub fn truncate(artefact: &Artefact, from: usize) -> Result<()> {
     let first = entry_name(from);
-    // The last one first: a crash in between leaves a shorter journal, not one with a hole.
+    // In reverse order: a crash in between leaves a shorter journal, not one with a gap.
     for name in artefact.list("journal")?.iter().rev().take_while(|name| **name >= first) {
         artefact.delete(name)?;
     }
     Ok(())
 }
 
-/// Appends an entry at place `index`.
+/// Appends an entry, which gets number `index`.
 ///
 /// # Errors
 /// The store cannot be written, or another process has written this entry.
-pub fn append(artefact: &Artefact, index: usize, entry: &Entry) -> Result<()> {
+pub fn append(artefact: &Artefact, index: usize, entry: &JournalEntry) -> Result<()> {
     let content = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
     if artefact.create(&entry_name(index), Bytes::from(content))? {
         return Ok(());
     }
-    Err(rival(artefact))
+    Err(concurrent_builder_error(artefact))
 }
 
 fn entry_name(index: usize) -> String {

@@ -1,4 +1,4 @@
-//! What an artefact is made of, and the key that follows from it.
+//! Identity of an artefact, and the key computed from it.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -6,18 +6,18 @@ use std::fmt::{self, Write as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Name of an artefact: a hash of everything that its content depends on.
+/// Key of an artefact: a hash of everything that its content depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key(String);
 
 impl Key {
-    /// As text: 32 hexadecimal digits.
+    /// The key as 32 hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first eight digits, for people.
+    /// The first eight digits, for display.
     #[must_use]
     pub fn short(&self) -> &str {
         self.0.get(..8).unwrap_or(&self.0)
@@ -30,38 +30,38 @@ impl fmt::Display for Key {
     }
 }
 
-/// Everything that an artefact's content depends on. The name of the stage is not part of it, nor are places.
+/// Identity of an artefact: everything that its content depends on. It contains neither names of stages nor paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The verb.
+pub struct ArtefactIdentity {
+    /// Kind of the stage.
     pub kind: String,
-    /// The version of its code.
+    /// Version of the stage's code.
     pub version: u32,
-    /// Its settings.
+    /// Settings of the stage.
     pub settings: Value,
-    /// Its inputs by name.
+    /// Identities of the inputs, by name.
     pub inputs: BTreeMap<String, InputIdentity>,
 }
 
-/// What an input's content depends on.
+/// Identity of an input: everything that its content depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputIdentity {
     /// A table or files of another stage.
     Artefact {
-        /// The verb of the producer.
+        /// Kind of the producer.
         kind: String,
-        /// The key of the producer.
+        /// Key of the producer's artefact.
         key: Key,
-        /// Which of its outputs.
+        /// Output of the producer.
         output: String,
     },
-    /// A file or folder outside of the store: the hash of its content.
+    /// A file or folder outside of the store, as a digest of its content.
     Source(String),
 }
 
-impl Identity {
-    /// The key: the first 128 bits of the BLAKE3 hash of the identity as canonical JSON.
+impl ArtefactIdentity {
+    /// Computes the key: the first 128 bits of the BLAKE3 hash of the identity as canonical JSON.
     #[must_use]
     pub fn key(&self) -> Key {
         let json = serde_json::json!(self);
@@ -69,15 +69,16 @@ impl Identity {
         Key(hash[..32].to_owned())
     }
 
-    /// What is kept beside a result is called by everything that it follows from.
+    /// Name under which rows are cached: a hash of kind, version, inputs, `name` and `settings`. The other settings of
+    /// the stage are left out.
     #[must_use]
-    pub fn kept_name(&self, name: &str, settings: &Value) -> String {
+    pub fn cache_name(&self, name: &str, settings: &Value) -> String {
         let Self { kind, version, inputs, .. } = self;
         let whole = serde_json::json!(["kept 1", kind, version, name, settings, inputs]);
         blake3::hash(canonical(&whole).as_bytes()).to_hex()[..32].to_owned()
     }
 
-    /// Says in which components this differs from `before`: what made a stage run again.
+    /// Lists the changes since `before`, which are the reasons why a stage runs again.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut changes = Vec::new();
@@ -106,7 +107,7 @@ impl Identity {
     }
 }
 
-/// Values that differ, by dotted path: those of `one` and of `other`, null where there is none.
+/// Collects the values that differ between `one` and `other`, with their dotted paths; null stands for a missing value.
 pub(crate) fn differences<'v>(
     path: &str,
     one: &'v Value,
@@ -129,7 +130,7 @@ pub(crate) fn differences<'v>(
     }
 }
 
-/// JSON with the members of every object sorted by name, so that equal values have equal text.
+/// Canonical JSON: the members of every object are sorted by name, so that equal values have equal text.
 fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write_canonical(value, &mut text);
@@ -168,9 +169,14 @@ mod tests {
 
     use super::*;
 
-    fn identity(settings: Value) -> Identity {
+    fn identity(settings: Value) -> ArtefactIdentity {
         let source = InputIdentity::Source("ab".to_owned());
-        Identity { kind: "train".to_owned(), version: 1, settings, inputs: [("images".to_owned(), source)].into() }
+        ArtefactIdentity {
+            kind: "train".to_owned(),
+            version: 1,
+            settings,
+            inputs: [("images".to_owned(), source)].into(),
+        }
     }
 
     #[test]
@@ -182,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_name_the_component() {
+    fn changes_name_what_differs() {
         let before = identity(json!({"epochs": 3, "loss": {"max": {"margin": 0.2}}}));
         let mut now = identity(json!({"epochs": 5, "loss": {"sum": {"margin": 0.2}}}));
         now.version = 2;

@@ -1,64 +1,64 @@
-//! A store: a folder of artefacts, or a place for them at a URL.
+//! Layout of a store in a folder or at a URL.
 
 use std::path::Path;
 
 use super::artefact::Artefact;
-use super::claimant::Claimant;
 use super::key::Key;
+use super::process_identity::ProcessIdentity;
 use crate::error::Result;
-use crate::io::objects::{Location, Objects};
+use crate::io::objects::{Location, ObjectStorage};
 
-/// Version of the layout: the first folder of every store.
+/// Version of the layout, which is the top folder of every store.
 const LAYOUT: &str = "v1";
 
-/// Where runs at a URL say that they use the store.
-pub(crate) const HOLDS: &str = "holds";
+/// Folder with the leases of the runs that use the store, at a URL.
+pub(crate) const LOCKS_FOLDER: &str = "holds";
 
-/// A folder of artefacts, or a place for them at a URL.
+/// A store of artefacts in a folder or at a URL.
 #[derive(Debug, Clone)]
 pub struct Store {
-    objects: Objects,
-    claimant: Claimant,
+    objects: ObjectStorage,
+    claimant: ProcessIdentity,
 }
 
 impl Store {
-    /// The store in a local folder, which is made if it is not there.
+    /// Opens the store in a local folder. Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn open(folder: &Path) -> Result<Self> {
-        Ok(Self::over(Objects::local(&folder.join(LAYOUT))?, Claimant::new(None)))
+        Ok(Self::with_objects(ObjectStorage::local(&folder.join(LAYOUT))?, ProcessIdentity::new(None)))
     }
 
-    /// The store at a place: a folder, which is made if it is not there, or a URL with its settings, which are named as in
-    /// the environment (`AWS_REGION`). `locks` is a folder of the user for locks of what is at a URL.
+    /// Opens the store at a location: a folder, which is created if it does not exist, or a URL. `settings` of a URL
+    /// are named like environment variables (`AWS_REGION`). `locks` is a local folder for the locks of leases at URLs.
     ///
     /// # Errors
-    /// The folder cannot be made; a setting is wrong. No server is asked yet.
+    /// The folder cannot be created, or a setting is wrong. Does not connect to a server.
     pub fn at(location: &Location, settings: &[(String, String)], locks: Option<&Path>) -> Result<Self> {
         let locks = locks.filter(|_| matches!(location, Location::Url(_)));
-        Ok(Self::over(Objects::open(&location.join(LAYOUT), settings)?, Claimant::new(locks)))
+        Ok(Self::with_objects(ObjectStorage::open(&location.join(LAYOUT), settings)?, ProcessIdentity::new(locks)))
     }
 
-    /// The store in `objects`: for tests that put a faulty store in between.
+    /// A store over these objects, for tests with a faulty object store.
     #[must_use]
-    pub fn over(objects: Objects, claimant: Claimant) -> Self {
+    pub fn with_objects(objects: ObjectStorage, claimant: ProcessIdentity) -> Self {
         Self { objects, claimant }
     }
 
-    /// Identity of this process to others that use the store.
+    /// Identity of this process, for others that use the store.
     #[must_use]
-    pub fn claimant(&self) -> &Claimant {
+    pub fn process_identity(&self) -> &ProcessIdentity {
         &self.claimant
     }
 
-    /// Its objects.
+    /// Objects of the store.
     #[must_use]
-    pub fn objects(&self) -> &Objects {
+    pub fn objects(&self) -> &ObjectStorage {
         &self.objects
     }
 
-    /// The place of an artefact, which may be absent, unfinished or complete.
+    /// Handle of an artefact, which may be absent, unfinished or complete.
     #[must_use]
     pub fn artefact(&self, kind: &str, key: &Key) -> Artefact {
         Artefact::new(self.objects.clone(), format!("{kind}/{key}"))

@@ -1,4 +1,4 @@
-//! Locks of the operating system: held by a process, and gone with it.
+//! File locks of the operating system. They are released when the process ends, however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -6,30 +6,34 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// The lock of a folder, in the file `lock` in it; `None` if somebody has it.
-pub(super) fn of_folder(folder: &Path, how: impl FnOnce(&File) -> Result<(), TryLockError>) -> Result<Option<File>> {
+/// Locks a folder through the file `lock` in it; `None` if another process holds the lock.
+pub(super) fn lock_folder(
+    folder: &Path,
+    try_lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+) -> Result<Option<File>> {
     let path = folder.join("lock");
     std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
-    lock(&path, how)
+    lock(&path, try_lock)
 }
 
-/// A lock whose file is removed when it is given back. One that a killed process leaves is empty, and goes with the next
-/// holder.
+/// A lock whose file is removed when the lock is released. The file of a killed process is empty, and the next holder
+/// removes it.
 #[derive(Debug)]
-pub(super) struct Passing(Option<(File, PathBuf)>);
+pub(super) struct TemporaryLock(Option<(File, PathBuf)>);
 
-impl Passing {
-    /// No lock at all.
-    pub(super) fn nothing() -> Self {
+impl TemporaryLock {
+    /// A placeholder without a lock.
+    pub(super) fn none() -> Self {
         Self(None)
     }
 
-    /// The lock at `path`; `None` if somebody has it.
-    pub(super) fn take(path: &Path) -> Result<Option<Self>> {
+    /// Locks the file at `path`; `None` if another process holds the lock.
+    pub(super) fn try_lock(path: &Path) -> Result<Option<Self>> {
         loop {
             let Some(file) = lock(path, File::try_lock)? else { return Ok(None) };
             let locked = file.metadata().map_err(|error| Error::io("lock", path, &error))?;
-            // Its last holder may have removed it between the opening and the locking: then it is no lock for anybody.
+            // The previous holder may have removed the file after it was opened here. Other processes then lock a new
+            // file.
             if std::fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (locked.dev(), locked.ino())) {
                 return Ok(Some(Self(Some((file, path.to_owned())))));
             }
@@ -37,19 +41,19 @@ impl Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for TemporaryLock {
     fn drop(&mut self) {
         if let Some((_held, path)) = &self.0 {
-            // While it is still held. A file that cannot be removed is only untidy.
+            // The lock is still held here. It does no harm if the file cannot be removed.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-fn lock(path: &Path, how: impl FnOnce(&File) -> Result<(), TryLockError>) -> Result<Option<File>> {
+fn lock(path: &Path, try_lock: impl FnOnce(&File) -> Result<(), TryLockError>) -> Result<Option<File>> {
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(path);
     let file = open.map_err(|error| Error::io("open the lock", path, &error))?;
-    match how(&file) {
+    match try_lock(&file) {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path, &error)),

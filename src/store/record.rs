@@ -1,4 +1,4 @@
-//! What each run did: one record a run, written at its start and again at its end.
+//! Records of runs. A record is written at the start of a run and again at its end.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,77 +7,77 @@ use crate::runtime::Stalls;
 use crate::store::Store;
 use crate::store::key::Key;
 
-/// One run.
+/// Record of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Its name, which sorts by time: `20261121T070105.123Z-3f2a`.
+    /// Name of the run, sortable by time: `20261121T070105.123Z-3f2a`.
     pub run: String,
-    /// The pipeline file, as it was named on the command line.
+    /// Pipeline file, as named on the command line.
     pub pipeline: String,
-    /// When it began.
+    /// Start time.
     pub started: jiff::Timestamp,
-    /// When it ended; none while it runs, or if it was killed.
+    /// End time; `None` while the run is active, or if it was killed.
     pub finished: Option<jiff::Timestamp>,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What went wrong, if anything did.
+    /// Outcome of the run.
+    pub outcome: RunOutcome,
+    /// Error message, if the run failed.
     pub error: Option<String>,
-    /// Its stages, producers before consumers.
+    /// Stages, producers before consumers.
     pub stages: Vec<StageRecord>,
-    /// Its expectations, once they are checked.
+    /// Expectations, once checked.
     #[serde(default)]
     pub expectations: Vec<ExpectationRecord>,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It runs, or was killed.
+pub enum RunOutcome {
+    /// The run is active or was killed.
     Unfinished,
     /// Every stage is complete.
     Finished,
     /// A stage failed.
     Failed,
-    /// It was interrupted and can be resumed.
+    /// The run was interrupted and can be resumed.
     Interrupted,
 }
 
-/// A stage of a run.
+/// Record of a stage of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageRecord {
-    /// Its name in the pipeline file.
+    /// Name in the pipeline file.
     pub name: String,
-    /// Its verb.
+    /// Kind of the stage.
     pub kind: String,
-    /// The key of its artefact.
+    /// Key of its artefact.
     pub key: Key,
-    /// Whether the artefact was there already.
+    /// True if the artefact was in the store already.
     pub reused: bool,
-    /// Wall time, if it ran to its end in this run.
+    /// Wall time in seconds, if the stage was finished in this run.
     pub seconds: Option<f64>,
-    /// What it waited for in this run, if it told.
+    /// Data stalls in this run, if the stage reported any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
 }
 
-/// An expectation of a run.
+/// Record of an expectation of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExpectationRecord {
-    /// The query.
+    /// SQL query.
     pub sql: String,
-    /// What it gave.
+    /// Result of the query.
     pub value: Option<f64>,
-    /// What was wanted, as text.
+    /// Expected value, as text.
     pub wanted: String,
-    /// Whether it held.
+    /// True if the expectation held.
     pub held: bool,
 }
 
 impl RunRecord {
-    /// A record of a run that begins now.
+    /// A record of a run that starts now.
     #[must_use]
-    pub fn begin(pipeline: &str) -> Self {
+    pub fn start(pipeline: &str) -> Self {
         let started = jiff::Timestamp::now();
         let mut noise = blake3::Hasher::new();
         noise.update(&started.as_nanosecond().to_le_bytes());
@@ -88,14 +88,14 @@ impl RunRecord {
             pipeline: pipeline.to_owned(),
             started,
             finished: None,
-            outcome: Outcome::Unfinished,
+            outcome: RunOutcome::Unfinished,
             error: None,
             stages: vec![],
             expectations: vec![],
         }
     }
 
-    /// Writes it, in place of what was written before.
+    /// Writes the record. Replaces the previous version.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -105,26 +105,26 @@ impl RunRecord {
     }
 }
 
-/// The records of all runs, the latest first, read one by one as they are asked for. Damaged ones are passed over.
+/// Records of all runs, the latest first, read lazily. Skips records that cannot be read.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn records(store: &Store) -> Result<impl Iterator<Item = RunRecord>> {
-    Ok(all_records(store)?.filter_map(Result::ok))
+    Ok(try_records(store)?.filter_map(Result::ok))
 }
 
-/// As [`records`], with an error in the place of a record that cannot be read.
+/// Same as [`records`], but with an error in place of a record that cannot be read.
 ///
 /// # Errors
 /// The store cannot be read.
-pub fn all_records(store: &Store) -> Result<impl Iterator<Item = Result<RunRecord>>> {
+pub fn try_records(store: &Store) -> Result<impl Iterator<Item = Result<RunRecord>>> {
     let names = store.objects().list("runs")?;
     let objects = store.objects().clone();
     Ok(names.into_iter().rev().filter_map(move |name| {
         let content = objects.get(&name).transpose()?;
         let record = content.and_then(|content| {
             serde_json::from_slice(&content).map_err(|error| {
-                Error::data(format!("the record of a run cannot be read: {error}: `{}`", objects.place(&name)))
+                Error::data(format!("the record of a run cannot be read: {error}: `{}`", objects.display_path(&name)))
             })
         });
         Some(record)

@@ -1,19 +1,19 @@
-//! `auxiliary_losses`: what a model adds to the objective, step by step.
+//! `auxiliary_losses`: losses that a model adds to the objective, step by step.
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::values::table;
 
 table! {
-    /// One row an optimiser step and auxiliary loss, for models that have such losses.
+    /// One row per optimiser step and auxiliary loss, for models that have auxiliary losses.
     "auxiliary_losses" {
-        /// Optimiser steps before this one, over all epochs.
+        /// Number of optimiser steps before this one, over all epochs.
         step: Int64Array,
         /// Epoch, from 0.
         epoch: Int64Array,
-        /// Name of the loss, one of those of the model's family.
+        /// Name of the loss, as the family of the model defines it.
         name: StringArray,
-        /// Its value on the batch, before the step, weighted as it is added to the objective.
+        /// Value of the loss on the batch before the step, multiplied by its weight in the objective.
         value: Float64Array,
     }
 }

@@ -2,22 +2,22 @@
 
 use arrow::array::{Int64Array, StringArray};
 
-use super::Vectors;
+use super::VectorColumn;
 use super::values::table;
 
 table! {
-    /// One row a caption: its vector in the joint space.
+    /// One row per caption: its vector in the joint space.
     "caption_embeddings" {
-        /// The caption.
+        /// Identifier of the caption.
         caption_id: Int64Array,
-        /// The image that it describes.
+        /// Identifier of the image that the caption describes.
         image_id: Int64Array,
-        /// The split of the image.
+        /// Split of the image.
         split: StringArray,
-        /// How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`; `unknown` of vectors
-        /// that another program computed.
+        /// Tokeniser of the captions: `ptb`, `treebank`, `whitespace` or `python3_bytes`; `unknown` for vectors that
+        /// another program computed.
         tokenizer: StringArray,
-        /// Vector in the joint space, f32, unit L2 norm but for `ingest` with `normalize = false`.
-        embedding: Vectors,
+        /// Vector in the joint space, f32, with unit L2 norm, except from `ingest` with `normalize = false`.
+        embedding: VectorColumn,
     }
 }

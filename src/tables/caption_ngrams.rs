@@ -1,71 +1,72 @@
-//! `caption_ngrams`: captions as the sparse vectors that CIDEr compares.
+//! `caption_ngrams`: captions as the sparse tf-idf vectors that CIDEr compares.
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int8Type, Int32Type, Int64Type};
 
 use super::lists::ListReader;
 use super::values::table;
-use super::{Lists, ids};
+use super::{ListColumn, int_column};
 use crate::error::Result;
 
 table! {
-    /// One row a caption: its n-grams with their tf-idf weights, from which φ of any pair follows.
+    /// One row per caption: its n-grams with their tf-idf weights. φ of any image-caption pair can be computed from
+    /// them.
     "caption_ngrams" {
-        /// The caption.
+        /// Identifier of the caption.
         caption_id: Int64Array,
-        /// The image that it describes.
+        /// Identifier of the image that the caption describes.
         image_id: Int64Array,
-        /// Words of the caption.
-        words: Int64Array,
-        /// Numbers of its distinct n-grams, n = 1 to 4, ascending; one numbering a table.
-        ngrams: Lists<Int64Type>,
-        /// n of each of them.
-        orders: Lists<Int8Type>,
-        /// How often the caption has each of them.
-        counts: Lists<Int32Type>,
-        /// Their weights: count · (ln N − ln max(1, df)).
-        weights: Lists<Float64Type>,
-        /// How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.
+        /// Number of words of the caption.
+        n_tokens: Int64Array,
+        /// Ids of the distinct n-grams of the caption, n = 1 to 4, ascending. An id means the same n-gram in all rows.
+        ngrams: ListColumn<Int64Type>,
+        /// Order n of each n-gram.
+        orders: ListColumn<Int8Type>,
+        /// Number of occurrences of each n-gram in the caption.
+        counts: ListColumn<Int32Type>,
+        /// tf-idf weight of each n-gram: count · (ln N − ln max(1, df)).
+        weights: ListColumn<Float64Type>,
+        /// Tokeniser of the captions: `ptb`, `treebank`, `whitespace` or `python3_bytes`.
         tokenizer: StringArray,
     }
 }
 
-/// The vector of one caption, as the table has it.
+/// Row of the table: the tf-idf vector of one caption.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Row<'b> {
-    /// The caption.
+pub struct NgramRow<'b> {
+    /// Identifier of the caption.
     pub caption_id: i64,
-    /// The image that it describes.
+    /// Identifier of the image that the caption describes.
     pub image_id: i64,
-    /// Its words.
-    pub words: i64,
-    /// Numbers of its distinct n-grams.
+    /// Number of words of the caption.
+    pub n_tokens: i64,
+    /// Ids of the distinct n-grams.
     pub ngrams: &'b [i64],
-    /// n of each of them.
+    /// Order n of each n-gram.
     pub orders: &'b [i8],
-    /// How often the caption has each of them.
+    /// Number of occurrences of each n-gram.
     pub counts: &'b [i32],
-    /// Their weights.
+    /// tf-idf weight of each n-gram.
     pub weights: &'b [f64],
 }
 
-/// The rows of a batch of the table, without a copy. Whether they are vectors of captions is for
-/// `Vectors::push_row` of the kernel to say.
+/// Returns the rows of a batch of the table without a copy. Their values are not checked here: the kernel does so in
+/// `CaptionVectors::push_row`.
 ///
 /// # Errors
-/// A column that is not that of the table, or a missing value.
-pub fn rows(batch: &RecordBatch) -> Result<Vec<Row<'_>>> {
-    let (caption_ids, image_ids) = (ids(batch, "caption_id")?, ids(batch, "image_id")?);
-    let words = ids(batch, "words")?;
-    let ngrams = ListReader::<Int64Type>::of(batch, "ngrams")?;
+/// A column is missing or has another type, or a value is missing.
+pub fn rows(batch: &RecordBatch) -> Result<Vec<NgramRow<'_>>> {
+    let (caption_ids, image_ids) = (int_column(batch, "caption_id")?, int_column(batch, "image_id")?);
+    let n_tokens = int_column(batch, "n_tokens")?;
+    let ngrams = ListReader::<Int64Type>::new(batch, "ngrams")?;
     let (orders, counts) =
-        (ListReader::<Int8Type>::of(batch, "orders")?, ListReader::<Int32Type>::of(batch, "counts")?);
-    let weights = ListReader::<Float64Type>::of(batch, "weights")?;
+        (ListReader::<Int8Type>::new(batch, "orders")?, ListReader::<Int32Type>::new(batch, "counts")?);
+    let weights = ListReader::<Float64Type>::new(batch, "weights")?;
     let row = |row| {
-        Ok(Row {
+        Ok(NgramRow {
             caption_id: caption_ids.value(row),
             image_id: image_ids.value(row),
-            words: words.value(row),
+            n_tokens: n_tokens.value(row),
             ngrams: ngrams.row(row)?,
             orders: orders.row(row)?,
             counts: counts.row(row)?,

@@ -1,35 +1,34 @@
-//! `caption_similarity`: how much captions say what the captions of an image say.
+//! `caption_similarity`: similarity φ of captions to the captions of an image.
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float32Type, Int64Type};
 
 use super::lists::ListReader;
 use super::values::table;
-use super::{Lists, ids, repeated};
+use super::{ListColumn, int_column, repeated};
 use crate::error::{Error, Result};
 
 table! {
-    /// One row an image: φ(image, caption), the similarity of captions to the image's own captions.
+    /// One row per image: φ(image, caption), the similarity of captions to the image's own captions.
     "caption_similarity" {
-        /// The image, whose captions are the references.
+        /// Identifier of the image, whose captions are the references.
         image_id: Int64Array,
-        /// The captions compared: all in the order of the split (dense), the best, best first (top), or those asked for
-        /// (pairs).
-        caption_ids: Lists<Int64Type>,
+        /// Identifiers of the scored captions: all captions in the order of the split (`dense`), the most similar ones,
+        /// best first (`top`), or the captions of the requested pairs (`table`).
+        caption_ids: ListColumn<Int64Type>,
         /// φ of the image with each of these captions.
-        similarities: Lists<Float32Type>,
-        /// What φ is: `cider_d`, `cider` or `spice`.
+        similarities: ListColumn<Float32Type>,
+        /// Measure φ: `cider_d`, `cider` or `spice`.
         measure: StringArray,
-        /// How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.
+        /// Tokeniser of the captions: `ptb`, `treebank`, `whitespace` or `python3_bytes`.
         tokenizer: StringArray,
     }
 }
 
-/// Rows of one measure and tokenizer: of each image the identifier and how many captions it is compared with, then these
-/// captions and their φ, image by image.
+/// Builds rows of one measure and tokeniser. Image i has the next `lengths[i]` of `caption_ids` and `similarities`.
 ///
 /// # Errors
-/// The numbers of captions do not add up.
+/// The lengths do not add up to the number of captions.
 pub fn batch(
     image_ids: Vec<i64>,
     lengths: &[usize],
@@ -38,44 +37,48 @@ pub fn batch(
     measure: &str,
     tokenizer: &str,
 ) -> Result<RecordBatch> {
-    let columns = Columns {
+    let columns = TableColumns {
         image_id: image_ids.into(),
-        caption_ids: Lists::new(lengths.iter().copied(), caption_ids)?,
-        similarities: Lists::new(lengths.iter().copied(), similarities)?,
+        caption_ids: ListColumn::new(lengths.iter().copied(), caption_ids)?,
+        similarities: ListColumn::new(lengths.iter().copied(), similarities)?,
         measure: repeated(measure, lengths.len()),
         tokenizer: repeated(tokenizer, lengths.len()),
     };
     columns.into_batch()
 }
 
-/// φ of one image with captions.
+/// Row of the table: φ of one image with captions.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Row<'b> {
-    /// The image.
+pub struct SimilarityRow<'b> {
+    /// Identifier of the image.
     pub image_id: i64,
-    /// The captions.
+    /// Identifiers of the captions.
     pub caption_ids: &'b [i64],
-    /// φ of each of them, none of which need be a sensible number.
-    pub values: &'b [f32],
+    /// φ of each caption. The values are not checked and may be NaN.
+    pub similarities: &'b [f32],
 }
 
-/// The rows of a batch of the table, without a copy.
+/// Returns the rows of a batch of the table without a copy.
 ///
 /// # Errors
-/// A column that is not that of the table, a missing value, or a row with another number of values than captions.
-pub fn rows(batch: &RecordBatch) -> Result<Vec<Row<'_>>> {
-    let image_ids = ids(batch, "image_id")?;
-    let caption_ids = ListReader::<Int64Type>::of(batch, "caption_ids")?;
-    let values = ListReader::<Float32Type>::of(batch, "similarities")?;
+/// A column is missing or has another type, a value is missing, or a row has another number of values than captions.
+pub fn rows(batch: &RecordBatch) -> Result<Vec<SimilarityRow<'_>>> {
+    let image_ids = int_column(batch, "image_id")?;
+    let caption_ids = ListReader::<Int64Type>::new(batch, "caption_ids")?;
+    let values = ListReader::<Float32Type>::new(batch, "similarities")?;
     let mut rows = Vec::with_capacity(batch.num_rows());
     for row in 0..batch.num_rows() {
-        let row = Row { image_id: image_ids.value(row), caption_ids: caption_ids.row(row)?, values: values.row(row)? };
-        if row.caption_ids.len() != row.values.len() {
+        let row = SimilarityRow {
+            image_id: image_ids.value(row),
+            caption_ids: caption_ids.row(row)?,
+            similarities: values.row(row)?,
+        };
+        if row.caption_ids.len() != row.similarities.len() {
             return Err(Error::data(format!(
                 "image_id {} has {} `caption_ids` and {} `similarities`, wanted a value for each caption",
                 row.image_id,
                 row.caption_ids.len(),
-                row.values.len()
+                row.similarities.len()
             )));
         }
         rows.push(row);

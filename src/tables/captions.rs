@@ -1,19 +1,19 @@
-//! `captions`: the sentences of a data set.
+//! `captions`: the captions of a data set.
 
 use arrow::array::{Int64Array, StringArray};
 
 use super::values::table;
 
 table! {
-    /// One row a caption; the captions of an image follow each other, images in the order of `images`.
+    /// One row per caption. The captions of an image are adjacent; the images are in the order of `images`.
     "captions" {
-        /// Identifier, unique in the data set.
+        /// Identifier of the caption, unique in the data set.
         caption_id: Int64Array,
-        /// The image that it describes.
+        /// Identifier of the image that the caption describes.
         image_id: Int64Array,
-        /// The split of the image.
+        /// Split of the image.
         split: StringArray,
-        /// The sentence as people wrote it.
+        /// Text of the caption, unchanged except that surrounding white space is removed.
         text: StringArray,
     }
 }

@@ -1,4 +1,4 @@
-//! What a table is made of, and typed access to the columns of a batch.
+//! Descriptions of tables and columns, and typed access to the columns of a batch.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,99 +9,103 @@ use az::SaturatingAs;
 
 use crate::error::{Error, Result};
 
-/// A table that flows between stages.
+/// Description of a table that stages exchange.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Its name in pipeline files, in the store and in SQL.
+    /// Name in pipeline files, in the store and in SQL.
     pub name: &'static str,
-    /// What one row is.
-    pub about: &'static str,
-    /// Its columns, in order.
+    /// Description of a row.
+    pub description: &'static str,
+    /// Columns, in order.
     pub columns: Vec<Column>,
 }
 
-/// A column of a table.
+/// Description of a column.
 #[derive(Debug, Clone)]
 pub struct Column {
     /// Name.
     pub name: Cow<'static, str>,
-    /// Type. A list of width 0 stands for any one width.
+    /// Type. A fixed-size list of size 0 stands for any size.
     pub data_type: DataType,
-    /// Whether a value may be missing.
+    /// True if a value may be missing.
     pub nullable: bool,
-    /// What it means, with its unit.
-    pub about: Cow<'static, str>,
+    /// Meaning of the values, with the unit.
+    pub description: Cow<'static, str>,
 }
 
 impl Column {
-    /// A column that always has a value.
+    /// Describes a column without missing values.
     #[must_use]
-    pub fn new(name: impl Into<Cow<'static, str>>, data_type: DataType, about: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), data_type, nullable: false, about: about.into() }
-    }
-
-    /// A column whose value may be missing.
-    #[must_use]
-    pub fn optional(
+    pub fn new(
         name: impl Into<Cow<'static, str>>,
         data_type: DataType,
-        about: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { name: name.into(), data_type, nullable: true, about: about.into() }
+        Self { name: name.into(), data_type, nullable: false, description: description.into() }
     }
 
-    /// The column as Arrow knows it.
+    /// Describes a column whose values may be missing.
+    #[must_use]
+    pub fn nullable(
+        name: impl Into<Cow<'static, str>>,
+        data_type: DataType,
+        description: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { name: name.into(), data_type, nullable: true, description: description.into() }
+    }
+
+    /// Arrow field of the column.
     pub(super) fn field(&self) -> Field {
         Field::new(self.name.as_ref(), self.data_type.clone(), self.nullable)
     }
 }
 
 impl Table {
-    /// Columns as Arrow knows them.
+    /// Arrow schema of the table.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
-        self.schema_of_width(0)
+        self.schema_with_width(0)
     }
 
-    /// Columns as Arrow knows them, with lists of any width fixed to `width`.
+    /// Arrow schema of the table, with lists of any size fixed to `width`.
     #[must_use]
-    pub fn schema_of_width(&self, width: usize) -> SchemaRef {
-        self.schema_of_shape(&[width])
+    pub fn schema_with_width(&self, width: usize) -> SchemaRef {
+        self.schema_with_shape(&[width])
     }
 
-    /// Columns as Arrow knows them, with lists of any width fixed to those of `shape`, an outer list before what it holds.
+    /// Arrow schema of the table, with nested lists of any size fixed to the sizes of `shape`, outermost first.
     #[must_use]
-    pub fn schema_of_shape(&self, shape: &[usize]) -> SchemaRef {
+    pub fn schema_with_shape(&self, shape: &[usize]) -> SchemaRef {
         let fields = self.columns.iter();
-        let fields = fields.map(|column| column.field().with_data_type(of_shape(&column.data_type, shape)));
+        let fields = fields.map(|column| column.field().with_data_type(with_shape(&column.data_type, shape)));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 }
 
-fn of_shape(data_type: &DataType, shape: &[usize]) -> DataType {
+fn with_shape(data_type: &DataType, shape: &[usize]) -> DataType {
     match (data_type, shape) {
         (DataType::FixedSizeList(item, 0), [width, inner @ ..]) => {
-            let item = item.as_ref().clone().with_data_type(of_shape(item.data_type(), inner));
+            let item = item.as_ref().clone().with_data_type(with_shape(item.data_type(), inner));
             DataType::FixedSizeList(Arc::new(item), (*width).saturating_as::<i32>())
         }
         _ => data_type.clone(),
     }
 }
 
-/// The type of a vector of `width` f32 values; width 0 stands for any width.
+/// Returns the type of a vector of `width` f32 values; width 0 stands for any width.
 #[must_use]
-pub fn vector(width: usize) -> DataType {
+pub fn vector_type(width: usize) -> DataType {
     let item = Arc::new(Field::new("item", DataType::Float32, false));
     DataType::FixedSizeList(item, width.saturating_as::<i32>())
 }
 
-/// A batch of `schema`, also when it has no rows.
+/// Builds a batch of `schema`, also without rows.
 ///
 /// # Errors
-/// Columns that do not fit the schema.
+/// The columns do not fit the schema.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the one place that makes batches, with the row count of an empty one kept"
+    reason = "the only place that builds batches; it sets the row count, which a batch without columns needs"
 )]
 pub fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     let rows = columns.first().map_or(0, Array::len);
@@ -109,35 +113,35 @@ pub fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> 
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
-/// The i64 column `name`.
+/// Returns the i64 column `name`.
 ///
 /// # Errors
-/// No such column, or one of another type.
-pub fn ids<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Int64Array> {
+/// The column is missing or has another type.
+pub fn int_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Int64Array> {
     column(batch, name)?.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong(batch, name, "Int64"))
 }
 
-/// The text column `name`.
+/// Returns the text column `name`.
 ///
 /// # Errors
-/// No such column, or one of another type.
-pub fn texts<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b StringArray> {
+/// The column is missing or has another type.
+pub fn text_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b StringArray> {
     column(batch, name)?.as_string_opt::<i32>().ok_or_else(|| wrong(batch, name, "Utf8"))
 }
 
-/// The f64 column `name`.
+/// Returns the f64 column `name`.
 ///
 /// # Errors
-/// No such column, or one of another type.
-pub fn numbers<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Float64Array> {
+/// The column is missing or has another type.
+pub fn float_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b Float64Array> {
     column(batch, name)?.as_primitive_opt::<Float64Type>().ok_or_else(|| wrong(batch, name, "Float64"))
 }
 
-/// The vectors of column `name` as (row-major values of the rows of `batch`, width).
+/// Returns the vectors of the column `name` as (row-major values, width).
 ///
 /// # Errors
-/// No such column, one of another type, or a missing value.
-pub fn floats<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f32], usize)> {
+/// The column is missing or has another type, or a value is missing.
+pub fn vector_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<(&'b [f32], usize)> {
     let list =
         column(batch, name)?.as_fixed_size_list_opt().ok_or_else(|| wrong(batch, name, "FixedSizeList<Float32>"))?;
     let values =

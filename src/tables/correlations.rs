@@ -1,28 +1,28 @@
-//! `correlations`: how well scores agree with people.
+//! `correlations`: correlation of scores with human ratings.
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
-use super::Optional;
+use super::Nullable;
 use super::values::table;
 
 table! {
-    /// One row a score and a set of rated pairs: how well the score agrees with the ratings.
+    /// One row per score and set of rated pairs: the correlation of the score with the human ratings.
     "correlations" {
-        /// The score, as the pipeline names it.
+        /// Name of the score in the pipeline file.
         score: StringArray,
-        /// Which rated pairs: `all`, or those of a name that the pipeline gives, such as `non_gt`.
+        /// Set of rated pairs: `all`, or a subset that the pipeline file names, such as `non_gt`.
         pairs: StringArray,
-        /// Rated pairs.
+        /// Number of rated pairs.
         n: Int64Array,
-        /// Pearson's r; 0 where the score is constant, as all coefficients.
+        /// Pearson's r. If the score is constant, all coefficients are 0.
         pearson: Float64Array,
-        /// Spearman's rho: Pearson's r of the ranks, ties at their mean rank.
+        /// Spearman's rho: Pearson's r of the ranks, with mean ranks for ties.
         spearman: Float64Array,
-        /// Kendall's tau-b, which corrects for ties on either side.
+        /// Kendall's tau-b, corrected for ties on either side.
         kendall_b: Float64Array,
-        /// Kendall's tau-c (Stuart), for tables that are not square.
+        /// Kendall's tau-c (Stuart), for contingency tables that are not square.
         kendall_c: Float64Array,
-        /// Pearson's r that a paper gives, as the pipeline says it.
-        published: Optional<Float64Array>,
+        /// Published value of Pearson's r, copied from the pipeline file.
+        published: Nullable<Float64Array>,
     }
 }

@@ -1,18 +1,18 @@
-//! `features`: what a network saw in an image.
+//! `features`: global feature vectors of images.
 
 use arrow::array::{Int64Array, StringArray};
 
-use super::Vectors;
+use super::VectorColumn;
 use super::values::table;
 
 table! {
-    /// One row an image: its global feature vector.
+    /// One row per image: its global feature vector.
     "features" {
-        /// The image.
+        /// Identifier of the image.
         image_id: Int64Array,
-        /// The split of the image.
+        /// Split of the image.
         split: StringArray,
-        /// Feature vector, f32, one width for the whole table.
-        feature: Vectors,
+        /// Feature vector, f32. All vectors of the table have the same width.
+        feature: VectorColumn,
     }
 }

@@ -1,59 +1,60 @@
-//! `hubs`: how often every item is found.
+//! `hubs`: k-occurrences of items.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use super::Table;
-use super::rankings::Subject;
-use super::rows::{RowColumns, counts, ids};
+use super::builder::{TableBuilder, counts, ids};
+use super::rankings::RankingScope;
 use crate::error::Result;
 
-/// An item and how often it is found.
+/// Row of the table: an item and its k-occurrences.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// The item.
+pub struct HubRow {
+    /// Identifier of the item.
     pub item_id: i64,
-    /// Queries that have it among their first, at each cut-off.
-    pub found: Vec<usize>,
-    /// Queries that it matches.
-    pub own: usize,
+    /// Number of queries that have the item among their k best, for each cut-off k.
+    pub k_occurrences: Vec<usize>,
+    /// Number of queries that the item matches.
+    pub matches: usize,
 }
 
-fn columns(cutoffs: &[usize], subject: &Subject<'_>, rows: &[Row]) -> RowColumns {
-    let columns = subject.columns("`i2t`: captions are found; `t2i`: images are found.", rows.len()).with(
-        "item_id",
-        "`caption_id` (i2t) or `image_id` (t2i) of the item.",
-        ids(rows, |row| row.item_id),
-    );
-    let found = |columns: RowColumns, (place, k): (usize, &usize)| {
-        let about = match k {
-            1 => "Queries whose best item it is.".to_owned(),
-            _ => format!("Queries that have it among their {k} best."),
+fn columns(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[HubRow]) -> TableBuilder {
+    let columns =
+        scope.columns("Direction of retrieval: captions (`i2t`) or images (`t2i`) are the items.", rows.len()).with(
+            "item_id",
+            "Identifier of the item: `caption_id` (i2t) or `image_id` (t2i).",
+            ids(rows, |row| row.item_id),
+        );
+    let with_k_occurrences = |columns: TableBuilder, (index, k): (usize, &usize)| {
+        let description = match k {
+            1 => "Number of queries that have the item as their best.".to_owned(),
+            _ => format!("Number of queries that have the item among their {k} best."),
         };
-        columns.with(format!("n{k}"), about, counts(rows, |row| row.found[place]))
+        columns.with(format!("n{k}"), description, counts(rows, |row| row.k_occurrences[index]))
     };
-    let columns = cutoffs.iter().enumerate().fold(columns, found);
-    columns.with("own", "Queries that it matches.", counts(rows, |row| row.own))
+    let columns = cutoffs.iter().enumerate().fold(columns, with_k_occurrences);
+    columns.with("matches", "Number of queries that the item matches.", counts(rows, |row| row.matches))
 }
 
-/// One row an item, with a column `nK` for each cut-off K; without any, what is there for all cut-offs.
+/// Describes the table, with a column `nK` for each cut-off K. Without cut-offs, it has the other columns only.
 #[must_use]
 pub fn table(cutoffs: &[usize]) -> Table {
-    let about =
-        "One row an item of one protocol, method and direction: in how many rankings it is among the first, Nₖ.";
-    columns(cutoffs, &Subject::default(), &[]).table("hubs", about)
+    let description = "One row per item, protocol, fold, method and direction: the item's k-occurrences Nₖ, the number of \
+         rankings that have it among the k best.";
+    columns(cutoffs, &RankingScope::default(), &[]).table("hubs", description)
 }
 
-/// The cut-offs of a `hubs`, ascending: those that it has columns of.
+/// Returns the cut-offs that a `hubs` table has columns for, ascending.
 #[must_use]
 pub fn cutoffs(schema: &Schema) -> Vec<usize> {
     super::cutoffs(schema, "n")
 }
 
-/// Rows as a batch.
+/// Builds a batch of rows.
 ///
 /// # Errors
-/// None that rows with a number for each cut-off could cause.
-pub fn rows(cutoffs: &[usize], subject: &Subject<'_>, rows: &[Row]) -> Result<RecordBatch> {
-    columns(cutoffs, subject, rows).batch()
+/// None for rows with a value for each cut-off.
+pub fn batch(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[HubRow]) -> Result<RecordBatch> {
+    columns(cutoffs, scope, rows).batch()
 }

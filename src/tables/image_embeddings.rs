@@ -2,17 +2,17 @@
 
 use arrow::array::{Int64Array, StringArray};
 
-use super::Vectors;
+use super::VectorColumn;
 use super::values::table;
 
 table! {
-    /// One row an image: its vector in the joint space.
+    /// One row per image: its vector in the joint space.
     "image_embeddings" {
-        /// The image.
+        /// Identifier of the image.
         image_id: Int64Array,
-        /// The split of the image.
+        /// Split of the image.
         split: StringArray,
-        /// Vector in the joint space, f32, unit L2 norm but for `ingest` with `normalize = false`.
-        embedding: Vectors,
+        /// Vector in the joint space, f32, with unit L2 norm, except from `ingest` with `normalize = false`.
+        embedding: VectorColumn,
     }
 }

@@ -1,22 +1,22 @@
-//! `images`: the pictures of a data set.
+//! `images`: the images of a data set.
 
 use arrow::array::{BinaryArray, Int64Array, StringArray};
 
-use super::Optional;
+use super::Nullable;
 use super::values::table;
 
 table! {
-    /// One row an image, in the order of the data set.
+    /// One row per image, in the order of the data set.
     "images" {
-        /// Identifier, unique in the data set.
+        /// Identifier of the image, unique in the data set.
         image_id: Int64Array,
-        /// `train`, `restval`, `val` or `test`.
+        /// Split of the image: `train`, `restval`, `val` or `test`.
         split: StringArray,
-        /// Name that people know the image by.
+        /// Name of the image in its data set.
         file_name: StringArray,
-        /// Where the file lies, relative to the image folder of the data set.
-        path: Optional<StringArray>,
-        /// The encoded picture itself, when it is in no file.
-        bytes: Optional<BinaryArray>,
+        /// Path of the image file, relative to the image folder of the data set; missing if there is no file.
+        path: Nullable<StringArray>,
+        /// Encoded image (PNG or JPEG) of a data set that has no image files; missing otherwise.
+        bytes: Nullable<BinaryArray>,
     }
 }

@@ -1,25 +1,25 @@
-//! `memory_bank`: the samples that a training compared its batches with, as the model saw them at the start of an epoch.
+//! `memory_bank`: embeddings of the samples in a training's memory bank.
 
 use arrow::array::Int64Array;
 
-use super::Vectors;
+use super::VectorColumn;
 use super::values::table;
 
 table! {
-    /// One row a sample of the memory bank, for each of its versions: an image and one of its captions in the joint
-    /// space, by the model as it was when the epoch began.
+    /// One row per epoch and sample of the memory bank: an image and one of its captions in the joint space, embedded
+    /// by the model at the start of the epoch.
     "memory_bank" {
-        /// The epoch, from 0, that used this version of the bank.
+        /// Epoch, from 0, that used these embeddings.
         epoch: Int64Array,
-        /// The data set of the sample, from 0.
+        /// Number of the sample's data set, from 0.
         data_set: Int64Array,
-        /// The caption.
+        /// Identifier of the caption.
         caption_id: Int64Array,
-        /// The image that it describes.
+        /// Identifier of the image that the caption describes.
         image_id: Int64Array,
         /// Vector of the image in the joint space, f32.
-        image: Vectors,
+        image: VectorColumn,
         /// Vector of the caption in the joint space, f32.
-        caption: Vectors,
+        caption: VectorColumn,
     }
 }

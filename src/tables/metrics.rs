@@ -1,115 +1,118 @@
-//! `metrics`: every measured number, one a row.
+//! `metrics`: all measured values, one per row.
 
 use arrow::array::{RecordBatch, StringArray};
 
-use super::rows::{
-    RowColumns, counts, flags, floats, optional_counts, optional_flags, optional_floats, optional_texts, texts,
+use super::builder::{
+    TableBuilder, counts, flags, floats, optional_counts, optional_flags, optional_floats, optional_texts, texts,
 };
-use super::{Optional, Table};
+use super::{Nullable, Table};
 use crate::error::Result;
 
-const MEASURE: &str = "`recall` (one hit counts), `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `mrr`, `rsum`; of a graded \
-    relevance also `semantic_recall` (`_any`, `_soft`), `ncs`, `ncs_ordered`, `nsum`; of hubs, by how many \
-    of the first `k` rankings an item is in: `hub_skewness`, `hs_sum`, `robin_hood`, `antihub_rate`, \
-    `hub_rate`, `hub_occurrence`, `hub_gini`, `largest_hub`, and `found_by` (percent of items that are the \
-    best of none, of one, or from m = 2 on of at least `m` queries).";
-const VARIANT: &str = "`paper` or `official`, where the published code differs from the paper; `official_whole_split`: NCS of the \
-    first 1,000 images over what all captions of the split have, as published for COCO-1K; `duplicated`: `found_by` \
-    where an item counts once for each query that it matches (an image five times), as in the papers; \
-    `at 1, 3, 20`: of a sum over other cut-offs than 1, 5 and 10, which.";
+const MEASURE: &str = "Name of the measure. Retrieval: `recall` (percent of queries with a match among the `k` best), \
+    `set_recall`, `map_at_r`, `r_precision`, `medr`, `meanr`, `mrr`, `rsum`. Graded relevance: `semantic_recall` (`_any`, \
+    `_soft`), `ncs`, `ncs_ordered`, `nsum`. Hubness, from the number of queries that have an item among their `k` best \
+    (k-occurrences): `hub_skewness`, `hs_sum`, `robin_hood`, `antihub_rate`, `hub_rate`, `hub_occurrence`, `hub_gini`, \
+    `largest_hub`, and `k_occurrence_rate` (percent of items that are the best item of no query for `m` = 0, of one query \
+    for `m` = 1, and of at least `m` queries for `m` ≥ 2).";
+const VARIANT: &str = "Variant of the measure: `paper` or `official`, where the published code differs from the paper; \
+    `official_whole_split`: NCS of the first 1,000 images, normalised by the best captions of the whole split, as \
+    published for COCO-1K; `duplicated`: `k_occurrence_rate` with an item counted once for each query that it matches \
+    (an image five times), as in the papers; `at 1, 3, 20`: sum over these cut-offs instead of 1, 5 and 10.";
 
-/// A measured number.
+/// Row of the table: a measured value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Name of the pools.
+pub struct MetricRow {
+    /// Evaluation protocol.
     pub protocol: String,
-    /// Folds that the value is the mean of.
+    /// Number of folds that the value is the mean of.
     pub folds: usize,
-    /// How items were ranked.
+    /// Ranking method.
     pub method: String,
-    /// Free numbers of the method.
+    /// Parameters of the method.
     pub parameters: Option<String>,
-    /// Whose queries and items the method learned from.
-    pub bank: Option<String>,
-    /// True if the method saw the test queries together.
+    /// Query bank of the method.
+    pub query_bank: Option<String>,
+    /// True if the method saw all test queries together.
     pub transductive: bool,
     /// `i2t`, `t2i` or `both`.
     pub direction: &'static str,
-    /// What is measured.
+    /// Name of the measure.
     pub measure: &'static str,
-    /// Name of the relevance, where it is not the queries' own matches.
+    /// Name of the graded relevance; `None` if the query's own matches are relevant.
     pub relevance: Option<String>,
-    /// Which form of the measure.
+    /// Variant of the measure.
     pub variant: Option<String>,
     /// True if the query's own matches count.
     pub ground_truth: Option<bool>,
-    /// Neighbours or queries, as the measure says.
+    /// Number of neighbours or of queries, by measure.
     pub m: Option<usize>,
     /// Cut-off.
     pub k: Option<usize>,
-    /// The number.
+    /// Measured value.
     pub value: f64,
     /// 95 % confidence interval: (low, high).
     pub ci95: Option<(f64, f64)>,
-    /// Queries of one fold.
+    /// Number of queries of one fold.
     pub n_queries: usize,
-    /// Items of one fold.
+    /// Number of items of one fold.
     pub n_items: usize,
 }
 
-impl RowColumns {
-    /// Adds the column `parameters`, which tells apart methods of one name, in several tables.
+impl TableBuilder {
+    /// Adds the column `parameters`, which several tables have: it distinguishes methods of the same name.
     #[must_use]
-    pub(super) fn with_parameters(self, values: Optional<StringArray>) -> Self {
-        let about =
-            "The free numbers of the method, and whom it learned from if not the test: `beta = 30, bank train`.";
-        self.with("parameters", about, values)
+    pub(super) fn with_parameters(self, values: Nullable<StringArray>) -> Self {
+        let description =
+            "Parameters of the method, and its query bank if it is not the test split: `beta = 30, query bank train`.";
+        self.with("parameters", description, values)
     }
 }
 
-fn columns(rows: &[Row]) -> RowColumns {
-    RowColumns::default()
+fn columns(rows: &[MetricRow]) -> TableBuilder {
+    TableBuilder::default()
         .with(
             "protocol",
-            "Which pools were ranked: `coco-5k`, `coco-1k-five-fold`.",
+            "Evaluation protocol, which defines the ranked pools: `coco-5k`, `coco-1k-five-fold`.",
             texts(rows, |row| &row.protocol),
         )
-        .with("folds", "Folds that the value is the mean of.", counts(rows, |row| row.folds))
-        .with("method", "How items were ranked: `nns` is the nearest neighbour.", texts(rows, |row| &row.method))
+        .with("folds", "Number of folds that the value is the mean of.", counts(rows, |row| row.folds))
+        .with("method", "Ranking method: `nns` is the nearest neighbour.", texts(rows, |row| &row.method))
         .with_parameters(optional_texts(rows, |row| row.parameters.as_deref()))
         .with(
-            "bank",
-            "Whose queries and items the method learned from, if not the test's.",
-            optional_texts(rows, |row| row.bank.as_deref()),
+            "query_bank",
+            "Query bank: the queries and items that the method learned from, if they are not the test split's.",
+            optional_texts(rows, |row| row.query_bank.as_deref()),
         )
-        .with(
-            "transductive",
-            "Whether the method saw the test queries together.",
-            flags(rows, |row| row.transductive),
-        )
-        .with("direction", "`i2t`, `t2i`, or `both`.", texts(rows, |row| row.direction))
+        .with("transductive", "True if the method saw all test queries together.", flags(rows, |row| row.transductive))
+        .with("direction", "Direction of retrieval: `i2t`, `t2i`, or `both`.", texts(rows, |row| row.direction))
         .with("measure", MEASURE, texts(rows, |row| row.measure))
         .with(
             "relevance",
-            "What is relevant, as the pipeline names it; nothing where the query's own matches are.",
+            "Name of the graded relevance in the pipeline file; missing if the query's own matches are relevant.",
             optional_texts(rows, |row| row.relevance.as_deref()),
         )
         .with("variant", VARIANT, optional_texts(rows, |row| row.variant.as_deref()))
         .with(
             "ground_truth",
-            "Of a graded relevance: whether the query's own matches count; deleted from ranking and pool where not, (N).",
+            "For a graded relevance: true if the query's own matches count, false if they are deleted from the ranking \
+             and the pool, which papers mark with (N).",
             optional_flags(rows, |row| row.ground_truth),
         )
         .with(
             "m",
-            "Neighbours that are relevant, if a number says so: items (`paper`), images (`official`). Of `found_by`, queries.",
+            "Number of nearest neighbours that are relevant, for relevances defined by a number: items (`paper`) or \
+             images (`official`). For `k_occurrence_rate`: number of queries.",
             optional_counts(rows, |row| row.m),
         )
         .with("k", "Cut-off of the measure, if it has one.", optional_counts(rows, |row| row.k))
-        .with("value", "The number: in percent, ranks from 1, sums of percentages.", floats(rows, |row| row.value))
+        .with(
+            "value",
+            "Measured value: a percentage, a rank from 1, or a sum of percentages.",
+            floats(rows, |row| row.value),
+        )
         .with(
             "ci95_low",
-            "Lower end of the 95 % confidence interval, where one is defined.",
+            "Lower end of the 95 % confidence interval, if the measure has one.",
             optional_floats(rows, |row| row.ci95.map(|(low, _)| low)),
         )
         .with(
@@ -117,20 +120,24 @@ fn columns(rows: &[Row]) -> RowColumns {
             "Upper end of the 95 % confidence interval.",
             optional_floats(rows, |row| row.ci95.map(|(_, high)| high)),
         )
-        .with("n_queries", "Queries that have something relevant, of one fold.", counts(rows, |row| row.n_queries))
-        .with("n_items", "Items in the pool, of one fold.", counts(rows, |row| row.n_items))
+        .with(
+            "n_queries",
+            "Number of queries of one fold that have a relevant item.",
+            counts(rows, |row| row.n_queries),
+        )
+        .with("n_items", "Number of items in the pool of one fold.", counts(rows, |row| row.n_items))
 }
 
-/// One row a number.
+/// Describes the table.
 #[must_use]
 pub fn table() -> Table {
-    columns(&[]).table("metrics", "One row a measured number, with all that is needed to compare it.")
+    columns(&[]).table("metrics", "One row per measured value, with everything that is needed to compare it.")
 }
 
-/// Rows as a batch.
+/// Builds a batch of rows.
 ///
 /// # Errors
-/// None that rows could cause.
-pub fn rows(rows: &[Row]) -> Result<RecordBatch> {
+/// None for well-formed rows.
+pub fn batch(rows: &[MetricRow]) -> Result<RecordBatch> {
     columns(rows).batch()
 }

@@ -1,6 +1,6 @@
-//! The vocabulary: one file for each table that flows between stages.
+//! Schemas of the tables that stages exchange, one file for each table.
 //!
-//! A table's columns are defined here and nowhere else; `schemas/<table>.txt` is generated from this.
+//! The columns of a table are defined here only; `schemas/<table>.txt` is generated from them.
 
 pub mod images;
 pub mod captions;
@@ -11,7 +11,7 @@ pub mod caption_ngrams;
 pub mod scene_graphs;
 pub mod caption_similarity;
 pub mod spice_scores;
-pub mod plan;
+pub mod data_order;
 pub mod samples;
 pub mod memory_bank;
 pub mod history;
@@ -23,21 +23,22 @@ pub mod rankings;
 pub mod hubs;
 pub mod metrics;
 pub mod summary;
-pub mod contrasts;
+pub mod significance_tests;
 pub mod correlations;
 mod column;
 mod lists;
 mod values;
-mod rows;
+mod builder;
 mod cutoffs;
 
-pub use column::{Column, Table, batch, floats, ids, numbers, texts, vector};
-pub use cutoffs::CUTOFFS;
+pub use column::{Column, Table, batch, float_column, int_column, text_column, vector_column, vector_type};
+pub use cutoffs::DEFAULT_CUTOFFS;
 use cutoffs::cutoffs;
-pub use lists::list;
-pub use values::{Lists, Optional, Values, Vectors, repeated, vectors};
+pub use lists::list_array;
+pub use values::{ColumnValues, ListColumn, Nullable, VectorColumn, repeated, vector_array};
 
-/// Every table, in the order of the flow; those with columns for cut-offs with the default ones.
+/// Returns all tables, in the order of the stages that write them. Tables with a column for each cut-off have the
+/// default cut-offs.
 #[must_use]
 pub fn all() -> Vec<Table> {
     vec![
@@ -50,7 +51,7 @@ pub fn all() -> Vec<Table> {
         scene_graphs::table(),
         caption_similarity::table(),
         spice_scores::table(),
-        plan::table(),
+        data_order::table(),
         samples::table(),
         memory_bank::table(),
         history::table(),
@@ -58,11 +59,11 @@ pub fn all() -> Vec<Table> {
         validation::table(),
         image_embeddings::table(),
         caption_embeddings::table(),
-        rankings::table(&CUTOFFS),
-        hubs::table(&CUTOFFS),
+        rankings::table(&DEFAULT_CUTOFFS),
+        hubs::table(&DEFAULT_CUTOFFS),
         metrics::table(),
-        summary::table(&CUTOFFS),
-        contrasts::table(),
+        summary::table(&DEFAULT_CUTOFFS),
+        significance_tests::table(),
         correlations::table(),
     ]
 }

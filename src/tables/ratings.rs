@@ -1,19 +1,19 @@
-//! `ratings`: what people say of pairs of captions and images.
+//! `ratings`: human ratings of image-caption pairs.
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
 use super::values::table;
 
 table! {
-    /// One row a pair of caption and image that people rated.
+    /// One row per rated pair of a caption and an image.
     "ratings" {
-        /// The caption.
+        /// Identifier of the caption.
         caption_id: Int64Array,
-        /// The image.
+        /// Identifier of the image.
         image_id: Int64Array,
-        /// What people gave, the mean of all of them: 0 to 5 in Crisscrossed Captions.
+        /// Mean human rating of the pair, from 0 to 5 in Crisscrossed Captions.
         rating: Float64Array,
-        /// Why the pair was rated: `c2i_original` is a caption with its own image.
+        /// Sampling method that selected the pair: `c2i_original` pairs a caption with its own image.
         sampling: StringArray,
     }
 }

@@ -1,4 +1,4 @@
-//! `regions`: what a detector saw in the regions of an image.
+//! `regions`: feature vectors of the regions that a detector found in images.
 
 use std::sync::Arc;
 
@@ -7,45 +7,46 @@ use arrow::datatypes::{DataType, Field, Float32Type};
 use az::SaturatingAs;
 
 use super::values::table;
-use super::{Values, Vectors, vector};
+use super::{ColumnValues, VectorColumn, vector_type};
 use crate::error::{Error, Result};
 
 table! {
-    /// One row an image: a feature vector of each of its regions.
+    /// One row per image: the feature vectors of its regions.
     "regions" {
-        /// The image.
+        /// Identifier of the image.
         image_id: Int64Array,
-        /// The split of the image.
+        /// Split of the image.
         split: StringArray,
-        /// Feature vectors of the regions, f32, one number of regions and one width for the whole table.
-        regions: Regions,
+        /// Feature vectors of the regions, f32. All images of the table have the same number of regions and the same
+        /// width.
+        regions: RegionColumn,
     }
 }
 
-/// The type of `count` vectors of `width` f32 values; 0 stands for any number of either.
+/// Returns the type of `count` vectors of `width` f32 values; 0 stands for any number of either.
 #[must_use]
 pub fn data_type(count: usize, width: usize) -> DataType {
-    let item = Arc::new(Field::new("item", vector(width), false));
+    let item = Arc::new(Field::new("item", vector_type(width), false));
     DataType::FixedSizeList(item, count.saturating_as::<i32>())
 }
 
-/// Vectors of the regions of each image.
+/// Column of region features: a fixed number of vectors in each row.
 #[derive(Debug)]
-pub struct Regions(FixedSizeListArray);
+pub struct RegionColumn(FixedSizeListArray);
 
-impl Regions {
-    /// Regions from their values: image by image, `count` regions of `width` values each. Does not copy.
+impl RegionColumn {
+    /// Wraps values without a copy: image by image, `count` regions of `width` values each.
     ///
     /// # Errors
     /// `values` is not a whole number of images.
     pub fn new(values: Vec<f32>, count: usize, width: usize) -> Result<Self> {
         let size = count.saturating_as::<i32>();
-        let item = Arc::new(Field::new("item", vector(width), false));
-        Ok(Self(FixedSizeListArray::try_new(item, size, Vectors::new(values, width)?.into_array(), None)?))
+        let item = Arc::new(Field::new("item", vector_type(width), false));
+        Ok(Self(FixedSizeListArray::try_new(item, size, VectorColumn::new(values, width)?.into_array(), None)?))
     }
 }
 
-impl Values for Regions {
+impl ColumnValues for RegionColumn {
     fn data_type() -> DataType {
         data_type(0, 0)
     }
@@ -55,11 +56,11 @@ impl Values for Regions {
     }
 }
 
-/// The column `regions` as (values image by image, region by region; regions of an image; values of a region), without a
-/// copy.
+/// Returns the column `regions` without a copy, as (values image by image and region by region, regions of an image,
+/// values of a region).
 ///
 /// # Errors
-/// No such column, one of another type, or a missing value.
+/// The column is missing or has another type, or a value is missing.
 pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
     let column = batch.column_by_name("regions").ok_or_else(|| Error::data("no column `regions`"))?;
     let wrong = || Error::data(format!("column `regions` is {}, wanted {}", column.data_type(), data_type(0, 0)));
@@ -71,7 +72,7 @@ pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
     }
     let size = |list: &FixedSizeListArray| list.value_length().saturating_as::<usize>();
     let (count, width) = (size(images), size(regions));
-    // Either list may be a slice of a longer one.
+    // Either list may be a slice of a longer array.
     let start = (images.offset() * count + regions.offset()) * width;
     Ok((&values.values()[start..start + images.len() * count * width], count, width))
 }
@@ -79,25 +80,25 @@ pub fn values(batch: &RecordBatch) -> Result<(&[f32], usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::{self, repeated, vectors};
+    use crate::tables::{self, repeated, vector_array};
 
     #[test]
-    fn values_come_back_from_the_whole_and_from_a_slice() {
+    fn values_are_read_from_a_batch_and_from_a_slice() {
         let numbers: Vec<f32> = (0..24u8).map(f32::from).collect();
-        let columns = Columns {
+        let columns = TableColumns {
             image_id: vec![1, 2, 3, 4].into(),
             split: repeated("train", 4),
-            regions: Regions::new(numbers.clone(), 2, 3).unwrap(),
+            regions: RegionColumn::new(numbers.clone(), 2, 3).unwrap(),
         };
         let batch = columns.into_batch().unwrap();
-        assert_eq!(batch.schema(), table().schema_of_shape(&[2, 3]));
+        assert_eq!(batch.schema(), table().schema_with_shape(&[2, 3]));
         assert_eq!(values(&batch).unwrap(), (&numbers[..], 2, 3));
         assert_eq!(values(&batch.slice(1, 2)).unwrap(), (&numbers[6..18], 2, 3));
         assert_eq!(values(&batch.slice(4, 0)).unwrap(), (&numbers[24..], 2, 3));
-        assert!(Regions::new(numbers, 5, 3).is_err());
+        assert!(RegionColumn::new(numbers, 5, 3).is_err());
         let other = tables::batch(
-            &Arc::new(arrow::datatypes::Schema::new(vec![Field::new("regions", vector(3), false)])),
-            vec![vectors(vec![0.0; 3], 3).unwrap()],
+            &Arc::new(arrow::datatypes::Schema::new(vec![Field::new("regions", vector_type(3), false)])),
+            vec![vector_array(vec![0.0; 3], 3).unwrap()],
         );
         assert!(values(&other.unwrap()).unwrap_err().to_string().contains("column `regions` is FixedSizeList"));
     }

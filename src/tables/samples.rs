@@ -1,27 +1,27 @@
-//! `samples`: what a training reads, in the order in which its plan counts.
+//! `samples`: training samples, in the order of their numbers.
 
 use arrow::array::Int64Array;
 use arrow::datatypes::Int32Type;
 
-use super::Lists;
+use super::ListColumn;
 use super::values::table;
 
 table! {
-    /// One row a training sample, a caption with its image, in the order in which the plan of the epochs counts.
+    /// One row per training sample, which is a caption with its image, in the order of their numbers.
     "samples" {
-        /// The data set, from 0: the first is `features` and `captions`.
+        /// Number of the data set, from 0: data set 0 is that of `features` and `captions`.
         data_set: Int64Array,
         /// Number of the sample in its data set, from 0.
         sample: Int64Array,
-        /// The caption.
+        /// Identifier of the caption.
         caption_id: Int64Array,
-        /// The image.
+        /// Identifier of the image.
         image_id: Int64Array,
-        /// The shard (part) of the features that holds the image.
+        /// Number of the shard (part) of the features that holds the image.
         shard: Int64Array,
-        /// The row of the image in that shard.
+        /// Row of the image in that shard.
         row: Int64Array,
-        /// Numbers of the words of the caption, `<start>` and `<end>` among them.
-        words: Lists<Int32Type>,
+        /// Token ids of the caption, with `<start>` and `<end>`.
+        token_ids: ListColumn<Int32Type>,
     }
 }

@@ -1,59 +1,59 @@
-//! `scene_graphs`: what captions say, as objects, attributes and relations.
+//! `scene_graphs`: scene graphs of captions, as objects, attributes and relations.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
 use arrow::datatypes::{DataType, Field, Fields};
 
-use super::Values;
-use super::values::{list, table};
+use super::ColumnValues;
+use super::values::{new_list_array, table};
 use crate::error::{Error, Result};
 
-/// Parts of an attribute.
+/// Fields of an attribute.
 const ATTRIBUTE: [&str; 2] = ["object", "attribute"];
-/// Parts of a relation.
+/// Fields of a relation.
 const RELATION: [&str; 3] = ["subject", "relation", "object"];
 
 table! {
-    /// One row a caption: its scene graph, in lemmas. What a caption without a final period is taken for, its parser
-    /// says.
+    /// One row per caption: its scene graph, in lemmas. The name of the parser includes its treatment of captions
+    /// without a final period.
     "scene_graphs" {
-        /// The caption.
+        /// Identifier of the caption.
         caption_id: Int64Array,
-        /// The image that it describes.
+        /// Identifier of the image that the caption describes.
         image_id: Int64Array,
-        /// The split of the image.
+        /// Split of the image.
         split: StringArray,
         /// Objects: `dog`.
-        objects: Texts,
-        /// Attributes of objects: `dog`, `brown`.
-        attributes: Tuples<2>,
-        /// Relations between objects: `dog`, `sit on`, `wall`.
-        relations: Tuples<3>,
-        /// What made the graph, with its version: graphs of different parsers do not compare.
+        objects: TextListColumn,
+        /// Attributes of objects, as (object, attribute): `dog`, `brown`.
+        attributes: TupleListColumn<2>,
+        /// Relations between objects, as (subject, relation, object): `dog`, `sit on`, `wall`.
+        relations: TupleListColumn<3>,
+        /// Name and version of the parser. Graphs of different parsers are not comparable.
         parser: StringArray,
-        /// How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.
+        /// Tokeniser of the captions: `ptb`, `treebank`, `whitespace` or `python3_bytes`.
         tokenizer: StringArray,
     }
 }
 
-/// A list of texts in each row.
+/// Column of lists of texts.
 #[derive(Debug)]
-pub struct Texts(ListArray);
+pub struct TextListColumn(ListArray);
 
-impl Texts {
-    /// Lists of these lengths, from the texts of all of them.
+impl TextListColumn {
+    /// Builds lists with these lengths from the concatenation of their texts.
     ///
     /// # Errors
     /// The lengths do not add up to the texts.
     pub fn new<'t>(lengths: impl IntoIterator<Item = usize>, texts: impl IntoIterator<Item = &'t str>) -> Result<Self> {
-        // Arrow wants to know how many there are.
+        // `StringArray::from` needs a known number of texts.
         let texts = Arc::new(StringArray::from(texts.into_iter().collect::<Vec<_>>()));
-        Ok(Self(list(Field::new("item", DataType::Utf8, false), lengths, texts)?))
+        Ok(Self(new_list_array(Field::new("item", DataType::Utf8, false), lengths, texts)?))
     }
 }
 
-impl Values for Texts {
+impl ColumnValues for TextListColumn {
     fn data_type() -> DataType {
         DataType::new_list(DataType::Utf8, false)
     }
@@ -63,19 +63,19 @@ impl Values for Texts {
     }
 }
 
-/// A list of tuples in each row: of two texts an attribute, of three a relation.
+/// Column of lists of tuples of `N` texts: attributes (2) or relations (3).
 #[derive(Debug)]
-pub struct Tuples<const N: usize>(ListArray);
+pub struct TupleListColumn<const N: usize>(ListArray);
 
-impl<const N: usize> Tuples<N> {
-    /// Lists of these lengths, from the first parts of all tuples, the second ones, and so on.
+impl<const N: usize> TupleListColumn<N> {
+    /// Builds lists with these lengths. `parts[i]` holds field i of all tuples.
     ///
     /// # Errors
     /// The lengths do not add up to the tuples.
     pub fn new(lengths: impl IntoIterator<Item = usize>, parts: [StringArray; N]) -> Result<Self> {
         let parts = parts.into_iter().map(|part| Arc::new(part) as ArrayRef).collect();
         let tuples = Arc::new(StructArray::try_new(Self::fields(), parts, None)?);
-        Ok(Self(list(Field::new("item", DataType::Struct(Self::fields()), false), lengths, tuples)?))
+        Ok(Self(new_list_array(Field::new("item", DataType::Struct(Self::fields()), false), lengths, tuples)?))
     }
 
     fn fields() -> Fields {
@@ -84,7 +84,7 @@ impl<const N: usize> Tuples<N> {
     }
 }
 
-impl<const N: usize> Values for Tuples<N> {
+impl<const N: usize> ColumnValues for TupleListColumn<N> {
     fn data_type() -> DataType {
         DataType::new_list(DataType::Struct(Self::fields()), false)
     }
@@ -94,22 +94,22 @@ impl<const N: usize> Values for Tuples<N> {
     }
 }
 
-/// The graph of one row.
+/// Row of the table: the scene graph of a caption.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct SceneGraphRow {
     /// Objects.
     pub objects: Vec<String>,
-    /// Object and attribute.
+    /// Attributes, as `[object, attribute]`.
     pub attributes: Vec<[String; 2]>,
-    /// Subject, relation and object.
+    /// Relations, as `[subject, relation, object]`.
     pub relations: Vec<[String; 3]>,
 }
 
-/// The graphs of a batch of the table.
+/// Returns the scene graphs of a batch of the table.
 ///
 /// # Errors
-/// A column that is not that of the table.
-pub fn rows(batch: &RecordBatch) -> Result<Vec<Row>> {
+/// A column is missing or has another type.
+pub fn rows(batch: &RecordBatch) -> Result<Vec<SceneGraphRow>> {
     let list = |name: &str| {
         let column = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
         column.ok_or_else(|| Error::data(format!("no column `{name}` of lists")))
@@ -118,8 +118,9 @@ pub fn rows(batch: &RecordBatch) -> Result<Vec<Row>> {
     (0..batch.num_rows())
         .map(|row| {
             let texts = objects.value(row);
-            let texts = texts.as_string_opt::<i32>().ok_or_else(|| Error::data("`objects` are no texts"))?;
-            Ok(Row {
+            let texts =
+                texts.as_string_opt::<i32>().ok_or_else(|| Error::data("column `objects` does not hold texts"))?;
+            Ok(SceneGraphRow {
                 objects: texts.iter().flatten().map(str::to_owned).collect(),
                 attributes: tuples(&attributes.value(row), ATTRIBUTE)?,
                 relations: tuples(&relations.value(row), RELATION)?,

@@ -2,35 +2,36 @@
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
-use super::Optional;
+use super::Nullable;
 use super::values::table;
 
 table! {
-    /// One row a pair of image and caption: SPICE and what it is made of. A score of no tuples is missing.
+    /// One row per image-caption pair: SPICE with its precision, recall and sub-scores. A sub-score without tuples is
+    /// missing.
     "spice_scores" {
-        /// The image, whose captions are the references.
+        /// Identifier of the image, whose captions are the references.
         image_id: Int64Array,
-        /// The caption.
+        /// Identifier of the caption.
         caption_id: Int64Array,
-        /// F-score of all tuples: φ.
+        /// F-score of all tuples, which is φ.
         f: Float64Array,
-        /// Share of the caption's tuples that the references have.
+        /// Precision: share of the caption's tuples that the references have.
         precision: Float64Array,
-        /// Share of the references' tuples that the caption has.
+        /// Recall: share of the references' tuples that the caption has.
         recall: Float64Array,
         /// F-score of the objects alone.
-        object: Optional<Float64Array>,
+        object: Nullable<Float64Array>,
         /// F-score of the attributes alone.
-        attribute: Optional<Float64Array>,
+        attribute: Nullable<Float64Array>,
         /// F-score of the relations alone.
-        relation: Optional<Float64Array>,
+        relation: Nullable<Float64Array>,
         /// F-score of the attributes that are colours.
-        color: Optional<Float64Array>,
+        color: Nullable<Float64Array>,
         /// F-score of the attributes that are numbers.
-        count: Optional<Float64Array>,
+        count: Nullable<Float64Array>,
         /// F-score of the attributes that are sizes.
-        size: Optional<Float64Array>,
-        /// How captions were cut into words: `ptb`, `treebank`, `whitespace`, `python3_bytes`.
+        size: Nullable<Float64Array>,
+        /// Tokeniser of the captions: `ptb`, `treebank`, `whitespace` or `python3_bytes`.
         tokenizer: StringArray,
     }
 }

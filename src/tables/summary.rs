@@ -1,109 +1,115 @@
-//! `summary`: a row of a paper's table.
+//! `summary`: main results of every protocol and method, as a paper's table shows them.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use super::Table;
-use super::rows::{RowColumns, counts, flags, floats, optional_floats, optional_texts, texts};
+use super::builder::{TableBuilder, counts, flags, floats, optional_floats, optional_texts, texts};
 use crate::error::Result;
 
-/// A protocol and method, and how it did.
+/// Row of the table: the results of a method under a protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Name of the pools.
+pub struct SummaryRow {
+    /// Evaluation protocol.
     pub protocol: String,
-    /// How items were ranked.
+    /// Ranking method.
     pub method: String,
-    /// Free numbers of the method.
+    /// Parameters of the method.
     pub parameters: Option<String>,
-    /// True if the method saw the test queries together.
+    /// True if the method saw all test queries together.
     pub transductive: bool,
-    /// Images of one fold.
+    /// Number of images of one fold.
     pub n_images: usize,
-    /// Captions of one fold.
+    /// Number of captions of one fold.
     pub n_captions: usize,
-    /// Image to text.
-    pub i2t: Direction,
-    /// Text to image.
-    pub t2i: Direction,
+    /// Results of the direction image to text.
+    pub i2t: DirectionSummary,
+    /// Results of the direction text to image.
+    pub t2i: DirectionSummary,
     /// Sum of the recalls.
     pub rsum: f64,
-    /// Sum of the skewness of hubs.
+    /// Sum of the hubness skewness.
     pub hs_sum: f64,
 }
 
-/// One direction of a row.
+/// Results of one direction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Direction {
+pub struct DirectionSummary {
     /// Recall at each cut-off, percent.
     pub recalls: Vec<f64>,
-    /// Median rank, from 1; a matching has none.
+    /// Median rank, from 1; `None` for a matching.
     pub medr: Option<f64>,
-    /// Mean rank, from 1; a matching has none.
+    /// Mean rank, from 1; `None` for a matching.
     pub meanr: Option<f64>,
 }
 
-fn columns(cutoffs: &[usize], rows: &[Row]) -> RowColumns {
-    let columns = RowColumns::default()
-        .with("protocol", "Which pools were ranked: `coco-5k`, `coco-1k-five-fold`.", texts(rows, |row| &row.protocol))
-        .with("method", "How items were ranked: `nns` is the nearest neighbour.", texts(rows, |row| &row.method))
+fn columns(cutoffs: &[usize], rows: &[SummaryRow]) -> TableBuilder {
+    let columns = TableBuilder::default()
+        .with(
+            "protocol",
+            "Evaluation protocol, which defines the ranked pools: `coco-5k`, `coco-1k-five-fold`.",
+            texts(rows, |row| &row.protocol),
+        )
+        .with("method", "Ranking method: `nns` is the nearest neighbour.", texts(rows, |row| &row.method))
         .with_parameters(optional_texts(rows, |row| row.parameters.as_deref()))
-        .with("transductive", "Whether the method saw the test queries together.", flags(rows, |row| row.transductive))
-        .with("n_images", "Images in the pool, of one fold.", counts(rows, |row| row.n_images))
-        .with("n_captions", "Captions in the pool, of one fold.", counts(rows, |row| row.n_captions));
-    let columns = direction(columns, ("i2t", "Image to text"), cutoffs, rows, |row| &row.i2t);
-    direction(columns, ("t2i", "Text to image"), cutoffs, rows, |row| &row.t2i)
+        .with("transductive", "True if the method saw all test queries together.", flags(rows, |row| row.transductive))
+        .with("n_images", "Number of images in the pool of one fold.", counts(rows, |row| row.n_images))
+        .with("n_captions", "Number of captions in the pool of one fold.", counts(rows, |row| row.n_captions));
+    let columns = with_direction(columns, ("i2t", "Image to text"), cutoffs, rows, |row| &row.i2t);
+    with_direction(columns, ("t2i", "Text to image"), cutoffs, rows, |row| &row.t2i)
         .with(
             "rsum",
-            "Sum of the recalls of this table, both ways; at most 100 for each.",
+            "Sum of the recalls of this table over both directions, each in percent.",
             floats(rows, |row| row.rsum),
         )
         .with(
             "hs_sum",
-            "Sum of the skewness of hubs at the cut-offs of this table, both ways: 0 where every item is found as \
-             often.",
+            "Hubness: sum of the skewness of the k-occurrences over the cut-offs of this table and both directions; 0 \
+             if all items have the same k-occurrences.",
             floats(rows, |row| row.hs_sum),
         )
 }
 
 /// Adds the columns of a direction.
-fn direction(
-    columns: RowColumns,
-    (name, about): (&str, &str),
+fn with_direction(
+    columns: TableBuilder,
+    (name, title): (&str, &str),
     cutoffs: &[usize],
-    rows: &[Row],
-    of: fn(&Row) -> &Direction,
-) -> RowColumns {
-    let recall = |columns: RowColumns, (place, k): (usize, &usize)| {
-        let about = format!("{about}, recall at {k}, percent.");
-        columns.with(format!("{name}_r{k}"), about, floats(rows, |row| of(row).recalls[place]))
+    rows: &[SummaryRow],
+    results_of: fn(&SummaryRow) -> &DirectionSummary,
+) -> TableBuilder {
+    let with_recall = |columns: TableBuilder, (index, k): (usize, &usize)| {
+        let description = format!("{title}: recall at {k}, in percent.");
+        columns.with(format!("{name}_r{k}"), description, floats(rows, |row| results_of(row).recalls[index]))
     };
-    let rank = |measure: &str| format!("{about}, {measure} rank, from 1.");
+    let rank_description =
+        |measure: &str| format!("{title}: {measure} rank of the best match, from 1; missing for a matching.");
     cutoffs
         .iter()
         .enumerate()
-        .fold(columns, recall)
-        .with(format!("{name}_medr"), rank("median"), optional_floats(rows, |row| of(row).medr))
-        .with(format!("{name}_meanr"), rank("mean"), optional_floats(rows, |row| of(row).meanr))
+        .fold(columns, with_recall)
+        .with(format!("{name}_medr"), rank_description("median"), optional_floats(rows, |row| results_of(row).medr))
+        .with(format!("{name}_meanr"), rank_description("mean"), optional_floats(rows, |row| results_of(row).meanr))
 }
 
-/// One row a protocol and method, with columns `i2t_rK` and `t2i_rK` for each cut-off K; without any, what is there for all
-/// cut-offs.
+/// Describes the table, with columns `i2t_rK` and `t2i_rK` for each cut-off K. Without cut-offs, it has the other
+/// columns only.
 #[must_use]
 pub fn table(cutoffs: &[usize]) -> Table {
-    columns(cutoffs, &[]).table("summary", "One row a protocol and method: the row of a paper's table.")
+    columns(cutoffs, &[])
+        .table("summary", "One row per protocol and method: the main results, as a paper's table shows them.")
 }
 
-/// The cut-offs of a `summary`, ascending: those that it has columns of.
+/// Returns the cut-offs that a `summary` table has columns for, ascending.
 #[must_use]
 pub fn cutoffs(schema: &Schema) -> Vec<usize> {
     super::cutoffs(schema, "i2t_r")
 }
 
-/// Rows as a batch.
+/// Builds a batch of rows.
 ///
 /// # Errors
-/// None that rows with a recall for each cut-off could cause.
-pub fn rows(cutoffs: &[usize], rows: &[Row]) -> Result<RecordBatch> {
+/// None for rows with a recall for each cut-off.
+pub fn batch(cutoffs: &[usize], rows: &[SummaryRow]) -> Result<RecordBatch> {
     columns(cutoffs, rows).batch()
 }

@@ -1,17 +1,18 @@
-//! `validation`: how a model did on the validation split, epoch by epoch.
+//! `validation`: results on the validation split, epoch by epoch.
 
 use arrow::array::{BooleanArray, Float64Array, Int64Array};
 
 use super::values::table;
 
 table! {
-    /// One row an epoch: the model after it, on the whole validation split, by nearest neighbour.
+    /// One row per epoch: results of the model after the epoch on the whole validation split, ranked by nearest
+    /// neighbour.
     "validation" {
         /// Epoch, from 0.
         epoch: Int64Array,
-        /// Optimiser steps done.
+        /// Number of optimiser steps so far.
         step: Int64Array,
-        /// Mean of the epoch's batch losses.
+        /// Mean of the batch losses of the epoch.
         loss: Float64Array,
         /// Image to text, recall at 1, percent.
         i2t_r1: Float64Array,
@@ -27,9 +28,10 @@ table! {
         t2i_r10: Float64Array,
         /// Sum of the six recalls.
         rsum: Float64Array,
-        /// What the best epoch is chosen by: rsum, or what `select` says.
-        score: Float64Array,
-        /// Whether the score is above that of every epoch before; the last such epoch is the model.
+        /// Score that selects the best epoch: rsum, or the measure of the setting `selection_metric`.
+        selection_score: Float64Array,
+        /// True if the score is above that of every earlier epoch. The result of the training is the model of the last
+        /// such epoch.
         best: BooleanArray,
     }
 }

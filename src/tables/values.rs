@@ -1,4 +1,4 @@
-//! Values of a column: the types that columns of tables are made of.
+//! Value types of table columns, and the macro that declares a table.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Schema};
 use az::SaturatingAs;
 
-use super::column::{Column, batch, vector};
+use super::column::{Column, batch, vector_type};
 use crate::error::Result;
 
-/// Values of a column, in the order of rows.
-pub trait Values {
+/// Values of a column, one per row.
+pub trait ColumnValues {
     /// True if a value may be missing.
-    const OPTIONAL: bool = false;
+    const NULLABLE: bool = false;
 
-    /// Type of the column. A list of width 0 stands for any one width.
+    /// Type of the column. A fixed-size list of size 0 stands for any size.
     fn data_type() -> DataType;
 
-    /// The values as Arrow has them.
+    /// Converts the values to an Arrow array.
     fn into_array(self) -> ArrayRef;
 }
 
-macro_rules! plain {
+macro_rules! impl_column_values {
     ($($array:ty: $data_type:expr),* $(,)?) => {$(
-        impl Values for $array {
+        impl ColumnValues for $array {
             fn data_type() -> DataType {
                 $data_type
             }
@@ -39,7 +39,7 @@ macro_rules! plain {
     )*};
 }
 
-plain! {
+impl_column_values! {
     Int64Array: DataType::Int64,
     Float64Array: DataType::Float64,
     BooleanArray: DataType::Boolean,
@@ -47,12 +47,12 @@ plain! {
     BinaryArray: DataType::Binary,
 }
 
-/// Values of which some may be missing.
+/// Column of which some values may be missing.
 #[derive(Debug)]
-pub struct Optional<V>(pub V);
+pub struct Nullable<V>(pub V);
 
-impl<V: Values> Values for Optional<V> {
-    const OPTIONAL: bool = true;
+impl<V: ColumnValues> ColumnValues for Nullable<V> {
+    const NULLABLE: bool = true;
 
     fn data_type() -> DataType {
         V::data_type()
@@ -63,12 +63,12 @@ impl<V: Values> Values for Optional<V> {
     }
 }
 
-/// A vector of f32 values in each row, all of one width.
+/// Column of f32 vectors, all of the same width.
 #[derive(Debug)]
-pub struct Vectors(FixedSizeListArray);
+pub struct VectorColumn(FixedSizeListArray);
 
-impl Vectors {
-    /// Vectors of `width` values from their concatenation, row-major. Does not copy.
+impl VectorColumn {
+    /// Wraps row-major `values` as vectors of `width` values, without a copy.
     ///
     /// # Errors
     /// `values` is not a whole number of vectors.
@@ -79,9 +79,9 @@ impl Vectors {
     }
 }
 
-impl Values for Vectors {
+impl ColumnValues for VectorColumn {
     fn data_type() -> DataType {
-        vector(0)
+        vector_type(0)
     }
 
     fn into_array(self) -> ArrayRef {
@@ -89,30 +89,30 @@ impl Values for Vectors {
     }
 }
 
-/// An array of vectors of `width` values from their concatenation, row-major.
+/// Wraps row-major `values` as an array of vectors of `width` values.
 ///
 /// # Errors
 /// `values` is not a whole number of vectors.
-pub fn vectors(values: Vec<f32>, width: usize) -> Result<ArrayRef> {
-    Ok(Vectors::new(values, width)?.into_array())
+pub fn vector_array(values: Vec<f32>, width: usize) -> Result<ArrayRef> {
+    Ok(VectorColumn::new(values, width)?.into_array())
 }
 
-/// A list of numbers in each row.
+/// Column of lists of numbers.
 #[derive(Debug)]
-pub struct Lists<T: ArrowPrimitiveType>(ListArray, std::marker::PhantomData<T>);
+pub struct ListColumn<T: ArrowPrimitiveType>(ListArray, std::marker::PhantomData<T>);
 
-impl<T: ArrowPrimitiveType> Lists<T> {
-    /// Lists of these lengths, from the values of all of them.
+impl<T: ArrowPrimitiveType> ListColumn<T> {
+    /// Builds lists with these lengths from the concatenation of their values.
     ///
     /// # Errors
     /// The lengths do not add up to the values.
     pub fn new(lengths: impl IntoIterator<Item = usize>, values: impl IntoIterator<Item = T::Native>) -> Result<Self> {
         let values = Arc::new(PrimitiveArray::<T>::from_iter_values(values));
-        Ok(Self(list(Field::new("item", T::DATA_TYPE, false), lengths, values)?, std::marker::PhantomData))
+        Ok(Self(new_list_array(Field::new("item", T::DATA_TYPE, false), lengths, values)?, std::marker::PhantomData))
     }
 }
 
-impl<T: ArrowPrimitiveType> Values for Lists<T> {
+impl<T: ArrowPrimitiveType> ColumnValues for ListColumn<T> {
     fn data_type() -> DataType {
         DataType::new_list(T::DATA_TYPE, false)
     }
@@ -122,69 +122,85 @@ impl<T: ArrowPrimitiveType> Values for Lists<T> {
     }
 }
 
-/// Lists of `item`s of these lengths, from the values of all of them.
-pub(super) fn list(item: Field, lengths: impl IntoIterator<Item = usize>, values: ArrayRef) -> Result<ListArray> {
+/// Builds lists of `item`s with these lengths from the concatenation of their values.
+pub(super) fn new_list_array(
+    item: Field,
+    lengths: impl IntoIterator<Item = usize>,
+    values: ArrayRef,
+) -> Result<ListArray> {
     Ok(ListArray::try_new(Arc::new(item), OffsetBuffer::from_lengths(lengths), values, None)?)
 }
 
-/// The same text in `rows` rows.
+/// Returns `rows` copies of a text.
 #[must_use]
 pub fn repeated(text: &str, rows: usize) -> StringArray {
     StringArray::from_iter_values(std::iter::repeat_n(text, rows))
 }
 
-/// The column `name` of a table, which means `about`.
-pub(super) fn described<V: Values>(name: impl Into<Cow<'static, str>>, about: impl Into<Cow<'static, str>>) -> Column {
-    if V::OPTIONAL { Column::optional(name, V::data_type(), about) } else { Column::new(name, V::data_type(), about) }
+/// Describes the column `name` with values of type `V`.
+pub(super) fn describe_column<V: ColumnValues>(
+    name: impl Into<Cow<'static, str>>,
+    description: impl Into<Cow<'static, str>>,
+) -> Column {
+    if V::NULLABLE {
+        Column::nullable(name, V::data_type(), description)
+    } else {
+        Column::new(name, V::data_type(), description)
+    }
 }
 
-/// The column `name` with its values.
-pub(super) fn column<V: Values>(name: &'static str, values: V) -> (Field, ArrayRef) {
+/// Returns the Arrow field and the array of the column `name`.
+pub(super) fn field_and_array<V: ColumnValues>(name: &'static str, values: V) -> (Field, ArrayRef) {
     let array = values.into_array();
-    (Field::new(name, array.data_type().clone(), V::OPTIONAL), array)
+    (Field::new(name, array.data_type().clone(), V::NULLABLE), array)
 }
 
-/// A batch of these columns.
-pub(super) fn of_columns(columns: Vec<(Field, ArrayRef)>) -> Result<RecordBatch> {
+/// Builds a batch of these columns.
+pub(super) fn batch_of_columns(columns: Vec<(Field, ArrayRef)>) -> Result<RecordBatch> {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
     batch(&Arc::new(Schema::new(fields)), arrays)
 }
 
-/// Declares a table once: its name, what a row is, and of each column the name, the type of its values and its meaning
-/// with unit. From that come `table()`, which describes it, and `Columns`, which makes its rows by name.
+/// Declares a table: its description, its name, and the description, name and value type of every column.
+///
+/// Expands to `table()`, which describes the table, and to the struct `TableColumns`, which holds its rows column by
+/// column.
 macro_rules! table {
     (
-        $(#[doc = $about:literal])+
+        $(#[doc = $table_description:literal])+
         $table:literal {
-            $($(#[doc = $meaning:literal])+ $column:ident: $values:ty),+ $(,)?
+            $($(#[doc = $column_description:literal])+ $column:ident: $values:ty),+ $(,)?
         }
     ) => {
-        $(#[doc = $about])+
+        $(#[doc = $table_description])+
         #[must_use]
         pub fn table() -> $crate::tables::Table {
             $crate::tables::Table {
                 name: $table,
-                about: concat!($($about),+).trim(),
+                description: concat!($($table_description),+).trim(),
                 columns: vec![$(
-                    $crate::tables::values::described::<$values>(stringify!($column), concat!($($meaning),+).trim())
+                    $crate::tables::values::describe_column::<$values>(
+                        stringify!($column),
+                        concat!($($column_description),+).trim(),
+                    )
                 ),+],
             }
         }
 
         /// Rows of the table, column by column.
         #[derive(Debug)]
-        pub struct Columns {
-            $($(#[doc = $meaning])+ pub $column: $values),+
+        pub struct TableColumns {
+            $($(#[doc = $column_description])+ pub $column: $values),+
         }
 
-        impl Columns {
-            /// The rows as a batch.
+        impl TableColumns {
+            /// Builds a batch of the rows.
             ///
             /// # Errors
-            /// Columns of different lengths; a missing value in a column that always has one.
+            /// Columns have different lengths, or a value is missing in a column that is not nullable.
             pub fn into_batch(self) -> $crate::error::Result<arrow::array::RecordBatch> {
-                $crate::tables::values::of_columns(vec![
-                    $($crate::tables::values::column(stringify!($column), self.$column)),+
+                $crate::tables::values::batch_of_columns(vec![
+                    $($crate::tables::values::field_and_array(stringify!($column), self.$column)),+
                 ])
             }
         }

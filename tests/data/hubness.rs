@@ -1,29 +1,29 @@
-//! Inputs of `tests/golden/hubness.json`, made by the same formulas as in `hubness.py` beside it.
+//! Inputs of the cases in `tests/golden/hubness.json`, by the same formulas as in `hubness.py`.
 
 use serde_json::Value;
 
-/// The file.
+/// Content of `hubness.json`.
 pub fn golden() -> Value {
     crate::golden_json("hubness.json")
 }
 
-/// A size of a case.
+/// Size of a case.
 ///
 /// # Panics
-/// If the case has none of this name.
+/// If the case has no size of this name.
 pub fn size(case: &Value, name: &str) -> usize {
     usize::try_from(case[name].as_u64().expect("a size")).expect("a small size")
 }
 
-/// A list of numbers.
+/// Numbers of a JSON list.
 ///
 /// # Panics
-/// If the value is something else.
+/// If the value is not a list of numbers.
 pub fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
 }
 
-/// `stream` of `hubness.py`: `count` numbers in [0, 1).
+/// `stream` of `hubness.py`: `count` pseudorandom numbers in [0, 1).
 pub fn stream(seed: u32, count: usize) -> Vec<f64> {
     let mut state = seed;
     let mut next = || {
@@ -33,7 +33,7 @@ pub fn stream(seed: u32, count: usize) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// `scores` of `hubness.py`: the score of a query and an item.
+/// `scores` of `hubness.py`: returns the score function of a query and an item.
 pub fn scores(case: &Value, seed: u32, queries: usize, items: usize) -> impl Fn(usize, usize) -> f64 {
     let grid = if case["ties"] == true { 8.0 } else { 1024.0 };
     let duplicates = case["duplicates"] == true;
@@ -46,15 +46,15 @@ pub fn scores(case: &Value, seed: u32, queries: usize, items: usize) -> impl Fn(
     }
 }
 
-/// `vectors` of `hubness.py`: rows of `width` numbers.
+/// `vectors` of `hubness.py`: `rows` vectors of `width` numbers, row-major.
 pub fn vectors(seed: u32, rows: usize, width: usize) -> Vec<f64> {
     stream(seed, rows * width).iter().map(|random| (random * 64.0).floor() / 32.0 - 1.0).collect()
 }
 
-/// Holds a matrix to its `digest` in `hubness.py`.
+/// Asserts that a matrix has the `digest` of `hubness.py`.
 ///
 /// # Panics
-/// If one of the numbers is another by more than 1e-12 of the size of what is summed.
+/// If a number differs by more than 1e-12 relative to the sum of absolute values.
 pub fn assert_digest(values: &[f64], wanted: &Value, what: &str) {
     let product = |other: &[f64]| values.iter().zip(other).map(|(a, b)| a * b).sum::<f64>();
     let last = values.len() - 2;

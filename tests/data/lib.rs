@@ -1,8 +1,8 @@
-//! Data that tests read: golden files of this repository, and public data that is not part of it.
+//! Data of tests: golden files of this repository, and public data outside of it.
 //!
-//! A test that finds its data absent prints `skipped: …` and passes, unless [`DEMAND`] is set, as it is in CI: then it fails.
+//! A test whose data is absent prints `skipped: …` and passes. If [`DEMAND`] is set, as in CI, it fails.
 
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![expect(clippy::print_stdout, reason = "a skipped test prints a message")]
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 pub mod hubness;
 
-/// The variable that makes absent data a failure.
+/// Environment variable that makes absent data a failure.
 pub const DEMAND: &str = "PAIRLOOM_REQUIRE_DATA";
 
-/// The folder of the checkout.
+/// Root folder of the checkout.
 ///
 /// # Panics
-/// If the package is in no checkout.
+/// If the package is not in a checkout.
 pub fn root() -> &'static Path {
     static ROOT: std::sync::LazyLock<PathBuf> = std::sync::LazyLock::new(|| {
-        // Asked at run time: a target folder may serve several checkouts.
+        // Read at run time, as several checkouts may share a target folder.
         let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&package).ancestors().find(|folder| folder.join("Cargo.lock").is_file());
         root.expect("the package is in a checkout").to_owned()
@@ -27,12 +27,12 @@ pub fn root() -> &'static Path {
     &ROOT
 }
 
-/// A golden file.
+/// Path of a golden file.
 pub fn golden(name: &str) -> PathBuf {
     root().join("tests/golden").join(name)
 }
 
-/// A golden file of JSON.
+/// Content of a golden JSON file.
 ///
 /// # Panics
 /// If there is no such file.
@@ -41,7 +41,7 @@ pub fn golden_json(name: &str) -> serde_json::Value {
     serde_json::from_slice(&text).expect("the file is JSON")
 }
 
-/// A file or folder of public data, in `PAIRLOOM_DATA` or else in `../shared/data` beside the checkout.
+/// Path of a file or folder of public data, in `PAIRLOOM_DATA` or else in `../shared/data` beside the checkout.
 ///
 /// # Panics
 /// If it is absent and [`DEMAND`] is set.
@@ -55,7 +55,7 @@ pub fn public(name: &str) -> Option<PathBuf> {
     found.then_some(path)
 }
 
-/// The text of a file of public data.
+/// Text of a file of public data.
 ///
 /// # Panics
 /// If it is absent and [`DEMAND`] is set.
@@ -63,7 +63,7 @@ pub fn public_text(name: &str) -> Option<String> {
     public(name).map(|path| std::fs::read_to_string(path).expect("public data are readable"))
 }
 
-/// Says that a test is skipped for want of something that can be installed.
+/// Reports that a test is skipped because something that can be installed is absent.
 ///
 /// # Panics
 /// If [`DEMAND`] is set.
@@ -73,7 +73,8 @@ pub fn absent(what: impl Display) {
     println!("skipped: {what}");
 }
 
-/// Says that a test is skipped because this machine cannot run it: no such instructions, no GPU, no rights.
+/// Reports that a test is skipped because this machine cannot run it, for example without a GPU, instructions or
+/// permissions.
 pub fn impossible(why: impl Display) {
     println!("skipped: {why}");
 }
@@ -82,7 +83,7 @@ pub fn impossible(why: impl Display) {
 mod tests {
     use std::process::Command;
 
-    /// Run by the other test as a process with an environment of its own.
+    /// Child process of the other test, with its own environment.
     #[test]
     #[ignore = "another test runs it"]
     fn child() {
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_data_is_a_failure_where_it_is_demanded() {
+    fn absent_data_is_a_failure_if_demanded() {
         let child = |folder: &str, demand: Option<&str>| {
             let mut program = Command::new(std::env::current_exe().expect("this is a program"));
             program.args(["--ignored", "--exact", "tests::child", "--show-output"]).env("PAIRLOOM_DATA", folder);

@@ -1,9 +1,9 @@
-"""Writes the reference values of random views of pictures with torchvision.
+"""Writes augment.json: reference values of random image augmentation by torchvision.
 
     python tests/golden/augment.py golden tests/golden/augment.json [FLICKR8K]
 
-FLICKR8K is the folder with `images/` of Flickr8k; of its photographs only names, digests and a few values are kept.
-Without it that part of the file stays as it was.
+FLICKR8K is the folder with `images/` of Flickr8k. The file has only names, digests and a few values of its photographs.
+Without FLICKR8K, that part of the file is left unchanged.
 """
 
 import json
@@ -29,19 +29,19 @@ NORMALIZE = transforms.Compose(
 SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 DRAWS = 40_000
 QUANTILES = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99]
-# Values of a view that are kept, at places spread over it.
+# Number of values kept of an augmented image, at positions spread over it.
 KEPT = 24
 
 
 def formula(width, height):
-    """A picture that is a formula; `formula_picture` on the Rust side."""
+    """An image defined by a formula, the same as `formula_picture` in Rust."""
     y, x = np.mgrid[:height, :width]
     third = np.where((x // 9 + y // 11) % 2 == 0, 20 + x % 60, 230 - y % 50)
     return Image.fromarray(np.stack([(3 * x + 5 * y) % 256, x * y // 7 % 256, third], axis=2).astype(np.uint8))
 
 
 def view(image, left, top, width, height, side, mirrored):
-    """What torchvision makes of a region, with its digest before normalisation and some values after it."""
+    """Crops and resizes a region by torchvision: digest before normalisation, and some values after it."""
     square = functional.resized_crop(
         image, top, left, height, width, [side, side], transforms.InterpolationMode.BILINEAR, antialias=True
     )
@@ -59,17 +59,17 @@ def view(image, left, top, width, height, side, mirrored):
 
 
 def drawn(image, side):
-    """A view at random."""
+    """A random augmentation."""
     top, left, height, width = transforms.RandomResizedCrop.get_params(image, SCALE, RATIO)
     return view(image, left, top, width, height, side, bool(torch.rand(1) < 0.5))
 
 
 def boxes(width, height):
-    """Quantiles of what `get_params` draws for a picture of this size."""
+    """Quantiles of the parameters that `get_params` draws for an image of this size."""
     image = Image.new("RGB", (width, height))
     drawn = np.array([transforms.RandomResizedCrop.get_params(image, SCALE, RATIO) for _ in range(DRAWS)], float)
     top, left, h, w = drawn.T
-    # Where the rectangle lies in the room that it has, for those that have any.
+    # Offset of the rectangle relative to the free space, where there is any.
     across, down = (left[w < width] / (width - w)[w < width], top[h < height] / (height - h)[h < height])
     figures = {"area": w * h / (width * height), "ratio": w / h, "across": across, "down": down}
     return {
@@ -79,7 +79,7 @@ def boxes(width, height):
 
 
 def central(width, height):
-    """The region of a picture so long that no drawn one fits."""
+    """The region for an image so long that no drawn region fits."""
     image = Image.new("RGB", (width, height))
     found = {transforms.RandomResizedCrop.get_params(image, SCALE, RATIO) for _ in range(20)}
     assert len(found) == 1, found

@@ -1,4 +1,5 @@
-"""Writes correlations.txt: Pearson, Spearman, Kendall tau-b and tau-c by scipy, on samples full of ties and without.
+"""Writes correlations.txt: Pearson, Spearman, Kendall tau-b and tau-c by scipy, on samples with many ties and without
+ties.
 
 python tests/golden/correlations.py > tests/golden/correlations.txt
 

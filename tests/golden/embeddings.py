@@ -1,14 +1,14 @@
-"""Writes the files of vectors that `ingest` is tested with, as people's programs write them, and what evaluating them gives.
+"""Writes embedding files for tests of `ingest`, in the formats of other programs, and the recalls of their evaluation.
 
     python tests/golden/embeddings.py
 
-writes into its own folder, of 16 images with 3 captions each and vectors of 6 values that f16 holds:
+writes into its own folder the vectors of 16 images with 3 captions each, of width 6 and exact in f16:
   embeddings_images.npy (f64) and embeddings_captions.npy (f16), rows in order;
   embeddings_image_of.txt, the image of each caption;
-  embeddings_images.parquet and embeddings_captions.parquet, as pyarrow writes them by default (snappy), row groups of 7 and 11;
+  embeddings_images.parquet and embeddings_captions.parquet, with pyarrow's defaults (snappy) and row groups of 7 and 11;
   embeddings_images.feather, compressed with lz4, and embeddings_captions.arrows, a stream of batches of 20 rows;
-  embeddings.json: identifiers, splits, unit vectors, and recalls by a plain argsort.
-In the tables captions are shuffled, and four images are of the split `val`.
+  embeddings.json: identifiers, splits, unit vectors, and recalls by argsort.
+Captions are shuffled in the tables, and four images are in the split `val`.
 """
 
 import json
@@ -93,7 +93,7 @@ def unit(values):
 
 
 def recalls(kept):
-    """R@1, 5, 10 from images to captions and back, in percent, over the images `kept`."""
+    """R@1, 5, 10 of image to text and text to image, in percent, over the images `kept`."""
     of = numpy.flatnonzero(numpy.isin(image_of, kept))
     scores = unit(images[kept]) @ unit(captions[of]).T
     for rows in (scores, scores.T):

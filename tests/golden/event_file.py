@@ -1,4 +1,4 @@
-"""Writes an event file with TensorBoard's own classes, and reads it back with TensorBoard.
+"""Writes an event file with the classes of TensorBoard, and reads it with TensorBoard.
 
     python tests/golden/event_file.py tests/golden/event_file.tfevents
 """

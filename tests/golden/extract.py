@@ -1,12 +1,12 @@
-"""Writes the reference values of `extract` with torchvision.
+"""Writes reference values of `extract` by torchvision.
 
     python tests/golden/extract.py golden tests/golden/extract.json
     python tests/golden/extract.py photographs FLICKR8K SQUEEZENET.safetensors FOLDER/photographs.json
 
-The first makes the committed file, from pictures and weights that are formulas. The second is for a check by hand on
-photographs, which are not committed; then run
+The first command writes the committed file, with images and weights defined by formulas. The second is for a manual
+check on photographs, which are not committed; then run
 
-    PAIRLOOM_PARITY=FOLDER cargo test --lib extract::parity -- --nocapture
+    PAIRLOOM_PARITY=FOLDER cargo test --lib extract::golden_tests -- --nocapture
 
 with `FLICKR8K`, `SQUEEZENET` as in pipelines/flickr8k.toml.
 """
@@ -36,12 +36,12 @@ NORMALIZE = transforms.Compose(
 )
 
 
-# Size of the encoded pictures: not a multiple of a JPEG block in either direction.
+# Size of the encoded images: no multiple of the size of a JPEG block in either direction.
 WIDTH, HEIGHT = 17, 13
 
 
 def fnv(data):
-    """FNV-1a, 64 bits."""
+    """FNV-1a hash of 64 bits."""
     value = 0xCBF29CE484222325
     for byte in data:
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
@@ -49,7 +49,7 @@ def fnv(data):
 
 
 def unit(name, count):
-    """`count` numbers of [-1, 1): the upper 24 bits of SplitMix64 from the state fnv(name)."""
+    """`count` numbers in [-1, 1): the upper 24 bits of SplitMix64 with the seed fnv(name)."""
     with np.errstate(over="ignore"):
         z = np.uint64(fnv(name.encode())) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -59,7 +59,7 @@ def unit(name, count):
 
 
 def load_formula(network):
-    """Weights that are a formula of a parameter's name and shape; see `formula_weights` on the Rust side."""
+    """Weights defined by a formula of the parameter's name and shape, the same as `formula_weights` in Rust."""
     state = network.state_dict()
     for name, tensor in state.items():
         if name.endswith("num_batches_tracked"):
@@ -98,7 +98,7 @@ def text(data):
 
 
 def png(width, height, depth, color, rows, chunks=()):
-    """A PNG by hand, for depths that Pillow does not write."""
+    """Encodes a PNG without Pillow, which does not support all bit depths."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -129,7 +129,7 @@ def encoded():
     yield "jpeg-grey", save(rgb.convert("L"), "JPEG")
     yield "jpeg-cmyk", save(rgb.convert("CMYK"), "JPEG", quality=90)
     yield "jpeg-orientation", save(rgb, "JPEG", exif=orientation)
-    # The Adobe marker's last byte says how four channels are coded; 2 is YCCK.
+    # The last byte of the Adobe marker is the colour transform; 2 is YCCK.
     cmyk = save(rgb.convert("CMYK"), "JPEG", quality=90)
     at = cmyk.index(b"Adobe") + 11
     assert cmyk[at] == 0
@@ -149,7 +149,7 @@ def encoded():
 
 
 def shortest(values):
-    """f32 values with as few digits as bring them back."""
+    """f32 values with as few digits as identify them."""
     return [float(np.format_float_positional(v, unique=True, trim="-")) for v in np.asarray(values, np.float32)]
 
 

@@ -1,10 +1,11 @@
-"""Writes graded.txt: Semantic Recall, NCS, mAP@R and R-precision by plain float64 numpy, from full sorts.
+"""Writes graded.txt: Semantic Recall, NCS, mAP@R and R-precision by numpy in float64, with full sorts.
 
 python tests/golden/graded.py > tests/golden/graded.txt
 
-40 images of 5 captions. φ and scores come from a hash of their place, so that the test makes the same ones; φ is a
-multiple of 1/64, high for an image's own captions, often 0, with many ties; of equal values the lower index comes first.
-Lines: `direction measure variant ground_truth m k mean`, `-` for what a measure lacks; means over queries, from 0 to 1.
+40 images with 5 captions each. φ and scores are hashes of their indices, so that the test can compute them too. φ is a
+multiple of 1/64, high for an image's own captions and often 0, with many ties; ties are ordered by index. Lines:
+`direction measure variant ground_truth m k mean`, with `-` for fields that a measure does not have. Means are over
+queries, from 0 to 1.
 """
 
 import numpy as np

@@ -1,16 +1,17 @@
-"""Writes hubness.json: methods against hubs, and measures of hubs and of retrieval, in float64.
+"""Writes hubness.json: hubness reduction methods, and measures of hubness and of retrieval, in float64.
 
     pip install numpy==2.4.6 scipy==1.17.1 POT==0.9.7.post1 scikit-learn==1.5.2 ranx==0.3.21 pytrec_eval-terrier==0.5.11
     pip download --no-deps --no-binary :all: scikit-hubness==0.21.1, and unpack it
     PYTHONPATH=scikit-hubness-0.21.1 python hubness.py
 
-The formulas are written from the papers. Where a library has them, it is asked: scikit-hubness for local scaling, NICDM,
+The formulas follow the papers. Where a library implements them, it is used: scikit-hubness for local scaling, NICDM,
 mutual proximity, the item side of DisSimLocal, skewness, Robin Hood, Gini and antihubs; POT for Sinkhorn; scipy for
-assignments; pytrec_eval and ranx for recalls, R-precision and mean average precision. scikit-hubness is imported module by
-module, because its package wants search libraries that are not needed here.
+assignments; pytrec_eval and ranx for recalls, R-precision and mean average precision. scikit-hubness is imported module
+by module, because the package imports search libraries that are not needed here.
 
-Inputs are not in the file: both sides make them from a linear congruential generator, without rounding. Of a matrix the file
-has its products with two streams, its squared norm, and its first and last two values.
+Inputs are not in the file: Rust and Python compute them with the same linear congruential generator, without rounding.
+The digest of a matrix in the file is its products with two streams, its squared norm, and its first and last two
+values.
 """
 
 import heapq
@@ -58,8 +59,8 @@ def stream(seed, count):
 
 
 def scores(case, seed, queries, items):
-    """Multiples of 1/1024 in [-3/4, 1); every fourth item is nearer to all. Ties: of 1/8. Duplicates: every fifth row and
-    column repeats the one before."""
+    """Multiples of 1/1024 in [-3/4, 1), with higher scores for every fourth item. With ties: multiples of 1/8. With
+    duplicates: every fifth row and column repeats the one before."""
     grid = 8 if case["ties"] else 1024
     s = np.floor(stream(seed, queries * items) * 1.5 * grid).reshape(queries, items) / grid - 0.75
     s += np.where(np.arange(items) % 4 == 1, 0.25, 0.0)
@@ -144,7 +145,7 @@ def sorted_distances(distance):
 
 
 def reduced(method, of_items, of_queries):
-    """What scikit-hubness makes of distances of items to queries, and of queries to items."""
+    """Distances of items to queries and of queries to items, as reduced by scikit-hubness."""
     method.fit(*sorted_distances(of_items))
     distances, order = sorted_distances(of_queries)
     got, _ = method.transform(distances, order)
@@ -167,7 +168,7 @@ def local_scaling(s, bank, k, distance):
     kth = lambda rows: np.maximum(np.sort(rows, axis=1)[:, min(k, rows.shape[1]) - 1], SMALLEST)
     sigma_q, sigma_i = kth(d), kth(of_items)
     got = np.exp(-(d**2) / (sigma_q[:, None] * sigma_i))
-    # The library counts from 0.
+    # The library numbers neighbours from 0.
     if k <= min(d.shape[1], of_items.shape[1]) and sigma_q.min() > SMALLEST and sigma_i.min() > SMALLEST:
         close(got, 1 - reduced(LocalScaling(k=k - 1), of_items, d))
     return got
@@ -200,7 +201,7 @@ def empirical_proximity(s, of_items, of_queries):
 
 
 def joint(symmetric):
-    """Mutual proximity of points with each other, counted over all points (the paper's equation)."""
+    """Empirical mutual proximity of all pairs of points (the paper's equation)."""
     n = len(symmetric)
     both = lambda i, j: np.mean((symmetric[i] < symmetric[i, j]) & (symmetric[j] < symmetric[i, j]))
     got = np.array([[both(i, j) for j in range(n)] for i in range(n)])
@@ -235,7 +236,7 @@ def sinkhorn(s, tau, iterations):
     for _ in range(iterations):
         g = tau * (math.log(n) + logsumexp((s - h) / tau, axis=1))
         h = tau * (math.log(m) + logsumexp((s - g[:, None]) / tau, axis=0))
-    # The other way round, because POT scales the second side first.
+    # Transposed, because POT scales the second side first.
     _, log = ot.sinkhorn(
         np.full(m, 1 / m), np.full(n, 1 / n), 1 - s.T, reg=tau, numItermax=iterations, stopThr=0, warn=False, log=True
     )
@@ -244,7 +245,7 @@ def sinkhorn(s, tau, iterations):
 
 
 def relaxed_greedy(s, k, relaxation, strict):
-    """Algorithm 1, with both of its shapes spelled out and an end where no pair is left."""
+    """Algorithm 1, with both cases of the pool sizes, and an end when no pair is left."""
     n, m = s.shape
     capacity, total = math.floor(relaxation * k + 0.5), min(n, m) * k
     if not strict:
@@ -268,7 +269,7 @@ def assignment(s):
 
 
 def k_best_assignments(s, k):
-    """Sums of the k best assignments (Murty), each problem solved from scratch; an item has as many places as it needs."""
+    """Sums of the k best assignments (Murty), with every subproblem solved anew. Items have sufficient capacity."""
     n, m = s.shape
     copies = -(-n // m)
 
@@ -304,7 +305,7 @@ def hubs(s, k):
     close(robin_hood, Hubness._calc_robinhood_index(counts))
     _, antihubs = Hubness._calc_antihub_occurrence(counts)
     close(antihubs, (counts == 0).mean())
-    # The library's hubs have N >= 2k: 2 is the factor where queries are as many as items.
+    # The library defines hubs by N >= 2k, for equal numbers of queries and items.
     _, occurrence = Hubness._calc_hub_occurrence(k, counts, len(s), hub_size=2 * len(s) / s.shape[1])
     is_hub = counts >= 2 * counts.mean()
     close(occurrence, counts[is_hub].sum() / counts.sum())
@@ -323,7 +324,7 @@ def split_mix(state):
 
 
 def bootstrap(measures, groups, resamples, level, seed):
-    """The random numbers are those of the program; drawing and percentiles are numpy's."""
+    """Bootstrap with the random numbers of Pairloom, and resampling and percentiles by numpy."""
     state = next(split_mix(seed)) ^ int.from_bytes(b"bootstra", "big") * 0xFF51AFD7ED558CCD % 2**64
     numbers, sums = split_mix(state), []
     while len(sums) < resamples:
@@ -335,14 +336,14 @@ def bootstrap(measures, groups, resamples, level, seed):
 
 
 def randomisation(one, other, group):
-    """Every swap of every group."""
+    """Exact randomisation test: all swaps of all groups."""
     difference = np.bincount(group, weights=one - other)
     signs = 1 - 2 * (np.arange(2 ** len(difference))[:, None] >> np.arange(len(difference)) & 1)
     return float(np.mean(np.abs(signs @ difference) >= abs(difference.sum()) - 1e-9))
 
 
 def retrieval(s, match):
-    """R@K of one hit, share of relevant items found, R-precision and mAP@R of each query, by two libraries."""
+    """R@K of the first hit, recall of relevant items, R-precision and mAP@R of each query, by two libraries."""
     qrel = {f"q{q}": {f"d{i}": int(match[q, i]) for i in range(s.shape[1])} for q in range(len(s))}
     place = np.argsort(ranking(s), axis=1)
     run = {f"q{q}": {f"d{i}": float(-place[q, i]) for i in range(s.shape[1])} for q in range(len(s))}
@@ -417,7 +418,7 @@ for number, case in enumerate(CASES):
     match = np.arange(m)[None] * n // m == np.arange(n)[:, None] if n <= m else np.arange(n)[:, None] * m // n == np.arange(m)
     result = {**case, "methods": got, "assignment": assignment(s)}
     result["k_best_assignments"] = k_best_assignments(s, 8)
-    # Items of one query after the other, each query's ended by a full stop.
+    # Items of all queries in sequence, with a full stop after each query.
     result["relaxed_greedy"] = ["".join("".join(f"{i} " for i in row) + "." for row in rows) for rows in matchings]
     result["hubs"] = [hubs(s, k) for k in (1, 2, 5)]
     result["retrieval"] = retrieval(s, match)

@@ -1,11 +1,11 @@
-"""Writes losses.json: every objective with its gradient from PyTorch 2.11 in double precision.
+"""Writes losses.json: values and gradients of every objective by PyTorch 2.11 in double precision.
 
     python losses.py
 
-The formulas are those of the papers, and of the published code where `variant` is `official`, one query at a time;
-autograd gives the gradients in the scores. Inputs are not in the file: both sides make them from a linear congruential
-generator, without rounding. A result is the value and, of the gradient, its products with two streams, its squared norm and
-the first four entries. The number of an objective is its step.
+The formulas are those of the papers or, where `variant` is `official`, of the published code, for one query at a time.
+Gradients in the scores are by autograd. Inputs are not in the file: Rust and Python compute them with the same linear
+congruential generator, without rounding. A result has the value and, of the gradient, its products with two streams,
+its squared norm and its first four entries. The index of an objective is its training step.
 """
 
 import json
@@ -54,12 +54,13 @@ class Inputs:
         self.same = [[masked and i != j and i % images == j % images for j in range(n)] for i in range(n)]
 
     def negatives(self, i):
-        """Captions that are negatives of image i, which are the images that are negatives of caption i."""
+        """Indices of the captions that are negatives of image i. The images that are negatives of caption i have the
+        same indices."""
         return [j for j in range(self.n) if j != i and not self.same[i][j]]
 
 
 def by_score(candidates, score):
-    """Highest first, of equal ones the lower index."""
+    """Indices by descending score; ties are ordered by index."""
     return sorted(candidates, key=lambda c: (-score(c), c))
 
 
@@ -67,7 +68,7 @@ def by_score(candidates, score):
 
 
 def hinges(x, margin, i, captions, images):
-    """Triplets of image i with some captions and of caption i with some images."""
+    """Hinges of the triplets of image i with some captions, and of caption i with some images."""
     row = torch.relu(margin + x[i, captions] - x[i, i]).sum() if captions else 0
     column = torch.relu(margin + x[images, i] - x[i, i]).sum() if images else 0
     return row + column
@@ -137,7 +138,7 @@ def hal(inputs, bank, gamma, epsilon, variant="paper", max=None):
     one = [[1.0] * n for _ in range(n)]
     w, w_own = weights_from_bank(inputs, variant, **bank) if bank else (one, [1.0] * n)
     w = tensor(w)
-    # What the published code has on the diagonal.
+    # Value on the diagonal in the published code.
     extra = 0.0 if variant == "paper" else 1.0 if bank else math.exp(-gamma * epsilon)
     total = 0
     for i in range(n):
@@ -188,7 +189,7 @@ def split_mix(state):
 
 
 def draws(n, seed, step, side):
-    """The random numbers of the program: a stream for each path of numbers below the seed."""
+    """Random numbers of Pairloom: a stream for each path of numbers below the seed."""
     state = seed
     for part in (int.from_bytes(b"negative", "big"), step, side):
         state = next(split_mix(state)) ^ part * 0xFF51AFD7ED558CCD % 2**64

@@ -1,10 +1,10 @@
-"""Writes measure.txt: ranks, recalls and intervals by plain float64 numpy, sorting every row.
+"""Writes measure.txt: ranks, recalls and intervals by numpy in float64, with full sorts.
 
 python tests/golden/measure.py > tests/golden/measure.txt
 
-Scores are dot products of random unit vectors. Captions are two to six an image, some of them repeated word for word, so
-that exact ties exist; scores are rounded to f32, which makes them ties whatever the order of a sum.
-Lines: `name value …`; floats as Python prints them (shortest form that reads back equal).
+Scores are dot products of random unit vectors. Images have two to six captions, some of them identical, so that there
+are ties. Scores are rounded to f32, so that ties do not depend on the order of summation. Lines: `name value …`; floats
+as Python prints them (shortest form that reads back equal).
 """
 
 import numpy as np

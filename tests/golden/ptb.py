@@ -1,9 +1,9 @@
-"""Writes ptb.tsv: captions and their words as the COCO evaluation gives them.
+"""Writes ptb.tsv: captions and their tokens in the COCO evaluation.
 
-The words are those of pycocoevalcap 1.2's `PTBTokenizer`, which runs Stanford CoreNLP 3.4.1 (Java) and drops punctuation.
-The captions are those of ptb_captions.txt, written for this file, one a line, and those of tokens.tsv.
+The tokens are those of pycocoevalcap 1.2's `PTBTokenizer`, which runs Stanford CoreNLP 3.4.1 (Java) and removes
+punctuation. The captions are those of ptb_captions.txt, which were written for this file, and those of tokens.tsv.
 
-Left out, because the product cuts them otherwise: telephone numbers with brackets, smileys like `^_^`, letters written as
+Excluded, as Pairloom splits them differently: telephone numbers with brackets, emoticons like `^_^`, letters written as
 `&eacute;`, runs of `@`.
 """
 
@@ -20,5 +20,5 @@ captions = [caption for caption in captions if caption.strip()]
 words = PTBTokenizer().tokenize({number: [{"caption": caption}] for number, caption in enumerate(captions)})
 with open(here / "ptb.tsv", "w", encoding="utf-8") as out:
     for number, caption in enumerate(captions):
-        # The tokeniser puts no-break spaces into some tokens; the scorers then split there.
+        # Some tokens contain no-break spaces, at which the scorers split.
         out.write(f"{caption}\t{' '.join(words[number][0].split())}\n")

@@ -1,5 +1,5 @@
-"""Writes a checkpoint and a vocabulary in the published layout, converts both with the lines of README.md, and writes what
-PyTorch embeds with them.
+"""Writes a checkpoint and a vocabulary in the published layout, converts both with the code in README.md, and writes
+the embeddings by PyTorch.
 
     python tests/golden/published.py tests/golden README.md
 """
@@ -27,7 +27,7 @@ CAPTIONS = ["A dog runs on the red grass .", "dog", "a zebra on a café .", "the
 
 
 class Vocabulary:
-    """As the published programs pickle it."""
+    """Vocabulary class of the published code, for pickling."""
 
     def __init__(self):
         self.word2idx = {word: number for number, word in enumerate(WORDS)}
@@ -36,7 +36,7 @@ class Vocabulary:
 
 
 class Network(nn.Module):
-    """Stands for a network for pictures."""
+    """Placeholder for an image network."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ checkpoint = {
 found = []
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    # Old and new files of PyTorch, old and new pickles.
+    # Old and new file formats of PyTorch, old and new pickle protocols.
     for zipped, protocol in [(False, 2), (True, 4)]:
         torch.save(checkpoint, "model_best.pth.tar", _use_new_zipfile_serialization=zipped)
         with open("vocab.pkl", "wb") as file:

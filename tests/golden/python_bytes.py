@@ -1,10 +1,10 @@
-"""Writes python_bytes.tsv: captions and the words that the published training codes make of them under Python 3.
+"""Writes python_bytes.tsv: captions and their tokens in the published training code under Python 3.
 
-These codes open a file of captions as bytes and cut `str(line).lower()` with NLTK, so that words of `b'a dog .'` come out.
-The sentence splitter is the one of tokens.py. The captions are those of tokens.tsv and some with other letters.
+That code reads captions as bytes and tokenises `str(line).lower()` with NLTK, so that tokens of `b'a dog .'` result.
+The sentence splitter is that of tokens.py. The captions are those of tokens.tsv, and some with non-ASCII letters.
 
-Left out, because the product cuts some of them otherwise: captions with a period and a space inside. The quotes of `b'…'`
-change where Punkt ends a sentence: in `b'mr. and mrs. smith.'` even at `mrs.`.
+Excluded, as Pairloom splits some of them differently: captions with a full stop and a space inside. The quotes of
+`b'…'` change the sentence ends of Punkt: in `b'mr. and mrs. smith.'`, `mrs.` is one.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Writes shards.json: Arrow files by pyarrow, in base64, which src/io/shard must read or refuse.
+"""Writes shards.json: Arrow files by pyarrow, in base64, that src/io/shard must read or reject.
 
 python tests/golden/shards.py > tests/golden/shards.json
 """

@@ -1,7 +1,7 @@
-"""Writes tokens.tsv: captions and the words that NLTK 3.10.4 cuts them into.
+"""Writes tokens.tsv: captions and their tokens by NLTK 3.10.4.
 
-The sentence splitter is Punkt without learned data, given the abbreviations of src/kernels/text/sentences.rs, so that
-the file depends on no download; the words are NLTKWordTokenizer's, as in `nltk.word_tokenize`.
+The sentence splitter is Punkt without a trained model, with the abbreviations of src/kernels/text/sentences.rs, so that
+no download is needed. The tokeniser is NLTKWordTokenizer, as in `nltk.word_tokenize`.
 """
 
 import itertools
@@ -79,13 +79,13 @@ def captions():
         "\u72ac runs \u4e2d",
         "ice cream!",
     ]
-    # Grammar of caption-like sentences, with punctuation in odd places.
+    # Grammar of caption-like sentences with unusual punctuation.
     draw = random.Random(20260101)
     subject = ["A dog", "Two men", "The girl's mother", "Someone who isn't tired", "A man (in red)", "A \"clown\"", "Kids"]
     verb = ["runs", "can't stop", "jumps, rolls", "is playing: alone", "doesn't look", "won't sit", "skates -- fast --"]
     place = ["on grass", "at 5:30", "in the boys' room", "near St. Mary's", "by No. 7", "in a 'box'", "with $20 & a hat"]
     end = ["", ".", " .", "!", "?", "...", ".\"", ".)", ";", ",", " ' "]
-    # Punkt ends a sentence after an abbreviation when `.)` or `."` follows later; no reader would, and we do not.
+    # Punkt ends a sentence after an abbreviation if `.)` or `."` follows later. This is wrong, and Pairloom does not.
     everything = [
         parts
         for parts in itertools.product(subject, verb, place, end)

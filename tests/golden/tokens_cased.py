@@ -1,4 +1,4 @@
-"""Writes tokens_cased.tsv: captions with their capitals and the words that NLTK 3.10.4 cuts them into; see tokens.py."""
+"""Writes tokens_cased.tsv: captions with capital letters and their tokens by NLTK 3.10.4; see tokens.py."""
 
 import json
 import pathlib

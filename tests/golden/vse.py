@@ -1,7 +1,8 @@
-"""Writes vse.json: joint embeddings in double precision with PyTorch 2.11, their gradients and five steps of training.
+"""Writes vse.json: VSE++ embeddings, their gradients and five training steps by PyTorch 2.11 in double precision.
 
-The text side is torch.nn.GRU on a packed sequence, the optimiser torch.optim.Adam, the bound clip_grad_norm_. Two
-directions are averaged word by word. A case is a form of the model; all share features and captions.
+The caption encoder is torch.nn.GRU on a packed sequence; a bidirectional GRU averages both directions at each word. The
+optimiser is torch.optim.Adam with clip_grad_norm_. A case is a configuration of the model; all cases share features and
+captions.
 """
 
 import itertools
@@ -40,7 +41,7 @@ def case(bidirectional, pooling, absolute, normalize_images, words_frozen):
         **{f"txt_enc.rnn.{name}": value for name, value in gru.named_parameters()},
     }
     for value in names.values():
-        value.data = value.data.round(decimals=3)  # Short in the file.
+        value.data = value.data.round(decimals=3)  # Rounded, for a small file.
     trained = {name: value for name, value in names.items() if value.requires_grad}
 
     def embeddings():

@@ -1,4 +1,4 @@
-"""Writes word vectors with gensim, in each of the published forms.
+"""Writes word vectors with gensim, in each of the published formats.
 
     python tests/golden/word_vectors.py tests/golden/word_vectors
 """
@@ -15,7 +15,7 @@ WORDS = ["the", ",", "Dog", "dog", "new_york", "1", "café", "b'a", "Zebra", "zE
 WIDTH = 5
 
 vectors = KeyedVectors(WIDTH)
-# Word i, value j: (17 i + 3 j - 40) / 7 in f32.
+# Value j of word i: (17 i + 3 j - 40) / 7 in f32.
 i, j = np.mgrid[: len(WORDS), :WIDTH]
 vectors.add_vectors(WORDS, ((17 * i + 3 * j - 40) / np.float64(7)).astype(np.float32))
 vectors.save_word2vec_format(sys.argv[1] + ".bin", binary=True, sort_attr=None)

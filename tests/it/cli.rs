@@ -1,4 +1,4 @@
-//! The command line, as a person or a script meets it.
+//! Tests of the command line, run as a process.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 const PAIRLOOM: &str = env!("CARGO_BIN_EXE_pairloom");
 const PAIRLOOM_TORCH: &str = env!("CARGO_BIN_EXE_pairloom-torch");
 
-/// Made-up pictures alone: needs nothing.
-const SCENES: &str = "[stage.pairs.ingest]\nscenes = { train = 4, val = 2, test = 2, pixels = 32 }\n";
+/// Pipeline of synthetic images only, without sources.
+const SCENES: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n";
 
-/// A command in `folder`, with nothing of this environment.
+/// Command in `folder`, with an empty environment.
 fn command(program: &str, folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(folder).args(arguments).stdin(Stdio::null());
@@ -33,7 +33,7 @@ fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "stdout: {}\nstderr: {}", stdout(output), stderr(output));
 }
 
-/// A folder with `p.toml` in it.
+/// Creates a folder with the pipeline file `p.toml`.
 fn folder(pipeline: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("p.toml"), pipeline).expect("a file");
@@ -45,14 +45,13 @@ fn json_lines(output: &Output) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn the_program_that_people_type_does_not_link_libtorch() {
+fn pairloom_does_not_link_libtorch() {
     let libraries = |program: &str| {
-        let output =
-            Command::new("readelf").args(["-d", program]).output().expect("readelf is there with the compiler");
-        // Where to look for libraries may well be a folder called so.
+        let output = Command::new("readelf").args(["-d", program]).output().expect("readelf is installed");
+        // RUNPATH may contain a folder of that name.
         stdout(&output).lines().filter(|line| line.contains("NEEDED")).collect::<String>()
     };
-    assert!(libraries(PAIRLOOM_TORCH).contains("torch"), "the test looks for the right word");
+    assert!(libraries(PAIRLOOM_TORCH).contains("torch"), "`pairloom-torch` links libtorch");
     for library in ["torch", "c10"] {
         let linked = libraries(PAIRLOOM).contains(library);
         assert!(
@@ -63,13 +62,13 @@ fn the_program_that_people_type_does_not_link_libtorch() {
 }
 
 #[test]
-fn a_run_hands_over_and_a_second_run_does_not_need_to() {
+fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
     let folder = folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
     let first = run(folder.path(), &["run", "p.toml"]);
     assert_code(&first, 0);
     assert!(stderr(&first).contains("expectation held: 8, wanted exactly 8"), "{}", stderr(&first));
     assert_eq!(stdout(&first), "", "stdout is for data");
-    // Alone, without the program that could run something.
+    // In a folder without `pairloom-torch`.
     let alone = folder.path().join("alone");
     fs::copy(PAIRLOOM, &alone).expect("a copy");
     let second = command(alone.to_str().expect("text"), folder.path(), &["run", "p.toml"]).output().expect("starts");
@@ -82,7 +81,7 @@ fn a_run_hands_over_and_a_second_run_does_not_need_to() {
 }
 
 #[test]
-fn programs_of_different_builds_do_not_work_together() {
+fn programs_of_different_builds_are_refused() {
     let folder = folder(SCENES);
     let mut stale = command(PAIRLOOM_TORCH, folder.path(), &["run", "p.toml"]);
     let output = stale.env("PAIRLOOM_HANDED_OVER_BY", "0123456789abcdef").output().expect("starts");
@@ -91,7 +90,7 @@ fn programs_of_different_builds_do_not_work_together() {
 }
 
 #[test]
-fn an_expectation_that_does_not_hold_ends_with_1() {
+fn a_failed_expectation_has_exit_code_1() {
     let folder = folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nat_least = 9\n"));
     let output = run(folder.path(), &["run", "p.toml"]);
     assert_code(&output, 1);
@@ -100,7 +99,7 @@ fn an_expectation_that_does_not_hold_ends_with_1() {
 }
 
 #[test]
-fn an_expectation_that_is_no_query_is_a_mistake_of_the_file() {
+fn an_expectation_with_an_invalid_query_is_a_mistake_of_the_file() {
     let folder =
         folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.pictures\"\nat_least = 9\n"));
     for verb in ["run", "plan", "check"] {
@@ -111,12 +110,12 @@ fn an_expectation_that_is_no_query_is_a_mistake_of_the_file() {
         assert_eq!((&fault["line"], &fault["column"]), (&5.into(), &7.into()));
         assert_eq!(fault["hint"], "did you mean `pairs.images`?");
     }
-    assert!(!folder.path().join("store").exists(), "nothing is made for a file with mistakes");
+    assert!(!folder.path().join("store").exists(), "no store is created for a file with mistakes");
 }
 
 #[test]
-fn mistakes_of_the_file_end_with_2_and_are_told_at_once() {
-    let folder = folder("sead = 1\n\n[stage.pairs.ingest]\nscenes = { train = \"x\", val = 2, test = 2 }\n");
+fn all_mistakes_of_the_file_are_reported_with_exit_code_2() {
+    let folder = folder("sead = 1\n\n[stage.pairs.ingest]\nsynthetic = { train = \"x\", val = 2, test = 2 }\n");
     for verb in ["run", "plan", "check"] {
         let output = run(folder.path(), &[verb, "p.toml"]);
         assert_code(&output, 2);
@@ -133,7 +132,7 @@ fn mistakes_of_the_file_end_with_2_and_are_told_at_once() {
 }
 
 #[test]
-fn usage_errors_and_missing_files_end_with_2() {
+fn usage_errors_and_missing_files_have_exit_code_2() {
     let folder = folder(SCENES);
     assert_code(&run(folder.path(), &["run"]), 2);
     assert_code(&run(folder.path(), &["fly"]), 2);
@@ -144,11 +143,11 @@ fn usage_errors_and_missing_files_end_with_2() {
 }
 
 #[test]
-fn check_needs_no_data_and_plan_does() {
+fn check_does_not_need_the_sources_and_plan_does() {
     let folder = folder("[stage.pairs.ingest]\nkarpathy = { json = \"${NOT_SET}/x.json\", images = \"gone\" }\n");
     let checked = run(folder.path(), &["check", "p.toml"]);
     assert_code(&checked, 0);
-    assert_eq!(stderr(&checked), "`p.toml` is fine: 1 stage\n");
+    assert_eq!(stderr(&checked), "`p.toml` is valid: 1 stage\n");
     let planned = run(folder.path(), &["plan", "p.toml"]);
     assert_code(&planned, 2);
     assert!(
@@ -159,7 +158,7 @@ fn check_needs_no_data_and_plan_does() {
 }
 
 #[test]
-fn plan_says_which_component_changed() {
+fn plan_reports_the_changed_setting() {
     let folder = folder(SCENES);
     let before = run(folder.path(), &["plan", "p.toml"]);
     assert_code(&before, 0);
@@ -168,9 +167,9 @@ fn plan_says_which_component_changed() {
     let reused = json_lines(&run(folder.path(), &["plan", "p.toml", "--json"]));
     assert_eq!(reused[0]["verdict"], "reused");
     let changed =
-        json_lines(&run(folder.path(), &["plan", "p.toml", "--json", "--set", "stage.pairs.ingest.scenes.train=5"]));
+        json_lines(&run(folder.path(), &["plan", "p.toml", "--json", "--set", "stage.pairs.ingest.synthetic.train=5"]));
     assert_eq!(changed[0]["verdict"], "run");
-    assert_eq!(changed[0]["reasons"], serde_json::json!(["scenes.train: 4 → 5"]));
+    assert_eq!(changed[0]["reasons"], serde_json::json!(["synthetic.train: 4 → 5"]));
 }
 
 #[test]
@@ -184,7 +183,7 @@ fn events_are_json_lines() {
 }
 
 #[test]
-fn environment_twins_and_quiet() {
+fn options_can_be_environment_variables() {
     let folder = folder(SCENES);
     let mut quiet = command(PAIRLOOM, folder.path(), &["run", "p.toml"]);
     let output = quiet.env("PAIRLOOM_QUIET", "1").env("PAIRLOOM_STORE", "elsewhere").output().expect("starts");
@@ -194,7 +193,7 @@ fn environment_twins_and_quiet() {
 }
 
 #[test]
-fn queries_in_every_form() {
+fn query_results_in_every_format() {
     let folder = folder(SCENES);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let query = "SELECT split, count(*) AS n FROM pairs.images GROUP BY split ORDER BY split";
@@ -217,12 +216,12 @@ fn queries_in_every_form() {
     fs::create_dir(folder.path().join("empty")).expect("a folder");
     assert_code(&run(folder.path(), &["--store", "empty", "sql", query]), 3);
     assert_code(&run(folder.path(), &["--store", "empty", "runs"]), 3);
-    assert_eq!(fs::read_dir(folder.path().join("empty")).expect("a folder").count(), 0, "nothing is made");
+    assert_eq!(fs::read_dir(folder.path().join("empty")).expect("a folder").count(), 0, "nothing is created");
     assert_code(&run(folder.path(), &["sql", query, "--output", "answer.xyz"]), 2);
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let folder = folder(SCENES);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let long = "SELECT a.text FROM pairs.captions a, pairs.captions b, pairs.captions c, pairs.captions d";
@@ -237,7 +236,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn runs_are_listed_and_garbage_is_removed_on_demand() {
+fn runs_are_listed_and_gc_removes_with_delete_only() {
     let folder = folder(SCENES);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     assert_code(&run(folder.path(), &["run", "p.toml", "--set", "seed=5"]), 0);
@@ -256,13 +255,13 @@ fn runs_are_listed_and_garbage_is_removed_on_demand() {
 }
 
 #[test]
-fn a_report_without_a_run_is_missing_data() {
+fn a_report_without_a_run_has_exit_code_3() {
     let folder = folder(SCENES);
     assert_code(&run(folder.path(), &["report"]), 3);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let output = run(folder.path(), &["report"]);
     assert_code(&output, 3);
-    assert!(stderr(&output).contains("no finished run has a `report`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no finished run has a stage of kind `report`"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Promises of every stage to the engine (`src/stage/`), asked of each stage of the registry.
+//! Tests of the contract between stages and engine (`src/stage/`), for every stage of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,34 +6,37 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
-use pairloom::engine::cache::CachePlace;
+use pairloom::engine::cache::CacheOptions;
 use pairloom::engine::event::Event;
 use pairloom::engine::ranks::RankOptions;
-use pairloom::engine::run::{Options, Summary, execute};
-use pairloom::error::{Kind, Result};
+use pairloom::engine::run::{RunOptions, RunSummary, execute};
+use pairloom::error::{ErrorCategory, Result};
 use pairloom::io::shard::Shard;
-use pairloom::io::shards::Shards;
+use pairloom::io::table_shards::TableShards;
 use pairloom::pipeline;
-use pairloom::plan::{Node, Plan};
-use pairloom::runtime::{Cancel, Device, Ranks, Resources};
-use pairloom::stage::{Cx, Form, Input, MapFn, Origin, Output, Over, Problem, Run, Stage, StageEvent, World};
+use pairloom::plan::{Plan, PlanNode};
+use pairloom::runtime::{CancelToken, Device, ProcessGroup, Resources};
+use pairloom::stage::{
+    InputOrigin, MapFn, MapInput, OutputKind, Problem, RunnableStage, Stage, StageContext, StageEvent, StageHost,
+    StageInput, StageOutput,
+};
 use pairloom::stages::AnyStage;
 use pairloom::store::{Presence, Store};
 
 use crate::support::tiny_pipeline;
 
-/// Names of what a stage read and wrote.
-type Used = Arc<Mutex<BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>>>;
+/// Names of the inputs that a stage read and of the outputs that it wrote, by stage.
+type AccessLog = Arc<Mutex<BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>>>;
 
-/// A stage that notes what it reads and writes.
+/// Stage whose reads and writes are recorded.
 #[derive(Debug, Clone)]
-struct Watched {
+struct RecordedStage {
     stage: AnyStage,
     name: String,
-    used: Used,
+    used: AccessLog,
 }
 
-impl Stage for Watched {
+impl Stage for RecordedStage {
     fn kind(&self) -> &'static str {
         self.stage.kind()
     }
@@ -43,10 +46,10 @@ impl Stage for Watched {
     fn settings(&self) -> serde_json::Value {
         self.stage.settings()
     }
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         self.stage.inputs()
     }
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         self.stage.outputs()
     }
     fn check(&self) -> Vec<Problem> {
@@ -54,25 +57,25 @@ impl Stage for Watched {
     }
 }
 
-impl Run for Watched {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl RunnableStage for RecordedStage {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let inputs = self.stage.inputs().into_iter();
         let sources =
-            inputs.filter(|input| matches!(input.origin, Origin::Source(_))).map(|input| input.name).collect();
-        self.stage.run(&mut Watch { cx, name: &self.name, used: &self.used, sources })
+            inputs.filter(|input| matches!(input.origin, InputOrigin::Source(_))).map(|input| input.name).collect();
+        self.stage.run(&mut RecordingHost { cx, name: &self.name, used: &self.used, sources })
     }
 }
 
-/// The engine's world with a note taken of every name.
-struct Watch<'a, 'w> {
-    cx: &'a mut Cx<'w>,
+/// Host that records the name of every input and output, and forwards to the engine's host.
+struct RecordingHost<'a, 'w> {
+    cx: &'a mut StageContext<'w>,
     name: &'a str,
-    used: &'a Used,
-    /// Inputs whose place is all that is read of them here.
+    used: &'a AccessLog,
+    /// Inputs that are sources, which are read by their path only.
     sources: BTreeSet<String>,
 }
 
-impl Watch<'_, '_> {
+impl RecordingHost<'_, '_> {
     fn reads(&self, input: &str) {
         self.used.lock().unwrap().entry(self.name.to_owned()).or_default().0.insert(input.to_owned());
     }
@@ -81,12 +84,12 @@ impl Watch<'_, '_> {
     }
 }
 
-impl World for Watch<'_, '_> {
-    fn next(&mut self, input: &str) -> Result<Option<RecordBatch>> {
+impl StageHost for RecordingHost<'_, '_> {
+    fn read_next(&mut self, input: &str) -> Result<Option<RecordBatch>> {
         self.reads(input);
-        self.cx.next(input)
+        self.cx.read_next(input)
     }
-    fn shards(&mut self, input: &str) -> Result<Shards> {
+    fn shards(&mut self, input: &str) -> Result<TableShards> {
         self.reads(input);
         self.cx.shards(input)
     }
@@ -105,8 +108,8 @@ impl World for Watch<'_, '_> {
         self.writes(output);
         self.cx.write(output, batch)
     }
-    fn map(&mut self, over: Over<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()> {
-        if let Over::Rows(input) = over {
+    fn map(&mut self, over: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()> {
+        if let MapInput::Table(input) = over {
             self.reads(input);
         }
         self.writes(output);
@@ -116,17 +119,17 @@ impl World for Watch<'_, '_> {
         self.writes(output);
         self.cx.put_file(output, name, content)
     }
-    fn kept(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
-        self.cx.kept(name, settings)
+    fn cached(&mut self, name: &str, settings: &serde_json::Value) -> Result<Option<Arc<Shard>>> {
+        self.cx.cached(name, settings)
     }
-    fn keep(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
-        self.cx.keep(name, settings, batch)
+    fn cache(&mut self, name: &str, settings: &serde_json::Value, batch: RecordBatch) -> Result<Arc<Shard>> {
+        self.cx.cache(name, settings, batch)
     }
-    fn state(&mut self) -> Result<Option<Bytes>> {
-        self.cx.state()
+    fn saved_state(&mut self) -> Result<Option<Bytes>> {
+        self.cx.saved_state()
     }
-    fn save(&mut self, state: Bytes, last: usize) -> Result<()> {
-        self.cx.save(state, last)
+    fn save_state(&mut self, state: Bytes, last: usize) -> Result<()> {
+        self.cx.save_state(state, last)
     }
     fn emit(&mut self, event: StageEvent) {
         self.cx.emit(event);
@@ -134,44 +137,44 @@ impl World for Watch<'_, '_> {
     fn resources(&self) -> &Resources {
         self.cx.resources()
     }
-    fn turn(&mut self) -> Result<()> {
-        self.cx.turn()
+    fn wait_for_exclusive(&mut self) -> Result<()> {
+        self.cx.wait_for_exclusive()
     }
-    fn ranks(&mut self, wanted: usize) -> Result<Ranks> {
-        self.cx.ranks(wanted)
+    fn process_group(&mut self, wanted: usize) -> Result<ProcessGroup> {
+        self.cx.process_group(wanted)
     }
 }
 
-/// A pipeline through every stage, each of them watched.
-fn watched(folder: &Path) -> (Plan<Watched>, Used) {
+/// Plan of the tiny pipeline, with every stage recorded.
+fn recorded_plan(folder: &Path) -> (Plan<RecordedStage>, AccessLog) {
     let file = tiny_pipeline(folder);
-    let options = pipeline::Options {
+    let options = pipeline::LoadOptions {
         overrides: &[],
         environment: &|_| None,
-        sources_needed: true,
-        rehearse: &|_: &Plan<AnyStage>, _: &[_]| vec![],
+        sources_must_exist: true,
+        check_queries: &|_: &Plan<AnyStage>, _: &[_]| vec![],
     };
     let Ok(loaded) = pipeline::load(&file, &options) else { panic!("the tiny pipeline has a mistake") };
-    let used = Used::default();
-    let nodes = loaded.plan.nodes().iter().map(|node| Node {
+    let used = AccessLog::default();
+    let nodes = loaded.plan.stages().iter().map(|node| PlanNode {
         name: node.name.clone(),
-        stage: Watched { stage: node.stage.clone(), name: node.name.clone(), used: Arc::clone(&used) },
+        stage: RecordedStage { stage: node.stage.clone(), name: node.name.clone(), used: Arc::clone(&used) },
     });
     let Ok(plan) = Plan::new(nodes.collect()) else { panic!("the tiny pipeline has a fault") };
     (plan, used)
 }
 
-fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary {
+fn run(plan: &Plan<RecordedStage>, store: &Store, cancel_at: Option<&str>) -> RunSummary {
     let shards = store.objects().folder().unwrap().join("../../shards");
-    let options = Options {
+    let options = RunOptions {
         pipeline: "tiny".to_owned(),
         threads: 2,
         memory: 64 << 20,
         device: Device::Cpu,
-        cache: CachePlace { folder: Some(shards), limit: 1 << 30 },
+        cache: CacheOptions { folder: Some(shards), limit: 1 << 30 },
         ranks: RankOptions::default(),
     };
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let observer = |event: &Event| match event {
         Event::StageStarted { stage, .. } if Some(stage.as_str()) == cancel_at => cancel.cancel(),
         _ => {}
@@ -179,7 +182,7 @@ fn run(plan: &Plan<Watched>, store: &Store, cancel_at: Option<&str>) -> Summary 
     execute(plan, store, &options, &cancel, &observer).unwrap()
 }
 
-/// Everything that a store holds of stages, by name below it.
+/// Contents of all objects of stages in a store, by path. Without manifests, locks, runs and sources.
 fn content(store: &Store) -> BTreeMap<PathBuf, Vec<u8>> {
     let all = walkdir::WalkDir::new(store.objects().folder().unwrap()).into_iter().map(std::result::Result::unwrap);
     let of_stages = |path: &Path| {
@@ -198,7 +201,7 @@ fn content(store: &Store) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn the_tiny_pipeline_goes_through_every_stage_of_the_registry() {
+fn the_tiny_pipeline_has_every_stage_of_the_registry() {
     let folder = tempfile::tempdir().unwrap();
     let schema = schemars::schema_for!(AnyStage).to_value();
     let kinds: BTreeSet<String> = schema["oneOf"]
@@ -207,26 +210,26 @@ fn the_tiny_pipeline_goes_through_every_stage_of_the_registry() {
         .iter()
         .flat_map(|kind| kind["properties"].as_object().unwrap().keys().cloned())
         .collect();
-    let (plan, _) = watched(folder.path());
-    assert_eq!(plan.nodes().iter().map(|node| node.stage.kind().to_owned()).collect::<BTreeSet<_>>(), kinds);
+    let (plan, _) = recorded_plan(folder.path());
+    assert_eq!(plan.stages().iter().map(|node| node.stage.kind().to_owned()).collect::<BTreeSet<_>>(), kinds);
 }
 
 #[test]
-fn settings_say_nothing_of_names_and_places_and_tables_are_those_of_the_vocabulary() {
+fn settings_do_not_contain_input_references_and_outputs_are_defined_tables() {
     let folder = tempfile::tempdir().unwrap();
-    let (plan, _) = watched(folder.path());
-    for node in plan.nodes() {
+    let (plan, _) = recorded_plan(folder.path());
+    for node in plan.stages() {
         let stage = &node.stage;
         assert!(stage.check().is_empty() && stage.version() > 0, "{}", node.name);
         assert!(stage.settings().is_object(), "{}: {}", node.name, stage.settings());
         let settings = stage.settings().to_string();
         for input in stage.inputs() {
-            if let Origin::Table { from, .. } | Origin::Files { from } = &input.origin {
+            if let InputOrigin::Table { from, .. } | InputOrigin::Files { from } = &input.origin {
                 assert!(!settings.contains(&from.to_string()), "{}: {settings}", node.name);
             }
         }
         for output in stage.outputs() {
-            if let Form::Table { schema, .. } = output.form {
+            if let OutputKind::Table { schema, .. } = output.kind {
                 let tables = pairloom::tables::all();
                 let table = tables.iter().find(|table| table.name == output.name);
                 let table = table.unwrap_or_else(|| {
@@ -240,16 +243,16 @@ fn settings_say_nothing_of_names_and_places_and_tables_are_those_of_the_vocabula
 }
 
 #[test]
-fn what_a_stage_declares_is_what_it_reads_and_writes_and_it_gives_the_same_bytes_again() {
+fn stages_use_all_declared_inputs_and_outputs_and_are_reproducible() {
     let folder = tempfile::tempdir().unwrap();
     let stores = ["one", "two"].map(|name| Store::open(&folder.path().join(name)).unwrap());
-    let (plan, used) = watched(folder.path());
+    let (plan, used) = recorded_plan(folder.path());
     for store in &stores {
         let summary = run(&plan, store, None);
         assert!(summary.error.is_none(), "{:?}", summary.error);
     }
     let used = used.lock().unwrap();
-    for node in plan.nodes() {
+    for node in plan.stages() {
         let (read, written) = &used[&node.name];
         let inputs: BTreeSet<String> = node.stage.inputs().into_iter().map(|input| input.name).collect();
         let outputs: BTreeSet<String> = node.stage.outputs().into_iter().map(|output| output.name.to_owned()).collect();
@@ -258,26 +261,26 @@ fn what_a_stage_declares_is_what_it_reads_and_writes_and_it_gives_the_same_bytes
     let [one, two] = stores.map(|store| content(&store));
     assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
     let other: Vec<_> = one.iter().filter(|(name, bytes)| two[*name] != **bytes).map(|(name, _)| name).collect();
-    assert!(other.is_empty(), "other bytes in {other:?}");
+    assert!(other.is_empty(), "different bytes in {other:?}");
 }
 
 #[test]
-fn a_cancelled_stage_publishes_nothing_whole_and_goes_on_to_the_same_bytes() {
+fn a_cancelled_stage_is_absent_and_resumes_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let (plan, _) = watched(folder.path());
+    let (plan, _) = recorded_plan(folder.path());
     let whole = Store::open(&folder.path().join("whole")).unwrap();
     let summary = run(&plan, &whole, None);
     let expected = content(&whole);
-    // All stages begin at once; `ingest` could be done before the flag is seen, the others wait for their inputs.
+    // All stages start at once. `ingest` may finish before it sees the cancellation; the others wait for their inputs.
     for stage in summary.record.stages.iter().filter(|stage| stage.kind != "ingest") {
         let store = Store::open(&folder.path().join(&stage.name)).unwrap();
         let error = run(&plan, &store, Some(&stage.name)).error.expect("the run was cancelled");
-        assert_eq!(error.kind(), Kind::Interrupted, "`{}`: {error}", stage.name);
+        assert_eq!(error.category(), ErrorCategory::Interrupted, "`{}`: {error}", stage.name);
         let presence = store.artefact(&stage.kind, &stage.key).presence().unwrap();
         assert!(matches!(presence, Presence::Absent), "`{}` is {presence:?}", stage.name);
         let summary = run(&plan, &store, None);
         assert!(summary.error.is_none(), "`{}`: {:?}", stage.name, summary.error);
         assert_eq!(content(&store).len(), expected.len(), "`{}`", stage.name);
-        assert!(content(&store) == expected, "`{}` resumed to other bytes", stage.name);
+        assert!(content(&store) == expected, "`{}` resumed to different bytes", stage.name);
     }
 }

@@ -1,4 +1,4 @@
-//! What is written about the code is there and up to date: openings, lengths, links, no path of somebody's machine.
+//! Checks of documentation: file heads, opening words, file lengths, links, and no path of a machine.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ const LONGEST: usize = 500;
 const LONG: &[(&str, &str)] = &[];
 
 /// Documents whose links and file names are checked.
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 /// Rust files that do not open with what they are, and those that are too long.
 fn badly_formed(root: &Path, long: &[(&str, &str)]) -> Vec<String> {
@@ -37,6 +37,42 @@ fn badly_formed(root: &Path, long: &[(&str, &str)]) -> Vec<String> {
         }
     }
     found
+}
+
+/// Words that no doc comment begins with: they put the subject of the sentence last.
+const POOR_OPENINGS: &[&str] =
+    &["What", "Whether", "Who", "Whom", "Whose", "Those", "Of", "That", "How", "Which", "Where", "Why"];
+
+/// Doc comments of Rust files, and opening comments of other files, that begin with one of [`POOR_OPENINGS`].
+fn poor_openings(root: &Path) -> Vec<String> {
+    let opening = Regex::new(r"^\s*(?:///|//!|#:?)\s*[`*_(]*(\w+)").expect("a valid pattern");
+    let mut found = Vec::new();
+    for (name, path) in source::files(root) {
+        let rust = name.ends_with(".rs");
+        if !rust && !name.ends_with(".toml") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("source code is text");
+        let mut before = "";
+        for (number, line) in text.lines().enumerate() {
+            let begins = if rust { !is_doc(before) && is_doc(line) } else { number == 0 };
+            let word = opening.captures(line).filter(|_| begins).map(|found| found[1].to_owned());
+            if let Some(word) = word.filter(|word| POOR_OPENINGS.contains(&word.as_str())) {
+                found.push(format!(
+                    "{name}:{}: opens with `{word}`; name the thing first: {}",
+                    number + 1,
+                    line.trim()
+                ));
+            }
+            before = line;
+        }
+    }
+    found
+}
+
+fn is_doc(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("///") && !line.starts_with("////") || line.starts_with("//!")
 }
 
 /// Links and file names in the documents that lead nowhere.
@@ -91,6 +127,12 @@ fn every_file_says_what_it_is_and_is_short() {
 }
 
 #[test]
+fn doc_comments_open_with_the_thing() {
+    let found = poor_openings(test_data::root());
+    assert!(found.is_empty(), "{} doc comments:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
 fn everything_that_a_document_names_exists() {
     let found = dead_ends(test_data::root());
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -112,6 +154,11 @@ fn each_of_these_checks_can_fail() {
     };
     write("src/good.rs", "//! Good.\n");
     write("src/bare.rs", "fn f() {}\n");
+    write(
+        "src/poor.rs",
+        "//! Poor.\n\n/// What it is.\nfn f() {\n    // How it is done.\n    /// The sum\n    /// Of all.\n    fn g() {}\n}\n",
+    );
+    assert_eq!(poor_openings(root.path()), ["src/poor.rs:3: opens with `What`; name the thing first: /// What it is."]);
     write("src/long.rs", &("//! Long.\n".to_owned() + &"//\n".repeat(LONGEST)));
     write("target/debug/generated.rs", "not ours");
     assert_eq!(

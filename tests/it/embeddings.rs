@@ -1,4 +1,4 @@
-//! Vectors of other programs, from files to recalls: those of a plain argsort (`tests/golden/embeddings.py`).
+//! Tests of the evaluation of embeddings from files, against recalls by argsort (`tests/golden/embeddings.py`).
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use crate::support::pairloom;
 
 const RECALLS: [&str; 6] = ["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"];
 
-/// `pipelines/embeddings.toml` on these files, with more settings.
+/// Runs `pipelines/embeddings.toml` on these files, with additional settings.
 fn run(store: &Path, images: &Path, captions: &Path, settings: &[&str]) -> Output {
     let mut command = pairloom();
     command.args(["run", "--quiet", "--store"]).arg(store);
@@ -18,21 +18,21 @@ fn run(store: &Path, images: &Path, captions: &Path, settings: &[&str]) -> Outpu
     settings.iter().fold(&mut command, |command, setting| command.args(["--set", setting])).output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The one row that a query gives.
+/// Single row of a query result.
 fn row(store: &Path, sql: &str) -> Vec<String> {
     let mut command: Command = pairloom();
     let output = command.args(["sql", "--format", "csv", "--store"]).arg(store).arg(sql).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().last().unwrap_or_default().split(',').map(str::to_owned).collect()
 }
 
 #[test]
-fn recalls_of_files_are_those_of_an_argsort() {
+fn recalls_of_embedding_files_equal_those_by_argsort() {
     let wanted = golden_json("embeddings.json");
     let folder = tempfile::tempdir().unwrap();
     let arrays = ("embeddings_images.npy", "embeddings_captions.npy");
@@ -50,7 +50,7 @@ fn recalls_of_files_are_those_of_an_argsort() {
     {
         let store = folder.path().join(number.to_string());
         let output = run(&store, &golden(images), &golden(captions), settings);
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", stderr(&output));
         let got = row(&store, &format!("SELECT {} FROM test.summary", RECALLS.join(", ")));
         for (name, got) in RECALLS.iter().zip(got) {
             let (got, wanted): (f64, f64) = (got.parse().unwrap(), wanted[pool][name].as_f64().unwrap());
@@ -61,9 +61,9 @@ fn recalls_of_files_are_those_of_an_argsort() {
     }
 }
 
-/// A value that is no number, in the last row of the captions: exit code 3, the row, and no part of either table.
+/// The last row of the captions has a NaN: exit code 3, the row is named, and no part of either table is published.
 #[test]
-fn nothing_is_published_of_a_file_with_a_mistake() {
+fn a_file_with_an_invalid_value_publishes_no_part() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let captions = folder.path().join("captions.npy");
@@ -73,7 +73,7 @@ fn nothing_is_published_of_a_file_with_a_mistake() {
     std::fs::write(&captions, &content).unwrap();
     let three = ["stage.theirs.ingest.embeddings.captions_per_image=3"];
     let output = run(&store, &golden("embeddings_images.npy"), &captions, &three);
-    let message = told(&output);
+    let message = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{message}");
     assert!(message.contains("captions.npy` row 47 (from 0): the value of column 5 is NaN"), "{message}");
     let published = || {
@@ -84,12 +84,12 @@ fn nothing_is_published_of_a_file_with_a_mistake() {
 
     std::fs::write(&captions, &content[..last]).unwrap();
     let output = run(&store, &golden("embeddings_images.npy"), &captions, &three);
-    let message = told(&output);
+    let message = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{message}");
     assert!(message.contains("has 574 bytes of f16 values, wanted 576"), "{message}");
     assert_eq!(published(), 0);
-    // The whole file again: the same command goes on.
+    // With the valid file, the same command succeeds.
     let output = run(&store, &golden("embeddings_images.npy"), &golden("embeddings_captions.npy"), &three);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     assert!(published() > 2);
 }

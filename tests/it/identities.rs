@@ -1,17 +1,17 @@
-//! Names of kept results are written field by field: nothing that is hashed is made of `Debug` or of names of types, which say
-//! too little (`-0.0` of two types, a field that is left out) and change with a compiler.
+//! Test that identities of cached results are written field by field. They must not contain `Debug` output or type
+//! names, which may be ambiguous (`-0.0` of two types, omitted fields) and change with the compiler.
 
 use std::fs;
 use std::path::Path;
 
 use crate::source;
 
-/// Marks of a function that names results: it writes an identity, or hashes.
-const NAMING: [&str; 5] = ["Fields<", "fields.", "Hasher", "blake3::hash(", "serde_json::json!(["];
-/// Expressions that it must not have.
+/// Strings that mark a function that creates an identity or a hash.
+const IDENTITY_MARKS: [&str; 5] = ["IdentityWriter<", "fields.", "Hasher", "blake3::hash(", "serde_json::json!(["];
+/// Strings that such a function must not contain.
 const BANNED: [&str; 4] = [":?}", ":#?}", "type_name", "DefaultHasher"];
 
-/// The functions that name results by what must not name them, each with file and line.
+/// Finds banned strings in functions that create identities, each with file and line.
 fn violations(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for (name, path) in source::files(&root.join("src")) {
@@ -22,13 +22,10 @@ fn violations(root: &Path) -> Vec<String> {
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         let mut line = 1;
         for function in text.split_inclusive("\nfn ").flat_map(|text| text.split_inclusive(" fn ")) {
-            if NAMING.iter().any(|naming| function.contains(naming)) {
+            if IDENTITY_MARKS.iter().any(|mark| function.contains(mark)) {
                 let banned = BANNED.iter().filter_map(|banned| Some((function.find(banned)?, banned)));
                 found.extend(banned.map(|(at, banned)| {
-                    format!(
-                        "src/{name}:{}: `{banned}` in what names results",
-                        line + function[..at].matches('\n').count()
-                    )
+                    format!("src/{name}:{}: `{banned}` in an identity", line + function[..at].matches('\n').count())
                 }));
             }
             line += function.matches('\n').count();
@@ -38,13 +35,13 @@ fn violations(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn no_name_of_results_is_made_of_debug() {
+fn no_identity_contains_debug_output() {
     let found = violations(test_data::root());
     assert!(found.is_empty(), "write these field by field (`kernels::identity`):\n{}", found.join("\n"));
 }
 
 #[test]
-fn a_name_that_is_made_of_debug_is_found() {
+fn debug_output_in_an_identity_is_found() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let write = |name: &str, text: &str| {
         let path = root.path().join("src").join(name);
@@ -54,14 +51,14 @@ fn a_name_that_is_made_of_debug_is_found() {
     write("a/one.rs", "fn f() {}\nfn name() {\n    blake3::hash(format!(\"{asked:?}\").as_bytes())\n}\n");
     write(
         "a/two.rs",
-        "impl A {\n    fn identity(&self, fields: &mut Fields<'_>) {\n        fields.text(std::any::type_name::<Self>());\n    }\n}\n",
+        "impl A {\n    fn identity(&self, fields: &mut IdentityWriter<'_>) {\n        fields.write_text(std::any::type_name::<Self>());\n    }\n}\n",
     );
     write(
         "b.rs",
-        "fn g() {\n    fields.number(1);\n}\nfn error() { format!(\"{got:?}\") }\n#[cfg(test)]\nmod tests { fn h() { blake3::hash(\"{:?}\") } }",
+        "fn g() {\n    fields.write_usize(1);\n}\nfn error() { format!(\"{got:?}\") }\n#[cfg(test)]\nmod tests { fn h() { blake3::hash(\"{:?}\") } }",
     );
     assert_eq!(
         violations(root.path()),
-        ["src/a/one.rs:3: `:?}` in what names results", "src/a/two.rs:3: `type_name` in what names results"]
+        ["src/a/one.rs:3: `:?}` in an identity", "src/a/two.rs:3: `type_name` in an identity"]
     );
 }

@@ -1,11 +1,11 @@
-//! Which module may use which: the layers of `ARCHITECTURE.md`, as tables that the code is held to.
+//! Test of the allowed dependencies between modules: the layers of `ARCHITECTURE.md`, as tables.
 
 use std::fs;
 use std::path::Path;
 
 use crate::source::{self, Use};
 
-/// The modules of the crate that each module of `src/` may use, whole.
+/// Modules of the crate that each module of `src/` may use.
 const LAYERS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("suggest", &[]),
@@ -32,35 +32,40 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("main", &["*"]),
 ];
 
-/// What only some modules may use of the outside. `cli` and `main` are not asked.
+/// Crates and parts of the standard library that only some modules may use, with the reason. `cli` and `main` may use
+/// all.
 const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("tch", &["model"], "tensors stay in `model`"),
     ("datafusion", &["sql"], "the planner stays in `sql`"),
-    ("object_store", &["io", "sql"], "artefacts are reached through `io`"),
+    ("object_store", &["io", "sql"], "artefacts are accessed through `io`"),
     ("tokio", &["io", "sql"], "stages and engine are synchronous"),
-    ("std::fs", &["io", "store", "engine", "pipeline"], "files are reached through `io`; `pipeline` reads its own"),
+    (
+        "std::fs",
+        &["io", "store", "engine", "pipeline"],
+        "files are accessed through `io`; `pipeline` reads pipeline files",
+    ),
     ("std::env", &[], "settings come from the pipeline file or the command line"),
-    ("std::process", &["store", "engine"], "a stage does nothing to the world but through its `Cx`"),
-    ("std::net", &["model"], "only servers listen, and ranks that meet"),
+    ("std::process", &["store", "engine"], "a stage has side effects through its `StageContext` only"),
+    ("std::net", &["model"], "only the rendezvous of ranks uses the network"),
     ("std::time::Instant", &["store", "engine", "loader"], "results must not depend on the clock"),
     ("std::time::SystemTime", &["engine"], "results must not depend on the clock"),
     ("jiff", &["store", "engine", "sql"], "results must not depend on the clock"),
     (
         "std::thread::Builder",
         &["store", "engine", "io", "loader", "model"],
-        "threads that outlive a call are the engine's",
+        "only these modules may start threads that outlive a call",
     ),
-    ("std::thread::scope", &["engine", "io", "model", "search", "sql", "stages"], "parallelism is the caller's"),
-    ("crossbeam", &["engine", "io", "loader"], "threads are the engine's; a stage maps through its `Cx`"),
-    ("std::hash::RandomState", &[], "randomness is `kernels::sample` with a seed"),
+    ("std::thread::scope", &["engine", "io", "model", "search", "sql", "stages"], "parallelism is up to the caller"),
+    ("crossbeam", &["engine", "io", "loader"], "threads belong to the engine; a stage uses `StageContext::map`"),
+    ("std::hash::RandomState", &[], "randomness is `kernels::random` with a seed"),
     ("pairloom_kernels", &[], "it is `crate::kernels` here"),
-    ("rand", &[], "randomness is `kernels::sample` with a seed"),
+    ("rand", &[], "randomness is `kernels::random` with a seed"),
     ("clap", &[], "the command line stays in `cli`"),
     ("indicatif", &[], "progress is drawn in `cli`"),
     ("ctrlc", &[], "signals are caught in `cli`"),
 ];
 
-/// The only crates that the innermost modules may use, besides the standard library.
+/// Crates that the innermost modules may use, besides the standard library.
 const INNERMOST: &[(&str, &[&str])] = &[
     ("kernels", &["az", "schemars", "serde"]),
     ("tables", &["arrow", "az"]),
@@ -68,14 +73,14 @@ const INNERMOST: &[(&str, &[&str])] = &[
     ("stage", &["arrow", "bytes", "schemars", "serde", "serde_json"]),
 ];
 
-/// Crates that code may name, from `[dependencies]` of a manifest.
+/// Names of the crates in `[dependencies]` of a manifest, as in code.
 fn dependencies(manifest: &Path) -> Vec<String> {
     let manifest = fs::read_to_string(manifest).expect("the manifest is readable");
     let manifest: toml::Table = manifest.parse().expect("the manifest is TOML");
     manifest["dependencies"].as_table().expect("a table").keys().map(|name| name.replace('-', "_")).collect()
 }
 
-/// Every use that breaks a rule, one line each.
+/// Finds all uses that break a rule, one line each.
 fn violations(root: &Path) -> Vec<String> {
     let dependencies_of_all = dependencies(&root.join("Cargo.toml"));
     let files: Vec<_> =
@@ -93,7 +98,7 @@ fn violations(root: &Path) -> Vec<String> {
             Some(&"bin") => "main",
             Some(&layer) => layer,
         };
-        // Modules that exist for tests only may use anything.
+        // Test modules may use anything.
         if for_tests.iter().any(|test| test.len() <= module.len() && test.iter().zip(&module).all(|(a, b)| a == b)) {
             continue;
         }
@@ -101,7 +106,7 @@ fn violations(root: &Path) -> Vec<String> {
             found.push(format!("src/{name}:1: no rule for module `{layer}`; add one to tests/it/layers.rs"));
             continue;
         }
-        // A module that is a package of its own has dependencies of its own, and is the root of its paths.
+        // A package of its own has its own dependencies, and its paths start at that package.
         let manifest = root.join("src").join(layer).join("Cargo.toml");
         let own = manifest.is_file().then(|| dependencies(&manifest));
         for mut used in source::uses(&path, &module) {
@@ -110,7 +115,7 @@ fn violations(root: &Path) -> Vec<String> {
             }
             let dependencies = own.as_ref().unwrap_or(&dependencies_of_all);
             if let Some(reason) =
-                inside_rule(layer, &module, &used).or_else(|| outside_rule(layer, &used, dependencies))
+                layer_violation(layer, &module, &used).or_else(|| dependency_violation(layer, &used, dependencies))
             {
                 found.push(format!("src/{name}:{}: {reason}", used.line));
             }
@@ -119,8 +124,8 @@ fn violations(root: &Path) -> Vec<String> {
     found
 }
 
-/// Why `used` breaks the layers of the crate.
-fn inside_rule(layer: &str, module: &[&str], used: &Use) -> Option<String> {
+/// Returns the reason if `used` breaks the layers of the crate.
+fn layer_violation(layer: &str, module: &[&str], used: &Use) -> Option<String> {
     let (first, path) = used.path.split_first()?;
     let target = path.first()?;
     if first != "crate" && !(layer == "main" && first == "pairloom") || target == "self" {
@@ -128,18 +133,18 @@ fn inside_rule(layer: &str, module: &[&str], used: &Use) -> Option<String> {
     }
     let (_, allowed) = LAYERS.iter().find(|(known, _)| *known == layer)?;
     if target == layer {
-        // A stage is an island; only the registry knows them all.
+        // A stage must not use another stage; only the registry uses all.
         let other = path.get(1).map_or("", String::as_str);
-        let island = layer == "stages" && !matches!(module.get(1), None | Some(&"registry"));
-        let apart = island && other != module[1] && other != "testing";
-        return apart.then(|| format!("stage `{}` must not use stage `{other}`", module[1]));
+        let isolated = layer == "stages" && !matches!(module.get(1), None | Some(&"registry"));
+        let forbidden = isolated && other != module[1] && other != "testing";
+        return forbidden.then(|| format!("stage `{}` must not use stage `{other}`", module[1]));
     }
     let fits = allowed.iter().any(|rule| *rule == "*" || rule == target);
     (!fits).then(|| format!("`{layer}` must not use `{}`", path.join("::")))
 }
 
-/// Why `used` breaks the rules about other crates.
-fn outside_rule(layer: &str, used: &Use, dependencies: &[String]) -> Option<String> {
+/// Returns the reason if `used` breaks the rules on other crates.
+fn dependency_violation(layer: &str, used: &Use, dependencies: &[String]) -> Option<String> {
     if matches!(layer, "cli" | "main") {
         return None;
     }
@@ -156,14 +161,14 @@ fn outside_rule(layer: &str, used: &Use, dependencies: &[String]) -> Option<Stri
 }
 
 #[test]
-fn every_module_uses_only_what_it_may() {
+fn modules_use_only_allowed_dependencies() {
     let found = violations(test_data::root());
     assert!(found.is_empty(), "layers are broken (rules: tests/it/layers.rs):\n{}", found.join("\n"));
 }
 
-/// A tree that breaks every kind of rule once, and keeps them in as many ways.
+/// The sources break every kind of rule once, and also follow each.
 #[test]
-fn broken_layers_are_named_with_file_and_line() {
+fn violations_are_reported_with_file_and_line() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let write = |name: &str, text: &str| {
         let path = root.path().join(name);
@@ -180,14 +185,17 @@ fn broken_layers_are_named_with_file_and_line() {
         "use std::mem;\nuse crate::{\n  kernels::top_k,\n  stages::train,\n};\nuse pairloom_kernels::dot;",
     );
     write("src/stages/registry.rs", "use super::train::Train;\nuse super::embed::Embed;");
-    write("src/stages/train/mod.rs", "use super::super::stage::Cx;\nuse super::embed::Embed;\nuse crate::model;");
+    write(
+        "src/stages/train/mod.rs",
+        "use super::super::stage::StageContext;\nuse super::embed::Embed;\nuse crate::model;",
+    );
     write("src/stages/train/fit.rs", "use super::settings::Train;\nfn f() { tch::no_grad(|| ()); }");
     write("src/stages/embed.rs", "use std::time::{Duration, Instant};\n#[cfg(test)]\nmod tests { use crate::engine; }");
     write("src/engine/run.rs", "// crate::stages\nuse crate::stages;\nuse std::fs;\nuse std::time::Instant;");
     write("src/pipeline/build.rs", "use crate::plan::Plan;\nuse crate::engine::run;\nuse crate::stages::train::Train;");
     write("src/sql/mod.rs", "use crate::store::Store;\nuse datafusion::prelude::*;");
     write("src/cli/mod.rs", "use crate::{engine, sql};\nuse std::{env, fs};");
-    write("src/model/mod.rs", "use tch::Tensor;\nuse crate::kernels::sample;");
+    write("src/model/mod.rs", "use tch::Tensor;\nuse crate::kernels::random;");
     write("src/helpers.rs", "");
     write("src/tables/mod.rs", "#[cfg(test)]\npub(crate) mod samples;");
     write("src/tables/samples/more.rs", "use crate::engine;");
@@ -198,7 +206,7 @@ fn broken_layers_are_named_with_file_and_line() {
             "src/engine/run.rs:2: `engine` must not use `stages`",
             "src/helpers.rs:1: no rule for module `helpers`; add one to tests/it/layers.rs",
             "src/kernels/csls.rs:4: `kernels` must not use the crate `arrow`",
-            "src/kernels/csls.rs:5: `kernels` must not use `std::fs`: files are reached through `io`; `pipeline` reads its own",
+            "src/kernels/csls.rs:5: `kernels` must not use `std::fs`: files are accessed through `io`; `pipeline` reads pipeline files",
             "src/language/mod.rs:4: `language` must not use `stages::train`",
             "src/language/mod.rs:6: `language` must not use `pairloom_kernels::dot`: it is `crate::kernels` here",
             "src/pipeline/build.rs:2: `pipeline` must not use `engine::run`",

@@ -1,20 +1,21 @@
-//! The integration tests, as one program so that libtorch and DataFusion are linked once.
+//! Integration tests, in one program so that libtorch and DataFusion are linked once.
 
-#![expect(clippy::unwrap_used, reason = "clippy takes helpers of tests for ordinary functions")]
+#![expect(clippy::unwrap_used, reason = "clippy does not recognise helper functions of tests")]
 
-mod cli; // The command line, as people and scripts meet it.
-mod contract; // What every stage promises the engine.
-mod pipelines; // The pipelines that people start from, run for real.
-mod embeddings; // Vectors of other programs, from files to recalls.
-mod recovery; // Real runs that are killed, interrupted, or run out of disk.
-mod streaming; // Ranks as real processes that are killed.
-mod tensorboard; // What TensorBoard is given of trainings.
-mod ranks; // Trainings of several ranks, as real processes that are killed.
-mod remote; // Stores at URLs, on a real S3 server.
-mod s3; // That server, and a proxy that makes trouble.
-mod layers; // Which module may use which.
-mod cycles; // No files of a module need each other.
-mod identities; // No name of kept results is made of `Debug`.
+mod cli; // The command line.
+mod contract; // The contract between stages and engine.
+mod pipelines; // The pipelines in `pipelines/`.
+mod embeddings; // Evaluation of embeddings from files.
+mod recovery; // Runs that are killed, interrupted, or out of disk space.
+mod streaming; // Data loading by several processes that are killed; the order of epochs in SQL.
+mod tensorboard; // TensorBoard event files of trainings.
+mod ranks; // Distributed trainings, with processes that are killed.
+mod remote; // Stores at URLs, on an S3 server.
+mod s3; // The S3 server, and a proxy that injects faults.
+mod layers; // Allowed dependencies between modules.
+mod cycles; // No cyclic dependencies between the files of a module.
+mod names; // One name, one type; one scheme of names for test files.
+mod identities; // No identity of a cached result is made of `Debug` output.
 mod docs; // Every file says what it is; every file that a document names is there.
-mod source; // Reading the checkout and its Rust code, for the four above.
-mod support; // What several of these share.
+mod source; // Reader of the checkout and its Rust code, for the rules above.
+mod support; // Helpers of several of these.

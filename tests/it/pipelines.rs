@@ -1,4 +1,4 @@
-//! The pipelines that people start from, run for real.
+//! Tests that run the pipelines in `pipelines/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,29 +11,29 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines").join(name)
 }
 
-/// A training that gets somewhere in seconds.
+/// Arguments for a training that learns something within seconds.
 const SHORT: [&str; 10] = [
     "--set",
     "stage.fit.train.loss=sum",
     "--set",
-    "stage.fit.train.batch=32",
+    "stage.fit.train.batch_size=32",
     "--set",
     "stage.fit.train.learning_rate=1e-3",
     "--set",
     "stage.fit.train.epochs=4",
     "--set",
-    "stage.fit.train.model.vse.embedding=128",
+    "stage.fit.train.model.vse.embed_size=128",
 ];
 
-/// Runs to success; gives what people are told.
+/// Runs a command, which must succeed. Returns its stderr.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
-    told
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
+    stderr
 }
 
-/// The one number that a query gives.
+/// Single number of a query result.
 fn number_of(store: &Path, sql: &str) -> f64 {
     let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(store).arg(sql).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -41,29 +41,29 @@ fn number_of(store: &Path, sql: &str) -> f64 {
     last.parse().unwrap_or_else(|_| panic!("{sql}: {text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// All pipeline files below a folder of them.
+/// All pipeline files below a folder of `pipelines/`.
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = walkdir::WalkDir::new(file(folder)).sort_by_file_name().into_iter().map(Result::unwrap);
     entries.map(walkdir::DirEntry::into_path).filter(|path| path.extension().is_some_and(|end| end == "toml")).collect()
 }
 
 #[test]
-fn every_pipeline_file_is_without_mistakes() {
+fn all_pipeline_files_are_valid() {
     let files = files("");
     assert!(files.len() >= 20, "{files:?}");
     run(pairloom().arg("check").args(&files));
 }
 
-/// Rows of the papers on a thousand images, each for a moment: two epochs of narrow models, to see that each runs to the end.
+/// Two epochs of narrow models: every configuration of the papers runs to the end.
 #[test]
-fn every_row_of_the_papers_trains_on_a_thousand_images() {
+fn every_configuration_of_the_papers_trains_on_a_thousand_images() {
     let Some(precomp) = public("precomp/f8k_mini_precomp") else { return };
     let (Some(flickr), Some(squeezenet)) = (public("flickr8k-1k"), public("weights/squeezenet1_0.safetensors")) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     let mut trainings = 0;
-    // One store: what several of them have in common is made once.
+    // A single store, so that common stages run once.
     let store = folder.path().join("store");
     for file in files("papers/small") {
         let text = std::fs::read_to_string(&file).unwrap();
@@ -75,23 +75,23 @@ fn every_row_of_the_papers_trains_on_a_thousand_images() {
         command.args(["run", "--quiet", "--store"]).arg(&store);
         for name in stages.iter().filter(|(_, stage)| stage.get("train").is_some()).map(|(name, _)| name) {
             trainings += 1;
-            for setting in ["epochs=2", "model.vse.embedding=32", "model.vse.word=16"] {
+            for setting in ["epochs=2", "model.vse.embed_size=32", "model.vse.word_dim=16"] {
                 command.arg("--set").arg(format!("stage.{name}.train.{setting}"));
             }
         }
         run(command.arg(&file));
         let rsums = |stage: &str| number_of(&store, &format!("SELECT rsum FROM \"{stage}-test\".summary"));
         for name in stages.iter().filter(|(_, stage)| stage.get("train").is_some()).map(|(name, _)| name) {
-            // 125 images and their 625 captions: chance gives 25.
+            // 125 images with 625 captions: the expected rsum of a random order is 25.
             assert!(rsums(name) > 0.0, "{}: {name}", file.display());
         }
     }
     assert!(trainings >= 40, "{trainings} trainings");
 }
 
-/// The second training has all else that it needs before the first one has ended, and must not stand in its way.
+/// The second training has its other inputs before the first one ends, and must not block it.
 #[test]
-fn a_training_begins_with_the_model_of_another_in_the_same_file() {
+fn a_training_is_initialised_from_another_of_the_same_pipeline() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let file = pipeline(folder.path(), "two.toml", |tiny| {
@@ -102,12 +102,17 @@ fn a_training_begins_with_the_model_of_another_in_the_same_file() {
     });
     run(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(file));
     let first = |stage: &str| number_of(&store, &format!("SELECT loss FROM \"{stage}\".history WHERE step = 0"));
-    assert!(first("a-more") < first("fit"), "it has learned before: {} and {}", first("a-more"), first("fit"));
+    assert!(
+        first("a-more") < first("fit"),
+        "the first loss of an initialised training is lower: {} and {}",
+        first("a-more"),
+        first("fit")
+    );
 }
 
-/// A network that is trained with the rest, and then gives the features that the model is used with.
+/// A network is fine-tuned, and then extracts the features for evaluation.
 #[test]
-fn features_of_a_network_in_a_model_are_those_that_it_was_judged_by() {
+fn features_of_a_fine_tuned_network_reproduce_its_validation() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let file = pipeline(folder.path(), "tuned.toml", |tiny| {
@@ -115,11 +120,11 @@ fn features_of_a_network_in_a_model_are_those_that_it_was_judged_by() {
         format!(
             r#"{pairs}
 [stage.tuned.train]
-pictures = {{ images = "pairs.images", network = "squeezenet1_0", weights = "random", side = 32, resize = 40 }}
+finetune = {{ images = "pairs.images", network = "squeezenet1_0", weights = "random", crop = 32, resize = 40 }}
 captions = "pairs.captions"
-model.vse.embedding = 32
-model.vse.word = 16
-batch = 32
+model.vse.embed_size = 32
+model.vse.word_dim = 16
+batch_size = 32
 epochs = 2
 
 [stage.own.extract]
@@ -150,18 +155,18 @@ split = "val"
         command
     };
     run(&mut command(&[]));
-    let judged = number_of(&store, "SELECT max(rsum) FROM tuned.validation");
+    let validated = number_of(&store, "SELECT max(rsum) FROM tuned.validation");
     let rsum = number_of(&store, "SELECT rsum FROM test.summary");
-    // A hit of one of 80 captions more or less is rounding: the pictures were together in other batches.
-    assert!((rsum - judged).abs() <= 2.5, "{rsum} in the end, {judged} in the training");
+    // Images in other batches have other rounding, which may change the hit of one of 80 captions.
+    assert!((rsum - validated).abs() <= 2.5, "rsum {rsum} in the evaluation, {validated} in the validation");
 
     let other = command(&["--set", "stage.own.extract.crop=40"]).output().unwrap();
-    let told = String::from_utf8_lossy(&other.stderr);
-    assert!(!other.status.success() && told.contains("squares of 32 pixels of pictures of 40"), "{told}");
+    let stderr = String::from_utf8_lossy(&other.stderr);
+    assert!(!other.status.success() && stderr.contains("crops of 32 pixels from images resized to 40"), "{stderr}");
 }
 
 #[test]
-fn the_quickstart_keeps_its_promise_and_a_second_run_does_nothing() {
+fn the_quickstart_meets_its_expectation_and_a_second_run_does_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let quickstart = || {
@@ -169,7 +174,7 @@ fn the_quickstart_keeps_its_promise_and_a_second_run_does_nothing() {
         command.arg("run").arg("--store").arg(&store).arg(file("quickstart.toml"));
         command
     };
-    // Its own [[expect]] is what decides about success.
+    // The run fails if its own [[expect]] does not hold.
     run(&mut quickstart());
     let manifests = |store: &Path| {
         let all = walkdir::WalkDir::new(store).into_iter().map(Result::unwrap);
@@ -187,7 +192,7 @@ fn the_quickstart_keeps_its_promise_and_a_second_run_does_nothing() {
 
 /// 991 photographs, 4,955 captions, 753 / 113 / 125 images.
 #[test]
-fn photographs_go_all_the_way() {
+fn the_flickr8k_pipeline_learns() {
     let (Some(flickr), Some(squeezenet)) = (public("flickr8k-1k"), public("weights/squeezenet1_0.safetensors")) else {
         return;
     };
@@ -203,14 +208,15 @@ fn photographs_go_all_the_way() {
     assert_eq!(number_of(&store, "SELECT count(*) FROM cnn.features"), 991.0);
     assert_eq!(number_of(&store, "SELECT count(*) FROM joint.caption_embeddings"), 625.0);
     assert_eq!(number_of(&store, "SELECT n_images FROM test.summary WHERE method = 'nns'"), 125.0);
-    // Chance gives about 25.
+    // The expected rsum of a random order is about 25.
     let rsum = number_of(&store, "SELECT rsum FROM test.summary WHERE method = 'nns'");
     assert!(rsum > 60.0, "{rsum}");
 }
 
-/// 753 / 113 / 125 images once the fivefold rows of dev and test are one again.
+/// The features of dev and test are repeated five times in the files; without repetition there are 753 / 113 / 125
+/// images.
 #[test]
-fn precomputed_features_go_all_the_way() {
+fn the_precomp_pipeline_learns() {
     let Some(precomp) = public("precomp/f8k_mini_precomp") else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
@@ -225,9 +231,9 @@ fn precomputed_features_go_all_the_way() {
     assert!(rsum > 60.0, "{rsum}");
 }
 
-/// The pipeline's own expectations are the figures of the paper and of an independent computation.
+/// Expected values: the paper and an independent computation.
 #[test]
-fn caption_similarity_agrees_with_people_as_published() {
+fn correlations_of_caption_similarity_with_ratings_are_the_published_ones() {
     let Some(cxc) = public("cxc") else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
@@ -250,9 +256,9 @@ fn caption_similarity_agrees_with_people_as_published() {
     );
 }
 
-/// On the test split: 1,000 images, 5,000 captions. In each row captions come best first, the image's own in the front.
+/// Test split: 1,000 images, 5,000 captions. The rows list captions by descending φ.
 #[test]
-fn the_best_captions_of_flickr30k_are_its_own() {
+fn the_most_similar_caption_of_an_image_is_its_own() {
     let Some(f30k) = public("f30k-captions") else { return };
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
@@ -270,15 +276,15 @@ fn the_best_captions_of_flickr30k_are_its_own() {
 }
 
 #[test]
-fn a_query_that_cannot_be_asked_is_found_before_anything_runs() {
+fn invalid_expectations_are_reported_before_a_stage_runs() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = "[[expect]]\nsql = \"SELECT rsun FROM test.summary\"\nat_least = 1\n\
                  [[expect]]\nsql = \"SELECT rsum FROM test.sumary\"\nat_least = 1\n";
     let file = pipeline(folder.path(), "wrong.toml", |tiny| format!("{tiny}\n{wrong}"));
     let store = folder.path().join("store");
     let output = pairloom().arg("run").arg("--store").arg(&store).arg(&file).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("rsun") && told.contains("test.sumary") && told.contains("wrong.toml:"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("rsun") && stderr.contains("test.sumary") && stderr.contains("wrong.toml:"), "{stderr}");
     assert!(!store.join("v1/ingest").exists(), "nothing ran");
 }

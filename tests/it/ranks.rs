@@ -1,4 +1,4 @@
-//! Trainings of several ranks, as real processes: started by Pairloom, or as `torchrun` and `srun` start them; and killed.
+//! Tests of distributed trainings: ranks started by Pairloom or as by `torchrun` and `srun`, and ranks that are killed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{pairloom, pipeline};
 
-/// The tiny pipeline up to its training, which takes `epochs` epochs.
+/// Writes the tiny pipeline up to its training, with `epochs` epochs.
 fn training(folder: &Path, epochs: u32) -> std::path::PathBuf {
     pipeline(folder, "training.toml", |tiny| {
-        let end = tiny.find("[stage.joint.embed]").expect("what comes after the training");
+        let end = tiny.find("[stage.joint.embed]").expect("the stage after the training");
         tiny[..end].replace("epochs = 2", &format!("epochs = {epochs}"))
     })
 }
@@ -25,15 +25,15 @@ fn run(store: &Path, file: &Path, more: &[&str]) -> Command {
     run
 }
 
-/// A rank as `torchrun` would start it.
-fn rank(mut run: Command, rank: usize, of: usize, port: u16) -> Command {
-    run.env("RANK", rank.to_string()).env("WORLD_SIZE", of.to_string());
-    run.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", of.to_string());
+/// Adds the environment variables that `torchrun` sets for a rank.
+fn with_rank(mut run: Command, rank: usize, world_size: usize, port: u16) -> Command {
+    run.env("RANK", rank.to_string()).env("WORLD_SIZE", world_size.to_string());
+    run.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", world_size.to_string());
     run.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
     run
 }
 
-/// A port that no other test takes, and no connection: below those that the system hands out.
+/// Returns a port that no other test uses, below the range of ephemeral ports.
 fn free_port() -> u16 {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + u16::try_from(std::process::id() % 500).unwrap() * 20;
@@ -41,28 +41,28 @@ fn free_port() -> u16 {
     std::iter::repeat_with(next).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long something takes is what is tested")]
+#[expect(clippy::disallowed_methods, reason = "the test measures time")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// Values of a query over a store, as text.
+/// Result of a query over a store, as CSV.
 fn sql(store: &Path, query: &str) -> String {
     let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(store).arg(query).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Losses of all steps.
+/// Losses of all steps of `fit`.
 fn losses(store: &Path) -> Vec<f64> {
     sql(store, "SELECT loss FROM fit.history ORDER BY step").lines().skip(1).map(|line| line.parse().unwrap()).collect()
 }
 
-/// Processes whose environment holds `RANK=1` and whose command line names this folder: followers of our tests.
+/// Ids of the processes of rank 1 whose command line contains this folder.
 fn followers(folder: &Path) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -84,17 +84,17 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_mins(2), "waited in vain for {what}");
+        assert!(begun.elapsed() < Duration::from_mins(2), "timeout while waiting for {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// Waits until a running training has saved a state, and gives its rank 1.
-fn until_it_trains(run: &mut Child, folder: &Path) -> u32 {
+/// Waits until a running training has saved a checkpoint. Returns the process id of its rank 1.
+fn wait_for_checkpoint(run: &mut Child, folder: &Path) -> u32 {
     let mut events = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(events.any(|event| event.contains("state_saved")), "it saves no state");
+    assert!(events.any(|event| event.contains("state_saved")), "no checkpoint was saved");
     let rest = std::thread::Builder::new().name("rest of the events".to_owned());
-    // A pipe that nobody reads would stop it.
+    // A full pipe would block the training.
     rest.spawn(move || events.count()).unwrap();
     wait_for("rank 1", || followers(folder).first().copied())
 }
@@ -103,7 +103,7 @@ fn kill(id: u32, signal: &str) {
     assert!(Command::new("kill").args([signal, &id.to_string()]).status().unwrap().success());
 }
 
-/// Content of all parts and files of the results, by name.
+/// Contents of all parts and model files, by path.
 fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut content = BTreeMap::new();
     for entry in walkdir::WalkDir::new(store).into_iter().map(Result::unwrap) {
@@ -115,31 +115,31 @@ fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
     content
 }
 
-/// The losses of all steps of two stores are equal but for the rounding of sums.
-fn same_course(one: &Path, two: &Path) {
+/// Asserts that the losses of all steps of two stores are equal up to rounding.
+fn assert_same_losses(one: &Path, two: &Path) {
     let (one, two) = (losses(one), losses(two));
     assert!(one.len() > 20 && one.len() == two.len());
     for (step, (one, two)) in one.iter().zip(&two).enumerate() {
-        // Rounding is all that differs, and it grows with every step.
+        // Rounding differences grow with every step.
         let within = if step < 10 { 1e-5 } else { 1e-3 };
         assert!((one - two).abs() <= within * one.abs(), "step {step}: {one} and {two}");
     }
 }
 
-/// HAL compares each pair with all of the batch, and with a bank that all ranks embed together.
+/// HAL compares each pair with the whole batch, and with a memory bank that all ranks embed together.
 #[test]
-fn two_ranks_learn_what_one_learns_from_hubs() {
+fn two_ranks_train_like_one_with_hal() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 2);
-    let bank = "stage.fit.train.bank={ fraction = 0.5, neighbours = 50, first_epoch = 0 }";
+    let bank = "stage.fit.train.memory_bank={ fraction = 0.5, neighbours = 50, first_epoch = 0 }";
     for (name, more) in [("hal", vec![]), ("bank", vec!["--set", bank])] {
         let more = [vec!["--quiet", "--set", "stage.fit.train.loss={ hal = {} }"], more].concat();
         let (one, two) = (folder.path().join(format!("{name} one")), folder.path().join(format!("{name} two")));
         for (store, ranks) in [(&one, "stage.fit.train.ranks=1"), (&two, "stage.fit.train.ranks=2")] {
             let output = run(store, &file, &[more.as_slice(), &["--set", ranks]].concat()).output().unwrap();
-            assert!(output.status.success(), "{}", told(&output));
+            assert!(output.status.success(), "{}", stderr(&output));
         }
-        same_course(&one, &two);
+        assert_same_losses(&one, &two);
     }
     let sums = |store: &str| {
         sql(
@@ -152,99 +152,99 @@ fn two_ranks_learn_what_one_learns_from_hubs() {
 }
 
 #[test]
-fn two_ranks_learn_what_one_learns() {
+fn two_ranks_train_like_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 2);
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
     let output = run(&one, &file, &["--quiet"]).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     let output = run(&two, &file, &["--quiet", "--set", "stage.fit.train.ranks=2"]).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
-    assert_eq!(told(&output), "", "other ranks are silent");
-    same_course(&one, &two);
-    assert!(followers(folder.path()).is_empty(), "a process is left");
-    // The number of ranks is not in the key: this is done already.
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "", "other ranks print nothing");
+    assert_same_losses(&one, &two);
+    assert!(followers(folder.path()).is_empty(), "a process is still running");
+    // The number of ranks is not part of the key: the result is reused.
     let again = run(&folder.path().join("two"), &file, &["--set", "stage.fit.train.ranks=2"]).output().unwrap();
-    assert!(told(&again).contains("0 of 3 stages ran"), "{}", told(&again));
+    assert!(stderr(&again).contains("0 of 3 stages ran"), "{}", stderr(&again));
 }
 
 #[test]
-fn ranks_that_others_start_meet_and_have_one_result() {
+fn ranks_started_by_a_launcher_have_one_result() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 1);
     let (store, port) = (folder.path().join("store"), free_port());
     let others: Vec<Child> =
-        [1, 2].map(|number| rank(run(&store, &file, &[]), number, 3, port).spawn().unwrap()).into();
-    let first = rank(run(&store, &file, &[]), 0, 3, port).output().unwrap();
-    assert!(first.status.success(), "{}", told(&first));
+        [1, 2].map(|number| with_rank(run(&store, &file, &[]), number, 3, port).spawn().unwrap()).into();
+    let first = with_rank(run(&store, &file, &[]), 0, 3, port).output().unwrap();
+    assert!(first.status.success(), "{}", stderr(&first));
     for other in others {
         let output = other.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), told(&output).as_str()), (Some(0), ""), "it does and says nothing by itself");
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "other ranks print nothing");
     }
     assert_eq!(sql(&store, "SELECT count(*) FROM store.runs").lines().nth(1), Some("1"));
-    // Nothing is to be done any more, and all of them end.
-    let other = rank(run(&store, &file, &[]), 1, 2, port).spawn().unwrap();
-    let first = rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
-    assert!(first.status.success() && told(&first).contains("0 of 3 stages ran"), "{}", told(&first));
+    // If every stage is up to date, all ranks end.
+    let other = with_rank(run(&store, &file, &[]), 1, 2, port).spawn().unwrap();
+    let first = with_rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
+    assert!(first.status.success() && stderr(&first).contains("0 of 3 stages ran"), "{}", stderr(&first));
     assert!(other.wait_with_output().unwrap().status.success());
 }
 
 #[test]
-fn ranks_with_other_settings_are_refused_on_all_of_them() {
+fn different_settings_are_an_error_on_all_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 1);
     let (store, port) = (folder.path().join("store"), free_port());
-    let other = rank(run(&store, &file, &["--set", "stage.fit.train.batch=16"]), 1, 2, port).spawn().unwrap();
-    let first = rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
+    let other = with_rank(run(&store, &file, &["--set", "stage.fit.train.batch_size=16"]), 1, 2, port).spawn().unwrap();
+    let first = with_rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
     let other = other.wait_with_output().unwrap();
     for output in [first, other] {
-        let told = told(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("`fit.train.batch` is 32 on rank 0 and 16 on rank 1"), "{told}");
+        let stderr = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("`fit.train.batch_size` is 32 on rank 0 and 16 on rank 1"), "{stderr}");
     }
     assert!(!store.join("v1/ingest").exists(), "nothing ran");
-    // A rank that cannot even read its pipeline file.
-    let other = rank(run(&store, &file, &["--set", "stage.fit.train.bach=16"]), 1, 2, port).spawn().unwrap();
-    let first = rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
+    // One rank has an invalid pipeline file.
+    let other = with_rank(run(&store, &file, &["--set", "stage.fit.train.bach=16"]), 1, 2, port).spawn().unwrap();
+    let first = with_rank(run(&store, &file, &[]), 0, 2, port).output().unwrap();
     let other = other.wait_with_output().unwrap();
     assert_eq!((first.status.code(), other.status.code()), (Some(2), Some(2)));
-    assert!(told(&first).contains("rank 1: its pipeline file"), "{}", told(&first));
-    assert!(told(&other).contains("bach"), "{}", told(&other));
+    assert!(stderr(&first).contains("rank 1: its pipeline file"), "{}", stderr(&first));
+    assert!(stderr(&other).contains("bach"), "{}", stderr(&other));
 }
 
 #[test]
-fn variables_that_contradict_each_other_are_all_named() {
+fn all_invalid_environment_variables_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 1);
     let mut wrong = run(&folder.path().join("store"), &file, &[]);
     wrong.env("RANK", "2").env("WORLD_SIZE", "2").env("MASTER_PORT", "high");
     let output = wrong.output().unwrap();
-    let told = told(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let stderr = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     for problem in ["RANK is 2, wanted a number below WORLD_SIZE", "MASTER_ADDR is not set", "MASTER_PORT is `high`"] {
-        assert!(told.contains(problem), "{told}");
+        assert!(stderr.contains(problem), "{stderr}");
     }
 }
 
 #[test]
-fn a_rank_that_is_killed_ends_the_run_within_seconds_and_a_rerun_goes_on() {
+fn a_killed_rank_ends_the_run_within_seconds_and_the_next_run_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 400);
     let store = folder.path().join("store");
     let two = ["--json", "--set", "stage.fit.train.ranks=2"];
     let mut first = run(&store, &file, &two).spawn().unwrap();
-    let follower = until_it_trains(&mut first, folder.path());
+    let follower = wait_for_checkpoint(&mut first, folder.path());
     kill(follower, "-KILL");
     let killed = now();
     let output = first.wait_with_output().unwrap();
-    let told = told(&output);
+    let stderr = stderr(&output);
     println!("rank 0 ended {:?} after the death of rank 1", killed.elapsed());
     assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
-    assert_eq!(output.status.code(), Some(4), "{told}");
-    assert!(told.contains("stage `fit`: rank 1 of 2 was killed by signal 9 (SIGKILL)"), "{told}");
-    assert!(told.contains("goes on from the last checkpoint"), "{told}");
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("stage `fit`: rank 1 of 2 was killed by signal 9 (SIGKILL)"), "{stderr}");
+    assert!(stderr.contains("resumes from the last checkpoint"), "{stderr}");
     assert!(!content(&store).keys().any(|name| name.starts_with("v1/train/") && name.contains("/model/")));
-    // It goes on, and what it did before is still there.
+    // The next run resumes from the saved checkpoint.
     let mut again = run(&store, &file, &two).spawn().unwrap();
     let events: Vec<String> = BufReader::new(again.stdout.take().unwrap())
         .lines()
@@ -256,16 +256,16 @@ fn a_rank_that_is_killed_ends_the_run_within_seconds_and_a_rerun_goes_on() {
     assert!(resumed["resumed_rows"].as_u64().unwrap() > 0, "{resumed}");
     kill(again.id(), "-INT");
     assert_eq!(again.wait().unwrap().code(), Some(130));
-    wait_for("the end of all", || followers(folder.path()).is_empty().then_some(()));
+    wait_for("the end of all ranks", || followers(folder.path()).is_empty().then_some(()));
 }
 
 #[test]
-fn when_rank_0_is_killed_no_process_stays() {
+fn all_ranks_end_when_rank_0_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = training(folder.path(), 400);
     let store = folder.path().join("store");
     let mut first = run(&store, &file, &["--json", "--set", "stage.fit.train.ranks=2"]).spawn().unwrap();
-    until_it_trains(&mut first, folder.path());
+    wait_for_checkpoint(&mut first, folder.path());
     first.kill().unwrap();
     let killed = now();
     first.wait().unwrap();
@@ -275,17 +275,17 @@ fn when_rank_0_is_killed_no_process_stays() {
 }
 
 #[test]
-fn an_interruption_of_any_rank_interrupts_all() {
+fn interrupting_any_rank_interrupts_all() {
     for interrupted in [0, 1] {
         let folder = tempfile::tempdir().unwrap();
         let file = training(folder.path(), 400);
         let (store, port) = (folder.path().join("store"), free_port());
-        let other = rank(run(&store, &file, &[]), 1, 2, port).spawn().unwrap();
-        let mut first = rank(run(&store, &file, &["--json"]), 0, 2, port).spawn().unwrap();
-        until_it_trains(&mut first, folder.path());
+        let other = with_rank(run(&store, &file, &[]), 1, 2, port).spawn().unwrap();
+        let mut first = with_rank(run(&store, &file, &["--json"]), 0, 2, port).spawn().unwrap();
+        wait_for_checkpoint(&mut first, folder.path());
         kill([first.id(), other.id()][interrupted], "-TERM");
         let (first, other) = (first.wait_with_output().unwrap(), other.wait_with_output().unwrap());
-        assert_eq!(first.status.code(), Some(130), "{}", told(&first));
-        assert_eq!(other.status.code(), Some(130), "{}", told(&other));
+        assert_eq!(first.status.code(), Some(130), "{}", stderr(&first));
+        assert_eq!(other.status.code(), Some(130), "{}", stderr(&other));
     }
 }

@@ -1,15 +1,15 @@
-//! Real runs that are killed, interrupted, or run out of disk, and go on where they stopped.
+//! Tests of runs that are killed, interrupted, or out of disk space, and of the runs that resume them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pairloom::kernels::sample::Sample;
+use pairloom::kernels::random::Rng;
 
 use crate::support::{pairloom, pipeline, tiny_pipeline};
 
-/// Every part and file of every artefact, by name below the store.
+/// Contents of the parts and files of all artefacts, by path.
 fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut content = BTreeMap::new();
     for entry in walkdir::WalkDir::new(store).into_iter().map(Result::unwrap) {
@@ -22,64 +22,64 @@ fn content(store: &Path) -> BTreeMap<String, Vec<u8>> {
     content
 }
 
-fn same(got: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
+fn assert_same_content(got: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>) {
     let names = |content: &BTreeMap<String, Vec<u8>>| content.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(got), names(wanted));
     let other: Vec<_> = got.iter().filter(|(name, bytes)| wanted[*name] != **bytes).map(|(name, _)| name).collect();
-    assert!(other.is_empty(), "other bytes in {other:?}");
+    assert!(other.is_empty(), "different bytes in {other:?}");
 }
 
 #[test]
-fn a_run_that_is_killed_at_random_moments_ends_in_the_same_bytes() {
+fn a_run_killed_at_random_times_resumes_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
-    #[expect(clippy::disallowed_methods, reason = "the moments to kill at are parts of how long a run takes")]
+    #[expect(clippy::disallowed_methods, reason = "runs are killed at random fractions of their duration")]
     let clock = std::time::Instant::now();
     let status = pairloom().args(["run", "--quiet", "--store"]).arg(&whole).arg(&file).status().unwrap();
     assert!(status.success());
     let length = clock.elapsed();
-    let mut sample = Sample::new(11, &[]);
+    let mut rng = Rng::new(11, &[]);
     let mut kills = 0;
     for _ in 0..12 {
         let mut run = pairloom().args(["run", "--quiet", "--store"]).arg(&killed).arg(&file).spawn().unwrap();
-        std::thread::sleep(length.mul_f64(0.05 + 0.5 * sample.unit()));
-        // SIGKILL: nothing of the process can react to it.
+        std::thread::sleep(length.mul_f64(0.05 + 0.5 * rng.uniform()));
+        // SIGKILL: the process cannot handle it.
         run.kill().unwrap();
         if !run.wait().unwrap().success() {
             kills += 1;
         }
     }
-    assert!(kills >= 2, "killed {kills} times in the middle of a run of {length:?}");
+    assert!(kills >= 2, "only {kills} of the kills interrupted a run of {length:?}");
     let status = pairloom().args(["run", "--quiet", "--store"]).arg(&killed).arg(&file).status().unwrap();
     assert!(status.success());
-    same(&content(&killed), &content(&whole));
+    assert_same_content(&content(&killed), &content(&whole));
 }
 
 #[test]
-fn an_interrupted_run_says_how_to_go_on() {
+fn an_interrupted_run_prints_how_to_resume() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());
     let mut run = pairloom();
     run.args(["run", "--json", "--store"]).arg(folder.path().join("store")).arg(&file);
     let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The first part is there, and nearly everything is still to be done.
+    // After the first part, most of the run is left.
     let mut events = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(events.any(|event| event.contains("part_committed")));
     Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
     let output = run.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("same command"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("same command"), "{stderr}");
 }
 
 #[test]
-fn a_full_disk_is_an_error_with_a_hint_and_more_space_repairs_it() {
+fn a_full_disk_is_an_error_with_a_hint_and_the_next_run_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).unwrap();
     let file = tiny_pipeline(folder.path());
-    // A small file system of its own, in a namespace that ends with the command.
+    // A small file system, in a mount namespace that ends with the command.
     let script = r#"
         mount -t tmpfs -o size=600k none "$1" || exit 99
         "$2" run --store "$1/store" "$3"; first=$?
@@ -96,16 +96,16 @@ fn a_full_disk_is_an_error_with_a_hint_and_more_space_repairs_it() {
     let output =
         run(&["--mount"]).ok().filter(|output| output.status.code() != Some(99) && output.status.code() != Some(1));
     let Some(output) = output.or_else(|| run(&["--map-root-user", "--mount"]).ok()) else {
-        test_data::impossible("no `unshare` here");
+        test_data::impossible("`unshare` is not installed");
         return;
     };
     if output.status.code() == Some(99) || output.status.code() == Some(1) {
-        test_data::impossible("no small file system can be made here");
+        test_data::impossible("no small file system can be mounted here");
         return;
     }
-    let (told, said) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert!(said.contains("first=4 second=0"), "{said}\n{told}");
-    assert!(told.contains("No space left") && told.contains("free some space"), "{told}");
+    let (stderr, stdout) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(stdout.contains("first=4 second=0"), "{stdout}\n{stderr}");
+    assert!(stderr.contains("No space left") && stderr.contains("free some space"), "{stderr}");
 }
 
 #[test]
@@ -120,11 +120,11 @@ fn two_processes_share_one_store() {
     for mut run in runs {
         assert!(run.wait().unwrap().success());
     }
-    same(&content(&shared), &content(&alone));
+    assert_same_content(&content(&shared), &content(&alone));
 }
 
 #[test]
-fn a_damaged_part_is_named_and_the_next_run_repairs_it() {
+fn a_damaged_part_is_an_error_and_the_next_run_rebuilds_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());
     let store = folder.path().join("store");
@@ -134,12 +134,12 @@ fn a_damaged_part_is_named_and_the_next_run_repairs_it() {
     let mut flipped = bytes.clone();
     flipped[100] ^= 4;
     std::fs::write(store.join(name), flipped).unwrap();
-    // Something downstream has to read it.
+    // Another training reads the part.
     let other = pipeline(folder.path(), "other.toml", |text| text.replace("epochs = 2", "epochs = 1"));
     let output = pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&other).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.contains("part-00000.parquet") && told.contains("damaged") && told.contains("hint"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("part-00000.parquet") && stderr.contains("damaged") && stderr.contains("hint"), "{stderr}");
     assert!(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(&other).status().unwrap().success());
     assert_eq!(content(&store)[name], *bytes);
 }

@@ -1,4 +1,4 @@
-//! A real S3 server for tests, and a proxy in front of it that makes the trouble that networks and servers make.
+//! S3 server for tests (moto), and a proxy that injects network and server faults.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pairloom::io::objects::{Location, Objects};
+use pairloom::io::objects::{Location, ObjectStorage};
 
 use crate::support::pairloom;
 
-/// Serves on a port that the system chooses, says which, and ends with its standard input, so however the tests end.
+/// Server program. It prints its port, and ends when its standard input is closed, however the tests end.
 const SERVE: &str = r#"
 import os, sys, threading
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
@@ -23,15 +23,15 @@ print(server.server_port, flush=True)
 server.serve_forever()
 "#;
 
-/// The running server.
-pub(crate) struct Server {
+/// Running server.
+pub(crate) struct S3Server {
     _process: Child,
     port: u16,
 }
 
-/// The server, the same for all tests; says so where it is not installed.
-pub(crate) fn server() -> Option<&'static Server> {
-    static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+/// Returns the server, shared by all tests; `None`, after a message, if it is not installed.
+pub(crate) fn server() -> Option<&'static S3Server> {
+    static SERVER: OnceLock<Option<S3Server>> = OnceLock::new();
     let server = SERVER.get_or_init(|| {
         let folder = folder()?;
         let mut python = Command::new("python3");
@@ -39,15 +39,15 @@ pub(crate) fn server() -> Option<&'static Server> {
         let mut process = python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
         let mut line = String::new();
         BufReader::new(process.stdout.take()?).read_line(&mut line).ok()?;
-        Some(Server { port: line.trim().parse().ok()?, _process: process })
+        Some(S3Server { port: line.trim().parse().ok()?, _process: process })
     });
     if server.is_none() {
-        test_data::absent("no S3 server here (`cargo xtask test` installs one)");
+        test_data::absent("no S3 server (`cargo xtask test` installs one)");
     }
     server.as_ref()
 }
 
-/// Where `cargo xtask test` has installed it.
+/// Folder where `cargo xtask test` installs the server.
 fn folder() -> Option<PathBuf> {
     let version = include_str!("../../xtask/src/server.txt").lines().find_map(|line| line.strip_prefix("moto=="))?;
     let usual = || Some(dirs::cache_dir()?.join(format!("pairloom/moto-{version}")));
@@ -55,36 +55,36 @@ fn folder() -> Option<PathBuf> {
     folder.join("complete").is_file().then_some(folder)
 }
 
-/// A bucket of its own for a test, reached directly or through a proxy.
-pub(crate) struct Bucket {
+/// Bucket of a test, accessed directly or through a proxy.
+pub(crate) struct TestBucket {
     pub(crate) name: String,
     port: u16,
-    /// The folder that programs have for their caches.
+    /// Cache folder of the programs.
     pub(crate) cache: tempfile::TempDir,
 }
 
-impl Server {
-    /// A new bucket of this name.
-    pub(crate) fn bucket(&self, name: &str) -> Bucket {
+impl S3Server {
+    /// Creates a bucket.
+    pub(crate) fn bucket(&self, name: &str) -> TestBucket {
         let request = format!("PUT /{name} HTTP/1.1\r\nHost: s3\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         let answer = exchange(self.port, request.as_bytes()).unwrap();
         assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
-        Bucket { name: name.to_owned(), port: self.port, cache: tempfile::tempdir().unwrap() }
+        TestBucket { name: name.to_owned(), port: self.port, cache: tempfile::tempdir().unwrap() }
     }
 }
 
-impl Bucket {
-    /// The store in the bucket, as it is named on the command line.
+impl TestBucket {
+    /// URL of the store in the bucket.
     pub(crate) fn url(&self) -> String {
         format!("s3://{}/some/store", self.name)
     }
 
     /// The same bucket through a proxy.
-    pub(crate) fn through(&self, proxy: &Proxy) -> Self {
+    pub(crate) fn via(&self, proxy: &Proxy) -> Self {
         Self { name: self.name.clone(), port: proxy.port, cache: tempfile::tempdir().unwrap() }
     }
 
-    /// How to reach the server.
+    /// Environment variables for access to the server.
     fn settings(&self) -> [(String, String); 5] {
         [
             ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port)),
@@ -96,7 +96,7 @@ impl Bucket {
         .map(|(name, value)| (name.to_owned(), value))
     }
 
-    /// `pairloom` with this store.
+    /// Command `pairloom` with this store.
     pub(crate) fn pairloom(&self, command: &str) -> Command {
         let mut program = pairloom();
         program.arg(command).arg("--store").arg(self.url()).envs(self.settings());
@@ -104,13 +104,13 @@ impl Bucket {
         program
     }
 
-    /// The objects of the store.
-    pub(crate) fn objects(&self) -> Objects {
+    /// Objects of the store.
+    pub(crate) fn objects(&self) -> ObjectStorage {
         let location = Location::parse(self.url().into()).unwrap().join("v1");
-        Objects::open(&location, &self.settings()).unwrap()
+        ObjectStorage::open(&location, &self.settings()).unwrap()
     }
 
-    /// Locks that no process holds any more, and that nobody has removed.
+    /// Names of the local lock files of claims that were not removed.
     pub(crate) fn locks(&self) -> Vec<String> {
         let folder = std::fs::read_dir(self.cache.path().join("pairloom/claims")).unwrap();
         let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -118,29 +118,29 @@ impl Bucket {
     }
 }
 
-/// What no message may show.
+/// Secret key, which no message may contain.
 pub(crate) const SECRET: &str = "wJalrXUtnFEMI";
 
-/// What becomes of a request.
+/// Action of the proxy on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It passes.
-    Pass,
-    /// The server is asked too much: `503 SlowDown`.
+pub(crate) enum ProxyAction {
+    /// Forwards the request.
+    Forward,
+    /// Answers `503 SlowDown`.
     SlowDown,
-    /// The connection ends before the request reaches the server.
-    Lost,
-    /// The request reaches the server, and the connection ends before the answer.
-    Unanswered,
-    /// The connection ends in the middle of the answer.
-    Cut,
-    /// It passes late.
-    Late,
-    /// It passes without its conditions, as with a server that does not know them.
-    Unconditional,
+    /// Closes the connection without forwarding the request.
+    DropRequest,
+    /// Forwards the request, and closes the connection without the response.
+    DropResponse,
+    /// Closes the connection in the middle of the response.
+    TruncateResponse,
+    /// Forwards the request after a delay.
+    Delay,
+    /// Forwards the request without its conditional headers, as if the server ignored them.
+    StripConditions,
 }
 
-/// A proxy.
+/// Proxy.
 pub(crate) struct Proxy {
     port: u16,
     refuses: Arc<AtomicBool>,
@@ -155,21 +155,21 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// A proxy in front of the server; `fate` decides by the method and the number of a request.
-    pub(crate) fn new(server: &Server, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
+    /// Starts a proxy. `action` chooses by the method and the number of a request.
+    pub(crate) fn new(server: &S3Server, action: impl Fn(&str, usize) -> ProxyAction + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (refuses, ended): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
         let counts: Arc<[AtomicUsize; 7]> = Arc::default();
         let (flag, end, shared, upstream) =
             (Arc::clone(&refuses), Arc::clone(&ended), Arc::clone(&counts), server.port);
-        let fate = Arc::new(fate);
+        let action = Arc::new(action);
         let requests = Arc::new(AtomicUsize::new(0));
         let serve = move || {
             let mut listener = Some(listener);
             while !end.load(Ordering::SeqCst) {
                 if flag.load(Ordering::SeqCst) {
-                    // Without a listener the system refuses connections.
+                    // Without a listener, the operating system refuses connections.
                     listener = None;
                     std::thread::sleep(Duration::from_millis(10));
                     continue;
@@ -180,13 +180,13 @@ impl Proxy {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 };
-                let (fate, counts, requests) = (Arc::clone(&fate), Arc::clone(&shared), Arc::clone(&requests));
+                let (action, counts, requests) = (Arc::clone(&action), Arc::clone(&shared), Arc::clone(&requests));
                 let pass = move || {
-                    // A client that goes away is none of our business.
+                    // A client may close its connection at any time.
                     let _ = pass_on(client, upstream, |method| {
-                        let fate = fate(method, requests.fetch_add(1, Ordering::SeqCst));
-                        counts[fate as usize].fetch_add(1, Ordering::SeqCst);
-                        fate
+                        let action = action(method, requests.fetch_add(1, Ordering::SeqCst));
+                        counts[action as usize].fetch_add(1, Ordering::SeqCst);
+                        action
                     });
                 };
                 std::thread::Builder::new().name("proxied".to_owned()).spawn(pass).unwrap();
@@ -196,19 +196,19 @@ impl Proxy {
         Self { port, refuses, ended, counts }
     }
 
-    /// From now on connections are refused, or accepted again.
-    pub(crate) fn refuse(&self, refuse: bool) {
+    /// Starts or stops refusing connections.
+    pub(crate) fn set_refusing(&self, refuse: bool) {
         self.refuses.store(refuse, Ordering::SeqCst);
     }
 
-    /// Requests that met this fate.
-    pub(crate) fn count(&self, fate: Fate) -> usize {
-        self.counts[fate as usize].load(Ordering::SeqCst)
+    /// Number of requests with this action.
+    pub(crate) fn count(&self, action: ProxyAction) -> usize {
+        self.counts[action as usize].load(Ordering::SeqCst)
     }
 }
 
-/// Serves one request of a client, and closes the connection.
-fn pass_on(mut client: TcpStream, upstream: u16, fate: impl Fn(&str) -> Fate) -> std::io::Result<()> {
+/// Handles one request of a client, and closes the connection.
+fn pass_on(mut client: TcpStream, upstream: u16, action: impl Fn(&str) -> ProxyAction) -> std::io::Result<()> {
     client.set_nonblocking(false)?;
     let mut reader = BufReader::new(client.try_clone()?);
     let mut head: Vec<String> = Vec::new();
@@ -228,36 +228,36 @@ fn pass_on(mut client: TcpStream, upstream: u16, fate: impl Fn(&str) -> Fate) ->
     let length = field("content-length").map_or(0, |(_, value)| value.trim().parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let fate = fate(head[0].split(' ').next().unwrap_or_default());
-    match fate {
-        Fate::SlowDown => {
+    let action = action(head[0].split(' ').next().unwrap_or_default());
+    match action {
+        ProxyAction::SlowDown => {
             let body = "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>";
             let length = body.len();
             write!(client, "HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")?;
             return client.shutdown(Shutdown::Both);
         }
-        Fate::Lost => return client.shutdown(Shutdown::Both),
-        Fate::Late => std::thread::sleep(Duration::from_millis(300)),
+        ProxyAction::DropRequest => return client.shutdown(Shutdown::Both),
+        ProxyAction::Delay => std::thread::sleep(Duration::from_millis(300)),
         _ => {}
     }
     let dropped = |line: &String| {
         let line = line.to_ascii_lowercase();
         let condition = line.starts_with("if-none-match:") || line.starts_with("if-match:");
-        line.starts_with("connection:") || fate == Fate::Unconditional && condition
+        line.starts_with("connection:") || action == ProxyAction::StripConditions && condition
     };
     let mut request: Vec<u8> = head.iter().filter(|line| !dropped(line)).flat_map(|line| line.bytes()).collect();
     request.extend_from_slice(b"Connection: close\r\n\r\n");
     request.extend_from_slice(&body);
     let answer = exchange(upstream, &request)?;
-    match fate {
-        Fate::Unanswered => {}
-        Fate::Cut => client.write_all(&answer[..answer.len() - answer.len().min(20)])?,
+    match action {
+        ProxyAction::DropResponse => {}
+        ProxyAction::TruncateResponse => client.write_all(&answer[..answer.len() - answer.len().min(20)])?,
         _ => client.write_all(&answer)?,
     }
     client.shutdown(Shutdown::Both)
 }
 
-/// The answer of the server to one request.
+/// Sends one request to the server. Returns the response.
 fn exchange(port: u16, request: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut server = TcpStream::connect(("127.0.0.1", port))?;
     server.write_all(request)?;

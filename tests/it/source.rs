@@ -1,12 +1,12 @@
-//! Reading the checkout and its Rust code, for tests about the code itself.
+//! Reader of the checkout and its Rust code, for tests about the code itself.
 //!
-//! The code is read as tokens, not parsed: paths inside macros count too, and half a file is still read.
+//! The code is tokenised, not parsed, so paths inside macros are found, and incomplete files can be read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every file of the project below `root`, as (path relative to it with `/`, path), sorted.
-/// Build products, the store, libtorch and hidden folders other than those of the project are left out.
+/// Lists all files of the project below `root`, sorted, as (relative path with `/`, path). Build outputs, the store,
+/// libtorch and hidden folders other than those of the project are excluded.
 pub(crate) fn files(root: &Path) -> Vec<(String, PathBuf)> {
     let mut files = Vec::new();
     let walk = walkdir::WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(|entry| {
@@ -24,25 +24,24 @@ pub(crate) fn files(root: &Path) -> Vec<(String, PathBuf)> {
     files
 }
 
-/// Where a file of `src/` stands: `["stages", "train"]` for `stages/train/mod.rs`, nothing for `lib.rs`.
+/// Module path of a file of `src/`: `["stages", "train"]` for `stages/train/mod.rs`, empty for `lib.rs`.
 pub(crate) fn module_of(name: &str) -> Vec<&str> {
     name.trim_end_matches(".rs").split('/').filter(|part| !matches!(*part, "mod" | "lib")).collect()
 }
 
-/// A name that code uses, as the path from the crate's root or from the crate that it belongs to, with its line.
+/// Use of a path, which starts at the crate root or with the name of another crate.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Use {
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
-    /// Name that a `use` gives it, `*` for all names of a module; `None` for a path in the middle of code.
+    /// Name that a `use` declaration binds, `*` for a glob import; `None` for a path in an expression.
     pub(crate) name: Option<String>,
-    /// True for a `pub use`, visible anywhere outside of the module.
+    /// True for a `pub use` of any visibility.
     pub(crate) exported: bool,
 }
 
-/// The paths that the code of `file` uses, with `super` and `self` resolved and braces multiplied out.
-/// `module` is where the file stands: `["stages", "train"]` for `src/stages/train/mod.rs`.
-/// Comments, strings and everything under `#[cfg(test)]` are left out.
+/// Returns the paths that the code of `file` uses, with `super` and `self` resolved and braces expanded. `module` is
+/// the module path of the file. Comments, strings and items under `#[cfg(test)]` are ignored.
 pub(crate) fn uses(file: &Path, module: &[&str]) -> Vec<Use> {
     uses_of(&fs::read_to_string(file).expect("source code is text"), module)
 }
@@ -50,7 +49,7 @@ pub(crate) fn uses(file: &Path, module: &[&str]) -> Vec<Use> {
 fn uses_of(text: &str, module: &[&str]) -> Vec<Use> {
     let tokens = without_tests(&tokens(text));
     let mut uses = Vec::new();
-    // Modules within the file, with the depth of their braces.
+    // Enclosing modules within the file, with the depth of their braces.
     let mut inside: Vec<(&str, usize)> = Vec::new();
     let (mut at, mut depth) = (0, 0);
     while at < tokens.len() {
@@ -71,7 +70,7 @@ fn uses_of(text: &str, module: &[&str]) -> Vec<Use> {
         }
         let first = uses.len();
         let exported = matches!(text_at(&tokens, at.wrapping_sub(2)), "pub" | ")");
-        at = tree(&tokens, at, &mut Vec::new(), &mut uses);
+        at = read_use_tree(&tokens, at, &mut Vec::new(), &mut uses);
         let module: Vec<&str> = module.iter().copied().chain(inside.iter().map(|&(name, _)| name)).collect();
         for found in &mut uses[first..] {
             resolve(&mut found.path, &module);
@@ -81,7 +80,7 @@ fn uses_of(text: &str, module: &[&str]) -> Vec<Use> {
     uses
 }
 
-/// The names of the items that a file defines.
+/// Returns the names of the items that a file defines.
 pub(crate) fn items(file: &Path) -> Vec<String> {
     let tokens = without_tests(&tokens(&fs::read_to_string(file).expect("source code is text")));
     let defines = |before: &str| {
@@ -91,7 +90,7 @@ pub(crate) fn items(file: &Path) -> Vec<String> {
     defined.map(|pair| pair[1].0.clone()).collect()
 }
 
-/// The modules that `file` declares for tests only: `#[cfg(test)] mod testing;`.
+/// Returns the test modules that `file` declares, such as `#[cfg(test)] mod testing;`.
 pub(crate) fn test_modules(file: &Path) -> Vec<String> {
     let tokens = tokens(&fs::read_to_string(file).expect("source code is text"));
     let mut modules = Vec::new();
@@ -106,15 +105,15 @@ pub(crate) fn test_modules(file: &Path) -> Vec<String> {
     modules
 }
 
-/// Reads `a::b::{c, d::e}` from `at`, adds a path for each leaf, and returns where it ends.
-fn tree(tokens: &[(String, usize)], mut at: usize, prefix: &mut Vec<String>, uses: &mut Vec<Use>) -> usize {
+/// Reads a use tree such as `a::b::{c, d::e}` from `at`, and adds a path for each leaf. Returns its end.
+fn read_use_tree(tokens: &[(String, usize)], mut at: usize, prefix: &mut Vec<String>, uses: &mut Vec<Use>) -> usize {
     let depth = prefix.len();
     loop {
         match text_at(tokens, at) {
             "{" => {
                 at += 1;
                 while !matches!(text_at(tokens, at), "}" | "") {
-                    at = tree(tokens, at, prefix, uses).max(at + 1);
+                    at = read_use_tree(tokens, at, prefix, uses).max(at + 1);
                     if text_at(tokens, at) == "as" {
                         at += 2;
                     }
@@ -150,7 +149,7 @@ fn tree(tokens: &[(String, usize)], mut at: usize, prefix: &mut Vec<String>, use
     }
 }
 
-/// Makes `super::x` and `self::x` in `module` start with `crate`.
+/// Converts `super::x` and `self::x` in `module` to paths from `crate`.
 fn resolve(path: &mut Vec<String>, module: &[&str]) {
     let supers = path.iter().take_while(|name| *name == "super").count();
     let selves = path.iter().take_while(|name| *name == "self").count();
@@ -169,12 +168,12 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Whether `#[cfg(test)]` stands at `at`.
+/// Returns true if `#[cfg(test)]` is at `at`.
 fn begins_test(tokens: &[(String, usize)], at: usize) -> bool {
     ["#", "[", "cfg", "(", "test", ")", "]"].iter().enumerate().all(|(i, wanted)| text_at(tokens, at + i) == *wanted)
 }
 
-/// Tokens without the items under `#[cfg(test)]`.
+/// Removes the items under `#[cfg(test)]`.
 fn without_tests(tokens: &[(String, usize)]) -> Vec<(String, usize)> {
     let mut kept = Vec::new();
     let mut at = 0;
@@ -198,7 +197,8 @@ fn without_tests(tokens: &[(String, usize)]) -> Vec<(String, usize)> {
     kept
 }
 
-/// Names, `::` and single other characters, each with its line; without comments, strings and characters.
+/// Splits code into tokens with their lines: names, `::`, and single other characters. Comments and literals of strings
+/// and characters are removed.
 fn tokens(text: &str) -> Vec<(String, usize)> {
     let chars: Vec<char> = text.chars().collect();
     let mut tokens = Vec::new();
@@ -238,7 +238,7 @@ fn tokens(text: &str) -> Vec<(String, usize)> {
     tokens
 }
 
-/// Length of the comment, perhaps with comments inside, that `rest` begins with.
+/// Length of the possibly nested block comment at the start of `rest`.
 fn comment(rest: &[char]) -> usize {
     let (mut at, mut depth) = (0, 0);
     while at < rest.len() {
@@ -254,7 +254,7 @@ fn comment(rest: &[char]) -> usize {
     at
 }
 
-/// Length of the string that `rest` begins with.
+/// Length of the string literal at the start of `rest`.
 fn string(rest: &[char]) -> usize {
     let mut at = 1;
     while at < rest.len() && rest[at] != '"' {
@@ -263,7 +263,7 @@ fn string(rest: &[char]) -> usize {
     at + 1
 }
 
-/// Length of the raw string that `rest` begins with, if it is one and not a raw identifier.
+/// Length of the raw string literal at the start of `rest`, unless it is a raw identifier.
 fn raw_string(rest: &[char]) -> Option<usize> {
     let start = rest.iter().position(|&c| c == 'r')? + 1;
     let hashes = rest[start..].iter().take_while(|&&c| c == '#').count();
@@ -276,7 +276,7 @@ fn raw_string(rest: &[char]) -> Option<usize> {
 }
 
 #[test]
-fn uses_are_found_wherever_they_are_written() {
+fn uses_are_found_in_every_kind_of_code() {
     let text = r##"
 //! use crate::comment;
 use crate::{error::Result, tables::{self, captions as c}};

@@ -1,9 +1,9 @@
-//! What the integration tests share.
+//! Helpers of the integration tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program, as people start it, with nothing of this environment that could change what it does.
+/// Command that starts `pairloom`, without the environment variables that change its behaviour.
 pub(crate) fn pairloom() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pairloom"));
     let ours: Vec<String> =
@@ -16,12 +16,12 @@ pub(crate) fn pairloom() -> Command {
     command
 }
 
-/// A pipeline that goes through every stage in a few seconds.
+/// Pipeline with every stage, which runs in a few seconds.
 const TINY: &str = r#"
 seed = 3
 
 [stage.pairs.ingest]
-scenes = { train = 96, val = 16, test = 16, pixels = 48 }
+synthetic = { train = 96, val = 16, test = 16, pixels = 48 }
 
 [stage.cnn.extract]
 images = "pairs.images"
@@ -33,9 +33,9 @@ crop = 48
 [stage.fit.train]
 features = "cnn.features"
 captions = "pairs.captions"
-model.vse.embedding = 32
-model.vse.word = 16
-batch = 32
+model.vse.embed_size = 32
+model.vse.word_dim = 16
+batch_size = 32
 epochs = 2
 checkpoint_steps = 4
 
@@ -45,18 +45,18 @@ features = "cnn.features"
 captions = "pairs.captions"
 splits = ["test"]
 
-[stage.published.convert]
+[stage.published.import_model]
 weights = "published.safetensors"
 vocabulary = "vocab.json"
 
-[stage.meaning.compare]
+[stage.meaning.score_captions]
 captions = "pairs.captions"
 measure = { cider_d = {} }
 
-[stage.graphs.compare]
+[stage.graphs.score_captions]
 captions = "pairs.captions"
 measure = { spice = {} }
-form = { pairs = "people.ratings" }
+pairs = { table = "people.ratings" }
 
 [stage.people.ingest]
 ratings = { file = "ratings.csv" }
@@ -71,7 +71,7 @@ relevance = [
     { name = "people", ratings = "people.ratings", at_least = 3.0 },
 ]
 
-[stage.differ.contrast]
+[stage.differ.test_significance]
 rankings = "test.rankings"
 
 [stage.agree.correlate]
@@ -89,7 +89,7 @@ summary = "test.summary"
 metrics = "test.metrics"
 rankings = "test.rankings"
 correlations = ["agree.correlations"]
-contrasts = ["differ.contrasts"]
+significance_tests = ["differ.significance_tests"]
 similarity = "meaning.caption_similarity"
 graphs = "graphs.scene_graphs"
 history = "fit.history"
@@ -98,12 +98,12 @@ images = "pairs.images"
 captions = "pairs.captions"
 "#;
 
-/// A file with [`TINY`] in `folder`.
+/// Writes [`TINY`] and its sources into `folder`.
 pub(crate) fn tiny_pipeline(folder: &Path) -> PathBuf {
     pipeline(folder, "tiny.toml", str::to_owned)
 }
 
-/// Ratings of the test images, 112 to 127, with a caption of their own and one of the image before.
+/// Ratings of the test images, 112 to 127, each with one of its own captions and one of the image before.
 fn ratings() -> String {
     let line = |image: u32| {
         let other = if image == 112 { 127 } else { image - 1 };
@@ -113,7 +113,7 @@ fn ratings() -> String {
     format!("caption,image,agg_score,sampling_method\n{}", (112..128).map(line).collect::<String>())
 }
 
-/// A file with a changed [`TINY`] and what it reads in `folder`.
+/// Writes [`TINY`], as modified by `change`, and its sources into `folder`.
 pub(crate) fn pipeline(folder: &Path, name: &str, change: impl FnOnce(&str) -> String) -> PathBuf {
     let file = folder.join(name);
     std::fs::write(&file, change(TINY)).unwrap();

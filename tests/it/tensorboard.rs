@@ -1,18 +1,18 @@
-//! What `pairloom tensorboard` writes for the courses of trainings, while they run and after.
+//! Tests of the event files that `pairloom tensorboard` writes, for running and finished trainings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::support::{pairloom, tiny_pipeline};
 
-/// Runs the program to success; gives its stdout.
+/// Runs `pairloom`, which must succeed. Returns its stdout.
 fn pairloom_in(store: &Path, arguments: &[&str]) -> String {
     let output = pairloom().arg("--store").arg(store).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The contents of the records of an event file.
+/// Payloads of the records of an event file.
 fn records(file: &[u8]) -> Vec<&[u8]> {
     let (mut records, mut rest) = (Vec::new(), file);
     while !rest.is_empty() {
@@ -23,21 +23,21 @@ fn records(file: &[u8]) -> Vec<&[u8]> {
     records
 }
 
-/// The scalar of this tag in a record: `tag`, then the key of the value, then its four bytes.
+/// Scalar with this tag in a record: the tag, then the field key of the value, then its four bytes.
 fn scalar(record: &[u8], tag: &str) -> Option<f32> {
     let at = record.windows(tag.len()).position(|window| window == tag.as_bytes())? + tag.len();
-    assert_eq!(record[at], 0x15, "a value of four bytes follows a tag");
+    assert_eq!(record[at], 0x15, "the tag is followed by a 32-bit field");
     Some(f32::from_le_bytes(record[at + 1..at + 5].try_into().unwrap()))
 }
 
-/// Event files below a folder, by name.
+/// Contents of all files below a folder, by path.
 fn event_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap).filter(|e| e.file_type().is_file());
     files.map(|entry| (entry.path().to_owned(), std::fs::read(entry.path()).unwrap())).collect()
 }
 
 #[test]
-fn every_number_of_a_training_is_in_its_event_files() {
+fn event_files_have_all_metrics_of_a_training() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());
     let (store, curves) = (folder.path().join("store"), folder.path().join("curves"));
@@ -65,7 +65,7 @@ fn every_number_of_a_training_is_in_its_event_files() {
         }
     }
 
-    // Again, with nothing new, and once more as if the training were still running.
+    // A second call writes nothing. An unfinished training gives the same files.
     assert_eq!(write(), "");
     assert_eq!(event_files(&curves), files);
     let artefact = walkdir::WalkDir::new(store.join("v1/train")).into_iter().map(Result::unwrap);
@@ -77,13 +77,13 @@ fn every_number_of_a_training_is_in_its_event_files() {
 }
 
 #[test]
-fn a_store_without_a_training_has_no_curves() {
+fn a_store_without_a_training_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scenes.toml");
-    std::fs::write(&file, "[stage.pairs.ingest]\nscenes = { train = 4, val = 2, test = 2, pixels = 32 }\n").unwrap();
+    std::fs::write(&file, "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n").unwrap();
     let store = folder.path().join("store");
     pairloom_in(&store, &["run", "--quiet", file.to_str().unwrap()]);
     let output = pairloom().args(["tensorboard", "curves", "--store"]).arg(&store).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no run of this store has trained anything yet"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no run of this store has a training yet"));
 }

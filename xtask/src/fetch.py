@@ -1,10 +1,10 @@
-"""Downloads wheels with pip and unpacks the few files of them that Pairloom links against.
+"""Downloads wheels with pip and unpacks the files that Pairloom links against.
 
 Usage: fetch.py FOLDER (REQUIREMENT PLATFORM MEMBERS)...
 
-REQUIREMENT is a line of a requirements file with its hash, which pip verifies. MEMBERS are separated by commas:
-a file goes to FOLDER/lib, a folder that ends with a slash to FOLDER/<its last name>.
-Interrupted, it removes FOLDER and exits with 130; it exits with 3 when pip has failed and said why. At most one wheel and its unpacked files are on the disk at a time.
+REQUIREMENT is a line of a requirements file with a hash, which pip verifies. MEMBERS are separated by commas: a file is
+unpacked to FOLDER/lib, a folder (with a final slash) to FOLDER/<its last name>. Exit codes: 130 if interrupted, after
+removing FOLDER; 3 if pip failed, after its own message. At most one wheel is on the disk at a time.
 """
 
 import os
@@ -24,12 +24,12 @@ def download(requirement, platform, into):
     with open(listed, "w", encoding="utf-8") as file:
         file.write(requirement + "\n")
     command = [sys.executable, "-m", "pip", "download", "--require-hashes", "--requirement", listed, "--no-deps"]
-    # The libraries do not depend on the version of Python; naming one makes any Python fetch the same wheel.
+    # The libraries do not depend on the version of Python. With a fixed version, every Python downloads the same wheel.
     command += ["--only-binary=:all:", "--implementation=cp", "--python-version=311", "--platform=" + platform]
     command += ["--dest=" + into, "--no-cache-dir", "--disable-pip-version-check", "--no-input"]
     if not sys.stderr.isatty():
         command.append("--quiet")
-    # pip's own temporary files belong on the disk that was checked for space, and go when FOLDER goes.
+    # Temporary files of pip are on the disk whose free space was checked, and are removed with FOLDER.
     environment = dict(os.environ, TMPDIR=into, PIP_REQUIRE_VIRTUALENV="0")
     subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     return next(os.path.join(into, name) for name in os.listdir(into) if name.endswith(".whl"))

@@ -1,15 +1,15 @@
-//! The CPU libtorch in the cache: downloading it, publishing it whole, noticing that it is damaged.
+//! CPU libtorch in the cache: download, atomic publication, and detection of damage.
 //!
-//! The wheel `torch` of the Python package index is a CUDA build. Work on the CPU needs three libraries of it and one
-//! each of two small wheels; they are fetched with pip and used without Python.
+//! The wheel `torch` of the Python package index is a CUDA build. The CPU needs three of its libraries, and one library
+//! each of two small wheels. They are downloaded with pip and used without Python.
 //!
 //! ```text
 //! ~/.cache/pairloom/
-//!   libtorch-2.11.0-cpu/            appears by one rename, never half-finished
+//!   libtorch-2.11.0-cpu/            complete; created by one rename
 //!     build-version include/ lib/
-//!     complete                      what was fetched and the size of every file
-//!   libtorch-2.11.0-cpu.lock        held while one set-up works, so that two do not work at once
-//!   libtorch-2.11.0-cpu.new.PID/    being fetched; whoever holds the lock removes what others left
+//!     complete                      marker: requirements and the size of every file
+//!   libtorch-2.11.0-cpu.lock        lock of the set-up process at work
+//!   libtorch-2.11.0-cpu.new.PID/    incomplete download; the holder of the lock removes those of others
 //! ```
 
 use std::fmt::Write as _;
@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::shell::{self, Failure, Outcome, say};
+use crate::shell::{self, TaskError, TaskResult, print_message};
 
-/// The version that the crate `tch` is made for.
+/// Version of libtorch that the crate `tch` supports.
 pub(crate) const VERSION: &str = "2.11.0";
 
-/// What is fetched: a requirement with its hash, the platform of the wheel, and the files to keep.
+/// Wheels to download: requirement with hash, platform, and files to keep.
 const WHEELS: [[&str; 3]; 3] = [
     [
         "torch==2.11.0 --hash=sha256:7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a",
@@ -42,27 +42,27 @@ const WHEELS: [[&str; 3]; 3] = [
     ],
 ];
 
-/// Name of the file that says that a folder is whole.
+/// Name of the marker file of a complete folder.
 const MARKER: &str = "complete";
 
-/// Its last line.
+/// Last line of the marker.
 const END: &str = "end\n";
 
-/// Where the libtorch of this version is kept, whether it is there or not.
-pub(crate) fn folder() -> Outcome<PathBuf> {
-    // An empty or relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
+/// Folder of the libtorch of this version in the cache. It need not exist.
+pub(crate) fn folder() -> TaskResult<PathBuf> {
+    // The XDG base directory specification demands that an empty or relative XDG_CACHE_HOME is ignored.
     let xdg = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = xdg.or_else(home).ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set"))?;
+    let cache = xdg.or_else(home).ok_or_else(|| TaskError::new("neither XDG_CACHE_HOME nor HOME is set"))?;
     Ok(cache.join(format!("pairloom/libtorch-{VERSION}-cpu")))
 }
 
-/// Makes sure that `folder` holds a whole libtorch, fetching it if need be.
-pub(crate) fn provide(folder: &Path) -> Outcome {
+/// Ensures that `folder` has a complete libtorch, downloading it if necessary.
+pub(crate) fn provide(folder: &Path) -> TaskResult {
     provide_with(folder, &recipe(), fetch)
 }
 
-/// What the marker begins with: another recipe makes another libtorch.
+/// First lines of the marker, which identify the downloaded wheels and files.
 fn recipe() -> String {
     WHEELS.iter().fold(String::new(), |mut text, [requirement, _, members]| {
         let _ = writeln!(text, "{requirement} {members}");
@@ -70,36 +70,36 @@ fn recipe() -> String {
     })
 }
 
-/// Makes sure that `folder` holds all that `fetch` brought when it was called with this recipe, calling it if need be.
-pub(crate) fn provide_with(folder: &Path, recipe: &str, fetch: impl FnOnce(&Path) -> Outcome) -> Outcome {
+/// Ensures that `folder` has all files of `recipe`, calling `fetch` if necessary.
+pub(crate) fn provide_with(folder: &Path, recipe: &str, fetch: impl FnOnce(&Path) -> TaskResult) -> TaskResult {
     if damage(folder, recipe).is_none() {
         return Ok(());
     }
-    let cache = folder.parent().ok_or_else(|| Failure::new("the cache folder has no parent"))?;
-    fs::create_dir_all(cache).map_err(Failure::io("create", cache))?;
+    let cache = folder.parent().ok_or_else(|| TaskError::new("the cache folder has no parent"))?;
+    fs::create_dir_all(cache).map_err(TaskError::io("create", cache))?;
     let _lock = lock(&folder.with_added_extension("lock"))?;
-    // Whoever held the lock may have done the work.
+    // Another process may have installed it while this one waited for the lock.
     let Some(damage) = damage(folder, recipe) else { return Ok(()) };
     if folder.exists() {
-        say(format!("`{}` is of no use and will be replaced: {damage}", folder.display()));
+        print_message(format!("`{}` is unusable and will be replaced: {damage}", folder.display()));
     }
     remove_leftovers(folder, cache);
 
     let new = folder.with_added_extension(format!("new.{}", std::process::id()));
-    let done = fetch(&new).and_then(|()| seal(&new, recipe)).and_then(|()| publish(&new, folder));
+    let done = fetch(&new).and_then(|()| write_marker(&new, recipe)).and_then(|()| publish(&new, folder));
     if done.is_err() {
         let _ = fs::remove_dir_all(&new);
     }
     done
 }
 
-/// Why `folder` is not whole; `None` if it is.
+/// Returns the reason why `folder` is unusable; `None` if it is complete.
 fn damage(folder: &Path, recipe: &str) -> Option<String> {
     let Ok(marker) = fs::read_to_string(folder.join(MARKER)) else {
-        return Some(if folder.exists() { "it is half-finished" } else { "it is not there" }.to_owned());
+        return Some(if folder.exists() { "it is incomplete" } else { "it does not exist" }.to_owned());
     };
     let Some(files) = marker.strip_prefix(recipe) else {
-        return Some("it was made by another version of this set-up".to_owned());
+        return Some("another version of this set-up created it".to_owned());
     };
     let Some(files) = files.strip_suffix(END) else { return Some(format!("`{MARKER}` is cut short")) };
     files.lines().find_map(|line| {
@@ -112,80 +112,82 @@ fn damage(folder: &Path, recipe: &str) -> Option<String> {
     })
 }
 
-/// Waits until no other set-up works on this folder. The lock ends with the process, however it ends.
-fn lock(path: &Path) -> Outcome<File> {
+/// Waits for the exclusive lock of a folder. The operating system releases it when the process ends.
+fn lock(path: &Path) -> TaskResult<File> {
     let file = File::options().create(true).truncate(false).write(true).open(path);
-    let file = file.map_err(Failure::io("open", path))?;
+    let file = file.map_err(TaskError::io("open", path))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            say("another set-up is at work; waiting for it");
-            file.lock().map_err(Failure::io("lock", path))?;
+            print_message("another set-up is at work; waiting for it");
+            file.lock().map_err(TaskError::io("lock", path))?;
         }
-        Err(TryLockError::Error(error)) => return Err(Failure::io("lock", path)(error)),
+        Err(TryLockError::Error(error)) => return Err(TaskError::io("lock", path)(error)),
     }
     Ok(file)
 }
 
-/// Removes what killed set-ups left. Failing to is no reason to stop: a program that outlived its set-up may still write.
+/// Removes the incomplete downloads of killed set-ups. Errors are ignored, as a download process may still be writing.
 fn remove_leftovers(folder: &Path, cache: &Path) {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         let found = entry.file_name();
         if found.to_string_lossy().strip_prefix(&name).is_some_and(|rest| rest.starts_with(".new.")) {
-            say(format!("removing what an interrupted set-up left: {}", entry.path().display()));
+            print_message(format!("removing the files of an interrupted set-up: {}", entry.path().display()));
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-fn fetch(into: &Path) -> Outcome {
+fn fetch(into: &Path) -> TaskResult {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
-        return Err(Failure::new("there is no libtorch to fetch for this machine, only for Linux x86-64 with glibc")
+        return Err(TaskError::new("there is no libtorch to fetch for this machine, only for Linux x86-64 with glibc")
             .hint(format!("set LIBTORCH to the folder of a libtorch {VERSION}")));
     }
-    if !shell::works(Command::new("python3").arg("--version")) {
-        return Err(Failure::new("no `python3`; libtorch is fetched with pip")
+    if !shell::succeeds(Command::new("python3").arg("--version")) {
+        return Err(TaskError::new("no `python3`; libtorch is fetched with pip")
             .hint("install Python 3 with pip (Debian, Ubuntu: python3-pip; Fedora: python3-pip), or set LIBTORCH"));
     }
-    if !shell::works(Command::new("python3").args(["-m", "pip", "--version"])) {
-        return Err(Failure::new("`python3` has no pip; libtorch is fetched with it").hint(
+    if !shell::succeeds(Command::new("python3").args(["-m", "pip", "--version"])) {
+        return Err(TaskError::new("`python3` has no pip; libtorch is fetched with it").hint(
             "install it (Debian, Ubuntu, Fedora: python3-pip), or `python3 -m ensurepip --user`, or set LIBTORCH",
         ));
     }
-    say(format!("fetching libtorch {VERSION}: 544 MB to download once, 1.2 GB while unpacking, 0.5 GB to stay"));
+    print_message(format!(
+        "fetching libtorch {VERSION}: 544 MB to download once, 1.2 GB while unpacking, 0.5 GB to stay"
+    ));
     let start = Instant::now();
     let mut python = Command::new("python3");
     python.args(["-c", include_str!("fetch.py")]).arg(into).args(WHEELS.iter().flatten());
     match python.status().map(|status| status.code()) {
         Ok(Some(0)) => {}
         Ok(Some(3)) => {
-            return Err(Failure::new("pip could not download libtorch; its own words are above").hint(format!(
-                "pip must reach its package index; where there is no network, set LIBTORCH to a libtorch {VERSION}"
+            return Err(TaskError::new("pip could not download libtorch; its messages are above").hint(format!(
+                "pip needs access to its package index; without a network, set LIBTORCH to a libtorch {VERSION}"
             )));
         }
-        Ok(Some(130)) => return Err(Failure::new("interrupted; nothing was left behind")),
-        Ok(_) => return Err(Failure::new("libtorch could not be fetched; the reason is above")),
-        Err(error) => return Err(Failure::new(format!("cannot start python3: {error}"))),
+        Ok(Some(130)) => return Err(TaskError::new("interrupted; nothing was left behind")),
+        Ok(_) => return Err(TaskError::new("libtorch could not be fetched; the reason is above")),
+        Err(error) => return Err(TaskError::new(format!("cannot start python3: {error}"))),
     }
-    // The build links against `libtorch.so`, which in the wheel also drags in CUDA.
+    // The build links against `libtorch.so`; that of the wheel depends on CUDA.
     let library = into.join("lib/libtorch.so");
-    std::os::unix::fs::symlink("libtorch_cpu.so", &library).map_err(Failure::io("link", &library))?;
+    std::os::unix::fs::symlink("libtorch_cpu.so", &library).map_err(TaskError::io("link", &library))?;
     let version = into.join("build-version");
-    fs::write(&version, format!("{VERSION}\n")).map_err(Failure::io("write", &version))?;
-    say(format!("fetched in {:.0} s", start.elapsed().as_secs_f64()));
+    fs::write(&version, format!("{VERSION}\n")).map_err(TaskError::io("write", &version))?;
+    print_message(format!("fetched in {:.0} s", start.elapsed().as_secs_f64()));
     Ok(())
 }
 
-/// Writes the marker: the recipe, then size and name of every file. A file that a power cut robs of its content also
-/// loses its size.
-fn seal(folder: &Path, recipe: &str) -> Outcome {
+/// Writes the marker: the recipe, then size and name of every file. A power failure that loses the content of a file
+/// also changes its size.
+fn write_marker(folder: &Path, recipe: &str) -> TaskResult {
     let mut marker = recipe.to_owned();
     let mut folders = vec![folder.to_owned()];
     while let Some(at) = folders.pop() {
-        for entry in fs::read_dir(&at).map_err(Failure::io("read", &at))? {
-            let path = entry.map_err(Failure::io("read", &at))?.path();
-            let found = fs::metadata(&path).map_err(Failure::io("read", &path))?;
+        for entry in fs::read_dir(&at).map_err(TaskError::io("read", &at))? {
+            let path = entry.map_err(TaskError::io("read", &at))?.path();
+            let found = fs::metadata(&path).map_err(TaskError::io("read", &path))?;
             if found.is_dir() {
                 folders.push(path);
                 continue;
@@ -196,16 +198,16 @@ fn seal(folder: &Path, recipe: &str) -> Outcome {
     }
     marker.push_str(END);
     let path = folder.join(MARKER);
-    fs::write(&path, marker).map_err(Failure::io("write", &path))
+    fs::write(&path, marker).map_err(TaskError::io("write", &path))
 }
 
-/// Puts `new` where `folder` is or should be.
-fn publish(new: &Path, folder: &Path) -> Outcome {
+/// Moves `new` to `folder`, and removes the previous folder.
+fn publish(new: &Path, folder: &Path) -> TaskResult {
     let old = new.with_added_extension("old");
     if folder.exists() {
-        fs::rename(folder, &old).map_err(Failure::io("move away", folder))?;
+        fs::rename(folder, &old).map_err(TaskError::io("move away", folder))?;
     }
-    fs::rename(new, folder).map_err(Failure::io("publish", folder))?;
+    fs::rename(new, folder).map_err(TaskError::io("publish", folder))?;
     let _ = fs::remove_dir_all(&old);
     Ok(())
 }
@@ -214,10 +216,10 @@ fn publish(new: &Path, folder: &Path) -> Outcome {
 mod tests {
     use super::*;
 
-    /// A folder in the temporary folder of the system, removed at the end.
-    struct Scratch(PathBuf);
+    /// Temporary cache folder, removed when dropped.
+    struct ScratchCache(PathBuf);
 
-    impl Scratch {
+    impl ScratchCache {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
@@ -226,7 +228,7 @@ mod tests {
         fn libtorch(&self) -> PathBuf {
             self.0.join("cache/libtorch-0-cpu")
         }
-        /// Provides a libtorch of two files; says whether it had to be fetched.
+        /// Provides a libtorch of two files. Returns true if it was fetched.
         fn provide(&self, recipe: &str) -> bool {
             let mut fetched = false;
             let done = provide_with(&self.libtorch(), recipe, |into| {
@@ -246,21 +248,21 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
+    impl Drop for ScratchCache {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 
-    fn two_files(into: &Path) -> Outcome {
-        fs::create_dir_all(into.join("lib")).map_err(Failure::io("create", into))?;
-        fs::write(into.join("lib/libc10.so"), "0123456789").map_err(Failure::io("write", into))?;
-        fs::write(into.join("build-version"), "0\n").map_err(Failure::io("write", into))
+    fn two_files(into: &Path) -> TaskResult {
+        fs::create_dir_all(into.join("lib")).map_err(TaskError::io("create", into))?;
+        fs::write(into.join("lib/libc10.so"), "0123456789").map_err(TaskError::io("write", into))?;
+        fs::write(into.join("build-version"), "0\n").map_err(TaskError::io("write", into))
     }
 
     #[test]
-    fn a_whole_folder_is_fetched_once() {
-        let scratch = Scratch::new("once");
+    fn a_complete_folder_is_fetched_once() {
+        let scratch = ScratchCache::new("once");
         assert!(scratch.provide("recipe\n"));
         assert!(!scratch.provide("recipe\n"));
         assert!(scratch.provide("another recipe\n"));
@@ -268,8 +270,8 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_noticed_and_repaired() {
-        let scratch = Scratch::new("damage");
+    fn damage_is_detected_and_repaired() {
+        let scratch = ScratchCache::new("damage");
         scratch.provide("recipe\n");
         let library = scratch.libtorch().join("lib/libc10.so");
 
@@ -288,32 +290,32 @@ mod tests {
         assert!(scratch.provide("recipe\n"));
 
         fs::remove_file(marker).expect("it can be removed");
-        assert_eq!(damage(&scratch.libtorch(), "recipe\n").as_deref(), Some("it is half-finished"));
+        assert_eq!(damage(&scratch.libtorch(), "recipe\n").as_deref(), Some("it is incomplete"));
         assert!(scratch.provide("recipe\n"));
         assert_eq!(fs::read_to_string(&library).expect("it is there"), "0123456789");
         assert_eq!(scratch.names(), ["libtorch-0-cpu", "libtorch-0-cpu.lock"]);
     }
 
     #[test]
-    fn a_failed_or_killed_fetch_leaves_nothing_that_counts() {
-        let scratch = Scratch::new("failed");
+    fn a_failed_or_killed_fetch_leaves_no_usable_folder() {
+        let scratch = ScratchCache::new("failed");
         let failed = provide_with(&scratch.libtorch(), "recipe\n", |into| {
             two_files(into)?;
-            Err(Failure::new("the network is gone"))
+            Err(TaskError::new("the network is gone"))
         });
         assert_eq!(failed.expect_err("the fetch failed").to_string(), "the network is gone");
         assert_eq!(scratch.names(), ["libtorch-0-cpu.lock"]);
 
-        // A process that was killed leaves its folder.
+        // A killed process leaves its incomplete folder.
         two_files(&scratch.0.join("cache/libtorch-0-cpu.new.1")).expect("it can be written");
         assert!(scratch.provide("recipe\n"));
         assert_eq!(scratch.names(), ["libtorch-0-cpu", "libtorch-0-cpu.lock"]);
     }
 
     #[test]
-    fn of_two_set_ups_at_once_one_fetches() {
+    fn one_of_several_concurrent_set_ups_fetches() {
         use std::sync::atomic::{AtomicUsize, Ordering};
-        let scratch = Scratch::new("two");
+        let scratch = ScratchCache::new("two");
         let fetches = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {

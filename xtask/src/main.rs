@@ -1,11 +1,11 @@
-//! `cargo xtask`: set-up, the first run and the checks, each in one command on a fresh machine.
+//! `cargo xtask`: set-up, first run and checks, each in one command on a new machine.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line, and talks to people")]
-#![expect(clippy::disallowed_methods, reason = "people want to know how long things take")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line program")]
+#![expect(clippy::disallowed_methods, reason = "durations are printed")]
 
 use std::process::ExitCode;
 
-use shell::Outcome;
+use shell::TaskResult;
 
 mod setup;
 mod run;
@@ -16,31 +16,31 @@ mod wordnet;
 mod shell;
 
 const HELP: &str = "\
-cargo xtask setup               put a CPU libtorch where the build finds it (0.5 GB, once for all checkouts)
+cargo xtask setup               install a CPU libtorch for the build (0.5 GB, shared by all checkouts)
 cargo xtask run PIPELINE [...]  set up, build, and run `pairloom run PIPELINE [...]`
-cargo xtask test                set up, then everything that CI checks: format, lints, documentation, tests
-cargo xtask wordnet FOLDER      make the tables in data/wordnet/ again, from the database files of WordNet 3.0
+cargo xtask test                set up, then run the checks of CI: format, lints, documentation, tests
+cargo xtask wordnet FOLDER      regenerate data/wordnet/ from the database files of WordNet 3.0
 
-Set-up needs Python 3 with pip and a C++ compiler. A LIBTORCH of your own is respected.";
+Set-up needs Python 3 with pip and a C++ compiler. If LIBTORCH is set, that libtorch is used.";
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
-    let outcome: Outcome<ExitCode> = match words.iter().map(AsRef::as_ref).collect::<Vec<&str>>().as_slice() {
+    let outcome: TaskResult<ExitCode> = match words.iter().map(AsRef::as_ref).collect::<Vec<&str>>().as_slice() {
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(ExitCode::SUCCESS)
         }
         ["setup"] => setup::setup().map(|()| ExitCode::SUCCESS),
         ["run", _, ..] => run::run(&arguments[1..]),
-        ["run"] => Err(shell::Failure::usage("which pipeline? try `cargo xtask run pipelines/quickstart.toml`")),
+        ["run"] => Err(shell::TaskError::usage("no pipeline given; try `cargo xtask run pipelines/quickstart.toml`")),
         ["test"] => test::test().map(|()| ExitCode::SUCCESS),
         ["wordnet", folder] => wordnet::wordnet(folder.as_ref()).map(|()| ExitCode::SUCCESS),
-        ["wordnet"] => {
-            Err(shell::Failure::usage("which folder? it must hold `index.noun` and its like, of WordNet 3.0"))
-        }
-        ["setup" | "test", extra, ..] => Err(shell::Failure::usage(format!("`{extra}` is not understood here"))),
-        [other, ..] => Err(shell::Failure::usage(format!("there is no `cargo xtask {other}`\n\n{HELP}"))),
+        ["wordnet"] => Err(shell::TaskError::usage(
+            "no folder given; it must contain the database files of WordNet 3.0, such as `index.noun`",
+        )),
+        ["setup" | "test", extra, ..] => Err(shell::TaskError::usage(format!("unexpected argument `{extra}`"))),
+        [other, ..] => Err(shell::TaskError::usage(format!("there is no `cargo xtask {other}`\n\n{HELP}"))),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("error: {failure}");

@@ -1,41 +1,41 @@
-//! The S3 server that tests run: moto, a mock of Amazon's services that honours conditional writes, installed with pip
-//! into the cache. Without it the tests that want it say so and pass.
+//! S3 server for tests: moto, a mock of AWS services that supports conditional writes, installed with pip into the
+//! cache. Without it, the tests that need it are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::libtorch::{self, provide_with};
-use crate::shell::{self, Failure, Outcome, say};
+use crate::shell::{self, TaskError, TaskResult, print_message};
 
-/// The variable that tells tests where the server is.
+/// Environment variable with the folder of the server, for tests.
 pub(crate) const VARIABLE: &str = "PAIRLOOM_S3_SERVER";
 
-/// What is installed, each package with its version.
+/// Packages to install, with their versions.
 const REQUIREMENTS: &str = include_str!("server.txt");
 
-/// The folder of the server's packages, which are installed if need be; none, with a word about why, if they cannot be.
+/// Installs the server if necessary. Returns its folder; `None`, after a message, if it cannot be installed.
 pub(crate) fn provide() -> Option<PathBuf> {
     match folder().and_then(|folder| provide_with(&folder, REQUIREMENTS, install).map(|()| folder)) {
         Ok(folder) => Some(folder),
         Err(failure) => {
-            say(format!("no S3 server, so tests of stores at URLs are skipped: {failure}"));
+            print_message(format!("no S3 server, so tests of stores at URLs are skipped: {failure}"));
             None
         }
     }
 }
 
-fn folder() -> Outcome<PathBuf> {
+fn folder() -> TaskResult<PathBuf> {
     let version = REQUIREMENTS.lines().find_map(|line| line.strip_prefix("moto=="));
-    let version = version.ok_or_else(|| Failure::new("`server.txt` names no version of moto"))?;
+    let version = version.ok_or_else(|| TaskError::new("`server.txt` names no version of moto"))?;
     Ok(libtorch::folder()?.with_file_name(format!("moto-{version}")))
 }
 
-fn install(into: &Path) -> Outcome {
-    say("installing an S3 server for tests with pip: 20 MB to download once, 115 MB to stay");
-    fs::create_dir_all(into).map_err(Failure::io("create", into))?;
+fn install(into: &Path) -> TaskResult {
+    print_message("installing an S3 server for tests with pip: 20 MB to download once, 115 MB to stay");
+    fs::create_dir_all(into).map_err(TaskError::io("create", into))?;
     let list = into.join("requirements.txt");
-    fs::write(&list, REQUIREMENTS).map_err(Failure::io("write", &list))?;
+    fs::write(&list, REQUIREMENTS).map_err(TaskError::io("write", &list))?;
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"]);
     pip.args(["--disable-pip-version-check", "--no-warn-script-location", "--root-user-action=ignore"]);

@@ -1,30 +1,30 @@
-//! `cargo xtask wordnet`: the tables in `data/wordnet/`, made from the database of WordNet 3.0.
+//! `cargo xtask wordnet`: generates the tables in `data/wordnet/` from the database of WordNet 3.0.
 //!
-//! They keep what the scene-graph parser asks: which parts of speech a word has, how often each was seen in the texts
-//! that WordNet's makers tagged, and which synsets it shares with another word. Captions are compared word by word, and a
-//! word always equals itself, so phrases are left out, but for those that begin with a gerund, and so are synsets of one
-//! word.
+//! The tables have the data that the scene-graph parser uses: the parts of speech of every word, their frequencies in
+//! WordNet's tagged texts, and the synsets that a word shares with another word. Captions are compared word by word, so
+//! phrases are omitted, except those that start with a gerund. A word always equals itself, so synsets of one word are
+//! omitted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::shell::{Failure, Outcome};
+use crate::shell::{TaskError, TaskResult};
 
-/// Endings of the files, and the letter of each part of speech in the tables.
+/// File suffix of each part of speech, and its letter in the tables.
 const PARTS: [(&str, char); 4] = [("noun", 'n'), ("verb", 'v'), ("adj", 'a'), ("adv", 'r')];
 
-/// A synset: its part of speech and its place in the database.
+/// Synset: its part of speech and its offset in the database.
 type Synset = (char, String);
 
-/// Writes `words.txt` and `exceptions.txt`, given the folder with `index.noun` and its like.
-pub(crate) fn wordnet(folder: &Path) -> Outcome {
-    let counts = counts(&read(folder, "cntlist.rev")?);
+/// Writes `words.txt` and `exceptions.txt` from the database files in `folder`, such as `index.noun`.
+pub(crate) fn wordnet(folder: &Path) -> TaskResult {
+    let counts = tag_frequencies(&read(folder, "cntlist.rev")?);
     let mut words: BTreeMap<String, BTreeMap<char, Vec<String>>> = BTreeMap::new();
     let mut exceptions = String::new();
     for (ending, letter) in PARTS {
-        for (word, synsets) in read(folder, &format!("index.{ending}"))?.lines().filter_map(entry) {
+        for (word, synsets) in read(folder, &format!("index.{ending}"))?.lines().filter_map(parse_index_line) {
             if !word.contains('_') || letter == 'n' && is_gerund_compound(word) {
                 words.entry(word.to_owned()).or_default().insert(letter, synsets);
             }
@@ -53,8 +53,8 @@ pub(crate) fn wordnet(folder: &Path) -> Outcome {
     write("exceptions.txt", &exceptions)
 }
 
-/// Word and synsets of a line of an index; the licence at the top is indented.
-fn entry(line: &str) -> Option<(&str, Vec<String>)> {
+/// Word and synsets of a line of an index file; `None` for the lines of the licence, which are indented.
+fn parse_index_line(line: &str) -> Option<(&str, Vec<String>)> {
     if line.starts_with(' ') {
         return None;
     }
@@ -64,13 +64,13 @@ fn entry(line: &str) -> Option<(&str, Vec<String>)> {
     Some((fields[0], synsets.iter().map(|synset| (*synset).to_owned()).collect()))
 }
 
-/// Whether `phrase` is like `parking_lot`, whose first word alone would be taken for a verb.
+/// Returns true for compounds such as `parking_lot`, whose first word alone would be parsed as a verb.
 fn is_gerund_compound(phrase: &str) -> bool {
     let mut words = phrase.split('_');
     words.next().is_some_and(|first| first.ends_with("ing")) && words.next().is_some() && words.next().is_none()
 }
 
-/// Numbers of the synsets that several words are in.
+/// Numbers the synsets that have several words.
 fn shared_synsets(words: &BTreeMap<String, BTreeMap<char, Vec<String>>>) -> BTreeMap<Synset, usize> {
     let mut members: BTreeMap<Synset, usize> = BTreeMap::new();
     for (letter, synsets) in words.values().flatten() {
@@ -81,8 +81,8 @@ fn shared_synsets(words: &BTreeMap<String, BTreeMap<char, Vec<String>>>) -> BTre
     members.into_iter().filter(|(_, members)| *members > 1).map(|(synset, _)| synset).zip(0..).collect()
 }
 
-/// How often each word was tagged as each part of speech. A satellite adjective (5) is an adjective.
-fn counts(text: &str) -> BTreeMap<(String, char), u32> {
+/// Frequency of each word as each part of speech. A satellite adjective (5) is an adjective.
+fn tag_frequencies(text: &str) -> BTreeMap<(String, char), u32> {
     let mut counts = BTreeMap::new();
     for line in text.lines() {
         let mut fields = line.split_whitespace();
@@ -100,13 +100,13 @@ fn counts(text: &str) -> BTreeMap<(String, char), u32> {
     counts
 }
 
-fn read(folder: &Path, name: &str) -> Outcome<String> {
+fn read(folder: &Path, name: &str) -> TaskResult<String> {
     let path = folder.join(name);
-    let hint = "the folder must hold the database files of WordNet 3.0, as `dict/` of its release does";
-    fs::read_to_string(&path).map_err(|error| Failure::io("read", &path)(error).hint(hint))
+    let hint = "the folder must contain the database files of WordNet 3.0, as `dict/` of its release does";
+    fs::read_to_string(&path).map_err(|error| TaskError::io("read", &path)(error).hint(hint))
 }
 
-fn write(name: &str, text: &str) -> Outcome {
+fn write(name: &str, text: &str) -> TaskResult {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../data/wordnet").join(name);
-    fs::write(&path, text).map_err(Failure::io("write", &path))
+    fs::write(&path, text).map_err(TaskError::io("write", &path))
 }

@@ -1,121 +1,133 @@
-//! What the environment says of the ranks that a program was started as: the variables of `torchrun` (`env://`), or those
-//! of SLURM.
+//! Rank of this process from environment variables: those of `torchrun` (`env://`) or of SLURM.
 
 use crate::error::{Error, Result};
 
-/// Beginning of the names under which `torchrun` says more than `env://` asks for.
-const ELASTIC: &str = "TORCHELASTIC_";
-/// What the processes that Pairloom starts by itself are told besides; see [`Place::token`].
-pub const TOKEN: &str = "PAIRLOOM_RANK_TOKEN";
-/// The port that follows from a SLURM job lies in a range of this many ...
-const PORTS: u64 = 10_000;
-/// ... which begins here, below those that the system hands out by itself.
-const FIRST_PORT: u64 = 15_000;
+/// Prefix of the variables that `torchrun` sets in addition to those of `env://`.
+const ELASTIC_PREFIX: &str = "TORCHELASTIC_";
+/// Variable with the token, which Pairloom sets for the processes that it launches; see [`RankEnvironment::token`].
+pub const TOKEN_VARIABLE: &str = "PAIRLOOM_RANK_TOKEN";
+/// Number of ports from which the one of a SLURM job is chosen ...
+const SLURM_PORT_COUNT: u64 = 10_000;
+/// ... and the first of them. They lie below the ephemeral ports of the system.
+const SLURM_FIRST_PORT: u64 = 15_000;
 
-/// A process among the ranks that a program was started as.
+/// Rank of this process among those that the program was launched as, and how to reach rank 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// This process.
+pub struct RankEnvironment {
+    /// Rank of this process.
     pub rank: usize,
-    /// All processes, at least two.
-    pub of: usize,
-    /// Its number on its machine.
-    pub local: usize,
-    /// Processes that share the processors of this machine.
-    pub locals: usize,
-    /// Where rank 0 can be reached.
+    /// Number of processes, at least 2.
+    pub world_size: usize,
+    /// Rank among the processes on this machine.
+    pub local_rank: usize,
+    /// Number of processes that share the CPUs of this machine.
+    pub local_world_size: usize,
+    /// Name or address of the machine of rank 0.
     pub host: String,
-    /// Its port.
+    /// Port of the key-value store.
     pub port: u16,
-    /// Whether somebody else, namely `torchrun`, already runs a store of keys there.
-    pub served: bool,
-    /// What tells this attempt from those before it at the same store of keys.
-    pub name: String,
-    /// What only the processes of one launcher know; whoever does not is not listened to. `env://` has no such thing.
+    /// True if the launcher (`torchrun`) runs a key-value store there already.
+    pub has_launcher_store: bool,
+    /// Prefix of the keys of this attempt. Earlier attempts may have left keys in the same store.
+    pub prefix: String,
+    /// Secret that only the processes of this launch know, for signing messages. `env://` has none.
     pub token: Option<String>,
 }
 
-impl Place {
-    /// The place that the variables name; `None` where the program was started as one process.
+impl RankEnvironment {
+    /// Reads the environment; `None` if the program was started as one process.
     ///
-    /// `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT` count where one of the first two is set; `LOCAL_RANK` and
-    /// `LOCAL_WORLD_SIZE` are 0 and 1 if they are not. Otherwise SLURM's `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` (or
-    /// `SLURM_NTASKS`), `SLURM_LOCALID` and the first machine of `SLURM_STEP_NODELIST` (or `SLURM_JOB_NODELIST`) count, in
-    /// tasks that `srun` started: in a batch script there is one process, though SLURM sets most variables there too.
+    /// If `RANK` or `WORLD_SIZE` is set, reads `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`, `LOCAL_RANK`
+    /// (default 0) and `LOCAL_WORLD_SIZE` (default 1). Otherwise, in a task started by `srun`, reads `SLURM_PROCID`,
+    /// `SLURM_STEP_NUM_TASKS` (or `SLURM_NTASKS`), `SLURM_LOCALID` and the first machine of `SLURM_STEP_NODELIST` (or
+    /// `SLURM_JOB_NODELIST`). A batch script is one process, although SLURM sets most of these variables there too.
     ///
     /// # Errors
-    /// Variables that are missing, malformed or contradict each other: all of them in one message.
-    pub fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+    /// Variables are missing, malformed or contradictory. One message lists all of them.
+    pub fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
         let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
-        let mut vars = Variables { variable, problems: vec![], used: vec![] };
-        let place = if is_set("RANK") || is_set("WORLD_SIZE") {
-            vars.of_torchrun()
+        let mut vars = EnvironmentReader { variable, problems: vec![], used: vec![] };
+        let environment = if is_set("RANK") || is_set("WORLD_SIZE") {
+            vars.read_torchrun()
         } else if is_set("SLURM_PROCID") && (is_set("SLURM_STEP_ID") || is_set("SLURM_STEP_NUM_TASKS")) {
-            vars.of_slurm()
+            vars.read_slurm()
         } else {
             return Ok(None);
         };
-        vars.end()?;
-        Ok(place.filter(|place| place.of > 1))
+        vars.into_result()?;
+        Ok(environment.filter(|environment| environment.world_size > 1))
     }
 }
 
-/// Variables as they are read, and what is wrong with them.
-struct Variables<'v> {
+/// Reads variables, and collects problems with them.
+struct EnvironmentReader<'v> {
     variable: &'v dyn Fn(&str) -> Option<String>,
     problems: Vec<String>,
     used: Vec<String>,
 }
 
-impl Variables<'_> {
-    fn of_torchrun(&mut self) -> Option<Place> {
-        let of = self.number("WORLD_SIZE");
+impl EnvironmentReader<'_> {
+    fn read_torchrun(&mut self) -> Option<RankEnvironment> {
+        let world_size = self.number("WORLD_SIZE");
         let rank = self.number("RANK");
-        let local = self.number_or("LOCAL_RANK", 0);
-        let locals = self.number_or("LOCAL_WORLD_SIZE", 1);
-        self.below("RANK", rank, "WORLD_SIZE", of);
+        let local_rank = self.number_or("LOCAL_RANK", 0);
+        let local_world_size = self.number_or("LOCAL_WORLD_SIZE", 1);
+        self.check_below("RANK", rank, "WORLD_SIZE", world_size);
         if self.get("LOCAL_WORLD_SIZE").is_some() {
-            self.below("LOCAL_RANK", local, "LOCAL_WORLD_SIZE", locals);
+            self.check_below("LOCAL_RANK", local_rank, "LOCAL_WORLD_SIZE", local_world_size);
         }
-        // One process needs no other, and so no place to meet.
-        let (host, port) = if of == Some(1) {
+        // A single process needs no rendezvous.
+        let (host, port) = if world_size == Some(1) {
             (Some(String::new()), Some(0))
         } else {
-            (self.wanted("MASTER_ADDR"), self.port("MASTER_PORT"))
+            (self.required("MASTER_ADDR"), self.port("MASTER_PORT"))
         };
-        let attempt = self.get(&format!("{ELASTIC}RESTART_COUNT")).unwrap_or_else(|| "0".to_owned());
-        Some(Place {
+        let attempt = self.get(&format!("{ELASTIC_PREFIX}RESTART_COUNT")).unwrap_or_else(|| "0".to_owned());
+        Some(RankEnvironment {
             rank: rank?,
-            of: of?,
-            local: local?,
-            locals: locals?.max(1),
+            world_size: world_size?,
+            local_rank: local_rank?,
+            local_world_size: local_world_size?.max(1),
             host: host?,
             port: port?,
-            served: self.get(&format!("{ELASTIC}USE_AGENT_STORE")).is_some_and(|value| value == "True"),
-            name: format!("pairloom/{attempt}"),
-            token: (self.variable)(TOKEN),
+            has_launcher_store: self
+                .get(&format!("{ELASTIC_PREFIX}USE_AGENT_STORE"))
+                .is_some_and(|value| value == "True"),
+            prefix: format!("pairloom/{attempt}"),
+            token: (self.variable)(TOKEN_VARIABLE),
         })
     }
 
-    fn of_slurm(&mut self) -> Option<Place> {
-        let tasks = self.first(&["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"]);
-        let of = self.number(tasks);
+    fn read_slurm(&mut self) -> Option<RankEnvironment> {
+        let tasks = self.first_set(&["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"]);
+        let world_size = self.number(tasks);
         let rank = self.number("SLURM_PROCID");
-        let local = self.number_or("SLURM_LOCALID", 0);
-        self.below("SLURM_PROCID", rank, tasks, of);
-        let (host, port) = if of == Some(1) { (Some(String::new()), Some(0)) } else { self.slurm_meeting() };
-        let (of, rank, local) = (of?, rank?, local?);
-        // SLURM gives every task processors of its own.
-        let (host, port, name) = (host?, port?, "pairloom/0".to_owned());
-        Some(Place { rank, of, local, locals: 1, host, port, served: false, name, token: None })
+        let local_rank = self.number_or("SLURM_LOCALID", 0);
+        self.check_below("SLURM_PROCID", rank, tasks, world_size);
+        let (host, port) = if world_size == Some(1) { (Some(String::new()), Some(0)) } else { self.slurm_rendezvous() };
+        let (world_size, rank, local_rank) = (world_size?, rank?, local_rank?);
+        // SLURM assigns separate CPUs to every task.
+        let (host, port, prefix) = (host?, port?, "pairloom/0".to_owned());
+        Some(RankEnvironment {
+            rank,
+            world_size,
+            local_rank,
+            local_world_size: 1,
+            host,
+            port,
+            has_launcher_store: false,
+            prefix,
+            token: None,
+        })
     }
 
-    /// The first machine of the job, and a port that follows from the job and the step, unless they are given.
-    fn slurm_meeting(&mut self) -> (Option<String>, Option<u16>) {
+    /// Host and port of the rendezvous: `MASTER_ADDR` and `MASTER_PORT` if set, else the first machine of the job and a
+    /// port computed from the numbers of job and step.
+    fn slurm_rendezvous(&mut self) -> (Option<String>, Option<u16>) {
         let host = self.get("MASTER_ADDR").or_else(|| {
-            let nodes = self.first(&["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"]);
-            let list = self.wanted(nodes)?;
-            let first = first_machine(&list);
+            let nodes = self.first_set(&["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"]);
+            let list = self.required(nodes)?;
+            let first = first_host(&list);
             if first.is_none() {
                 self.problems.push(format!("{nodes} is `{list}`, wanted names of machines"));
             }
@@ -126,14 +138,15 @@ impl Variables<'_> {
         } else {
             let job = self.number("SLURM_JOB_ID");
             let step = self.number_or("SLURM_STEP_ID", 0);
-            let spread = |job: usize, step: usize| FIRST_PORT + (job as u64).wrapping_add(step as u64) % PORTS;
+            let spread =
+                |job: usize, step: usize| SLURM_FIRST_PORT + (job as u64).wrapping_add(step as u64) % SLURM_PORT_COUNT;
             job.zip(step).and_then(|(job, step)| u16::try_from(spread(job, step)).ok())
         };
         (host, port)
     }
 
-    /// The first of these that is set; the last one if none is.
-    fn first<'n>(&self, names: &[&'n str]) -> &'n str {
+    /// First of these variables that is set; the last one if none is.
+    fn first_set<'n>(&self, names: &[&'n str]) -> &'n str {
         let set = names.iter().find(|name| (self.variable)(name).is_some());
         set.or(names.last()).copied().unwrap_or_default()
     }
@@ -146,7 +159,7 @@ impl Variables<'_> {
         value
     }
 
-    fn wanted(&mut self, name: &str) -> Option<String> {
+    fn required(&mut self, name: &str) -> Option<String> {
         let value = self.get(name);
         if value.is_none() {
             self.problems.push(format!("{name} is not set"));
@@ -155,7 +168,7 @@ impl Variables<'_> {
     }
 
     fn number(&mut self, name: &str) -> Option<usize> {
-        let text = self.wanted(name)?;
+        let text = self.required(name)?;
         let number = text.trim().parse().ok();
         if number.is_none() {
             self.problems.push(format!("{name} is `{text}`, wanted a number"));
@@ -168,7 +181,7 @@ impl Variables<'_> {
     }
 
     fn port(&mut self, name: &str) -> Option<u16> {
-        let text = self.wanted(name)?;
+        let text = self.required(name)?;
         let port = text.trim().parse().ok().filter(|port| *port > 0);
         if port.is_none() {
             self.problems.push(format!("{name} is `{text}`, wanted a port: 1 to 65535"));
@@ -176,7 +189,7 @@ impl Variables<'_> {
         port
     }
 
-    fn below(&mut self, name: &str, got: Option<usize>, of: &str, wanted: Option<usize>) {
+    fn check_below(&mut self, name: &str, got: Option<usize>, of: &str, wanted: Option<usize>) {
         if let (Some(got), Some(wanted)) = (got, wanted)
             && got >= wanted
         {
@@ -184,20 +197,21 @@ impl Variables<'_> {
         }
     }
 
-    fn end(mut self) -> Result<()> {
+    fn into_result(mut self) -> Result<()> {
         if self.problems.is_empty() {
             return Ok(());
         }
         self.used.sort_unstable();
         self.used.dedup();
         let (problems, used) = (self.problems.join("; "), self.used.join(" "));
-        Err(Error::usage(format!("the environment does not say which rank this is: {problems} (got {used})"))
-            .hint("start ranks with `torchrun`, `srun` or the setting `ranks`; for one process, unset these variables"))
+        Err(Error::usage(format!("cannot read the rank from the environment: {problems} (got {used})")).hint(
+            "launch ranks with `torchrun`, `srun` or the setting `ranks`; for a single process, unset these variables",
+        ))
     }
 }
 
-/// The first machine of a list as SLURM writes it: `node01` of `node[01-04,07],other`.
-fn first_machine(list: &str) -> Option<String> {
+/// First machine of a SLURM node list: `node01` for `node[01-04,07],other`.
+fn first_host(list: &str) -> Option<String> {
     let mut name = String::new();
     let mut rest = list.trim();
     loop {
@@ -208,18 +222,18 @@ fn first_machine(list: &str) -> Option<String> {
         name.push_str(numbers.split(['-', ',']).next().unwrap_or_default());
         rest = after;
     }
-    let sound = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
-    sound.then_some(name)
+    let is_valid = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+    is_valid.then_some(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Result<Option<Place>, String> {
+    fn of(variables: &[(&str, &str)]) -> Result<Option<RankEnvironment>, String> {
         let value =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        Place::of(&value).map_err(|error| error.to_string())
+        RankEnvironment::from_variables(&value).map_err(|error| error.to_string())
     }
 
     const TORCHRUN: [(&str, &str); 6] = [
@@ -232,33 +246,39 @@ mod tests {
     ];
 
     #[test]
-    fn torchrun_names_the_place() {
-        let place = of(&TORCHRUN).unwrap().unwrap();
-        assert_eq!((place.rank, place.of, place.local, place.locals), (3, 4, 1, 2));
-        assert_eq!((place.host.as_str(), place.port, place.served), ("node7", 29500, false));
-        assert_eq!(place.name, "pairloom/0");
+    fn torchrun_variables_are_read() {
+        let environment = of(&TORCHRUN).unwrap().unwrap();
+        assert_eq!(
+            (environment.rank, environment.world_size, environment.local_rank, environment.local_world_size),
+            (3, 4, 1, 2)
+        );
+        assert_eq!(
+            (environment.host.as_str(), environment.port, environment.has_launcher_store),
+            ("node7", 29500, false)
+        );
+        assert_eq!(environment.prefix, "pairloom/0");
         let agent = [("TORCHELASTIC_USE_AGENT_STORE", "True"), ("TORCHELASTIC_RESTART_COUNT", "2")];
-        let place = of(&[&TORCHRUN[..], &agent].concat()).unwrap().unwrap();
-        assert!(place.served);
-        assert_eq!(place.name, "pairloom/2", "keys of an attempt that failed are still in the store");
+        let environment = of(&[&TORCHRUN[..], &agent].concat()).unwrap().unwrap();
+        assert!(environment.has_launcher_store);
+        assert_eq!(environment.prefix, "pairloom/2", "keys of an attempt that failed are still in the store");
     }
 
     #[test]
-    fn one_process_is_no_rank() {
+    fn one_process_has_no_rank_environment() {
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&[("RANK", "0"), ("WORLD_SIZE", "1")]), Ok(None));
         assert_eq!(of(&[("RANK", ""), ("WORLD_SIZE", "")]), Ok(None));
-        // A batch script, not a task of it.
+        // A batch script.
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "9")]), Ok(None));
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_STEP_ID", "0")]), Ok(None));
     }
 
     #[test]
-    fn all_that_is_wrong_is_said_at_once() {
+    fn all_problems_are_reported_together() {
         let wrong = of(&[("RANK", "2"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "x"), ("MASTER_PORT", "70000")]);
         assert_eq!(
             wrong.unwrap_err(),
-            "the environment does not say which rank this is: LOCAL_RANK is `x`, wanted a number; RANK is 2, wanted a \
+            "cannot read the rank from the environment: LOCAL_RANK is `x`, wanted a number; RANK is 2, wanted a \
              number below WORLD_SIZE, which is 2; MASTER_ADDR is not set; MASTER_PORT is `70000`, wanted a port: 1 to 65535 \
              (got LOCAL_RANK=x MASTER_PORT=70000 RANK=2 WORLD_SIZE=2)"
         );
@@ -269,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_names_the_place() {
+    fn slurm_variables_are_read() {
         let task = [
             ("SLURM_PROCID", "5"),
             ("SLURM_NTASKS", "16"),
@@ -279,19 +299,25 @@ mod tests {
             ("SLURM_JOB_ID", "1234567"),
             ("SLURM_JOB_NODELIST", "gpu[07-09,12],big1"),
         ];
-        let place = of(&task).unwrap().unwrap();
-        assert_eq!((place.rank, place.of, place.local, place.locals), (5, 8, 1, 1));
-        assert_eq!((place.host.as_str(), place.port, place.served), ("gpu07", 15_000 + 4569, false));
+        let environment = of(&task).unwrap().unwrap();
+        assert_eq!(
+            (environment.rank, environment.world_size, environment.local_rank, environment.local_world_size),
+            (5, 8, 1, 1)
+        );
+        assert_eq!(
+            (environment.host.as_str(), environment.port, environment.has_launcher_store),
+            ("gpu07", 15_000 + 4569, false)
+        );
         let named = [("MASTER_ADDR", "10.0.0.1"), ("MASTER_PORT", "4000")];
-        let place = of(&[&task[..], &named].concat()).unwrap().unwrap();
-        assert_eq!((place.host.as_str(), place.port), ("10.0.0.1", 4000));
+        let environment = of(&[&task[..], &named].concat()).unwrap().unwrap();
+        assert_eq!((environment.host.as_str(), environment.port), ("10.0.0.1", 4000));
         let wrong = of(&task[..6]).unwrap_err();
         assert!(wrong.contains("SLURM_JOB_NODELIST is not set"), "{wrong}");
     }
 
     #[test]
-    fn the_first_machine_of_a_list() {
-        let first = |list| first_machine(list);
+    fn the_first_machine_of_a_node_list_is_found() {
+        let first = |list| first_host(list);
         assert_eq!(first("node01").as_deref(), Some("node01"));
         assert_eq!(first("a-1,b[2-3]").as_deref(), Some("a-1"));
         assert_eq!(first("b[002-003],a").as_deref(), Some("b002"));

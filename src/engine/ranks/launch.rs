@@ -1,47 +1,47 @@
-//! Starts the other ranks of a stage on this machine, and never leaves one behind.
+//! Launcher of the other ranks of a stage on this machine. All of them are killed at the end.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::board::PAUSE;
-use super::environment::TOKEN;
+use super::environment::TOKEN_VARIABLE;
+use super::message_store::POLL_INTERVAL;
 use crate::error::{Error, Result};
 
-/// Where ranks of one machine meet: nobody else can reach it.
+/// Address of the rendezvous of ranks on one machine. Other machines cannot reach it.
 pub(super) const LOOPBACK: &str = "127.0.0.1";
 
-/// What tells the group of processes that this one started from others, of which there are none at their store.
-pub(super) const LAUNCHED: &str = "pairloom/0";
+/// Prefix of the keys of launched ranks. They have a store of their own.
+pub(super) const LAUNCHED_PREFIX: &str = "pairloom/0";
 
-/// Variables of another launcher, which would contradict ours.
-const OTHERS: [&str; 2] = ["TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"];
+/// Variables of another launcher, which the launched ranks must not see.
+const OTHER_LAUNCHER_VARIABLES: [&str; 2] = ["TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"];
 
-/// Processes that this one started: rank `i + 1` at place `i`. They end with this value.
+/// Launched processes: rank `i + 1` has index `i`. Dropping this value kills them.
 #[derive(Debug, Default)]
-pub(super) struct Children(Vec<Child>);
+pub(super) struct ChildProcesses(Vec<Child>);
 
-impl Children {
-    /// Starts ranks 1 to `of` - 1 with `command`, the variables of `env://` and a token.
+impl ChildProcesses {
+    /// Starts ranks 1 to `world_size` − 1 with `command`, the variables of `env://` and a token.
     ///
-    /// They get no terminal: a Ctrl-C reaches this process, which tells them.
-    pub fn start(command: &[OsString], of: usize, port: u16, token: &str) -> Result<Self> {
+    /// They are in process groups of their own, so a Ctrl-C reaches this process only, which then stops them.
+    pub fn start(command: &[OsString], world_size: usize, port: u16, token: &str) -> Result<Self> {
         let [program, arguments @ ..] = command else {
             return Err(Error::usage(format!(
-                "{of} ranks are wanted, and this program does not know how to start more"
+                "{world_size} ranks requested, but this program has no command to launch them"
             )));
         };
         let mut children = Self::default();
-        for rank in 1..of {
+        for rank in 1..world_size {
             let mut process = Command::new(program);
             process.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-            for name in OTHERS {
+            for name in OTHER_LAUNCHER_VARIABLES {
                 process.env_remove(name);
             }
-            process.env("RANK", rank.to_string()).env("WORLD_SIZE", of.to_string());
-            process.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", of.to_string());
-            process.env("MASTER_ADDR", LOOPBACK).env("MASTER_PORT", port.to_string()).env(TOKEN, token);
+            process.env("RANK", rank.to_string()).env("WORLD_SIZE", world_size.to_string());
+            process.env("LOCAL_RANK", rank.to_string()).env("LOCAL_WORLD_SIZE", world_size.to_string());
+            process.env("MASTER_ADDR", LOOPBACK).env("MASTER_PORT", port.to_string()).env(TOKEN_VARIABLE, token);
             let child = process.spawn().map_err(|error| {
                 Error::stage(format!("cannot start rank {rank} as `{}`: {error}", program.display()))
             })?;
@@ -50,26 +50,26 @@ impl Children {
         Ok(children)
     }
 
-    /// How a rank ended, if it did.
-    pub fn ended(&mut self, rank: usize) -> Option<ExitStatus> {
+    /// Exit status of a rank, if it has ended.
+    pub fn exit_status(&mut self, rank: usize) -> Option<ExitStatus> {
         let child = self.0.get_mut(rank.checked_sub(1)?)?;
         child.try_wait().ok().flatten()
     }
 
-    /// Waits until all have ended, for as long as `patience`.
+    /// Waits until all have ended, or until the timeout.
     #[expect(clippy::disallowed_methods, reason = "waiting for another process is not work")]
-    pub fn wait(&mut self, patience: Duration) {
+    pub fn wait(&mut self, timeout: Duration) {
         let begun = Instant::now();
-        while begun.elapsed() < patience && self.0.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {
-            std::thread::sleep(PAUSE);
+        while begun.elapsed() < timeout && self.0.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-impl Drop for Children {
+impl Drop for ChildProcesses {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended by itself.
+            // Fails if the process has ended already.
             let _ = child.kill();
         }
         for child in &mut self.0 {
@@ -78,8 +78,8 @@ impl Drop for Children {
     }
 }
 
-/// What became of a process, in words.
-pub(super) fn in_words(status: ExitStatus) -> String {
+/// Describes how a process ended.
+pub(super) fn describe_exit(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {
             let name = match signal {
@@ -96,8 +96,8 @@ pub(super) fn in_words(status: ExitStatus) -> String {
     }
 }
 
-/// 128 random bits of the system, as text.
-pub(super) fn token() -> Result<String> {
+/// 128 random bits as hexadecimal text.
+pub(super) fn random_token() -> Result<String> {
     use std::io::Read as _;
     let path = std::path::Path::new("/dev/urandom");
     let mut bytes = [0; 16];
@@ -115,19 +115,19 @@ mod tests {
     }
 
     #[test]
-    fn children_know_their_place_and_how_they_ended_is_seen() {
+    fn children_get_their_environment_and_their_exit_status_is_returned() {
         let script = "test $RANK$WORLD_SIZE$LOCAL_RANK$LOCAL_WORLD_SIZE$MASTER_ADDR$MASTER_PORT$PAIRLOOM_RANK_TOKEN = \
                       1313127.0.0.177abc && exit 5; kill -9 $$";
-        let mut children = Children::start(&command(script), 3, 77, "abc").unwrap();
+        let mut children = ChildProcesses::start(&command(script), 3, 77, "abc").unwrap();
         children.wait(Duration::from_secs(20));
-        assert_eq!(children.ended(0), None);
-        assert_eq!(in_words(children.ended(1).unwrap()), "ended with exit code 5");
-        assert_eq!(in_words(children.ended(2).unwrap()), "was killed by signal 9 (SIGKILL)");
+        assert_eq!(children.exit_status(0), None);
+        assert_eq!(describe_exit(children.exit_status(1).unwrap()), "ended with exit code 5");
+        assert_eq!(describe_exit(children.exit_status(2).unwrap()), "was killed by signal 9 (SIGKILL)");
     }
 
     #[test]
-    fn no_child_stays() {
-        let children = Children::start(&command("exec sleep 1000"), 3, 77, "abc").unwrap();
+    fn children_are_killed_on_drop() {
+        let children = ChildProcesses::start(&command("exec sleep 1000"), 3, 77, "abc").unwrap();
         let ids: Vec<u32> = children.0.iter().map(Child::id).collect();
         let there = |id: &u32| std::path::Path::new(&format!("/proc/{id}")).exists();
         assert!(ids.len() == 2 && ids.iter().all(there));
@@ -136,15 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_an_error() {
-        let error = Children::start(&["/nowhere/pairloom".into()], 2, 77, "abc").unwrap_err();
+    fn a_missing_program_is_an_error() {
+        let error = ChildProcesses::start(&["/nowhere/pairloom".into()], 2, 77, "abc").unwrap_err();
         assert!(error.to_string().starts_with("cannot start rank 1 as `/nowhere/pairloom`: "), "{error}");
-        assert!(Children::start(&[], 2, 77, "abc").is_err());
+        assert!(ChildProcesses::start(&[], 2, 77, "abc").is_err());
     }
 
     #[test]
     fn tokens_differ() {
-        let (one, other) = (token().unwrap(), token().unwrap());
+        let (one, other) = (random_token().unwrap(), random_token().unwrap());
         assert!(one.len() == 32 && one != other);
     }
 }

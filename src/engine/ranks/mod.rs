@@ -1,75 +1,82 @@
-//! Many processes that run a stage together: the ranks.
+//! Ranks: several processes that run a stage together.
 //!
-//! Rank 0 is the engine as it is with one process: it alone plans, claims, writes and tells. Every other rank is a
+//! Rank 0 is the engine, as with one process: only rank 0 plans, claims, writes and reports. Every other rank is a
 //! *follower*: the same program with the same command line, which reads the same pipeline file and then waits for jobs.
 //!
 //! ```text
-//! rank 0                                   board                    rank 1, 2, …
-//! (torchrun, SLURM: at its start;
-//!  `ranks = N`: when the stage asks)
+//! rank 0                                   key-value store          rank 1, 2, …
+//! (torchrun, SLURM: launched together;
+//!  `ranks = N`: launched by the stage)
 //!                                          hello/1                  ◄─ all stages and their settings
 //! compares ───────────────────────────────►
-//! the stage calls `Cx::ranks`: job/0 ─────► stage, key, parts ─────► runs the same `Run::run`, writes nothing
-//!    │ gathers rows, adds up gradients ◄── model::collective ──────► │
-//! the stage ends                           report/0/1               ◄─ how it ended there
+//! `StageContext::process_group`: job/0 ────► stage, key, parts ─────► runs the same stage, writes nothing
+//!    │ gathers rows, sums gradients ◄───── model::collective ──────► │
+//! the stage ends                           report/0/1               ◄─ result of the job there
 //! … job/1 …
-//! end ────────────────────────────────────► how the run ended ─────► bye/1, and the same exit code
+//! end ────────────────────────────────────► result of the run ─────► bye/1, and the same exit code
 //! ```
 //!
-//! The *board* is a store of keys at rank 0, or that of `torchrun`. The engine has none of its own: the program hands it
-//! one ([`Boards`]), which is libtorch's.
+//! The key-value store is at rank 0, or it is that of `torchrun`. The engine has no implementation of its own; the
+//! program passes it that of libtorch ([`RendezvousBackend`]).
 //!
-//! **When a rank ends before its time**, its connections close, so the others fail in the collective that they are in or
-//! enter next; rank 0 also looks every 0.2 s at processes that it started and for last words at the board. The error
-//! that counts is the one that made the others fail. Followers look as often whether rank 0 still wants their work, and end
-//! by themselves when the board is gone.
+//! **Failures.** When a rank ends early, its connections close, so the others fail in their current or next collective
+//! operation. Every 0.2 s rank 0 also checks the processes that it launched and the reports in the store. The run fails
+//! with the root cause, not with a consequence of it on another rank. Followers check as often whether rank 0 has
+//! stopped the job, and end by themselves when the store does not answer.
 //!
-//! **Who may speak.** Ranks that Pairloom starts by itself meet at 127.0.0.1, and sign what they say with a token that
-//! only their environment holds. `env://` has no such thing: with `torchrun` and SLURM, who reaches the port is trusted.
+//! **Security.** Ranks that Pairloom launches use a store at 127.0.0.1 and sign their messages with a token that is
+//! only in their environment. `env://` has no such token: with `torchrun` and SLURM, every process that reaches the
+//! port is trusted.
 
-mod board;
+mod message_store;
 mod environment;
 mod message;
 mod launch;
-mod crew;
-mod follow;
-mod world;
-mod together;
+mod worker_group;
+mod follower;
+mod follower_host;
+mod coordinator;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-pub use board::{Board, Boards};
-pub(super) use crew::{Crew, Shift};
-pub use environment::Place;
-pub use follow::{decline, follow};
-pub(super) use message::description;
-pub(super) use together::{Subject, Together};
+pub(super) use coordinator::{JobRequest, RankCoordinator};
+pub use environment::RankEnvironment;
+pub use follower::{report_startup_error, run_follower};
+pub(super) use message::plan_description;
+pub use message_store::{RendezvousBackend, RendezvousStore};
+pub(super) use worker_group::{RunningJob, WorkerGroup};
 
-/// How a run may use several processes.
+/// Options for stages that run in several processes.
 #[derive(Debug, Clone)]
 pub struct RankOptions {
-    /// How they reach each other; without it, every stage runs in one process.
-    pub boards: Option<&'static dyn Boards>,
-    /// Which of the ranks this process is, if it was started as one of several.
-    pub place: Option<Place>,
-    /// The command that starts one more process like this.
+    /// Opens key-value stores; without it, every stage runs in one process.
+    pub backend: Option<&'static dyn RendezvousBackend>,
+    /// Rank of this process, if the program was launched as several processes.
+    pub environment: Option<RankEnvironment>,
+    /// Command that launches another rank.
     pub command: Vec<OsString>,
-    /// How long one rank waits for another before that one counts as gone.
-    pub patience: Duration,
-    /// Ends the process at once, for when it cannot be stopped otherwise.
-    pub give_up: Option<fn()>,
+    /// Time after which a silent rank counts as lost.
+    pub timeout: Duration,
+    /// Ends the process at once, if a job cannot be stopped otherwise.
+    pub abort_process: Option<fn()>,
 }
 
 impl Default for RankOptions {
     fn default() -> Self {
-        Self { boards: None, place: None, command: vec![], patience: Duration::from_mins(30), give_up: None }
+        Self {
+            backend: None,
+            environment: None,
+            command: vec![],
+            timeout: Duration::from_mins(30),
+            abort_process: None,
+        }
     }
 }
 
-/// The threads of one of several processes that share a machine.
-pub(super) fn share(threads: usize, processes: usize) -> usize {
+/// Threads of each of several processes that share a machine.
+pub(super) fn threads_per_process(threads: usize, processes: usize) -> usize {
     (threads / processes.max(1)).max(1)
 }

@@ -1,4 +1,4 @@
-//! Runs of several ranks: threads of this process that meet as processes do.
+//! Tests of runs of several ranks, which are threads of this process here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,34 +7,34 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use serde_json::json;
 
-use super::{Board, Boards, Place, RankOptions, follow};
-use crate::engine::cache::CachePlace;
-use crate::engine::run::{Options, Summary, execute};
-use crate::error::{Error, Kind, Result};
-use crate::model::collective::{Group, KeyStore};
-use crate::plan::{Node, Plan};
-use crate::runtime::{Cancel, Device};
-use crate::stage::{Cx, Input, Output, Run, Stage, TableRef};
+use super::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
+use crate::engine::cache::CacheOptions;
+use crate::engine::run::{RunOptions, RunSummary, execute};
+use crate::error::{Error, ErrorCategory, Result};
+use crate::model::collective::{CollectiveGroup, TcpStore};
+use crate::plan::{Plan, PlanNode};
+use crate::runtime::{CancelToken, Device};
+use crate::stage::{RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 use crate::store::Store;
 use crate::tables;
 
 #[derive(Debug)]
-struct KeyStores;
+struct TcpBackend;
 
-impl Boards for KeyStores {
-    fn serve(&self, host: &str, port: u16, patience: Duration) -> Result<(Box<dyn Board>, u16)> {
-        let store = KeyStore::serve(host, port, patience)?;
+impl RendezvousBackend for TcpBackend {
+    fn serve(&self, host: &str, port: u16, patience: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
+        let store = TcpStore::serve(host, port, patience)?;
         let port = store.port();
-        Ok((Box::new(Keys(store)), port))
+        Ok((Box::new(TcpRendezvousStore(store)), port))
     }
-    fn connect(&self, host: &str, port: u16, patience: Duration) -> Result<Box<dyn Board>> {
-        Ok(Box::new(Keys(KeyStore::connect(host, port, patience)?)))
+    fn connect(&self, host: &str, port: u16, patience: Duration) -> Result<Box<dyn RendezvousStore>> {
+        Ok(Box::new(TcpRendezvousStore(TcpStore::connect(host, port, patience)?)))
     }
 }
 
-struct Keys(KeyStore);
+struct TcpRendezvousStore(TcpStore);
 
-impl Board for Keys {
+impl RendezvousStore for TcpRendezvousStore {
     fn put(&self, key: &str, value: &[u8]) -> Result<()> {
         self.0.set(key, value)
     }
@@ -43,20 +43,27 @@ impl Board for Keys {
     }
 }
 
-/// What goes wrong on one rank, before the block of this number.
+/// Failure to inject on one rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Trouble {
+enum InjectedFailure {
     Error,
     Panic,
-    /// It is interrupted, as by a signal.
+    /// The rank is interrupted, as by a signal.
     Signal,
 }
 
-/// Counts, or adds up blocks of ten numbers, each rank its share.
+/// Toy stage: writes numbers, or sums blocks of ten numbers, of which each rank adds its share. `failure` has the rank,
+/// the block before which it fails, and how.
 #[derive(Debug, Clone)]
-enum Toy {
+enum RankToyStage {
     Count(i64),
-    Sum { rows: TableRef, scale: i64, wanted: usize, trouble: Option<(usize, usize, Trouble)>, signal: Cancel },
+    Sum {
+        rows: TableRef,
+        scale: i64,
+        world_size: usize,
+        failure: Option<(usize, usize, InjectedFailure)>,
+        signal: CancelToken,
+    },
 }
 
 fn schema() -> SchemaRef {
@@ -67,11 +74,11 @@ fn numbers(numbers: Vec<i64>) -> Result<arrow::array::RecordBatch> {
     tables::batch(&schema(), vec![Arc::new(Int64Array::from(numbers))])
 }
 
-impl Stage for Toy {
+impl Stage for RankToyStage {
     fn kind(&self) -> &'static str {
         match self {
-            Toy::Count(_) => "count",
-            Toy::Sum { .. } => "sum",
+            RankToyStage::Count(_) => "count",
+            RankToyStage::Sum { .. } => "sum",
         }
     }
     fn version(&self) -> u32 {
@@ -79,107 +86,114 @@ impl Stage for Toy {
     }
     fn settings(&self) -> serde_json::Value {
         match self {
-            Toy::Count(n) => json!({ "n": n }),
-            Toy::Sum { scale, .. } => json!({ "scale": scale }),
+            RankToyStage::Count(n) => json!({ "n": n }),
+            RankToyStage::Sum { scale, .. } => json!({ "scale": scale }),
         }
     }
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         match self {
-            Toy::Count(_) => vec![],
-            Toy::Sum { rows, .. } => vec![Input::table("rows", rows, schema())],
+            RankToyStage::Count(_) => vec![],
+            RankToyStage::Sum { rows, .. } => vec![StageInput::table("rows", rows, schema())],
         }
     }
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         match self {
-            Toy::Count(_) => vec![Output::table("rows", schema(), 7)],
-            Toy::Sum { .. } => vec![Output::table("sums", schema(), 100), Output::files("total")],
+            RankToyStage::Count(_) => vec![StageOutput::table("rows", schema(), 7)],
+            RankToyStage::Sum { .. } => vec![StageOutput::table("sums", schema(), 100), StageOutput::files("total")],
         }
     }
 }
 
-impl Run for Toy {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let Toy::Sum { scale, wanted, trouble, signal, .. } = self else {
-            let Toy::Count(n) = self else { return Err(Error::internal("no such toy")) };
+impl RunnableStage for RankToyStage {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
+        let RankToyStage::Sum { scale, world_size, failure, signal, .. } = self else {
+            let RankToyStage::Count(n) = self else { return Err(Error::internal("no such toy")) };
             return cx.write("rows", numbers((0..*n).collect())?);
         };
-        let ranks = cx.ranks(*wanted)?;
-        let group = Group::join(&ranks, tch::Device::Cpu, cx.cancel())?;
+        let ranks = cx.process_group(*world_size)?;
+        let group = CollectiveGroup::join(&ranks, tch::Device::Cpu, cx.cancel())?;
         let all = cx.read_all("rows")?;
         let all: Vec<i64> =
             all.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
-        let done = cx.state()?.map_or(0, |state| state[0]).into();
+        let done = cx.saved_state()?.map_or(0, |state| state[0]).into();
         for (number, block) in all.chunks(10).enumerate().skip(done) {
-            match trouble {
+            match failure {
                 Some((rank, at, how)) if (*rank, *at) == (group.rank(), number) => match how {
-                    Trouble::Error => return Err(Error::data(format!("block {number} is bad")).hint("mend it")),
-                    Trouble::Panic => panic!("at block {number}"),
-                    Trouble::Signal => signal.cancel(),
+                    InjectedFailure::Error => return Err(Error::data(format!("block {number} is bad")).hint("mend it")),
+                    InjectedFailure::Panic => panic!("at block {number}"),
+                    InjectedFailure::Signal => signal.cancel(),
                 },
                 _ => {}
             }
-            cx.proceed()?;
-            let own: i64 = block.iter().skip(group.rank()).step_by(group.ranks()).map(|x| x * scale).sum();
+            cx.check_cancelled()?;
+            let own: i64 = block.iter().skip(group.rank()).step_by(group.world_size()).map(|x| x * scale).sum();
             let sum = tch::Tensor::from_slice(&[own]);
-            group.sum(std::slice::from_ref(&sum))?;
+            group.all_reduce_sum(std::slice::from_ref(&sum))?;
             cx.write("sums", numbers(vec![sum.int64_value(&[0])])?)?;
             if number % 2 == 1 {
-                cx.save(vec![u8::try_from(number + 1).unwrap()].into(), 1)?;
+                cx.save_state(vec![u8::try_from(number + 1).unwrap()].into(), 1)?;
             }
         }
         cx.put_file("total", "threads", cx.threads().to_string().into())
     }
 }
 
-fn toys(scale: i64, wanted: usize, trouble: Option<(usize, usize, Trouble)>, signal: &Cancel) -> Plan<Toy> {
+fn toys(
+    scale: i64,
+    world_size: usize,
+    failure: Option<(usize, usize, InjectedFailure)>,
+    signal: &CancelToken,
+) -> Plan<RankToyStage> {
     let rows = "numbers.rows".to_owned().try_into().unwrap();
-    let nodes =
-        [("numbers", Toy::Count(45)), ("sums", Toy::Sum { rows, scale, wanted, trouble, signal: signal.clone() })];
-    Plan::new(nodes.map(|(name, stage)| Node { name: name.to_owned(), stage }).to_vec()).unwrap()
+    let nodes = [
+        ("numbers", RankToyStage::Count(45)),
+        ("sums", RankToyStage::Sum { rows, scale, world_size, failure, signal: signal.clone() }),
+    ];
+    Plan::new(nodes.map(|(name, stage)| PlanNode { name: name.to_owned(), stage }).to_vec()).unwrap()
 }
 
-/// One rank: its plan by what interrupts it.
-type Rank<'r> = &'r (dyn Fn(&Cancel) -> Plan<Toy> + Sync);
+/// Makes the plan of one rank from its cancellation token.
+type RankPlan<'r> = &'r (dyn Fn(&CancelToken) -> Plan<RankToyStage> + Sync);
 
-/// Runs a plan on each rank; gives rank 0's summary, and how the others ended.
-fn run(store: &Store, ranks: &[Rank<'_>]) -> (Result<Summary>, Vec<Result<()>>) {
-    // As that of `torchrun`: no other test can take its port.
-    let agent = KeyStore::serve("127.0.0.1", 0, Duration::from_secs(10)).unwrap();
+/// Runs a plan on each rank. Returns the summary of rank 0 and the results of the others.
+fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result<()>>) {
+    // A store as that of `torchrun`, so that no other test can take its port.
+    let agent = TcpStore::serve("127.0.0.1", 0, Duration::from_secs(10)).unwrap();
     let port = agent.port();
-    let of = ranks.len();
+    let world_size = ranks.len();
     let options = |rank| {
-        let place = Place {
+        let environment = RankEnvironment {
             rank,
-            of,
-            local: rank,
-            locals: of,
+            world_size,
+            local_rank: rank,
+            local_world_size: world_size,
             host: "127.0.0.1".to_owned(),
             port,
-            served: true,
-            name: "pairloom/0".to_owned(),
+            has_launcher_store: true,
+            prefix: "pairloom/0".to_owned(),
             token: None,
         };
         let ranks = RankOptions {
-            boards: Some(&KeyStores),
-            place: Some(place),
-            patience: Duration::from_secs(30),
+            backend: Some(&TcpBackend),
+            environment: Some(environment),
+            timeout: Duration::from_secs(30),
             ..RankOptions::default()
         };
-        let cache = CachePlace { folder: None, limit: 0 };
-        Options { pipeline: "toy".to_owned(), threads: 7, memory: 1 << 20, device: Device::Cpu, cache, ranks }
+        let cache = CacheOptions { folder: None, limit: 0 };
+        RunOptions { pipeline: "toy".to_owned(), threads: 7, memory: 1 << 20, device: Device::Cpu, cache, ranks }
     };
     std::thread::scope(|scope| {
-        let followers: Vec<_> = (1..of)
+        let followers: Vec<_> = (1..world_size)
             .map(|rank| {
                 let (options, plan) = (options(rank), ranks[rank]);
                 scope.spawn(move || {
-                    let cancel = Cancel::new();
-                    let place = options.ranks.place.clone().unwrap();
-                    follow(&plan(&cancel), store, &options, &place, &cancel)
+                    let cancel = CancelToken::new();
+                    let environment = options.ranks.environment.clone().unwrap();
+                    run_follower(&plan(&cancel), store, &options, &environment, &cancel)
                 })
             })
             .collect();
-        let cancel = Cancel::new();
+        let cancel = CancelToken::new();
         let summary = execute(&ranks[0](&cancel), store, &options(0), &cancel, &|_| {});
         (summary, followers.into_iter().map(|follower| follower.join().unwrap()).collect())
     })
@@ -191,15 +205,15 @@ fn store() -> (tempfile::TempDir, Store) {
     (folder, store)
 }
 
-/// The sums of a finished run, and the threads that each rank had.
-fn sums(store: &Store, summary: &Summary) -> (Vec<i64>, String) {
+/// Sums of a finished run, and the number of threads of a rank.
+fn sums(store: &Store, summary: &RunSummary) -> (Vec<i64>, String) {
     let manifest = &summary.manifests["sums"];
     let artefact = store.artefact(&manifest.identity.kind, &manifest.identity.key());
     let mut sums = Vec::new();
     for part in &manifest.tables["sums"] {
         let name = crate::store::Artefact::part_name("sums", part.index);
         for batch in crate::io::parquet::decode(artefact.read(&name, part.bytes, &part.digest).unwrap()).unwrap() {
-            sums.extend_from_slice(tables::ids(&batch.unwrap(), "x").unwrap().values());
+            sums.extend_from_slice(tables::int_column(&batch.unwrap(), "x").unwrap().values());
         }
     }
     (sums, String::from_utf8(artefact.get("total/threads").unwrap().unwrap().to_vec()).unwrap())
@@ -210,64 +224,65 @@ const SUMS: [i64; 5] = [45, 145, 245, 345, 210];
 #[test]
 fn ranks_work_together_and_rank_0_writes() {
     let (_folder, store) = store();
-    let plan: Rank<'_> = &|signal| toys(1, 1, None, signal);
+    let plan: RankPlan<'_> = &|signal| toys(1, 1, None, signal);
     let (summary, followers) = run(&store, &[plan, plan, plan]);
     assert_eq!(sums(&store, &summary.unwrap()), (SUMS.to_vec(), "2".to_owned()));
     assert!(followers.into_iter().all(|follower| follower.is_ok()));
-    // There is nothing to run any more, and all ranks end.
+    // In a second run nothing is left to do, and all ranks end.
     let (summary, followers) = run(&store, &[plan, plan]);
     assert!(summary.unwrap().error.is_none());
     assert!(followers.into_iter().all(|follower| follower.is_ok()));
 }
 
 #[test]
-fn a_stage_may_want_as_many_ranks_as_there_are_and_no_others() {
+fn a_stage_may_request_one_rank_or_as_many_as_there_are() {
     for (wanted, threads) in [(1, "3"), (2, "3")] {
         let (_folder, store) = store();
-        let plan: Rank<'_> = &|signal| toys(1, wanted, None, signal);
+        let plan: RankPlan<'_> = &|signal| toys(1, wanted, None, signal);
         let (summary, followers) = run(&store, &[plan, plan]);
         assert_eq!(sums(&store, &summary.unwrap()), (SUMS.to_vec(), threads.to_owned()));
         assert!(followers[0].is_ok());
     }
     let (_folder, store) = store();
-    let plan: Rank<'_> = &|signal| toys(1, 3, None, signal);
+    let plan: RankPlan<'_> = &|signal| toys(1, 3, None, signal);
     let (summary, followers) = run(&store, &[plan, plan]);
     let error = summary.unwrap().error.unwrap();
-    let wanted = "stage `sums`: the stage wants 3 ranks, and this program was started as 2";
-    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Usage, wanted));
+    let wanted = "stage `sums`: the stage requests 3 ranks, but the program was launched as 2";
+    assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, wanted));
     assert_eq!(followers[0].as_ref().unwrap_err().to_string(), wanted);
 }
 
 #[test]
-fn ranks_with_other_settings_are_refused_before_anything_runs() {
+fn ranks_with_different_settings_are_an_error_before_the_run() {
     let (folder, store) = store();
-    let (own, other): (Rank<'_>, Rank<'_>) = (&|signal| toys(1, 1, None, signal), &|signal| toys(5, 1, None, signal));
+    let (own, other): (RankPlan<'_>, RankPlan<'_>) =
+        (&|signal| toys(1, 1, None, signal), &|signal| toys(5, 1, None, signal));
     let (summary, followers) = run(&store, &[own, own, other]);
     let error = summary.unwrap_err();
     let wanted = "ranks must have the same settings: `sums.sum.scale` is 1 on rank 0 and 5 on rank 2";
-    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Usage, wanted));
+    assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, wanted));
     for follower in followers {
         let error = follower.unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Usage, wanted));
+        assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Usage, wanted));
     }
     assert!(!folder.path().join("v1/runs").exists(), "no run began");
 }
 
 #[test]
-fn a_rank_that_fails_ends_all_and_is_named_and_a_rerun_goes_on() {
-    for (trouble, kind, wanted) in [
-        (Trouble::Error, Kind::Data, "stage `sums`: rank 1 of 2: block 3 is bad"),
-        (Trouble::Panic, Kind::Internal, "stage `sums`: rank 1 of 2: panicked: at block 3"),
-        (Trouble::Signal, Kind::Interrupted, "interrupted"),
+fn a_failing_rank_ends_all_ranks_and_is_named_and_the_next_run_resumes() {
+    for (failure, kind, wanted) in [
+        (InjectedFailure::Error, ErrorCategory::Data, "stage `sums`: rank 1 of 2: block 3 is bad"),
+        (InjectedFailure::Panic, ErrorCategory::Internal, "stage `sums`: rank 1 of 2: panicked: at block 3"),
+        (InjectedFailure::Signal, ErrorCategory::Interrupted, "interrupted"),
     ] {
         let (_folder, store) = store();
-        let plan: Rank<'_> = &|signal| toys(1, 1, Some((1, 3, trouble)), signal);
+        let plan: RankPlan<'_> = &|signal| toys(1, 1, Some((1, 3, failure)), signal);
         let (summary, followers) = run(&store, &[plan, plan]);
         let error = summary.unwrap().error.unwrap();
-        assert_eq!((error.kind(), error.to_string().as_str()), (kind, wanted));
-        assert_eq!(followers[0].as_ref().unwrap_err().kind(), kind);
-        // It goes on from the state at block 2, with another number of ranks.
-        let plan: Rank<'_> = &|signal| toys(1, 1, Some((1, 1, Trouble::Error)), signal);
+        assert_eq!((error.category(), error.to_string().as_str()), (kind, wanted));
+        assert_eq!(followers[0].as_ref().unwrap_err().category(), kind);
+        // The next run resumes from the state at block 2, with another number of ranks.
+        let plan: RankPlan<'_> = &|signal| toys(1, 1, Some((1, 1, InjectedFailure::Error)), signal);
         let (summary, followers) = run(&store, &[plan, plan, plan]);
         assert_eq!(sums(&store, &summary.unwrap()).0, SUMS);
         assert!(followers.into_iter().all(|follower| follower.is_ok()));
@@ -276,19 +291,19 @@ fn a_rank_that_fails_ends_all_and_is_named_and_a_rerun_goes_on() {
 
 #[test]
 fn when_rank_0_fails_the_others_end_with_its_error() {
-    for (trouble, kind, wanted) in [
-        (Trouble::Error, Kind::Data, "stage `sums`: block 2 is bad"),
-        (Trouble::Panic, Kind::Internal, "stage `sums`: panicked: at block 2"),
-        (Trouble::Signal, Kind::Interrupted, "interrupted"),
+    for (failure, kind, wanted) in [
+        (InjectedFailure::Error, ErrorCategory::Data, "stage `sums`: block 2 is bad"),
+        (InjectedFailure::Panic, ErrorCategory::Internal, "stage `sums`: panicked: at block 2"),
+        (InjectedFailure::Signal, ErrorCategory::Interrupted, "interrupted"),
     ] {
         let (_folder, store) = store();
-        let plan: Rank<'_> = &|signal| toys(1, 1, Some((0, 2, trouble)), signal);
+        let plan: RankPlan<'_> = &|signal| toys(1, 1, Some((0, 2, failure)), signal);
         let (summary, followers) = run(&store, &[plan, plan, plan]);
         let error = summary.unwrap().error.unwrap();
-        assert_eq!((error.kind(), error.to_string().as_str()), (kind, wanted));
+        assert_eq!((error.category(), error.to_string().as_str()), (kind, wanted));
         for follower in followers {
             let error = follower.unwrap_err();
-            assert_eq!((error.kind(), error.to_string().as_str()), (kind, wanted));
+            assert_eq!((error.category(), error.to_string().as_str()), (kind, wanted));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whole runs on a store at a URL, in memory: the same rows, the same reuse, one builder at a time.
+//! Tests of complete runs on a store at a URL, in memory: results, reuse, one builder at a time.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
 use super::*;
-use crate::io::objects::{Location, Objects};
-use crate::store::Claimant;
-use crate::store::gc::collect;
+use crate::io::objects::{Location, ObjectStorage};
+use crate::store::ProcessIdentity;
+use crate::store::gc::collect_garbage;
 
-/// As many views of one store as there are processes on a machine.
+/// One store, as opened by `N` processes of a machine.
 fn stores<const N: usize>(locks: &Path) -> [Store; N] {
     let inner: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let location = Location::parse("s3://bucket/store".into()).unwrap();
-    [(); N].map(|()| Store::over(Objects::at_url(&inner, &location), Claimant::new(Some(locks))))
+    [(); N].map(|()| Store::with_objects(ObjectStorage::at_url(&inner, &location), ProcessIdentity::new(Some(locks))))
 }
 
-/// Every table part and file, by its name in a folder.
+/// Content of all parts and files, by the names they have in a folder.
 fn content_of(store: &Store) -> BTreeMap<String, Vec<u8>> {
     let names = store.objects().list("").unwrap().into_iter();
     let names = names.filter(|name| name.ends_with(".parquet") || name.ends_with(".txt"));
@@ -25,16 +25,16 @@ fn content_of(store: &Store) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_run_at_a_url_leaves_the_bytes_of_a_run_in_a_folder_and_a_second_run_runs_nothing() {
+fn a_run_at_a_url_writes_the_same_bytes_as_in_a_folder_and_a_second_run_reuses_them() {
     let locks = tempfile::tempdir().unwrap();
     let [store] = stores(locks.path());
     let (summary, _) = run(&pipeline(), &store);
     assert!(summary.error.is_none(), "{:?}", summary.error);
     assert_eq!(content_of(&store), expected());
     assert_eq!(to_run(&pipeline(), &store), Vec::<String>::new());
-    assert_eq!(collect(&store, 1, true).unwrap(), []);
-    assert_eq!(collect(&store, 0, true).unwrap().len(), 4);
-    assert_eq!(store.objects().list("").unwrap(), Vec::<String>::new(), "no records, no claims, no holds");
+    assert_eq!(collect_garbage(&store, 1, true).unwrap(), []);
+    assert_eq!(collect_garbage(&store, 0, true).unwrap().len(), 4);
+    assert_eq!(store.objects().list("").unwrap(), Vec::<String>::new(), "no records, claims or locks are left");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_run_at_a_url_resumes_after_every_entry_of_a_journal() {
     for stop in 1.. {
         let locks = tempfile::tempdir().unwrap();
         let [store] = stores(locks.path());
-        let cancel = Cancel::new();
+        let cancel = CancelToken::new();
         let commits = std::sync::atomic::AtomicUsize::new(0);
         let observer = |event: &Event| {
             let commit = matches!(event, Event::PartCommitted { .. } | Event::StateSaved { .. });
@@ -79,5 +79,5 @@ fn a_run_at_a_url_resumes_after_every_entry_of_a_journal() {
             break;
         }
     }
-    assert!(resumed > 5, "{resumed} runs went on where the one before stopped");
+    assert!(resumed > 5, "{resumed} runs resumed where the previous one stopped");
 }

@@ -1,9 +1,9 @@
-//! Runs that end in the middle, at every point where they can, and go on to the same bytes.
+//! Tests of runs that are interrupted at every possible point and resume to the same bytes.
 
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::error::Kind;
+use crate::error::ErrorCategory;
 use crate::store::journal;
 
 #[test]
@@ -13,11 +13,11 @@ fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
     loop {
         let folder = tempfile::tempdir().unwrap();
         let (store, left) = faulty::store(folder.path(), writes);
-        let summary = execute(&pipeline(), &store, &options(), &Cancel::new(), &|_| {});
-        // Without a single write the run cannot begin; later its error is in the summary.
+        let summary = execute(&pipeline(), &store, &options(), &CancelToken::new(), &|_| {});
+        // If the first write fails, the run cannot start. Later errors are in the summary.
         let error = summary.map_or_else(Some, |summary| summary.error);
         if let Some(error) = &error {
-            assert_eq!(error.kind(), Kind::Stage, "{error}");
+            assert_eq!(error.category(), ErrorCategory::Stage, "{error}");
             assert!(error.hint_text().is_some_and(|hint| hint.contains("space")), "{error}");
         }
         left.store(isize::MAX, Ordering::SeqCst);
@@ -25,7 +25,8 @@ fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
         assert!(summary.error.is_none(), "after {writes} writes: {:?}", summary.error);
         assert_eq!(content(folder.path()), expected, "after {writes} writes");
         let warned: Vec<usize> = summary.manifests.values().map(|manifest| manifest.warnings.len()).collect();
-        // more: 0, 20, 40 of 0..45; numbers: none; other: as more; sums: one each four numbers.
+        // `more` warns of 0, 20 and 40 of 0..45, `numbers` of nothing, `other` like `more`, `sums` after every four
+        // numbers.
         assert_eq!(warned, [3, 0, 3, 11], "after {writes} writes");
         if error.is_none() {
             break;
@@ -36,19 +37,19 @@ fn a_run_that_stops_at_any_write_resumes_to_the_same_bytes() {
 }
 
 #[test]
-fn produced_blocks_resume_where_they_stopped() {
-    let plan = plan(vec![node("squares", Toy::Squares { n: 20 })]);
+fn a_map_over_indices_resumes_after_the_committed_blocks() {
+    let plan = plan(vec![node("squares", ToyStage::Squares { n: 20 })]);
     let (mut writes, mut resumed) = (0, 0);
     loop {
         let folder = tempfile::tempdir().unwrap();
         let (store, left) = faulty::store(folder.path(), writes);
-        let failed = !execute(&plan, &store, &options(), &Cancel::new(), &|_| {}).is_ok_and(|s| s.error.is_none());
+        let failed = !execute(&plan, &store, &options(), &CancelToken::new(), &|_| {}).is_ok_and(|s| s.error.is_none());
         left.store(isize::MAX, Ordering::SeqCst);
         let (summary, events) = run(&plan, &store);
         assert!(summary.error.is_none(), "after {writes} writes: {:?}", summary.error);
         let squares: Vec<i64> = (0..20).map(|x| x * x).collect();
         assert_eq!(rows(&store, &statuses(&plan, &store)[0], "rows").unwrap(), squares, "after {writes} writes");
-        // Blocks 0, 6, 12 and 18, each told of once.
+        // One warning for each of the blocks at 0, 6, 12 and 18.
         assert_eq!(summary.manifests["squares"].warnings.len(), 4, "after {writes} writes");
         let goes_on = |e: &Event| matches!(e, Event::StageStarted { resumed_rows, .. } if *resumed_rows > 0);
         resumed += usize::from(events.iter().any(goes_on));
@@ -57,11 +58,11 @@ fn produced_blocks_resume_where_they_stopped() {
         }
         writes += 1;
     }
-    assert!(resumed >= 4, "of {writes} runs {resumed} went on where the first stopped");
+    assert!(resumed >= 4, "of {writes} runs {resumed} resumed where the first stopped");
 }
 
 #[test]
-fn a_journal_cut_at_any_event_resumes_to_the_same_bytes() {
+fn a_journal_truncated_at_any_entry_resumes_to_the_same_bytes() {
     let expected = expected();
     for (stage, skip) in [("numbers", 0), ("more", 1), ("sums", 3)] {
         let mut cut = 0;
@@ -70,12 +71,12 @@ fn a_journal_cut_at_any_event_resumes_to_the_same_bytes() {
             let (store, left) = faulty::store(folder.path(), isize::MAX);
             let status = statuses(&pipeline(), &store).remove(skip);
             assert_eq!(status.name, stage);
-            // Stop just before the manifest of this stage: its journal is whole then.
+            // Stops just before the manifest of this stage, when its journal is complete.
             let entries = run_to_the_manifest(&store, &left, &status);
             if cut > entries {
                 break;
             }
-            journal::cut(&status.artefact(&store), cut).unwrap();
+            journal::truncate(&status.artefact(&store), cut).unwrap();
             let (summary, _) = run(&pipeline(), &store);
             assert!(summary.error.is_none(), "{stage} cut at {cut}: {:?}", summary.error);
             assert_eq!(content(folder.path()), expected, "{stage} cut at {cut}");
@@ -85,36 +86,36 @@ fn a_journal_cut_at_any_event_resumes_to_the_same_bytes() {
     }
 }
 
-/// Runs until everything of `status` but its manifest is written; gives the entries of its journal.
+/// Runs until all of an artefact but its manifest is written. Returns the number of its journal entries.
 fn run_to_the_manifest(store: &Store, left: &std::sync::atomic::AtomicIsize, status: &StageStatus) -> usize {
     let manifest = status.artefact(store).folder().unwrap().join("manifest.json");
-    // A folder in the place of the manifest makes its publication fail, and nothing else.
+    // A folder with the name of the manifest makes only the publication of the manifest fail.
     std::fs::create_dir_all(manifest.join("in the way")).unwrap();
     left.store(isize::MAX, Ordering::SeqCst);
     let (summary, _) = run(&pipeline(), store);
     assert!(summary.error.is_some());
     std::fs::remove_dir_all(manifest).unwrap();
-    journal::fold(&status.artefact(store)).unwrap().entries
+    journal::replay(&status.artefact(store)).unwrap().entries
 }
 
 #[test]
-fn a_cancelled_run_says_so_and_goes_on() {
+fn a_cancelled_run_ends_with_an_interruption_and_resumes() {
     let expected = expected();
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let observer = |event: &Event| {
         if matches!(event, Event::StateSaved { .. }) {
             cancel.cancel();
         }
     };
     let summary = execute(&pipeline(), &store, &options(), &cancel, &observer).unwrap();
-    assert_eq!(summary.error.map(|error| error.kind()), Some(Kind::Interrupted));
+    assert_eq!(summary.error.map(|error| error.category()), Some(ErrorCategory::Interrupted));
     let (summary, events) = run(&pipeline(), &store);
     assert!(summary.error.is_none());
     let resumed =
         events.iter().any(|event| matches!(event, Event::StageStarted { resumed_rows, .. } if *resumed_rows > 0));
-    assert!(resumed, "something was kept");
+    assert!(resumed, "the second run resumed");
     assert_eq!(content(folder.path()), expected);
 }
 
@@ -123,9 +124,10 @@ fn the_error_of_a_stage_is_the_error_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let rows = "numbers.rows".to_owned().try_into().unwrap();
-    let failing = plan(vec![node("numbers", Toy::count(45)), node("bad", Toy::Sum { rows, fail_at: Some(30) })]);
+    let failing =
+        plan(vec![node("numbers", ToyStage::count(45)), node("bad", ToyStage::Sum { rows, fail_at: Some(30) })]);
     let (summary, _) = run(&failing, &store);
     let error = summary.error.unwrap();
-    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Stage, "stage `bad`: met 30"));
-    assert_eq!(summary.record.outcome, crate::store::record::Outcome::Failed);
+    assert_eq!((error.category(), error.to_string().as_str()), (ErrorCategory::Stage, "stage `bad`: met 30"));
+    assert_eq!(summary.record.outcome, crate::store::record::RunOutcome::Failed);
 }

@@ -1,7 +1,7 @@
-//! Stores that were damaged behind our back.
+//! Tests of stores with damaged objects.
 
 use super::*;
-use crate::error::Kind;
+use crate::error::ErrorCategory;
 use crate::store::Artefact;
 
 fn part_of(store: &Store, stage: usize) -> std::path::PathBuf {
@@ -9,7 +9,7 @@ fn part_of(store: &Store, stage: usize) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_part_cut_short_is_noticed_by_its_size_and_built_again() {
+fn a_truncated_part_is_detected_by_its_size_and_built_again() {
     let expected = expected();
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
@@ -25,18 +25,18 @@ fn a_part_cut_short_is_noticed_by_its_size_and_built_again() {
 }
 
 #[test]
-fn a_flipped_bit_is_an_error_that_names_the_part_and_the_next_run_repairs_it() {
+fn a_flipped_bit_is_an_error_that_names_the_part_and_the_next_run_rebuilds_it() {
     let expected = expected();
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    run(&plan(vec![node("numbers", Toy::count(45)), node("more", Toy::add("numbers.rows", 100))]), &store);
+    run(&plan(vec![node("numbers", ToyStage::count(45)), node("more", ToyStage::add("numbers.rows", 100))]), &store);
     let part = part_of(&store, 1);
     let mut flipped = std::fs::read(&part).unwrap();
     flipped[20] ^= 1;
     std::fs::write(&part, flipped).unwrap();
     let (summary, _) = run(&pipeline(), &store);
     let error = summary.error.unwrap();
-    assert_eq!(error.kind(), Kind::Data);
+    assert_eq!(error.category(), ErrorCategory::Data);
     assert!(error.to_string().contains("part-00001.parquet"), "{error}");
     let (summary, _) = run(&pipeline(), &store);
     assert!(summary.error.is_none(), "{:?}", summary.error);
@@ -44,7 +44,7 @@ fn a_flipped_bit_is_an_error_that_names_the_part_and_the_next_run_repairs_it() {
 }
 
 #[test]
-fn a_manifest_that_is_none_is_built_again() {
+fn an_artefact_with_an_invalid_manifest_is_built_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
@@ -55,11 +55,11 @@ fn a_manifest_that_is_none_is_built_again() {
     assert!(summary.error.is_none());
 }
 
-/// An artefact in `folder` whose stage did all it has to do, and could not finish.
+/// An artefact in `folder` that is complete except for its manifest.
 fn unfinished(folder: &Path, stage: usize) -> (Store, Artefact) {
     let store = Store::open(folder).unwrap();
     let artefact = statuses(&pipeline(), &store)[stage].artefact(&store);
-    // A folder in the place of the manifest keeps the artefact from being finished.
+    // A folder with the name of the manifest makes the publication of the manifest fail.
     std::fs::create_dir_all(artefact.folder().unwrap().join("manifest.json").join("in the way")).unwrap();
     assert!(run(&pipeline(), &store).0.error.is_some());
     std::fs::remove_dir_all(artefact.folder().unwrap().join("manifest.json")).unwrap();
@@ -72,9 +72,9 @@ fn flip_a_bit(artefact: &Artefact, name: &str) {
     std::fs::write(artefact.folder().unwrap().join(name), flipped).unwrap();
 }
 
-/// Whatever of the last states is damaged, the stage goes on from the one before, or begins anew, and says so.
+/// If the last states are damaged, the stage resumes from the one before them or starts again, with a warning.
 #[test]
-fn a_damaged_state_is_passed_over() {
+fn damaged_states_are_skipped_with_a_warning() {
     let expected = expected();
     for damaged in 1..=2 {
         let folder = tempfile::tempdir().unwrap();
@@ -94,19 +94,19 @@ fn a_damaged_state_is_passed_over() {
     }
 }
 
-/// Flips a bit of a part of an unfinished artefact: the first run says so, the second repairs it.
+/// With a flipped bit in a part of an unfinished artefact, the first run fails and the second rebuilds the artefact.
 #[test]
-fn a_damaged_part_of_an_unfinished_producer_is_repaired_by_the_next_run() {
+fn a_damaged_part_of_an_unfinished_producer_is_rebuilt_by_the_next_run() {
     let expected = expected();
     let folder = tempfile::tempdir().unwrap();
     let (store, artefact) = unfinished(folder.path(), 0);
     flip_a_bit(&artefact, &artefact.list("rows").unwrap()[0]);
-    // Nothing downstream is there that would save reading it.
+    // Without the later artefacts, the part has to be read.
     for status in &statuses(&pipeline(), &store)[1..] {
         status.artefact(&store).clear().unwrap();
     }
-    let first = run(&pipeline(), &store).0.error.map(|error| error.kind());
-    assert_eq!(first, Some(Kind::Data));
+    let first = run(&pipeline(), &store).0.error.map(|error| error.category());
+    assert_eq!(first, Some(ErrorCategory::Data));
     let (summary, _) = run(&pipeline(), &store);
     assert!(summary.error.is_none(), "{:?}", summary.error);
     assert_eq!(content(folder.path()), expected);
@@ -114,7 +114,7 @@ fn a_damaged_part_of_an_unfinished_producer_is_repaired_by_the_next_run() {
 }
 
 #[test]
-fn a_reader_of_a_removed_artefact_marks_nothing() {
+fn a_reader_of_a_removed_artefact_does_not_mark_it_as_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
@@ -132,15 +132,15 @@ fn nothing_is_removed_while_a_run_uses_the_store_or_a_record_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    let held = crate::store::claim::hold(&store, &Cancel::new()).unwrap();
-    assert!(crate::store::gc::collect(&store, 0, true).is_err());
+    let held = crate::store::claim::lock_for_run(&store, &CancelToken::new()).unwrap();
+    assert!(crate::store::gc::collect_garbage(&store, 0, true).is_err());
     drop(held);
     let record = store.objects().list("runs").unwrap().remove(0);
     let whole = store.objects().get(&record).unwrap().unwrap();
     store.objects().put(&record, "{".into()).unwrap();
-    assert!(crate::store::gc::collect(&store, 1, false).is_err());
+    assert!(crate::store::gc::collect_garbage(&store, 1, false).is_err());
     store.objects().put(&record, whole).unwrap();
-    assert_eq!(crate::store::gc::collect(&store, 1, true).unwrap(), []);
-    assert_eq!(crate::store::gc::collect(&store, 0, true).unwrap().len(), 4);
+    assert_eq!(crate::store::gc::collect_garbage(&store, 1, true).unwrap(), []);
+    assert_eq!(crate::store::gc::collect_garbage(&store, 0, true).unwrap().len(), 4);
     assert_eq!(to_run(&pipeline(), &store).len(), 4);
 }

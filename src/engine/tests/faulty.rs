@@ -1,4 +1,4 @@
-//! A store that stops writing after a number of writes, as a killed process or a full disk does.
+//! Faulty object store for tests: writes fail after a number of them, as on a full disk.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,34 +14,34 @@ use object_store::{
     PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem,
 };
 
-use crate::io::objects::Objects;
-use crate::store::{Claimant, Store};
+use crate::io::objects::ObjectStorage;
+use crate::store::{ProcessIdentity, Store};
 
-/// A local store that fails every write after the first `writes`, the way a full disk does.
+/// A local object store in which every write after the first `writes` fails, as on a full disk.
 #[derive(Debug)]
-struct Faulty {
+struct FaultyObjectStore {
     inner: LocalFileSystem,
     writes_left: Arc<AtomicIsize>,
 }
 
-/// A store in `folder` that has `writes` writes left, and the count of these.
+/// A store in `folder` in which the first `writes` writes succeed, and the counter of the remaining ones.
 pub(super) fn store(folder: &Folder, writes: isize) -> (Store, Arc<AtomicIsize>) {
     let folder = folder.join("v1");
     std::fs::create_dir_all(&folder).unwrap();
     let writes_left = Arc::new(AtomicIsize::new(writes));
     let inner = LocalFileSystem::new_with_prefix(&folder).unwrap();
-    let faulty = Faulty { inner, writes_left: Arc::clone(&writes_left) };
-    (Store::over(Objects::wrapping(Arc::new(faulty), &folder), Claimant::new(None)), writes_left)
+    let faulty = FaultyObjectStore { inner, writes_left: Arc::clone(&writes_left) };
+    (Store::with_objects(ObjectStorage::with_inner(Arc::new(faulty), &folder), ProcessIdentity::new(None)), writes_left)
 }
 
-impl fmt::Display for Faulty {
+impl fmt::Display for FaultyObjectStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a store that fails")
     }
 }
 
 #[async_trait::async_trait]
-impl ObjectStore for Faulty {
+impl ObjectStore for FaultyObjectStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         if self.writes_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
             let source = Box::new(std::io::Error::from(std::io::ErrorKind::StorageFull));

@@ -1,4 +1,4 @@
-//! Tests of whole runs of toy stages: reuse, crashes at every point, damage, two processes at once, stores at URLs.
+//! Tests of complete runs of toy stages: reuse, crashes at every point, damage, concurrent runs, stores at URLs.
 
 mod faulty;
 mod reuse;
@@ -10,60 +10,60 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::engine::cache::CachePlace;
+use crate::engine::cache::CacheOptions;
 use crate::engine::event::Event;
 use crate::engine::ranks::RankOptions;
-use crate::engine::run::{Options, Summary, execute};
-use crate::engine::status::{StageStatus, status};
-use crate::engine::testing::{Toy, node};
+use crate::engine::run::{RunOptions, RunSummary, execute};
+use crate::engine::status::{StageStatus, stage_statuses};
+use crate::engine::testing::{ToyStage, node};
 use crate::error::Result;
-use crate::plan::{Node, Plan};
-use crate::runtime::{Cancel, Device};
+use crate::plan::{Plan, PlanNode};
+use crate::runtime::{CancelToken, Device};
 use crate::store::Store;
 
-/// Counts to 45, adds on two branches, and sums one of them up.
-fn pipeline() -> Plan<Toy> {
+/// Plan of four stages: numbers below 45, two stages that add a constant to them, and the sums of one of these.
+fn pipeline() -> Plan<ToyStage> {
     plan(vec![
-        node("numbers", Toy::count(45)),
-        node("more", Toy::add("numbers.rows", 100)),
-        node("other", Toy::add("numbers.rows", 7)),
-        node("sums", Toy::sum("more.rows")),
+        node("numbers", ToyStage::count(45)),
+        node("more", ToyStage::add("numbers.rows", 100)),
+        node("other", ToyStage::add("numbers.rows", 7)),
+        node("sums", ToyStage::sum("more.rows")),
     ])
 }
 
-fn plan(nodes: Vec<Node<Toy>>) -> Plan<Toy> {
+fn plan(nodes: Vec<PlanNode<ToyStage>>) -> Plan<ToyStage> {
     Plan::new(nodes).unwrap()
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> RunOptions {
+    RunOptions {
         pipeline: "toy.toml".to_owned(),
         threads: 3,
         memory: 1 << 20,
         device: Device::Cpu,
-        cache: CachePlace { folder: None, limit: 0 },
+        cache: CacheOptions { folder: None, limit: 0 },
         ranks: RankOptions::default(),
     }
 }
 
-/// Runs to the end; gives the summary, which holds the error if there was one, and the events.
-fn run(plan: &Plan<Toy>, store: &Store) -> (Summary, Vec<Event>) {
+/// Runs a plan and returns the summary and the events.
+fn run(plan: &Plan<ToyStage>, store: &Store) -> (RunSummary, Vec<Event>) {
     let events = Mutex::new(Vec::new());
     let observer = |event: &Event| events.lock().unwrap().push(event.clone());
-    let summary = execute(plan, store, &options(), &Cancel::new(), &observer).unwrap();
+    let summary = execute(plan, store, &options(), &CancelToken::new(), &observer).unwrap();
     (summary, events.into_inner().unwrap())
 }
 
-fn statuses(plan: &Plan<Toy>, store: &Store) -> Vec<StageStatus> {
-    status(plan, store, 2, &Cancel::new(), &|_| {}).unwrap()
+fn statuses(plan: &Plan<ToyStage>, store: &Store) -> Vec<StageStatus> {
+    stage_statuses(plan, store, 2, &CancelToken::new(), &|_| {}).unwrap()
 }
 
 /// Names of the stages that a run would start.
-fn to_run(plan: &Plan<Toy>, store: &Store) -> Vec<String> {
+fn to_run(plan: &Plan<ToyStage>, store: &Store) -> Vec<String> {
     statuses(plan, store).into_iter().filter(|status| !status.is_reuse()).map(|status| status.name).collect()
 }
 
-/// Every table part and file of a store, by name.
+/// Content of all parts and files of a store, by name.
 fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut content = BTreeMap::new();
     for entry in walkdir::WalkDir::new(folder) {
@@ -76,7 +76,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     content
 }
 
-/// What an undisturbed run of [`pipeline`] leaves.
+/// Content of a store after an undisturbed run of [`pipeline`].
 fn expected() -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let (summary, _) = run(&pipeline(), &Store::open(folder.path()).unwrap());
@@ -90,7 +90,7 @@ fn rows(store: &Store, stage: &StageStatus, table: &str) -> Result<Vec<i64>> {
     for part in &artefact.manifest()?.unwrap().tables[table] {
         let content = artefact.read(&crate::store::Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
         for batch in crate::io::parquet::decode(content)? {
-            all.extend_from_slice(crate::tables::ids(&batch?, "x")?.values());
+            all.extend_from_slice(crate::tables::int_column(&batch?, "x")?.values());
         }
     }
     Ok(all)

@@ -1,11 +1,11 @@
-//! What runs again, and what does not.
+//! Tests of the reuse of results.
 
 use super::*;
-use crate::engine::run::reuse;
-use crate::stage::Source;
+use crate::engine::run::finish_reused;
+use crate::stage::SourceRef;
 
 #[test]
-fn a_second_run_runs_nothing() {
+fn a_second_run_reuses_everything() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let (summary, events) = run(&pipeline(), &store);
@@ -13,28 +13,28 @@ fn a_second_run_runs_nothing() {
     assert_eq!(events.iter().filter(|event| matches!(event, Event::StageFinished { .. })).count(), 4);
     let statuses = statuses(&pipeline(), &store);
     assert_eq!(rows(&store, &statuses[1], "rows").unwrap(), (100..145).collect::<Vec<_>>());
-    // Sums after 4, 8, … of 100, 101, ….
+    // Sums of the first 4, 8, … of the numbers 100, 101, ….
     let sums: Vec<i64> = (1..=11).map(|n| (100..100 + 4 * n).sum()).collect();
     assert_eq!(rows(&store, &statuses[3], "sums").unwrap(), sums);
 
     let (summary, events) = run(&pipeline(), &store);
     assert!(summary.error.is_none());
     assert_eq!(events.iter().filter(|event| matches!(event, Event::StageReused { .. })).count(), 4);
-    let again = reuse(&statuses, &store, &options(), &|_| {}).unwrap();
+    let again = finish_reused(&statuses, &store, &options(), &|_| {}).unwrap();
     assert!(again.is_some());
 }
 
 #[test]
-fn a_setting_runs_what_is_downstream_of_it_and_says_why_and_going_back_runs_nothing() {
+fn a_changed_setting_runs_the_later_stages_and_changing_it_back_runs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
     let changed = || {
         plan(vec![
-            node("numbers", Toy::count(45)),
-            node("more", Toy::add("numbers.rows", 101)),
-            node("other", Toy::add("numbers.rows", 7)),
-            node("sums", Toy::sum("more.rows")),
+            node("numbers", ToyStage::count(45)),
+            node("more", ToyStage::add("numbers.rows", 101)),
+            node("other", ToyStage::add("numbers.rows", 7)),
+            node("sums", ToyStage::sum("more.rows")),
         ])
     };
     assert_eq!(to_run(&changed(), &store), ["more", "sums"]);
@@ -46,12 +46,15 @@ fn a_setting_runs_what_is_downstream_of_it_and_says_why_and_going_back_runs_noth
 }
 
 #[test]
-fn a_new_name_keeps_results_and_equal_stages_share_one() {
+fn renamed_and_equal_stages_use_the_same_artefact() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     run(&pipeline(), &store);
-    let renamed =
-        plan(vec![node("n", Toy::count(45)), node("m", Toy::add("n.rows", 100)), node("m2", Toy::add("n.rows", 100))]);
+    let renamed = plan(vec![
+        node("n", ToyStage::count(45)),
+        node("m", ToyStage::add("n.rows", 100)),
+        node("m2", ToyStage::add("n.rows", 100)),
+    ]);
     assert_eq!(to_run(&renamed, &store), Vec::<String>::new());
 }
 
@@ -59,20 +62,21 @@ fn a_new_name_keeps_results_and_equal_stages_share_one() {
 fn two_stages_with_the_same_key_are_built_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let twins = plan(vec![node("a", Toy::count(45)), node("b", Toy::count(45)), node("c", Toy::pass("b.rows"))]);
+    let twins =
+        plan(vec![node("a", ToyStage::count(45)), node("b", ToyStage::count(45)), node("c", ToyStage::pass("b.rows"))]);
     let (summary, events) = run(&twins, &store);
     assert!(summary.error.is_none(), "{:?}", summary.error);
     assert_eq!(events.iter().filter(|event| matches!(event, Event::StageStarted { .. })).count(), 2);
 }
 
 #[test]
-fn the_content_of_a_source_decides_and_its_place_does_not() {
+fn a_stage_depends_on_the_content_of_a_source_and_not_on_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("store")).unwrap();
     let (one, two) = (folder.path().join("one.txt"), folder.path().join("two.txt"));
     std::fs::write(&one, "same").unwrap();
     std::fs::write(&two, "same").unwrap();
-    let reads = |path: &Path| plan(vec![node("a", Toy::Count { n: 3, source: Some(Source::new(path)) })]);
+    let reads = |path: &Path| plan(vec![node("a", ToyStage::Count { n: 3, source: Some(SourceRef::new(path)) })]);
     run(&reads(&one), &store);
     assert_eq!(to_run(&reads(&two), &store), Vec::<String>::new());
     std::fs::write(&two, "other").unwrap();
@@ -80,10 +84,11 @@ fn the_content_of_a_source_decides_and_its_place_does_not() {
 }
 
 #[test]
-fn downstream_reads_while_upstream_still_runs() {
+fn a_consumer_reads_while_its_producer_runs() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let (_, events) = run(&plan(vec![node("a", Toy::count(200_000)), node("b", Toy::pass("a.rows"))]), &store);
+    let (_, events) =
+        run(&plan(vec![node("a", ToyStage::count(200_000)), node("b", ToyStage::pass("a.rows"))]), &store);
     let first_of_b =
         events.iter().position(|event| matches!(event, Event::PartCommitted { stage, .. } if stage == "b"));
     let end_of_a = events.iter().position(|event| matches!(event, Event::StageFinished { stage, .. } if stage == "a"));
@@ -93,7 +98,7 @@ fn downstream_reads_while_upstream_still_runs() {
 #[test]
 fn two_runs_at_once_share_the_work() {
     let folder = tempfile::tempdir().unwrap();
-    // Two stores on one folder are what two processes have: locks belong to open files.
+    // Two stores on one folder behave like two processes: locks belong to open files.
     let stores = [Store::open(folder.path()).unwrap(), Store::open(folder.path()).unwrap()];
     let started = std::thread::scope(|scope| {
         let runs: Vec<_> = stores.iter().map(|store| scope.spawn(move || run(&pipeline(), store))).collect();
@@ -113,18 +118,18 @@ fn bytes_in_flight_stay_within_the_limit_of_the_run() {
     let peak = |memory| {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let plan = plan(vec![node("a", Toy::count(3000)), node("b", Toy::pass("a.rows"))]);
-        // Publishing is slow: every part of `b` waits a little.
+        let plan = plan(vec![node("a", ToyStage::count(3000)), node("b", ToyStage::pass("a.rows"))]);
+        // Publishing is slow: there is a short wait after every part of `b`.
         let observer = |event: &Event| {
             if matches!(event, Event::PartCommitted { stage, .. } if stage == "b") {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         };
-        let options = Options { memory, threads: 8, ..options() };
-        execute(&plan, &store, &options, &Cancel::new(), &observer).unwrap().peak_bytes_in_flight
+        let options = RunOptions { memory, threads: 8, ..options() };
+        execute(&plan, &store, &options, &CancelToken::new(), &observer).unwrap().peak_bytes_in_flight
     };
-    // A block of seven numbers is 56 bytes; its part, which takes its place, some 700 as Parquet.
+    // A block of seven numbers has 56 bytes; its part has some 700 as Parquet.
     let (tight, loose) = (peak(2_000), peak(1 << 20));
     assert!(tight <= 2_000, "{tight}");
-    assert!(loose > 2 * tight, "without a limit more is in flight: {loose} and {tight}");
+    assert!(loose > 2 * tight, "more is in flight without a tight limit: {loose} and {tight}");
 }

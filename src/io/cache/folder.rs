@@ -1,4 +1,4 @@
-//! The folder of a cache: whose it is, whether it is still there, and its lock.
+//! Folder of a shard cache: layout, ownership, lock.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -8,37 +8,37 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// How long to sleep between two looks at a lock that another process or thread holds.
-const PAUSE: Duration = Duration::from_millis(5);
-/// `EMFILE` of Linux and macOS: more files are open than the process may have.
-const TOO_MANY_FILES: i32 = 24;
+/// Polling interval for a lock that another process or thread holds.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// `EMFILE` of Linux and macOS: the process has too many open files.
+const EMFILE: i32 = 24;
 
-/// A folder that is laid out as a cache.
+/// Folder of a shard cache.
 #[derive(Debug)]
-pub(super) struct Folder {
-    /// The folder that was asked for.
+pub(super) struct CacheFolder {
+    /// Path of the folder.
     named: PathBuf,
-    /// The version below it.
+    /// Subfolder for this version of the layout.
     root: PathBuf,
-    /// The file of the lock when the cache was opened: another one at its path means another cache.
-    lock: Identity,
-    /// Open, so that no other file can become the same.
+    /// Identity of the lock file when the cache was opened. Another file at its path means that the cache was replaced.
+    lock: FileIdentity,
+    /// Kept open, so that the inode cannot be reused.
     _lock: File,
 }
 
-/// A file, whatever its name is now. Disks give the number of a file that is gone and not open any more to another.
+/// Identity of a file, independent of its name. The inode of a file that was removed and closed may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileIdentity {
     device: u64,
     inode: u64,
 }
 
-impl Identity {
+impl FileIdentity {
     pub fn of(file: &File) -> io::Result<Self> {
         file.metadata().map(|found| Self { device: found.dev(), inode: found.ino() })
     }
 
-    /// The file at `path`; `None` if there is none.
+    /// Identity of the file at `path`; `None` if there is none.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(found) => Ok(Some(Self { device: found.dev(), inode: found.ino() })),
@@ -48,8 +48,8 @@ impl Identity {
     }
 }
 
-impl Folder {
-    /// The cache in `named`, which is made, for this user alone, if it is not there.
+impl CacheFolder {
+    /// Opens the cache folder at `named`. A missing folder is created, accessible to this user only.
     pub fn open(named: &Path) -> Result<Self> {
         let elsewhere = "choose another folder with `--cache`";
         let failed = |path: &Path, error: &io::Error| Error::io("make the cache folder", path, error).hint(elsewhere);
@@ -60,7 +60,7 @@ impl Folder {
         make(named)?;
         let named = named.canonicalize().map_err(|error| failed(named, &error))?;
         let root = named.join("v1");
-        let user = user(&named).map_err(|error| failed(&named, &error))?;
+        let user = effective_user_id(&named).map_err(|error| failed(&named, &error))?;
         for path in [&named, &root] {
             if path == &root {
                 make(path)?;
@@ -76,16 +76,16 @@ impl Folder {
         }
         let path = root.join("lock");
         let file = open_private(&path, true).map_err(|error| failed(&path, &error))?;
-        let lock = Identity::of(&file).map_err(|error| failed(&path, &error))?;
+        let lock = FileIdentity::of(&file).map_err(|error| failed(&path, &error))?;
         Ok(Self { named, root, lock, _lock: file })
     }
 
-    /// The folder that was asked for.
-    pub fn named(&self) -> &Path {
+    /// Path of the folder.
+    pub fn path(&self) -> &Path {
         &self.named
     }
 
-    /// Where the shard of a key is.
+    /// Folder of the shard of a key.
     pub fn shard(&self, key: &str) -> PathBuf {
         self.shards().join(key)
     }
@@ -102,85 +102,86 @@ impl Folder {
         self.root.join("gone")
     }
 
-    /// That the folder is the one that was opened.
+    /// Checks that the folder has not been removed or replaced since it was opened.
     ///
     /// # Errors
-    /// It was removed, or another one is in its place.
-    pub fn alive(&self) -> Result<()> {
-        match Identity::at(&self.root.join("lock")) {
+    /// The folder was removed or replaced.
+    pub fn check_not_removed(&self) -> Result<()> {
+        match FileIdentity::at(&self.root.join("lock")) {
             Ok(Some(found)) if found == self.lock => Ok(()),
-            Ok(_) => Err(self.vanished()),
+            Ok(_) => Err(self.removed_error()),
             Err(error) => Err(Error::io("look for", &self.root.join("lock"), &error)),
         }
     }
 
-    /// The error of a folder that is not there any more.
-    pub fn vanished(&self) -> Error {
+    /// Error for a folder that was removed while in use.
+    pub fn removed_error(&self) -> Error {
         Error::data(format!("the shard cache was removed while it was in use: `{}`", self.named.display()))
-            .hint("run the same command again: what is missing is made anew")
+            .hint("run the same command again: missing shards are built again")
     }
 
-    /// The error of an operation that fails on nothing but a full disk, a wrong permission, or a removed folder.
-    pub fn failed(&self, doing: &str, path: &Path, error: &io::Error) -> Error {
+    /// Error of a failed file operation in the cache: a full disk, missing permissions, too many open files, or a
+    /// removed folder.
+    pub fn io_error(&self, doing: &str, path: &Path, error: &io::Error) -> Error {
         if error.kind() == ErrorKind::NotFound {
-            return self.vanished();
+            return self.removed_error();
         }
         let failed = Error::io(doing, path, error);
-        if error.raw_os_error() == Some(TOO_MANY_FILES) {
+        if error.raw_os_error() == Some(EMFILE) {
             return failed.hint("each open shard is an open file: raise `ulimit -n`, or shuffle in smaller windows");
         }
         failed
     }
 
-    /// The lock of the cache, given back on drop.
+    /// Waits for the exclusive lock of the cache, which drop releases.
     ///
     /// # Errors
-    /// What `cancel` says, or the folder is gone.
-    pub fn alone(&self, cancel: &dyn Fn() -> Result<()>) -> Result<File> {
+    /// `cancel` returned an error, or the folder was removed.
+    pub fn lock_exclusive(&self, cancel: &dyn Fn() -> Result<()>) -> Result<File> {
         loop {
-            if let Some(lock) = self.try_alone()? {
+            if let Some(lock) = self.try_lock_exclusive()? {
                 return Ok(lock);
             }
-            self.wait(cancel)?;
+            self.sleep(cancel)?;
         }
     }
 
-    /// The lock of the cache, if nobody has it.
-    pub fn try_alone(&self) -> Result<Option<File>> {
+    /// Takes the exclusive lock of the cache; `None` if it is held elsewhere.
+    pub fn try_lock_exclusive(&self) -> Result<Option<File>> {
         let path = self.root.join("lock");
-        let file = open_private(&path, false).map_err(|error| self.failed("open the lock", &path, &error))?;
-        let locked = self.locked(&path, file.try_lock())?;
-        self.alive()?;
+        let file = open_private(&path, false).map_err(|error| self.io_error("open the lock", &path, &error))?;
+        let locked = self.is_lock_taken(&path, file.try_lock())?;
+        self.check_not_removed()?;
         Ok(locked.then_some(file))
     }
 
-    /// Waits for others a moment.
-    pub fn wait(&self, cancel: &dyn Fn() -> Result<()>) -> Result<()> {
+    /// Sleeps for one polling interval.
+    pub fn sleep(&self, cancel: &dyn Fn() -> Result<()>) -> Result<()> {
         cancel()?;
-        self.alive()?;
-        std::thread::sleep(PAUSE);
+        self.check_not_removed()?;
+        std::thread::sleep(POLL_INTERVAL);
         Ok(())
     }
 
-    /// Whether a lock was got.
-    pub fn locked(&self, path: &Path, got: Result<(), TryLockError>) -> Result<bool> {
+    /// Returns true if a lock was taken, and false if it is held elsewhere.
+    pub fn is_lock_taken(&self, path: &Path, got: Result<(), TryLockError>) -> Result<bool> {
         match got {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => Err(self
-                .failed("lock", path, &error)
-                .hint("locks are wanted, which some network disks lack: choose a local folder with `--cache`")),
+                .io_error("lock", path, &error)
+                .hint("some network file systems have no file locks: choose a local folder with `--cache`")),
         }
     }
 }
 
-/// A file of this user alone, as it is if it is there.
+/// Opens a file for writing, without truncation. A new file is accessible to this user only.
 pub(super) fn open_private(path: &Path, create: bool) -> io::Result<File> {
     OpenOptions::new().create(create).truncate(false).write(true).mode(0o600).open(path)
 }
 
-/// Who this process is, by what it makes: the standard library does not tell.
-fn user(folder: &Path) -> io::Result<u32> {
+/// Effective user id: the owner of a file that this process creates, since the standard library has no function for it.
+fn effective_user_id(folder: &Path) -> io::Result<u32> {
     let path = folder.join(".owner");
     loop {
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -196,7 +197,7 @@ fn user(folder: &Path) -> io::Result<u32> {
     }
 }
 
-/// What is to be removed may be gone already.
+/// Turns the error of removing a missing file into success.
 pub(super) fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -204,7 +205,7 @@ pub(super) fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Whether a file may have this name: nothing else in the folder is looked at.
+/// Returns true if `name` is a valid key: 16 to 128 hexadecimal digits. Files with other names are ignored.
 pub(super) fn is_key(name: &str) -> bool {
     (16..=128).contains(&name.len()) && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

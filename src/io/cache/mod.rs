@@ -1,29 +1,30 @@
-//! The shard cache: tables made ready to be read at random, kept between runs, shared by processes, bounded in bytes.
+//! Shard cache: a folder of shards for random access, kept between runs, shared by processes, bounded in size (LRU).
 //!
 //! ```text
-//! <folder>/v1/shards/<key>/{shard.arrow, sums, used}   shards; `used` is as old as the last time that one was opened
-//! <folder>/v1/tmp/<key>/                               what is being made, taken whole into `shards` by one rename
-//! <folder>/v1/tmp/<key>.lock                           held by who makes it
-//! <folder>/v1/gone/<key>/                              what is being removed
-//! <folder>/v1/lock                                     held by who makes room
+//! <folder>/v1/shards/<key>/{shard.arrow, sums, used}   shards; the time of `used` is that of the last use
+//! <folder>/v1/tmp/<key>/                               shard under construction, moved to `shards` by one rename
+//! <folder>/v1/tmp/<key>.lock                           build lock of the shard
+//! <folder>/v1/gone/<key>/                              shard that is being removed
+//! <folder>/v1/lock                                     lock for evictions
 //! ```
 //!
-//! Locks are the operating system's (`flock`) and end with the process. They are of three kinds, taken in this order:
+//! Locks are file locks of the operating system (`flock`), released when a process ends. There are three kinds, taken
+//! in this order:
 //!
-//! - The lock of a key: one maker at a time. It is unlinked by its holder, so whoever gets a lock looks whether the file
-//!   at its path is still the one that he locked, and otherwise starts again.
-//! - The lock of the cache: room is made, and shards are removed, by one process at a time.
-//! - `shard.arrow`, shared, by whoever has it open; alone, by who removes it for room. So what is in use stays.
+//! - The build lock of a key: one builder at a time. The holder unlinks the file, so after locking it a process checks
+//!   that the file at the path is still the one it locked, and otherwise starts again.
+//! - The lock of the cache: one process at a time evicts and removes shards.
+//! - `shard.arrow`: a shared lock while the shard is open, an exclusive one to evict it. So shards in use stay.
 //!
-//! A shard that is damaged is removed even while it is in use: who has it mapped goes on with what he has.
+//! A damaged shard is removed even while it is in use; processes that have it mapped keep their mapping.
 
-mod store;
+mod shard_cache;
 mod folder;
-mod claim;
-mod room;
+mod build_lock;
+mod eviction;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod process_tests;
 
-pub use store::{Cache, Statistics};
+pub use shard_cache::{CacheStatistics, ShardCache};

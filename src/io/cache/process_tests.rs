@@ -1,28 +1,28 @@
-//! Several processes with one cache: they share it, are killed, and meet a full disk.
+//! Tests of one cache in several processes, which share it, are killed, and fill the disk.
 //!
-//! The other processes are this test program itself, which runs [`child`] alone.
+//! The other processes run this test program with the single test [`child`].
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::tests::{SHARD_BYTES, first, get, go, held, key, leftovers, table};
+use super::tests::{SHARD_BYTES, cached_shards, first, get, key, leftovers, never_cancel, table};
 use super::*;
-use crate::error::Kind;
+use crate::error::ErrorCategory;
 
-/// Names the part that a child plays, and its folder.
-const PART: &str = "PAIRLOOM_TEST_CACHE_PART";
+/// Environment variables with the role of a child and the cache folder.
+const ROLE: &str = "PAIRLOOM_TEST_CACHE_ROLE";
 const FOLDER: &str = "PAIRLOOM_TEST_CACHE_FOLDER";
-/// Room for this many shards.
-const ROOM: u64 = 6;
+/// Number of shards that fit in the cache.
+const CAPACITY: u64 = 6;
 
-fn cache(folder: &Path) -> Cache {
-    Cache::open(folder, ROOM * (SHARD_BYTES + 2000)).unwrap()
+fn cache(folder: &Path) -> ShardCache {
+    ShardCache::open(folder, CAPACITY * (SHARD_BYTES + 2000)).unwrap()
 }
 
-/// This program as another process, in front of which comes `program`.
-fn command(program: &[&str], part: &str, folder: &Path) -> Command {
+/// Command that runs this test program as a child, optionally as arguments of `program`.
+fn command(program: &[&str], role: &str, folder: &Path) -> Command {
     let this = std::env::current_exe().unwrap();
     let name = concat!(module_path!(), "::child").split_once("::").unwrap().1;
     let mut command = match program {
@@ -33,20 +33,20 @@ fn command(program: &[&str], part: &str, folder: &Path) -> Command {
             command
         }
     };
-    command.args(["--ignored", "--exact", name, "--nocapture"]).env(PART, part).env(FOLDER, folder);
+    command.args(["--ignored", "--exact", name, "--nocapture"]).env(ROLE, role).env(FOLDER, folder);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
 
-/// Starts a child and waits until it says that it is ready.
-fn start(part: &str, folder: &Path) -> Child {
-    let mut child = command(&[], part, folder).spawn().unwrap();
+/// Starts a child and waits until it prints `ready`.
+fn start(role: &str, folder: &Path) -> Child {
+    let mut child = command(&[], role, folder).spawn().unwrap();
     let ready = BufReader::new(child.stdout.as_mut().unwrap()).lines().any(|line| line.unwrap().ends_with("ready"));
-    assert!(ready, "{part} ended early: {:?}", child.wait());
+    assert!(ready, "{role} ended early: {:?}", child.wait());
     child
 }
 
-/// Kills a child where it is; it cannot react.
+/// Kills a child with SIGKILL.
 fn kill(mut child: Child) {
     child.kill().unwrap();
     assert!(!child.wait().unwrap().success());
@@ -60,24 +60,24 @@ fn child() {
         return;
     };
     let folder = Path::new(&folder);
-    // Ends when the parent lets go of it.
+    // Blocks until the parent closes stdin.
     let parent = || drop(std::io::stdin().read(&mut [0]));
-    match std::env::var(PART).expect("a part to play").as_str() {
+    match std::env::var(ROLE).expect("a role").as_str() {
         "visit" => {
             let cache = cache(folder);
             println!("ready");
             for round in 0..60 {
-                // 7 and 12 have no common divisor: all of 12 shards, of which 6 have room.
+                // Visits all of 12 shards, since 7 and 12 are coprime; 6 fit in the cache.
                 let i = (round * 7 + usize::try_from(std::process::id()).unwrap()) % 12;
                 let shard = get(&cache, i).unwrap();
-                shard.check_all().unwrap();
+                shard.verify_all().unwrap();
                 assert_eq!(first(&shard), i64::try_from(i).unwrap());
             }
         }
         "make for ever" => {
             let cache = cache(folder);
             println!("ready");
-            // Not quite, if nobody kills it.
+            // Bounded, in case the parent fails to kill it.
             for i in (0..12).cycle().take(50_000) {
                 drop(get(&cache, i).unwrap());
             }
@@ -86,33 +86,33 @@ fn child() {
             let shard = get(&cache(folder), 1).unwrap();
             println!("ready");
             parent();
-            shard.check_all().unwrap();
+            shard.verify_all().unwrap();
             assert_eq!(first(&shard), 1);
         }
         "stop while making" => {
             let make = || {
                 println!("ready");
                 parent();
-                panic!("nobody lets it go on")
+                panic!("the parent never continues this child")
             };
-            cache(folder).get_or_make(&key(1), make, &go).unwrap();
+            cache(folder).get_or_make(&key(1), make, &never_cancel).unwrap();
         }
         "fill the disk" => {
-            let cache = Cache::open(folder, 1 << 30).unwrap();
+            let cache = ShardCache::open(folder, 1 << 30).unwrap();
             let shards: Vec<_> = (0..20).map_while(|i| get(&cache, i).ok()).collect();
             let error = get(&cache, shards.len()).unwrap_err();
-            assert_eq!(error.kind(), Kind::Stage, "{error}");
+            assert_eq!(error.category(), ErrorCategory::Stage, "{error}");
             assert!(error.hint_text().unwrap().contains("free some space"), "{error}: {:?}", error.hint_text());
-            assert!(shards.len() >= 2 && held(&cache).len() == shards.len() && leftovers(folder).is_empty());
-            assert!(shards.iter().all(|shard| shard.check_all().is_ok()));
+            assert!(shards.len() >= 2 && cached_shards(&cache).len() == shards.len() && leftovers(folder).is_empty());
+            assert!(shards.iter().all(|shard| shard.verify_all().is_ok()));
             println!("full after {}", shards.len());
         }
-        part => panic!("unknown part {part}"),
+        role => panic!("unknown role {role}"),
     }
 }
 
 #[test]
-fn processes_share_a_cache_that_is_too_small_for_all_of_them() {
+fn processes_share_a_cache_that_is_too_small_for_all_shards() {
     let folder = tempfile::tempdir().unwrap();
     let children: Vec<_> = (0..3).map(|_| start("visit", folder.path())).collect();
     for mut child in children {
@@ -120,40 +120,40 @@ fn processes_share_a_cache_that_is_too_small_for_all_of_them() {
     }
     let cache = cache(folder.path());
     let bytes = cache.statistics().unwrap().bytes;
-    assert!(bytes > (ROOM - 1) * SHARD_BYTES && bytes <= ROOM * (SHARD_BYTES + 2000), "{bytes}");
+    assert!(bytes > (CAPACITY - 1) * SHARD_BYTES && bytes <= CAPACITY * (SHARD_BYTES + 2000), "{bytes}");
     assert!(leftovers(folder.path()).is_empty());
 }
 
 #[test]
-fn what_another_process_uses_stays_until_that_process_ends() {
+fn shards_in_use_by_another_process_are_not_evicted() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path());
     let fill = || (2..20).for_each(|i| drop(get(&cache, i).unwrap()));
     let mut child = start("hold", folder.path());
     fill();
-    assert!(held(&cache).contains(&1));
+    assert!(cached_shards(&cache).contains(&1));
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
     fill();
-    assert!(!held(&cache).contains(&1));
-    // However it ends.
+    assert!(!cached_shards(&cache).contains(&1));
+    // Killing the process releases the shard too.
     let child = start("hold", folder.path());
     fill();
-    assert!(held(&cache).contains(&1));
+    assert!(cached_shards(&cache).contains(&1));
     kill(child);
     fill();
-    assert!(!held(&cache).contains(&1));
+    assert!(!cached_shards(&cache).contains(&1));
 }
 
 #[test]
-fn a_maker_that_is_killed_leaves_its_turn_and_nothing_else() {
+fn a_killed_builder_releases_its_lock() {
     let folder = tempfile::tempdir().unwrap();
     let child = start("stop while making", folder.path());
     let cache = cache(folder.path());
     assert!(cache.get(&key(1)).unwrap().is_none());
     assert_eq!(leftovers(folder.path()).len(), 1);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| first(&cache.get_or_make(&key(1), || Ok(table(5)), &go).unwrap()));
+        let waiting = scope.spawn(|| first(&cache.get_or_make(&key(1), || Ok(table(5)), &never_cancel).unwrap()));
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished());
         kill(child);
@@ -163,7 +163,7 @@ fn a_maker_that_is_killed_leaves_its_turn_and_nothing_else() {
 }
 
 #[test]
-fn processes_that_are_killed_anywhere_leave_whole_shards_within_the_limit() {
+fn processes_killed_at_any_time_leave_complete_shards_within_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let (mut left, mut kept) = (0, 0);
     for round in 0..40 {
@@ -173,22 +173,22 @@ fn processes_that_are_killed_anywhere_leave_whole_shards_within_the_limit() {
         left += leftovers(folder.path()).len();
         let cache = cache(folder.path());
         assert!(leftovers(folder.path()).is_empty(), "{:?}", leftovers(folder.path()));
-        let held = held(&cache);
-        assert!(held.len() <= usize::try_from(ROOM).unwrap());
+        let held = cached_shards(&cache);
+        assert!(held.len() <= usize::try_from(CAPACITY).unwrap());
         for i in &held {
             let shard = cache.get(&key(*i)).unwrap().unwrap();
-            shard.check_all().unwrap();
+            shard.verify_all().unwrap();
             assert_eq!(first(&shard), i64::try_from(*i).unwrap());
         }
         kept += held.len();
     }
-    assert!(left > 0 && kept > 0, "{left} left by killed makers, {kept} shards");
+    assert!(left > 0 && kept > 0, "{left} left by killed builders, {kept} shards");
 }
 
 #[test]
-fn a_full_disk_is_an_error_that_leaves_whole_shards() {
+fn a_full_disk_is_an_error_that_leaves_complete_shards() {
     let folder = tempfile::tempdir().unwrap();
-    // A small file system of its own, in a namespace that ends with the process.
+    // Mounts a small file system in a namespace that ends with the process.
     let script = r#"mount -t tmpfs -o size=400k none "$0" || exit 99; exec "$@""#;
     let path = folder.path().to_str().unwrap();
     let run = |options: &[&str]| {

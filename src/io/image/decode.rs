@@ -1,31 +1,31 @@
-//! Finds the format of an encoded picture by its content, and decodes it.
+//! Decoding of images, whose format is detected from their content.
 
-use super::{Picture, jpeg, png};
+use super::{DecodedImage, jpeg, png};
 use crate::error::{Error, Result};
 
-/// Decodes a JPEG or PNG picture to RGB.
+/// Decodes a JPEG or PNG image to RGB.
 ///
-/// Grey becomes three equal channels, a palette its colours, and alpha is dropped. Memory: the pixels, and as much again
-/// for pictures that are not 8-bit RGB.
+/// Grey becomes three equal channels, a palette its colours, and alpha is dropped. Memory: the pixels, twice for images
+/// that are not 8-bit RGB.
 ///
 /// # Errors
-/// Bytes that are no JPEG or PNG, a damaged or truncated picture, or one of more than [`super::MAX_PIXELS`].
-pub fn decode(bytes: &[u8]) -> Result<Picture> {
+/// The bytes are not JPEG or PNG, are damaged or truncated, or have more than [`super::MAX_PIXELS`] pixels.
+pub fn decode(bytes: &[u8]) -> Result<DecodedImage> {
     match bytes {
         [] => Err(Error::data("it is empty (0 bytes)")),
         [0xff, 0xd8, 0xff, ..] => jpeg::decode(bytes),
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => png::decode(bytes),
-        _ => Err(Error::data(format!("it is {}, wanted JPEG or PNG", named(bytes)))),
+        _ => Err(Error::data(format!("it is {}, wanted JPEG or PNG", format_name(bytes)))),
     }
 }
 
-/// What the first bytes look like, for a message.
-fn named(bytes: &[u8]) -> String {
+/// Name of the format that the first bytes suggest, for messages.
+fn format_name(bytes: &[u8]) -> String {
     let name = match bytes {
-        [b'G', b'I', b'F', b'8', ..] => "a GIF picture",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "a WebP picture",
-        [b'B', b'M', ..] => "a BMP picture",
-        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => "a TIFF picture",
+        [b'G', b'I', b'F', b'8', ..] => "a GIF image",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "a WebP image",
+        [b'B', b'M', ..] => "a BMP image",
+        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => "a TIFF image",
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => "a HEIF, AVIF or MP4 file",
         [b'<', ..] => "a text file (HTML, XML or SVG)",
         _ => return format!("of an unknown format (first bytes {:02x?})", &bytes[..bytes.len().min(8)]),
@@ -38,10 +38,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_it_got_instead_of_a_picture() {
+    fn errors_name_the_format_of_other_files() {
         for (bytes, wanted) in [
             (&b""[..], "it is empty (0 bytes)"),
-            (b"GIF89a...", "it is a GIF picture, wanted JPEG or PNG"),
+            (b"GIF89a...", "it is a GIF image, wanted JPEG or PNG"),
             (b"<html>not found", "it is a text file (HTML, XML or SVG), wanted JPEG or PNG"),
             (b"\x00\x01", "it is of an unknown format (first bytes [00, 01]), wanted JPEG or PNG"),
         ] {

@@ -1,29 +1,29 @@
-//! JPEG to RGB, with the decoder of libjpeg-turbo (in mozjpeg, which did not change it), as PIL uses it.
+//! JPEG to RGB by the decoder of libjpeg-turbo, as in PIL (through mozjpeg, which has the same decoder).
 //!
-//! Over 991 photographs every pixel is that of PIL, before and after resizing. The pure Rust decoders differ by up to
-//! 14 grey levels before resizing (zune-jpeg) or 4 (jpeg-decoder), and by up to 5 or 3 after it.
+//! On 991 photographs every pixel equals PIL's, before and after resizing. The pure Rust decoders differ by up to 14
+//! (zune-jpeg) or 4 (jpeg-decoder) grey levels before resizing, and by up to 5 or 3 after it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use az::SaturatingAs;
 use mozjpeg::{ColorSpace, Decompress};
 
-use super::Picture;
-use super::picture::check_size;
+use super::DecodedImage;
+use super::decoded_image::check_size;
 use crate::error::{Error, Result};
 
-/// Decodes a JPEG picture.
+/// Decodes a JPEG image.
 ///
 /// # Errors
-/// A damaged or truncated picture, or too many pixels.
-pub(super) fn decode(bytes: &[u8]) -> Result<Picture> {
+/// The image is damaged, truncated or too large.
+pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
     if !is_complete(bytes) {
         return Err(Error::data(format!(
             "the JPEG is truncated: its {} bytes have no end-of-image marker",
             bytes.len()
         )));
     }
-    // libjpeg reports errors by leaving its C code; the crate makes that an unwinding that passes no panic hook.
+    // libjpeg reports errors by a non-local exit from C, which the crate turns into unwinding without the panic hook.
     match catch_unwind(AssertUnwindSafe(|| pixels(bytes))) {
         Ok(picture) => picture,
         Err(payload) => {
@@ -34,7 +34,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Picture> {
     }
 }
 
-fn pixels(bytes: &[u8]) -> Result<Picture> {
+fn pixels(bytes: &[u8]) -> Result<DecodedImage> {
     let damaged = |error: std::io::Error| Error::data(format!("the JPEG is damaged: {error}"));
     let header = Decompress::new_mem(bytes).map_err(damaged)?;
     let (width, height) = header.size();
@@ -45,10 +45,10 @@ fn pixels(bytes: &[u8]) -> Result<Picture> {
     let values: Vec<u8> = rows.read_scanlines().map_err(damaged)?;
     rows.finish().map_err(damaged)?;
     let rgb = if four { values.chunks_exact(4).flat_map(inverted_cmyk).collect() } else { values };
-    Picture::new(width, height, rgb)
+    DecodedImage::new(width, height, rgb)
 }
 
-/// RGB of an ink pixel as PIL converts it; the inks of a JPEG are stored inverted, as Adobe does.
+/// Converts a CMYK pixel to RGB as PIL does. JPEG files store CMYK inverted, as Adobe does.
 fn inverted_cmyk(pixel: &[u8]) -> [u8; 3] {
     let light = u32::from(pixel[3]);
     [pixel[0], pixel[1], pixel[2]].map(|ink| {
@@ -58,10 +58,10 @@ fn inverted_cmyk(pixel: &[u8]) -> [u8; 3] {
     })
 }
 
-/// Whether the end-of-image marker is there.
+/// Returns true if the file has an end-of-image marker.
 ///
-/// libjpeg fills up a picture that ends too early with grey and only warns; PIL refuses it. Segments are skipped by
-/// their length, because a thumbnail inside of one has an end marker of its own.
+/// libjpeg fills a truncated image with grey and only warns; PIL refuses it. Segments are skipped by their length,
+/// because a thumbnail in a segment has an end marker of its own.
 fn is_complete(bytes: &[u8]) -> bool {
     const START: u8 = 0xd8;
     const END: u8 = 0xd9;
@@ -70,7 +70,7 @@ fn is_complete(bytes: &[u8]) -> bool {
         at += found + 1;
         match bytes.get(at) {
             Some(&END) => return true,
-            // A stuffed zero, a filler byte, a restart marker or another marker without a segment.
+            // A stuffed zero, a fill byte, a restart marker or another marker without a segment.
             Some(0x00 | 0xff | 0x01 | 0xd0..=0xd7 | &START) => {}
             Some(_) => {
                 let Some(&[high, low]) = bytes.get(at + 1..at + 3) else { return false };

@@ -1,21 +1,21 @@
-//! Encoded pictures to RGB pixels, as `PIL.Image.open(…).convert("RGB")` gives them.
+//! Decoding of images to RGB pixels, equal to `PIL.Image.open(…).convert("RGB")`.
 //!
 //! ```text
-//! bytes ─► decode: which format? ─┬─► jpeg (libjpeg-turbo's decoder) ─┬─► Picture
+//! bytes ─► decode: which format? ─┬─► jpeg (libjpeg-turbo's decoder) ─┬─► DecodedImage
 //!                                 └─► png  (the png crate)           ─┘
 //! ```
 //!
-//! What PIL does is done: the content tells the format and not the name of the file, an EXIF orientation is not applied,
-//! colour profiles are not applied, and a picture that ends too early is refused.
+//! As in PIL, the format is detected from the content and not from the name of the file, EXIF orientation and colour
+//! profiles are ignored, and truncated images are refused.
 
-mod below;
+mod image_file;
 mod decode;
 mod jpeg;
-mod picture;
+mod decoded_image;
 mod png;
-mod rows;
+mod encoded_images;
 
-pub use below::read_below;
 pub use decode::decode;
-pub use picture::{MAX_PIXELS, Picture};
-pub use rows::Pictures;
+pub use decoded_image::{DecodedImage, MAX_PIXELS};
+pub use encoded_images::EncodedImages;
+pub use image_file::read_image_file;

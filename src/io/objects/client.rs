@@ -1,10 +1,10 @@
-//! The client of a store at a URL: which server, with which settings, and how patiently.
+//! Client of a store at a URL: server, settings, retries and time-outs.
 //!
-//! A request that fails for a reason that may pass (no connection, a time-out, a server error, "slow down") is tried again
-//! after 0.1 s, then after random pauses that grow to 10 s at most, for a minute in all ([`Patience::Usual`]). While
-//! nothing is known of the server, or after it has failed for a minute, a request is given up after some five seconds
-//! ([`Patience::Short`]): a wrong address is told soon, and a run whose server is gone ends soon. A connection must come
-//! about in 5 s and a request be answered in 30 s; one that carries more than 16 MiB may take 10 minutes.
+//! A request with a transient failure (no connection, a time-out, a server error, "slow down") is retried after 0.1 s,
+//! then after random pauses of up to 10 s, for a minute in total ([`RetryPolicy::Usual`]). Before the server has
+//! answered once, and after it has failed for a minute, requests are retried for five seconds only
+//! ([`RetryPolicy::Short`]), so that a wrong address is reported soon and a run whose server is down ends soon. The
+//! time-out is 5 s for a connection and 30 s for a request; a request of more than 16 MiB may take 10 minutes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,83 +23,83 @@ use url::Url;
 
 use crate::error::{Error, Result};
 
-/// Bytes that one request carries within the usual time-out.
-pub(super) const REQUEST: u64 = 16 << 20;
+/// Maximum bytes of a request with the usual time-out.
+pub(super) const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// The clients of one store.
+/// Clients of one store, by retry policy.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct UrlClient {
     usual: Arc<dyn ObjectStore>,
     short: Arc<dyn ObjectStore>,
     large: Arc<dyn ObjectStore>,
-    /// What all names begin with, in the bucket.
+    /// Prefix of all names in the bucket.
     prefix: Name,
-    /// The bucket, with all names in full.
-    whole: Arc<dyn ObjectStore>,
-    /// Whether the server answered the last request, or was not waited for long enough to say.
-    reached: AtomicBool,
+    /// Client of the whole bucket, for full names.
+    bucket: Arc<dyn ObjectStore>,
+    /// True if the server has answered and has not failed for a whole minute since.
+    is_reachable: AtomicBool,
 }
 
-/// How long a request is tried.
+/// Retry policy of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// For a minute.
+pub(super) enum RetryPolicy {
+    /// Retries for a minute.
     Usual,
-    /// For some seconds.
+    /// Retries for five seconds.
     Short,
-    /// As `Usual`, for much data.
+    /// As `Usual`, with the time-out for large requests.
     Large,
 }
 
-impl Client {
-    /// The clients of the store at `url`, with settings as the environment names them (`AWS_REGION`).
+impl UrlClient {
+    /// Creates the clients of the store at `url`. Settings have the names of environment variables (`AWS_REGION`).
     pub(super) fn new(url: &Url, settings: &[(String, String)]) -> Result<Self> {
         let (_, prefix) = ObjectStoreScheme::parse(url)
             .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
-        let whole = open(url, settings, Patience::Usual)?;
+        let whole = open(url, settings, RetryPolicy::Usual)?;
         let below = |store| -> Arc<dyn ObjectStore> { Arc::new(PrefixStore::new(store, prefix.clone())) };
         let usual = below(Arc::clone(&whole));
-        let short = below(open(url, settings, Patience::Short)?);
-        let large = below(open(url, settings, Patience::Large)?);
-        Ok(Self { usual, short, large, prefix, whole, reached: AtomicBool::new(false) })
+        let short = below(open(url, settings, RetryPolicy::Short)?);
+        let large = below(open(url, settings, RetryPolicy::Large)?);
+        Ok(Self { usual, short, large, prefix, bucket: whole, is_reachable: AtomicBool::new(false) })
     }
 
-    /// The one client `inner`, for tests.
-    pub(super) fn of(inner: &Arc<dyn ObjectStore>) -> Self {
+    /// Uses `inner` for every policy, for tests.
+    pub(super) fn single(inner: &Arc<dyn ObjectStore>) -> Self {
         let [usual, short, large, whole] = [(); 4].map(|()| Arc::clone(inner));
-        Self { usual, short, large, prefix: Name::default(), whole, reached: AtomicBool::new(true) }
+        Self { usual, short, large, prefix: Name::default(), bucket: whole, is_reachable: AtomicBool::new(true) }
     }
 
-    /// The client for readers that bring their own threads; it knows objects by their [`Client::path`].
-    pub(super) fn whole(&self) -> &Arc<dyn ObjectStore> {
-        &self.whole
+    /// Client of the whole bucket for readers with their own threads. Objects have their [full names](Self::full_name).
+    pub(super) fn bucket(&self) -> &Arc<dyn ObjectStore> {
+        &self.bucket
     }
 
-    /// The name of an object in the bucket.
-    pub(super) fn path(&self, name: &str) -> String {
+    /// Full name of an object in the bucket.
+    pub(super) fn full_name(&self, name: &str) -> String {
         self.prefix.parts().chain(Name::from(name).parts()).collect::<Name>().to_string()
     }
 
-    /// Whom to ask now, if `patience` is wished for.
-    pub(super) fn ask(&self, patience: Patience) -> &Arc<dyn ObjectStore> {
-        match patience {
-            _ if !self.reached.load(Ordering::Relaxed) => &self.short,
-            Patience::Short => &self.short,
-            Patience::Usual => &self.usual,
-            Patience::Large => &self.large,
+    /// Client for a request with a retry policy: always the short one while the server does not answer.
+    pub(super) fn client_for(&self, policy: RetryPolicy) -> &Arc<dyn ObjectStore> {
+        match policy {
+            _ if !self.is_reachable.load(Ordering::Relaxed) => &self.short,
+            RetryPolicy::Short => &self.short,
+            RetryPolicy::Usual => &self.usual,
+            RetryPolicy::Large => &self.large,
         }
     }
 
-    /// Remembers whether the server answers. That it was silent for some seconds alone says nothing.
-    pub(super) fn learn<T>(&self, patience: Patience, result: &object_store::Result<T>) {
+    /// Records if the server answered. A failure within the short policy does not count: it may be transient.
+    pub(super) fn record_result<T>(&self, policy: RetryPolicy, result: &object_store::Result<T>) {
         let silent = matches!(result, Err(object_store::Error::Generic { .. }));
-        if !silent || patience != Patience::Short {
-            self.reached.store(!silent, Ordering::Relaxed);
+        if !silent || policy != RetryPolicy::Short {
+            self.is_reachable.store(!silent, Ordering::Relaxed);
         }
     }
 }
 
-/// The threads that all clients of the process share: requests wait here, nothing computes.
+/// Tokio runtime of all clients of the process. Its threads wait for requests and do not compute.
 ///
 /// # Errors
 /// Threads cannot be started.
@@ -117,18 +117,18 @@ pub(in crate::io) fn runtime() -> Result<&'static Runtime> {
     Ok(RUNTIME.get_or_init(|| runtime))
 }
 
-fn retry(patience: Patience) -> RetryConfig {
-    let (most, seconds) = if patience == Patience::Short { (1, 5) } else { (10, 60) };
+fn retry(policy: RetryPolicy) -> RetryConfig {
+    let (most, seconds) = if policy == RetryPolicy::Short { (1, 5) } else { (10, 60) };
     let backoff =
         BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(most), base: 3.0 };
-    // Time is what bounds them.
+    // Retries are limited by time only.
     RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: Duration::from_secs(seconds) }
 }
 
-/// A builder of `object_store` with what all of them have: address, time-outs, settings, retries, threads. Settings of
-/// other services are passed over.
+/// Builds a client of `object_store` with the options that all services share: time-outs, settings, retries, threads.
+/// Settings of other services are ignored.
 macro_rules! built {
-    ($builder:expr, $key:ty, $client:expr, $settings:expr, $patience:expr, $timeout:expr) => {{
+    ($builder:expr, $key:ty, $client:expr, $settings:expr, $policy:expr, $timeout:expr) => {{
         let builder = $builder.with_config($client(ClientConfigKey::Timeout), $timeout);
         let builder =
             $settings.iter().fold(builder, |builder, (name, value)| match name.to_ascii_lowercase().parse::<$key>() {
@@ -136,34 +136,34 @@ macro_rules! built {
                 Err(_) => builder,
             });
         let connector = SpawnedReqwestConnector::new(runtime()?.handle().clone());
-        builder.with_retry(retry($patience)).with_http_connector(connector).build()
+        builder.with_retry(retry($policy)).with_http_connector(connector).build()
     }};
 }
 
-fn open(url: &Url, settings: &[(String, String)], patience: Patience) -> Result<Arc<dyn ObjectStore>> {
+fn open(url: &Url, settings: &[(String, String)], policy: RetryPolicy) -> Result<Arc<dyn ObjectStore>> {
     let wrong = |error: object_store::Error| {
-        let error = super::fault::cause(&error);
+        let error = super::storage_error::cause(&error);
         Error::usage(format!("cannot open the store at `{url}`: {error}"))
             .hint("its settings come from the environment: `AWS_REGION`, `AZURE_STORAGE_ACCOUNT_NAME` and their like")
     };
     let (scheme, _) = ObjectStoreScheme::parse(url)
         .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
-    let timeout = if patience == Patience::Large { "600s" } else { "30s" };
+    let timeout = if policy == RetryPolicy::Large { "600s" } else { "30s" };
     Ok(match scheme {
         ObjectStoreScheme::AmazonS3 => {
             let builder = AmazonS3Builder::new().with_url(url.as_str());
             let key = AmazonS3ConfigKey::Client;
-            Arc::new(built!(builder, AmazonS3ConfigKey, key, settings, patience, timeout).map_err(wrong)?)
+            Arc::new(built!(builder, AmazonS3ConfigKey, key, settings, policy, timeout).map_err(wrong)?)
         }
         ObjectStoreScheme::GoogleCloudStorage => {
             let builder = GoogleCloudStorageBuilder::new().with_url(url.as_str());
             let key = GoogleConfigKey::Client;
-            Arc::new(built!(builder, GoogleConfigKey, key, settings, patience, timeout).map_err(wrong)?)
+            Arc::new(built!(builder, GoogleConfigKey, key, settings, policy, timeout).map_err(wrong)?)
         }
         ObjectStoreScheme::MicrosoftAzure => {
             let builder = MicrosoftAzureBuilder::new().with_url(url.as_str());
             let key = AzureConfigKey::Client;
-            Arc::new(built!(builder, AzureConfigKey, key, settings, patience, timeout).map_err(wrong)?)
+            Arc::new(built!(builder, AzureConfigKey, key, settings, policy, timeout).map_err(wrong)?)
         }
         _ => {
             let options = ClientOptions::new().with_allow_http(url.scheme() == "http");
@@ -171,7 +171,7 @@ fn open(url: &Url, settings: &[(String, String)], patience: Patience) -> Result<
             let key = std::convert::identity;
             // A web server has no settings of its own.
             let none: &[(String, String)] = &[];
-            Arc::new(built!(builder, ClientConfigKey, key, none, patience, timeout).map_err(wrong)?)
+            Arc::new(built!(builder, ClientConfigKey, key, none, policy, timeout).map_err(wrong)?)
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Where objects lie, as people say it: a folder, or a URL.
+//! Location of objects: a folder or a URL.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,29 +8,29 @@ use url::Url;
 
 use crate::error::{Error, Result};
 
-/// A folder or a URL.
+/// Location of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// A folder of this machine.
+    /// Local folder.
     Folder(PathBuf),
-    /// A bucket, a container or a web server, with a path in it.
+    /// URL of a path in a bucket, in a container or on a web server.
     Url(Url),
 }
 
-/// Beginnings of URLs that name a place for objects.
+/// Schemes of supported URLs.
 const SCHEMES: [&str; 10] = ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https"];
 
 impl Location {
-    /// What `text` names: a URL if it has `://`, and a folder otherwise.
+    /// Parses a location: a URL if the text contains `://`, otherwise a folder.
     ///
     /// # Errors
-    /// It is a URL of an unknown kind, or one that carries a password, a query or a fragment.
+    /// The URL is invalid, has an unknown scheme, or contains a user, a password, a query or a fragment.
     pub fn parse(text: OsString) -> Result<Self> {
         let url = match text.to_str() {
             Some(url) if url.contains("://") => url,
             _ => return Ok(Self::Folder(PathBuf::from(text))),
         };
-        // The text may hold a password, so messages show only what cannot.
+        // The text may contain a password, so messages do not show it.
         let mut url = Url::parse(url).map_err(|error| Error::usage(format!("not a URL: {error}")))?;
         let scheme = url.scheme();
         if scheme == "file" {
@@ -40,7 +40,7 @@ impl Location {
             let known = "`s3://`, `gs://`, `az://`, `http://` or `https://`";
             return Err(Error::usage(format!("there are no stores at `{scheme}://`, wanted a folder, or {known}")));
         }
-        // `az://container@account/…` names an account where other URLs have a user.
+        // In `az://container@account/…` the user part is the container.
         let account = scheme.starts_with('a') && url.password().is_none();
         if !account && (!url.username().is_empty() || url.password().is_some()) {
             return Err(Error::usage(format!("the `{scheme}://` URL has a user or a password in it"))
@@ -57,7 +57,7 @@ impl Location {
         Ok(Self::Url(url))
     }
 
-    /// A place below this one.
+    /// Location `name` below this one.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
         match self {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_told_from_a_folder() {
+    fn urls_and_folders_are_distinguished() {
         let shown = |text: &str| Location::parse(text.into()).unwrap().to_string();
         assert_eq!(Location::parse("store".into()).unwrap(), Location::Folder("store".into()));
         assert_eq!(shown("s3://bucket/a/b/"), "s3://bucket/a/b");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_for_a_store_is_refused_without_showing_a_password() {
+    fn invalid_urls_are_refused_without_showing_a_password() {
         let refused = |text: &str| Location::parse(text.into()).unwrap_err().to_string();
         assert!(refused("ftp://host/a").contains("`ftp://`"));
         assert!(refused("file:///a").contains("without `file://`"));

@@ -1,4 +1,4 @@
-//! Objects in a folder, and objects as they are at a URL.
+//! Tests of object storage in a folder, and in memory as if at a URL.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
-use super::{Location, Objects};
+use super::{Location, ObjectStorage};
 
-fn in_memory() -> Objects {
+fn in_memory() -> ObjectStorage {
     let inner: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    Objects::at_url(&inner, &Location::parse("s3://bucket/store".into()).unwrap())
+    ObjectStorage::at_url(&inner, &Location::parse("s3://bucket/store".into()).unwrap())
 }
 
-fn an_object_is_absent_or_whole(objects: &Objects) {
+fn an_object_is_absent_or_whole(objects: &ObjectStorage) {
     assert_eq!(objects.get("a/b").unwrap(), None);
     assert_eq!(objects.size("a/b").unwrap(), None);
     objects.put("a/b", Bytes::from_static(b"one")).unwrap();
@@ -32,7 +32,7 @@ fn an_object_is_absent_or_whole(objects: &Objects) {
 #[test]
 fn in_a_folder_an_object_is_absent_or_whole() {
     let folder = tempfile::tempdir().unwrap();
-    an_object_is_absent_or_whole(&Objects::local(folder.path()).unwrap());
+    an_object_is_absent_or_whole(&ObjectStorage::local(folder.path()).unwrap());
 }
 
 #[test]
@@ -41,14 +41,14 @@ fn at_a_url_an_object_is_absent_or_whole() {
 }
 
 #[test]
-fn a_place_is_said_as_people_said_it() {
-    assert_eq!(in_memory().place("runs/1.json"), "s3://bucket/store/runs/1.json");
-    assert_eq!(in_memory().place(""), "s3://bucket/store");
+fn display_paths_are_below_the_given_url() {
+    assert_eq!(in_memory().display_path("runs/1.json"), "s3://bucket/store/runs/1.json");
+    assert_eq!(in_memory().display_path(""), "s3://bucket/store");
     assert_eq!(in_memory().folder(), None);
 }
 
 #[test]
-fn of_two_who_replace_what_they_saw_one_wins() {
+fn of_two_conditional_replacements_one_wins() {
     let objects = in_memory();
     let first = objects.create_version("a", "one".into()).unwrap().unwrap();
     let second = objects.replace("a", "two".into(), &first).unwrap().unwrap();
@@ -59,7 +59,7 @@ fn of_two_who_replace_what_they_saw_one_wins() {
 }
 
 #[test]
-fn what_was_written_although_the_answer_got_lost_counts_as_written() {
+fn an_object_with_the_same_content_counts_as_created() {
     let objects = in_memory();
     objects.put("a", "mine".into()).unwrap();
     assert!(objects.create("a", "mine".into()).unwrap());
@@ -67,8 +67,8 @@ fn what_was_written_although_the_answer_got_lost_counts_as_written() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_in_seconds_with_what_was_tried() {
-    // A port that was free a moment ago, and where nobody listens.
+fn an_unreachable_server_is_reported_within_seconds() {
+    // A free port that nobody listens on.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let settings = [
         ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
@@ -77,7 +77,7 @@ fn a_server_that_is_not_there_is_told_in_seconds_with_what_was_tried() {
         ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value));
-    let objects = Objects::open(&Location::parse("s3://bucket/store".into()).unwrap(), &settings).unwrap();
+    let objects = ObjectStorage::open(&Location::parse("s3://bucket/store".into()).unwrap(), &settings).unwrap();
     let clock = tokio::time::Instant::now();
     let error = objects.get("a").unwrap_err();
     assert!(clock.elapsed() < std::time::Duration::from_secs(20), "{:?}", clock.elapsed());

@@ -1,4 +1,4 @@
-//! One shard: opened in microseconds whatever its size, checked as it is read.
+//! A shard: opened in constant time, verified as it is read.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,25 +12,25 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::FileDecoder;
 use memmap2::Mmap;
 
-use super::layout::{Layout, distrusted};
-use super::sums::{Damage, Sums};
-use super::{SHARD, write};
+use super::chunk_digests::{ChunkDigests, DigestMismatch};
+use super::layout::{ArrowFileLayout, catch_panic};
+use super::{SHARD_FILE, write};
 use crate::error::{Error, Result};
 
-/// What is done when a shard turns out to be damaged.
-type OnDamage = Box<dyn Fn() -> Result<()> + Send + Sync>;
+/// Callback for damage in a shard.
+type DamageHandler = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
-/// A table of one record batch, in a file or in memory. Columns are read through [`Shard::vectors`], [`Shard::ids`],
-/// [`Shard::texts`] and [`Shard::numbers`].
+/// Table of one record batch, in a file or in memory. Columns are read through [`Shard::vectors`], [`Shard::ids`],
+/// [`Shard::texts`] and [`Shard::int32_lists`].
 pub struct Shard {
-    /// For messages.
+    /// Path for messages.
     place: PathBuf,
-    /// The whole Arrow file.
+    /// Bytes of the Arrow file.
     pub(super) bytes: Buffer,
-    /// None for what was never on a disk.
-    sums: Option<Sums>,
-    pub(super) layout: Layout,
-    on_damage: Option<OnDamage>,
+    /// Digests; `None` for a shard in memory.
+    digests: Option<ChunkDigests>,
+    pub(super) layout: ArrowFileLayout,
+    on_damage: Option<DamageHandler>,
 }
 
 impl std::fmt::Debug for Shard {
@@ -39,16 +39,16 @@ impl std::fmt::Debug for Shard {
     }
 }
 
-/// A map and its file: a lock on the file is held as long as any row.
-struct Mapped {
+/// Memory map with its file, so that a lock on the file is held as long as any row is in use.
+struct MappedShardFile {
     map: Mmap,
     file: File,
 }
 
-impl Drop for Mapped {
+impl Drop for MappedShardFile {
     fn drop(&mut self) {
-        // A process that another thread starts at this moment has a copy of the file for an instant. Closing ours would
-        // leave the lock to it. A file that was not locked is not minded.
+        // A child process that another thread forks at this moment has a copy of the file descriptor until it calls
+        // `exec`, so closing ours might not release the lock. Unlocking an unlocked file does no harm.
         let _ = self.file.unlock();
     }
 }
@@ -57,52 +57,53 @@ impl Shard {
     /// Opens the shard in `folder`. Cost: its metadata, a few tens of microseconds.
     ///
     /// # Errors
-    /// A file is missing, cut short, damaged in its metadata, or no Arrow file as [`write()`] makes them.
+    /// A file is missing, truncated, damaged in its metadata, or not an Arrow file as [`write()`] writes it.
     pub fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join(SHARD);
+        let path = folder.join(SHARD_FILE);
         let file = File::open(&path).map_err(|error| Error::io("open the shard", &path, &error))?;
-        Self::of_file(file, folder)
+        Self::from_file(file, folder)
     }
 
-    /// Opens the shard in `folder` through the Arrow file that is open already. The file stays open as long as any row
-    /// is held, and so does a lock on it.
-    pub(in crate::io) fn of_file(file: File, folder: &Path) -> Result<Self> {
-        let place = folder.join(SHARD);
+    /// Opens the shard in `folder` from its open Arrow file. The file, and with it a lock on it, stays open as long as
+    /// any row is in use.
+    pub(in crate::io) fn from_file(file: File, folder: &Path) -> Result<Self> {
+        let place = folder.join(SHARD_FILE);
         let length = file.metadata().map_err(|error| Error::io("look at", &place, &error))?.len();
-        let sums = Sums::open(folder, length)?;
+        let sums = ChunkDigests::open(folder, length)?;
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", &place, &error))?;
-        let mapped = Arc::new(Mapped { map, file });
+        let mapped = Arc::new(MappedShardFile { map, file });
         let start = NonNull::from(&mapped.map[..]).cast();
         let length = mapped.map.len();
         #[expect(unsafe_code, reason = "the buffer owns the map and is as long as it")]
         let bytes = unsafe { Buffer::from_custom_allocation(start, length, mapped) };
-        Self::of_bytes(bytes, Some(sums), place)
+        Self::from_bytes(bytes, Some(sums), place)
     }
 
-    /// A shard in memory, which holds a copy of `batch`.
+    /// Creates a shard in memory with a copy of `batch`.
     ///
     /// # Errors
-    /// The batch has a column of a type that shards do not hold.
-    pub fn of_batch(batch: &RecordBatch) -> Result<Self> {
+    /// The batch has a column of an unsupported type.
+    pub fn from_batch(batch: &RecordBatch) -> Result<Self> {
         let mut bytes = Vec::new();
         write::encode(batch, &mut bytes)?;
-        Self::of_bytes(Buffer::from_slice_ref(&bytes), None, PathBuf::from("shard in memory"))
+        Self::from_bytes(Buffer::from_slice_ref(&bytes), None, PathBuf::from("shard in memory"))
     }
 
-    /// The shard whose Arrow file has these bytes.
-    pub(super) fn of_bytes(bytes: Buffer, sums: Option<Sums>, place: PathBuf) -> Result<Self> {
+    /// Creates a shard from the bytes of an Arrow file.
+    pub(super) fn from_bytes(bytes: Buffer, sums: Option<ChunkDigests>, place: PathBuf) -> Result<Self> {
         let check = |range| match &sums {
-            Some(sums) => sums.check(&bytes, range).map_err(|damage| damage.error()),
+            Some(sums) => sums.verify(&bytes, range).map_err(|damage| damage.error()),
             None => Ok(()),
         };
-        let layout = Layout::of(&bytes, check)
-            .map_err(|error| error.context(format!("`{}`", place.display())).hint("remove it: it is made anew"))?;
-        Ok(Self { place, bytes, sums, layout, on_damage: None })
+        let layout = ArrowFileLayout::parse(&bytes, check).map_err(|error| {
+            error.context(format!("`{}`", place.display())).hint("remove it: it is built again when needed")
+        })?;
+        Ok(Self { place, bytes, digests: sums, layout, on_damage: None })
     }
 
-    /// Calls `act` whenever damage is found: it removes the shard, or says why it cannot.
-    pub(in crate::io) fn when_damaged(&mut self, act: OnDamage) {
+    /// Sets the callback for damage, which removes the shard or returns an error.
+    pub(in crate::io) fn set_damage_handler(&mut self, act: DamageHandler) {
         self.on_damage = Some(act);
     }
 
@@ -118,61 +119,63 @@ impl Shard {
         &self.layout.schema
     }
 
-    /// Bytes of the Arrow file.
+    /// Length of the Arrow file in bytes.
     #[must_use]
     pub fn length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Where the shard lies, for messages.
+    /// Path of the shard's Arrow file, for messages.
     #[must_use]
-    pub fn place(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.place
     }
 
-    /// Reads and checks every byte once, so that later reads find the file in memory and need no more checks.
+    /// Reads and verifies the whole file, so that later reads find it in memory and need no verification.
     ///
     /// # Errors
     /// The file is damaged.
-    pub fn check_all(&self) -> Result<()> {
-        self.check(0..self.bytes.len())
+    pub fn verify_all(&self) -> Result<()> {
+        self.verify(0..self.bytes.len())
     }
 
-    /// The whole table, without copying; for tables that are small, since all of it is checked.
+    /// Returns the whole table without copying. For small tables, since the whole file is verified.
     ///
     /// # Errors
-    /// The file is damaged, or its columns contradict one another.
+    /// The file is damaged, or its columns are inconsistent.
     pub fn batch(&self) -> Result<RecordBatch> {
-        self.check_all()?;
-        let Layout { schema, version, block, message, .. } = &self.layout;
+        self.verify_all()?;
+        let ArrowFileLayout { schema, version, block, message, .. } = &self.layout;
         let content = self.bytes.slice_with_length(message.start, message.len());
         let decoder = FileDecoder::new(schema.clone(), *version);
-        let read = distrusted(|| decoder.read_record_batch(block, &content)).and_then(|read| read.map_err(Error::from));
-        read.and_then(|batch| batch.ok_or_else(|| Error::data("no record batch"))).map_err(|error| self.wrong(error))
+        let read =
+            catch_panic(|| decoder.read_record_batch(block, &content)).and_then(|read| read.map_err(Error::from));
+        read.and_then(|batch| batch.ok_or_else(|| Error::data("no record batch")))
+            .map_err(|error| self.with_path(error))
     }
 
-    /// That these bytes of the file are what was written. Cost when they were checked before: a load for each 16 KiB.
+    /// Verifies a range of bytes of the file. Cost if it was verified before: one atomic load per 16 KiB.
     #[inline]
-    pub(super) fn check(&self, range: Range<usize>) -> Result<()> {
-        match &self.sums {
-            Some(sums) => sums.check(&self.bytes, range).map_err(|damage| self.damaged(&damage)),
+    pub(super) fn verify(&self, range: Range<usize>) -> Result<()> {
+        match &self.digests {
+            Some(sums) => sums.verify(&self.bytes, range).map_err(|damage| self.damaged(&damage)),
             None => Ok(()),
         }
     }
 
     #[cold]
-    fn damaged(&self, damage: &Damage) -> Error {
-        let error = self.wrong(damage.error());
+    fn damaged(&self, damage: &DigestMismatch) -> Error {
+        let error = self.with_path(damage.error());
         match self.on_damage.as_ref().map(|act| act()) {
-            Some(Ok(())) => error.hint("the shard is removed: run the same command again, which makes it anew"),
+            Some(Ok(())) => error.hint("the shard was removed: run the same command again, which builds it again"),
             Some(Err(problem)) => error.hint(format!("remove its folder and run the same command again ({problem})")),
-            None => error.hint("make the shard anew"),
+            None => error.hint("build the shard again"),
         }
     }
 
-    /// An error of this file.
+    /// Adds the path of the file to an error.
     #[cold]
-    pub(super) fn wrong(&self, error: Error) -> Error {
+    pub(super) fn with_path(&self, error: Error) -> Error {
         error.context(format!("`{}`", self.place.display()))
     }
 }

@@ -1,4 +1,4 @@
-//! What the metadata of an Arrow file says, taken at its word only where it fits the file.
+//! Validated metadata of an Arrow file: schema and positions of the columns' buffers.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,47 +11,47 @@ use arrow::ipc::{Block, MessageHeader, MetadataVersion, root_as_footer, root_as_
 
 use crate::error::{Error, Result};
 
-/// How Arrow files start and end.
+/// Magic bytes at the start and the end of an Arrow file.
 const MAGIC: &[u8] = b"ARROW1";
-/// What Arrow asks of the places of buffers, and enough for every type.
+/// Alignment of buffers that the Arrow format requires, sufficient for every type.
 const ALIGNMENT: usize = 8;
 
-/// Where the columns of the one batch of a file are.
-pub(super) struct Layout {
+/// Layout of an Arrow file with one record batch.
+pub(super) struct ArrowFileLayout {
     pub schema: SchemaRef,
     pub rows: usize,
     pub version: MetadataVersion,
-    /// The footer's entry of the batch.
+    /// Entry of the batch in the footer.
     pub block: Block,
-    /// The batch in the file: its header and its buffers.
+    /// Range of the batch in the file: header and buffers.
     pub message: Range<usize>,
-    /// Of each column, the first of its nodes and of its buffers; parents come before their children.
-    pub starts: Vec<Start>,
-    pub nodes: Vec<Node>,
-    /// Buffers, as places in the file.
+    /// First node and first buffer of each column. Parents come before their children.
+    pub starts: Vec<ColumnStart>,
+    pub nodes: Vec<ArrowFieldNode>,
+    /// Ranges of the buffers in the file.
     pub buffers: Vec<Range<usize>>,
 }
 
-/// Where a column begins in the lists of nodes and buffers.
+/// Indices of the first node and the first buffer of a column.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Start {
+pub(super) struct ColumnStart {
     pub node: usize,
     pub buffer: usize,
 }
 
-/// How many values an array has.
+/// Field node: number of values and of nulls in an array.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Node {
+pub(super) struct ArrowFieldNode {
     pub length: usize,
     pub nulls: usize,
 }
 
-impl Layout {
-    /// Reads the metadata of the Arrow file `bytes`, each piece of it after `check` found it undamaged.
+impl ArrowFileLayout {
+    /// Reads the metadata of the Arrow file `bytes`. Calls `check` to verify each range before reading it.
     ///
     /// # Errors
-    /// It is damaged, or not an Arrow file of one plain record batch.
-    pub fn of(bytes: &[u8], check: impl Fn(Range<usize>) -> Result<()>) -> Result<Self> {
+    /// The file is damaged, or not an Arrow file with one uncompressed record batch without dictionaries.
+    pub fn parse(bytes: &[u8], check: impl Fn(Range<usize>) -> Result<()>) -> Result<Self> {
         let cut = || Error::data(format!("{} bytes are no Arrow file: it is cut short or something else", bytes.len()));
         let last = bytes.len().checked_sub(10).filter(|last| *last >= 8).ok_or_else(cut)?;
         check(0..8)?;
@@ -63,7 +63,7 @@ impl Layout {
         let footer = last.checked_sub(length).filter(|start| *start >= 8).ok_or_else(cut)?;
         check(footer..last)?;
         let end = footer;
-        let footer = root_as_footer(&bytes[footer..last]).map_err(|error| broken("footer", &error))?;
+        let footer = root_as_footer(&bytes[footer..last]).map_err(|error| unreadable("footer", &error))?;
 
         let blocks = footer.recordBatches().map_or(0, |blocks| blocks.len());
         if blocks != 1 {
@@ -80,8 +80,8 @@ impl Layout {
         if schema.fields().is_none() {
             return Err(Error::data("Arrow file has a schema without fields"));
         }
-        let schema = SchemaRef::new(distrusted(|| fb_to_schema(schema))?);
-        refuse_unknown(&schema)?;
+        let schema = SchemaRef::new(catch_panic(|| fb_to_schema(schema))?);
+        check_column_types(&schema)?;
         let block = *footer.recordBatches().ok_or_else(cut)?.get(0);
         let mut layout = Self {
             schema,
@@ -98,7 +98,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Reads the header of the batch, which lies with its buffers before `end`.
+    /// Reads the header of the batch. Header and buffers must be before offset `end`.
     fn read_batch(&mut self, bytes: &[u8], end: usize, check: impl Fn(Range<usize>) -> Result<()>) -> Result<()> {
         let block = self.block;
         let wrong = |what: &str| Error::data(format!("header of the record batch has {what}"));
@@ -112,9 +112,9 @@ impl Layout {
         let (start, body, stop) = place().ok_or_else(|| wrong("a place outside of the file"))?;
         check(start..body)?;
         self.message = start..stop;
-        // Files of Arrow before 0.15 lack the marker.
+        // Files of Arrow before 0.15 have no continuation marker.
         let prefix = if bytes[start..].starts_with(&[0xff; 4]) { 8 } else { 4 };
-        let message = root_as_message(&bytes[start + prefix..body]).map_err(|error| broken("batch", &error))?;
+        let message = root_as_message(&bytes[start + prefix..body]).map_err(|error| unreadable("batch", &error))?;
         if message.header_type() != MessageHeader::RecordBatch {
             return Err(Error::data(format!("Arrow file has {:?}, wanted a record batch", message.header_type())));
         }
@@ -127,7 +127,7 @@ impl Layout {
         self.rows = usize::try_from(batch.length()).map_err(|_| wrong("a negative number of rows"))?;
         for node in batch.nodes().ok_or_else(|| wrong("no nodes"))? {
             match (usize::try_from(node.length()), usize::try_from(node.null_count())) {
-                (Ok(length), Ok(nulls)) if nulls <= length => self.nodes.push(Node { length, nulls }),
+                (Ok(length), Ok(nulls)) if nulls <= length => self.nodes.push(ArrowFieldNode { length, nulls }),
                 _ => return Err(wrong("an array of a negative length or with more nulls than values")),
             }
         }
@@ -142,9 +142,9 @@ impl Layout {
         Ok(())
     }
 
-    /// Finds where each column starts, and that the batch has what the schema says.
+    /// Finds the start of each column, and checks that the batch matches the schema.
     fn find_columns(&mut self) -> Result<()> {
-        let mut at = Start::default();
+        let mut at = ColumnStart::default();
         for field in self.schema.fields() {
             self.starts.push(at);
             let length = self.nodes.get(at.node).map_or(0, |node| node.length);
@@ -152,7 +152,7 @@ impl Layout {
                 let name = field.name();
                 return Err(Error::data(format!("column `{name}` has {length} rows, wanted {}", self.rows)));
             }
-            at = after(field.data_type(), at);
+            at = column_after(field.data_type(), at);
         }
         if (at.node, at.buffer) != (self.nodes.len(), self.buffers.len()) {
             return Err(Error::data(format!(
@@ -167,38 +167,38 @@ impl Layout {
     }
 }
 
-/// What `read` makes of metadata, of which Arrow trusts more than we do: where it panics, that is an error of the file.
-/// Only a file that was forged gets there, since damage is found by the digests before.
-pub(in crate::io) fn distrusted<T>(read: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("Arrow file has metadata that cannot be true"))
+/// Runs `read` and turns a panic of the Arrow library on invalid metadata into an error. Happens only for forged files,
+/// since digests find damage before.
+pub(in crate::io) fn catch_panic<T>(read: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("Arrow file has invalid metadata"))
 }
 
-/// Where the next column starts after one of type `kind`.
+/// Start of the column that follows one of type `kind`.
 /// Source: <https://arrow.apache.org/docs/format/Columnar.html#buffer-listing-for-each-layout>.
-fn after(kind: &DataType, at: Start) -> Start {
-    let own = |buffers| Start { node: at.node + 1, buffer: at.buffer + buffers };
+fn column_after(kind: &DataType, at: ColumnStart) -> ColumnStart {
+    let own = |buffers| ColumnStart { node: at.node + 1, buffer: at.buffer + buffers };
     match kind {
         DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary => own(3),
-        DataType::FixedSizeList(item, _) => after(item.data_type(), own(1)),
-        DataType::List(item) | DataType::LargeList(item) => after(item.data_type(), own(2)),
+        DataType::FixedSizeList(item, _) => column_after(item.data_type(), own(1)),
+        DataType::List(item) | DataType::LargeList(item) => column_after(item.data_type(), own(2)),
         _ => own(2),
     }
 }
 
-/// Types that [`after`] knows.
-fn is_known(kind: &DataType) -> bool {
+/// Returns true for types that [`column_after`] supports.
+fn is_supported(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary | DataType::Boolean => true,
         DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => {
-            is_known(item.data_type())
+            is_supported(item.data_type())
         }
         kind => kind.is_primitive(),
     }
 }
 
-/// That columns are numbers, texts, or lists of them.
-pub(super) fn refuse_unknown(schema: &Schema) -> Result<(), ArrowError> {
-    let unknown = |field: &&std::sync::Arc<Field>| !is_known(field.data_type());
+/// Checks that all columns have supported types: numbers, texts, or lists of them.
+pub(super) fn check_column_types(schema: &Schema) -> Result<(), ArrowError> {
+    let unknown = |field: &&std::sync::Arc<Field>| !is_supported(field.data_type());
     match schema.fields().iter().find(unknown) {
         None => Ok(()),
         Some(field) => Err(ArrowError::SchemaError(format!(
@@ -209,6 +209,6 @@ pub(super) fn refuse_unknown(schema: &Schema) -> Result<(), ArrowError> {
     }
 }
 
-fn broken(what: &str, error: &dyn std::fmt::Display) -> Error {
+fn unreadable(what: &str, error: &dyn std::fmt::Display) -> Error {
     Error::data(format!("{what} of the Arrow file cannot be read: {error}"))
 }

@@ -1,29 +1,29 @@
-//! Shards: tables as memory-mapped Arrow files of one record batch, whose damage is found where it is read.
+//! Shards: tables for random access, as memory-mapped Arrow files of one record batch with a digest per chunk.
 //!
 //! ```text
-//! <folder>/shard.arrow   an Arrow IPC file: one record batch, not compressed, buffers at multiples of 64 bytes
+//! <folder>/shard.arrow   Arrow IPC file: one record batch, uncompressed, buffers at multiples of 64 bytes
 //! <folder>/sums          digests of its chunks of 16 KiB
 //! ```
 //!
 //! Format: <https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format>. Any Arrow reader opens such a file.
 //!
-//! Nothing is decoded: a row is a slice of the map. The file must not change while it is open; one that is cut short
-//! meanwhile ends the process (SIGBUS), which is why the cache makes its files read-only, in a folder of the user alone.
+//! Reading a row decodes nothing: it is a slice of the map. The file must not change while it is open; truncating it
+//! would end the process (SIGBUS), so the cache makes its files read-only, in a folder that only the user can access.
 
 mod file;
 mod columns;
 mod layout;
-mod sums;
+mod chunk_digests;
 mod write;
 #[cfg(test)]
 mod tests;
 
-pub use columns::{Ids, Numbers, Texts, Vectors};
+pub use columns::{ShardIds, ShardIntLists, ShardTexts, ShardVectors};
 pub use file::Shard;
-pub(in crate::io) use layout::distrusted;
-pub use write::{Size, reserve, size, write};
+pub(in crate::io) use layout::catch_panic;
+pub use write::{ShardSize, reserve, size, write};
 
-/// The Arrow file in the folder of a shard.
-pub const SHARD: &str = "shard.arrow";
-/// The digests in the folder of a shard.
-pub const SUMS: &str = "sums";
+/// Name of the Arrow file in the folder of a shard.
+pub const SHARD_FILE: &str = "shard.arrow";
+/// Name of the file of digests in the folder of a shard.
+pub const DIGESTS_FILE: &str = "sums";

@@ -1,4 +1,4 @@
-//! Shards are read as they were written, by pyarrow too, and damage is never read.
+//! Tests of shards: round trips, files of pyarrow, damaged and forged files.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -12,15 +12,15 @@ use base64::Engine as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::{Kind, Result};
+use crate::error::{ErrorCategory, Result};
 use crate::tables;
 
-/// `rows` rows of every type that has typed access; every value is a formula of its row.
+/// Table with `rows` rows and a column of every type with typed access. Every value is a function of its row.
 fn table(rows: usize) -> RecordBatch {
     let n = i32::try_from(rows).unwrap();
     #[expect(clippy::cast_precision_loss, reason = "small whole numbers")]
     let floats = |values: usize| (0..rows * values).map(|i| i as f32 / 8.0).collect::<Vec<_>>();
-    let inner = tables::vectors(floats(6), 3).unwrap();
+    let inner = tables::vector_array(floats(6), 3).unwrap();
     let pair = Arc::new(Field::new("item", inner.data_type().clone(), false));
     let regions = FixedSizeListArray::new(pair, 2, inner, None);
     let tokens = ListArray::new(
@@ -31,7 +31,7 @@ fn table(rows: usize) -> RecordBatch {
     );
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("image_id", Arc::new(Int64Array::from_iter_values((0..n).map(|row| i64::from(row) * 3 - 1)))),
-        ("image", tables::vectors(floats(5), 5).unwrap()),
+        ("image", tables::vector_array(floats(5), 5).unwrap()),
         ("regions", Arc::new(regions)),
         ("caption", Arc::new(StringArray::from_iter_values((0..n).map(|row| format!("caption é {row}"))))),
         ("tokens", Arc::new(tokens)),
@@ -41,9 +41,9 @@ fn table(rows: usize) -> RecordBatch {
     tables::batch(&schema, columns.into_iter().map(|(_, column)| column).collect()).unwrap()
 }
 
-/// All that typed access gives, a line for each row.
+/// Content of a shard, read by typed access, as a line for each row.
 fn rows(shard: &Arc<Shard>) -> Result<Vec<String>> {
-    let (ids, texts, tokens) = (shard.ids("image_id")?, shard.texts("caption")?, shard.numbers("tokens")?);
+    let (ids, texts, tokens) = (shard.ids("image_id")?, shard.texts("caption")?, shard.int32_lists("tokens")?);
     let (image, regions) = (shard.vectors("image")?, shard.vectors("regions")?);
     let line = |row| {
         let (id, text, tokens) = (ids.value(row)?, texts.value(row)?, tokens.row(row)?);
@@ -63,22 +63,22 @@ fn open(folder: &Path) -> Result<Arc<Shard>> {
     Shard::open(folder).map(Arc::new)
 }
 
-/// The bytes of an Arrow file as a shard, with digests that are right.
+/// Shard with the bytes of an Arrow file and matching digests.
 fn of_file(bytes: &[u8]) -> Result<Arc<Shard>> {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join(SHARD), bytes).unwrap();
-    std::fs::write(folder.path().join(SUMS), sums::of(bytes)).unwrap();
+    std::fs::write(folder.path().join(SHARD_FILE), bytes).unwrap();
+    std::fs::write(folder.path().join(DIGESTS_FILE), chunk_digests::encode(bytes)).unwrap();
     open(folder.path())
 }
 
-/// The error of data that is not as wanted.
+/// Message of a data error.
 fn refusal<T: std::fmt::Debug>(result: Result<T>) -> String {
     let error = result.unwrap_err();
-    assert_eq!(error.kind(), Kind::Data, "{error}");
+    assert_eq!(error.category(), ErrorCategory::Data, "{error}");
     error.to_string()
 }
 
-/// `tests/golden/shards.py` wrote these with pyarrow.
+/// Arrow files written by pyarrow (`tests/golden/shards.py`).
 fn golden() -> BTreeMap<String, Vec<u8>> {
     let files: BTreeMap<String, String> =
         serde_json::from_str(include_str!("../../../tests/golden/shards.json")).unwrap();
@@ -87,7 +87,7 @@ fn golden() -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn rows_come_back_from_file_and_memory() {
+fn rows_round_trip_through_file_and_memory() {
     let batch = table(1000);
     let folder = written(&batch);
     let shard = open(folder.path()).unwrap();
@@ -98,33 +98,33 @@ fn rows_come_back_from_file_and_memory() {
     assert!(lines[999].starts_with("2996 caption é 999 [9990, 9991, 9992] [624.375, "), "{}", lines[999]);
     assert_eq!(shard.vectors("image").unwrap().shape(), [5]);
     assert_eq!(shard.vectors("regions").unwrap().shape(), [2, 3]);
-    assert_eq!(rows(&Arc::new(Shard::of_batch(&batch).unwrap())).unwrap(), lines);
-    // Part of a batch shares its buffers with the rest and must be written without it.
-    let part = Shard::of_batch(&batch.slice(990, 10)).unwrap();
+    assert_eq!(rows(&Arc::new(Shard::from_batch(&batch).unwrap())).unwrap(), lines);
+    // A slice shares its buffers with the whole batch and must be written without the rest.
+    let part = Shard::from_batch(&batch.slice(990, 10)).unwrap();
     assert_eq!(rows(&Arc::new(part)).unwrap(), lines[990..]);
     let none = written(&table(0));
     assert_eq!(rows(&open(none.path()).unwrap()).unwrap(), [""; 0]);
 }
 
 #[test]
-fn a_shard_is_an_arrow_file_of_the_size_that_was_said() {
+fn a_shard_is_an_arrow_file_of_the_predicted_size() {
     let batch = table(5000);
     let folder = written(&batch);
-    let file = std::fs::File::open(folder.path().join(SHARD)).unwrap();
+    let file = std::fs::File::open(folder.path().join(SHARD_FILE)).unwrap();
     let length = |name| folder.path().join(name).metadata().unwrap().len();
-    assert_eq!(size(&batch).unwrap(), Size { shard: length(SHARD), sums: length(SUMS) });
+    assert_eq!(size(&batch).unwrap(), ShardSize { shard: length(SHARD_FILE), digests: length(DIGESTS_FILE) });
     let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
     assert_eq!(reader.map(Result::unwrap).collect::<Vec<_>>(), std::slice::from_ref(&batch));
-    for name in [SHARD, SUMS] {
+    for name in [SHARD_FILE, DIGESTS_FILE] {
         assert_eq!(folder.path().join(name).metadata().unwrap().permissions().mode() & 0o777, 0o400);
     }
     let shard = open(folder.path()).unwrap();
     assert!(shard.layout.buffers.iter().all(|place| place.start % 64 == 0), "{:?}", shard.layout.buffers);
-    // Room that was taken before is filled, and given back where it is too much.
+    // Reserved space is filled, and the rest of it is released.
     let reserved = tempfile::tempdir().unwrap();
-    reserve(reserved.path(), Size { shard: 1 << 20, sums: 1 << 20 }).unwrap();
+    reserve(reserved.path(), ShardSize { shard: 1 << 20, digests: 1 << 20 }).unwrap();
     write(reserved.path(), &batch).unwrap();
-    for name in [SHARD, SUMS] {
+    for name in [SHARD_FILE, DIGESTS_FILE] {
         let read = |folder: &Path| std::fs::read(folder.join(name)).unwrap();
         assert!(read(reserved.path()) == read(folder.path()), "{name}");
     }
@@ -164,27 +164,27 @@ fn other_arrow_files_are_refused() {
 }
 
 #[test]
-fn columns_are_asked_for_by_name_and_type() {
-    let shard = Arc::new(Shard::of_batch(&table(3)).unwrap());
+fn columns_are_opened_by_name_and_type() {
+    let shard = Arc::new(Shard::from_batch(&table(3)).unwrap());
     let error = shard.ids("id").unwrap_err();
     assert!(error.to_string().contains("no column `id`"), "{error}");
     assert!(error.hint_text().unwrap().contains("`image_id`, `image`"));
     assert!(refusal(shard.vectors("tokens")).contains("column `tokens` is List("));
     assert!(refusal(shard.ids("caption")).contains("column `caption` is Utf8, wanted Int64"));
     assert!(refusal(shard.texts("image_id")).contains("is Int64, wanted Utf8"));
-    assert!(refusal(shard.numbers("image")).contains("wanted a List of Int32"));
+    assert!(refusal(shard.int32_lists("image")).contains("wanted a List of Int32"));
     for error in [
         shard.ids("image_id").unwrap().value(3).unwrap_err(),
         shard.vectors("image").unwrap().row(3).unwrap_err(),
         shard.texts("caption").unwrap().value(3).unwrap_err(),
-        shard.numbers("tokens").unwrap().row(usize::MAX).unwrap_err(),
+        shard.int32_lists("tokens").unwrap().row(usize::MAX).unwrap_err(),
     ] {
-        assert_eq!(error.kind(), Kind::Internal, "{error}");
+        assert_eq!(error.category(), ErrorCategory::Internal, "{error}");
     }
 }
 
 #[test]
-fn content_that_contradicts_itself_is_an_error_even_if_its_digests_are_right() {
+fn invalid_content_with_matching_digests_is_an_error() {
     let batch = table(4);
     let mut whole = Vec::new();
     write::encode(&batch, &mut whole).unwrap();
@@ -197,9 +197,9 @@ fn content_that_contradicts_itself_is_an_error_even_if_its_digests_are_right() {
     };
     for end in [-1i32, i32::MAX, i32::MIN] {
         let offsets = changed(place(4, 1) + 8, &end.to_le_bytes());
-        assert!(refusal(offsets.numbers("tokens").unwrap().row(1)).contains("wanted a range"));
-        assert!(refusal(offsets.numbers("tokens").unwrap().row(2)).contains("wanted a range"));
-        assert!(offsets.numbers("tokens").unwrap().row(3).is_ok());
+        assert!(refusal(offsets.int32_lists("tokens").unwrap().row(1)).contains("wanted a range"));
+        assert!(refusal(offsets.int32_lists("tokens").unwrap().row(2)).contains("wanted a range"));
+        assert!(offsets.int32_lists("tokens").unwrap().row(3).is_ok());
         assert!(offsets.batch().is_err());
         let offsets = changed(place(3, 1) + 8, &end.to_le_bytes());
         assert!(refusal(offsets.texts("caption").unwrap().value(1)).contains("wanted a range"));
@@ -211,18 +211,18 @@ fn content_that_contradicts_itself_is_an_error_even_if_its_digests_are_right() {
 }
 
 #[test]
-fn metadata_that_lies_ends_in_an_error_even_if_its_digests_are_right() {
+fn invalid_metadata_with_matching_digests_never_panics() {
     let mut whole = Vec::new();
     write::encode(&table(3), &mut whole).unwrap();
     let (mut refused, length) = (0, whole.len());
     for at in (0..1600).chain(length - 1400..length) {
         let mut file = whole.clone();
         file[at] ^= 1 << (at % 8);
-        let Ok(shard) = Shard::of_bytes(Buffer::from_slice_ref(&file), None, PathBuf::new()) else {
+        let Ok(shard) = Shard::from_bytes(Buffer::from_slice_ref(&file), None, PathBuf::new()) else {
             refused += 1;
             continue;
         };
-        // Another name, another number of rows: whatever it is, it is read within the file or refused.
+        // A changed name or number of rows may still be valid; reading must not leave the file.
         let shard = Arc::new(shard);
         let _ = (rows(&shard), shard.batch());
     }
@@ -230,10 +230,10 @@ fn metadata_that_lies_ends_in_an_error_even_if_its_digests_are_right() {
 }
 
 #[test]
-fn damage_is_found_in_the_chunk_where_it_is_and_nowhere_else() {
+fn damage_is_found_in_its_chunk_only() {
     let batch = table(20_000);
     let folder = written(&batch);
-    let path = folder.path().join(SHARD);
+    let path = folder.path().join(SHARD_FILE);
     let mut bytes = std::fs::read(&path).unwrap();
     let shard = open(folder.path()).unwrap();
     let image = shard.layout.buffers[shard.layout.starts[1].buffer + 2].clone();
@@ -244,21 +244,23 @@ fn damage_is_found_in_the_chunk_where_it_is_and_nowhere_else() {
     let shard = open(folder.path()).unwrap();
     let vectors = shard.vectors("image").unwrap();
     let bad: Vec<_> = (0..20_000).filter(|row| vectors.row(*row).is_err()).collect();
-    // A chunk has 819.2 rows of 20 bytes; rows at its edges lie in two.
+    // A chunk has 819.2 rows of 20 bytes; rows at its edges are in two chunks.
     assert!(bad.contains(&10_000) && (819..=821).contains(&bad.len()), "{} rows", bad.len());
     assert_eq!(bad.last().unwrap() - bad[0] + 1, bad.len());
     let error = vectors.row(10_000).unwrap_err();
-    assert!(error.to_string().contains("have digest ") && error.to_string().contains(SHARD), "{error}");
+    assert!(error.to_string().contains("have digest ") && error.to_string().contains(SHARD_FILE), "{error}");
     assert!(error.hint_text().is_some());
     assert!(shard.ids("image_id").unwrap().value(19_999).is_ok());
-    assert!(shard.batch().is_err() && shard.check_all().is_err());
+    assert!(shard.batch().is_err() && shard.verify_all().is_err());
 }
 
 #[test]
-fn missing_files_and_files_of_another_length_are_named() {
+fn missing_files_and_wrong_lengths_are_errors() {
     let folder = written(&table(100));
     let other = written(&table(50));
-    for (name, message) in [(SUMS, "cannot open the digests of the shard"), (SHARD, "cannot open the shard")] {
+    for (name, message) in
+        [(DIGESTS_FILE, "cannot open the digests of the shard"), (SHARD_FILE, "cannot open the shard")]
+    {
         let path = folder.path().join(name);
         let content = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -272,21 +274,21 @@ fn missing_files_and_files_of_another_length_are_named() {
     assert!(open(folder.path()).is_ok());
 }
 
-/// Two files that are damaged bit by bit.
-struct Bits {
+/// Files of a shard that tests damage, and its rows.
+struct DamageTest {
     files: [(&'static str, Vec<u8>); 2],
     lines: Vec<String>,
 }
 
-impl Bits {
+impl DamageTest {
     fn new() -> Self {
         let batch = table(300);
         let folder = written(&batch);
         let read = |name| (name, std::fs::read(folder.path().join(name)).unwrap());
-        Self { files: [read(SHARD), read(SUMS)], lines: rows(&open(folder.path()).unwrap()).unwrap() }
+        Self { files: [read(SHARD_FILE), read(DIGESTS_FILE)], lines: rows(&open(folder.path()).unwrap()).unwrap() }
     }
 
-    /// Reading after `change` of one file gives an error or what was written.
+    /// Returns true if reading after `change` of one file gives a data error or the original rows.
     fn survives(&self, which: usize, change: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut files = self.files.clone();
         change(&mut files[which].1);
@@ -296,7 +298,7 @@ impl Bits {
         }
         match open(folder.path()).and_then(|shard| rows(&shard)) {
             Ok(lines) => lines == self.lines,
-            Err(error) => error.kind() == Kind::Data,
+            Err(error) => error.category() == ErrorCategory::Data,
         }
     }
 }
@@ -305,26 +307,26 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     #[test]
-    fn a_flipped_bit_or_a_cut_is_never_read(which in 0usize..2, at in any::<proptest::sample::Index>(), bit in 0u8..8) {
-        thread_local!(static BITS: Bits = Bits::new());
-        BITS.with(|bits| {
-            let at = at.index(bits.files[which].1.len());
-            prop_assert!(bits.survives(which, |bytes| bytes[at] ^= 1 << bit), "bit {bit} of byte {at} of file {which}");
-            prop_assert!(bits.survives(which, |bytes| bytes.truncate(at)), "file {which} cut at {at}");
-            prop_assert!(bits.survives(which, |bytes| bytes.extend(vec![0; at])), "file {which} longer by {at}");
+    fn flipped_bits_and_truncation_are_never_read(which in 0usize..2, at in any::<proptest::sample::Index>(), bit in 0u8..8) {
+        thread_local!(static TEST: DamageTest = DamageTest::new());
+        TEST.with(|damage| {
+            let at = at.index(damage.files[which].1.len());
+            prop_assert!(damage.survives(which, |bytes| bytes[at] ^= 1 << bit), "bit {bit} of byte {at} of file {which}");
+            prop_assert!(damage.survives(which, |bytes| bytes.truncate(at)), "file {which} cut at {at}");
+            prop_assert!(damage.survives(which, |bytes| bytes.extend(vec![0; at])), "file {which} longer by {at}");
             Ok(())
         })?;
     }
 }
 
 #[test]
-fn no_bit_of_the_metadata_ends_the_process() {
-    let bits = Bits::new();
-    let (shard, sums) = (bits.files[0].1.len(), bits.files[1].1.len());
+fn damaged_metadata_never_ends_the_process() {
+    let damage = DamageTest::new();
+    let (shard, sums) = (damage.files[0].1.len(), damage.files[1].1.len());
     for at in 0..sums {
-        assert!(bits.survives(1, |bytes| bytes[at] ^= 16), "byte {at} of {SUMS}");
+        assert!(damage.survives(1, |bytes| bytes[at] ^= 16), "byte {at} of {DIGESTS_FILE}");
     }
     for at in (0..64).chain(shard - 1500..shard) {
-        assert!(bits.survives(0, |bytes| bytes[at] ^= 4), "byte {at} of {SHARD}");
+        assert!(damage.survives(0, |bytes| bytes[at] ^= 4), "byte {at} of {SHARD_FILE}");
     }
 }

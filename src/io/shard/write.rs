@@ -1,4 +1,4 @@
-//! Writing a shard: the batch as an Arrow file, and the digests of what was written.
+//! Writing a shard: Arrow file and digests.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -11,36 +11,36 @@ use arrow::ipc::MetadataVersion;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
 use memmap2::Mmap;
 
-use super::{SHARD, SUMS, layout, sums};
+use super::{DIGESTS_FILE, SHARD_FILE, chunk_digests, layout};
 use crate::error::{Error, Result};
 
-/// Where buffers start: what Arrow recommends, a line of the processor's cache.
+/// Alignment of buffers that Arrow recommends: a cache line.
 const ALIGNMENT: usize = 64;
 
-/// Bytes of the two files of a shard.
+/// Sizes of the two files of a shard in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// The Arrow file.
+pub struct ShardSize {
+    /// Size of the Arrow file.
     pub shard: u64,
-    /// The digests.
-    pub sums: u64,
+    /// Size of the file of digests.
+    pub digests: u64,
 }
 
-impl Size {
-    /// Bytes of both.
+impl ShardSize {
+    /// Size of both files.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.shard + self.sums
+        self.shard + self.digests
     }
 }
 
-/// Bytes that [`write()`] will write for `batch`. Cost: none of the values is copied.
+/// Computes the sizes of the files that [`write()`] writes for `batch`, without copying values.
 ///
 /// # Errors
-/// A column is of a type that shards do not hold.
-pub fn size(batch: &RecordBatch) -> Result<Size> {
-    struct Count(u64);
-    impl Write for Count {
+/// A column has an unsupported type.
+pub fn size(batch: &RecordBatch) -> Result<ShardSize> {
+    struct ByteCounter(u64);
+    impl Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len() as u64;
             Ok(bytes.len())
@@ -49,31 +49,31 @@ pub fn size(batch: &RecordBatch) -> Result<Size> {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     encode(batch, &mut count)?;
-    Ok(Size { shard: count.0, sums: sums::size(count.0) })
+    Ok(ShardSize { shard: count.0, digests: chunk_digests::file_size(count.0) })
 }
 
-/// Makes both files in `folder` as long as they will be, empty: others see in time how much room is taken.
+/// Creates both files in `folder` with their final lengths, so that other processes count their size.
 ///
 /// # Errors
 /// The folder cannot be written.
-pub fn reserve(folder: &Path, size: Size) -> Result<()> {
-    for (name, length) in [(SHARD, size.shard), (SUMS, size.sums)] {
+pub fn reserve(folder: &Path, size: ShardSize) -> Result<()> {
+    for (name, length) in [(SHARD_FILE, size.shard), (DIGESTS_FILE, size.digests)] {
         let path = folder.join(name);
         create(&path)?.set_len(length).map_err(|error| Error::io("write", &path, &error))?;
     }
     Ok(())
 }
 
-/// Writes `batch` as a shard into `folder`, which is there. Its files are read-only after that.
+/// Writes `batch` as a shard into the existing folder `folder`, with read-only files.
 ///
-/// They are not forced to the disk: what a power cut takes away is found by the digests.
+/// The files are not synced to disk: losses by a power failure are found by the digests.
 ///
 /// # Errors
-/// A column is of a type that shards do not hold, or the folder cannot be written.
+/// A column has an unsupported type, or the folder cannot be written.
 pub fn write(folder: &Path, batch: &RecordBatch) -> Result<()> {
-    let path = folder.join(SHARD);
+    let path = folder.join(SHARD_FILE);
     let failed = |error: io::Error| Error::io("write", &path, &error);
     let file = create(&path)?;
     let wrote = encode(batch, BufWriter::with_capacity(1 << 20, &file));
@@ -81,18 +81,18 @@ pub fn write(folder: &Path, batch: &RecordBatch) -> Result<()> {
         ArrowError::IoError(_, error) => failed(error),
         error => Error::from(error).context(format!("cannot write `{}`", path.display())),
     })?;
-    seal(&path, &file)?;
+    finish_read_only(&path, &file)?;
     #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we just wrote")]
     let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", &path, &error))?;
-    let path = folder.join(SUMS);
+    let path = folder.join(DIGESTS_FILE);
     let mut file = create(&path)?;
-    file.write_all(&sums::of(&map)).map_err(|error| Error::io("write", &path, &error))?;
-    seal(&path, &file)
+    file.write_all(&chunk_digests::encode(&map)).map_err(|error| Error::io("write", &path, &error))?;
+    finish_read_only(&path, &file)
 }
 
-/// `batch` as an Arrow file.
+/// Encodes `batch` as an Arrow file.
 pub(super) fn encode(batch: &RecordBatch, writer: impl Write) -> Result<(), ArrowError> {
-    layout::refuse_unknown(&batch.schema())?;
+    layout::check_column_types(&batch.schema())?;
     let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
     let mut writer = FileWriter::try_new_with_options(writer, &batch.schema(), options)?;
     writer.write(batch)?;
@@ -100,14 +100,14 @@ pub(super) fn encode(batch: &RecordBatch, writer: impl Write) -> Result<(), Arro
     writer.flush()
 }
 
-/// A file for the user alone, as it is if it is there.
+/// Opens a file for writing, without truncation. A new file is accessible to the user only.
 fn create(path: &Path) -> Result<File> {
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     open.map_err(|error| Error::io("make", path, &error))
 }
 
-/// Ends the file where it was written to, and makes it read-only.
-fn seal(path: &Path, mut file: &File) -> Result<()> {
+/// Truncates the file at the position of the writer, and makes it read-only.
+fn finish_read_only(path: &Path, mut file: &File) -> Result<()> {
     let mut seal = || {
         let end = io::Seek::stream_position(&mut file)?;
         file.set_len(end)?;

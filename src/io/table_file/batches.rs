@@ -1,4 +1,4 @@
-//! Batches of rows of a table in a file, and how large they may be.
+//! Size limits of the batches that are read from a table file.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
@@ -7,26 +7,26 @@ use az::SaturatingAs;
 use crate::error::{Error, Result};
 use crate::io::parquet::BATCH_ROWS;
 
-/// Values of the longest vector that is read: many times the widest joint space that we know of.
+/// Maximum length of a vector: many times the widest joint embedding space that we know of.
 pub const MAX_WIDTH: usize = 1 << 16;
-/// Values that are read together, where a row has not more by itself: 16 MiB of f32.
+/// Maximum number of values in a batch of several rows: 16 MiB of f32.
 const BATCH_VALUES: usize = 4 << 20;
 
-/// Rows of tables, in order, in batches that are small beside any memory.
-pub(super) type Batches<'f> = Box<dyn Iterator<Item = Result<RecordBatch>> + 'f>;
+/// Iterator over the rows of a table, in order, in batches of bounded size.
+pub(super) type BatchIterator<'f> = Box<dyn Iterator<Item = Result<RecordBatch>> + 'f>;
 
-/// How many rows are read together where a row has this many values.
-pub(super) fn rows_together(values: usize) -> usize {
+/// Number of rows in a batch if a row has `values` values.
+pub(super) fn rows_per_batch(values: usize) -> usize {
     (BATCH_VALUES / values.max(1)).clamp(1, BATCH_ROWS)
 }
 
-/// The error of a file that ends too early.
-pub(super) fn cut() -> Error {
-    Error::data("the file is cut short or damaged").hint("copy or make it again")
+/// Error for a truncated file.
+pub(super) fn truncated_error() -> Error {
+    Error::data("the file is cut short or damaged").hint("copy it or create it again")
 }
 
-/// Values of a row in columns of this type, as far as the type says.
-pub(super) fn width(kind: &DataType) -> usize {
+/// Number of values per row of a column type, if the type determines it, otherwise 1.
+pub(super) fn values_per_row(kind: &DataType) -> usize {
     match kind {
         DataType::FixedSizeList(_, width) => (*width).saturating_as::<usize>(),
         _ => 1,

@@ -1,4 +1,4 @@
-//! Columns of people as what they mean: whole numbers, texts, vectors, in any of the types that Arrow has for them.
+//! Conversion of columns of user files: integers, texts and vectors of any Arrow type.
 
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, RecordBatch, StringArray};
 use arrow::buffer::NullBuffer;
@@ -9,27 +9,27 @@ use az::SaturatingAs;
 use super::batches::MAX_WIDTH;
 use crate::error::{Error, Result};
 
-/// What a column is wanted for.
+/// Kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Whole numbers: integers of any width, with or without sign.
-    WholeNumbers,
-    /// Texts, plain or as a dictionary.
+pub enum ColumnKind {
+    /// Integers of any width, signed or unsigned.
+    Integers,
+    /// Texts, plain or dictionary-encoded.
     Texts,
-    /// Vectors: lists of f16, f32 or f64, of a fixed size or not.
+    /// Vectors: lists of f16, f32 or f64, with or without a fixed size.
     Vectors,
 }
 
-impl Kind {
-    /// Whether a column of this type is one, or what is wrong with it.
+impl ColumnKind {
+    /// Checks that a column type is of this kind.
     ///
     /// # Errors
-    /// It is not.
+    /// The type is of another kind, or is a list of fixed size that is empty or longer than [`MAX_WIDTH`].
     pub fn accepts(self, kind: &DataType) -> Result<(), String> {
         let wanted = match self {
-            Kind::WholeNumbers if kind.is_integer() => return Ok(()),
-            Kind::Texts if is_text(kind) => return Ok(()),
-            Kind::Vectors if is_vector(kind) => match kind {
+            ColumnKind::Integers if kind.is_integer() => return Ok(()),
+            ColumnKind::Texts if is_text(kind) => return Ok(()),
+            ColumnKind::Vectors if is_vector(kind) => match kind {
                 DataType::FixedSizeList(_, width)
                     if !usize::try_from(*width).is_ok_and(|width| (1..=MAX_WIDTH).contains(&width)) =>
                 {
@@ -37,9 +37,9 @@ impl Kind {
                 }
                 _ => return Ok(()),
             },
-            Kind::WholeNumbers => "whole numbers",
-            Kind::Texts => "texts",
-            Kind::Vectors => "lists of Float16, Float32 or Float64",
+            ColumnKind::Integers => "whole numbers",
+            ColumnKind::Texts => "texts",
+            ColumnKind::Vectors => "lists of Float16, Float32 or Float64",
         };
         Err(format!("is {kind}, wanted {wanted}"))
     }
@@ -62,30 +62,30 @@ fn is_vector(kind: &DataType) -> bool {
     }
 }
 
-/// The whole numbers of a column: missing where they are, and where one passes 2⁶³ - 1.
+/// Reads a column of integers as i64. Values above 2⁶³ - 1 become null.
 ///
 /// # Errors
-/// No such column, or one of another kind.
-pub fn whole_numbers(batch: &RecordBatch, name: &str) -> Result<Int64Array> {
-    let column = column(batch, name, Kind::WholeNumbers)?;
+/// The column is missing or of another kind.
+pub fn integers(batch: &RecordBatch, name: &str) -> Result<Int64Array> {
+    let column = column(batch, name, ColumnKind::Integers)?;
     let options = CastOptions { safe: true, ..CastOptions::default() };
     Ok(cast_with_options(column, &DataType::Int64, &options)?.as_primitive::<Int64Type>().clone())
 }
 
-/// The texts of a column.
+/// Texts of a column with nulls.
 #[derive(Debug)]
-pub struct Texts {
+pub struct NullableTexts {
     values: StringArray,
-    /// Of a dictionary: where each row's text is, and which rows have one. The texts are not copied to the rows: there may be
-    /// many rows, and a text may be long.
+    /// Keys and nulls of a dictionary-encoded column. The texts stay in the dictionary, since expanding them could take
+    /// much memory.
     keys: Option<(Vec<usize>, Option<NullBuffer>)>,
 }
 
-impl Texts {
-    /// The text of this row, if it has one.
+impl NullableTexts {
+    /// Text of a row; `None` if it is null.
     ///
     /// # Panics
-    /// There is no such row.
+    /// `row` is out of range.
     #[must_use]
     pub fn get(&self, row: usize) -> Option<&str> {
         let place = match &self.keys {
@@ -97,44 +97,44 @@ impl Texts {
     }
 }
 
-/// The texts of a column.
+/// Reads a column of texts.
 ///
 /// # Errors
-/// No such column, or one of another kind.
-pub fn texts(batch: &RecordBatch, name: &str) -> Result<Texts> {
-    let column = column(batch, name, Kind::Texts)?;
+/// The column is missing or of another kind.
+pub fn texts(batch: &RecordBatch, name: &str) -> Result<NullableTexts> {
+    let column = column(batch, name, ColumnKind::Texts)?;
     let plain =
         |values: &ArrayRef| -> Result<StringArray> { Ok(cast(values, &DataType::Utf8)?.as_string::<i32>().clone()) };
     match column.as_any_dictionary_opt() {
-        None => Ok(Texts { values: plain(column)?, keys: None }),
-        // Rows that are all missing need no text, and then there may be none.
+        None => Ok(NullableTexts { values: plain(column)?, keys: None }),
+        // If all rows are null, the dictionary may be empty.
         Some(dictionary) if dictionary.values().is_empty() => {
-            Ok(Texts { values: StringArray::new_null(column.len()), keys: None })
+            Ok(NullableTexts { values: StringArray::new_null(column.len()), keys: None })
         }
         Some(dictionary) => {
             let keys = (dictionary.normalized_keys(), dictionary.keys().nulls().cloned());
-            Ok(Texts { values: plain(dictionary.values())?, keys: Some(keys) })
+            Ok(NullableTexts { values: plain(dictionary.values())?, keys: Some(keys) })
         }
     }
 }
 
-/// The vectors of a column.
+/// Vectors of a column with nulls.
 #[derive(Debug)]
-pub struct Vectors {
+pub struct NullableVectors {
     values: Float32Array,
-    /// Where the vector of each row begins, and at the end where the last one ends.
+    /// Offsets of the rows, and the end of the last row.
     bounds: Vec<usize>,
     nulls: Option<NullBuffer>,
 }
 
-impl Vectors {
-    /// The vector of this row, or what is missing. A value of f64 that is too large for f32 is infinite.
+impl NullableVectors {
+    /// Vector of a row. An f64 that is too large for f32 is infinite.
     ///
     /// # Errors
-    /// The vector or one of its values is missing.
+    /// The vector or one of its values is null.
     ///
     /// # Panics
-    /// There is no such row.
+    /// `row` is out of range.
     pub fn get(&self, row: usize) -> Result<&[f32], String> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return Err("the vector is missing".to_owned());
@@ -149,12 +149,12 @@ impl Vectors {
     }
 }
 
-/// The vectors of a column as f32.
+/// Reads a column of vectors as f32.
 ///
 /// # Errors
-/// No such column, or one of another kind.
-pub fn vectors(batch: &RecordBatch, name: &str) -> Result<Vectors> {
-    let column = column(batch, name, Kind::Vectors)?;
+/// The column is missing or of another kind.
+pub fn vectors(batch: &RecordBatch, name: &str) -> Result<NullableVectors> {
+    let column = column(batch, name, ColumnKind::Vectors)?;
     let (items, bounds) = match column.data_type() {
         DataType::List(_) => {
             let list = column.as_list::<i32>();
@@ -172,14 +172,14 @@ pub fn vectors(batch: &RecordBatch, name: &str) -> Result<Vectors> {
             (list.values(), (0..=list.len()).map(|row| row * width).collect())
         }
     };
-    // A slice of a list has the items of the whole list.
+    // A sliced list array has the items of the whole array.
     let (first, last) = (bounds.first().copied().unwrap_or(0), bounds.last().copied().unwrap_or(0));
     let values = cast(&items.slice(first, last - first), &DataType::Float32)?.as_primitive::<Float32Type>().clone();
     let bounds = bounds.into_iter().map(|bound| bound - first).collect();
-    Ok(Vectors { values, bounds, nulls: column.nulls().cloned() })
+    Ok(NullableVectors { values, bounds, nulls: column.nulls().cloned() })
 }
 
-fn column<'b>(batch: &'b RecordBatch, name: &str, kind: Kind) -> Result<&'b ArrayRef> {
+fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("no column `{name}`")))?;
     match kind.accepts(column.data_type()) {
         Ok(()) => Ok(column),

@@ -1,4 +1,4 @@
-//! A Parquet or Arrow file, whichever it is.
+//! Table in a Parquet or Arrow file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,61 +9,61 @@ use bytes::Bytes;
 use memmap2::Mmap;
 
 use super::arrow_file::ArrowFile;
-use super::column::Kind;
+use super::column::ColumnKind;
 use super::parquet_file::ParquetFile;
-use crate::error::{Error, Mistakes, Result};
+use crate::error::{Error, Result, ValidationErrors};
 use crate::io::files;
 
-/// A table in a file.
+/// Table in a Parquet file, an Arrow file or an Arrow stream.
 #[derive(Debug)]
 pub struct TableFile {
     path: PathBuf,
-    form: Form,
+    file: FileFormat,
 }
 
 #[derive(Debug)]
-enum Form {
+enum FileFormat {
     Parquet(ParquetFile),
     Arrow(ArrowFile),
 }
 
 impl TableFile {
-    /// Opens the file at `path`, whose first bytes say what it is. Cost: reads its metadata.
+    /// Opens the file at `path`. The format is detected from its first bytes. Cost: reads the metadata.
     ///
     /// # Errors
-    /// It is no Parquet file, Arrow IPC file or Arrow IPC stream that can be read, or is cut short.
+    /// The file cannot be read, is truncated, or is not a Parquet file, an Arrow IPC file or an Arrow IPC stream.
     pub fn open(path: &Path) -> Result<Self> {
-        let begin = files::begin::<8>(path)?;
-        let form = match &begin {
-            [b'P', b'A', b'R', b'1', ..] => ParquetFile::open(map(path)?).map(Form::Parquet),
-            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => ArrowFile::of_file(map(path)?).map(Form::Arrow),
-            [0xff, 0xff, 0xff, 0xff, ..] => ArrowFile::of_stream(map(path)?).map(Form::Arrow),
-            _ => Err(other(begin)),
+        let begin = files::first_bytes::<8>(path)?;
+        let opened = match &begin {
+            [b'P', b'A', b'R', b'1', ..] => ParquetFile::open(map(path)?).map(FileFormat::Parquet),
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => ArrowFile::of_file(map(path)?).map(FileFormat::Arrow),
+            [0xff, 0xff, 0xff, 0xff, ..] => ArrowFile::of_stream(map(path)?).map(FileFormat::Arrow),
+            _ => Err(format_error(begin)),
         };
-        match form {
-            Ok(form) => Ok(Self { path: path.to_owned(), form }),
+        match opened {
+            Ok(file) => Ok(Self { path: path.to_owned(), file }),
             Err(error) => Err(error.context(format!("`{}`", path.display()))),
         }
     }
 
-    /// Where the file lies.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether there is a column of this name.
+    /// Returns true if there is a column `name`.
     #[must_use]
-    pub fn has(&self, name: &str) -> bool {
+    pub fn has_column(&self, name: &str) -> bool {
         self.schema().field_with_name(name).is_ok()
     }
 
-    /// That these columns are there and of these kinds.
+    /// Checks that these columns exist and are of these kinds.
     ///
     /// # Errors
-    /// All that are not, with the columns that there are, and `hint`.
-    pub fn expect(&self, columns: &[(&str, Kind)], hint: &str) -> Result<()> {
-        let mut mistakes = Mistakes::of(&self.path);
+    /// Lists all columns that are missing or of another kind; the hint lists the columns of the file, then `hint`.
+    pub fn check_columns(&self, columns: &[(&str, ColumnKind)], hint: &str) -> Result<()> {
+        let mut mistakes = ValidationErrors::in_file(&self.path);
         for &(name, kind) in columns {
             match self.schema().field_with_name(name) {
                 Err(_) => mistakes.add(format_args!("column `{name}`"), "is not there"),
@@ -76,25 +76,25 @@ impl TableFile {
         }
         let there = self.schema().fields().iter().map(|field| format!("`{}` ({})", field.name(), field.data_type()));
         mistakes.hint(format!("the file has {}; {hint}", there.collect::<Vec<_>>().join(", ")));
-        mistakes.finish()
+        mistakes.into_result()
     }
 
-    /// All rows, in order, of the columns `names`.
+    /// Reads all rows of the columns `names`, in order.
     ///
-    /// Memory: a piece of some rows, whose values are at most 16 MiB or one row; with compressed pages or buffers, also one
-    /// page of each column (Parquet) or one record batch (Arrow).
+    /// Memory: one batch of at most 16 MiB of values, or one larger row. With compression also one page of each column
+    /// (Parquet) or one record batch (Arrow).
     ///
     /// # Errors
-    /// No such column. The iterator gives an error, its last item, where the file is damaged.
+    /// A column is missing. If the file is damaged, the iterator ends with an error.
     pub fn batches(&self, names: &[&str]) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
         let places = names.iter().map(|name| self.schema().index_of(name)).collect::<Result<Vec<_>, _>>();
         let batches = places.map_err(Error::from).and_then(|mut places| {
-            // A column may have been asked for twice.
+            // Names may repeat.
             places.sort_unstable();
             places.dedup();
-            match &self.form {
-                Form::Parquet(file) => file.batches(places),
-                Form::Arrow(file) => Ok(file.batches(places)),
+            match &self.file {
+                FileFormat::Parquet(file) => file.batches(places),
+                FileFormat::Arrow(file) => Ok(file.batches(places)),
             }
         });
         let context = move |error: Error| error.context(format!("`{}`", self.path.display()));
@@ -107,14 +107,14 @@ impl TableFile {
     }
 
     fn schema(&self) -> &SchemaRef {
-        match &self.form {
-            Form::Parquet(file) => file.schema(),
-            Form::Arrow(file) => file.schema(),
+        match &self.file {
+            FileFormat::Parquet(file) => file.schema(),
+            FileFormat::Arrow(file) => file.schema(),
         }
     }
 }
 
-/// The content of the file at `path`, which is read from disk where it is looked at.
+/// Memory-maps the file at `path`.
 fn map(path: &Path) -> Result<Bytes> {
     let file = File::open(path).map_err(|error| Error::io("open", path, &error))?;
     #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
@@ -122,22 +122,22 @@ fn map(path: &Path) -> Result<Bytes> {
     Ok(Bytes::from_owner(map))
 }
 
-/// The error of a file that begins as something else.
-fn other(begin: [u8; 8]) -> Error {
+/// Error for a file of another format, by its first bytes.
+fn format_error(begin: [u8; 8]) -> Error {
     let (what, hint) = match begin {
-        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => ("is a NumPy array, where a table was wanted", None),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => ("is a NumPy array, wanted a table", None),
         [b'F', b'E', b'A', b'1', ..] => ("is a Feather file of version 1", Some("write it with `version=2`")),
         [b'P', b'K', 3, 4, ..] => (
             "is a zip archive (`.npz`, or a PyTorch file)",
             Some(
-                "write each array by itself: `numpy.save(path, x)`; of a tensor `numpy.save(path, x.float().cpu().numpy())`",
+                "save each array to its own file: `numpy.save(path, x)`, a tensor `numpy.save(path, x.cpu().numpy())`",
             ),
         ),
         [0x80, 2..=5, ..] => (
-            "looks like a pickle, which is never read, because reading a pickle runs it",
-            Some("write each array by itself: `numpy.save(path, x)`"),
+            "looks like a pickle, which is never read, because reading a pickle executes code",
+            Some("save each array to its own file: `numpy.save(path, x)`"),
         ),
-        _ => ("is no Parquet file and no Arrow file or stream", None),
+        _ => ("is not a Parquet file, an Arrow file or an Arrow stream", None),
     };
     let error = Error::data(what);
     match hint {

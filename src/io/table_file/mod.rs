@@ -1,8 +1,8 @@
-//! Tables of people in Parquet files, Arrow files and Arrow streams, read in bounded pieces with names and types of columns
-//! that are theirs.
+//! Tables in user files (Parquet files, Arrow files, Arrow streams) with arbitrary columns, read in batches of bounded
+//! size.
 //!
-//! What a file says of itself is taken at its word only where it fits the file: a damaged or forged one is an error.
-//! Files are memory-mapped and must not change while they are open.
+//! Metadata is validated against the file: damaged and forged files are errors. Files are memory-mapped and must not
+//! change while they are open.
 
 mod batches;
 mod file;
@@ -13,5 +13,5 @@ mod column;
 mod tests;
 
 pub use batches::MAX_WIDTH;
-pub use column::{Kind, Texts, Vectors, texts, vectors, whole_numbers};
+pub use column::{ColumnKind, NullableTexts, NullableVectors, integers, texts, vectors};
 pub use file::TableFile;

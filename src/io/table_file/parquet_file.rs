@@ -1,4 +1,4 @@
-//! Parquet files of people, with any compression and any size of row groups.
+//! Parquet files of users, with any compression and any size of row groups.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,10 +11,10 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use super::batches::{Batches, MAX_WIDTH, cut, rows_together, width};
+use super::batches::{BatchIterator, MAX_WIDTH, rows_per_batch, truncated_error, values_per_row};
 use crate::error::{Error, Result};
 
-/// A Parquet file and its metadata.
+/// Parquet file with its metadata.
 #[derive(Debug)]
 pub(super) struct ParquetFile {
     content: Bytes,
@@ -24,9 +24,9 @@ pub(super) struct ParquetFile {
 impl ParquetFile {
     pub(super) fn open(content: Bytes) -> Result<Self> {
         if !content.ends_with(b"PAR1") || content.len() < 12 {
-            return Err(cut());
+            return Err(truncated_error());
         }
-        let metadata = distrusted(|| ArrowReaderMetadata::load(&content, ArrowReaderOptions::new()))??;
+        let metadata = catch_panic(|| ArrowReaderMetadata::load(&content, ArrowReaderOptions::new()))??;
         Ok(Self { content, metadata })
     }
 
@@ -34,21 +34,22 @@ impl ParquetFile {
         self.metadata.schema()
     }
 
-    /// Rows of the columns at these places, in order.
-    pub(super) fn batches(&self, places: Vec<usize>) -> Result<Batches<'_>> {
-        let rows = rows_together(self.values_of_a_row(&places)?);
+    /// Reads the rows of the columns at these indices, in order.
+    pub(super) fn batches(&self, places: Vec<usize>) -> Result<BatchIterator<'_>> {
+        let rows = rows_per_batch(self.max_values_per_row(&places)?);
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places);
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.content.clone(), self.metadata.clone());
-        let reader = distrusted(|| builder.with_projection(mask).with_batch_size(rows).build())??;
-        Ok(Box::new(Distrusted(reader)))
+        let reader = catch_panic(|| builder.with_projection(mask).with_batch_size(rows).build())??;
+        Ok(Box::new(PanicCatchingReader(reader)))
     }
 
-    /// Values of the longest row of the columns at these places, as the metadata has it: the mean of its row group.
+    /// Maximum number of values per row of the columns at these indices, by the metadata: the mean of each row group.
     ///
-    /// A run of equal values is a few bytes in Parquet, whatever its length, so a small file could hold rows without end.
-    fn values_of_a_row(&self, places: &[usize]) -> Result<usize> {
+    /// Parquet stores a run of equal values of any length in a few bytes, so a small file could contain huge rows.
+    fn max_values_per_row(&self, places: &[usize]) -> Result<usize> {
         let schema = self.metadata.parquet_schema();
-        let mut most = places.iter().map(|&place| width(self.schema().field(place).data_type())).max().unwrap_or(1);
+        let mut most =
+            places.iter().map(|&place| values_per_row(self.schema().field(place).data_type())).max().unwrap_or(1);
         for (number, group) in self.metadata.metadata().row_groups().iter().enumerate() {
             let rows = group.num_rows().saturating_as::<u64>();
             for (leaf, column) in group.columns().iter().enumerate() {
@@ -70,21 +71,21 @@ impl ParquetFile {
     }
 }
 
-/// A reader whose panics are errors of the file.
-struct Distrusted(ParquetRecordBatchReader);
+/// Reader that turns panics of the Parquet library into errors.
+struct PanicCatchingReader(ParquetRecordBatchReader);
 
-impl Iterator for Distrusted {
+impl Iterator for PanicCatchingReader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match distrusted(|| self.0.next()) {
+        match catch_panic(|| self.0.next()) {
             Ok(batch) => batch.map(|batch| batch.map_err(Error::from)),
             Err(error) => Some(Err(error)),
         }
     }
 }
 
-/// What `read` makes of the file, of which the reader trusts more than we do: where it panics, that is an error of the file.
-fn distrusted<T>(read: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("Parquet file contradicts itself"))
+/// Runs `read` and turns a panic of the Parquet library on an invalid file into an error.
+fn catch_panic<T>(read: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::data("Parquet file has inconsistent metadata"))
 }

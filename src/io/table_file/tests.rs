@@ -1,4 +1,4 @@
-//! Tests of tables in files: those that pyarrow wrote (`tests/golden/embeddings.py`), damaged ones, and forged ones.
+//! Tests of table files: files of pyarrow (`tests/golden/embeddings.py`), damaged and forged files.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use parquet::arrow::ArrowWriter;
 use test_data::golden;
 
 use super::*;
-use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::error::{Error, ErrorCategory, Result};
 
-/// A file with this content, and its folder.
+/// Temporary file with this content, and its folder.
 fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
@@ -24,7 +24,7 @@ fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Rows of all batches of these columns.
+/// Number of rows of each batch of these columns.
 fn count(content: &[u8], names: &[&str]) -> Result<Vec<usize>> {
     let (_folder, path) = file(content);
     TableFile::open(&path)?.batches(names)?.map(|batch| Ok(batch?.num_rows())).collect()
@@ -32,7 +32,7 @@ fn count(content: &[u8], names: &[&str]) -> Result<Vec<usize>> {
 
 fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
     let error: Error = result.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Data);
+    assert_eq!(error.category(), ErrorCategory::Data);
     format!("{error}; {}", error.hint_text().unwrap_or_default())
 }
 
@@ -40,7 +40,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// The batches as a Parquet file, an Arrow file and an Arrow stream.
+/// Encodes a batch as a Parquet file, an Arrow file and an Arrow stream.
 fn written(batch: &RecordBatch) -> [Vec<u8>; 3] {
     let schema = batch.schema();
     let mut parquet = ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), None).unwrap();
@@ -59,9 +59,9 @@ const FILES: [(&str, [&str; 3]); 4] = [
     ("embeddings_captions.arrows", ["picture", "part", "vector"]),
 ];
 
-/// Byte by byte: a file that ends too early is an error wherever that is, and never fewer rows.
+/// Truncation after any byte is an error, never fewer rows.
 #[test]
-fn a_file_that_is_cut_anywhere_is_refused() {
+fn a_truncated_file_is_refused() {
     for (name, columns) in FILES {
         let content = std::fs::read(golden(name)).unwrap();
         let (folder, path) = file(&content);
@@ -77,9 +77,9 @@ fn a_file_that_is_cut_anywhere_is_refused() {
     }
 }
 
-/// Any byte changed: an error or other values, never a panic and never more memory than there is.
+/// A change of any byte gives an error or other values, never a panic or unbounded memory.
 #[test]
-fn a_byte_that_is_changed_ends_nothing() {
+fn a_changed_byte_never_panics() {
     for (name, columns) in FILES {
         let content = std::fs::read(golden(name)).unwrap();
         let (_folder, path) = file(&content);
@@ -89,7 +89,7 @@ fn a_byte_that_is_changed_ends_nothing() {
             let read =
                 TableFile::open(&path).and_then(|file| file.batches(&columns)?.try_for_each(|batch| batch.map(drop)));
             if let Err(error) = read {
-                assert_eq!(error.kind(), ErrorKind::Data, "{name} {place}: {error}");
+                assert_eq!(error.category(), ErrorCategory::Data, "{name} {place}: {error}");
             }
             damaged.write_all_at(&[*byte], place as u64).unwrap();
         }
@@ -97,14 +97,14 @@ fn a_byte_that_is_changed_ends_nothing() {
 }
 
 #[test]
-fn other_files_are_called_by_their_name() {
+fn errors_name_the_format_of_other_files() {
     for (content, wanted) in [
         (&b"\x93NUMPY\x01\x00"[..], "is a NumPy array"),
         (b"FEA1....", "write it with `version=2`"),
         (b"PK\x03\x04....", "numpy.save"),
         (b"\x80\x04\x95....", "pickle, which is never read"),
-        (b"image_id,split\n", "is no Parquet file and no Arrow file or stream"),
-        (b"", "is no Parquet file"),
+        (b"image_id,split\n", "is not a Parquet file, an Arrow file or an Arrow stream"),
+        (b"", "is not a Parquet file"),
         (b"ARROW1", "cut short"),
         (b"PAR1", "cut short"),
         (b"\xff\xff\xff\xff\xff\xff\xff\x7f", "cut short"),
@@ -117,13 +117,17 @@ fn other_files_are_called_by_their_name() {
 }
 
 #[test]
-fn columns_that_are_missing_or_other_are_all_named() {
+fn all_missing_and_mistyped_columns_are_reported() {
     let (_folder, path) = file(&std::fs::read(golden("embeddings_images.feather")).unwrap());
     let file = TableFile::open(&path).unwrap();
-    assert!(file.has("part") && !file.has("split"));
-    file.expect(&[("picture", Kind::WholeNumbers), ("part", Kind::Texts), ("vector", Kind::Vectors)], "").unwrap();
-    let wanted = [("split", Kind::Texts), ("part", Kind::WholeNumbers), ("picture", Kind::Vectors)];
-    let told = message(file.expect(&wanted, "name them"));
+    assert!(file.has_column("part") && !file.has_column("split"));
+    file.check_columns(
+        &[("picture", ColumnKind::Integers), ("part", ColumnKind::Texts), ("vector", ColumnKind::Vectors)],
+        "",
+    )
+    .unwrap();
+    let wanted = [("split", ColumnKind::Texts), ("part", ColumnKind::Integers), ("picture", ColumnKind::Vectors)];
+    let told = message(file.check_columns(&wanted, "name them"));
     for part in [
         "column `split`: is not there",
         "column `part`: is LargeUtf8, wanted whole numbers",
@@ -136,9 +140,9 @@ fn columns_that_are_missing_or_other_are_all_named() {
     assert!(message(file.batches(&["part", "none"]).map(|_| ())).contains("none"));
 }
 
-/// The numbers of rows come from 4 Mi values a piece, and 8,192 rows.
+/// A batch has at most 4 Mi values and 8,192 rows.
 #[test]
-fn pieces_are_bounded_in_rows_and_in_values() {
+fn batches_are_bounded_in_rows_and_values() {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
     for content in written(&batch(vec![("id", ids)])) {
         assert_eq!(count(&content, &["id"]).unwrap(), [8192, 1808]);
@@ -152,9 +156,9 @@ fn pieces_are_bounded_in_rows_and_in_values() {
     }
 }
 
-/// 131,072 equal values are a few bytes in Parquet, and so would be a thousand times as many.
+/// 131,072 equal values take a few bytes in Parquet, as would a thousand times as many.
 #[test]
-fn a_row_without_end_is_refused() {
+fn a_huge_row_is_refused() {
     let values: ArrayRef = Arc::new(Float32Array::from(vec![0.5; 2 * MAX_WIDTH]));
     let item = Arc::new(Field::new("item", DataType::Float32, true));
     let list = ListArray::new(item, OffsetBuffer::from_lengths([2 * MAX_WIDTH]), values, None);
@@ -167,9 +171,9 @@ fn a_row_without_end_is_refused() {
     );
 }
 
-/// Compressed buffers begin with the length that they come to, which a forged file makes up.
+/// Compressed buffers begin with their decompressed length, which a forged file can exaggerate.
 #[test]
-fn a_compressed_batch_that_claims_too_much_is_refused() {
+fn a_compressed_batch_that_claims_too_many_bytes_is_refused() {
     let values: ArrayRef = Arc::new(Float32Array::from(vec![0.25; 12_345]));
     let batch = batch(vec![("vector", values)]);
     let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
@@ -186,7 +190,7 @@ fn a_compressed_batch_that_claims_too_much_is_refused() {
 }
 
 #[test]
-fn missing_values_are_told_from_values() {
+fn nulls_are_distinguished_from_values() {
     let item = Arc::new(Field::new("item", DataType::Float64, true));
     let values = arrow::array::Float64Array::from(vec![Some(1.0), Some(2.0), Some(3.0), None, Some(1e300), Some(6.0)]);
     let nulls = Some(vec![true, false, true, true].into());
@@ -206,7 +210,7 @@ fn missing_values_are_told_from_values() {
         let (_folder, path) = file(&content);
         let table = TableFile::open(&path).unwrap();
         let batch = table.batches(&["id", "none", "split", "vector"]).unwrap().next().unwrap().unwrap();
-        // A slice in the middle: what is before it must not shift what is read.
+        // A slice: rows before it must not shift those that are read.
         for (batch, first) in [(batch.clone(), 0), (batch.slice(1, 3), 1)] {
             let vectors = vectors(&batch, "vector").unwrap();
             let wanted: [Result<&[f32], String>; 4] = [
@@ -221,7 +225,7 @@ fn missing_values_are_told_from_values() {
             let got: Vec<_> = (0..batch.num_rows()).map(|row| splits.get(row)).collect();
             assert_eq!(got, [Some("test"), None, Some("val"), Some("test")][first..]);
             assert_eq!(texts(&batch, "none").unwrap().get(0), None);
-            let ids = whole_numbers(&batch, "id").unwrap();
+            let ids = integers(&batch, "id").unwrap();
             assert_eq!(ids.iter().collect::<Vec<_>>(), [Some(3), None, None, Some(1 << 62)][first..]);
         }
         assert!(message(vectors(&batch, "id")).contains("column `id` is UInt64, wanted lists"));

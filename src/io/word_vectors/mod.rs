@@ -1,21 +1,21 @@
-//! Pretrained word vectors in the forms in which they are published, read for the words of a vocabulary.
+//! Pretrained word vectors in the published formats, read for the words of a vocabulary.
 //!
-//! | form | content |
+//! | format | content |
 //! |---|---|
-//! | `GloVe` | text; every line a word and its values. <https://nlp.stanford.edu/projects/glove/> |
-//! | word2vec, text | as above after a line `count width`. fastText's `.vec` too |
-//! | word2vec, binary | that line; then a word, a space, the values as little-endian f32, and perhaps a line feed. <https://code.google.com/archive/p/word2vec/> |
+//! | `GloVe` | text: on every line a word and its values. <https://nlp.stanford.edu/projects/glove/> |
+//! | word2vec, text | a line `count width`, then as `GloVe`; also fastText's `.vec` |
+//! | word2vec, binary | a line `count width`; then for each word the word, a space, the values as little-endian f32, an optional line feed. <https://code.google.com/archive/p/word2vec/> |
 //!
-//! Which one a file is follows from its content; a name that ends with `.gz` says that it is compressed with gzip.
-//! Files have gigabytes, so they are read once from start to end; memory grows with the vocabulary alone.
+//! The format is detected from the content; the extension `.gz` means compression with gzip. Files have gigabytes, so
+//! they are streamed: memory grows with the vocabulary only.
 
 mod read;
-mod source;
-mod keep;
+mod reader;
+mod collector;
 mod text;
 mod binary;
 #[cfg(test)]
 mod tests;
 
-pub use keep::WordVectors;
+pub use collector::PretrainedWordVectors;
 pub use read::read;

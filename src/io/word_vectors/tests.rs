@@ -1,17 +1,17 @@
-//! Tests of word vectors: files that gensim wrote, and files that are wrong.
+//! Tests of word vectors: files of gensim, invalid files.
 
 use std::io::Write as _;
 
 use proptest::prelude::*;
 
-use super::{WordVectors, read};
+use super::{PretrainedWordVectors, read};
 use crate::error::{Error, Result};
 
-/// As in `tests/golden/word_vectors.py`.
+/// Words of the golden files (`tests/golden/word_vectors.py`).
 const WORDS: [&str; 10] = ["the", ",", "Dog", "dog", "new_york", "1", "café", "b'a", "Zebra", "zEBRA"];
 const WIDTH: usize = 5;
 
-/// Vector `i` of the golden files.
+/// Vector of word `i` in the golden files.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "small numbers, written as f32")]
 fn golden(i: usize) -> Vec<f32> {
     (0..WIDTH).map(|j| ((17.0 * i as f64 + 3.0 * j as f64 - 40.0) / 7.0) as f32).collect()
@@ -21,25 +21,25 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn read_named(name: &str, content: &[u8], wanted: &[&str], width: usize) -> Result<WordVectors> {
+fn read_named(name: &str, content: &[u8], wanted: &[&str], width: usize) -> Result<PretrainedWordVectors> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, content).unwrap();
     read(&path, &words(wanted), width, &mut || Ok(()))
 }
 
-fn read_bytes(content: &[u8], wanted: &[&str], width: usize) -> Result<WordVectors> {
+fn read_bytes(content: &[u8], wanted: &[&str], width: usize) -> Result<PretrainedWordVectors> {
     read_named("vectors", content, wanted, width)
 }
 
-/// The message of the error that reading two-wide vectors of `a`, `b` and `c` ends with.
+/// Error message of reading vectors of width 2 of the words `a`, `b` and `c`.
 fn refused(content: &[u8]) -> String {
     read_bytes(content, &["a", "b", "c"], 2).unwrap_err().to_string()
 }
 
-/// `tests/golden/word_vectors.py` wrote the files with gensim.
+/// Files written by gensim (`tests/golden/word_vectors.py`).
 #[test]
-fn the_three_forms_of_gensim_are_read_to_the_bit() {
+fn the_three_formats_of_gensim_are_read_exactly() {
     let text = include_bytes!("../../../tests/golden/word_vectors.txt").as_slice();
     let with_header = include_bytes!("../../../tests/golden/word_vectors.vec");
     let binary = include_bytes!("../../../tests/golden/word_vectors.bin");
@@ -53,15 +53,15 @@ fn the_three_forms_of_gensim_are_read_to_the_bit() {
         for (word, place) in expected.iter().enumerate() {
             assert_eq!(read.get(word), place.map(golden).as_deref(), "{name} {}", wanted[word]);
         }
-        assert_eq!(read.found(), 8, "{name}");
+        assert_eq!(read.n_found(), 8, "{name}");
     }
     let cased = read_bytes(text, &WORDS, WIDTH).unwrap();
     assert!((0..WORDS.len()).all(|i| cased.get(i) == Some(&golden(i))));
 }
 
-/// As the word2vec program writes: a line feed after every vector, spaces at the ends of lines.
+/// The word2vec program writes a line feed after every vector, and spaces at the ends of lines.
 #[test]
-fn the_forms_of_the_first_program_are_read() {
+fn files_of_the_word2vec_program_are_read() {
     let binary = b"2 2\na \0\0\x80\x3f\0\0\0\x40\nb \0\0\x20\xc0\x0a\x0a\x0a\x0a\n";
     let read = read_bytes(binary, &["a", "b"], 2).unwrap();
     assert_eq!(read.get(0), Some([1.0, 2.0].as_slice()));
@@ -71,7 +71,7 @@ fn the_forms_of_the_first_program_are_read() {
 }
 
 #[test]
-fn words_may_hold_spaces_and_bytes_that_are_no_text() {
+fn words_may_contain_spaces_and_invalid_utf8() {
     let content = b"a 1 2\n. . . 3 4\nat name@domain.com 5 6\n\xff\xfe 7 8\nb 9 10";
     let read = read_bytes(content, &["b", ". . .", "name@domain.com", "at name@domain.com"], 2).unwrap();
     assert_eq!(read.get(0), Some([9.0, 10.0].as_slice()));
@@ -80,25 +80,25 @@ fn words_may_hold_spaces_and_bytes_that_are_no_text() {
 }
 
 #[test]
-fn the_first_of_equal_words_counts_and_the_exact_one_beats_another_case() {
+fn the_first_exact_match_wins_over_another_case() {
     let content = b"Paris 1 1\nPARIS 2 2\nparis 3 3\nparis 4 4\nRome 5 5\nROME 6 6\n";
     let read = read_bytes(content, &["paris", "rome"], 2).unwrap();
     assert_eq!((read.get(0), read.get(1)), (Some([3.0, 3.0].as_slice()), Some([5.0, 5.0].as_slice())));
 }
 
 #[test]
-fn another_width_is_named_with_both() {
+fn an_unexpected_width_is_an_error() {
     for content in [&b"a 1 2 3\nb 4 5 6\n"[..], b"2 3\na 1 2 3\nb 4 5 6\n", b"1 3\na \0\0\0\0\0\0\0\0\0\0\0\0"] {
         let error = read_bytes(content, &["a"], 2).unwrap_err();
         assert!(error.to_string().ends_with("`: vectors have width 3, wanted 2"), "{error}");
-        assert!(error.hint_text().unwrap().contains("`word`"));
+        assert!(error.hint_text().unwrap().contains("`word_dim`"));
     }
     let message = refused(b"a 1 2\nb 3 4\nc 5\n");
     assert!(message.contains("width 1"), "{message}");
 }
 
 #[test]
-fn mistakes_of_lines_are_all_named() {
+fn all_invalid_lines_are_reported() {
     let mut content = "the 0 0\n".repeat(70);
     content += "a 1 nan\nlonely\nb x 2\nother nan nan\nc 1 1e99\n";
     let message = refused(content.as_bytes());
@@ -120,7 +120,7 @@ fn mistakes_of_lines_are_all_named() {
 }
 
 #[test]
-fn binary_files_that_lie_or_end_early_are_refused_with_the_place() {
+fn truncated_and_inconsistent_binary_files_are_errors_with_the_byte() {
     let vector = |word: &str, values: [f32; 2]| {
         [word.as_bytes(), b" ", &values[0].to_le_bytes(), &values[1].to_le_bytes()].concat()
     };
@@ -131,7 +131,7 @@ fn binary_files_that_lie_or_end_early_are_refused_with_the_place() {
         assert!(message.contains(&format!("byte {end}: the file ends here")), "{end}: {message}");
     }
     let lie = |count: &str| [format!("{count} 2\n").into_bytes(), whole[4..].to_vec()].concat();
-    assert!(refused(&lie("1")).contains("announces 1 vectors and goes on after them, at byte 14"));
+    assert!(refused(&lie("1")).contains("announces 1 vectors and continues after them, at byte 14"));
     assert!(refused(&lie("18446744073709551615")).contains("the file ends here"));
     assert!(refused(&lie("99999999999999999999")).contains("wanted"));
     let wide = [b"2 18446744073709551615\n".to_vec(), vector("a", [1.0, 2.0])].concat();
@@ -141,13 +141,13 @@ fn binary_files_that_lie_or_end_early_are_refused_with_the_place() {
     assert!(message.contains("vector 1: NaN in the vector of `a`"), "{message}");
     assert!(message.contains("vector 2: inf in the vector of `b`"), "{message}");
     let spaceless = [b"1 2\na \0\0\0\0\0\0\0\0".to_vec(), vec![b'x'; 5000]].concat();
-    assert!(refused(&spaceless).contains("goes on"), "{}", refused(&spaceless));
+    assert!(refused(&spaceless).contains("continues"), "{}", refused(&spaceless));
     let spaceless = [b"2 2\na \0\0\0\0\0\0\0\0".to_vec(), vec![b'x'; 5000]].concat();
     assert!(refused(&spaceless).contains("wanted a word of less than"), "{}", refused(&spaceless));
 }
 
 #[test]
-fn what_is_no_file_of_word_vectors_says_so() {
+fn other_files_are_refused() {
     assert!(refused(b"").contains("empty"));
     assert!(refused(b"hello\nworld\n").contains("no word vectors"));
     assert!(refused(b"\n\n").contains("no word vectors"));
@@ -158,7 +158,7 @@ fn what_is_no_file_of_word_vectors_says_so() {
 }
 
 #[test]
-fn reading_can_be_ended() {
+fn reading_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.txt");
     std::fs::write(&path, "a 1\n".repeat(20_000)).unwrap();
@@ -171,9 +171,9 @@ fn reading_can_be_ended() {
 }
 
 proptest! {
-    /// Any vectors come back to the bit, and all three forms say the same.
+    /// All three formats give the same vectors, exactly.
     #[test]
-    fn text_and_binary_agree(
+    fn text_and_binary_formats_agree(
         names in prop::collection::vec("[a-z]{1,6}|[A-Z][a-z]{0,3}|[0-9]{1,3}|[à-ž]{1,4}", 1..30),
         width in 2usize..9,
         seed in prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::ZERO | prop::num::f32::SUBNORMAL, 240),
@@ -195,7 +195,7 @@ proptest! {
         let plain = read_bytes(lines.as_bytes(), &wanted, width).unwrap();
         let binary = read_bytes(&binary, &wanted, width).unwrap();
         for (i, word) in wanted.iter().enumerate() {
-            let bits = |read: &WordVectors| read.get(i).map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
+            let bits = |read: &PretrainedWordVectors| read.get(i).map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
             let first = names.iter().position(|name| name == word)
                 .or_else(|| names.iter().position(|name| name.to_lowercase() == *word));
             let expected = first.map(|i| vectors[i].iter().map(|v| v.to_bits()).collect::<Vec<_>>());

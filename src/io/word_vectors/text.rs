@@ -1,38 +1,42 @@
-//! Word vectors as text.
+//! Word vectors in text formats.
 
 use std::io::{BufRead, Read};
 
-use super::keep::Keep;
-use super::source::{LONGEST_WORD, Source};
-use crate::error::{Error, Mistakes, Result};
+use super::collector::WordVectorCollector;
+use super::reader::{MAX_WORD_BYTES, WordVectorReader};
+use crate::error::{Error, Result, ValidationErrors};
 
-/// Lines from which the width is told.
+/// Number of lines from which the width is inferred.
 const LINES: usize = 64;
-/// Most bytes of a value with the space after it.
+/// Maximum length of a value with a space, in bytes.
 const LONGEST_VALUE: usize = 64;
 
-/// Reads lines of a word and its values; the first of all if their number is announced says so and is passed over.
+/// Reads lines of a word and its values. If `announced` is given, the first line is the header and skipped.
 ///
-/// Words may hold spaces (`GloVe`'s of 840 billion words do), so a line is read from its end.
+/// Words may contain spaces (as in `GloVe`'s vectors of 840 billion words), so a line is parsed from its end.
 ///
 /// # Errors
-/// Lines without enough values, values of wanted words that are no finite numbers, more or fewer lines than announced: all
-/// of them at once. A line without an end.
-pub(super) fn read(source: &mut Source<'_>, keep: &mut Keep<'_>, announced: Option<u64>) -> Result<()> {
-    let mut mistakes = Mistakes::of(source.path);
-    let longest = LONGEST_WORD + keep.width() * LONGEST_VALUE;
+/// Lines have too few values, values of wanted words are not finite numbers, or there are more or fewer lines than
+/// announced: the error lists all of these. Or a line is too long.
+pub(super) fn read(
+    reader: &mut WordVectorReader<'_>,
+    collector: &mut WordVectorCollector<'_>,
+    announced: Option<u64>,
+) -> Result<()> {
+    let mut mistakes = ValidationErrors::in_file(reader.path);
+    let longest = MAX_WORD_BYTES + collector.width() * LONGEST_VALUE;
     let mut line = Vec::new();
     let (mut number, mut entries) = (0u64, 0u64);
     loop {
-        source.proceed(number)?;
+        reader.check_cancelled(number)?;
         line.clear();
-        let read = source.content.by_ref().take(longest as u64).read_until(b'\n', &mut line);
-        if read.map_err(|error| source.failed(&error))? == 0 {
+        let read = reader.content.by_ref().take(longest as u64).read_until(b'\n', &mut line);
+        if read.map_err(|error| reader.io_error(&error))? == 0 {
             break;
         }
         number += 1;
         if line.len() == longest && !line.ends_with(b"\n") {
-            let message = format!("`{}` line {number} has more than {longest} bytes", source.path.display());
+            let message = format!("`{}` line {number} has more than {longest} bytes", reader.path.display());
             return Err(Error::data(message));
         }
         let line = line.trim_ascii_end();
@@ -40,18 +44,18 @@ pub(super) fn read(source: &mut Source<'_>, keep: &mut Keep<'_>, announced: Opti
             continue;
         }
         entries += 1;
-        let Some((word, numbers)) = split(line, keep.width()) else {
+        let Some((word, numbers)) = split_entry(line, collector.width()) else {
             let fields = line.split(|&byte| byte == b' ').count();
             mistakes.add(
                 format_args!("line {number}"),
-                format_args!("{} values after a word, wanted {}", fields - 1, keep.width()),
+                format_args!("{} values after a word, wanted {}", fields - 1, collector.width()),
             );
             continue;
         };
-        let Some(slot) = keep.slot(word) else { continue };
-        let parsed = numbers.split(|&byte| byte == b' ').map(value);
+        let Some(slot) = collector.wanted_word(word) else { continue };
+        let parsed = numbers.split(|&byte| byte == b' ').map(parse_finite);
         match parsed.collect::<Result<Vec<f32>, String>>() {
-            Ok(parsed) => keep.put(slot, &parsed),
+            Ok(parsed) => collector.store(slot, &parsed),
             Err(wrong) => {
                 let word = String::from_utf8_lossy(word);
                 mistakes.add(
@@ -63,29 +67,29 @@ pub(super) fn read(source: &mut Source<'_>, keep: &mut Keep<'_>, announced: Opti
     }
     if let Some(announced) = announced.filter(|&announced| announced != entries) {
         mistakes.add("line 1", format_args!("announces {announced} words, and {entries} follow"));
-        mistakes.hint("the file is damaged or cut short: copy or make it again");
+        mistakes.hint("the file is damaged or truncated: copy it or create it again");
     }
-    mistakes.finish()
+    mistakes.into_result()
 }
 
-/// The width of vectors in a file that begins with `head` and does not announce it.
+/// Infers the width of the vectors in a file that begins with `head` and has no header.
 ///
-/// Words with spaces make lines longer and none make them shorter, so it is the least that some lines have.
+/// Words with spaces make lines longer, never shorter, so the width is the minimum over the first lines.
 ///
 /// # Errors
 /// No line has a value.
-pub(super) fn width(head: &[u8]) -> Result<u64> {
+pub(super) fn infer_width(head: &[u8]) -> Result<u64> {
     let lines = head.split(|&byte| byte == b'\n').take(LINES).map(<[u8]>::trim_ascii_end);
     let complete = if head.contains(&b'\n') { lines.clone().count().saturating_sub(1).max(1) } else { 1 };
     let fields = lines.take(complete).filter(|line| !line.is_empty()).map(|line| line.split(|&b| b == b' ').count());
     match fields.min() {
         Some(fields) if fields > 1 => Ok(fields as u64 - 1),
-        _ => Err(Error::data("no word vectors: wanted lines of a word and its values, with spaces in between")),
+        _ => Err(Error::data("no word vectors: wanted lines with a word and its values, separated by spaces")),
     }
 }
 
-/// A word and the text of its `width` values, of which there is at least one.
-pub(super) fn split(line: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
+/// Splits a line into the word and the text of its `width` values.
+pub(super) fn split_entry(line: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
     let mut end = line.len();
     for _ in 0..width {
         end = line[..end].iter().rposition(|&byte| byte == b' ')?;
@@ -93,16 +97,16 @@ pub(super) fn split(line: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
     Some((&line[..end], line.get(end + 1..)?))
 }
 
-/// Whether this is how a number is written.
+/// Returns true if `text` is a number.
 pub(super) fn is_number(text: &[u8]) -> bool {
-    number(text).is_some()
+    parse_number(text).is_some()
 }
 
-/// A finite number, or what stands in its place.
-fn value(text: &[u8]) -> Result<f32, String> {
-    number(text).filter(|number| number.is_finite()).ok_or_else(|| String::from_utf8_lossy(text).into_owned())
+/// Parses a finite number. On failure returns the text.
+fn parse_finite(text: &[u8]) -> Result<f32, String> {
+    parse_number(text).filter(|number| number.is_finite()).ok_or_else(|| String::from_utf8_lossy(text).into_owned())
 }
 
-fn number(text: &[u8]) -> Option<f32> {
+fn parse_number(text: &[u8]) -> Option<f32> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -1,23 +1,23 @@
-//! The order of an epoch, as a pure function: which sample stands at a position, and which positions a rank takes.
+//! Data order of an epoch as a pure function: the sample at each position, and the positions of each rank.
 //!
 //! ```text
-//! position of the epoch ─► Mixture: which data set, its how-manieth draw ─► Pass: which sample of it ─► shard, row
+//! position in the epoch ─► Mixture: data set, index of the draw ─► PassOrder: sample of the data set ─► shard, row
 //!          │
-//!          └─ batch b = positions b·B .. (b+1)·B, of which rank r of W takes `share(B, r, W)`
+//!          └─ batch b = positions b·B .. (b+1)·B; rank r of W ranks gets `rank_share(B, r, W)` of it
 //! ```
 //!
-//! Nothing is drawn along the way, so any position can be asked for first: a resumed epoch starts in the middle at no cost,
-//! and the global batches are the same whatever the number of ranks.
+//! There is no random state that advances from sample to sample. So the positions can be computed in any order: an
+//! epoch resumes in the middle at no cost, and the global batches do not depend on the number of ranks.
 
 mod permutation;
-mod pass;
+mod shuffle;
 mod mixture;
-mod plan;
-mod draw;
+mod data_order;
+mod memory_bank;
 #[cfg(test)]
 mod tests;
 
-pub use draw::{Draw, draw};
-pub use pass::Order;
+pub use data_order::{DataOrder, DataSet, Epoch, Sample, ShardWindow, rank_share};
+pub use memory_bank::{MemoryBankSampling, sample_memory_bank};
 pub use permutation::Permutation;
-pub use plan::{DataSet, Epoch, Plan, Sample, Stretch, share};
+pub use shuffle::Shuffle;

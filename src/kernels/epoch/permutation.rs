@@ -1,16 +1,16 @@
-//! A permutation that is a function: no table of it is ever made.
+//! Pseudo-random permutation that is computed for each index, without a table.
 //!
-//! A Feistel network over the smallest even or odd number of bits that holds `n`, walked on until the value is below `n`
-//! (cycle walking). Black, Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002; the two halves may differ by a
-//! bit, so that less than half of the values are walked over.
+//! A Feistel network over the smallest number of bits that holds `n`, applied until the value is below `n` (cycle
+//! walking): Black, Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002. The widths of the two halves can
+//! differ by one bit, so that less than half of the values are skipped.
 
-use crate::sample::Sample;
+use crate::random::Rng;
 
-/// Rounds of the network. Four make a pseudo-random permutation of large domains (Luby and Rackoff, 1988); more bring
-/// small ones, of a few samples, close to uniform too.
+/// Rounds of the network. Four give a pseudo-random permutation of a large domain (Luby and Rackoff, 1988); more make
+/// small domains, of a few samples, nearly uniform too.
 const ROUNDS: usize = 8;
 
-/// Bits at least: halves of fewer are too small to scramble. Of a handful of samples, more values are walked over for that.
+/// Minimum number of bits, since smaller halves mix badly. For a few samples, more values are skipped in exchange.
 const SMALLEST: u32 = 8;
 
 /// A permutation of `0..n`.
@@ -24,17 +24,17 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..n` that belongs to a seed and a path of numbers below it, as in [`Sample::new`].
+    /// The permutation of `0..n` for a seed and a path of numbers, as in [`Rng::new`].
     #[must_use]
     pub fn new(n: usize, seed: u64, path: &[u64]) -> Self {
-        let mut sample = Sample::new(seed, path);
-        let keys = std::array::from_fn(|_| sample.next_u64());
+        let mut rng = Rng::new(seed, path);
+        let keys = std::array::from_fn(|_| rng.next_u64());
         let n = n as u64;
         let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(SMALLEST);
         Self { n, high: bits / 2, low: bits - bits / 2, keys }
     }
 
-    /// The value at `place`. Takes a constant time, of some 20 ns on average.
+    /// The value at `place`. Takes about 20 ns on average.
     ///
     /// # Panics
     /// `place` is not below `n`.
@@ -50,10 +50,11 @@ impl Permutation {
         }
     }
 
-    /// One bijection of all values of `high + low` bits.
+    /// A bijection of all values of `high + low` bits.
     fn scramble(&self, value: u64) -> u64 {
         let (mut left, mut right) = (value >> self.low, value & mask(self.low));
-        // The halves change places, and widths, with every round; after an even number of rounds all is as at first.
+        // The halves swap, with their widths, in every round. After an even number of rounds the widths are as at
+        // first.
         for (round, key) in self.keys.iter().enumerate() {
             let width = if round % 2 == 0 { self.high } else { self.low };
             (left, right) = (right, left ^ (mix(right ^ key) & mask(width)));

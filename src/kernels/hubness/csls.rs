@@ -1,76 +1,77 @@
 //! CSLS, cross-domain similarity local scaling.
 //!
-//! Conneau, Lample, Ranzato, Denoyer, Jégou, "Word translation without parallel data", ICLR 2018; equation 6 of Liu and Ye,
-//! "A Strong and Robust Baseline for Text-Image Matching", ACL SRW 2019.
+//! Conneau, Lample, Ranzato, Denoyer, Jégou, "Word translation without parallel data", ICLR 2018; equation 6 of Liu and
+//! Ye, "A Strong and Robust Baseline for Text-Image Matching", ACL SRW 2019.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::dense_scores::DenseScores;
 use super::distance::Distance;
-use super::matrix::Matrix;
-use super::method::{Correction, Needs, StatisticalMethod, Statistics};
-use super::problems::{Problems, none};
-use super::shift::Shift;
+use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
+use super::parameter_checks::{ParameterProblems, check_count};
+use super::shift::ShiftCorrection;
 use super::statistic::Statistic;
 
-/// Cross-domain similarity local scaling (Conneau et al., ICLR 2018): `s'(q, i) = 2·s(q, i) − r(q) − r(i)`, where r is the
-/// mean of the `k` largest scores: of the query with the items, and of the item with queries, of the bank or of the test.
+/// Cross-domain similarity local scaling (Conneau et al., ICLR 2018): `s'(q, i) = 2·s(q, i) − r(q) − r(i)`, where r is
+/// the mean of the `k` largest scores: of the query with the items, and of the item with the queries of the bank or of
+/// the test.
 ///
-/// In a ranking `s − r(i)/2`, one number an item; across queries `s − r(i)/2 − r(q)/2`. An earlier draft (Liu and Ye,
-/// submitted to EMNLP 2019, equation 6) prints for each direction only the term of its queries, which changes no ranking;
-/// its two lines are taken to be swapped. The query itself is among those that r(i) is a mean of, in all sources; without it the
-/// mean would be another one for the k queries that are nearest to the item, and rankings would differ.
+/// The ranking is by `s − r(i)/2`, one shift for each item; `s − r(i)/2 − r(q)/2` is comparable between queries. An
+/// earlier draft (Liu and Ye, submitted to EMNLP 2019, equation 6) prints for each direction only the term of its
+/// queries, which changes no ranking; its two lines are probably swapped. In all sources r(i) includes the query
+/// itself. Without it, r(i) would be different for the k queries that are nearest to the item, and so would rankings.
 ///
 /// # Cost
-/// One pass over the scores for the largest of every item; one subtraction a score after that.
+/// One pass over the scores for the largest scores of every item, then one subtraction for each score.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Csls {
-    /// Neighbours whose mean score is taken off.
+    /// Number of neighbours whose mean score is subtracted.
     pub k: usize,
-    /// True if queries are those of the bank.
-    pub bank: bool,
+    /// True for the queries of the bank, false for the test queries.
+    pub query_bank: bool,
 }
 
 impl Default for Csls {
     fn default() -> Self {
-        Self { k: 10, bank: false }
+        Self { k: 10, query_bank: false }
     }
 }
 
 impl StatisticalMethod for Csls {
-    fn of_bank(&self) -> bool {
-        self.bank
+    fn is_inductive(&self) -> bool {
+        self.query_bank
     }
 
-    fn problems(&self) -> Problems {
-        none("k", self.k).into_iter().collect()
+    fn problems(&self) -> ParameterProblems {
+        check_count("k", self.k).into_iter().collect()
     }
 
     fn compares_queries(&self) -> bool {
         true
     }
 
-    fn needs(&self) -> Needs {
+    fn required_statistics(&self) -> RequiredStatistics {
         let mean = vec![Statistic::MeanOfLargest { k: self.k }];
-        Needs { of_items: mean.clone(), of_queries: mean, ..Needs::default() }
+        RequiredStatistics { item_statistics: mean.clone(), query_statistics: mean, ..RequiredStatistics::default() }
     }
 
-    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
-        let [items, queries] = of.map(|mean| mean / 2.0);
-        Box::new(Shift::new(items, queries))
+    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
+        let [items, queries] = of.map_first(|mean| mean / 2.0);
+        Box::new(ShiftCorrection::new(items, queries))
     }
 
-    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
+    fn definition(&self, scores: &DenseScores, others: &DenseScores, _: Distance) -> DenseScores {
         let r = |values: &mut dyn Iterator<Item = f64>| mean_of_largest(values, self.k);
-        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+        DenseScores::from_fn(scores.queries, scores.items, |query, item| {
             2.0 * scores.at(query, item) - r(&mut scores.row(query)) - r(&mut others.column(item))
         })
     }
 }
 
-/// The mean of the `k` largest values, of all where they are fewer.
+/// Mean of the `k` largest values; of all values if there are fewer.
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
 pub(super) fn mean_of_largest(values: impl Iterator<Item = f64>, k: usize) -> f64 {
     let mut values: Vec<f64> = values.collect();

@@ -1,34 +1,34 @@
-//! DisSimLocal: distances without the distances of both ends to the centre of their neighbourhood.
+//! DisSimLocal: distances minus the distances of the query and of the item to their local centroids.
 //!
-//! Hara, Suzuki, Kobayashi, Fukumizu, Radovanović, "Flattening the Density Gradient for Eliminating Spatial Centrality to
-//! Reduce Hubness", AAAI 2016.
+//! Hara, Suzuki, Kobayashi, Fukumizu, Radovanović, "Flattening the Density Gradient for Eliminating Spatial Centrality
+//! to Reduce Hubness", AAAI 2016.
 
-use super::matrix::Matrix;
-use super::shift::Shift;
+use super::dense_scores::DenseScores;
+use super::shift::ShiftCorrection;
 
-/// `d'(q, i) = ‖q − i‖² − ‖q − c(q)‖² − ‖i − c(i)‖²`, where c is the mean of the `k` nearest items: of the query, and of the
-/// item (other items, not itself).
+/// Correction of DisSimLocal: `d'(q, i) = ‖q − i‖² − ‖q − c(q)‖² − ‖i − c(i)‖²`. The local centroid c is the mean of
+/// the `k` items nearest to the query, and of the `k` other items nearest to the item.
 ///
-/// For unit vectors, so that ‖q − i‖² = 2 − 2·s. In a ranking `s + ‖i − c(i)‖²/2`: of the form s − h. Needs the items alone,
-/// their vectors and the nearest items of each: no bank, no queries; inductive. Not defined on order similarities, which
-/// have no centres.
+/// For unit vectors, so that ‖q − i‖² = 2 − 2·s. The ranking is by `s + ‖i − c(i)‖²/2`, one shift for each item. Needs
+/// only the vectors of the items and the nearest items of each; no bank and no queries, so it is inductive. It is not
+/// defined for order similarities, which have no centroids.
 ///
 /// # Shapes
-/// - `items`, `queries`: [`to_centre`] of every item and of every query; the latter may be empty where no two queries are
-///   compared
+/// - `items`, `queries`: [`squared_distance_to_centroid`] of every item and of every query; the latter may be empty if
+///   scores of different queries are not compared
 ///
 /// # Cost
-/// The nearest items of every item, and `O(k·width)` for each; one subtraction a score after that.
+/// The nearest items of every item, and `O(k·width)` for each; then one subtraction for each score.
 #[must_use]
-pub fn correction(items: &[f64], queries: &[f64]) -> Shift {
+pub fn dis_sim_local_correction(items: &[f64], queries: &[f64]) -> ShiftCorrection {
     let half = |squares: &[f64]| squares.iter().map(|square| -square / 2.0).collect();
-    Shift::new(half(items), half(queries))
+    ShiftCorrection::new(half(items), half(queries))
 }
 
-/// ‖x − c‖², the squared distance of a vector to the mean of its neighbours; 0 where it has none.
+/// Squared distance ‖x − c‖² of a vector to the centroid of its neighbours; 0 if it has none.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "neighbours are few")]
-pub fn to_centre<'v>(vector: &[f32], neighbours: impl IntoIterator<Item = &'v [f32]>) -> f64 {
+pub fn squared_distance_to_centroid<'v>(vector: &[f32], neighbours: impl IntoIterator<Item = &'v [f32]>) -> f64 {
     let (mut sums, mut count) = (vec![0.0; vector.len()], 0usize);
     for neighbour in neighbours {
         sums.iter_mut().zip(neighbour).for_each(|(sum, &x)| *sum += f64::from(x));
@@ -43,7 +43,7 @@ pub fn to_centre<'v>(vector: &[f32], neighbours: impl IntoIterator<Item = &'v [f
 /// The definition, on rows of `width`: distances, so that lower is closer.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "neighbours are few")]
-pub fn dis_sim_local(queries: &[f64], items: &[f64], width: usize, k: usize) -> Matrix {
+pub fn dis_sim_local(queries: &[f64], items: &[f64], width: usize, k: usize) -> DenseScores {
     let row = |rows: &'_ [f64], i: usize| rows[i * width..][..width].to_vec();
     let squared = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
     let count = items.len() / width;
@@ -59,7 +59,7 @@ pub fn dis_sim_local(queries: &[f64], items: &[f64], width: usize, k: usize) -> 
     };
     let of_items: Vec<f64> = (0..count).map(|i| off(&row(items, i), Some(i))).collect();
     let of_queries: Vec<f64> = queries.chunks_exact(width).map(|query| off(query, None)).collect();
-    Matrix::from_fn(of_queries.len(), count, |q, i| {
+    DenseScores::from_fn(of_queries.len(), count, |q, i| {
         squared(&row(queries, q), &row(items, i)) - of_queries[q] - of_items[i]
     })
 }

@@ -1,16 +1,17 @@
-//! Distances for methods that are defined on them, from similarities.
+//! Distances computed from similarities, for methods that are defined on distances.
 
-/// How a similarity becomes a distance d.
+/// Conversion of a similarity s into a distance d.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distance {
-    /// Cosines: d² = 2 − 2·s, the squared Euclidean distance of unit vectors. Rounding may leave s above 1; d is 0 there.
+    /// Cosines: d² = 2 − 2·s, the squared Euclidean distance of unit vectors. If rounding makes s larger than 1, d is
+    /// 0.
     Cosine,
     /// Order similarities, which are at most 0: d = −s.
     Order,
 }
 
-/// The smallest distance that is divided by: copies of each other are at no distance at all.
-pub const SMALLEST: f64 = 1e-12;
+/// Lower bound of distances that are divided by: the distance of duplicates is 0.
+pub const MIN_DISTANCE: f64 = 1e-12;
 
 impl Distance {
     /// d².
@@ -22,10 +23,10 @@ impl Distance {
         }
     }
 
-    /// What stands for a distance where the mean of several is asked for: d² of cosines, d of order similarities, so that
-    /// the mean of distances is the distance of the mean score.
+    /// Distance that is an affine function of the score: d² of cosines, d of order similarities. So the mean of
+    /// distances is the distance of the mean score.
     #[must_use]
-    pub fn linear(self, score: f64) -> f64 {
+    pub fn affine(self, score: f64) -> f64 {
         match self {
             Self::Cosine => (2.0 - 2.0 * score).max(0.0),
             Self::Order => (-score).max(0.0),
@@ -40,13 +41,13 @@ mod tests {
     #[test]
     fn distances_of_scores_are_never_negative() {
         // Unit vectors at 60°: the third side of an equilateral triangle.
-        assert_eq!((Distance::Cosine.squared(0.5), Distance::Cosine.linear(0.5)), (1.0, 1.0));
+        assert_eq!((Distance::Cosine.squared(0.5), Distance::Cosine.affine(0.5)), (1.0, 1.0));
         assert_eq!(
-            (Distance::Cosine.squared(-1.0), Distance::Order.squared(-3.0), Distance::Order.linear(-3.0)),
+            (Distance::Cosine.squared(-1.0), Distance::Order.squared(-3.0), Distance::Order.affine(-3.0)),
             (4.0, 9.0, 3.0)
         );
-        // Rounding leaves nobody nearer than copies.
-        assert_eq!((Distance::Cosine.squared(1.0 + 1e-7), Distance::Cosine.linear(1.0 + 1e-7)), (0.0, 0.0));
-        assert_eq!((Distance::Order.squared(1e-7), Distance::Order.linear(1e-7)), (0.0, 0.0));
+        // No distance is below 0, whatever rounding does to scores.
+        assert_eq!((Distance::Cosine.squared(1.0 + 1e-7), Distance::Cosine.affine(1.0 + 1e-7)), (0.0, 0.0));
+        assert_eq!((Distance::Order.squared(1e-7), Distance::Order.affine(1e-7)), (0.0, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Distribution normalisation: vectors without a part of the mean vector.
+//! Distribution normalisation: subtracts a part of the mean vector from all vectors.
 //!
 //! Zhou, Ren, Li, Zabih, Lim, "Test-Time Distribution Normalization for Contrastively Learned Visual-language Models",
 //! NeurIPS 2023.
@@ -6,27 +6,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::dense_scores::DenseScores;
 use super::distance::Distance;
-use super::matrix::Matrix;
-use super::method::{Correction, Needs, StatisticalMethod, Statistics};
-use super::problems::{Problems, not_a_weight};
-use super::shift::Shift;
+use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
+use super::parameter_checks::{ParameterProblems, check_weight};
+use super::shift::ShiftCorrection;
 use super::statistic::Statistic;
 
-/// The means of the bank's queries and items are taken off both vectors (Zhou et al., 2023):
+/// Subtracts the mean vectors of the bank's queries and items (Zhou et al., 2023):
 /// `s'(q, i) = (q − λ·μ_q)·(i − λ·μ_i)`.
 ///
-/// Of scores that are dot products `s − λ·m(i) − λ·m(q) + λ²·μ_q·μ_i`, where m(i) is the mean of the item's scores with the
-/// queries, and m(q) that of the query's with the items. So in a ranking `s − λ·m(i)`, one number an item. With order
-/// similarities, which are no products, that is the definition.
+/// If scores are dot products, this is `s − λ·m(i) − λ·m(q) + λ²·μ_q·μ_i`, where m(i) is the mean score of the item
+/// with the queries, and m(q) that of the query with the items. So the ranking is by `s − λ·m(i)`, one shift for each
+/// item. For order similarities, which are not dot products, this is the definition.
 ///
 /// # Cost
-/// One pass over the scores for their means; one subtraction a score after that.
+/// One pass over the scores for their means, then one subtraction for each score.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct DistributionNormalisation {
-    /// Part of the means that is taken off, λ.
+    /// Weight of the means, λ.
     pub lambda: f64,
 }
 
@@ -37,28 +37,28 @@ impl Default for DistributionNormalisation {
 }
 
 impl StatisticalMethod for DistributionNormalisation {
-    fn of_bank(&self) -> bool {
+    fn is_inductive(&self) -> bool {
         true
     }
 
-    fn problems(&self) -> Problems {
-        not_a_weight("lambda", self.lambda).into_iter().collect()
+    fn problems(&self) -> ParameterProblems {
+        check_weight("lambda", self.lambda).into_iter().collect()
     }
 
-    fn needs(&self) -> Needs {
+    fn required_statistics(&self) -> RequiredStatistics {
         let mean = vec![Statistic::Mean];
-        Needs { of_items: mean.clone(), of_queries: mean, ..Needs::default() }
+        RequiredStatistics { item_statistics: mean.clone(), query_statistics: mean, ..RequiredStatistics::default() }
     }
 
-    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
-        let [items, queries] = of.map(|mean| self.lambda * mean);
-        Box::new(Shift::new(items, queries))
+    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
+        let [items, queries] = of.map_first(|mean| self.lambda * mean);
+        Box::new(ShiftCorrection::new(items, queries))
     }
 
-    /// In a ranking; [`distribution_normalisation`] is the definition on vectors.
+    /// Scores up to terms that do not change a ranking; [`distribution_normalisation`] is the definition on vectors.
     #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
-    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
-        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+    fn definition(&self, scores: &DenseScores, others: &DenseScores, _: Distance) -> DenseScores {
+        DenseScores::from_fn(scores.queries, scores.items, |query, item| {
             scores.at(query, item) - self.lambda * (others.column(item).sum::<f64>() / others.queries as f64)
         })
     }
@@ -69,13 +69,13 @@ impl StatisticalMethod for DistributionNormalisation {
 /// # Shapes
 /// - `queries`, `items`: rows of `width`; the means are of these rows
 #[must_use]
-pub fn distribution_normalisation(queries: &[f64], items: &[f64], width: usize, lambda: f64) -> Matrix {
+pub fn distribution_normalisation(queries: &[f64], items: &[f64], width: usize, lambda: f64) -> DenseScores {
     let centred = |rows: &[f64]| -> Vec<Vec<f64>> {
         let mean = mean_of_rows(rows, width);
         rows.chunks_exact(width).map(|row| row.iter().zip(&mean).map(|(x, mean)| x - lambda * mean).collect()).collect()
     };
     let (queries, items) = (centred(queries), centred(items));
-    Matrix::from_fn(queries.len(), items.len(), |q, i| queries[q].iter().zip(&items[i]).map(|(a, b)| a * b).sum())
+    DenseScores::from_fn(queries.len(), items.len(), |q, i| queries[q].iter().zip(&items[i]).map(|(a, b)| a * b).sum())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]

@@ -1,4 +1,4 @@
-//! Dual softmax: scores times their softmax over the queries.
+//! Dual softmax: scores multiplied by their softmax over the queries.
 //!
 //! Cheng, Lin, Wu, Yang, Shen, "Improving Video-Text Retrieval by Multi-Stream Corpus Alignment and Dual Softmax Loss",
 //! arXiv 2109.04290, 2021.
@@ -6,26 +6,26 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::dense_scores::DenseScores;
 use super::distance::Distance;
-use super::matrix::Matrix;
-use super::method::{Correction, Needs, StatisticalMethod, Statistics};
-use super::problems::{Problems, not_a_beta};
+use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
+use super::parameter_checks::{ParameterProblems, check_inverse_temperature};
 use super::statistic::{Statistic, log_sum_exp};
-use crate::identity::Fields;
+use crate::identity::IdentityWriter;
 
-/// Scores above 0 times their softmax over the test queries (Cheng et al., 2021):
-/// `s'(q, i) = s(q, i) · exp(β·s(q, i)) / Σ exp(β·s(q̄, i))` over the test queries q̄. Transductive by its definition.
+/// Scores multiplied by their softmax over the test queries (Cheng et al., 2021):
+/// `s'(q, i) = s(q, i) · exp(β·s(q, i)) / Σ exp(β·s(q̄, i))`, summed over the test queries q̄. Always transductive.
 ///
-/// Not of the form s − h: a negative score falls where its softmax rises. The published code multiplies by the number of
-/// queries besides, which changes no ranking.
+/// The ranking is not by a score minus a shift: for negative scores, s' decreases when the softmax increases. The
+/// published code also multiplies by the number of queries, which changes no ranking.
 ///
 /// # Cost
-/// One pass over the scores; a logarithm a score after that.
+/// One pass over the scores, then one logarithm for each score.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct DualSoftmax {
-    /// Inverse temperature, β. The published code takes 1,000, on scores that it has not scaled.
+    /// Inverse temperature, β. The published code takes 1,000, on unscaled scores.
     pub beta: f64,
 }
 
@@ -36,74 +36,78 @@ impl Default for DualSoftmax {
 }
 
 impl StatisticalMethod for DualSoftmax {
-    fn of_bank(&self) -> bool {
+    fn is_inductive(&self) -> bool {
         false
     }
 
-    fn problems(&self) -> Problems {
-        not_a_beta("beta", self.beta).into_iter().collect()
+    fn problems(&self) -> ParameterProblems {
+        check_inverse_temperature("beta", self.beta).into_iter().collect()
     }
 
     fn refusal(&self, scores: Option<Distance>) -> Option<&'static str> {
-        let message = "multiplies scores by shares, and order similarities, never above 0, would change places";
+        let message = "multiplies scores by a softmax, and order similarities, which are never above 0, would be ranked the wrong way round";
         (scores == Some(Distance::Order)).then_some(message)
     }
 
-    fn needs(&self) -> Needs {
-        Needs { of_items: vec![Statistic::LogSumExp { beta: self.beta }], ..Needs::default() }
+    fn required_statistics(&self) -> RequiredStatistics {
+        RequiredStatistics {
+            item_statistics: vec![Statistic::LogSumExp { beta: self.beta }],
+            ..RequiredStatistics::default()
+        }
     }
 
-    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
-        Box::new(Product { beta: self.beta, log_sums: of.items[0].clone() })
+    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
+        Box::new(DualSoftmaxCorrection { beta: self.beta, log_sums: of.items[0].clone() })
     }
 
-    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
-        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+    fn definition(&self, scores: &DenseScores, others: &DenseScores, _: Distance) -> DenseScores {
+        DenseScores::from_fn(scores.queries, scores.items, |query, item| {
             let score = scores.at(query, item);
             score * (self.beta * score - log_sum_exp(others.column(item).map(|other| self.beta * other))).exp()
         })
     }
 }
 
+/// Correction with `ln Σ exp(β·s)` of every item.
 #[derive(Debug)]
-struct Product {
+struct DualSoftmaxCorrection {
     beta: f64,
     log_sums: Vec<f64>,
 }
 
-impl Product {
-    fn value(&self, item: usize, score: f64) -> f64 {
-        grown(score, self.beta * score - self.log_sums[item])
+impl DualSoftmaxCorrection {
+    fn corrected(&self, item: usize, score: f64) -> f64 {
+        monotone_product(score, self.beta * score - self.log_sums[item])
     }
 }
 
-impl Correction for Product {
-    /// Not s' itself, most of which are too small for any float, but a number that grows with it.
-    fn pair(&self, _: usize, item: usize, score: f32) -> f64 {
-        self.value(item, f64::from(score))
+impl Correction for DualSoftmaxCorrection {
+    /// An increasing function of s': s' itself usually underflows.
+    fn corrected_score(&self, _: usize, item: usize, score: f32) -> f64 {
+        self.corrected(item, f64::from(score))
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "rows are f32")]
-    fn row(&self, _: usize, scores: &mut [f32]) {
+    fn correct_row(&self, _: usize, scores: &mut [f32]) {
         for (item, score) in scores.iter_mut().enumerate() {
-            *score = self.value(item, f64::from(*score)) as f32;
+            *score = self.corrected(item, f64::from(*score)) as f32;
         }
     }
 
-    fn shift(&self, _: usize) -> Option<&[f64]> {
+    fn row_shifts(&self, _: usize) -> Option<&[f64]> {
         None
     }
 
-    fn identity(&self, fields: &mut Fields<'_>) {
-        fields.text("dual_softmax");
-        fields.float(self.beta);
-        fields.floats(&self.log_sums);
+    fn identity(&self, fields: &mut IdentityWriter<'_>) {
+        fields.write_text("dual_softmax");
+        fields.write_f64(self.beta);
+        fields.write_f64s(&self.log_sums);
     }
 }
 
-/// A number that grows with `score · exp(log)`: of its sign, and of the size `1 / (1 − x)` where the logarithm x of the
-/// product's size is below 0, and `1 + x` from there on.
-fn grown(score: f64, log: f64) -> f64 {
+/// Increasing function of `score · exp(log)`. It has the sign of the product. With x the logarithm of the product's
+/// absolute value, its absolute value is `1 / (1 − x)` for x < 0 and `1 + x` for x ≥ 0.
+fn monotone_product(score: f64, log: f64) -> f64 {
     if score == 0.0 {
         return 0.0;
     }

@@ -1,40 +1,40 @@
-//! Identities of corrections: two that correct differently never have the same.
+//! Identities of corrections: different corrections have different identities.
 
 use std::sync::Arc;
 
 use super::distance::Distance;
+use super::distance_scaling::{DistanceForm, DistanceScaling};
 use super::dual_softmax::DualSoftmax;
-use super::dynamic::Dynamic;
-use super::empirical_proximity::{EmpiricalProximity, Lists};
-use super::method::{Correction, StatisticalMethod, Statistics};
-use super::mutual_proximity::MutualProximity;
-use super::scaled::{Measured, Scaled};
-use super::shift::Shift;
-use crate::identity::Fields;
+use super::empirical_proximity::{EmpiricalMutualProximity, SortedScores};
+use super::method::{Correction, ScoreStatistics, StatisticalMethod};
+use super::mutual_proximity::GaussianMutualProximity;
+use super::per_query::PerQueryCorrection;
+use super::shift::ShiftCorrection;
+use crate::identity::IdentityWriter;
 
 fn identity(correction: &dyn Correction) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut sink = |piece: &[u8]| bytes.extend_from_slice(piece);
-    correction.identity(&mut Fields::new(&mut sink));
+    correction.identity(&mut IdentityWriter::new(&mut sink));
     bytes
 }
 
 #[test]
 fn corrections_that_differ_in_one_number_have_different_identities() {
-    let shift = |items: &[f64], queries: &[f64]| Shift::new(items.to_vec(), queries.to_vec());
+    let shift = |items: &[f64], queries: &[f64]| ShiftCorrection::new(items.to_vec(), queries.to_vec());
     let shifted = |items: &[f64], queries: &[f64]| Box::new(shift(items, queries)) as Box<dyn Correction>;
     let dynamic = |of_query: &[usize]| {
         let choices = vec![shift(&[1.0, 2.0], &[]), shift(&[], &[])];
-        Box::new(Dynamic::new(choices, of_query.to_vec())) as Box<dyn Correction>
+        Box::new(PerQueryCorrection::new(choices, of_query.to_vec())) as Box<dyn Correction>
     };
     let scaled = |distance, measured, items: &[f64], queries: &[f64]| {
-        Box::new(Scaled::new(distance, measured, [items.to_vec(), queries.to_vec()])) as Box<dyn Correction>
+        Box::new(DistanceScaling::new(distance, measured, [items.to_vec(), queries.to_vec()])) as Box<dyn Correction>
     };
-    let lists = |lists: &[&[f32]]| Arc::new(Lists::new(lists.iter().map(|list| list.to_vec()).collect()));
+    let lists = |lists: &[&[f32]]| Arc::new(SortedScores::new(lists.iter().map(|list| list.to_vec()).collect()));
     let proximity = |items: &[&[f32]], queries: &[&[f32]]| {
-        Box::new(EmpiricalProximity::new(lists(items), lists(queries))) as Box<dyn Correction>
+        Box::new(EmpiricalMutualProximity::new(lists(items), lists(queries))) as Box<dyn Correction>
     };
-    let of = |items: &[Vec<f64>], queries: &[Vec<f64>]| Statistics {
+    let of = |items: &[Vec<f64>], queries: &[Vec<f64>]| ScoreStatistics {
         items: items.to_vec(),
         queries: queries.to_vec(),
         distance: Distance::Cosine,
@@ -42,7 +42,7 @@ fn corrections_that_differ_in_one_number_have_different_identities() {
     let softmax = |beta: f64, sums: &[f64]| DualSoftmax { beta }.correction(&of(&[sums.to_vec()], &[]));
     let gaussians = |items: [f64; 2], queries: [f64; 2]| {
         let both = |numbers: [f64; 2]| numbers.map(|number| vec![number]);
-        MutualProximity { bank: false }.correction(&of(&both(items), &both(queries)))
+        GaussianMutualProximity { query_bank: false }.correction(&of(&both(items), &both(queries)))
     };
     let all = [
         shifted(&[1.0, 2.0], &[]),
@@ -54,11 +54,11 @@ fn corrections_that_differ_in_one_number_have_different_identities() {
         dynamic(&[0, 1]),
         dynamic(&[1, 0]),
         dynamic(&[]),
-        scaled(Distance::Cosine, Measured::Squared, &[1.0, 2.0], &[]),
-        scaled(Distance::Cosine, Measured::Linear, &[1.0, 2.0], &[]),
-        scaled(Distance::Order, Measured::Linear, &[1.0, 2.0], &[]),
-        scaled(Distance::Order, Measured::Squared, &[1.0, 2.0], &[]),
-        scaled(Distance::Order, Measured::Squared, &[1.0], &[2.0]),
+        scaled(Distance::Cosine, DistanceForm::Squared, &[1.0, 2.0], &[]),
+        scaled(Distance::Cosine, DistanceForm::Affine, &[1.0, 2.0], &[]),
+        scaled(Distance::Order, DistanceForm::Affine, &[1.0, 2.0], &[]),
+        scaled(Distance::Order, DistanceForm::Squared, &[1.0, 2.0], &[]),
+        scaled(Distance::Order, DistanceForm::Squared, &[1.0], &[2.0]),
         softmax(1.0, &[2.0]),
         softmax(2.0, &[1.0]),
         gaussians([1.0, 2.0], [3.0, 4.0]),

@@ -1,50 +1,61 @@
-//! The k assignments of the largest sums, best first.
+//! The k assignments with the largest sums of scores, best first.
 //!
-//! Murty, "An algorithm for ranking all the assignments in order of increasing cost", Operations Research 16, 1968. That each
-//! problem is solved by one shortest path from the one that it was made of: Miller, Stone, Cox, "Optimizing Murty's ranked
-//! assignment method", IEEE Transactions on Aerospace and Electronic Systems 33, 1997. It needs the prices of a solution, which
-//! libraries keep to themselves, and so the first assignment is found in the same way.
+//! Murty, "An algorithm for ranking all the assignments in order of increasing cost", Operations Research 16, 1968.
+//! Each subproblem is solved by one shortest path from the solution of its parent: Miller, Stone, Cox, "Optimizing
+//! Murty's ranked assignment method", IEEE Transactions on Aerospace and Electronic Systems 33, 1997. This needs the
+//! dual variables of a solution, which libraries do not expose, so the first assignment is computed here too.
 
-/// Queries, each of which gets one item, and items, each with so many places. There are no fewer places than queries.
-pub struct Places<'s> {
-    /// Queries.
+/// Assignment problem of queries, each of which gets one item, and items with a capacity. The total capacity is at
+/// least the number of queries.
+pub struct CapacitatedAssignment<'s> {
+    /// Number of queries.
     pub queries: usize,
-    /// Items.
+    /// Number of items.
     pub items: usize,
-    /// Queries that an item takes, at most.
-    pub each: usize,
-    /// The score of a query and an item; finite.
+    /// Largest number of queries of an item.
+    pub item_capacity: usize,
+    /// Score of a query and an item; finite.
     pub score: &'s dyn Fn(usize, usize) -> f64,
 }
 
-/// The `k` assignments whose sums of scores are the largest, best first: an item for each query. No two are equal; there may be
-/// fewer than `k`. Sums that differ by no more than the rounding of f64 are in any order, which is always the same.
+/// Computes the `k` assignments with the largest sums of scores, best first. Each is given as an item for each query.
+/// All are different; there are fewer than `k` if no more exist. The order of sums that differ by rounding only is
+/// deterministic, but arbitrary.
 ///
-/// `goes_on` is asked before each but the first; with a no there are no more.
+/// `goes_on` is called before each assignment except the first; the search stops when it returns false.
 ///
 /// # Cost
-/// `O(k · queries)` shortest paths of `O(queries · items)` time each; most end early, since what is worse than the k best that
-/// are known is not looked at. `O(k · (queries + items))` memory.
+/// `O(k · queries)` shortest paths of `O(queries · items)` time each. Most of them end early, when they become worse
+/// than the k best known assignments. `O(k · (queries + items))` memory.
 ///
 /// # Panics
-/// There are fewer places than queries.
+/// The total capacity is less than the number of queries.
 #[must_use]
-pub fn k_best_assignments(problem: &Places<'_>, k: usize, mut goes_on: impl FnMut() -> bool) -> Vec<Vec<usize>> {
-    assert!(problem.items.saturating_mul(problem.each) >= problem.queries, "fewer places than queries");
-    let mut found: Vec<Solved> = Vec::new();
-    // What is next: loss, the assignment that it is made of, and the first query that gets another item; least loss first.
+pub fn k_best_assignments(
+    problem: &CapacitatedAssignment<'_>,
+    k: usize,
+    mut goes_on: impl FnMut() -> bool,
+) -> Vec<Vec<usize>> {
+    assert!(
+        problem.items.saturating_mul(problem.item_capacity) >= problem.queries,
+        "the total capacity is less than the number of queries"
+    );
+    let mut found: Vec<SolvedSubproblem> = Vec::new();
+    // Open subproblems by ascending loss: loss, parent assignment, and the first query that gets another item.
     let mut open: Vec<(f64, usize, usize)> = Vec::new();
     if k > 0 {
-        found.push(Solved::best(problem));
+        found.push(SolvedSubproblem::solve(problem));
     }
     while let Some(last) = found.len().checked_sub(1).filter(|_| found.len() < k && goes_on()) {
         let wanted = k - found.len();
         let from = &found[last];
-        let rows_of = from.rows_of(problem.items);
-        // All assignments of this kind have the items of some first queries, and not that of the next one.
+        let queries_of = from.queries_of_items(problem.items);
+        // In a child subproblem the first queries keep their items, and the next query gets a different one.
         for query in from.fixed..problem.queries {
-            let most = open.get(wanted - 1).map_or(f64::INFINITY, |&(loss, ..)| loss);
-            if let Some(path) = from.path(problem, &rows_of, query, Some(&from.without(query)), most - from.loss) {
+            let max_loss = open.get(wanted - 1).map_or(f64::INFINITY, |&(loss, ..)| loss);
+            if let Some(path) =
+                from.shortest_path(problem, &queries_of, query, Some(&from.excluded_for(query)), max_loss - from.loss)
+            {
                 let loss = from.loss + path.length;
                 let place = open.partition_point(|&(other, ..)| other <= loss);
                 open.insert(place, (loss, last, query));
@@ -54,13 +65,14 @@ pub fn k_best_assignments(problem: &Places<'_>, k: usize, mut goes_on: impl FnMu
         if open.is_empty() {
             break;
         }
-        let (loss, made_of, query) = open.remove(0);
-        let from = &found[made_of];
-        let without = from.without(query);
-        let path = from.path(problem, &from.rows_of(problem.items), query, Some(&without), f64::INFINITY);
+        let (loss, parent, query) = open.remove(0);
+        let from = &found[parent];
+        let without = from.excluded_for(query);
+        let path =
+            from.shortest_path(problem, &from.queries_of_items(problem.items), query, Some(&without), f64::INFINITY);
         let mut next = from.clone();
         if let Some(path) = path {
-            next.follow(query, &path);
+            next.augment(query, &path);
         }
         (next.loss, next.fixed, next.excluded) = (loss, query, without);
         found.push(next);
@@ -68,161 +80,167 @@ pub fn k_best_assignments(problem: &Places<'_>, k: usize, mut goes_on: impl FnMu
     found.into_iter().map(|solved| solved.item_of).collect()
 }
 
-/// An assignment that is the best of its kind, with prices that prove it: `−s(q, i) ≥ prices(q) + prices(i)` for every pair, and
-/// equal for those that are assigned. Free places belong to nobody, whose scores are 0.
+/// Subproblem with its optimal assignment and dual variables that prove optimality: `−s(q, i) ≥ dual(q) + dual(i)` for
+/// every pair, with equality for assigned pairs. Free capacity is assigned to a dummy query, whose scores are 0.
 #[derive(Debug, Clone)]
-struct Solved {
+struct SolvedSubproblem {
+    /// Item of every query.
     item_of: Vec<usize>,
-    queries: Vec<f64>,
-    items: Vec<f64>,
-    nobody: f64,
-    free: Vec<usize>,
-    /// How much less its sum is than the largest.
+    query_duals: Vec<f64>,
+    item_duals: Vec<f64>,
+    dummy_dual: f64,
+    /// Free capacity of every item.
+    free_capacity: Vec<usize>,
+    /// Difference of the largest sum of all assignments and the sum of this one.
     loss: f64,
-    /// Of its kind all have the items of the first queries,
+    /// Number of first queries whose items are fixed in the subproblem.
     fixed: usize,
-    /// and none has one of these for the next query.
+    /// Items that the next query may not have in the subproblem.
     excluded: Vec<usize>,
 }
 
-/// Who takes an item on the way.
+/// Query before an item on an augmenting path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Taker {
+enum Predecessor {
     Query(usize),
-    Nobody,
+    Dummy,
 }
 
-/// The shortest way to give a query another item, and those who have it others.
+/// Shortest augmenting path: gives a query another item, the queries of that item others, and so on.
 #[derive(Debug)]
-struct Path {
+struct AugmentingPath {
     length: f64,
     end: usize,
-    /// Of every item.
+    /// Distance of every item from the query.
     distance: Vec<f64>,
-    taker: Vec<Taker>,
-    passed: Vec<bool>,
-    /// The item of whose places nobody left one, and its distance.
-    left: Option<(usize, f64)>,
+    predecessor: Vec<Predecessor>,
+    visited: Vec<bool>,
+    /// First visited item with free capacity, where the dummy query gives up a place, and its distance.
+    dummy_item: Option<(usize, f64)>,
 }
 
-impl Solved {
-    /// The best assignment of all: one query after the other takes its place.
-    fn best(problem: &Places<'_>) -> Self {
+impl SolvedSubproblem {
+    /// Computes the optimal assignment by adding one query after the other.
+    fn solve(problem: &CapacitatedAssignment<'_>) -> Self {
         let mut this = Self {
             item_of: Vec::new(),
-            queries: Vec::new(),
-            items: vec![0.0; problem.items],
-            nobody: 0.0,
-            free: vec![problem.each; problem.items],
+            query_duals: Vec::new(),
+            item_duals: vec![0.0; problem.items],
+            dummy_dual: 0.0,
+            free_capacity: vec![problem.item_capacity; problem.items],
             loss: 0.0,
             fixed: 0,
             excluded: Vec::new(),
         };
-        let mut rows_of = vec![Vec::new(); problem.items];
+        let mut queries_of = vec![Vec::new(); problem.items];
         for query in 0..problem.queries {
-            let prices = (0..problem.items).map(|item| -(problem.score)(query, item) - this.items[item]);
-            this.queries.push(prices.fold(f64::INFINITY, f64::min));
-            if let Some(path) = this.path(problem, &rows_of, query, None, f64::INFINITY) {
-                this.free[path.end] -= 1;
+            let reduced_costs = (0..problem.items).map(|item| -(problem.score)(query, item) - this.item_duals[item]);
+            this.query_duals.push(reduced_costs.fold(f64::INFINITY, f64::min));
+            if let Some(path) = this.shortest_path(problem, &queries_of, query, None, f64::INFINITY) {
+                this.free_capacity[path.end] -= 1;
                 this.item_of.push(path.end);
-                this.follow(query, &path);
+                this.augment(query, &path);
             }
-            rows_of = this.rows_of(problem.items);
+            queries_of = this.queries_of_items(problem.items);
         }
         this
     }
 
-    /// The queries of every item.
-    fn rows_of(&self, items: usize) -> Vec<Vec<usize>> {
-        let mut rows_of = vec![Vec::new(); items];
-        self.item_of.iter().enumerate().for_each(|(query, &item)| rows_of[item].push(query));
-        rows_of
+    /// Queries of every item.
+    fn queries_of_items(&self, items: usize) -> Vec<Vec<usize>> {
+        let mut queries_of = vec![Vec::new(); items];
+        self.item_of.iter().enumerate().for_each(|(query, &item)| queries_of[item].push(query));
+        queries_of
     }
 
-    /// What a query may not have, where those before it keep their items and it does not.
-    fn without(&self, query: usize) -> Vec<usize> {
+    /// Items that `query` may not have in the child subproblem in which the queries before it keep their items.
+    fn excluded_for(&self, query: usize) -> Vec<usize> {
         let more: &[usize] = if query == self.fixed { &self.excluded } else { &[] };
         [more, &[self.item_of[query]]].concat()
     }
 
-    /// The shortest path (Dijkstra) from a query to the place that it leaves, by way of queries after it, without some items; or
-    /// to a free place, where it has none yet. `None` if it is longer than `most`, or there is none.
-    fn path(
+    /// Shortest augmenting path (Dijkstra) from `query`. With `without`, the path ends at the item that the query
+    /// leaves, avoids the items of `without` as its first step, and passes through later queries only. Otherwise the
+    /// query has no item yet, and the path ends at an item with free capacity. `None` if there is no path shorter than
+    /// `max_length`.
+    fn shortest_path(
         &self,
-        problem: &Places<'_>,
-        rows_of: &[Vec<usize>],
+        problem: &CapacitatedAssignment<'_>,
+        queries_of: &[Vec<usize>],
         query: usize,
         without: Option<&[usize]>,
-        most: f64,
-    ) -> Option<Path> {
+        max_length: f64,
+    ) -> Option<AugmentingPath> {
         let items = problem.items;
-        let mut path = Path {
+        let mut path = AugmentingPath {
             length: f64::INFINITY,
             end: 0,
             distance: vec![f64::INFINITY; items],
-            taker: vec![Taker::Query(query); items],
-            passed: vec![false; items],
-            left: None,
+            predecessor: vec![Predecessor::Query(query); items],
+            visited: vec![false; items],
+            dummy_item: None,
         };
-        let closer = |path: &mut Path, from: f64, taker: Taker, not: &[usize]| {
+        let relax = |path: &mut AugmentingPath, from: f64, predecessor: Predecessor, excluded: &[usize]| {
             for item in 0..items {
-                let reduced = match taker {
-                    Taker::Query(query) => -(problem.score)(query, item) - self.queries[query] - self.items[item],
-                    Taker::Nobody => -self.nobody - self.items[item],
+                let reduced = match predecessor {
+                    Predecessor::Query(query) => {
+                        -(problem.score)(query, item) - self.query_duals[query] - self.item_duals[item]
+                    }
+                    Predecessor::Dummy => -self.dummy_dual - self.item_duals[item],
                 };
                 let distance = from + reduced.max(0.0);
-                if distance < path.distance[item] && !path.passed[item] && !not.contains(&item) {
-                    (path.distance[item], path.taker[item]) = (distance, taker);
+                if distance < path.distance[item] && !path.visited[item] && !excluded.contains(&item) {
+                    (path.distance[item], path.predecessor[item]) = (distance, predecessor);
                 }
             }
         };
-        closer(&mut path, 0.0, Taker::Query(query), without.unwrap_or_default());
+        relax(&mut path, 0.0, Predecessor::Query(query), without.unwrap_or_default());
         loop {
-            let rest = (0..items).filter(|&item| !path.passed[item]);
+            let rest = (0..items).filter(|&item| !path.visited[item]);
             let next = rest.reduce(|a, b| if path.distance[b] < path.distance[a] { b } else { a })?;
             let distance = path.distance[next];
-            if distance >= most || distance.is_infinite() {
+            if distance >= max_length || distance.is_infinite() {
                 return None;
             }
-            if without.map_or(self.free[next] > 0, |_| next == self.item_of[query]) {
+            if without.map_or(self.free_capacity[next] > 0, |_| next == self.item_of[query]) {
                 (path.length, path.end) = (distance, next);
                 return Some(path);
             }
-            path.passed[next] = true;
-            for &other in rows_of[next].iter().filter(|&&other| without.is_none() || other > query) {
-                closer(&mut path, distance, Taker::Query(other), &[]);
+            path.visited[next] = true;
+            for &other in queries_of[next].iter().filter(|&&other| without.is_none() || other > query) {
+                relax(&mut path, distance, Predecessor::Query(other), &[]);
             }
-            if self.free[next] > 0 && path.left.is_none() {
-                path.left = Some((next, distance));
-                closer(&mut path, distance, Taker::Nobody, &[]);
+            if self.free_capacity[next] > 0 && path.dummy_item.is_none() {
+                path.dummy_item = Some((next, distance));
+                relax(&mut path, distance, Predecessor::Dummy, &[]);
             }
         }
     }
 
-    /// Gives everybody on the path what the path says, and makes the prices right.
-    fn follow(&mut self, query: usize, path: &Path) {
-        let gain = |item: usize| if path.passed[item] { path.length - path.distance[item] } else { 0.0 };
+    /// Reassigns the items along the path and updates the dual variables.
+    fn augment(&mut self, query: usize, path: &AugmentingPath) {
+        let gain = |item: usize| if path.visited[item] { path.length - path.distance[item] } else { 0.0 };
         for (other, &item) in self.item_of.iter().enumerate() {
-            self.queries[other] += if other == query { path.length } else { gain(item) };
+            self.query_duals[other] += if other == query { path.length } else { gain(item) };
         }
-        for item in 0..self.items.len() {
-            self.items[item] -= gain(item);
+        for item in 0..self.item_duals.len() {
+            self.item_duals[item] -= gain(item);
         }
-        self.nobody += path.left.map_or(0.0, |(_, distance)| path.length - distance);
+        self.dummy_dual += path.dummy_item.map_or(0.0, |(_, distance)| path.length - distance);
         let mut item = path.end;
         loop {
-            match (path.taker[item], path.left) {
-                (Taker::Query(other), _) => {
+            match (path.predecessor[item], path.dummy_item) {
+                (Predecessor::Query(other), _) => {
                     let before = std::mem::replace(&mut self.item_of[other], item);
                     if other == query {
                         return;
                     }
                     item = before;
                 }
-                (Taker::Nobody, left) => {
-                    self.free[item] += 1;
-                    item = left.map_or(item, |(item, _)| item);
-                    self.free[item] -= 1;
+                (Predecessor::Dummy, dummy_item) => {
+                    self.free_capacity[item] += 1;
+                    item = dummy_item.map_or(item, |(item, _)| item);
+                    self.free_capacity[item] -= 1;
                 }
             }
         }
@@ -233,20 +251,20 @@ impl Solved {
 mod tests {
     use test_data::hubness::{golden, numbers, size};
 
-    use super::super::golden::scores;
+    use super::super::testing::golden_scores;
     use super::*;
-    use crate::sample::Sample;
+    use crate::random::Rng;
 
     fn sum(way: &[usize], score: &dyn Fn(usize, usize) -> f64) -> f64 {
         way.iter().enumerate().map(|(query, &item)| score(query, item)).sum()
     }
 
-    /// Every assignment, the largest sum first.
-    fn all(problem: &Places<'_>) -> Vec<Vec<usize>> {
+    /// All assignments by descending sum.
+    fn all(problem: &CapacitatedAssignment<'_>) -> Vec<Vec<usize>> {
         let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
         for _ in 0..problem.queries {
             let longer = |way: Vec<usize>| -> Vec<Vec<usize>> {
-                let fits = |item: &usize| way.iter().filter(|other| *other == item).count() < problem.each;
+                let fits = |item: &usize| way.iter().filter(|other| *other == item).count() < problem.item_capacity;
                 (0..problem.items).filter(fits).map(|item| [way.as_slice(), &[item]].concat()).collect()
             };
             ways = ways.into_iter().flat_map(longer).collect();
@@ -256,32 +274,32 @@ mod tests {
     }
 
     #[test]
-    fn the_best_are_those_of_looking_at_all() {
-        let mut sample = Sample::new(1, &[]);
+    fn the_k_best_equal_those_of_exhaustive_search() {
+        let mut rng = Rng::new(1, &[]);
         for (queries, items, each) in
             [(1, 1, 1), (1, 4, 1), (3, 3, 1), (4, 6, 1), (5, 5, 1), (5, 3, 2), (6, 2, 3), (6, 3, 5)]
         {
             for round in 0..20 {
-                let random: Vec<f64> = (0..queries * items).map(|_| sample.unit() * 2.0 - 1.0).collect();
+                let random: Vec<f64> = (0..queries * items).map(|_| rng.uniform() * 2.0 - 1.0).collect();
                 let score = |query: usize, item: usize| random[query * items + item];
-                let problem = Places { queries, items, each, score: &score };
+                let problem = CapacitatedAssignment { queries, items, item_capacity: each, score: &score };
                 let wanted = all(&problem);
                 let k = [1, 2, 12, 60][round % 4];
                 let got = k_best_assignments(&problem, k, || true);
                 assert_eq!(got, wanted[..wanted.len().min(k)], "{queries} {items} {each} {k}");
             }
         }
-        let problem = Places { queries: 0, items: 3, each: 1, score: &|_, _| 0.0 };
+        let problem = CapacitatedAssignment { queries: 0, items: 3, item_capacity: 1, score: &|_, _| 0.0 };
         assert_eq!(
             (k_best_assignments(&problem, 5, || true), k_best_assignments(&problem, 0, || true).len()),
             (vec![vec![]], 0)
         );
     }
 
-    /// Where sums are equal, any of them may come first, but none comes twice.
+    /// Assignments with equal sums may come in any order, but none comes twice.
     #[test]
     fn equal_scores_give_different_assignments() {
-        let problem = Places { queries: 4, items: 3, each: 2, score: &|_, _| 0.5 };
+        let problem = CapacitatedAssignment { queries: 4, items: 3, item_capacity: 2, score: &|_, _| 0.5 };
         let mut got = k_best_assignments(&problem, 1000, || true);
         assert_eq!(got.len(), all(&problem).len());
         got.sort();
@@ -289,14 +307,15 @@ mod tests {
         assert_eq!(got.len(), all(&problem).len());
     }
 
-    /// The sums are those of Murty's algorithm over `scipy.optimize.linear_sum_assignment`.
+    /// Compares with the sums of Murty's algorithm over `scipy.optimize.linear_sum_assignment`.
     #[test]
-    fn sums_are_scipys() {
+    fn sums_equal_those_of_scipy() {
         for (number, case) in (1u32..).zip(golden()["cases"].as_array().expect("a list")) {
-            let s = scores(case, 1000 * number, size(case, "queries"), size(case, "items"));
+            let s = golden_scores(case, 1000 * number, size(case, "queries"), size(case, "items"));
             let score = |query: usize, item: usize| s.at(query, item);
             let each = s.queries.div_ceil(s.items);
-            let problem = Places { queries: s.queries, items: s.items, each, score: &score };
+            let problem =
+                CapacitatedAssignment { queries: s.queries, items: s.items, item_capacity: each, score: &score };
             let wanted = numbers(&case["k_best_assignments"]);
             let got: Vec<f64> = k_best_assignments(&problem, 8, || true).iter().map(|way| sum(way, &score)).collect();
             assert_eq!(got.len(), wanted.len(), "{}", case["name"]);

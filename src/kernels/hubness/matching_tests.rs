@@ -1,40 +1,40 @@
-//! Matchings out of lists against the algorithm on all pairs; anchors of the paper.
+//! Incremental matchings against the algorithm on all pairs, and examples of the paper.
 
 use super::csls::Csls;
+use super::dense_scores::DenseScores;
 use super::distance::Distance;
-use super::greedy::{Capacity, Limits, RelaxedGreedy, relaxed_greedy};
+use super::incremental_matching::{IncrementalMatching, MatchCandidate};
 use super::inverted_softmax::InvertedSoftmax;
-use super::matching::{Candidate, Matching};
-use super::matrix::Matrix;
 use super::method::StatisticalMethod;
-use super::tests::{random, single, stream};
-use crate::measure::hubs::occurrences;
-use crate::sample::Sample;
+use super::relaxed_greedy::{CapacityRule, GreedyRelaxation, MatchingLimits, relaxed_greedy};
+use super::testing::{random_scores, statistical_correction, to_f32};
+use crate::measure::hubs::k_occurrences;
+use crate::random::Rng;
 
-/// The lists of a matching, cut to lengths of which some are too short.
-fn lists(s: &Matrix, length: usize) -> Vec<Vec<Candidate>> {
+/// The first `length` candidates of every query.
+fn lists(s: &DenseScores, length: usize) -> Vec<Vec<MatchCandidate>> {
     let candidates = |(query, items): (usize, Vec<usize>)| {
-        items.into_iter().take(length).map(|item| Candidate { item, score: s.at(query, item) }).collect()
+        items.into_iter().take(length).map(|item| MatchCandidate { item, score: s.at(query, item) }).collect()
     };
     s.rankings().into_iter().enumerate().map(candidates).collect()
 }
 
-fn taken(matching: &Matching) -> Vec<Vec<usize>> {
-    matching.taken().iter().map(|taken| taken.iter().map(|candidate| candidate.item).collect()).collect()
+fn taken(matching: &IncrementalMatching) -> Vec<Vec<usize>> {
+    matching.matched().iter().map(|taken| taken.iter().map(|candidate| candidate.item).collect()).collect()
 }
 
 #[test]
-fn a_matching_out_of_lists_is_the_one_of_all_pairs() {
-    let mut sample = Sample::new(5, &[]);
+fn an_incremental_matching_equals_the_one_of_all_pairs() {
+    let mut rng = Rng::new(5, &[]);
     let mut asked = 0;
     for round in 0..300 {
-        let (queries, items) = (1 + sample.below(25), 1 + sample.below(12));
-        let s = random(&mut sample, queries, items, [2, 16, 4096][round % 3]);
-        let lambda = [1.0, 1.3, 2.0, 1e9][sample.below(4)];
-        let capacity = [Capacity::Scaled, Capacity::Strict][sample.below(2)];
-        let limits = RelaxedGreedy { lambda, capacity }.limits(sample.below(5), queries, items);
+        let (queries, items) = (1 + rng.uniform_below(25), 1 + rng.uniform_below(12));
+        let s = random_scores(&mut rng, queries, items, [2, 16, 4096][round % 3]);
+        let lambda = [1.0, 1.3, 2.0, 1e9][rng.uniform_below(4)];
+        let capacity = [CapacityRule::Scaled, CapacityRule::Strict][rng.uniform_below(2)];
+        let limits = GreedyRelaxation { lambda, capacity }.limits(rng.uniform_below(5), queries, items);
         let wanted = relaxed_greedy(&s, limits);
-        let mut matching = Matching::new(limits, items, lists(&s, sample.below(4)));
+        let mut matching = IncrementalMatching::new(limits, items, lists(&s, rng.uniform_below(4)));
         let all = lists(&s, items);
         loop {
             let short = matching.advance();
@@ -43,40 +43,40 @@ fn a_matching_out_of_lists_is_the_one_of_all_pairs() {
             }
             assert!(short.is_sorted());
             asked += short.len();
-            let open = matching.open();
+            let open = matching.open_items();
             let longer: Vec<_> = short
                 .into_iter()
                 .map(|query| {
                     let rest = all[query].iter().copied().filter(|candidate| open.contains(&candidate.item));
-                    let list: Vec<_> = rest.take(matching.known(query) + 1 + sample.below(3)).collect();
+                    let list: Vec<_> = rest.take(matching.known_open_count(query) + 1 + rng.uniform_below(3)).collect();
                     let whole = list.len() == open.len();
                     (query, list, whole)
                 })
                 .collect();
-            matching.extend(longer);
+            matching.extend_lists(longer);
         }
         assert_eq!(taken(&matching), wanted, "round {round}");
-        assert!(wanted.iter().all(|items| items.len() <= limits.query));
-        let counts = occurrences(wanted.iter().map(Vec::as_slice), items, limits.query);
-        assert!(counts.iter().all(|&count| count <= limits.item));
+        assert!(wanted.iter().all(|items| items.len() <= limits.items_per_query));
+        let counts = k_occurrences(wanted.iter().map(Vec::as_slice), items, limits.items_per_query);
+        assert!(counts.iter().all(|&count| count <= limits.queries_per_item));
     }
-    assert!(asked > 300, "lists were long enough nearly always: {asked}");
+    assert!(asked > 300, "too few lists had to be extended: {asked}");
 }
 
-/// IS + RGM and CSLS + RGM: a matching over what corrections say across queries is the one over the definitions.
+/// Inverted softmax or CSLS with relaxed greedy matching: comparable scores give the matching of the definitions.
 #[test]
 fn matchings_over_corrected_scores_are_those_of_the_definitions() {
-    let mut sample = Sample::new(9, &[]);
+    let mut rng = Rng::new(9, &[]);
     let mut others_than_of_scores = 0;
     for _ in 0..30 {
-        let s = random(&mut sample, 20, 8, 1 << 20);
-        let limits = RelaxedGreedy { lambda: 1.5, capacity: Capacity::Scaled }.limits(2, 20, 8);
-        let (inverted, csls) = (InvertedSoftmax { beta: 4.0, bank: false }, Csls { k: 3, bank: false });
+        let s = random_scores(&mut rng, 20, 8, 1 << 20);
+        let limits = GreedyRelaxation { lambda: 1.5, capacity: CapacityRule::Scaled }.limits(2, 20, 8);
+        let (inverted, csls) = (InvertedSoftmax { beta: 4.0, query_bank: false }, Csls { k: 3, query_bank: false });
         for method in [&inverted as &dyn StatisticalMethod, &csls] {
             let definition = method.definition(&s, &s, Distance::Cosine);
-            let of = stream(method, &s, &s, Distance::Cosine);
-            let across = |q: usize, i: usize| of.across(q, i, single([s.at(q, i)].into_iter())[0]);
-            let got = relaxed_greedy(&Matrix::from_fn(20, 8, across), limits);
+            let of = statistical_correction(method, &s, &s, Distance::Cosine);
+            let across = |q: usize, i: usize| of.comparable_score(q, i, to_f32([s.at(q, i)].into_iter())[0]);
+            let got = relaxed_greedy(&DenseScores::from_fn(20, 8, across), limits);
             assert_eq!(got, relaxed_greedy(&definition, limits));
             others_than_of_scores += usize::from(got != relaxed_greedy(&s, limits));
         }
@@ -86,60 +86,64 @@ fn matchings_over_corrected_scores_are_those_of_the_definitions() {
 
 #[test]
 fn two_queries_by_hand() {
-    // Both want item 0, and 0.9 is taken first.
-    let s = Matrix { queries: 2, items: 2, values: vec![0.8, 0.1, 0.9, 0.7] };
-    let of = |k, lambda| relaxed_greedy(&s, RelaxedGreedy { lambda, capacity: Capacity::Strict }.limits(k, 2, 2));
+    // Item 0 is the best of both queries; the pair with 0.9 is taken first.
+    let s = DenseScores { queries: 2, items: 2, values: vec![0.8, 0.1, 0.9, 0.7] };
+    let of =
+        |k, lambda| relaxed_greedy(&s, GreedyRelaxation { lambda, capacity: CapacityRule::Strict }.limits(k, 2, 2));
     assert_eq!(of(1, 1.0), [[1], [0]]);
     assert_eq!(of(1, 1.4), [[1], [0]]);
     // From λ = 1.5 an item may have two queries.
     assert_eq!(of(1, 1.5), [[0], [0]]);
     assert_eq!(of(2, 1.0), [[0, 1], [0, 1]]);
     // Equal scores: the lower query, then the lower item.
-    let s = Matrix { queries: 2, items: 3, values: vec![0.5; 6] };
-    assert_eq!(relaxed_greedy(&s, Limits { query: 2, item: 1, pairs: 9 }), [vec![0, 1], vec![2]]);
+    let s = DenseScores { queries: 2, items: 3, values: vec![0.5; 6] };
+    assert_eq!(
+        relaxed_greedy(&s, MatchingLimits { items_per_query: 2, queries_per_item: 1, total_pairs: 9 }),
+        [vec![0, 1], vec![2]]
+    );
 }
 
-/// Without a limit that counts, a matching is the nearest neighbours.
+/// Without effective limits, a matching equals the nearest neighbours.
 #[test]
-fn an_infinite_relaxation_is_the_nearest_neighbours() {
-    let mut sample = Sample::new(6, &[]);
+fn an_infinite_relaxation_gives_the_nearest_neighbours() {
+    let mut rng = Rng::new(6, &[]);
     for _ in 0..20 {
-        let s = random(&mut sample, 30, 8, 16);
-        for capacity in [Capacity::Scaled, Capacity::Strict] {
-            let limits = RelaxedGreedy { lambda: f64::INFINITY, capacity }.limits(3, 30, 8);
-            let got = relaxed_greedy(&s, Limits { pairs: 90, ..limits });
+        let s = random_scores(&mut rng, 30, 8, 16);
+        for capacity in [CapacityRule::Scaled, CapacityRule::Strict] {
+            let limits = GreedyRelaxation { lambda: f64::INFINITY, capacity }.limits(3, 30, 8);
+            let got = relaxed_greedy(&s, MatchingLimits { total_pairs: 90, ..limits });
             let wanted: Vec<Vec<usize>> = s.rankings().into_iter().map(|items| items[..3].to_vec()).collect();
             assert_eq!(got, wanted);
         }
     }
 }
 
-/// With five captions an image and one place each, the printed algorithm answers a fifth of the captions, so no more than
-/// 20 % can be hits; scaled capacity answers all.
+/// With five captions for each image and a capacity of 1, the published algorithm matches a fifth of the captions, so
+/// at most 20 % can be hits; the scaled capacity matches all.
 #[test]
-fn strict_capacities_answer_a_fifth_of_five_captions_an_image() {
+fn strict_capacities_match_a_fifth_of_five_captions_per_image() {
     let images = 20;
-    let mut sample = Sample::new(7, &[]);
-    let noise = random(&mut sample, 5 * images, images, 256);
+    let mut rng = Rng::new(7, &[]);
+    let noise = random_scores(&mut rng, 5 * images, images, 256);
     // Every caption is nearest to its own image.
-    let s = Matrix::from_fn(5 * images, images, |q, i| noise.at(q, i) / 4.0 + f64::from(u8::from(q / 5 == i)));
+    let s = DenseScores::from_fn(5 * images, images, |q, i| noise.at(q, i) / 4.0 + f64::from(u8::from(q / 5 == i)));
     let hits = |capacity| {
-        let limits = RelaxedGreedy { lambda: 1.0, capacity }.limits(1, 5 * images, images);
+        let limits = GreedyRelaxation { lambda: 1.0, capacity }.limits(1, 5 * images, images);
         let rows = relaxed_greedy(&s, limits);
         (rows.iter().flatten().count(), rows.iter().enumerate().filter(|(q, items)| items.contains(&(q / 5))).count())
     };
-    assert_eq!(hits(Capacity::Strict), (images, images));
-    assert_eq!(hits(Capacity::Scaled), (5 * images, 5 * images));
+    assert_eq!(hits(CapacityRule::Strict), (images, images));
+    assert_eq!(hits(CapacityRule::Scaled), (5 * images, 5 * images));
 }
 
-/// Figure 3 of the paper: with λ = 2 no item is among the first ten of more than 20 queries, whatever the hubs were.
+/// Figure 3 of the paper: with λ = 2 no item is among the first ten of more than 20 queries.
 #[test]
-fn relaxed_matching_clips_hubs() {
-    let mut sample = Sample::new(8, &[]);
-    let noise = random(&mut sample, 60, 60, 256);
-    let s = Matrix::from_fn(60, 60, |q, i| noise.at(q, i) + if i < 5 { 1.0 } else { 0.0 });
-    let largest = |rows: Vec<Vec<usize>>| occurrences(rows.iter().map(Vec::as_slice), 60, 10).into_iter().max();
-    let limits = RelaxedGreedy { lambda: 2.0, capacity: Capacity::Scaled }.limits(10, 60, 60);
+fn relaxed_matching_bounds_k_occurrences() {
+    let mut rng = Rng::new(8, &[]);
+    let noise = random_scores(&mut rng, 60, 60, 256);
+    let s = DenseScores::from_fn(60, 60, |q, i| noise.at(q, i) + if i < 5 { 1.0 } else { 0.0 });
+    let largest = |rows: Vec<Vec<usize>>| k_occurrences(rows.iter().map(Vec::as_slice), 60, 10).into_iter().max();
+    let limits = GreedyRelaxation { lambda: 2.0, capacity: CapacityRule::Scaled }.limits(10, 60, 60);
     assert!(largest(s.rankings()) > Some(40));
     assert_eq!(largest(relaxed_greedy(&s, limits)), Some(20));
 }
@@ -147,11 +151,11 @@ fn relaxed_matching_clips_hubs() {
 /// −0 and 0 are equal, so the lower index comes first.
 #[test]
 fn zeros_of_either_sign_are_equal() {
-    let s = Matrix { queries: 2, items: 2, values: vec![-0.0, 0.0, 0.0, -0.0] };
+    let s = DenseScores { queries: 2, items: 2, values: vec![-0.0, 0.0, 0.0, -0.0] };
     assert_eq!(s.rankings(), [[0, 1], [0, 1]]);
-    let limits = Limits { query: 1, item: 1, pairs: 2 };
+    let limits = MatchingLimits { items_per_query: 1, queries_per_item: 1, total_pairs: 2 };
     assert_eq!(relaxed_greedy(&s, limits), [[0], [1]]);
-    let mut matching = Matching::new(limits, 2, lists(&s, 2));
+    let mut matching = IncrementalMatching::new(limits, 2, lists(&s, 2));
     assert!(matching.advance().is_empty());
     assert_eq!(taken(&matching), [[0], [1]]);
 }

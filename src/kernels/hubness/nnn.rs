@@ -7,25 +7,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::csls::mean_of_largest;
+use super::dense_scores::DenseScores;
 use super::distance::Distance;
-use super::matrix::Matrix;
-use super::method::{Correction, Needs, StatisticalMethod, Statistics};
-use super::problems::{Problems, none, not_a_weight};
-use super::shift::Shift;
+use super::method::{Correction, RequiredStatistics, ScoreStatistics, StatisticalMethod};
+use super::parameter_checks::{ParameterProblems, check_count, check_weight};
+use super::shift::ShiftCorrection;
 use super::statistic::Statistic;
 
-/// The mean of an item's nearest queries of the bank is taken off (Chowdhury et al., EMNLP 2024):
-/// `s'(q, i) = s(q, i) − α·r(i)`, where r is the mean of the item's `k` largest scores with the queries of the bank.
+/// Subtracts the mean score of an item with its nearest queries of the bank (Chowdhury et al., EMNLP 2024):
+/// `s'(q, i) = s(q, i) − α·r(i)`, where r(i) is the mean of the item's `k` largest scores with the queries of the bank.
 ///
 /// # Cost
-/// One pass over the scores of the bank; one subtraction a score after that.
+/// One pass over the scores of the bank, then one subtraction for each score.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Nnn {
     /// Weight of the mean, α.
     pub alpha: f64,
-    /// Queries that count.
+    /// Number of nearest queries.
     pub k: usize,
 }
 
@@ -36,29 +36,32 @@ impl Default for Nnn {
 }
 
 impl StatisticalMethod for Nnn {
-    fn of_bank(&self) -> bool {
+    fn is_inductive(&self) -> bool {
         true
     }
 
-    fn problems(&self) -> Problems {
-        not_a_weight("alpha", self.alpha).into_iter().chain(none("k", self.k)).collect()
+    fn problems(&self) -> ParameterProblems {
+        check_weight("alpha", self.alpha).into_iter().chain(check_count("k", self.k)).collect()
     }
 
     fn compares_queries(&self) -> bool {
         true
     }
 
-    fn needs(&self) -> Needs {
-        Needs { of_items: vec![Statistic::MeanOfLargest { k: self.k }], ..Needs::default() }
+    fn required_statistics(&self) -> RequiredStatistics {
+        RequiredStatistics {
+            item_statistics: vec![Statistic::MeanOfLargest { k: self.k }],
+            ..RequiredStatistics::default()
+        }
     }
 
-    fn correction(&self, of: &Statistics) -> Box<dyn Correction> {
-        let [items, _] = of.map(|mean| self.alpha * mean);
-        Box::new(Shift::new(items, Vec::new()))
+    fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
+        let [items, _] = of.map_first(|mean| self.alpha * mean);
+        Box::new(ShiftCorrection::new(items, Vec::new()))
     }
 
-    fn definition(&self, scores: &Matrix, others: &Matrix, _: Distance) -> Matrix {
-        Matrix::from_fn(scores.queries, scores.items, |query, item| {
+    fn definition(&self, scores: &DenseScores, others: &DenseScores, _: Distance) -> DenseScores {
+        DenseScores::from_fn(scores.queries, scores.items, |query, item| {
             scores.at(query, item) - self.alpha * mean_of_largest(others.column(item), self.k)
         })
     }

@@ -1,25 +1,26 @@
-//! Sinkhorn normalisation: every query and every item gets its equal share of the probability.
+//! Sinkhorn normalisation: all queries get equal probability, and so do all items.
 //!
-//! Sinkhorn and Knopp, "Concerning nonnegative matrices and doubly stochastic matrices", 1967; for retrieval: Pan, Wang, Wu,
-//! Zhang, Bu, "Hubness Reduction with Dual Bank Sinkhorn Normalization for Cross-Modal Retrieval", ACM MM 2025, whose code
-//! gives the free numbers and the order of the steps.
+//! Sinkhorn and Knopp, "Concerning nonnegative matrices and doubly stochastic matrices", 1967; for retrieval: Pan,
+//! Wang, Wu, Zhang, Bu, "Hubness Reduction with Dual Bank Sinkhorn Normalization for Cross-Modal Retrieval", ACM MM
+//! 2025; parameters and order of the steps as in its code.
 
-use super::matrix::Matrix;
+use super::dense_scores::DenseScores;
 use super::statistic::log_sum_exp;
 
-/// `P = diag(u)·exp(S/τ)·diag(v)` whose rows sum to 1/n and whose columns sum to 1/m, approached by scaling rows, then
-/// columns, a number of times. `s'(q, i) = s(q, i) − h(i)` with `h = −τ·ln v`, one number an item; across queries
-/// `s − h(i) − g(q)` with `g = −τ·ln u`.
+/// Computes the potentials h of the items and g of the queries by Sinkhorn's iterations: the definition.
 ///
-/// The definition of h of the items and g of the queries; g is the one that the last step for the items began with. Needs all
-/// scores once an iteration: of the test queries, and then it is transductive, or of the queries of a bank with the items, and
-/// then it is inductive.
+/// The iterations scale rows, then columns, of `P = diag(u)·exp(S/τ)·diag(v)`, so that rows sum to 1/n and columns to
+/// 1/m. `h = −τ·ln v` and `g = −τ·ln u`; g is the value that the last update of h used. The corrected score is `s'(q,
+/// i) = s(q, i) − h(i)`, one shift for each item; `s − h(i) − g(q)` is comparable between queries.
+///
+/// Needs all scores in each iteration: those of the test queries (transductive), or of the queries of a bank with the
+/// items (inductive).
 ///
 /// # Cost
-/// One pass over all scores for each iteration; one subtraction a score after that.
+/// One pass over all scores for each iteration, then one subtraction for each score.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
-pub fn sinkhorn(scores: &Matrix, tau: f64, iterations: usize) -> (Vec<f64>, Vec<f64>) {
+pub fn sinkhorn(scores: &DenseScores, tau: f64, iterations: usize) -> (Vec<f64>, Vec<f64>) {
     let (rows, columns) = ((scores.queries as f64).ln(), (scores.items as f64).ln());
     let (mut h, mut g) = (vec![tau * columns; scores.items], vec![0.0; scores.queries]);
     for _ in 0..iterations {

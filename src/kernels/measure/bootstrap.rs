@@ -1,54 +1,57 @@
-//! Bootstrap: how far a measure could lie elsewhere, had other queries been drawn; and whether two runs differ.
+//! Bootstrap confidence intervals of measures, and a randomisation test of the difference of two runs.
 //!
-//! Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 (percentile intervals) and 15 (randomisation
-//! tests); for comparing retrieval runs: Smucker, Allan, Carterette, "A comparison of statistical significance tests for
-//! information retrieval evaluation", CIKM 2007.
+//! Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 (percentile intervals) and 15
+//! (randomisation tests); for comparing retrieval runs: Smucker, Allan, Carterette, "A comparison of statistical
+//! significance tests for information retrieval evaluation", CIKM 2007.
 
-use crate::sample::Sample;
+use crate::random::Rng;
 
-/// A measure that is a mean over queries, such as R@K of 0 and 100.
+/// Values of a measure that is a mean over queries, such as R@K of 0 and 100.
 #[derive(Debug, Clone, Copy)]
-pub struct OverQueries<'v> {
-    /// One value for each query.
+pub struct QueryValues<'v> {
+    /// Value of each query.
     pub values: &'v [f64],
-    /// The group of each query, such as its image: what is drawn together. Queries that are alike are not several draws.
+    /// Group of each query, such as its image. The queries of a group are not independent, so they are resampled
+    /// together.
     pub groups: &'v [usize],
 }
 
-/// The interval that a sum of measures lies in with probability `level`: percentiles of the sums of `resamples` draws of as
-/// many groups as there are, with repetition.
+/// Bootstrap interval of a sum of measures at confidence `level`: percentiles of the sums over `resamples` resamples of
+/// the groups with replacement.
 ///
-/// With one measure that is its interval; with the six recalls of both directions, grouped by image, that of rsum; with the
-/// differences of two runs, query by query, that of their difference. Percentiles between two sums are interpolated.
+/// With one measure, it is the interval of that measure; with the six recalls of both directions, grouped by image,
+/// that of rsum; with the differences of two runs for each query, that of their difference. Percentiles are
+/// interpolated.
 ///
 /// # Shapes
-/// - `groups`: how many there are; every [`OverQueries::groups`] is below
-/// - result: (low, high); `None` when there are no groups, no resamples, a measure has no queries or a value is not finite
+/// - `groups`: number of groups; every entry of [`QueryValues::groups`] is below
+/// - result: (low, high); `None` if there are no groups or no resamples, a measure has no queries, or a value is not
+///   finite
 ///
 /// # Edge cases
-/// A draw that has no query of a measure is drawn again.
+/// A resample without a query of some measure is drawn again.
 ///
 /// # Cost
 /// `O(resamples · groups · measures)` time.
 #[must_use]
-pub fn bootstrap(
-    measures: &[OverQueries<'_>],
+pub fn bootstrap_interval(
+    measures: &[QueryValues<'_>],
     groups: usize,
     resamples: usize,
     level: f64,
     seed: u64,
 ) -> Option<(f64, f64)> {
-    let totals: Vec<Totals> = measures.iter().map(|measure| Totals::of(measure, groups)).collect();
+    let totals: Vec<GroupTotals> = measures.iter().map(|measure| GroupTotals::of(measure, groups)).collect();
     let has_none = |values: &[f64]| values.is_empty() || values.iter().any(|value| !value.is_finite());
     if groups == 0 || resamples == 0 || measures.iter().any(|measure| has_none(measure.values)) {
         return None;
     }
-    let mut sample = Sample::new(seed, &[u64::from_be_bytes(*b"bootstra")]);
+    let mut rng = Rng::new(seed, &[u64::from_be_bytes(*b"bootstra")]);
     let mut sums = Vec::with_capacity(resamples);
     let mut drawn = vec![0.0; groups];
     while sums.len() < resamples {
         drawn.fill(0.0);
-        (0..groups).for_each(|_| drawn[sample.below(groups)] += 1.0);
+        (0..groups).for_each(|_| drawn[rng.uniform_below(groups)] += 1.0);
         let sum: f64 = totals.iter().map(|totals| totals.mean(&drawn)).sum();
         if !sum.is_nan() {
             sums.push(sum);
@@ -59,14 +62,14 @@ pub fn bootstrap(
     Some((percentile(&sums, tail), percentile(&sums, 1.0 - tail)))
 }
 
-/// Values and queries of each group.
-struct Totals {
+/// Sum of the values and number of queries of each group.
+struct GroupTotals {
     sums: Vec<f64>,
     counts: Vec<f64>,
 }
 
-impl Totals {
-    fn of(measure: &OverQueries<'_>, groups: usize) -> Self {
+impl GroupTotals {
+    fn of(measure: &QueryValues<'_>, groups: usize) -> Self {
         let mut this = Self { sums: vec![0.0; groups], counts: vec![0.0; groups] };
         for (&value, &group) in measure.values.iter().zip(measure.groups) {
             this.sums[group] += value;
@@ -75,14 +78,14 @@ impl Totals {
         this
     }
 
-    /// The mean over the queries of the groups, each as many times as it was drawn.
+    /// Mean over the queries of a resample, which has each group `drawn` times.
     fn mean(&self, drawn: &[f64]) -> f64 {
         let weighted = |values: &[f64]| values.iter().zip(drawn).map(|(value, times)| value * times).sum::<f64>();
         weighted(&self.sums) / weighted(&self.counts)
     }
 }
 
-/// The value that a share of the sorted values is below, interpolated between its two neighbours.
+/// Percentile of sorted values at a share in [0, 1], interpolated between two values.
 #[expect(clippy::cast_precision_loss, reason = "resamples are far below 2⁵³")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length is a length")]
 fn percentile(sorted: &[f64], share: f64) -> f64 {
@@ -91,17 +94,15 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// The p value of the difference of two runs: how often runs that differ by chance alone, each group's results swapped or
-/// not, are at least as far apart as these are. Two-sided.
+/// Two-sided p value of the difference of two runs, by a randomisation test: the share of random swaps of the two
+/// results of each group for which the runs differ at least as much as without swaps.
 ///
-/// All swaps are looked at where they are few, `2^groups ≤ resamples`, counting groups that differ; otherwise `resamples`
-/// random ones, and `p = (1 + as far) / (1 + resamples)`.
+/// All swaps are enumerated if `2^groups ≤ resamples`, where only groups that differ count. Otherwise `resamples`
+/// random swaps are drawn, and `p = (1 + swaps that differ at least as much) / (1 + resamples)`.
 ///
 /// # Shapes
 /// - `one`, `other`: a measure of the same queries with the same groups, in two runs
-///
-/// # Errors
-/// `None` when there are no queries.
+/// - result: `None` if there are no queries
 ///
 /// # Cost
 /// `O(resamples · groups)` time.
@@ -133,7 +134,7 @@ pub fn randomisation_test(one: &[f64], other: &[f64], groups: &[usize], resample
         };
         return Some((0..all).filter(|&swaps| as_far(swapped(swaps))).count() as f64 / all as f64);
     }
-    let mut sample = Sample::new(seed, &[u64::from_be_bytes(*b"randomis")]);
+    let mut rng = Rng::new(seed, &[u64::from_be_bytes(*b"randomis")]);
     let far = (0..resamples)
         .filter(|_| {
             let mut bits = 0;
@@ -142,7 +143,7 @@ pub fn randomisation_test(one: &[f64], other: &[f64], groups: &[usize], resample
                 .enumerate()
                 .map(|(place, difference)| {
                     if place.is_multiple_of(64) {
-                        bits = sample.next_u64();
+                        bits = rng.next_u64();
                     }
                     let swap = bits >> (place % 64) & 1 == 1;
                     if swap { -difference } else { *difference }
@@ -159,20 +160,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_vary_has_no_width() {
-        let same = OverQueries { values: &[40.0; 6], groups: &[0, 0, 1, 1, 2, 2] };
-        assert_eq!(bootstrap(&[same, same], 3, 200, 0.95, 1), Some((80.0, 80.0)));
-        // Captions of one image are one draw.
-        let one = OverQueries { values: &[0.0, 100.0, 100.0], groups: &[0, 0, 0] };
-        let (low, high) = bootstrap(&[one], 1, 100, 0.95, 1).expect("there are queries");
+    fn constant_values_have_an_interval_of_width_zero() {
+        let same = QueryValues { values: &[40.0; 6], groups: &[0, 0, 1, 1, 2, 2] };
+        assert_eq!(bootstrap_interval(&[same, same], 3, 200, 0.95, 1), Some((80.0, 80.0)));
+        // The captions of one image are resampled together.
+        let one = QueryValues { values: &[0.0, 100.0, 100.0], groups: &[0, 0, 0] };
+        let (low, high) = bootstrap_interval(&[one], 1, 100, 0.95, 1).expect("there are queries");
         assert!((low - 200.0 / 3.0).abs() < 1e-12 && low == high);
-        assert_eq!(bootstrap(&[OverQueries { values: &[], groups: &[] }], 3, 100, 0.95, 1), None);
-        assert_eq!((bootstrap(&[], 0, 100, 0.95, 1), bootstrap(&[same], 3, 0, 0.95, 1)), (None, None));
-        let broken = OverQueries { values: &[1.0, f64::NAN], groups: &[0, 1] };
-        assert_eq!(bootstrap(&[broken], 2, 50, 0.9, 1), None);
-        // A group without queries of a measure: those draws are drawn again.
-        let some = OverQueries { values: &[7.0], groups: &[1] };
-        assert_eq!(bootstrap(&[some], 2, 50, 0.9, 1), Some((7.0, 7.0)));
+        assert_eq!(bootstrap_interval(&[QueryValues { values: &[], groups: &[] }], 3, 100, 0.95, 1), None);
+        assert_eq!(
+            (bootstrap_interval(&[], 0, 100, 0.95, 1), bootstrap_interval(&[same], 3, 0, 0.95, 1)),
+            (None, None)
+        );
+        let broken = QueryValues { values: &[1.0, f64::NAN], groups: &[0, 1] };
+        assert_eq!(bootstrap_interval(&[broken], 2, 50, 0.9, 1), None);
+        // Resamples without a query of the measure are drawn again.
+        let some = QueryValues { values: &[7.0], groups: &[1] };
+        assert_eq!(bootstrap_interval(&[some], 2, 50, 0.9, 1), Some((7.0, 7.0)));
     }
 
     #[test]
@@ -180,29 +184,29 @@ mod tests {
         assert_eq!([0.0, 0.5, 1.0, 0.125].map(|share| percentile(&[1.0, 2.0, 4.0], share)), [1.0, 2.0, 4.0, 1.25]);
     }
 
-    /// Of 200 hits in 400 queries the standard error is 2.5 %, so the interval is 50 ± 4.9.
+    /// With 200 hits in 400 queries the standard error is 2.5 %, so the interval is 50 ± 4.9.
     #[test]
-    fn the_interval_of_a_share_is_the_normal_one() {
+    fn the_interval_of_a_share_is_near_the_normal_one() {
         let values: Vec<f64> = (0..400u32).map(|query| f64::from(100 * (query % 2))).collect();
         let groups: Vec<usize> = (0..400).collect();
-        let measure = OverQueries { values: &values, groups: &groups };
-        let (low, high) = bootstrap(&[measure], 400, 20_000, 0.95, 3).expect("there are queries");
+        let measure = QueryValues { values: &values, groups: &groups };
+        let (low, high) = bootstrap_interval(&[measure], 400, 20_000, 0.95, 3).expect("there are queries");
         assert!((low - 45.1).abs() < 0.3 && (high - 54.9).abs() < 0.3, "{low} {high}");
-        // Pairs of queries that agree are half as many draws: wider by √2.
+        // Pairs of equal queries halve the number of independent values: the interval is wider by √2.
         let paired: Vec<f64> = (0..400u32).map(|query| f64::from(100 * (query / 2 % 2))).collect();
         let groups: Vec<usize> = (0..400).map(|query| query / 2).collect();
-        let measure = OverQueries { values: &paired, groups: &groups };
-        let (low, high) = bootstrap(&[measure], 200, 20_000, 0.95, 3).expect("there are queries");
+        let measure = QueryValues { values: &paired, groups: &groups };
+        let (low, high) = bootstrap_interval(&[measure], 200, 20_000, 0.95, 3).expect("there are queries");
         assert!((low - (50.0 - 6.93)).abs() < 0.5 && (high - 56.93).abs() < 0.5, "{low} {high}");
     }
 
     #[test]
-    fn few_swaps_are_all_looked_at() {
+    fn few_swaps_are_all_enumerated() {
         let groups = [0, 1, 2, 3, 4];
-        // All five differ by 1: of 32 swaps, all and none are as far.
+        // All five differ by 1: of 32 swaps, only all and none differ as much.
         let p = randomisation_test(&[1.0; 5], &[0.0; 5], &groups, 1000, 1).expect("there are queries");
         assert_eq!(p, 2.0 / 32.0);
-        // 3 − 1 = 2 of 4 that differ: sums of ±1 are at least 2 away from 0 but in 6 of 16 swaps.
+        // Four groups differ, with sum 3 − 1 = 2: |sum of ±1| is at least 2 in 10 of 16 swaps.
         let (one, other) = ([1.0, 1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0, 1.0]);
         assert_eq!(randomisation_test(&one, &other, &groups, 1000, 1), Some(10.0 / 16.0));
         // Two groups: +2 and +1 − 1 = 0.
@@ -211,13 +215,13 @@ mod tests {
         assert_eq!(randomisation_test(&[], &[], &[], 1000, 1), None);
     }
 
-    /// With many groups random swaps stand for all: p is near the one of the sign test.
+    /// With many groups swaps are random: p is near that of the sign test.
     #[test]
     fn random_swaps_are_near_all_swaps() {
         let groups: Vec<usize> = (0..100).collect();
         let one: Vec<f64> = (0..100u32).map(|query| f64::from(u8::from(query < 60))).collect();
         let other: Vec<f64> = one.iter().map(|hit| 1.0 - hit).collect();
-        // 60 of 100 fair coins or a result as far from 50: 0.0569.
+        // The probability that 100 fair coins show heads at least 60 or at most 40 times is 0.0569.
         let p = randomisation_test(&one, &other, &groups, 100_000, 5).expect("there are queries");
         assert!((p - 0.0569).abs() < 0.003, "{p}");
         let same = randomisation_test(&one, &other, &groups, 100_000, 5);

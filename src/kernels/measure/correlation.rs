@@ -1,12 +1,12 @@
-//! Pearson's and Spearman's correlation: how well a score agrees with what people say.
+//! Pearson's and Spearman's correlation coefficients.
 //!
-//! Pearson, "Notes on regression and inheritance in the case of two parents", 1895; Spearman, "The proof and measurement
-//! of association between two things", 1904. Ties share their mean rank, as in every statistics package.
+//! Pearson, "Notes on regression and inheritance in the case of two parents", 1895; Spearman, "The proof and
+//! measurement of association between two things", 1904. Ties share their mean rank, as in every statistics package.
 
-/// Pearson's r of two samples; `None` when either is constant (or varies too little for the squares of an f64), or of
+/// Pearson's r of two samples; `None` if either is constant (or varies so little that its variance underflows), or has
 /// fewer than two values.
 ///
-/// `Σ(x−x̄)(y−ȳ) / √(Σ(x−x̄)²·Σ(y−ȳ)²)`, means first, so that large means cost no digits.
+/// `Σ(x−x̄)(y−ȳ) / √(Σ(x−x̄)²·Σ(y−ȳ)²)`. The means are subtracted first, so that large means cost no precision.
 ///
 /// # Shapes
 /// `x` and `y`: `n` finite numbers each.
@@ -19,7 +19,7 @@
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "samples are far below 2⁵³")]
 pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
-    assert_eq!(x.len(), y.len(), "a correlation is of pairs");
+    assert_eq!(x.len(), y.len(), "both samples have the same length");
     if is_constant(x) || is_constant(y) {
         return None;
     }
@@ -32,12 +32,13 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
         yy += y * y;
         xy += x * y;
     }
-    // Roots first: a product of two small sums could underflow. Rounding may leave [−1, 1] by a bit.
+    // The product of two roots does not underflow as the product of the sums could. Rounding may exceed [−1, 1]
+    // slightly.
     let spread = xx.sqrt() * yy.sqrt();
     (spread > 0.0).then(|| (xy / spread).clamp(-1.0, 1.0))
 }
 
-/// Spearman's rho of two samples: [`pearson`] of their [`mean_ranks`]; `None` as there.
+/// Spearman's rho of two samples: [`pearson`] of their [`mean_ranks`]; `None` in the same cases.
 ///
 /// # Panics
 /// The samples differ in length.
@@ -49,14 +50,14 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     pearson(&mean_ranks(x), &mean_ranks(y))
 }
 
-/// The rank of every value, from 1 for the smallest; equal values share the mean of their ranks.
+/// Rank of every value, from 1 for the smallest; equal values share the mean of their ranks.
 ///
 /// # Cost
 /// `O(n log n)` time, `O(n)` memory.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "samples are far below 2⁵³")]
 pub fn mean_ranks(values: &[f64]) -> Vec<f64> {
-    let order = ascending(values);
+    let order = ascending_order(values);
     let mut ranks = vec![0.0; values.len()];
     let mut before = 0;
     for ties in order.chunk_by(|&a, &b| values[a] == values[b]) {
@@ -69,16 +70,16 @@ pub fn mean_ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Whether a sample says nothing: all values are equal, or there are none.
+/// Returns true if all values are equal, or there are none.
 #[must_use]
 pub fn is_constant(values: &[f64]) -> bool {
     values.iter().all(|value| *value == values[0])
 }
 
-/// The indices of the values, smallest value first.
-pub(super) fn ascending(values: &[f64]) -> Vec<usize> {
+/// Indices of the values in ascending order of value.
+pub(super) fn ascending_order(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    // −0 and 0 are equal, and so must not be apart; adding 0 makes them one.
+    // −0 and 0 must be adjacent, because they are equal; adding 0 turns −0 into 0.
     order.sort_unstable_by(|&a, &b| (values[a] + 0.0).total_cmp(&(values[b] + 0.0)).then(a.cmp(&b)));
     order
 }
@@ -95,14 +96,14 @@ mod tests {
         // Deviations −1 0 1 and −1 1 0: 1 / (√2·√2).
         close(pearson(&[1.0, 2.0, 3.0], &[1.0, 3.0, 2.0]), 0.5);
         assert_eq!(mean_ranks(&[3.0, 1.0, 3.0, 3.0, -0.0, 0.0]), [5.0, 3.0, 5.0, 5.0, 1.5, 1.5]);
-        // Any growing function of a sample has its ranks.
+        // An increasing function of a sample has the same ranks.
         let x = [0.3, -2.0, 9.0, 0.1];
         close(spearman(&x, &x.map(f64::exp)), 1.0);
     }
 
     #[test]
     fn a_constant_sample_has_no_correlation() {
-        // The mean of three 0.1 is not 0.1, and so their variance not 0.
+        // Because of rounding the mean of three 0.1 is not 0.1, so their computed variance is not 0.
         for constant in [&[0.1, 0.1, 0.1][..], &[5.0], &[]] {
             let other: Vec<f64> = (0..constant.len()).map(|i| [1.0, 5.0, 2.0][i]).collect();
             assert_eq!(pearson(constant, &other), None);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn large_means_and_small_spreads_cost_no_digits() {
+    fn large_means_and_small_variances_cost_no_precision() {
         let x: Vec<f64> = (0..1000).map(|i| 1e9 + f64::from(i % 7)).collect();
         let y: Vec<f64> = (0..1000).map(|i| 1e-100 * f64::from(i % 7)).collect();
         assert!((pearson(&x, &y).expect("both vary") - 1.0).abs() < 1e-12);

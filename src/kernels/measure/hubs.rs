@@ -1,20 +1,21 @@
-//! How unevenly items are neighbours: the distribution of `N_k` over items.
+//! Hubness: how unevenly the k-occurrences `N_k` are distributed over items.
 //!
-//! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (`N_k`, skewness); Feldbauer, Leodolter, Plant, Flexer,
-//! "Fast Approximate Hubness Reduction for Large High-Dimensional Data", ICBK 2018 (Robin Hood index, antihubs).
+//! Radovanović, Nanopoulos, Ivanović, "Hubs in Space", JMLR 11, 2010 (`N_k`, skewness); Feldbauer, Leodolter, Plant,
+//! Flexer, "Fast Approximate Hubness Reduction for Large High-Dimensional Data", ICBK 2018 (Robin Hood index,
+//! antihubs).
 
-use super::metric::{Add, Metric, Name, Occurrences, Unit};
+use super::metric::{KOccurrences, Metric, MetricName, MetricUnit, RecordValue};
 
-/// `N_k(i)`, for how many queries each item is among the first `k`.
+/// k-occurrences `N_k(i)`: the number of queries that have item i among their first `k` items.
 ///
 /// # Shapes
-/// - `lists`: for every query its items, best first; what is beyond `k` does not count
-/// - result: one for each of `items`
+/// - `lists`: ranked items of every query, best first; items beyond `k` are ignored
+/// - result: one count for each of `items`
 ///
 /// # Cost
 /// `O(queries · k)` time.
 #[must_use]
-pub fn occurrences<'l>(lists: impl IntoIterator<Item = &'l [usize]>, items: usize, k: usize) -> Vec<usize> {
+pub fn k_occurrences<'l>(lists: impl IntoIterator<Item = &'l [usize]>, items: usize, k: usize) -> Vec<usize> {
     let mut counts = vec![0; items];
     for &item in lists.into_iter().flat_map(|list| list.iter().take(k)) {
         counts[item] += 1;
@@ -22,28 +23,28 @@ pub fn occurrences<'l>(lists: impl IntoIterator<Item = &'l [usize]>, items: usiz
     counts
 }
 
-/// How unevenly items are neighbours.
+/// Hubness measures of the distribution of `N_k`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hubs {
-    /// `Σ (N − N̄)³ / (n · Var^{3/2})` with the variance of all items, not of a sample. 0 where all N are equal.
+pub struct Hubness {
+    /// Skewness, `Σ (N − N̄)³ / (n · Var^{3/2})`, with the population variance. 0 if all N are equal.
     pub skewness: f64,
-    /// `Σ |N − N̄| / (2·ΣN)`: the share of neighbourhood that would have to move for all items to have the same. In [0, 1).
+    /// Robin Hood index, `Σ |N − N̄| / (2·ΣN)`: the share of occurrences that would have to move to make all N equal.
+    /// In [0, 1).
     pub robin_hood: f64,
-    /// `Σᵢⱼ |Nᵢ − Nⱼ| / (2·n·ΣN)`: 0 where all N are equal, near 1 where one item has all. Gini's index.
+    /// Gini's index, `Σᵢⱼ |Nᵢ − Nⱼ| / (2·n·ΣN)`: 0 if all N are equal, near 1 if one item has all occurrences.
     pub gini: f64,
-    /// The share of items that are nobody's neighbour.
+    /// Share of items that are antihubs: N = 0.
     pub antihub_rate: f64,
-    /// The share of items that are hubs: neighbours to at least twice as many queries as an item on average. (Where queries
-    /// and items are equally many, that is N ≥ 2·k.)
+    /// Share of items that are hubs: N is at least twice the mean (N ≥ 2·k if there are as many queries as items).
     pub hub_rate: f64,
-    /// The share of neighbourhood that hubs have.
+    /// Share of all occurrences that are of hubs.
     pub hub_occurrence: f64,
     /// The largest N.
     pub largest: usize,
 }
 
-impl Hubs {
-    /// The measures of one N for each item; `None` where no item is anybody's neighbour.
+impl Hubness {
+    /// Measures of the N of every item; `None` if all are 0.
     ///
     /// # Cost
     /// `O(n log n)` time, a copy.
@@ -59,7 +60,7 @@ impl Hubs {
         let variance = moment(2);
         let mut sorted = occurrences.to_vec();
         sorted.sort_unstable();
-        // Of sorted values the sum of all differences is Σ (2·place − n + 1)·value, twice.
+        // For sorted values, half the sum of all |Nᵢ − Nⱼ| is Σ (2·index − n + 1)·value.
         let weight = |place: usize| 2.0 * place as f64 - n + 1.0;
         let differences: f64 = sorted.iter().enumerate().map(|(place, &count)| weight(place) * count as f64).sum();
         let hubs = || occurrences.iter().filter(|&&count| count as f64 >= 2.0 * mean);
@@ -75,21 +76,21 @@ impl Hubs {
     }
 }
 
-/// `hs-sum`, the sum of the skewness of `N_k` over both directions and all cut-offs k (Liu and Ye, "Improved Text-Image
+/// hs-sum: the sum of the skewness of `N_k` over both directions and all cut-offs k (Liu and Ye, "Improved Text-Image
 /// Matching by Mitigating Visual Semantic Hubs", submitted to EMNLP 2019, section 4.1, at 1, 5 and 10).
 #[must_use]
 pub fn hs_sum(skewness: impl IntoIterator<Item = f64>) -> f64 {
     skewness.into_iter().sum()
 }
 
-/// To how many queries items are the nearest neighbour: table 5 of Liu and Ye, "A Strong and Robust Baseline for Text-Image
-/// Matching", ACL SRW 2019.
+/// Numbers of items by N₁, the number of queries whose nearest neighbour an item is: table 5 of Liu and Ye, "A Strong
+/// and Robust Baseline for Text-Image Matching", ACL SRW 2019.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NeighbourTable {
-    /// Items that are counted.
+pub struct NearestNeighbourCounts {
+    /// Number of items.
     pub items: usize,
     /// Items that are nearest neighbour to no query.
-    pub none: usize,
+    pub zero: usize,
     /// Items that are nearest neighbour to one.
     pub one: usize,
     /// Items that are nearest neighbour to at least two.
@@ -100,65 +101,69 @@ pub struct NeighbourTable {
     pub ten: usize,
 }
 
-impl NeighbourTable {
-    /// The table, from N₁ of every item.
+impl NearestNeighbourCounts {
+    /// Counts from N₁ of every item.
     ///
     /// # Shapes
-    /// - `rows`: how many equal rows stand for each item, 1 for the item alone. The paper counts one row for each caption, so an
-    ///   image has five, of which one wins and four are nobody's neighbour: 80 % of its "items" are forced to be. An item without
-    ///   rows is not counted.
+    /// - `rows`: number of duplicate rows of each item, usually 1. The paper counts one row for each caption, so an
+    ///   image has five rows. Ties go to the first of them, so four are nearest neighbour to no query: 80 % of the
+    ///   paper's "items". An item without rows is not counted.
     #[must_use]
     pub fn of(nearest: &[usize], rows: &[usize]) -> Self {
         let there = || nearest.iter().zip(rows).filter(|(_, rows)| **rows > 0);
         let at_least = |queries: usize| there().filter(|(count, _)| **count >= queries).count();
         let items = rows.iter().sum();
         let [once, two, five, ten] = [1, 2, 5, 10].map(at_least);
-        Self { items, none: items - once, one: once - two, two, five, ten }
+        Self { items, zero: items - once, one: once - two, two, five, ten }
     }
 }
 
-/// [`Hubs`] at each cut-off: `hub_skewness`, `robin_hood`, `antihub_rate`, `hub_rate`, `hub_occurrence`, `hub_gini`,
-/// `largest_hub`.
+/// Metric of [`Hubness`] at each cut-off: `hub_skewness`, `robin_hood`, `antihub_rate`, `hub_rate`, `hub_occurrence`,
+/// `hub_gini`, `largest_hub`.
 #[derive(Debug)]
 pub struct HubStatistics;
 
 impl Metric for HubStatistics {
     #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
-    fn of_occurrences(&self, occurrences: &Occurrences<'_>, add: Add<'_>) {
+    fn measure_occurrences(&self, occurrences: &KOccurrences<'_>, add: RecordValue<'_>) {
         for (k, counts) in occurrences.at {
-            let Some(hubs) = Hubs::of(counts) else { continue };
+            let Some(hubs) = Hubness::of(counts) else { continue };
             for (measure, unit, value) in [
-                ("hub_skewness", Unit::Number, hubs.skewness),
-                ("robin_hood", Unit::Number, hubs.robin_hood),
-                ("antihub_rate", Unit::Share, hubs.antihub_rate),
-                ("hub_rate", Unit::Share, hubs.hub_rate),
-                ("hub_occurrence", Unit::Share, hubs.hub_occurrence),
-                ("hub_gini", Unit::Number, hubs.gini),
-                ("largest_hub", Unit::Number, hubs.largest as f64),
+                ("hub_skewness", MetricUnit::Number, hubs.skewness),
+                ("robin_hood", MetricUnit::Number, hubs.robin_hood),
+                ("antihub_rate", MetricUnit::Share, hubs.antihub_rate),
+                ("hub_rate", MetricUnit::Share, hubs.hub_rate),
+                ("hub_occurrence", MetricUnit::Share, hubs.hub_occurrence),
+                ("hub_gini", MetricUnit::Number, hubs.gini),
+                ("largest_hub", MetricUnit::Number, hubs.largest as f64),
             ] {
-                add(Name::new(measure, unit).at(*k), value);
+                add(MetricName::new(measure, unit).at_cutoff(*k), value);
             }
         }
     }
 }
 
-/// `found_by`: [`NeighbourTable`], in percent of the items; `duplicated` where an item counts once for each query that it
-/// matches.
+/// Metric `k_occurrence_rate`: [`NearestNeighbourCounts`] in percent of the items. In the variant `duplicated`, an item
+/// counts once for each query that it matches.
 #[derive(Debug)]
-pub struct FoundBy;
+pub struct KOccurrenceRate;
 
-impl Metric for FoundBy {
+impl Metric for KOccurrenceRate {
     #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
-    fn of_occurrences(&self, occurrences: &Occurrences<'_>, add: Add<'_>) {
-        let Occurrences { nearest, own, .. } = *occurrences;
-        let mut tables = vec![(None, NeighbourTable::of(nearest, &vec![1; nearest.len()]))];
+    fn measure_occurrences(&self, occurrences: &KOccurrences<'_>, add: RecordValue<'_>) {
+        let KOccurrences { one_occurrences: nearest, matches_per_item: own, .. } = *occurrences;
+        let mut tables = vec![(None, NearestNeighbourCounts::of(nearest, &vec![1; nearest.len()]))];
         if own.iter().any(|&queries| queries != 1) {
-            tables.push((Some("duplicated"), NeighbourTable::of(nearest, own)));
+            tables.push((Some("duplicated"), NearestNeighbourCounts::of(nearest, own)));
         }
         for (place, m) in [0, 1, 2, 5, 10].into_iter().enumerate() {
             for (variant, of) in &tables {
-                let count = [of.none, of.one, of.two, of.five, of.ten][place];
-                let name = Name { variant: *variant, m: Some(m), ..Name::new("found_by", Unit::Number).at(1) };
+                let count = [of.zero, of.one, of.two, of.five, of.ten][place];
+                let name = MetricName {
+                    variant: *variant,
+                    m: Some(m),
+                    ..MetricName::new("k_occurrence_rate", MetricUnit::Number).at_cutoff(1)
+                };
                 add(name, 100.0 * count as f64 / of.items.max(1) as f64);
             }
         }
@@ -172,35 +177,38 @@ mod tests {
     #[test]
     fn occurrences_and_their_skewness() {
         let lists = [[0, 1, 2], [0, 2, 1], [1, 0, 3]];
-        let counts = |k| occurrences(lists.iter().map(<[usize; 3]>::as_slice), 4, k);
+        let counts = |k| k_occurrences(lists.iter().map(<[usize; 3]>::as_slice), 4, k);
         assert_eq!(counts(1), [2, 1, 0, 0]);
         assert_eq!(counts(2), [3, 2, 1, 0]);
         assert_eq!(counts(9), [3, 3, 2, 1]);
 
         // N = 4 0 0 0: mean 1, deviations 3 −1 −1 −1; Var = 12/4 = 3, Σ³ = 24: skewness 24/(4·3√3) = 2/√3.
-        let one = Hubs::of(&[4, 0, 0, 0]).expect("there are neighbours");
+        let one = Hubness::of(&[4, 0, 0, 0]).expect("there are neighbours");
         assert!((one.skewness - 2.0 / 3f64.sqrt()).abs() < 1e-15);
-        // Three quarters of the neighbourhood have to move; differences are 4, six times, over 2·4·4.
+        // Three quarters of the occurrences would have to move; the sum of differences is 6·4, over 2·4·4.
         assert_eq!((one.robin_hood, one.gini, one.antihub_rate), (0.75, 0.75, 0.75));
         assert_eq!((one.hub_rate, one.hub_occurrence, one.largest), (0.25, 1.0, 4));
-        let even = Hubs::of(&[3, 3, 3]).expect("there are neighbours");
+        let even = Hubness::of(&[3, 3, 3]).expect("there are neighbours");
         assert_eq!((even.skewness, even.robin_hood, even.gini, even.antihub_rate), (0.0, 0.0, 0.0, 0.0));
         assert_eq!((even.hub_rate, even.largest), (0.0, 3));
-        // Twice the mean of 1 is a hub, and less is none.
-        assert_eq!(Hubs::of(&[2, 1, 0]).expect("there are neighbours").hub_rate, 1.0 / 3.0);
-        assert_eq!((Hubs::of(&[0, 0]), Hubs::of(&[])), (None, None));
+        // N of twice the mean, which is 1, is a hub, and less is not.
+        assert_eq!(Hubness::of(&[2, 1, 0]).expect("there are neighbours").hub_rate, 1.0 / 3.0);
+        assert_eq!((Hubness::of(&[0, 0]), Hubness::of(&[])), (None, None));
         assert_eq!(hs_sum([1.5, 2.0, -0.5]), 3.0);
     }
 
     #[test]
-    fn the_table_counts_copies_as_nobodys_neighbour() {
+    fn duplicate_rows_count_as_antihubs() {
         let nearest = [0, 1, 1, 2, 4, 5, 9, 10, 51, 0];
-        let wanted = NeighbourTable { items: 10, none: 2, one: 2, two: 6, five: 4, ten: 2 };
-        assert_eq!(NeighbourTable::of(&nearest, &[1; 10]), wanted);
-        assert_eq!(NeighbourTable::of(&nearest, &[5; 10]), NeighbourTable { items: 50, none: 42, ..wanted });
-        // Items of one caption, of three, and of none, which somebody found all the same.
-        let uneven = NeighbourTable { items: 4, none: 3, one: 0, two: 1, five: 1, ten: 0 };
-        assert_eq!(NeighbourTable::of(&[0, 5, 7], &[1, 3, 0]), uneven);
+        let wanted = NearestNeighbourCounts { items: 10, zero: 2, one: 2, two: 6, five: 4, ten: 2 };
+        assert_eq!(NearestNeighbourCounts::of(&nearest, &[1; 10]), wanted);
+        assert_eq!(
+            NearestNeighbourCounts::of(&nearest, &[5; 10]),
+            NearestNeighbourCounts { items: 50, zero: 42, ..wanted }
+        );
+        // Items with one caption, with three, and with none, although a query finds the last one.
+        let uneven = NearestNeighbourCounts { items: 4, zero: 3, one: 0, two: 1, five: 1, ten: 0 };
+        assert_eq!(NearestNeighbourCounts::of(&[0, 5, 7], &[1, 3, 0]), uneven);
     }
 
     /// Table 5 of "A Strong and Robust Baseline for Text-Image Matching": 25,000 rows, five an image.
@@ -208,9 +216,9 @@ mod tests {
     fn the_hub_table_of_the_paper() {
         let counts = [(0, 0usize), (1, 1026), (2, 1162), (5, 2507), (10, 500)];
         let nearest: Vec<usize> = counts.iter().flat_map(|&(queries, items)| vec![queries; items]).collect();
-        let got = NeighbourTable::of(&nearest, &vec![1; nearest.len()]);
+        let got = NearestNeighbourCounts::of(&nearest, &vec![1; nearest.len()]);
         assert_eq!((got.one, got.two, got.five, got.ten), (1026, 4169, 3007, 500));
-        // 5,000 images with five rows each, all images somebody's neighbour: exactly 80 % of rows have to be nobody's.
-        assert_eq!(NeighbourTable::of(&vec![5; 5000], &vec![5; 5000]).none, 20_000);
+        // 5,000 images with five rows each, all found by some query: exactly 80 % of the rows are not found.
+        assert_eq!(NearestNeighbourCounts::of(&vec![5; 5000], &vec![5; 5000]).zero, 20_000);
     }
 }

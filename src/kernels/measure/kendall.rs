@@ -1,10 +1,10 @@
 //! Kendall's tau-b and tau-c in `O(n log n)`.
 //!
-//! Knight, "A computer method for calculating Kendall's tau with ungrouped data", JASA 61, 1966, which counts discordant
-//! pairs while it merges; tau-b is Kendall, "The treatment of ties in ranking problems", 1945, tau-c Stuart, "The
-//! estimation and comparison of strengths of association in contingency tables", 1953.
+//! Knight, "A computer method for calculating Kendall's tau with ungrouped data", JASA 61, 1966, which counts
+//! discordant pairs while it merges; tau-b is Kendall, "The treatment of ties in ranking problems", 1945, tau-c Stuart,
+//! "The estimation and comparison of strengths of association in contingency tables", 1953.
 
-use super::correlation::ascending;
+use super::correlation::ascending_order;
 
 /// Kendall's two coefficients for samples with ties.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Kendall {
     pub tau_c: f64,
 }
 
-/// Tau-b and tau-c of two samples; `None` when either is constant, or of fewer than two values.
+/// Computes tau-b and tau-c of two samples; `None` if either is constant, or has fewer than two values.
 ///
 /// # Shapes
 /// `x` and `y`: `n` finite numbers each.
@@ -29,7 +29,7 @@ pub struct Kendall {
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "pairs of 10⁸ values are still below 2⁵³")]
 pub fn kendall(x: &[f64], y: &[f64]) -> Option<Kendall> {
-    assert_eq!(x.len(), y.len(), "a correlation is of pairs");
+    assert_eq!(x.len(), y.len(), "both samples have the same length");
     let ((x, x_distinct), (y, y_distinct)) = (dense_ranks(x), dense_ranks(y));
     let distinct = x_distinct.min(y_distinct);
     if distinct < 2 {
@@ -37,14 +37,14 @@ pub fn kendall(x: &[f64], y: &[f64]) -> Option<Kendall> {
     }
     let mut points: Vec<(usize, usize)> = x.into_iter().zip(y).collect();
     points.sort_unstable();
-    let x_tied: u64 = points.chunk_by(|a, b| a.0 == b.0).map(pairs).sum();
-    let both_tied: u64 = points.chunk_by(|a, b| a == b).map(pairs).sum();
-    // In order of x, and of y where x is tied, a pair is discordant exactly where y stands the wrong way round.
+    let x_tied: u64 = points.chunk_by(|a, b| a.0 == b.0).map(pair_count).sum();
+    let both_tied: u64 = points.chunk_by(|a, b| a == b).map(pair_count).sum();
+    // Points are sorted by x, ties by y. So a pair is discordant exactly if it is an inversion of y.
     let mut y: Vec<usize> = points.iter().map(|point| point.1).collect();
     let discordant = sort_counting_inversions(&mut y, &mut vec![0; points.len()]);
-    let y_tied: u64 = y.chunk_by(|a, b| a == b).map(pairs).sum();
+    let y_tied: u64 = y.chunk_by(|a, b| a == b).map(pair_count).sum();
 
-    let all = pairs(&points);
+    let all = pair_count(&points);
     let concordant = all + both_tied - x_tied - y_tied - discordant;
     let difference = concordant as f64 - discordant as f64;
     let (n, q) = (points.len() as f64, distinct as f64);
@@ -53,16 +53,16 @@ pub fn kendall(x: &[f64], y: &[f64]) -> Option<Kendall> {
     Some(Kendall { tau_b: tau_b.clamp(-1.0, 1.0), tau_c: tau_c.clamp(-1.0, 1.0) })
 }
 
-/// Pairs among these.
-fn pairs<T>(of: &[T]) -> u64 {
+/// Number of pairs of different elements.
+fn pair_count<T>(of: &[T]) -> u64 {
     let n = of.len() as u64;
     n * n.saturating_sub(1) / 2
 }
 
-/// The place of every value among the distinct ones, from 0, and how many distinct ones there are.
+/// Dense rank of every value, from 0, and the number of distinct values.
 fn dense_ranks(values: &[f64]) -> (Vec<usize>, usize) {
     let mut ranks = vec![0; values.len()];
-    let order = ascending(values);
+    let order = ascending_order(values);
     let mut distinct = 0;
     for ties in order.chunk_by(|&a, &b| values[a] == values[b]) {
         for &value in ties {
@@ -73,7 +73,7 @@ fn dense_ranks(values: &[f64]) -> (Vec<usize>, usize) {
     (ranks, distinct)
 }
 
-/// Sorts `values` and returns how many pairs stood the wrong way round. `buffer` is as long as `values`.
+/// Sorts `values` by merging and returns the number of inversions. `buffer` has the length of `values`.
 fn sort_counting_inversions(values: &mut [usize], buffer: &mut [usize]) -> u64 {
     let middle = values.len() / 2;
     if middle == 0 {
@@ -89,7 +89,7 @@ fn sort_counting_inversions(values: &mut [usize], buffer: &mut [usize]) -> u64 {
             *place = left[i];
             i += 1;
         } else {
-            // It passes all that is left of the left half.
+            // It precedes all remaining values of the left half.
             inversions += (left.len() - i) as u64;
             *place = right[j];
             j += 1;
@@ -102,9 +102,9 @@ fn sort_counting_inversions(values: &mut [usize], buffer: &mut [usize]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::random::Rng;
 
-    /// The definition: look at every pair.
+    /// The definition, over all pairs.
     #[expect(clippy::cast_precision_loss, reason = "test values are small")]
     fn reference(x: &[f64], y: &[f64]) -> Option<Kendall> {
         let (mut difference, mut x_apart, mut y_apart) = (0i64, 0u32, 0u32);
@@ -145,11 +145,11 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_precision_loss, reason = "test values are small")]
-    fn equals_looking_at_every_pair() {
-        let mut sample = Sample::new(5, &[]);
+    fn coefficients_equal_the_definition_over_all_pairs() {
+        let mut rng = Rng::new(5, &[]);
         for case in 0..300 {
-            let n = sample.below(60);
-            let mut draw = |kinds| (0..n).map(|_| sample.below(kinds) as f64 / 4.0).collect::<Vec<f64>>();
+            let n = rng.uniform_below(60);
+            let mut draw = |kinds| (0..n).map(|_| rng.uniform_below(kinds) as f64 / 4.0).collect::<Vec<f64>>();
             let (x, y) = (draw(1 + case % 9), draw(40));
             match (kendall(&x, &y), reference(&x, &y)) {
                 (Some(got), Some(wanted)) => {

@@ -1,129 +1,130 @@
-//! Metric: a measure of retrieval, and the data that it is computed from.
+//! Trait of metrics, the names of their values, and the data that they are computed from.
 //!
-//! Values of queries become their mean over the queries of a pool, and values of pools, folds of a protocol, their mean over
-//! the folds.
+//! Values of queries are averaged over the queries of a pool. Values of pools are averaged over the folds of a
+//! protocol.
 
-/// Name of a measured number: all that tells it from others.
+/// Name of a value: a measure with its variant and cut-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
-    /// `recall`, `hub_skewness`.
+pub struct MetricName {
+    /// Name of the measure: `recall`, `hub_skewness`.
     pub measure: &'static str,
-    /// Which form of it: `paper` or `official`, where the published code differs from the paper.
+    /// Variant of the measure: `paper` or `official`, if the published code differs from the paper.
     pub variant: Option<&'static str>,
-    /// True if the query's own matches count, for a graded relevance; false where they are deleted from the ranking and from
-    /// the pool, "(N)".
+    /// For a graded relevance, true if the matches of the query are included; false if they are removed from the
+    /// ranking and from the pool, "(N)" in the paper.
     pub ground_truth: Option<bool>,
-    /// Neighbours of the query that are relevant, or queries that find an item.
+    /// Number of neighbours of the query that are relevant, or number of queries that find an item.
     pub m: Option<usize>,
     /// Cut-off.
     pub k: Option<usize>,
     /// Unit of the values.
-    pub unit: Unit,
+    pub unit: MetricUnit,
 }
 
 /// Unit of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
-    /// Yes or no of each query, as 1 and 0; told in percent, with the interval of a proportion.
+pub enum MetricUnit {
+    /// 1 or 0 for each query; the mean is reported in percent, with the confidence interval of a proportion.
     Proportion,
-    /// From 0 to 1; told in percent.
+    /// From 0 to 1; the mean is reported in percent.
     Share,
-    /// Told as it is.
+    /// Any number; the mean is reported unchanged.
     Number,
 }
 
-impl Name {
-    /// A measure that needs no more to be named.
+impl MetricName {
+    /// Name without variant, cut-off and other details.
     #[must_use]
-    pub fn new(measure: &'static str, unit: Unit) -> Self {
+    pub fn new(measure: &'static str, unit: MetricUnit) -> Self {
         Self { measure, variant: None, ground_truth: None, m: None, k: None, unit }
     }
 
-    /// The same at a cut-off.
+    /// The same name with a cut-off.
     #[must_use]
-    pub fn at(self, k: usize) -> Self {
+    pub fn at_cutoff(self, k: usize) -> Self {
         Self { k: Some(k), ..self }
     }
 }
 
-/// Takes a value.
-pub type Add<'a> = &'a mut dyn FnMut(Name, f64);
+/// Callback that takes a value with its name.
+pub type RecordValue<'a> = &'a mut dyn FnMut(MetricName, f64);
 
-/// Items that a query found, and which of them match.
+/// Ranking of a query, or its set in a matching, with the items that match.
 #[derive(Debug, Clone, Copy)]
-pub struct Matches<'m> {
-    /// For each item of a ranking, best first, true if it matches. Items that are not there do not match.
+pub struct RankedMatches<'m> {
+    /// For each item of the ranking, best first, true if it matches. Items beyond the end count as non-matching.
     pub hits: &'m [bool],
-    /// Items that match, found or not.
+    /// Number of matching items in the pool.
     pub relevant: usize,
-    /// Cut-offs, ascending; of the set of a matching that for which it was made.
+    /// Cut-offs, ascending; for the set of a matching only the cut-off of that matching.
     pub cutoffs: &'m [usize],
-    /// True for a ranking that is at least as long as the number of matches; false for the set of a matching.
-    pub ranking: bool,
-    /// Place of the best match in the whole pool, from 0, where it is known.
+    /// True for a ranking of at least as many items as match; false for the set of a matching.
+    pub is_ranking: bool,
+    /// Rank of the best match in the whole pool, from 0, if it is known.
     pub rank: Option<usize>,
 }
 
-/// A ranking against a graded relevance, with the query's own matches or without.
+/// Ranking of a query with graded relevance φ, with or without the matches of the query.
 #[derive(Debug, Clone, Copy)]
-pub struct Grades<'g> {
-    /// True if the own matches count.
+pub struct GradedRanking<'g> {
+    /// True if the matches of the query are included.
     pub ground_truth: bool,
     /// Cut-offs.
     pub cutoffs: &'g [usize],
     /// φ of the items of the ranking, best first.
-    pub found: &'g [f32],
-    /// The largest φ of the pool, largest first.
-    pub ideal: &'g [f32],
-    /// The same of a wider pool, if there is one.
-    pub whole: Option<&'g [f32]>,
-    /// Neighbours that are relevant, each number and each form on its own.
-    pub neighbours: &'g [Neighbours],
+    pub ranked_phi: &'g [f32],
+    /// Largest φ of the pool, in descending order.
+    pub ideal_phi: &'g [f32],
+    /// Largest φ of the whole split, in descending order, if the pool is a part of it.
+    pub whole_split_phi: Option<&'g [f32]>,
+    /// Sets of relevant neighbours: one for each number of neighbours and each variant.
+    pub neighbours: &'g [RelevantNeighbours],
 }
 
-impl Grades<'_> {
-    /// The name of a measure of it.
+impl GradedRanking<'_> {
+    /// Name of a measure of this ranking.
     #[must_use]
-    pub fn name(&self, measure: &'static str, variant: Option<&'static str>) -> Name {
-        Name { variant, ground_truth: Some(self.ground_truth), ..Name::new(measure, Unit::Share) }
+    pub fn name(&self, measure: &'static str, variant: Option<&'static str>) -> MetricName {
+        MetricName { variant, ground_truth: Some(self.ground_truth), ..MetricName::new(measure, MetricUnit::Share) }
     }
 }
 
-/// Neighbours of a query: relevant items.
+/// Neighbours of a query, which are taken as relevant items.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Neighbours {
+pub struct RelevantNeighbours {
     /// True for the neighbours of the published code, false for those of the paper.
     pub official: bool,
-    /// How many: items (paper), images (official).
+    /// Number of neighbours: of items (paper) or of images (official).
     pub m: usize,
-    /// For each item of the ranking, true if it is one.
+    /// For each item of the ranking, true if it is a neighbour.
     pub hits: Vec<bool>,
-    /// φ of all of them.
+    /// φ of all neighbours.
     pub phi: Vec<f32>,
 }
 
-/// How often the items of a pool are found.
+/// k-occurrences of the items of a pool.
 #[derive(Debug, Clone, Copy)]
-pub struct Occurrences<'o> {
+pub struct KOccurrences<'o> {
     /// Nₖ of every item at each cut-off k.
     pub at: &'o [(usize, Vec<usize>)],
     /// N₁ of every item.
-    pub nearest: &'o [usize],
-    /// Queries that each item matches.
-    pub own: &'o [usize],
+    pub one_occurrences: &'o [usize],
+    /// Number of queries that each item matches.
+    pub matches_per_item: &'o [usize],
 }
 
-/// A metric: each form that it can be measured in, of those below. Values are from 0 to 1 where their unit is a share.
+/// Metric. It implements those of the methods below whose data it is computed from; each passes values to a callback.
+/// Values of [`MetricUnit::Share`] are from 0 to 1.
 pub trait Metric: Sync {
-    /// Measures what a query found of its matches.
-    fn of_matches(&self, _matches: &Matches<'_>, _add: Add<'_>) {}
+    /// Measures the ranking of a query by its matches.
+    fn measure_matches(&self, _matches: &RankedMatches<'_>, _add: RecordValue<'_>) {}
 
-    /// Measures what a query found, by a graded relevance.
-    fn of_grades(&self, _grades: &Grades<'_>, _add: Add<'_>) {}
+    /// Measures the ranking of a query by graded relevance.
+    fn measure_graded(&self, _grades: &GradedRanking<'_>, _add: RecordValue<'_>) {}
 
-    /// Measures the ranks of the best matches of all queries of a pool, from 0; there are some.
-    fn of_ranks(&self, _ranks: &[usize], _add: Add<'_>) {}
+    /// Measures the ranks of the best matches of all queries of a pool, from 0; there is at least one.
+    fn measure_ranks(&self, _ranks: &[usize], _add: RecordValue<'_>) {}
 
-    /// Measures how often the items of a pool are found.
-    fn of_occurrences(&self, _occurrences: &Occurrences<'_>, _add: Add<'_>) {}
+    /// Measures the k-occurrences of the items of a pool.
+    fn measure_occurrences(&self, _occurrences: &KOccurrences<'_>, _add: RecordValue<'_>) {}
 }

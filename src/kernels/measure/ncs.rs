@@ -1,18 +1,19 @@
-//! The Normalized Cumulative Semantic score: how much of the similarity that could be found was found.
+//! Normalized Cumulative Semantic score (NCS): the share of the attainable graded relevance φ that is found.
 //!
 //! Biten et al., "Is An Image Worth Five Sentences? A New Look into Semantics for Image-Text Matching", WACV 2022,
 //! section 3.3, and the code published with it, which is simpler than the paper's equation 5.
 
-use super::metric::{Add, Grades, Metric, Name};
+use super::metric::{GradedRanking, Metric, MetricName, RecordValue};
 
-/// What the published code adds to a mean before it divides by it.
-const TINY: f64 = 1e-10;
+/// Constant that the published code adds to a denominator.
+const EPSILON: f64 = 1e-10;
 
-/// NCS at `k` by the paper's equation 5: φ of the neighbours that are among the first `k`, over φ of all neighbours, where
-/// the neighbours are the `m` items of largest φ. 0 when their φ are all 0.
+/// NCS at `k` by the paper's equation 5: the sum of φ of the neighbours among the first `k` items, divided by that of
+/// all neighbours. The neighbours are the `m` items with the largest φ. 0 if their φ are all 0.
 ///
 /// # Shapes
-/// - `found`, `hits`: of the items of a ranking, best first, φ and whether each is a neighbour
+/// - `found`: φ of the items of a ranking, best first
+/// - `hits`: for each of these items, true if it is a neighbour
 /// - `neighbours`: φ of the neighbours
 ///
 /// # Cost
@@ -24,29 +25,29 @@ pub fn ncs(found: &[f32], hits: &[bool], neighbours: &[f32], k: usize) -> f64 {
     if total > 0.0 { of_hits / total } else { 0.0 }
 }
 
-/// NCS at `k` by the published code: the mean φ of the first `k` items over the largest mean that any `k` items have.
+/// NCS at `k` by the published code: the mean φ of the first `k` items, divided by the largest mean φ of any `k` items.
 ///
 /// # Shapes
 /// - `found`: φ of the items of a ranking, best first
-/// - `ideal`: the largest φ of the pool, largest first, as many as in `found`
+/// - `ideal`: the largest φ of the pool in descending order, as many as in `found`
 ///
 /// # Edge cases
-/// A pool of fewer than `k` items is taken whole. 0 when all φ are 0.
+/// If the pool has fewer than `k` items, all are taken. 0 if all φ are 0.
 #[must_use]
 pub fn official_ncs(found: &[f32], ideal: &[f32], k: usize) -> f64 {
-    mean(found, k, |_| 1.0) / (mean(ideal, k, |_| 1.0) + TINY)
+    mean(found, k, |_| 1.0) / (mean(ideal, k, |_| 1.0) + EPSILON)
 }
 
-/// [`official_ncs`] with earlier places counting for more, by which the published training chooses its model on
-/// Flickr30k: place `p`, from 0, weighs `log₂(k − p + 1)` in both means.
+/// [`official_ncs`] with larger weights for earlier items: position `p`, from 0, has the weight `log₂(k − p + 1)` in
+/// both means. The published training selects its model by it on Flickr30k.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "cut-offs are far below 2⁵³")]
 pub fn ordered_ncs(found: &[f32], ideal: &[f32], k: usize) -> f64 {
     let weight = |place: usize| ((k - place + 1) as f64).log2();
-    mean(found, k, weight) / (mean(ideal, k, weight) + TINY)
+    mean(found, k, weight) / (mean(ideal, k, weight) + EPSILON)
 }
 
-/// The weighted mean of the first `k`; 0 of none.
+/// Weighted mean of the first `k` values; 0 if there are none.
 #[expect(clippy::cast_precision_loss, reason = "cut-offs are far below 2⁵³")]
 fn mean(values: &[f32], k: usize, weight: impl Fn(usize) -> f64) -> f64 {
     let first = &values[..k.min(values.len())];
@@ -54,23 +55,26 @@ fn mean(values: &[f32], k: usize, weight: impl Fn(usize) -> f64) -> f64 {
     sum / first.len().max(1) as f64
 }
 
-/// `ncs` by the paper ([`ncs`]) and by the published code ([`official_ncs`]), there also over a wider pool; `ncs_ordered`
-/// ([`ordered_ncs`]).
+/// Metric `ncs` of the paper ([`ncs`]) and of the published code ([`official_ncs`]), the latter also with φ of the
+/// whole split; `ncs_ordered` ([`ordered_ncs`]).
 #[derive(Debug)]
 pub struct Ncs;
 
 impl Metric for Ncs {
-    fn of_grades(&self, grades: &Grades<'_>, add: Add<'_>) {
+    fn measure_graded(&self, grades: &GradedRanking<'_>, add: RecordValue<'_>) {
         for &k in grades.cutoffs {
             let official = Some("official");
-            add(grades.name("ncs", official).at(k), official_ncs(grades.found, grades.ideal, k));
-            add(grades.name("ncs_ordered", official).at(k), ordered_ncs(grades.found, grades.ideal, k));
-            if let Some(whole) = grades.whole {
-                add(grades.name("ncs", Some("official_whole_split")).at(k), official_ncs(grades.found, whole, k));
+            add(grades.name("ncs", official).at_cutoff(k), official_ncs(grades.ranked_phi, grades.ideal_phi, k));
+            add(grades.name("ncs_ordered", official).at_cutoff(k), ordered_ncs(grades.ranked_phi, grades.ideal_phi, k));
+            if let Some(whole) = grades.whole_split_phi {
+                add(
+                    grades.name("ncs", Some("official_whole_split")).at_cutoff(k),
+                    official_ncs(grades.ranked_phi, whole, k),
+                );
             }
             for of in grades.neighbours.iter().filter(|of| !of.official && !of.phi.is_empty()) {
-                let name = Name { m: Some(of.m), ..grades.name("ncs", Some("paper")).at(k) };
-                add(name, ncs(grades.found, &of.hits, &of.phi, k));
+                let name = MetricName { m: Some(of.m), ..grades.name("ncs", Some("paper")).at_cutoff(k) };
+                add(name, ncs(grades.ranked_phi, &of.hits, &of.phi, k));
             }
         }
     }
@@ -85,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn similarity_found_is_a_share_of_the_most_possible() {
+    fn ncs_is_the_share_of_the_attainable_relevance() {
         // φ of a pool: 4 3 2 1 0. Found: 3, 0, 4.
         let (found, ideal) = ([3.0, 0.0, 4.0], [4.0, 3.0, 2.0]);
         close(official_ncs(&found, &ideal, 1), 0.75);
@@ -95,7 +99,7 @@ mod tests {
         let three = 3f64.log2();
         close(ordered_ncs(&found, &ideal, 2), 3.0 * three / (4.0 * three + 3.0));
         close(ordered_ncs(&found, &ideal, 1), 0.75);
-        // Neighbours are those of φ 4 and 3: at 1 one of them is found, at 3 both.
+        // The neighbours have φ 4 and 3: one of them is found at 1, both at 3.
         let hits = [true, false, true];
         close(ncs(&found, &hits, &ideal[..2], 1), 3.0 / 7.0);
         close(ncs(&found, &hits, &ideal[..2], 2), 3.0 / 7.0);
@@ -103,26 +107,26 @@ mod tests {
     }
 
     #[test]
-    fn nothing_similar_and_small_pools() {
+    fn grades_of_zero_and_small_pools() {
         assert_eq!(ncs(&[0.0, 0.0], &[true, false], &[0.0], 2), 0.0);
         assert_eq!(official_ncs(&[0.0, 0.0], &[0.0, 0.0], 2), 0.0);
         assert_eq!(ordered_ncs(&[0.0], &[0.0], 1), 0.0);
-        // All φ equal: whatever is found is as good as anything.
+        // All φ are equal, so every ranking is perfect.
         close(official_ncs(&[0.5; 3], &[0.5; 3], 3), 1.0);
         close(ordered_ncs(&[0.5; 3], &[0.5; 3], 3), 1.0);
-        // Two items, ten asked for.
+        // A pool of two items, with a cut-off of ten.
         close(official_ncs(&[1.0, 3.0], &[3.0, 1.0], 10), 1.0);
         close(ncs(&[1.0, 3.0], &[true, true], &[3.0, 1.0], 10), 1.0);
         assert_eq!(official_ncs(&[], &[], 5), 0.0);
     }
 
     #[test]
-    fn a_query_that_finds_the_best_in_order_has_all_of_it() {
+    fn an_ideal_ranking_has_an_ncs_of_one() {
         let ideal = [2.5, 2.0, 0.75, 0.5];
         for k in 1..=4 {
             close(official_ncs(&ideal, &ideal, k), 1.0);
             close(ordered_ncs(&ideal, &ideal, k), 1.0);
-            // The same four in another order are as good at 4, and worse before when order counts.
+            // The same four items in another order are worse if the order counts, but equal at 4 otherwise.
             assert!(ordered_ncs(&[0.5, 0.75, 2.0, 2.5], &ideal, k) < 1.0);
         }
         close(official_ncs(&[0.5, 0.75, 2.0, 2.5], &ideal, 4), 1.0);

@@ -1,17 +1,17 @@
-//! Recall at K, median and mean rank, and their sum of recalls, as VSE++ and its heirs report them.
+//! Recall at K, median rank, mean rank, and rsum, as in VSE++ and later papers.
 //!
 //! Faghri et al., "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives", BMVC 2018; the rank statistics are
 //! those of its published code.
 
-use super::metric::{Add, Matches, Metric, Name, Unit};
+use super::metric::{Metric, MetricName, MetricUnit, RankedMatches, RecordValue};
 
-/// The cut-offs of the field's tables.
+/// The usual cut-offs.
 #[cfg(test)]
 pub(super) const CUTOFFS: [usize; 3] = [1, 5, 10];
 
-/// How well one direction of retrieval did.
+/// Recalls and rank statistics of one direction of retrieval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Retrieval {
+pub struct RecallSummary {
     /// Percentage of queries whose best match is among the first K items, for each cut-off K.
     pub recalls: Vec<f64>,
     /// Median rank, from 1.
@@ -20,15 +20,15 @@ pub struct Retrieval {
     pub meanr: f64,
 }
 
-impl Retrieval {
-    /// The measures of queries with these ranks (from 0); `None` when there are no queries.
+impl RecallSummary {
+    /// Measures of queries whose best matches have these ranks (from 0); `None` if there are no queries.
     #[must_use]
     pub fn of(ranks: &[usize], cutoffs: &[usize]) -> Option<Self> {
         let recalls = cutoffs.iter().map(|&k| recall_at(ranks, k)).collect::<Option<_>>()?;
         Some(Self { recalls, medr: median_rank(ranks)?, meanr: mean_rank(ranks)? })
     }
 
-    /// The mean of every measure over folds, all of the same cut-offs; `None` when there are none.
+    /// Mean of every measure over folds with the same cut-offs; `None` if there are no folds.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "folds are few")]
     pub fn mean(folds: &[Self]) -> Option<Self> {
@@ -41,13 +41,13 @@ impl Retrieval {
     }
 }
 
-/// rsum: the recalls at all cut-offs in both directions, added up. At most 600 for the field's 1, 5 and 10.
+/// rsum: the sum of the recalls at all cut-offs in both directions. At most 600 for the usual cut-offs 1, 5 and 10.
 #[must_use]
-pub fn rsum(i2t: &Retrieval, t2i: &Retrieval) -> f64 {
+pub fn rsum(i2t: &RecallSummary, t2i: &RecallSummary) -> f64 {
     i2t.recalls.iter().sum::<f64>() + t2i.recalls.iter().sum::<f64>()
 }
 
-/// `100·#{rank < k} / #queries`, percent; `None` when there are no queries.
+/// Recall at `k` in percent, `100·#{rank < k} / #queries`; `None` if there are no queries.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "queries are far below 2⁵³")]
 pub fn recall_at(ranks: &[usize], k: usize) -> Option<f64> {
@@ -55,8 +55,8 @@ pub fn recall_at(ranks: &[usize], k: usize) -> Option<f64> {
     (!ranks.is_empty()).then(|| 100.0 * hits as f64 / ranks.len() as f64)
 }
 
-/// `⌊median(rank)⌋ + 1`, where ranks are from 0 and the median of an even number is the mean of the two in the middle;
-/// `None` when there are no queries.
+/// Median rank, `⌊median(rank)⌋ + 1`, where ranks are from 0. The median of an even number of ranks is the mean of the
+/// two middle ones. `None` if there are no queries.
 ///
 /// # Cost
 /// `O(n)` time, a copy of the ranks.
@@ -76,46 +76,46 @@ pub fn median_rank(ranks: &[usize]) -> Option<f64> {
     Some(median as f64 + 1.0)
 }
 
-/// `mean(rank) + 1`, where ranks are from 0; `None` when there are no queries.
+/// Mean rank, `mean(rank) + 1`, where ranks are from 0; `None` if there are no queries.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "sums of ranks are far below 2⁵³")]
 pub fn mean_rank(ranks: &[usize]) -> Option<f64> {
     (!ranks.is_empty()).then(|| ranks.iter().map(|&rank| rank as f64).sum::<f64>() / ranks.len() as f64 + 1.0)
 }
 
-/// `recall`: whether a match is among the first K, a query's share of [`recall_at`].
+/// Metric `recall`: 1 for a query with a match among the first K items, otherwise 0; see [`recall_at`].
 #[derive(Debug)]
 pub struct Recall;
 
 impl Metric for Recall {
-    fn of_matches(&self, matches: &Matches<'_>, add: Add<'_>) {
+    fn measure_matches(&self, matches: &RankedMatches<'_>, add: RecordValue<'_>) {
         for &k in matches.cutoffs.iter().filter(|_| matches.relevant > 0) {
             let hit = matches.hits.iter().take(k).any(|&hit| hit);
-            add(Name::new("recall", Unit::Proportion).at(k), f64::from(u8::from(hit)));
+            add(MetricName::new("recall", MetricUnit::Proportion).at_cutoff(k), f64::from(u8::from(hit)));
         }
     }
 }
 
-/// `medr`: [`median_rank`].
+/// Metric `medr`: [`median_rank`].
 #[derive(Debug)]
 pub struct MedianRank;
 
 impl Metric for MedianRank {
-    fn of_ranks(&self, ranks: &[usize], add: Add<'_>) {
+    fn measure_ranks(&self, ranks: &[usize], add: RecordValue<'_>) {
         if let Some(rank) = median_rank(ranks) {
-            add(Name::new("medr", Unit::Number), rank);
+            add(MetricName::new("medr", MetricUnit::Number), rank);
         }
     }
 }
 
-/// `meanr`: [`mean_rank`].
+/// Metric `meanr`: [`mean_rank`].
 #[derive(Debug)]
 pub struct MeanRank;
 
 impl Metric for MeanRank {
-    fn of_ranks(&self, ranks: &[usize], add: Add<'_>) {
+    fn measure_ranks(&self, ranks: &[usize], add: RecordValue<'_>) {
         if let Some(rank) = mean_rank(ranks) {
-            add(Name::new("meanr", Unit::Number), rank);
+            add(MetricName::new("meanr", MetricUnit::Number), rank);
         }
     }
 }
@@ -123,38 +123,38 @@ impl Metric for MeanRank {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::random::Rng;
 
     #[test]
     fn recalls_median_and_mean_of_six_ranks() {
-        assert_eq!(Retrieval::of(&[], &CUTOFFS), None);
-        assert_eq!(Retrieval::mean(&[]), None);
-        let one = Retrieval { recalls: vec![100.0; 3], medr: 1.0, meanr: 1.0 };
-        assert_eq!(Retrieval::of(&[0], &CUTOFFS), Some(one.clone()));
+        assert_eq!(RecallSummary::of(&[], &CUTOFFS), None);
+        assert_eq!(RecallSummary::mean(&[]), None);
+        let one = RecallSummary { recalls: vec![100.0; 3], medr: 1.0, meanr: 1.0 };
+        assert_eq!(RecallSummary::of(&[0], &CUTOFFS), Some(one.clone()));
         // Ranks from 0: 0 1 4 5 9 10. Median (4 + 5) / 2 = 4.5, floored 4, from 1: 5. Mean 29 / 6.
-        let got = Retrieval::of(&[10, 0, 5, 1, 9, 4], &CUTOFFS).expect("six queries");
+        let got = RecallSummary::of(&[10, 0, 5, 1, 9, 4], &CUTOFFS).expect("six queries");
         assert_eq!((&got.recalls[..2], got.medr), (&[100.0 / 6.0, 50.0][..], 5.0));
         assert!((got.recalls[2] - 500.0 / 6.0).abs() < 1e-12 && (got.meanr - (29.0 / 6.0 + 1.0)).abs() < 1e-12);
-        // At other cut-offs: one of six below 1, three below 5, all below 20.
-        assert_eq!(Retrieval::of(&[10, 0, 5, 1, 9, 4], &[5, 20]).expect("six queries").recalls, [50.0, 100.0]);
+        // At other cut-offs: three of six ranks are below 5, all are below 20.
+        assert_eq!(RecallSummary::of(&[10, 0, 5, 1, 9, 4], &[5, 20]).expect("six queries").recalls, [50.0, 100.0]);
         assert_eq!(median_rank(&[7, 3, 100]), Some(8.0));
         assert_eq!(median_rank(&[0, 1]), Some(1.0));
         assert!((rsum(&one, &got) - (300.0 + 50.0 + 600.0 / 6.0)).abs() < 1e-9);
     }
 
     #[test]
-    fn every_statistic_is_averaged_over_folds() {
-        let fold = |r, m| Retrieval { recalls: vec![r, r + 1.0], medr: m, meanr: m + 0.5 };
-        let mean = Retrieval::mean(&[fold(10.0, 1.0), fold(20.0, 2.0)]).expect("two folds");
-        assert_eq!(mean, Retrieval { recalls: vec![15.0, 16.0], medr: 1.5, meanr: 2.0 });
+    fn every_measure_is_averaged_over_folds() {
+        let fold = |r, m| RecallSummary { recalls: vec![r, r + 1.0], medr: m, meanr: m + 0.5 };
+        let mean = RecallSummary::mean(&[fold(10.0, 1.0), fold(20.0, 2.0)]).expect("two folds");
+        assert_eq!(mean, RecallSummary { recalls: vec![15.0, 16.0], medr: 1.5, meanr: 2.0 });
     }
 
     #[test]
-    fn recall_grows_with_k_and_ends_at_a_hundred() {
-        let mut sample = Sample::new(3, &[]);
+    fn recall_increases_with_k_up_to_a_hundred() {
+        let mut rng = Rng::new(3, &[]);
         for _ in 0..50 {
-            let n = 1 + sample.below(40);
-            let ranks: Vec<usize> = (0..n).map(|_| sample.below(30)).collect();
+            let n = 1 + rng.uniform_below(40);
+            let ranks: Vec<usize> = (0..n).map(|_| rng.uniform_below(30)).collect();
             let curve: Vec<f64> = (0..=30).map(|k| recall_at(&ranks, k).expect("there are queries")).collect();
             assert_eq!((curve[0], curve[30]), (0.0, 100.0));
             assert!(curve.is_sorted());

@@ -1,33 +1,32 @@
-//! Semantic Recall: recall against the items that say much the same, whoever they belong to.
+//! Semantic Recall: recall of the items with the largest graded relevance φ, whether or not they match.
 //!
 //! Biten et al., "Is An Image Worth Five Sentences? A New Look into Semantics for Image-Text Matching", WACV 2022,
-//! section 3.2. The published code differs from the paper in what it takes for relevant; both are here.
+//! section 3.2. The published code takes other items as relevant than the paper; both variants are here.
 
-use super::metric::{Add, Grades, Metric, Name};
-use super::sets::set_recall;
+use super::metric::{GradedRanking, Metric, MetricName, RecordValue};
+use super::set_measures::set_recall;
 use std::collections::BTreeMap;
 
-use crate::top_k::Scored;
+use crate::top_k::ScoredItem;
 
-/// Images that the published code takes of each caption, when it looks for neighbours of the caption's image.
-pub const OFFICIAL_LIST: usize = 30;
+/// Number of images that the published code takes from the list of each caption, to find the neighbours of an image.
+pub const OFFICIAL_LIST_LENGTH: usize = 30;
 
-/// The neighbours of an image as the published code finds them: other images, best first.
+/// Neighbours of an image by the published code: images, best first.
 ///
-/// Each caption of the image names the [`OFFICIAL_LIST`] images that it fits best, with its φ; an image's score is the sum
-/// over the captions that name it. The paper's neighbours are simply the `m` items of largest φ.
+/// The score of an image is the sum of its φ over those captions whose [`OFFICIAL_LIST_LENGTH`] images with the largest
+/// φ include it. In the paper, the neighbours are simply the `m` items with the largest φ.
 ///
 /// # Shapes
-/// - `lists`: for each caption of the image the images that it fits best
-/// - `left_out`: an image that is no neighbour, such as the image itself
-/// - result: at most `m`; of equal scores the lower index comes first
+/// - `lists`: for each caption of the image the images with the largest φ
+/// - `left_out`: image that is excluded, such as the image itself
+/// - result: at most `m` images; ties go to the lower index
 ///
 /// # Edge cases
-/// The published code stops with an error when an image that it is to leave out is in none of its own lists; here it is
-/// simply not among the neighbours.
+/// The published code fails if the excluded image is in none of the lists; here there is no error.
 #[must_use]
 pub fn official_neighbours<'l>(
-    lists: impl IntoIterator<Item = &'l [Scored]>,
+    lists: impl IntoIterator<Item = &'l [ScoredItem]>,
     left_out: Option<usize>,
     m: usize,
 ) -> Vec<usize> {
@@ -36,17 +35,18 @@ pub fn official_neighbours<'l>(
         *scores.entry(scored.item).or_default() += f64::from(scored.score);
     }
     let mut neighbours: Vec<(usize, f64)> = scores.into_iter().filter(|&(image, _)| Some(image) != left_out).collect();
-    // Stable, and they come in the order of their index.
+    // The sort is stable, and the images are in the order of their index.
     neighbours.sort_by(|a, b| b.1.total_cmp(&a.1));
     neighbours.into_iter().take(m).map(|(image, _)| image).collect()
 }
 
-/// The published code's "soft" Semantic Recall at `k`: each relevant item that is found counts with its part of the φ of
-/// all of them, and the sum is divided by their number. So a perfect ranking has 1 only where one item is relevant.
-/// 0 when all φ are 0; `None` when nothing is relevant.
+/// "Soft" Semantic Recall at `k` of the published code: the sum of φ of the relevant items that are found, divided by
+/// that of all relevant items and by their number. So a perfect ranking has 1 only if a single item is relevant. 0 if
+/// all φ are 0; `None` if no item is relevant.
 ///
 /// # Shapes
-/// - `hits`, `found`: of the items of a ranking, best first, whether each is relevant, and its φ
+/// - `hits`: for each item of a ranking, best first, true if it is relevant
+/// - `found`: φ of each item of the ranking
 /// - `relevant`: φ of all relevant items
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
@@ -56,17 +56,18 @@ pub fn soft_semantic_recall(hits: &[bool], found: &[f32], relevant: &[f32], k: u
     (!relevant.is_empty()).then(|| of_hits / (total + 1e-20) / relevant.len() as f64)
 }
 
-/// `semantic_recall`: the share of the neighbours that is found, by the paper and by the published code; by the latter also
-/// whether any is found (`_any`), and [`soft_semantic_recall`] (`_soft`).
+/// Metric `semantic_recall`: the share of the neighbours that is found, with the neighbours of the paper and of the
+/// published code. With the latter also `semantic_recall_any`, which is 1 if any neighbour is found, and
+/// `semantic_recall_soft` ([`soft_semantic_recall`]).
 #[derive(Debug)]
 pub struct SemanticRecall;
 
 impl Metric for SemanticRecall {
-    fn of_grades(&self, grades: &Grades<'_>, add: Add<'_>) {
+    fn measure_graded(&self, grades: &GradedRanking<'_>, add: RecordValue<'_>) {
         for of in grades.neighbours {
             let variant = Some(if of.official { "official" } else { "paper" });
             for &k in grades.cutoffs {
-                let name = |measure| Name { m: Some(of.m), ..grades.name(measure, variant).at(k) };
+                let name = |measure| MetricName { m: Some(of.m), ..grades.name(measure, variant).at_cutoff(k) };
                 let mut some = |measure, value: Option<f64>| {
                     if let Some(value) = value {
                         add(name(measure), value);
@@ -76,7 +77,7 @@ impl Metric for SemanticRecall {
                 if of.official {
                     let any = f64::from(u8::from(of.hits.iter().take(k).any(|&hit| hit)));
                     some("semantic_recall_any", (!of.phi.is_empty()).then_some(any));
-                    some("semantic_recall_soft", soft_semantic_recall(&of.hits, grades.found, &of.phi, k));
+                    some("semantic_recall_soft", soft_semantic_recall(&of.hits, grades.ranked_phi, &of.phi, k));
                 }
             }
         }
@@ -88,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_those_that_the_captions_name_together() {
-        let list = |scored: &[(usize, f32)]| -> Vec<Scored> {
-            scored.iter().map(|&(item, score)| Scored { item, score }).collect()
+    fn official_neighbours_have_the_largest_sums_over_captions() {
+        let list = |scored: &[(usize, f32)]| -> Vec<ScoredItem> {
+            scored.iter().map(|&(item, score)| ScoredItem { item, score }).collect()
         };
         let lists = [list(&[(4, 2.0), (7, 0.5), (1, 0.25)]), list(&[(4, 3.0), (1, 0.5), (9, 0.25)])];
         let of = |left_out, m| official_neighbours(lists.iter().map(Vec::as_slice), left_out, m);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_recall_counts_by_similarity() {
+    fn soft_recall_weights_hits_by_relevance() {
         let got = soft_semantic_recall(&[true, false, true], &[3.0, 9.0, 1.0], &[3.0, 1.0], 3);
         assert!((got.expect("two are relevant") - 0.5).abs() < 1e-12);
         let first = soft_semantic_recall(&[true, false, true], &[3.0, 9.0, 1.0], &[3.0, 1.0], 1);

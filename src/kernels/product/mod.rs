@@ -1,18 +1,18 @@
-//! Matrix products on the widest vectors that the processor has, in pieces that fit its registers and caches.
+//! Matrix products with the widest vector instructions of the CPU, in tiles that fit its registers and caches.
 //!
-//! Both factors are first rearranged into panels ([`Left`], [`Right`]), in the order in which [`tile`] then reads them:
-//! Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008. Whoever multiplies
-//! loops over tiles, and does with each what is to be done while it is in the cache: that is why this is not a call into
-//! a library. A value of a product depends on its row and its column alone, not on how the loops are cut among threads.
+//! Both factors are first packed into panels ([`LeftFactor`], [`RightFactor`]) in the order in which [`add_product`]
+//! reads them: Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008.
+//! Callers loop over tiles and process each tile while it is in the cache; a matrix product of a library does not allow
+//! this. A value of a product depends on its row and its column only, not on how the loops are divided among threads.
 
-mod error;
-mod lanes;
+mod error_bound;
+mod element_type;
 mod pack;
 mod tile;
-mod violation;
+mod order_violation;
 
-pub use error::{Extent, product_error};
-pub use lanes::Lanes;
-pub use pack::{Left, Right};
-pub use tile::{COLUMNS, ROWS, Tile, tile, vectors};
-pub use violation::{Violation, violations};
+pub use element_type::ElementType;
+pub use error_bound::{NormBound, product_error_bound};
+pub use order_violation::{OrderViolation, add_violations};
+pub use pack::{LeftFactor, RightFactor};
+pub use tile::{TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512};

@@ -1,41 +1,52 @@
-//! Factors rearranged for [`tile`](super::tile()).
+//! Packing of factors for [`add_product`](super::add_product).
 
-use super::lanes::Lanes;
-use super::tile::{COLUMNS, ROWS};
+use super::element_type::ElementType;
+use super::tile::{TILE_COLUMNS, TILE_ROWS};
 
-/// The vectors of a factor by their number.
+/// Vector of a factor by its index.
 ///
-/// Not a type parameter: packing is compiled here, with the optimisation of this package, and not where it is called.
-type Vectors<'f, 'v> = &'f dyn Fn(usize) -> &'v [f32];
+/// It is not a type parameter so that packing is compiled in this package, which is always optimised, and not in the
+/// caller's.
+type VectorByIndex<'f, 'v> = &'f dyn Fn(usize) -> &'v [f32];
 
-/// The left factor of a product, `rows × depth`: panels of [`ROWS`] rows.
+/// Left factor of a product, `rows × depth`, in panels of [`TILE_ROWS`] rows.
 #[derive(Debug)]
-pub struct Left(Panels<ROWS>);
+pub struct LeftFactor(PackedPanels<TILE_ROWS>);
 
-/// The right factor of a product, `depth × columns`: panels of [`COLUMNS`] columns.
+/// Right factor of a product, `depth × columns`, in panels of [`TILE_COLUMNS`] columns.
 #[derive(Debug)]
-pub struct Right(Panels<COLUMNS>);
+pub struct RightFactor(PackedPanels<TILE_COLUMNS>);
 
-impl Left {
-    /// The factor whose row `i` is `row(i)`, `depth` values.
-    pub fn from_rows<'v>(lanes: Lanes, rows: usize, depth: usize, row: impl Fn(usize) -> &'v [f32]) -> Self {
-        Self::across(lanes, rows, depth, &row)
+impl LeftFactor {
+    /// Packs the factor whose row `i` is `row(i)`, `depth` values.
+    pub fn from_rows<'v>(
+        element_type: ElementType,
+        rows: usize,
+        depth: usize,
+        row: impl Fn(usize) -> &'v [f32],
+    ) -> Self {
+        Self::from_vectors(element_type, rows, depth, &row)
     }
 
-    /// The factor whose column `k` is `column(k)`, `rows` values.
-    pub fn from_columns<'v>(lanes: Lanes, rows: usize, depth: usize, column: impl Fn(usize) -> &'v [f32]) -> Self {
-        Self::along(lanes, rows, depth, &column)
+    /// Packs the factor whose column `k` is `column(k)`, `rows` values.
+    pub fn from_columns<'v>(
+        element_type: ElementType,
+        rows: usize,
+        depth: usize,
+        column: impl Fn(usize) -> &'v [f32],
+    ) -> Self {
+        Self::from_components(element_type, rows, depth, &column)
     }
 
-    fn across(lanes: Lanes, rows: usize, depth: usize, row: Vectors<'_, '_>) -> Self {
-        Self(Panels::across(lanes, rows, depth, row))
+    fn from_vectors(element_type: ElementType, rows: usize, depth: usize, row: VectorByIndex<'_, '_>) -> Self {
+        Self(PackedPanels::from_vectors(element_type, rows, depth, row))
     }
 
-    fn along(lanes: Lanes, rows: usize, depth: usize, column: Vectors<'_, '_>) -> Self {
-        Self(Panels::along(lanes, rows, depth, column))
+    fn from_components(element_type: ElementType, rows: usize, depth: usize, column: VectorByIndex<'_, '_>) -> Self {
+        Self(PackedPanels::from_components(element_type, rows, depth, column))
     }
 
-    /// Its panels, each with the number of its rows.
+    /// Panels, each with the number of its rows.
     pub fn panels(&self) -> impl ExactSizeIterator<Item = (usize, &[u32])> {
         self.0.panels()
     }
@@ -47,26 +58,36 @@ impl Left {
     }
 }
 
-impl Right {
-    /// The factor whose row `k` is `row(k)`, `columns` values.
-    pub fn from_rows<'v>(lanes: Lanes, depth: usize, columns: usize, row: impl Fn(usize) -> &'v [f32]) -> Self {
-        Self::along(lanes, columns, depth, &row)
+impl RightFactor {
+    /// Packs the factor whose row `k` is `row(k)`, `columns` values.
+    pub fn from_rows<'v>(
+        element_type: ElementType,
+        depth: usize,
+        columns: usize,
+        row: impl Fn(usize) -> &'v [f32],
+    ) -> Self {
+        Self::from_components(element_type, columns, depth, &row)
     }
 
-    /// The factor whose column `j` is `column(j)`, `depth` values.
-    pub fn from_columns<'v>(lanes: Lanes, depth: usize, columns: usize, column: impl Fn(usize) -> &'v [f32]) -> Self {
-        Self::across(lanes, columns, depth, &column)
+    /// Packs the factor whose column `j` is `column(j)`, `depth` values.
+    pub fn from_columns<'v>(
+        element_type: ElementType,
+        depth: usize,
+        columns: usize,
+        column: impl Fn(usize) -> &'v [f32],
+    ) -> Self {
+        Self::from_vectors(element_type, columns, depth, &column)
     }
 
-    fn along(lanes: Lanes, columns: usize, depth: usize, row: Vectors<'_, '_>) -> Self {
-        Self(Panels::along(lanes, columns, depth, row))
+    fn from_components(element_type: ElementType, columns: usize, depth: usize, row: VectorByIndex<'_, '_>) -> Self {
+        Self(PackedPanels::from_components(element_type, columns, depth, row))
     }
 
-    fn across(lanes: Lanes, columns: usize, depth: usize, column: Vectors<'_, '_>) -> Self {
-        Self(Panels::across(lanes, columns, depth, column))
+    fn from_vectors(element_type: ElementType, columns: usize, depth: usize, column: VectorByIndex<'_, '_>) -> Self {
+        Self(PackedPanels::from_vectors(element_type, columns, depth, column))
     }
 
-    /// Its panels, each with the number of its columns.
+    /// Panels, each with the number of its columns.
     pub fn panels(&self) -> impl ExactSizeIterator<Item = (usize, &[u32])> {
         self.0.panels()
     }
@@ -78,39 +99,39 @@ impl Right {
     }
 }
 
-/// Vectors (rows of the left, columns of the right factor) in panels of `W`; in a panel the first value of all vectors, then
-/// the second, and so on, the last panel filled up with zeros.
+/// Vectors (rows of the left factor, columns of the right factor) in panels of `W`. A panel has the first values of its
+/// vectors, then the second values, and so on. The last panel is padded with zeros.
 #[derive(Debug)]
-struct Panels<const W: usize> {
+struct PackedPanels<const W: usize> {
     vectors: usize,
-    /// Values of a panel.
+    /// Number of values of a panel.
     size: usize,
     values: Vec<u32>,
-    /// Where the panels start, so that they lie on cache lines.
+    /// Index of the first panel, aligned to a cache line.
     start: usize,
 }
 
-impl<const W: usize> Panels<W> {
-    fn new(lanes: Lanes, vectors: usize, depth: usize) -> Self {
-        let size = depth.div_ceil(lanes.step()) * W;
+impl<const W: usize> PackedPanels<W> {
+    fn new(element_type: ElementType, vectors: usize, depth: usize) -> Self {
+        let size = depth.div_ceil(element_type.step()) * W;
         let values = vec![0; vectors.div_ceil(W) * size + 15];
         let start = values.as_ptr().align_offset(64).min(15);
         Self { vectors, size, values, start }
     }
 
-    /// From vectors one after the other.
-    fn across(lanes: Lanes, vectors: usize, depth: usize, vector: Vectors<'_, '_>) -> Self {
-        let mut this = Self::new(lanes, vectors, depth);
+    /// Packs from vectors.
+    fn from_vectors(element_type: ElementType, vectors: usize, depth: usize, vector: VectorByIndex<'_, '_>) -> Self {
+        let mut this = Self::new(element_type, vectors, depth);
         for (first, panel) in (0..vectors).step_by(W).zip(this.values[this.start..].chunks_exact_mut(this.size.max(1)))
         {
             let steps = panel.as_chunks_mut::<W>().0;
             let group: Vec<&[f32]> = (first..vectors.min(first + W)).map(|i| &vector(i)[..depth]).collect();
-            // Blocks of steps, so that what is written stays in the nearest cache while all vectors go through.
+            // Blocks of steps, so that the written values stay in the L1 cache while all vectors are packed.
             for (block, steps) in steps.chunks_mut(BLOCK).enumerate() {
-                let from = block * BLOCK * lanes.step();
+                let from = block * BLOCK * element_type.step();
                 for (i, vector) in group.iter().enumerate() {
-                    let values = &vector[from..depth.min(from + BLOCK * lanes.step())];
-                    for (step, value) in steps.iter_mut().zip(block_of(lanes, values)) {
+                    let values = &vector[from..depth.min(from + BLOCK * element_type.step())];
+                    for (step, value) in steps.iter_mut().zip(pack_block(element_type, values)) {
                         step[i] = value;
                     }
                 }
@@ -119,21 +140,21 @@ impl<const W: usize> Panels<W> {
         this
     }
 
-    /// From the first values of all vectors, the second ones, and so on.
-    fn along(lanes: Lanes, vectors: usize, depth: usize, values: Vectors<'_, '_>) -> Self {
-        let mut this = Self::new(lanes, vectors, depth);
+    /// Packs from the first values of all vectors, the second values, and so on.
+    fn from_components(element_type: ElementType, vectors: usize, depth: usize, values: VectorByIndex<'_, '_>) -> Self {
+        let mut this = Self::new(element_type, vectors, depth);
         let (size, start) = (this.size, this.start);
         let zeros = vec![0.0; vectors];
-        for (step, k) in (0..depth).step_by(lanes.step()).enumerate() {
+        for (step, k) in (0..depth).step_by(element_type.step()).enumerate() {
             let first = values(k)[..vectors].as_chunks::<W>();
-            let second = match lanes {
-                Lanes::Bf16 if k + 1 < depth => &values(k + 1)[..vectors],
+            let second = match element_type {
+                ElementType::Bf16 if k + 1 < depth => &values(k + 1)[..vectors],
                 _ => &zeros,
             };
             let second = second.as_chunks::<W>();
-            let pack = |a: f32, b: f32| match lanes {
-                Lanes::F32 => a.to_bits(),
-                Lanes::Bf16 => pair_of(a, b),
+            let pack = |a: f32, b: f32| match element_type {
+                ElementType::F32 => a.to_bits(),
+                ElementType::Bf16 => pack_bf16_pair(a, b),
             };
             let mut panels = this.values[start..].chunks_exact_mut(size).map(|panel| &mut panel[step * W..][..W]);
             for ((to, a), b) in panels.by_ref().zip(first.0).zip(second.0) {
@@ -158,32 +179,32 @@ impl<const W: usize> Panels<W> {
     }
 }
 
-/// Steps that are packed together.
+/// Number of steps that are packed together.
 const BLOCK: usize = 16;
 
-/// At most [`BLOCK`] steps of a vector.
-fn block_of(lanes: Lanes, values: &[f32]) -> [u32; BLOCK] {
+/// Packs at most [`BLOCK`] steps of a vector.
+fn pack_block(element_type: ElementType, values: &[f32]) -> [u32; BLOCK] {
     let mut out = [0; BLOCK];
-    match lanes {
-        Lanes::F32 => out.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_bits()),
-        Lanes::Bf16 => {
+    match element_type {
+        ElementType::F32 => out.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_bits()),
+        ElementType::Bf16 => {
             let (pairs, last) = values.as_chunks::<2>();
-            out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pair_of(a, b));
+            out.iter_mut().zip(pairs).for_each(|(out, &[a, b])| *out = pack_bf16_pair(a, b));
             if let [last] = last {
-                out[pairs.len()] = pair_of(*last, 0.0);
+                out[pairs.len()] = pack_bf16_pair(*last, 0.0);
             }
         }
     }
     out
 }
 
-/// Two values as bf16, the first one in the lower half.
-fn pair_of(first: f32, second: f32) -> u32 {
-    bf16(first) >> 16 | bf16(second) & 0xffff_0000
+/// Packs two values as bf16, the first in the lower half.
+fn pack_bf16_pair(first: f32, second: f32) -> u32 {
+    round_to_bf16(first) >> 16 | round_to_bf16(second) & 0xffff_0000
 }
 
-/// The nearest bf16, of two the even one, in the upper half. What is not a number stays none.
-pub(super) fn bf16(value: f32) -> u32 {
+/// Rounds to the nearest bf16, ties to even; the result is in the upper half. NaN stays NaN.
+pub(super) fn round_to_bf16(value: f32) -> u32 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
     if value.is_nan() { bits | 0x0040_0000 } else { rounded }
@@ -194,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bf16_is_the_nearest_of_two_the_even_one() {
+    fn bf16_is_rounded_to_nearest_ties_to_even() {
         for (value, wanted) in [
             (1.0, 0x3f80),
             (1.0 + 1.0 / 256.0, 0x3f80), // halfway to 1 + 2/256, whose last bit is odd
@@ -205,25 +226,25 @@ mod tests {
             (f32::INFINITY, 0x7f80),
             (0.0, 0),
         ] {
-            assert_eq!(bf16(value) >> 16, wanted, "{value}");
+            assert_eq!(round_to_bf16(value) >> 16, wanted, "{value}");
         }
-        assert!(f32::from_bits(bf16(f32::NAN) & 0xffff_0000).is_nan());
+        assert!(f32::from_bits(round_to_bf16(f32::NAN) & 0xffff_0000).is_nan());
     }
 
     #[test]
-    fn both_ways_of_packing_agree_and_fill_with_zeros() {
-        let (rows, depth) = (ROWS + 3, 35);
+    fn packing_by_rows_and_by_columns_agrees_and_pads_with_zeros() {
+        let (rows, depth) = (TILE_ROWS + 3, 35);
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let by_row: Vec<f32> = (0..rows * depth).map(|i| i as f32 + 0.3).collect();
         let by_column: Vec<f32> = (0..rows * depth).map(|i| by_row[i % rows * depth + i / rows]).collect();
-        for lanes in [Lanes::F32, Lanes::Bf16] {
-            let a = Left::from_rows(lanes, rows, depth, |i| &by_row[i * depth..][..depth]);
-            let b = Left::from_columns(lanes, rows, depth, |k| &by_column[k * rows..][..rows]);
+        for element_type in [ElementType::F32, ElementType::Bf16] {
+            let a = LeftFactor::from_rows(element_type, rows, depth, |i| &by_row[i * depth..][..depth]);
+            let b = LeftFactor::from_columns(element_type, rows, depth, |k| &by_column[k * rows..][..rows]);
             assert!(a.panels().eq(b.panels()) && a.panels().len() == 2);
-            assert_eq!(a.panels().map(|(rows, _)| rows).collect::<Vec<_>>(), [ROWS, 3]);
-            assert!(a.panel(1).as_chunks::<ROWS>().0.iter().all(|step| step[3..].iter().all(|&value| value == 0)));
+            assert_eq!(a.panels().map(|(rows, _)| rows).collect::<Vec<_>>(), [TILE_ROWS, 3]);
+            assert!(a.panel(1).as_chunks::<TILE_ROWS>().0.iter().all(|step| step[3..].iter().all(|&value| value == 0)));
         }
-        let f32s = Left::from_rows(Lanes::F32, rows, depth, |i| &by_row[i * depth..][..depth]);
-        assert_eq!(f32s.panel(0)[ROWS + 2], by_row[2 * depth + 1].to_bits());
+        let f32s = LeftFactor::from_rows(ElementType::F32, rows, depth, |i| &by_row[i * depth..][..depth]);
+        assert_eq!(f32s.panel(0)[TILE_ROWS + 2], by_row[2 * depth + 1].to_bits());
     }
 }

@@ -1,57 +1,58 @@
-//! The innermost loop of a product.
+//! Tile kernel of a product: the innermost loop.
 
-/// Rows of a tile: with [`COLUMNS`], as many as leave two registers for the right factor and some for the left.
-pub const ROWS: usize = 12;
+/// Rows of a tile. With [`TILE_COLUMNS`], its sums leave two registers for the right factor and some for the left
+/// factor.
+pub const TILE_ROWS: usize = 12;
 /// Columns of a tile: two vectors of AVX-512.
-pub const COLUMNS: usize = 32;
+pub const TILE_COLUMNS: usize = 32;
 
-/// A piece of a product, row by row.
+/// Tile of a product, row-major.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
-pub struct Tile(pub [[f32; COLUMNS]; ROWS]);
+pub struct Tile(pub [[f32; TILE_COLUMNS]; TILE_ROWS]);
 
 impl Tile {
-    /// All values 0.
-    pub const ZERO: Self = Self([[0.0; COLUMNS]; ROWS]);
+    /// Tile of zeros.
+    pub const ZERO: Self = Self([[0.0; TILE_COLUMNS]; TILE_ROWS]);
 }
 
-use super::lanes::Lanes;
+use super::element_type::ElementType;
 use crate::cpu;
 
-/// Whether this processor has the widest vectors for products of these lanes. Without them [`tile`] is right, and slower: by
-/// half in f32 where there are those of AVX2, which give the same bits.
+/// Returns true if the CPU has AVX-512 instructions for products of this element type. Without them [`add_product`] is
+/// correct, but slower. In f32 it then uses AVX2 if available, at half the speed and with the same bits.
 #[must_use]
-pub fn vectors(lanes: Lanes) -> bool {
-    match lanes {
-        Lanes::F32 => cpu::has_avx512(),
-        Lanes::Bf16 => cpu::has_avx512_bf16(),
+pub fn has_avx512(element_type: ElementType) -> bool {
+    match element_type {
+        ElementType::F32 => cpu::has_avx512(),
+        ElementType::Bf16 => cpu::has_avx512_bf16(),
     }
 }
 
-/// Adds the product of a panel of the left factor, `rows` of whose rows count, and a panel of the right factor, packed with
-/// the same `lanes` and the same depth.
-pub fn tile(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
+/// Adds the product of the first `rows` rows of a panel of the left factor and a panel of the right factor to a tile.
+/// Both are packed with the same element type and the same depth.
+pub fn add_product(element_type: ElementType, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
     #[cfg(target_arch = "x86_64")]
-    if vectors(lanes) {
-        return avx512::tile(lanes, rows, left, right, out);
+    if has_avx512(element_type) {
+        return avx512::add_product(element_type, rows, left, right, out);
     }
     #[cfg(target_arch = "x86_64")]
-    if lanes == Lanes::F32 && cpu::has_avx2() {
-        return avx2::tile(rows, left, right, out);
+    if element_type == ElementType::F32 && cpu::has_avx2() {
+        return avx2::add_product(rows, left, right, out);
     }
-    portable(lanes, rows, left, right, out);
+    portable(element_type, rows, left, right, out);
 }
 
-/// The same without vector instructions, and what they are tested against. bf16 pairs are summed before they are added, as
-/// the processor's instruction does, but rounded in other places.
-fn portable(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
+/// Portable version of [`add_product`], and reference of its tests. Pairs of bf16 products are summed before they are
+/// added, as by the instruction of the CPU, but with other roundings.
+fn portable(element_type: ElementType, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
     let halves = |pair: u32| (f32::from_bits(pair << 16), f32::from_bits(pair & 0xffff_0000));
-    for (a, b) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+    for (a, b) in left.as_chunks::<TILE_ROWS>().0.iter().zip(right.as_chunks::<TILE_COLUMNS>().0) {
         for (sums, &a) in out.0.iter_mut().zip(a).take(rows) {
             for (sum, &b) in sums.iter_mut().zip(b) {
-                *sum += match lanes {
-                    Lanes::F32 => f32::from_bits(a) * f32::from_bits(b),
-                    Lanes::Bf16 => {
+                *sum += match element_type {
+                    ElementType::F32 => f32::from_bits(a) * f32::from_bits(b),
+                    ElementType::Bf16 => {
                         let ((a0, a1), (b0, b1)) = (halves(a), halves(b));
                         a0 * b0 + a1 * b1
                     }
@@ -62,23 +63,23 @@ fn portable(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Ti
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+#[expect(unsafe_code, reason = "vector instructions that the CPU is checked to support")]
 mod avx512 {
     use std::arch::x86_64::{
         __m512, __m512bh, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_epi32, _mm512_set1_ps,
         _mm512_storeu_ps,
     };
 
-    use super::{COLUMNS, Lanes, ROWS, Tile};
+    use super::{ElementType, TILE_COLUMNS, TILE_ROWS, Tile};
 
-    pub(super) fn tile(lanes: Lanes, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
+    pub(super) fn add_product(element_type: ElementType, rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
         macro_rules! rows {
             ($($count:literal)*) => {
-                match (lanes, rows) {
-                    // SAFETY: the caller has asked for the features.
-                    $((Lanes::F32, $count) => unsafe { f32s::<$count>(left, right, out) },)*
+                match (element_type, rows) {
+                    // SAFETY: the caller has checked for the features.
+                    $((ElementType::F32, $count) => unsafe { f32s::<$count>(left, right, out) },)*
                     // SAFETY: as above.
-                    $((Lanes::Bf16, $count) => unsafe { bf16s::<$count>(left, right, out) },)*
+                    $((ElementType::Bf16, $count) => unsafe { bf16s::<$count>(left, right, out) },)*
                     _ => {}
                 }
             };
@@ -89,7 +90,7 @@ mod avx512 {
     #[target_feature(enable = "avx512f")]
     fn f32s<const N: usize>(left: &[u32], right: &[u32], out: &mut Tile) {
         let mut sums = read::<N>(out);
-        for (a, b) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+        for (a, b) in left.as_chunks::<TILE_ROWS>().0.iter().zip(right.as_chunks::<TILE_COLUMNS>().0) {
             let [b0, b1] = pair(b);
             for (sum, &a) in sums.iter_mut().zip(a) {
                 let a = _mm512_set1_ps(f32::from_bits(a));
@@ -102,7 +103,7 @@ mod avx512 {
     #[target_feature(enable = "avx512f,avx512bf16")]
     fn bf16s<const N: usize>(left: &[u32], right: &[u32], out: &mut Tile) {
         let mut sums = read::<N>(out);
-        for (a, b) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+        for (a, b) in left.as_chunks::<TILE_ROWS>().0.iter().zip(right.as_chunks::<TILE_COLUMNS>().0) {
             let [b0, b1] = pair(b);
             let (b0, b1) = (bits(b0), bits(b1));
             for (sum, &a) in sums.iter_mut().zip(a) {
@@ -124,7 +125,7 @@ mod avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn pair(values: &[u32; COLUMNS]) -> [__m512; 2] {
+    fn pair(values: &[u32; TILE_COLUMNS]) -> [__m512; 2] {
         let [a, b] = [&values[..16], &values[16..]];
         // SAFETY: there are 16 values of 4 bytes.
         [unsafe { _mm512_loadu_ps(a.as_ptr().cast()) }, unsafe { _mm512_loadu_ps(b.as_ptr().cast()) }]
@@ -153,22 +154,23 @@ mod avx512 {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "vector instructions of the processor, which was asked whether it has them")]
+#[expect(unsafe_code, reason = "vector instructions that the CPU is checked to support")]
 mod avx2 {
     use std::arch::x86_64::{__m256, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
 
-    use super::{COLUMNS, ROWS, Tile};
+    use super::{TILE_COLUMNS, TILE_ROWS, Tile};
 
-    /// Rows whose sums are in registers together, and vectors of a row.
+    /// Number of rows whose sums are in registers together.
     const GROUP: usize = 3;
-    const VECTORS: usize = COLUMNS / 8;
+    /// Number of vectors of a row.
+    const VECTORS: usize = TILE_COLUMNS / 8;
 
-    pub(super) fn tile(rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
+    pub(super) fn add_product(rows: usize, left: &[u32], right: &[u32], out: &mut Tile) {
         for first in (0..rows).step_by(GROUP) {
-            // Rows beyond `rows` are summed too and dropped.
-            let mut sums = [[0.0; COLUMNS]; GROUP];
+            // Rows beyond `rows` are summed too, but dropped.
+            let mut sums = [[0.0; TILE_COLUMNS]; GROUP];
             sums.copy_from_slice(&out.0[first..first + GROUP]);
-            // SAFETY: the caller has asked for the features.
+            // SAFETY: the caller has checked for the features.
             unsafe { group(first, left, right, &mut sums) };
             let count = GROUP.min(rows - first);
             out.0[first..first + count].copy_from_slice(&sums[..count]);
@@ -176,10 +178,10 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    fn group(first: usize, left: &[u32], right: &[u32], out: &mut [[f32; COLUMNS]; GROUP]) {
+    fn group(first: usize, left: &[u32], right: &[u32], out: &mut [[f32; TILE_COLUMNS]; GROUP]) {
         let mut sums: [[__m256; VECTORS]; GROUP] =
             std::array::from_fn(|i| std::array::from_fn(|v| load(&out[i].as_chunks().0[v])));
-        for (a, b) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+        for (a, b) in left.as_chunks::<TILE_ROWS>().0.iter().zip(right.as_chunks::<TILE_COLUMNS>().0) {
             let a: [__m256; GROUP] = std::array::from_fn(|i| _mm256_set1_ps(f32::from_bits(a[first + i])));
             for v in 0..VECTORS {
                 // SAFETY: there are 8 values of 4 bytes.
@@ -208,59 +210,68 @@ mod avx2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{Left, Right};
-    use crate::sample::Sample;
+    use crate::product::{LeftFactor, RightFactor};
+    use crate::random::Rng;
 
     #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
     fn random(seed: u64, count: usize) -> Vec<f32> {
-        let mut sample = Sample::new(seed, &[]);
-        (0..count).map(|_| (2.0 * sample.unit() - 1.0) as f32).collect()
+        let mut rng = Rng::new(seed, &[]);
+        (0..count).map(|_| (2.0 * rng.uniform() - 1.0) as f32).collect()
     }
 
-    /// Narrower vectors give the same bits: sums go along the depth in one order, each step rounded once.
+    /// AVX2 gives the same bits: sums are along the depth in the same order, with one rounding for each step.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn avx2_gives_the_bits_of_avx512() {
-        if !vectors(Lanes::F32) || !cpu::has_avx2() {
-            test_data::impossible("this processor has no AVX-512");
+        if !has_avx512(ElementType::F32) || !cpu::has_avx2() {
+            test_data::impossible("this CPU has no AVX-512");
             return;
         }
         for depth in [1, 7, 300] {
-            for rows in 1..=ROWS {
-                let (a, b) = (random(1, rows * depth), random(2, depth * COLUMNS));
-                let left = Left::from_rows(Lanes::F32, rows, depth, |i| &a[i * depth..][..depth]);
-                let right = Right::from_rows(Lanes::F32, depth, COLUMNS, |k| &b[k * COLUMNS..][..COLUMNS]);
-                let (mut wide, mut narrow) = (Tile([[0.5; COLUMNS]; ROWS]), Tile([[0.5; COLUMNS]; ROWS]));
-                tile(Lanes::F32, rows, left.panel(0), right.panel(0), &mut wide);
-                avx2::tile(rows, left.panel(0), right.panel(0), &mut narrow);
+            for rows in 1..=TILE_ROWS {
+                let (a, b) = (random(1, rows * depth), random(2, depth * TILE_COLUMNS));
+                let left = LeftFactor::from_rows(ElementType::F32, rows, depth, |i| &a[i * depth..][..depth]);
+                let right = RightFactor::from_rows(ElementType::F32, depth, TILE_COLUMNS, |k| {
+                    &b[k * TILE_COLUMNS..][..TILE_COLUMNS]
+                });
+                let (mut wide, mut narrow) =
+                    (Tile([[0.5; TILE_COLUMNS]; TILE_ROWS]), Tile([[0.5; TILE_COLUMNS]; TILE_ROWS]));
+                add_product(ElementType::F32, rows, left.panel(0), right.panel(0), &mut wide);
+                avx2::add_product(rows, left.panel(0), right.panel(0), &mut narrow);
                 assert_eq!(wide.0, narrow.0, "{rows}x{depth}");
             }
         }
     }
 
-    /// Against a product in f64, every number of rows, whole and cut panels, even and odd depths.
+    /// Compares with a product in f64, for every number of rows, full and partial panels, even and odd depths.
     #[test]
     fn tiles_are_products() {
-        for (lanes, error) in [(Lanes::F32, 1e-5), (Lanes::Bf16, 0.1)] {
+        for (element_type, error) in [(ElementType::F32, 1e-5), (ElementType::Bf16, 0.1)] {
             for depth in [1, 2, 7, 64, 129] {
-                for rows in 1..=ROWS {
-                    let (a, b) = (random(1, rows * depth), random(2, depth * COLUMNS));
-                    let left = Left::from_rows(lanes, rows, depth, |i| &a[i * depth..][..depth]);
-                    let right = Right::from_rows(lanes, depth, COLUMNS, |k| &b[k * COLUMNS..][..COLUMNS]);
-                    let (mut found, mut plain) = (Tile([[1.0; COLUMNS]; ROWS]), Tile([[1.0; COLUMNS]; ROWS]));
-                    tile(lanes, rows, left.panel(0), right.panel(0), &mut found);
-                    portable(lanes, rows, left.panel(0), right.panel(0), &mut plain);
-                    for i in 0..ROWS {
-                        for j in 0..COLUMNS {
-                            let product = |k: usize| f64::from(a[i * depth + k]) * f64::from(b[k * COLUMNS + j]);
+                for rows in 1..=TILE_ROWS {
+                    let (a, b) = (random(1, rows * depth), random(2, depth * TILE_COLUMNS));
+                    let left = LeftFactor::from_rows(element_type, rows, depth, |i| &a[i * depth..][..depth]);
+                    let right = RightFactor::from_rows(element_type, depth, TILE_COLUMNS, |k| {
+                        &b[k * TILE_COLUMNS..][..TILE_COLUMNS]
+                    });
+                    let (mut found, mut plain) =
+                        (Tile([[1.0; TILE_COLUMNS]; TILE_ROWS]), Tile([[1.0; TILE_COLUMNS]; TILE_ROWS]));
+                    add_product(element_type, rows, left.panel(0), right.panel(0), &mut found);
+                    portable(element_type, rows, left.panel(0), right.panel(0), &mut plain);
+                    for i in 0..TILE_ROWS {
+                        for j in 0..TILE_COLUMNS {
+                            let product = |k: usize| f64::from(a[i * depth + k]) * f64::from(b[k * TILE_COLUMNS + j]);
                             let wanted = 1.0 + if i < rows { (0..depth).map(product).sum::<f64>() } else { 0.0 };
                             let got = f64::from(found.0[i][j]);
                             assert!(
                                 (got - wanted).abs() < error,
-                                "{lanes:?} {rows}x{depth} ({i}, {j}): {got}, {wanted}"
+                                "{element_type:?} {rows}x{depth} ({i}, {j}): {got}, {wanted}"
                             );
                             let plain = f64::from(plain.0[i][j]);
-                            assert!((got - plain).abs() < 1e-5, "{lanes:?} {rows}x{depth}: {got}, portable {plain}");
+                            assert!(
+                                (got - plain).abs() < 1e-5,
+                                "{element_type:?} {rows}x{depth}: {got}, portable {plain}"
+                            );
                         }
                     }
                 }

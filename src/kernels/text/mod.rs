@@ -1,6 +1,6 @@
-//! Captions as words, and words as numbers.
+//! Text kernels: tokenisers, the vocabulary of token ids, and the caption similarities CIDEr and SPICE.
 
-pub mod tokens;
+pub mod tokenizer;
 pub mod treebank;
 pub mod ptb;
 pub mod python;
@@ -9,5 +9,5 @@ pub mod vocabulary;
 pub mod cider;
 pub mod spice;
 
-pub use tokens::Tokenizer;
+pub use tokenizer::Tokenizer;
 pub use vocabulary::Vocabulary;

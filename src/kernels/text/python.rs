@@ -1,12 +1,12 @@
-//! A text as Python 3 writes bytes: what `str(line)` gives when a file of captions was opened as bytes, and the published
-//! training codes then cut into words.
+//! Python 3's `str` of a bytes object. Published training code tokenises this form if it opens a file of captions as
+//! bytes and calls `str(line)`.
 
-/// The form `b'…'` of the UTF-8 bytes of `text`.
+/// Formats the UTF-8 bytes of `text` as `b'…'`.
 ///
-/// The quotes are double if the text has single ones and no double ones. A byte that is no printable ASCII character is
-/// written as `\xe4`, a tab, line feed or carriage return as `\t`, `\n`, `\r`, a backslash doubled.
+/// The quotes are double if the text has single quotes and no double quotes. Tab, line feed and carriage return become
+/// `\t`, `\n` and `\r`, and a backslash is doubled. Other bytes that are not printable ASCII are written as `\xe4`.
 #[must_use]
-pub fn bytes(text: &str) -> String {
+pub fn bytes_repr(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = format!("b{quote}");
     for byte in text.bytes() {
@@ -29,13 +29,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_what_python_writes() {
-        // Each is what CPython 3.11 prints for `str(text.encode())`.
-        assert_eq!(bytes("A man ."), r"b'A man .'");
-        assert_eq!(bytes("a dog's ball"), r#"b"a dog's ball""#);
-        assert_eq!(bytes("the \"dog\""), r#"b'the "dog"'"#);
-        assert_eq!(bytes("dog's \"ball\""), r#"b'dog\'s "ball"'"#);
-        assert_eq!(bytes("café\t\\\n\r\u{7f}\0"), r"b'caf\xc3\xa9\t\\\n\r\x7f\x00'");
-        assert_eq!(bytes(""), "b''");
+    fn agrees_with_python() {
+        // CPython 3.11 prints these for `str(text.encode())`.
+        assert_eq!(bytes_repr("A man ."), r"b'A man .'");
+        assert_eq!(bytes_repr("a dog's ball"), r#"b"a dog's ball""#);
+        assert_eq!(bytes_repr("the \"dog\""), r#"b'the "dog"'"#);
+        assert_eq!(bytes_repr("dog's \"ball\""), r#"b'dog\'s "ball"'"#);
+        assert_eq!(bytes_repr("café\t\\\n\r\u{7f}\0"), r"b'caf\xc3\xa9\t\\\n\r\x7f\x00'");
+        assert_eq!(bytes_repr(""), "b''");
     }
 }

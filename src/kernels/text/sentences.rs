@@ -1,21 +1,21 @@
-//! Where a sentence of a caption ends, after Punkt (Kiss and Strunk, "Unsupervised Multilingual Sentence Boundary
-//! Detection", Computational Linguistics 32(4), 2006), as it is without what it learns about capitals.
+//! Sentence splitter: Punkt (Kiss and Strunk, "Unsupervised Multilingual Sentence Boundary Detection", Computational
+//! Linguistics 32(4), 2006) without its learned statistics of capitalisation.
 //!
-//! It matters little: it decides only whether a period in the middle of a caption stays on its word. Punkt's learned
-//! list of abbreviations is replaced by the few that captions use.
+//! For captions it decides only if a period inside the caption is separated from its word. Punkt's learned list of
+//! abbreviations is replaced by the few that occur in captions.
 
-/// Words that keep their period.
+/// Abbreviations, whose period ends no sentence.
 pub const ABBREVIATIONS: [&str; 20] = [
     "mr", "mrs", "ms", "dr", "st", "vs", "jr", "sr", "prof", "gen", "sgt", "lt", "col", "etc", "no", "mt", "ft", "u.s",
     "e.g", "i.e",
 ];
 
-/// The sentences of `text`, without the white space around them.
+/// Splits `text` into sentences, without the white space around them.
 ///
-/// A sentence ends after a word that ends with `?`, `!` or one period; not after an abbreviation or a single letter, and
-/// after a number with a period only before a capital.
+/// A sentence ends after a word that ends with `?`, `!` or a single period. A period ends no sentence after an
+/// abbreviation or a single letter, and after a number only if the next word starts with a capital.
 #[must_use]
-pub fn sentences(text: &str) -> Vec<&str> {
+pub fn split_sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut words = text.split_whitespace().peekable();
@@ -56,10 +56,10 @@ mod tests {
 
     #[test]
     fn ends_at_periods_but_not_at_abbreviations() {
-        assert_eq!(sentences("a dog runs. it is wet ."), ["a dog runs.", "it is wet ."]);
-        assert_eq!(sentences("mr. smith has no. 5. a hat"), ["mr. smith has no. 5. a hat"]);
-        assert_eq!(sentences("Mr. Smith runs. Dr. No too"), ["Mr. Smith runs.", "Dr. No too"]);
-        assert_eq!(sentences("so... he j. runs ! ok"), ["so... he j. runs !", "ok"]);
-        assert!(sentences("  ").is_empty());
+        assert_eq!(split_sentences("a dog runs. it is wet ."), ["a dog runs.", "it is wet ."]);
+        assert_eq!(split_sentences("mr. smith has no. 5. a hat"), ["mr. smith has no. 5. a hat"]);
+        assert_eq!(split_sentences("Mr. Smith runs. Dr. No too"), ["Mr. Smith runs.", "Dr. No too"]);
+        assert_eq!(split_sentences("so... he j. runs ! ok"), ["so... he j. runs !", "ok"]);
+        assert!(split_sentences("  ").is_empty());
     }
 }

@@ -1,12 +1,11 @@
-//! The Penn Treebank's way to cut a sentence into words, as NLTK 3.10 does it: its `NLTKWordTokenizer`, which follows the
-//! Treebank's own `tokenizer.sed`.
+//! Penn Treebank tokeniser of NLTK 3.10 (`NLTKWordTokenizer`), which follows the Treebank's own `tokenizer.sed`.
 //!
-//! Each rule is one pass over the text and inserts spaces; the words are what lies between spaces in the end. The order
-//! of the rules matters.
+//! Each rule is one pass over the text that inserts spaces; at the end the text is split at spaces. The order of the
+//! rules matters.
 
-/// The words of one sentence.
+/// Cuts one sentence into words.
 #[must_use]
-pub fn words(sentence: &str) -> Vec<String> {
+pub fn tokenize(sentence: &str) -> Vec<String> {
     let mut text: Vec<char> = sentence.trim().chars().collect();
     text = opening_quotes(&text);
     text = final_period(&text);
@@ -37,7 +36,8 @@ fn opening_quotes(text: &[char]) -> Vec<char> {
         [c @ (' ' | '(' | '[' | '{' | '<'), '\'', '\'', ..] => Some((3, vec![*c, ' ', '`', '`', ' '])),
         _ => None,
     });
-    // A quote before a word stands alone unless the word is the rest of a contraction, none of which is longer than two.
+    // A quote before a word is separated from it, unless the word ends a contraction. Such words have at most two
+    // letters.
     let mut out = Vec::with_capacity(text.len());
     for (i, &c) in text.iter().enumerate() {
         out.push(c);
@@ -53,7 +53,7 @@ fn opening_quotes(text: &[char]) -> Vec<char> {
     out
 }
 
-/// A period at the end, perhaps followed by quotes and brackets, is a word.
+/// Separates a period at the end of the text. Quotes and brackets may follow it.
 fn final_period(text: &[char]) -> Vec<char> {
     let closes = |c: &char| matches!(c, ']' | ')' | '}' | '>' | '"' | '\'' | '»' | '”' | '’' | ' ');
     match text.iter().rposition(|c| *c == '.') {
@@ -64,7 +64,7 @@ fn final_period(text: &[char]) -> Vec<char> {
     }
 }
 
-/// A colon or comma is a word unless a digit follows.
+/// Separates colons and commas that no digit follows.
 fn colons_and_commas(text: &[char]) -> Vec<char> {
     let mut out = replace(text, |at| match at {
         [c @ (':' | ','), next, ..] if !next.is_numeric() => Some((2, vec![' ', *c, ' ', *next])),
@@ -83,7 +83,7 @@ fn closing_quotes(text: &[char]) -> Vec<char> {
     replace(&text, |at| at.starts_with(&['"']).then(|| (1, " '' ".chars().collect())))
 }
 
-/// `'s`, `'ll`, `n't` and their like become words.
+/// Separates contracted endings: `'s`, `'ll`, `n't`.
 fn endings(text: &[char]) -> Vec<char> {
     let single_spaced = String::from_iter(text);
     let joined = single_spaced.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -107,7 +107,7 @@ fn endings(text: &[char]) -> Vec<char> {
     text
 }
 
-/// `cannot` and its like become two words.
+/// Splits contractions that are written as one word, such as `cannot`.
 fn contractions(text: &[char]) -> Vec<char> {
     const PAIRS: [(&str, &str); 8] = [
         ("can", "not"),
@@ -148,13 +148,13 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// In whatever case; patterns are in lower case.
+/// True if `text` starts with `pattern`, which is in lower case; ignores case.
 fn starts_with(text: &[char], pattern: &str) -> bool {
     let mut chars = text.iter();
     pattern.chars().all(|wanted| chars.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
 }
 
-/// Puts a space on either side of every character of a kind.
+/// Puts spaces around every character for which `is` holds.
 fn pad(text: &[char], is: impl Fn(char) -> bool) -> Vec<char> {
     let mut out = Vec::with_capacity(text.len() + 8);
     for &c in text {
@@ -163,7 +163,7 @@ fn pad(text: &[char], is: impl Fn(char) -> bool) -> Vec<char> {
     out
 }
 
-/// Puts a space on either side of every run of at least `least` times `c`.
+/// Puts spaces around every run of at least `least` characters `c`.
 fn pad_runs(text: &[char], c: char, least: usize) -> Vec<char> {
     replace(text, |at| {
         let run = at.iter().take_while(|x| **x == c).count();
@@ -176,7 +176,8 @@ fn pad_runs(text: &[char], c: char, least: usize) -> Vec<char> {
     })
 }
 
-/// Goes from left to right; where `rule` sees (length, replacement) in the rest of the text, it is replaced.
+/// Replaces from left to right. `rule` gets the rest of the text and returns the length of a match at its start and the
+/// replacement.
 fn replace(text: &[char], rule: impl Fn(&[char]) -> Option<(usize, Vec<char>)>) -> Vec<char> {
     let mut out = Vec::with_capacity(text.len() + 8);
     let mut i = 0;
@@ -197,11 +198,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_as_the_treebank_does() {
-        assert_eq!(words("the dog's ball isn't red."), ["the", "dog", "'s", "ball", "is", "n't", "red", "."]);
-        assert_eq!(words("\"stop\", she said"), ["``", "stop", "''", ",", "she", "said"]);
-        assert_eq!(words("he can't, cannot: 3,000"), ["he", "ca", "n't", ",", "can", "not", ":", "3,000"]);
-        assert_eq!(words("u.s. flag (red)..."), ["u.s.", "flag", "(", "red", ")", "..."]);
-        assert_eq!(words("gimme more'n one 'cause 'tis"), ["gim", "me", "more", "'n", "one", "'", "cause", "'", "tis"]);
+    fn splits_quotes_contractions_and_punctuation() {
+        assert_eq!(tokenize("the dog's ball isn't red."), ["the", "dog", "'s", "ball", "is", "n't", "red", "."]);
+        assert_eq!(tokenize("\"stop\", she said"), ["``", "stop", "''", ",", "she", "said"]);
+        assert_eq!(tokenize("he can't, cannot: 3,000"), ["he", "ca", "n't", ",", "can", "not", ":", "3,000"]);
+        assert_eq!(tokenize("u.s. flag (red)..."), ["u.s.", "flag", "(", "red", ")", "..."]);
+        assert_eq!(
+            tokenize("gimme more'n one 'cause 'tis"),
+            ["gim", "me", "more", "'n", "one", "'", "cause", "'", "tis"]
+        );
     }
 }

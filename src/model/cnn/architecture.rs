@@ -1,19 +1,19 @@
-//! What a network is made of, as plain data, and the parameters that follow from it.
+//! Architecture of a CNN as plain data, and the specifications of its parameters.
 
-/// A network.
+/// Architecture of a CNN.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
-    /// Picture (3 channels) to feature maps.
-    pub body: Vec<Layer>,
-    /// Channels of the feature maps: the width of a feature.
+    /// Layers from a image (3 channels) to feature maps.
+    pub backbone: Vec<Layer>,
+    /// Number of channels of the feature maps, which is the width of a feature.
     pub width: usize,
-    /// Feature maps to the scores of the classes.
+    /// Layers from feature maps to class scores.
     pub head: Vec<Layer>,
-    /// Classes.
+    /// Number of classes.
     pub classes: usize,
 }
 
-/// A layer. Names are those of the parameters in a file, without `.weight` or `.bias`.
+/// Layer of a CNN. Its name is the prefix of its parameters in a file, without `.weight` or `.bias`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layer {
     /// Convolution with a square kernel.
@@ -24,16 +24,16 @@ pub enum Layer {
         channels: (usize, usize),
         /// Side of the kernel.
         kernel: usize,
-        /// Step, in both directions.
+        /// Stride, in both directions.
         stride: i64,
-        /// Zeros around the input.
+        /// Zero padding on each side.
         padding: i64,
-        /// Whether a bias is added.
+        /// True if a bias is added.
         bias: bool,
-        /// How random weights are drawn.
-        init: Init,
+        /// Initialisation of the weights.
+        init: CnnInit,
     },
-    /// Batch normalisation with the running mean and variance.
+    /// Batch normalisation with running mean and variance.
     BatchNorm {
         /// Name.
         name: String,
@@ -42,34 +42,34 @@ pub enum Layer {
     },
     /// max(x, 0).
     Relu,
-    /// Maximum over squares of side 3, in steps of 2.
+    /// Max pooling with kernel 3 and stride 2.
     MaxPool {
-        /// Border around the input.
+        /// Padding on each side.
         padding: i64,
-        /// Whether squares that reach over the edge count.
+        /// True if windows that reach over the edge count.
         ceil: bool,
     },
-    /// Mean over all positions: N × C × H × W to N × C.
+    /// Global average pooling: N × C × H × W to N × C.
     GlobalAverage,
-    /// Product with a matrix, plus a bias.
+    /// Linear layer with a bias.
     Linear {
         /// Name.
         name: String,
         /// Values in and out.
         widths: (usize, usize),
     },
-    /// The channels of the branches, one after the other.
+    /// Concatenation of the channels of the branches.
     Concat(Vec<Vec<Layer>>),
-    /// The sum of the branches; an empty branch is the input itself.
+    /// Sum of the branches. An empty branch is the input itself.
     Sum(Vec<Vec<Layer>>),
 }
 
-/// How a random parameter is drawn.
+/// Initialisation of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Init {
-    /// All of this value.
+pub enum CnnInit {
+    /// A constant.
     Constant(f32),
-    /// Uniform in ±√(`gain` / fan-in); He's for ReLU is gain 6, `nn.Linear`'s is 1.
+    /// Uniform in ±√(`gain` / fan-in), with gain 6 for He's initialisation before a ReLU and 1 for `nn.Linear`.
     UniformFanIn(f64),
     /// Normal with variance 2 / fan-out (He et al., "Delving deep into rectifiers", 2015).
     NormalFanOut,
@@ -77,48 +77,48 @@ pub enum Init {
     Normal(f64),
 }
 
-/// A parameter of a network.
+/// Specification of a parameter of a CNN.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parameter {
+pub struct CnnParameterSpec {
     /// Name, with `.weight` and the like.
     pub name: String,
     /// Sizes of its dimensions.
     pub shape: Vec<usize>,
-    /// How it is drawn.
-    pub init: Init,
-    /// Inputs that one output of its layer depends on.
+    /// Initialisation.
+    pub init: CnnInit,
+    /// Number of inputs that one output of the layer depends on.
     pub fan_in: usize,
 }
 
 impl Architecture {
-    /// The parameters, in the order of the layers.
+    /// Specifications of the parameters, in the order of the layers.
     #[must_use]
-    pub fn parameters(&self) -> Vec<Parameter> {
+    pub fn parameters(&self) -> Vec<CnnParameterSpec> {
         let mut all = Vec::new();
-        collect(&self.body, &mut all);
+        collect(&self.backbone, &mut all);
         collect(&self.head, &mut all);
         all
     }
 }
 
-fn collect(layers: &[Layer], all: &mut Vec<Parameter>) {
+fn collect(layers: &[Layer], all: &mut Vec<CnnParameterSpec>) {
     for layer in layers {
         match layer {
             Layer::Conv { name, channels: (from, to), kernel, bias, init, .. } => {
                 let fan_in = from * kernel * kernel;
                 all.push(parameter(name, "weight", &[*to, *from, *kernel, *kernel], *init, fan_in));
                 if *bias {
-                    all.push(parameter(name, "bias", &[*to], Init::Constant(0.0), fan_in));
+                    all.push(parameter(name, "bias", &[*to], CnnInit::Constant(0.0), fan_in));
                 }
             }
             Layer::BatchNorm { name, channels } => {
                 for (what, value) in [("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)] {
-                    all.push(parameter(name, what, &[*channels], Init::Constant(value), *channels));
+                    all.push(parameter(name, what, &[*channels], CnnInit::Constant(value), *channels));
                 }
             }
             Layer::Linear { name, widths: (from, to) } => {
-                all.push(parameter(name, "weight", &[*to, *from], Init::UniformFanIn(1.0), *from));
-                all.push(parameter(name, "bias", &[*to], Init::UniformFanIn(1.0), *from));
+                all.push(parameter(name, "weight", &[*to, *from], CnnInit::UniformFanIn(1.0), *from));
+                all.push(parameter(name, "bias", &[*to], CnnInit::UniformFanIn(1.0), *from));
             }
             Layer::Concat(branches) | Layer::Sum(branches) => branches.iter().for_each(|branch| collect(branch, all)),
             Layer::Relu | Layer::MaxPool { .. } | Layer::GlobalAverage => {}
@@ -126,6 +126,6 @@ fn collect(layers: &[Layer], all: &mut Vec<Parameter>) {
     }
 }
 
-fn parameter(layer: &str, what: &str, shape: &[usize], init: Init, fan_in: usize) -> Parameter {
-    Parameter { name: format!("{layer}.{what}"), shape: shape.to_vec(), init, fan_in }
+fn parameter(layer: &str, what: &str, shape: &[usize], init: CnnInit, fan_in: usize) -> CnnParameterSpec {
+    CnnParameterSpec { name: format!("{layer}.{what}"), shape: shape.to_vec(), init, fan_in }
 }

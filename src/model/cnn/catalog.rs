@@ -1,4 +1,4 @@
-//! The networks there are, by torchvision's names.
+//! List of the CNNs, by torchvision's names.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::architecture::Architecture;
 use super::{resnet18, resnet34, resnet50, resnet101, resnet152, squeezenet1_0};
 
-/// A network of torchvision.
+/// CNN of torchvision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are torchvision's")]
@@ -21,7 +21,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// What the network is made of.
+    /// Architecture of the CNN.
     #[must_use]
     pub fn architecture(self) -> Architecture {
         match self {
@@ -34,9 +34,9 @@ impl Network {
         }
     }
 
-    /// The same without what makes scores of its features.
+    /// Architecture without the head: images to feature maps.
     #[must_use]
-    pub fn body(self) -> Architecture {
+    pub fn backbone(self) -> Architecture {
         Architecture { head: Vec::new(), classes: 0, ..self.architecture() }
     }
 }

@@ -1,4 +1,4 @@
-//! A network with its weights: pictures in, features or scores out.
+//! CNN with its weights: computes features or class scores of images.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use tch::Tensor;
 use super::architecture::{Architecture, Layer};
 use super::random;
 use crate::error::{Error, Result};
-use crate::model::named::Named;
-use crate::model::tensor_file::{refused, sizes};
-use crate::model::weights::{self, Wanted};
+use crate::model::named_tensors::NamedTensors;
+use crate::model::safetensors_file::{libtorch_error, to_tensor_shape};
+use crate::model::weights::{self, ExpectedParameter};
 
-/// Added to a variance before its root, as torchvision's `BatchNorm2d` does.
+/// Number added to a variance before the square root, as in torchvision's `BatchNorm2d`.
 const EPSILON: f64 = 1e-5;
 
-/// What is computed.
+/// Output of a CNN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// The mean of every feature map.
-    Average,
-    /// The scores of the classes.
-    Scores,
+pub enum CnnOutput {
+    /// Mean of every feature map.
+    PooledFeatures,
+    /// Scores of the classes.
+    ClassScores,
 }
 
-/// Before the names of a network's parameters in a model.
-pub const IN_MODEL: &str = "img_enc.cnn.";
+/// Prefix of the names of a CNN's parameters in a model.
+pub const MODEL_PREFIX: &str = "img_enc.cnn.";
 
-/// A network with its weights.
+/// CNN with its weights.
 #[derive(Debug)]
 pub struct Cnn {
     architecture: Architecture,
@@ -35,48 +35,48 @@ pub struct Cnn {
 }
 
 impl Cnn {
-    /// The network with the weights of a safetensors file with torchvision's names. `num_batches_tracked`, which
-    /// inference does not use, may be there.
+    /// Reads the weights of a safetensors file with torchvision's names. `num_batches_tracked`, which inference does
+    /// not use, may be present.
     ///
     /// # Errors
-    /// As [`weights::read`], or no room on `device`.
+    /// As [`weights::read`], or the device is out of memory.
     pub fn from_file(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
-        let wanted: Vec<Wanted> = architecture
+        let wanted: Vec<ExpectedParameter> = architecture
             .parameters()
             .into_iter()
-            .map(|parameter| Wanted { name: parameter.name, shape: parameter.shape })
+            .map(|parameter| ExpectedParameter { name: parameter.name, shape: parameter.shape })
             .collect();
         let parameters = weights::read(bytes, &wanted, |name| name.ends_with(".num_batches_tracked"))?;
         Self::new(architecture, parameters, device)
     }
 
-    /// The network that a model was trained with, from its `model.safetensors`.
+    /// Reads the weights of the CNN in the `model.safetensors` of a model that was trained with one.
     ///
     /// # Errors
-    /// Bytes that are no model, or one without a network such as this.
+    /// Bytes that are not a model, or a model without a CNN of this architecture.
     pub fn from_model(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
-        let mut named = Named::from_bytes(bytes)?;
-        if !named.tensors.keys().any(|name| name.starts_with(IN_MODEL)) {
-            return Err(Error::data("the model has no network for pictures: it was trained on features")
-                .hint("weights of a model are those of a training with `pictures`"));
+        let mut named = NamedTensors::from_bytes(bytes)?;
+        if !named.tensors.keys().any(|name| name.starts_with(MODEL_PREFIX)) {
+            return Err(Error::data("the model has no CNN: it was trained on stored features")
+                .hint("only a training with `finetune` saves the weights of a CNN"));
         }
         let wanted = architecture.parameters().into_iter();
-        let parameters = wanted.map(|wanted| named.take(&format!("{IN_MODEL}{}", wanted.name)));
+        let parameters = wanted.map(|wanted| named.take(&format!("{MODEL_PREFIX}{}", wanted.name)));
         Self::from_parameters(architecture, &parameters.collect::<Result<Vec<_>>>()?, device)
     }
 
-    /// The network with random weights; the same seed gives the same weights.
+    /// Creates the CNN with random weights, a function of the seed.
     ///
     /// # Errors
-    /// No room on `device`.
+    /// The device is out of memory.
     pub fn random(architecture: Architecture, seed: u64, device: tch::Device) -> Result<Self> {
         let mut parameters = HashMap::new();
         for (index, parameter) in (0..).zip(architecture.parameters()) {
-            let values = random::values(&parameter, seed, index);
-            let shape = sizes(&parameter.shape)?;
+            let values = random::draw(&parameter, seed, index);
+            let shape = to_tensor_shape(&parameter.shape)?;
             let tensor = Tensor::f_from_slice(&values)
                 .and_then(|tensor| tensor.f_reshape(&shape))
-                .map_err(|error| refused(&error))?;
+                .map_err(|error| libtorch_error(&error))?;
             parameters.insert(parameter.name, tensor);
         }
         Self::new(architecture, parameters, device)
@@ -85,20 +85,20 @@ impl Cnn {
     fn new(architecture: Architecture, parameters: HashMap<String, Tensor>, device: tch::Device) -> Result<Self> {
         let parameters = parameters
             .into_iter()
-            .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| refused(&error))?)))
+            .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| libtorch_error(&error))?)))
             .collect::<Result<_>>()?;
         Ok(Self { architecture, parameters, device })
     }
 
-    /// The network with these parameters, in the order of [`Architecture::parameters`], which it shares: what changes them
-    /// changes it.
+    /// Creates the CNN from parameters in the order of [`Architecture::parameters`]. The tensors are shared, so
+    /// changing them changes the CNN.
     ///
     /// # Errors
-    /// A shape that the network does not want.
+    /// A tensor of the wrong shape.
     pub fn from_parameters(architecture: Architecture, parameters: &[Tensor], device: tch::Device) -> Result<Self> {
         let mut named = HashMap::new();
         for (wanted, tensor) in architecture.parameters().into_iter().zip(parameters) {
-            if tensor.size() != sizes(&wanted.shape)? {
+            if tensor.size() != to_tensor_shape(&wanted.shape)? {
                 let (name, got, shape) = (&wanted.name, tensor.size(), &wanted.shape);
                 return Err(Error::data(format!("`{name}` is {got:?}, wanted {shape:?}")));
             }
@@ -107,81 +107,85 @@ impl Cnn {
         Self::new(architecture, named, device)
     }
 
-    /// The parameters with their names, in the order of [`Architecture::parameters`].
+    /// Parameters with their names, in the order of [`Architecture::parameters`].
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, Tensor)> {
         let wanted = self.architecture.parameters().into_iter();
-        wanted.filter_map(|wanted| self.parameters.get_key_value(&wanted.name)).map(own).collect()
+        wanted.filter_map(|wanted| self.parameters.get_key_value(&wanted.name)).map(clone_entry).collect()
     }
 
-    /// Values of the mean of the feature maps.
+    /// Width of a feature: the number of feature maps.
     #[must_use]
-    pub fn features(&self) -> usize {
+    pub fn feature_width(&self) -> usize {
         self.architecture.width
     }
 
-    /// The means of the feature maps of pictures `[n, 3, side, side]`: `[n, width]`.
+    /// Computes the means of the feature maps, `[n, width]`, of images `[n, 3, side, side]`.
     ///
     /// # Errors
-    /// Pictures that are too small for the network.
-    pub fn average(&self, pictures: &Tensor) -> Result<Tensor> {
-        let maps = self.forward(&self.architecture.body, pictures.shallow_clone())?;
+    /// Images that are too small for the CNN.
+    pub fn pooled_features(&self, images: &Tensor) -> Result<Tensor> {
+        let maps = self.forward(&self.architecture.backbone, images.shallow_clone())?;
         self.forward(&[Layer::GlobalAverage], maps)
     }
 
-    /// The same network for another thread. The weights are shared, not copied.
+    /// Returns the same CNN for another thread. The weights are shared, not copied.
     #[must_use]
     pub fn share(&self) -> Self {
-        self.map(|_, tensor| tensor.shallow_clone())
+        self.map_parameters(|_, tensor| tensor.shallow_clone())
     }
 
-    /// The same network with other tensors in place of those of these names.
-    pub(super) fn map(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
+    /// Returns the CNN with each parameter replaced by the result of `change`.
+    pub(super) fn map_parameters(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
         let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(name, tensor))).collect();
         Self { architecture: self.architecture.clone(), parameters, device: self.device }
     }
 
-    /// Values that one picture gives.
+    /// Number of values that `output` has for one image.
     #[must_use]
-    pub fn width(&self, output: Output) -> usize {
+    pub fn output_width(&self, output: CnnOutput) -> usize {
         match output {
-            Output::Average => self.architecture.width,
-            Output::Scores => self.architecture.classes,
+            CnnOutput::PooledFeatures => self.architecture.width,
+            CnnOutput::ClassScores => self.architecture.classes,
         }
     }
 
-    /// Computes `output` of square pictures, which lie in `pixels` one after the other: 3 channels × `side` × `side`,
-    /// normalised. The result has [`Self::width`] values a picture, row-major.
+    /// Computes `output` of square images, given one after the other as normalised pixels, 3 channels × `side` ×
+    /// `side`. The result is row-major with [`Self::output_width`] values for each image.
     ///
     /// # Errors
-    /// `pixels` are no whole pictures, the pictures are too small for the network, or there is no room on the device.
-    pub fn compute(&self, pixels: &[f32], side: usize, output: Output) -> Result<Vec<f32>> {
+    /// A number of pixels that is not a multiple of a image's, images that are too small for the CNN, or a device
+    /// that is out of memory.
+    pub fn compute(&self, pixels: &[f32], side: usize, output: CnnOutput) -> Result<Vec<f32>> {
         let one = 3 * side * side;
         if one == 0 || !pixels.len().is_multiple_of(one) {
-            return Err(Error::internal(format!("{} values are no whole pictures of side {side}", pixels.len())));
+            return Err(Error::internal(format!(
+                "{} values are not a whole number of images of side {side}",
+                pixels.len()
+            )));
         }
         let count = pixels.len() / one;
         if count == 0 {
             return Ok(Vec::new());
         }
-        let shape = sizes(&[count, 3, side, side])?;
+        let shape = to_tensor_shape(&[count, 3, side, side])?;
         tch::no_grad(|| {
             let input = Tensor::f_from_slice(pixels)
                 .and_then(|tensor| tensor.f_reshape(&shape)?.f_to_device(self.device))
-                .map_err(|error| refused(&error))?;
-            let maps = self.forward(&self.architecture.body, input)?;
+                .map_err(|error| libtorch_error(&error))?;
+            let maps = self.forward(&self.architecture.backbone, input)?;
             let result = match output {
-                Output::Average => self.forward(&[Layer::GlobalAverage], maps)?,
-                Output::Scores => self.forward(&self.architecture.head, maps)?,
+                CnnOutput::PooledFeatures => self.forward(&[Layer::GlobalAverage], maps)?,
+                CnnOutput::ClassScores => self.forward(&self.architecture.head, maps)?,
             };
-            let mut values = vec![0.0; count * self.width(output)];
+            let mut values = vec![0.0; count * self.output_width(output)];
             if result.numel() != values.len() {
-                return Err(Error::internal(format!("the network gave {:?} for {count} pictures", result.size())));
+                return Err(Error::internal(format!("the CNN returned {:?} for {count} images", result.size())));
             }
             result
                 .f_to_device(tch::Device::Cpu)
-                .and_then(|tensor| tensor.f_contiguous()?.f_copy_data(&mut values, count * self.width(output)))
-                .map_err(|error| refused(&error))?;
+                .and_then(|tensor| tensor.f_contiguous()?.f_copy_data(&mut values, count * self.output_width(output)))
+                .map_err(|error| libtorch_error(&error))?;
             Ok(values)
         })
     }
@@ -189,8 +193,8 @@ impl Cnn {
     fn forward(&self, layers: &[Layer], mut x: Tensor) -> Result<Tensor> {
         for layer in layers {
             x = match layer {
-                // In place: what comes before an activation is always new, and used by nothing else.
-                Layer::Relu => x.f_relu_().map_err(|error| refused(&error))?,
+                // In place: the input of an activation is always a new tensor without other uses.
+                Layer::Relu => x.f_relu_().map_err(|error| libtorch_error(&error))?,
                 _ => self.layer(layer, &x)?,
             };
         }
@@ -224,7 +228,7 @@ impl Cnn {
                 results.try_fold(first, |sum, branch| sum.f_add(&branch))
             }
         };
-        result.map_err(|error| refused(&error))
+        result.map_err(|error| libtorch_error(&error))
     }
 
     fn branches(&self, branches: &[Vec<Layer>], x: &Tensor) -> Result<Vec<Tensor>> {
@@ -233,10 +237,10 @@ impl Cnn {
 
     fn get(&self, layer: &str, what: &str) -> Result<&Tensor> {
         let name = format!("{layer}.{what}");
-        self.parameters.get(&name).ok_or_else(|| Error::internal(format!("the network has no parameter `{name}`")))
+        self.parameters.get(&name).ok_or_else(|| Error::internal(format!("the CNN has no parameter `{name}`")))
     }
 }
 
-fn own((name, tensor): (&String, &Tensor)) -> (String, Tensor) {
+fn clone_entry((name, tensor): (&String, &Tensor)) -> (String, Tensor) {
     (name.clone(), tensor.shallow_clone())
 }

@@ -1,34 +1,34 @@
-//! Random weights from the distributions that torchvision draws them from.
+//! Random initial weights, from the distributions of torchvision.
 //!
-//! The numbers are ours ([`Sample`]), so that a seed means the same weights with every version of libtorch. Parameter
-//! `i` of a network is the stream (seed, i).
+//! The generator is [`Rng`], so a seed gives the same weights with every version of libtorch. Parameter `i` of a CNN
+//! uses the stream (seed, i).
 
-use super::architecture::{Init, Parameter};
-use crate::kernels::sample::Sample;
+use super::architecture::{CnnInit, CnnParameterSpec};
+use crate::kernels::random::Rng;
 
-/// The values of parameter number `index`, row-major.
-pub(super) fn values(parameter: &Parameter, seed: u64, index: u64) -> Vec<f32> {
-    let mut sample = Sample::new(seed, &[index]);
+/// Draws the values of parameter `index`, row-major.
+pub(super) fn draw(parameter: &CnnParameterSpec, seed: u64, index: u64) -> Vec<f32> {
+    let mut rng = Rng::new(seed, &[index]);
     let count = parameter.shape.iter().product();
     let fan_out = parameter.shape.first().unwrap_or(&1) * parameter.shape.iter().skip(2).product::<usize>();
     match parameter.init {
-        Init::Constant(value) => vec![value; count],
-        Init::UniformFanIn(gain) => {
+        CnnInit::Constant(value) => vec![value; count],
+        CnnInit::UniformFanIn(gain) => {
             let bound = (gain / float(parameter.fan_in)).sqrt();
-            (0..count).map(|_| narrow((2.0 * sample.unit() - 1.0) * bound)).collect()
+            (0..count).map(|_| to_f32((2.0 * rng.uniform() - 1.0) * bound)).collect()
         }
-        Init::NormalFanOut => normal(&mut sample, (2.0 / float(fan_out)).sqrt(), count),
-        Init::Normal(deviation) => normal(&mut sample, deviation, count),
+        CnnInit::NormalFanOut => normal(&mut rng, (2.0 / float(fan_out)).sqrt(), count),
+        CnnInit::Normal(deviation) => normal(&mut rng, deviation, count),
     }
 }
 
-/// Normal numbers (Box and Muller, "A note on the generation of random normal deviates", 1958).
-fn normal(sample: &mut Sample, deviation: f64, count: usize) -> Vec<f32> {
+/// Draws normal random numbers (Box and Muller, "A note on the generation of random normal deviates", 1958).
+fn normal(rng: &mut Rng, deviation: f64, count: usize) -> Vec<f32> {
     let mut values = Vec::with_capacity(count + 1);
     while values.len() < count {
-        let radius = (-2.0 * (1.0 - sample.unit()).ln()).sqrt() * deviation;
-        let (sine, cosine) = (std::f64::consts::TAU * sample.unit()).sin_cos();
-        values.extend([narrow(radius * cosine), narrow(radius * sine)]);
+        let radius = (-2.0 * (1.0 - rng.uniform()).ln()).sqrt() * deviation;
+        let (sine, cosine) = (std::f64::consts::TAU * rng.uniform()).sin_cos();
+        values.extend([to_f32(radius * cosine), to_f32(radius * sine)]);
     }
     values.truncate(count);
     values
@@ -40,7 +40,7 @@ fn float(count: usize) -> f64 {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "weights are f32")]
-fn narrow(value: f64) -> f32 {
+fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
@@ -57,14 +57,14 @@ mod tests {
         (mean, variance.sqrt(), largest)
     }
 
-    fn drawn(parameters: &[Parameter], name: &str) -> Vec<f32> {
+    fn drawn(parameters: &[CnnParameterSpec], name: &str) -> Vec<f32> {
         let index = parameters.iter().position(|parameter| parameter.name == name).unwrap();
-        values(&parameters[index], 7, u64::try_from(index).unwrap())
+        draw(&parameters[index], 7, u64::try_from(index).unwrap())
     }
 
-    /// Standard deviations and bounds worked out by hand from torchvision's `__init__`.
+    /// Standard deviations and bounds derived by hand from torchvision's `__init__`.
     #[test]
-    fn spreads_are_those_of_torchvision() {
+    fn deviations_and_bounds_are_those_of_torchvision() {
         let parameters = resnet18().parameters();
         // √(2 / (128 · 3 · 3)).
         let (mean, deviation, _) = moments(&drawn(&parameters, "layer2.0.conv1.weight"));
@@ -84,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_one_set_of_weights() {
+    fn weights_are_a_function_of_the_seed() {
         let parameters = squeezenet1_0().parameters();
-        let draw = |seed, index| values(&parameters[index], seed, u64::try_from(index).unwrap());
+        let draw = |seed, index| draw(&parameters[index], seed, u64::try_from(index).unwrap());
         assert_eq!(draw(1, 0), draw(1, 0));
         assert_ne!(draw(1, 0), draw(2, 0));
     }

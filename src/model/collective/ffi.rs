@@ -1,4 +1,4 @@
-//! The functions of `shim.cpp`, and how their errors become ours.
+//! Safe wrappers of the C functions of `shim.cpp`.
 
 #![expect(unsafe_code, reason = "c10d is C++")]
 
@@ -42,119 +42,131 @@ unsafe extern "C" {
     fn pairloom_work_wait(group: *mut c_void, work: *mut c_void) -> *mut c_char;
 }
 
-/// A client of a store of keys, and perhaps its server. Calls of several threads take turns.
+/// Client of a key-value store, and possibly its server. Calls of several threads are serialised.
 #[derive(Debug)]
-pub(super) struct Store(*mut c_void);
+pub(super) struct RawStore(*mut c_void);
 
 // SAFETY: `TCPStore` guards its connection with a mutex.
-unsafe impl Send for Store {}
+unsafe impl Send for RawStore {}
 // SAFETY: as above.
-unsafe impl Sync for Store {}
+unsafe impl Sync for RawStore {}
 
-impl Store {
-    /// Connects to host:port, as the server's host if there is a socket that listens.
+impl RawStore {
+    /// Connects to `host:port`. With a listening socket, starts the server on it first.
     pub fn open(host: &str, port: u16, listening: Option<c_int>, timeout_ms: i64) -> Result<Self> {
-        let host = name(host)?;
+        let host = c_string(host)?;
         let mut store = std::ptr::null_mut();
-        // SAFETY: the pointers are valid for the call; the socket is given away.
-        told(unsafe { pairloom_store_open(host.as_ptr(), port, listening.unwrap_or(-1), timeout_ms, &raw mut store) })?;
+        // SAFETY: the pointers are valid for the call, and the store takes over the socket.
+        check_error(unsafe {
+            pairloom_store_open(host.as_ptr(), port, listening.unwrap_or(-1), timeout_ms, &raw mut store)
+        })?;
         Ok(Self(store))
     }
 
     pub fn set(&self, key: &str, value: &[u8]) -> Result<()> {
-        let key = name(key)?;
+        let key = c_string(key)?;
         // SAFETY: the store is open, and the bytes are valid for the call.
-        told(unsafe { pairloom_store_set(self.0, key.as_ptr(), value.as_ptr(), value.len()) })
+        check_error(unsafe { pairloom_store_set(self.0, key.as_ptr(), value.as_ptr(), value.len()) })
     }
 
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        let key = name(key)?;
+        let key = c_string(key)?;
         let (mut bytes, mut length) = (std::ptr::null_mut(), 0);
         // SAFETY: the store is open, and the pointers are valid for the call.
-        told(unsafe { pairloom_store_get(self.0, key.as_ptr(), &raw mut bytes, &raw mut length) })?;
+        check_error(unsafe { pairloom_store_get(self.0, key.as_ptr(), &raw mut bytes, &raw mut length) })?;
         if bytes.is_null() {
             return Ok(None);
         }
-        // SAFETY: the function has given so many bytes.
+        // SAFETY: the function returned a buffer of this length.
         let value = unsafe { std::slice::from_raw_parts(bytes, length) }.to_vec();
-        // SAFETY: they are ours, and used no more.
+        // SAFETY: the buffer is owned here and not used any more.
         unsafe { pairloom_bytes_free(bytes) };
         Ok(Some(value))
     }
 }
 
-impl Drop for Store {
+impl Drop for RawStore {
     fn drop(&mut self) {
-        // SAFETY: it is open, and used no more. A group keeps the store alive by itself.
+        // SAFETY: the store is open and not used any more. A group has its own reference to the store.
         unsafe { pairloom_store_close(self.0) }
     }
 }
 
-/// Connections to all other ranks.
+/// Connections to all other ranks: c10d's `ProcessGroupGloo`.
 #[derive(Debug)]
-pub(super) struct Gloo(*mut c_void);
+pub(super) struct GlooBackend(*mut c_void);
 
-// SAFETY: `ProcessGroupGloo` is not bound to a thread; it is not `Sync`, so calls come one after another.
-unsafe impl Send for Gloo {}
+// SAFETY: `ProcessGroupGloo` is not bound to a thread. The wrapper is not `Sync`, so there are no concurrent calls.
+unsafe impl Send for GlooBackend {}
 
-/// An addition that is under way.
-pub(super) struct Work(*mut c_void);
+/// A pending sum over all ranks: c10d's `Work`.
+pub(super) struct PendingSum(*mut c_void);
 
-impl Gloo {
-    pub fn join(store: &Store, meeting: &str, address: &str, rank: c_int, of: c_int, timeout_ms: i64) -> Result<Self> {
-        let (meeting, address) = (name(meeting)?, name(address)?);
+impl GlooBackend {
+    pub fn join(
+        store: &RawStore,
+        prefix: &str,
+        address: &str,
+        rank: c_int,
+        world_size: c_int,
+        timeout_ms: i64,
+    ) -> Result<Self> {
+        let (prefix, address) = (c_string(prefix)?, c_string(address)?);
         let mut group = std::ptr::null_mut();
-        let (meeting, address) = (meeting.as_ptr(), address.as_ptr());
+        let (prefix, address) = (prefix.as_ptr(), address.as_ptr());
         // SAFETY: the store is open, and the pointers are valid for the call.
-        told(unsafe { pairloom_group_join(store.0, meeting, address, rank, of, timeout_ms, &raw mut group) })?;
+        check_error(unsafe {
+            pairloom_group_join(store.0, prefix, address, rank, world_size, timeout_ms, &raw mut group)
+        })?;
         Ok(Self(group))
     }
 
-    /// How long a collective may take from now on.
-    pub fn patience(&mut self, timeout_ms: i64) -> Result<()> {
+    /// Sets the timeout of later operations.
+    pub fn set_timeout(&mut self, timeout_ms: i64) -> Result<()> {
         // SAFETY: the group is open.
-        told(unsafe { pairloom_group_patience(self.0, timeout_ms) })
+        check_error(unsafe { pairloom_group_patience(self.0, timeout_ms) })
     }
 
     pub fn all_gather(&self, rows: &Tensor, all: &Tensor) -> Result<()> {
         // SAFETY: the group is open, and tch's tensors are pointers to libtorch's.
-        told(unsafe { pairloom_group_all_gather(self.0, rows.as_ptr().cast(), all.as_ptr().cast()) })
+        check_error(unsafe { pairloom_group_all_gather(self.0, rows.as_ptr().cast(), all.as_ptr().cast()) })
     }
 
-    /// Begins; libtorch keeps the tensor until it is done.
-    pub fn sum(&self, content: &Tensor) -> Result<Work> {
+    /// Starts a sum over all ranks, in place. libtorch keeps the tensor alive until it is done.
+    pub fn start_sum(&self, content: &Tensor) -> Result<PendingSum> {
         let mut work = std::ptr::null_mut();
         // SAFETY: as above.
-        told(unsafe { pairloom_group_sum(self.0, content.as_ptr().cast(), &raw mut work) })?;
-        Ok(Work(work))
+        check_error(unsafe { pairloom_group_sum(self.0, content.as_ptr().cast(), &raw mut work) })?;
+        Ok(PendingSum(work))
     }
 
-    pub fn wait(&self, work: Work) -> Result<()> {
-        // SAFETY: the work is one of this group, and used no more.
-        told(unsafe { pairloom_work_wait(self.0, work.0) })
+    pub fn wait(&self, work: PendingSum) -> Result<()> {
+        // SAFETY: the pending sum belongs to this group and is not used any more.
+        check_error(unsafe { pairloom_work_wait(self.0, work.0) })
     }
 }
 
-impl Drop for Gloo {
+impl Drop for GlooBackend {
     fn drop(&mut self) {
-        // SAFETY: it is open, and used no more.
+        // SAFETY: the group is open and not used any more.
         unsafe { pairloom_group_leave(self.0) }
     }
 }
 
-fn name(text: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::usage(format!("`{}` holds a zero byte", text.escape_default())))
+fn c_string(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::usage(format!("`{}` contains a zero byte", text.escape_default())))
 }
 
-/// An error of the other side, if the call gave a text. Only its first line: the rest is where in libtorch it happened.
-fn told(text: *mut c_char) -> Result<()> {
+/// Turns the error text of a C function into an error. Keeps only the first line; the rest is a stack trace of
+/// libtorch.
+fn check_error(text: *mut c_char) -> Result<()> {
     if text.is_null() {
         return Ok(());
     }
-    // SAFETY: a text of `shim.cpp` ends with a zero byte.
+    // SAFETY: error texts of `shim.cpp` are null-terminated.
     let message = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    // SAFETY: it is ours, and used no more.
+    // SAFETY: the text is owned here and not used any more.
     unsafe { pairloom_text_free(text) };
     let line = message.lines().next().unwrap_or_default().trim_end_matches('.');
-    Err(Error::peer(crate::error::visible(line)))
+    Err(Error::peer(crate::error::escape_control(line)))
 }

@@ -1,15 +1,15 @@
-//! What processes that train together do together: gather rows, and add up gradients.
+//! Collective operations of processes that train together: gathering rows and summing gradients.
 //!
-//! Processes meet through c10d, the collectives inside libtorch: a store of keys over TCP, where ranks find each other, and
-//! gloo, which connects each with each. tch offers neither, so `shim.cpp` does, in C. What these classes need of gloo's
-//! headers, which libtorch does not ship, is declared in `gloo/`.
+//! They use c10d, the collectives of libtorch: `TCPStore`, a key-value store through which ranks find each other, and
+//! gloo, which connects every rank with every other. tch does not expose them, so `shim.cpp` wraps them in C functions.
+//! `gloo/` declares the parts of gloo's headers that c10d's headers need and libtorch does not ship.
 //!
-//! Where each rank computes on a GPU of its own, NCCL connects these directly (`nccl/`), and gloo is left with sizes and
-//! with finding out who is gone. Otherwise tensors of a GPU pass through the memory of the processor.
+//! If each rank computes on a GPU of its own, NCCL connects the GPUs directly (`nccl/`), and gloo only exchanges sizes
+//! and detects lost ranks. Otherwise tensors of GPUs are copied through CPU memory.
 //!
-//! Nothing here asks who the other side is: as with `torchrun`, whoever reaches a port can spoil a training. Ports are
-//! opened at the one address of this machine through which the store is reached, so at `127.0.0.1` where all ranks are on
-//! one machine.
+//! Connections are not authenticated: as with `torchrun`, every process that reaches a port can disturb a training.
+//! Ports are opened only at the address of this machine through which the store is reached, so at `127.0.0.1` if all
+//! ranks are on one machine.
 
 mod ffi;
 mod store;
@@ -17,7 +17,9 @@ mod nccl;
 mod group;
 mod sum;
 #[cfg(test)]
-pub(super) mod tests;
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;
 
-pub use group::Group;
-pub use store::KeyStore;
+pub use group::CollectiveGroup;
+pub use store::TcpStore;

@@ -1,7 +1,7 @@
-// What of c10d (libtorch's collectives) Rust can call: a store of keys over TCP, and a group over gloo.
+// C functions for the parts of c10d (the collectives of libtorch) that Rust calls: a key-value store over TCP, and a
+// process group over gloo.
 //
-// Every function gives back null, or the text of an exception, to be freed with `pairloom_text_free`. No exception passes
-// the border.
+// Functions return null, or the text of an exception, to be freed with `pairloom_text_free`. No exception leaves them.
 
 #include <chrono>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace {
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-// A group, and what it meets at: the store must outlive it.
+// A process group and its store, which must outlive it.
 struct Group {
   Store store;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
@@ -38,7 +38,7 @@ char* text(const char* message) {
   return copy;
 }
 
-// Runs `function`; what it throws becomes text.
+// Calls `function`, and returns the text of the exception that it throws, if any.
 template <typename Function>
 char* caught(Function&& function) noexcept {
   try {
@@ -52,8 +52,8 @@ char* caught(Function&& function) noexcept {
   }
 }
 
-// c10d writes a warning with a page of addresses to stderr when a connection ends. That is told in our words, unless
-// somebody asks for c10d's with TORCH_CPP_LOG_LEVEL.
+// Turns off the warnings of c10d, which print a stack trace to stderr when a connection ends; Pairloom reports such
+// errors itself. TORCH_CPP_LOG_LEVEL turns them on.
 void hush() {
   static const bool hushed = [] {
     if (std::getenv("TORCH_CPP_LOG_LEVEL") != nullptr) {
@@ -78,7 +78,8 @@ void pairloom_text_free(char* text) {
   std::free(text);
 }
 
-// A client of the store at host:port; with `listening` (a socket, which is taken over) not negative, also its server.
+// Opens a client of the store at host:port. If `listening` is not negative, it is a listening socket, which the
+// function takes over, and the client is the server too.
 char* pairloom_store_open(
     const char* host, uint16_t port, int listening, int64_t timeout_ms, void** store) {
   return caught([&] {
@@ -103,7 +104,7 @@ char* pairloom_store_set(void* store, const char* key, const uint8_t* bytes, siz
   return caught([&] { (*static_cast<Store*>(store))->set(key, std::vector<uint8_t>(bytes, bytes + length)); });
 }
 
-// What is at `key`: null in `bytes` if nothing is; otherwise to be freed with `free`.
+// Gets the value of `key`; null in `bytes` if it is not set, otherwise to be freed with `pairloom_bytes_free`.
 char* pairloom_store_get(void* store, const char* key, uint8_t** bytes, size_t* length) {
   return caught([&] {
     *bytes = nullptr;
@@ -126,8 +127,9 @@ void pairloom_bytes_free(uint8_t* bytes) {
   std::free(bytes);
 }
 
-// Rank `rank` of `ranks`, which meet in the store under `name`. Comes back when all are connected. Listens at `address`
-// alone; beyond this machine, GLOO_SOCKET_IFNAME may name another interface, as everywhere in c10d.
+// Joins a group as rank `rank` of `ranks`, with `name` as the prefix of its keys in the store. Returns when all ranks
+// are connected. Listens at `address` only; unless that is a loopback address, GLOO_SOCKET_IFNAME may name another
+// interface, as everywhere in c10d.
 char* pairloom_group_join(
     void* store, const char* name, const char* address, int rank, int ranks, int64_t timeout_ms, void** group) {
   return caught([&] {
@@ -158,7 +160,8 @@ void pairloom_group_leave(void* group) {
   caught([&] { delete static_cast<Group*>(group); });
 }
 
-// Rows of all ranks in the order of ranks; `rows` has the same shape on all, `all` is as many times as long.
+// Gathers the rows of all ranks into `all`, in the order of ranks. `rows` has the same shape on all ranks, and `all`
+// has space for the rows of all of them.
 char* pairloom_group_all_gather(void* group, void* rows, void* all) {
   return caught([&] {
     Group& of = *static_cast<Group*>(group);
@@ -168,7 +171,8 @@ char* pairloom_group_all_gather(void* group, void* rows, void* all) {
   });
 }
 
-// Begins to replace `content`, which must be contiguous, by its sum over all ranks; `pairloom_work_wait` ends it.
+// Starts to replace `content`, which must be contiguous, by its sum over all ranks. `pairloom_work_wait` waits for the
+// end.
 char* pairloom_group_sum(void* group, void* content, void** work) {
   return caught([&] {
     Group& of = *static_cast<Group*>(group);
@@ -179,7 +183,7 @@ char* pairloom_group_sum(void* group, void* content, void** work) {
   });
 }
 
-// Waits for what `pairloom_group_sum` began, and frees it.
+// Waits for the end of `pairloom_group_sum`, and frees its handle.
 char* pairloom_work_wait(void* group, void* work) {
   char* error = caught([&] { (*static_cast<Work*>(work))->wait(static_cast<Group*>(group)->timeout); });
   caught([&] { delete static_cast<Work*>(work); });

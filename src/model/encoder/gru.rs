@@ -1,4 +1,4 @@
-//! The recurrence of a gated recurrent unit with its gradient, for captions of different lengths.
+//! Gated recurrent unit (GRU) over captions of different lengths, with its gradient, on tensors.
 //!
 //! Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", EMNLP 2014, in the form that PyTorch
 //! documents. With `x = W_ih·w + b_ih`, the input product of word `w`, and `q = W_hh·h + b_hh`:
@@ -7,21 +7,23 @@
 //! r = σ(x_r + q_r)    z = σ(x_z + q_z)    n = tanh(x_n + r∘q_n)    h' = (1 − z)∘n + z∘h
 //! ```
 //!
-//! This is the form on tensors: for GPUs, for f64 (golden tests and checks of gradients), and for processors without AVX-512.
-//! On others `fused` computes the same in f32 or bf16, with kernels of our own; `recurrence` chooses.
+//! Used on GPUs, for f64 (golden tests and gradient checks), and on CPUs without AVX-512. On other CPUs `fused`
+//! computes the same in f32 or bf16 with this project's kernels; `recurrence` chooses.
 //!
-//! Why not libtorch's own: it forms the gradient of `W_hh` as one small product a word position, while here it is one
-//! product over all positions after the loop; and it knows nothing of words that occur more than once in a batch, whose
-//! input product is needed once. Work is about 6·h²·n multiplications forward and twice that backward, for n words.
+//! Differences from libtorch's GRU: the gradient of `W_hh` is one product over all word positions after the loop
+//! instead of one small product for each position, and the input product of a word that occurs several times in a batch
+//! is computed once. For n words the forward pass needs about 6·h²·n multiplications and the backward pass twice as
+//! many.
 
 use tch::{Kind, Tensor};
 
-use super::pool::{number, rows};
-use super::product::Precision;
+use super::matmul::MatmulPrecision;
+use super::pooling::{index_tensor, to_i64};
 
-/// What the backward pass needs of a forward pass over `n` words in [packed](super::packed::Packed) order.
+/// Tensors of a forward pass over `n` words in [packed](super::packed_captions::PackedCaptions) order that the backward
+/// pass needs.
 #[derive(Debug)]
-pub struct Tape {
+pub struct GruTape {
     /// r, z, n of every word, `[n, 3h]`.
     gates: Tensor,
     /// q of every word, `[n, 3h]`.
@@ -30,36 +32,37 @@ pub struct Tape {
     states: Tensor,
 }
 
-/// Gradients of a recurrence.
+/// Gradients of a GRU.
 #[derive(Debug)]
-pub struct Gradients {
-    /// Of the input products, `[n, 3h]`.
+pub struct GruGradients {
+    /// Gradient of the input products, `[n, 3h]`.
     pub inputs: Tensor,
-    /// Of `W_hh`, `[3h, h]`.
+    /// Gradient of `W_hh`, `[3h, h]`.
     pub weight: Tensor,
-    /// Of `b_hh`, `[3h]`.
+    /// Gradient of `b_hh`, `[3h]`.
     pub bias: Tensor,
 }
 
-/// Runs over all words, from h = 0. `inputs`, `[n, 3h]`, is overwritten; `weight` is `W_hh`, `[3h, h]`; `bias` is
-/// `b_hh`, `[3h]`; `sizes` are those of the packed batch. Records no graph.
+/// Runs the GRU over all words, from h = 0, without recording a graph. The input products `inputs`, `[n, 3h]`, are
+/// overwritten; `weight` is `W_hh`, `[3h, h]`; `bias` is `b_hh`, `[3h]`; `sizes` are the batch sizes of the packed
+/// captions.
 #[must_use]
-pub fn forward(inputs: Tensor, weight: &Tensor, bias: &Tensor, sizes: &[usize], precision: Precision) -> Tape {
+pub fn forward(inputs: Tensor, weight: &Tensor, bias: &Tensor, sizes: &[usize], precision: MatmulPrecision) -> GruTape {
     let h = weight.size()[1];
     let words = inputs.size()[0];
     let gates = inputs;
     let recurrent = Tensor::empty([words, 3 * h], (gates.kind(), gates.device()));
     let states = Tensor::empty([words, h], (gates.kind(), gates.device()));
-    let across = precision.factor(weight).tr();
+    let across = precision.cast_factor(weight).tr();
     let mut start = 0;
     for (t, &size) in sizes.iter().enumerate() {
-        let size = number(size);
+        let size = to_i64(size);
         let mut q = recurrent.narrow(0, start, size);
-        let before = (t > 0).then(|| states.narrow(0, start - number(sizes[t - 1]), size));
+        let before = (t > 0).then(|| states.narrow(0, start - to_i64(sizes[t - 1]), size));
         match (&before, precision) {
-            (Some(before), Precision::F32) => drop(bias.addmm_out(&q, before, &across)),
-            (Some(before), Precision::Mixed) => {
-                q.copy_(&precision.factor(before).mm(&across));
+            (Some(before), MatmulPrecision::F32) => drop(bias.addmm_out(&q, before, &across)),
+            (Some(before), MatmulPrecision::Mixed) => {
+                q.copy_(&precision.cast_factor(before).mm(&across));
                 let _ = q.g_add_(bias);
             }
             (None, _) => q.copy_(bias),
@@ -77,26 +80,33 @@ pub fn forward(inputs: Tensor, weight: &Tensor, bias: &Tensor, sizes: &[usize], 
         }
         start += size;
     }
-    Tape { gates, recurrent, states }
+    GruTape { gates, recurrent, states }
 }
 
-impl Tape {
-    /// The state after every word, `[n, h]`.
+impl GruTape {
+    /// State after every word, `[n, h]`.
     pub fn states(&self) -> &Tensor {
         &self.states
     }
 
-    /// Gradients from those of the [states](Tape::states), `[n, h]`, with the `sizes` of the forward pass. Uses the tape up.
+    /// Computes the gradients from the gradient of the [states](GruTape::states), `[n, h]`; `sizes` as in the forward
+    /// pass.
     #[must_use]
-    pub fn backward(self, d_states: &Tensor, weight: &Tensor, sizes: &[usize], precision: Precision) -> Gradients {
+    pub fn backward(
+        self,
+        d_states: &Tensor,
+        weight: &Tensor,
+        sizes: &[usize],
+        precision: MatmulPrecision,
+    ) -> GruGradients {
         let h = weight.size()[1];
-        let first = number(sizes.first().copied().unwrap_or(0));
-        let factor = precision.factor(weight);
-        // A row of this is the gradient of a caption's state after the word that the loop is at.
+        let first = to_i64(sizes.first().copied().unwrap_or(0));
+        let factor = precision.cast_factor(weight);
+        // Each row is the gradient of a caption's state after the word at the current position.
         let all = Tensor::zeros([first, h], (d_states.kind(), d_states.device()));
-        let mut start = number(sizes.iter().sum());
+        let mut start = to_i64(sizes.iter().sum());
         for (t, &size) in sizes.iter().enumerate().rev() {
-            let size = number(size);
+            let size = to_i64(size);
             start -= size;
             let mut state = all.narrow(0, 0, size);
             let _ = state.g_add_(&d_states.narrow(0, start, size));
@@ -104,7 +114,7 @@ impl Tape {
             let (mut r, mut z, mut n) = (gate.narrow(1, 0, h), gate.narrow(1, h, h), gate.narrow(1, 2 * h, h));
             let q = self.recurrent.narrow(0, start, size);
             let (mut q_r, mut q_z, mut q_n) = (q.narrow(1, 0, h), q.narrow(1, h, h), q.narrow(1, 2 * h, h));
-            let before = (t > 0).then(|| self.states.narrow(0, start - number(sizes[t - 1]), size));
+            let before = (t > 0).then(|| self.states.narrow(0, start - to_i64(sizes[t - 1]), size));
             // ∂h'/∂z = h − n, ∂h'/∂n = 1 − z, ∂h'/∂h = z; then through σ and tanh.
             let change = before.as_ref().map_or_else(|| n.neg(), |before| before - &n);
             let d_z = Tensor::sigmoid_backward(&(change * &state), &z);
@@ -119,22 +129,22 @@ impl Tape {
             n.copy_(&d_n);
             if t > 0 {
                 match precision {
-                    Precision::F32 => state.copy_(&through.addmm(&q, weight)),
-                    Precision::Mixed => state.copy_(&(through + precision.factor(&q).mm(&factor))),
+                    MatmulPrecision::F32 => state.copy_(&through.addmm(&q, weight)),
+                    MatmulPrecision::Mixed => state.copy_(&(through + precision.cast_factor(&q).mm(&factor))),
                 }
             }
         }
-        // The states before each word but the first ones, in the order of the words.
+        // States before each word except the first ones, in the order of the words.
         let mut before = Vec::with_capacity(self.states.numel());
         let mut start = 0;
         for pair in sizes.windows(2) {
             before.extend(start..start + pair[1]);
             start += pair[0];
         }
-        let before = self.states.index_select(0, &rows(&before, self.states.device()));
+        let before = self.states.index_select(0, &index_tensor(&before, self.states.device()));
         let rest = self.recurrent.narrow(0, first, self.recurrent.size()[0] - first);
-        Gradients {
-            weight: precision.product(&rest.tr(), &before),
+        GruGradients {
+            weight: precision.matmul(&rest.tr(), &before),
             bias: self.recurrent.sum_dim_intlist([0i64].as_slice(), false, None::<Kind>),
             inputs: self.gates,
         }

@@ -1,52 +1,58 @@
-//! Image features to the joint space: a linear layer, then the unit sphere.
+//! Encoder of image features: a linear layer, then the L2 norm.
 
 use tch::Tensor;
 
 use super::linear;
-use super::product::Precision;
-use super::unit::{self, Unit};
+use super::matmul::MatmulPrecision;
+use super::normalize::{self, NormalizeTape};
 
-/// What the gradient needs.
+/// Tensors that the backward pass needs.
 #[derive(Debug)]
-pub struct Tape {
+pub struct ImageTape {
     features: Tensor,
-    unit: Unit,
+    unit: NormalizeTape,
 }
 
 /// Gradients of the linear layer.
 #[derive(Debug)]
-pub struct Gradients {
-    /// Of its weight, `[d, D]`.
+pub struct LinearGradients {
+    /// Gradient of the weight, `[d, D]`.
     pub weight: Tensor,
-    /// Of its bias, `[d]`.
+    /// Gradient of the bias, `[d]`.
     pub bias: Tensor,
-    /// Of the features, `[n, D]`, where they were asked for.
+    /// Gradient of the features, `[n, D]`, if requested.
     pub features: Option<Tensor>,
 }
 
-/// Embeds features `[n, D]`, to `[n, d]`. `normalize`: whether the result is normalised; `absolute`: whether it ends with
-/// |·|.
+/// Computes the embeddings `[n, d]` of features `[n, D]`, L2-normalised if `normalize`, and ending with |·| if
+/// `absolute`.
 pub fn forward(
     features: Tensor,
     [weight, bias]: [&Tensor; 2],
     normalize: bool,
     absolute: bool,
-    precision: Precision,
-) -> (Tensor, Tape) {
+    precision: MatmulPrecision,
+) -> (Tensor, ImageTape) {
     let rows = linear::forward(&features, weight, precision).g_add_(bias);
-    let (out, unit) = unit::forward(rows, normalize, absolute);
-    (out, Tape { features, unit })
+    let (out, unit) = normalize::forward(rows, normalize, absolute);
+    (out, ImageTape { features, unit })
 }
 
-impl Tape {
-    /// Gradients from that of the embeddings, `[n, d]`; those of the features too if `of_features`.
+impl ImageTape {
+    /// Computes the gradients from that in the embeddings, `[n, d]`; that of the features only if `of_features`.
     #[must_use]
-    pub fn backward(self, d: &Tensor, weight: &Tensor, of_features: bool, precision: Precision) -> Gradients {
+    pub fn backward(
+        self,
+        d: &Tensor,
+        weight: &Tensor,
+        of_features: bool,
+        precision: MatmulPrecision,
+    ) -> LinearGradients {
         let d = self.unit.backward(d);
-        Gradients {
+        LinearGradients {
             weight: linear::backward(&d, &self.features, precision),
             bias: d.sum_dim_intlist([0i64].as_slice(), false, None),
-            features: of_features.then(|| precision.product(&d, weight)),
+            features: of_features.then(|| precision.matmul(&d, weight)),
         }
     }
 }

@@ -1,67 +1,68 @@
-//! Products of a linear layer with our own kernels, where they can be had.
+//! Matrix products of a linear layer, with this project's kernels where they apply and libtorch elsewhere.
 
 use std::ops::Range;
 
 use tch::Tensor;
 
-use super::pool::number;
-use super::product::Precision;
-use crate::kernels::product::{COLUMNS, Left, ROWS, Right, Tile, tile, vectors};
-use crate::model::slices::{is_slice, threads, values, values_mut};
+use super::matmul::MatmulPrecision;
+use super::pooling::to_i64;
+use crate::kernels::product::{LeftFactor, RightFactor, TILE_COLUMNS, TILE_ROWS, Tile, add_product, has_avx512};
+use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 
-/// Columns that a thread packs together.
-const TOGETHER: usize = 8 * COLUMNS;
+/// Number of columns that a thread packs together.
+const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;
 
 /// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`.
-pub(super) fn forward(x: &Tensor, w: &Tensor, precision: Precision) -> Tensor {
-    let Some([n, m, k]) = sizes(x, w, 0, precision) else { return precision.product(x, &w.tr()) };
-    let (x, w, lanes) = (values(x), values(w), precision.lanes());
-    let left = Left::from_rows(lanes, n, k, |i| &x[i * k..][..k]);
-    product(&left, [n, m], precision, |columns| {
-        Right::from_columns(lanes, k, columns.len(), |j| &w[(columns.start + j) * k..][..k])
+pub(super) fn forward(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
+    let Some([n, m, k]) = kernel_sizes(x, w, 0, precision) else { return precision.matmul(x, &w.tr()) };
+    let (x, w, element_type) = (as_slice(x), as_slice(w), precision.element_type());
+    let left = LeftFactor::from_rows(element_type, n, k, |i| &x[i * k..][..k]);
+    multiply(&left, [n, m], precision, |columns| {
+        RightFactor::from_columns(element_type, k, columns.len(), |j| &w[(columns.start + j) * k..][..k])
     })
 }
 
-/// `dᵀ · x`, `[m, k]` from `[n, m]` and `[n, k]`: the gradient of `w`.
-pub(super) fn backward(d: &Tensor, x: &Tensor, precision: Precision) -> Tensor {
-    let Some([m, k, n]) = sizes(d, x, 1, precision) else { return precision.product(&d.tr(), x) };
-    let (d, x, lanes) = (values(d), values(x), precision.lanes());
-    let left = Left::from_columns(lanes, m, n, |i| &d[i * m..][..m]);
-    product(&left, [m, k], precision, |columns| {
-        Right::from_rows(lanes, n, columns.len(), |i| &x[i * k..][columns.clone()])
+/// `dᵀ · x`, `[m, k]` from `[n, m]` and `[n, k]`: gradient of `w`.
+pub(super) fn backward(d: &Tensor, x: &Tensor, precision: MatmulPrecision) -> Tensor {
+    let Some([m, k, n]) = kernel_sizes(d, x, 1, precision) else { return precision.matmul(&d.tr(), x) };
+    let (d, x, element_type) = (as_slice(d), as_slice(x), precision.element_type());
+    let left = LeftFactor::from_columns(element_type, m, n, |i| &d[i * m..][..m]);
+    multiply(&left, [m, k], precision, |columns| {
+        RightFactor::from_rows(element_type, n, columns.len(), |i| &x[i * k..][columns.clone()])
     })
 }
 
-/// Sizes of the two matrices that differ, then the one they share, dimension 1 − `of` of both; `None` where libtorch is to
-/// multiply.
-fn sizes(a: &Tensor, b: &Tensor, of: usize, precision: Precision) -> Option<[usize; 3]> {
-    let can = vectors(precision.lanes()) && is_slice(a) && is_slice(b) && a.numel() > 0;
+/// Size of dimension `of` of `a` and of `b`, then the size of their common dimension. `None` if libtorch must compute
+/// the product.
+fn kernel_sizes(a: &Tensor, b: &Tensor, of: usize, precision: MatmulPrecision) -> Option<[usize; 3]> {
+    let can = has_avx512(precision.element_type()) && is_f32_slice(a) && is_f32_slice(b) && a.numel() > 0;
     let size = |tensor: &Tensor, dimension: usize| usize::try_from(tensor.size()[dimension]).ok();
     can.then_some(())?;
     Some([size(a, of)?, size(b, of)?, size(a, 1 - of)?])
 }
 
-/// The product of `left` and the right factor that `pack` gives the columns of, dealt out to threads.
-fn product(
-    left: &Left,
+/// Multiplies `left` by the right factor, whose columns `pack` packs, on several threads.
+fn multiply(
+    left: &LeftFactor,
     [rows, columns]: [usize; 2],
-    precision: Precision,
-    pack: impl Fn(Range<usize>) -> Right + Sync,
+    precision: MatmulPrecision,
+    pack: impl Fn(Range<usize>) -> RightFactor + Sync,
 ) -> Tensor {
-    let mut out = Tensor::empty([number(rows), number(columns)], (tch::Kind::Float, tch::Device::Cpu));
-    let groups = columns.div_ceil(TOGETHER);
-    let share = groups.div_ceil(threads()).max(1) * TOGETHER;
-    // Each thread has a piece of every row.
-    let mut pieces: Vec<Vec<&mut [f32]>> = (0..columns.div_ceil(share)).map(|_| Vec::with_capacity(rows)).collect();
-    for row in values_mut(&mut out).chunks_exact_mut(columns) {
-        pieces.iter_mut().zip(row.chunks_mut(share)).for_each(|(piece, row)| piece.push(row));
+    let mut out = Tensor::empty([to_i64(rows), to_i64(columns)], (tch::Kind::Float, tch::Device::Cpu));
+    let groups = columns.div_ceil(PACKED_COLUMNS);
+    let columns_per_thread = groups.div_ceil(thread_count()).max(1) * PACKED_COLUMNS;
+    // Each thread computes a piece of every row.
+    let mut pieces: Vec<Vec<&mut [f32]>> =
+        (0..columns.div_ceil(columns_per_thread)).map(|_| Vec::with_capacity(rows)).collect();
+    for row in as_mut_slice(&mut out).chunks_exact_mut(columns) {
+        pieces.iter_mut().zip(row.chunks_mut(columns_per_thread)).for_each(|(piece, row)| piece.push(row));
     }
     let pack = &pack;
     std::thread::scope(|scope| {
         let mut work: Vec<_> = pieces
             .into_iter()
             .enumerate()
-            .map(|(thread, piece)| move || columns_of(left, piece, thread * share, precision, pack))
+            .map(|(thread, piece)| move || multiply_columns(left, piece, thread * columns_per_thread, precision, pack))
             .collect();
         let last = work.pop();
         for work in work {
@@ -74,22 +75,22 @@ fn product(
     out
 }
 
-fn columns_of(
-    left: &Left,
+fn multiply_columns(
+    left: &LeftFactor,
     mut rows: Vec<&mut [f32]>,
     start: usize,
-    precision: Precision,
-    pack: impl Fn(Range<usize>) -> Right,
+    precision: MatmulPrecision,
+    pack: impl Fn(Range<usize>) -> RightFactor,
 ) {
     let columns = rows.first().map_or(0, |row| row.len());
-    for first in (0..columns).step_by(TOGETHER) {
-        let right = pack(start + first..start + columns.min(first + TOGETHER));
+    for first in (0..columns).step_by(PACKED_COLUMNS) {
+        let right = pack(start + first..start + columns.min(first + PACKED_COLUMNS));
         for (panel, (width, right)) in right.panels().enumerate() {
-            for ((count, left), out) in left.panels().zip(rows.chunks_mut(ROWS)) {
+            for ((count, left), out) in left.panels().zip(rows.chunks_mut(TILE_ROWS)) {
                 let mut product = Tile::ZERO;
-                tile(precision.lanes(), count, left, right, &mut product);
+                add_product(precision.element_type(), count, left, right, &mut product);
                 for (out, values) in out.iter_mut().zip(&product.0) {
-                    out[first + panel * COLUMNS..][..width].copy_from_slice(&values[..width]);
+                    out[first + panel * TILE_COLUMNS..][..width].copy_from_slice(&values[..width]);
                 }
             }
         }

@@ -1,19 +1,19 @@
-//! The two halves of a joint embedding, forwards and backwards, in steps that keep what their gradient needs.
+//! Image and caption encoders of VSE++ with hand-written gradients.
 //!
-//! No graph is recorded: each step has its gradient beside it. That is what lets the embeddings of many ranks be gathered
-//! between the two passes, and what makes the weight gradients of the GRU one product each.
+//! No autograd graph is recorded; each layer has its backward pass beside it. So the embeddings of several ranks can be
+//! gathered between the two passes, and each weight gradient of the GRU is one matrix product.
 
-pub mod packed;
+pub mod packed_captions;
 pub mod gru;
 pub mod images;
 pub mod captions;
 mod fused;
 mod linear;
-mod pool;
-mod product;
+mod pooling;
+mod matmul;
 mod recurrence;
-mod unit;
+mod normalize;
 
 pub use captions::CaptionOptions;
-pub use pool::Pooling;
-pub use product::Precision;
+pub use matmul::MatmulPrecision;
+pub use pooling::CaptionPooling;

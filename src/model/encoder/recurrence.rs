@@ -1,134 +1,149 @@
-//! One direction of a GRU over the word vectors of a batch: our own kernels where there are some, libtorch elsewhere.
+//! One direction of a GRU over the word vectors of a batch: with this project's kernels where they apply, and libtorch
+//! elsewhere.
 
 use tch::{Kind, Tensor};
 
-use super::fused::{self, Reading};
+use super::fused::{self, FusedInput};
 use super::gru;
-use super::packed::Packed;
-use super::pool::{number, rows};
-use super::product::Precision;
-use crate::kernels::product::vectors;
-use crate::model::slices::{is_slice, threads, values, values_mut};
+use super::matmul::MatmulPrecision;
+use super::packed_captions::PackedCaptions;
+use super::pooling::{index_tensor, to_i64};
+use crate::kernels::product::has_avx512;
+use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_count};
 
-/// What a direction reads.
+/// Inputs of one direction of a GRU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Input<'t> {
+pub(super) struct GruInput<'t> {
     /// Vectors of the distinct words, `[u, w]`.
     pub vectors: &'t Tensor,
     /// Row of each word in `vectors`.
-    pub words: &'t [usize],
-    /// The batch.
-    pub packed: &'t Packed,
+    pub token_rows: &'t [usize],
+    /// Packed captions of the batch.
+    pub packed: &'t PackedCaptions,
     /// `W_ih`, `W_hh`, `b_ih`, `b_hh`.
     pub weights: &'t [Tensor],
-    /// What products are computed in.
-    pub precision: Precision,
+    /// Precision of matrix products.
+    pub precision: MatmulPrecision,
 }
 
-/// What the backward pass needs.
+/// Tape of the forward pass for the backward pass.
 #[derive(Debug)]
-pub(super) enum Tape {
-    Fused(fused::Tape),
-    Tensors(gru::Tape),
+pub(super) enum RecurrenceTape {
+    Fused(fused::FusedTape),
+    Tensors(gru::GruTape),
 }
 
-/// The gradient of the states.
+/// Gradient of the states.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Pull<'t> {
-    /// Of the state after the last word of each caption, longest caption first, `[b, h]`.
-    Last(&'t Tensor),
-    /// Of every state, `[n, h]`.
-    Words(&'t Tensor),
+pub(super) enum StateGradient<'t> {
+    /// Gradient of the state after the last word of each caption, longest caption first, `[b, h]`.
+    LastWord(&'t Tensor),
+    /// Gradient of every state, `[n, h]`.
+    EveryWord(&'t Tensor),
 }
 
-impl<'t> Input<'t> {
-    /// What our own kernels read, where they can.
-    fn reading(&self) -> Option<Reading<'t>> {
-        let lanes = self.precision.lanes();
+impl<'t> GruInput<'t> {
+    /// Inputs of the fused kernels; `None` if they do not apply.
+    fn fused_input(&self) -> Option<FusedInput<'t>> {
+        let element_type = self.precision.element_type();
         let [w_ih, w_hh, b_ih, b_hh] = self.weights else { return None };
-        let can = vectors(lanes) && is_slice(self.vectors) && self.weights.iter().all(is_slice);
-        can.then(|| Reading {
-            sizes: &self.packed.sizes,
-            words: self.words,
-            vectors: values(self.vectors),
-            w_ih: values(w_ih),
-            w_hh: values(w_hh),
-            b_ih: values(b_ih),
-            b_hh: values(b_hh),
-            lanes,
+        let applies = has_avx512(element_type) && is_f32_slice(self.vectors) && self.weights.iter().all(is_f32_slice);
+        applies.then(|| FusedInput {
+            batch_sizes: &self.packed.batch_sizes,
+            token_rows: self.token_rows,
+            vectors: as_slice(self.vectors),
+            w_ih: as_slice(w_ih),
+            w_hh: as_slice(w_hh),
+            b_ih: as_slice(b_ih),
+            b_hh: as_slice(b_hh),
+            element_type,
         })
     }
 
-    /// The states after every word.
-    pub(super) fn forward(&self) -> Tape {
-        if let Some(reading) = self.reading() {
-            return Tape::Fused(fused::Tape::forward(&reading, threads()));
+    /// Computes the states after every word.
+    pub(super) fn forward(&self) -> RecurrenceTape {
+        if let Some(input) = self.fused_input() {
+            return RecurrenceTape::Fused(fused::FusedTape::forward(&input, thread_count()));
         }
         let Self { weights, precision, .. } = *self;
-        // A word that occurs more than once has one input product.
-        let products = precision.product(self.vectors, &weights[0].tr()).g_add_(&weights[2]);
-        let inputs = products.index_select(0, &rows(self.words, products.device()));
-        Tape::Tensors(gru::forward(inputs, &weights[1], &weights[3], &self.packed.sizes, precision))
+        // The input product of a word that occurs more than once is computed once.
+        let products = precision.matmul(self.vectors, &weights[0].tr()).g_add_(&weights[2]);
+        let inputs = products.index_select(0, &index_tensor(self.token_rows, products.device()));
+        RecurrenceTape::Tensors(gru::forward(inputs, &weights[1], &weights[3], &self.packed.batch_sizes, precision))
     }
 
-    /// Gradients of `W_ih`, `W_hh`, `b_ih`, `b_hh`; that of the vectors of the distinct words, `[u, w]`, is added to
-    /// `of_vectors`, where it is wanted.
-    pub(super) fn backward(&self, tape: Tape, pull: Pull<'_>, of_vectors: Option<&mut Tensor>) -> [Tensor; 4] {
-        match (tape, self.reading()) {
-            (Tape::Fused(tape), Some(reading)) => self.backward_fused(tape, &reading, pull, of_vectors),
-            (Tape::Tensors(tape), _) => self.backward_of_tensors(tape, pull, of_vectors),
-            (Tape::Fused(_), None) => unreachable!("what could be read for the forward pass still can"),
+    /// Computes the gradients of `W_ih`, `W_hh`, `b_ih` and `b_hh`. The gradient of the vectors of the distinct words,
+    /// `[u, w]`, is added to `vectors_gradient` if it is given.
+    pub(super) fn backward(
+        &self,
+        tape: RecurrenceTape,
+        state_gradient: StateGradient<'_>,
+        vectors_gradient: Option<&mut Tensor>,
+    ) -> [Tensor; 4] {
+        match (tape, self.fused_input()) {
+            (RecurrenceTape::Fused(tape), Some(input)) => {
+                self.backward_fused(tape, &input, state_gradient, vectors_gradient)
+            }
+            (RecurrenceTape::Tensors(tape), _) => self.backward_tensors(tape, state_gradient, vectors_gradient),
+            (RecurrenceTape::Fused(_), None) => unreachable!("the fused kernels applied in the forward pass"),
         }
     }
 
     fn backward_fused(
         &self,
-        tape: fused::Tape,
-        reading: &Reading<'_>,
-        pull: Pull<'_>,
-        of_vectors: Option<&mut Tensor>,
+        tape: fused::FusedTape,
+        input: &FusedInput<'_>,
+        state_gradient: StateGradient<'_>,
+        vectors_gradient: Option<&mut Tensor>,
     ) -> [Tensor; 4] {
         let mut found = [0, 1, 2, 3].map(|i| self.weights[i].empty_like());
-        let [w_ih, w_hh, b_ih, b_hh] = found.each_mut().map(values_mut);
-        let gradients = fused::Gradients { vectors: of_vectors.map(values_mut), w_ih, w_hh, b_ih, b_hh };
-        let (Pull::Last(d) | Pull::Words(d)) = pull;
+        let [w_ih, w_hh, b_ih, b_hh] = found.each_mut().map(as_mut_slice);
+        let gradients = fused::GradientBuffers { vectors: vectors_gradient.map(as_mut_slice), w_ih, w_hh, b_ih, b_hh };
+        let (StateGradient::LastWord(d) | StateGradient::EveryWord(d)) = state_gradient;
         let d = d.contiguous();
-        let pull = match pull {
-            Pull::Last(_) => fused::Pull::Last(values(&d)),
-            Pull::Words(_) => fused::Pull::Words(values(&d)),
+        let state_gradient = match state_gradient {
+            StateGradient::LastWord(_) => fused::FusedStateGradient::LastWord(as_slice(&d)),
+            StateGradient::EveryWord(_) => fused::FusedStateGradient::EveryWord(as_slice(&d)),
         };
-        tape.backward(reading, pull, gradients);
+        tape.backward(input, state_gradient, gradients);
         found
     }
 
-    fn backward_of_tensors(&self, tape: gru::Tape, pull: Pull<'_>, of_vectors: Option<&mut Tensor>) -> [Tensor; 4] {
+    fn backward_tensors(
+        &self,
+        tape: gru::GruTape,
+        state_gradient: StateGradient<'_>,
+        vectors_gradient: Option<&mut Tensor>,
+    ) -> [Tensor; 4] {
         let Self { weights, precision, .. } = *self;
-        let d_states = match pull {
-            Pull::Words(d) => d.shallow_clone(),
-            Pull::Last(d) => tape.states().zeros_like().index_copy(0, &rows(&self.packed.last(), d.device()), d),
+        let d_states = match state_gradient {
+            StateGradient::EveryWord(d) => d.shallow_clone(),
+            StateGradient::LastWord(d) => {
+                tape.states().zeros_like().index_copy(0, &index_tensor(&self.packed.last_words(), d.device()), d)
+            }
         };
-        let found = tape.backward(&d_states, &weights[1], &self.packed.sizes, precision);
-        // Every occurrence of a word adds to the gradient of its one input product.
+        let found = tape.backward(&d_states, &weights[1], &self.packed.batch_sizes, precision);
+        // The gradients of all occurrences of a word are summed in its input product.
         let per_word =
             Tensor::zeros([self.vectors.size()[0], found.inputs.size()[1]], (d_states.kind(), d_states.device()));
-        let per_word = per_word.index_add(0, &rows(self.words, d_states.device()), &found.inputs);
-        if let Some(of_vectors) = of_vectors {
-            let _ = of_vectors.g_add_(&precision.product(&per_word, &weights[0]));
+        let per_word = per_word.index_add(0, &index_tensor(self.token_rows, d_states.device()), &found.inputs);
+        if let Some(vectors_gradient) = vectors_gradient {
+            let _ = vectors_gradient.g_add_(&precision.matmul(&per_word, &weights[0]));
         }
         let bias = per_word.sum_dim_intlist([0i64].as_slice(), false, None::<Kind>);
-        [precision.product(&per_word.tr(), self.vectors), found.weight, bias, found.bias]
+        [precision.matmul(&per_word.tr(), self.vectors), found.weight, bias, found.bias]
     }
 }
 
-impl Tape {
-    /// The states after the words `chosen`, `[len, h]`.
-    pub(super) fn rows(&self, chosen: &[usize], like: &Tensor) -> Tensor {
+impl RecurrenceTape {
+    /// States after the words `chosen`, `[len, h]`.
+    pub(super) fn states_at(&self, chosen: &[usize], like: &Tensor) -> Tensor {
         match self {
-            Self::Tensors(tape) => tape.states().index_select(0, &rows(chosen, like.device())),
+            Self::Tensors(tape) => tape.states().index_select(0, &index_tensor(chosen, like.device())),
             Self::Fused(tape) => {
-                let size = [number(chosen.len()), like.size()[1]];
+                let size = [to_i64(chosen.len()), like.size()[1]];
                 let mut out = Tensor::empty(size, (like.kind(), like.device()));
-                tape.states(chosen.iter().copied(), values_mut(&mut out));
+                tape.states(chosen.iter().copied(), as_mut_slice(&mut out));
                 out
             }
         }

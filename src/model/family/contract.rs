@@ -1,4 +1,4 @@
-//! Family of models as plain data: settings, what follows from them, published checkpoints.
+//! Family of models as plain data: settings, parameters, capabilities, published checkpoints.
 
 use std::fmt::Debug;
 
@@ -7,81 +7,80 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::data::Data;
+use super::input_spec::InputSpec;
 use super::model::Model;
-use super::parameters::{Parameter, Parameters};
+use super::parameters::{ParameterSpec, Parameters};
 use crate::error::Result;
-use crate::model::similarity::Similarity;
+use crate::model::setting_problems::SettingProblems;
+use crate::model::similarity::EmbeddingSimilarity;
 
-/// Names of settings, and what is wrong with each.
-pub type Problems = Vec<(String, String)>;
-
-/// A family of models. A value of it is one model without its parameters, as it stands in `model.json`.
+/// Family of models. A value of the type describes one model without its parameters, as `model.json` does.
 pub trait Family: Debug + Clone + PartialEq + Serialize + DeserializeOwned {
-    /// Settings of a training, as they stand in a pipeline file.
+    /// Settings of a model in the stage `train` of a pipeline file.
     type Settings: Debug + Clone + Default + Serialize + DeserializeOwned + JsonSchema;
-    /// Settings of `convert` beside the published files.
+    /// Settings of the stage `import_model` that a published checkpoint does not contain.
     type Published: Debug + Clone + Default + Serialize + DeserializeOwned + JsonSchema;
 
     /// Capabilities of models with these settings.
     fn capabilities(settings: &Self::Settings) -> Capabilities;
 
-    /// Problems of the settings.
-    fn problems(settings: &Self::Settings) -> Problems;
+    /// Checks the settings.
+    fn problems(settings: &Self::Settings) -> SettingProblems;
 
-    /// The model of these settings for this data.
-    fn of(settings: &Self::Settings, data: Data) -> Self;
+    /// Description of the model with these settings, for this data.
+    fn from_settings(settings: &Self::Settings, input_spec: InputSpec) -> Self;
 
-    /// The data that it is for.
-    fn data(&self) -> &Data;
+    /// Description of the data that the model is for.
+    fn input_spec(&self) -> &InputSpec;
 
-    /// The same, to be changed.
-    fn data_mut(&mut self) -> &mut Data;
+    /// Description of the data that the model is for, mutable.
+    fn input_spec_mut(&mut self) -> &mut InputSpec;
 
-    /// The parameters that it wants, in an order that never changes, beside those of the network that reads pictures.
+    /// Specifications of the parameters, in an order that never changes, without those of the CNN.
     ///
     /// # Errors
     /// A width that no tensor can have.
-    fn parameters(&self) -> Result<Vec<Parameter>>;
+    fn parameter_specs(&self) -> Result<Vec<ParameterSpec>>;
 
-    /// The model with these parameters.
+    /// Builds the model with these parameters.
     ///
     /// # Errors
     /// Parameters that do not fit each other.
-    fn model(&self, parameters: Parameters) -> Result<Box<dyn Model>>;
+    fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>>;
 
-    /// The model in a published checkpoint, whose vocabulary has `words` words.
+    /// Reads a published checkpoint, whose vocabulary has `words` words.
     ///
     /// # Errors
-    /// Bytes that are no such checkpoint, with all that is wrong in one message.
-    fn published(settings: &Self::Published, checkpoint: &[u8], words: usize) -> Result<Checkpoint<Self>>;
+    /// Bytes that are not such a checkpoint, with all mistakes in one message.
+    fn read_published(settings: &Self::Published, checkpoint: &[u8], words: usize)
+    -> Result<PublishedCheckpoint<Self>>;
 }
 
 /// Capabilities of a model beyond training on features in one process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Capabilities {
-    /// How a score follows from one vector of an image and one of a caption. `None` where it does not: then there are no
-    /// embeddings to store and no memory bank.
-    pub similarity: Option<Similarity>,
-    /// True if a network that reads pictures can be trained with the rest.
-    pub pictures: bool,
-    /// True if products can be computed in mixed precision.
+    /// Similarity of the embedding of an image and the embedding of a caption. `None` if a score does not follow from
+    /// one vector each: such a model has no embeddings to store and no memory bank.
+    pub similarity: Option<EmbeddingSimilarity>,
+    /// True if a CNN can be fine-tuned with the model.
+    pub finetuning: bool,
+    /// True if matrix products can be computed in mixed precision.
     pub mixed_precision: bool,
-    /// True if several ranks learn what one learns.
-    pub ranks: bool,
-    /// The parameter whose rows are the vectors of words.
-    pub word_vectors: Option<&'static str>,
-    /// Names of auxiliary losses, in the order in which a step gives them: those of shares, then those of the batch.
-    pub losses: Vec<&'static str>,
+    /// True if several ranks can train it, with the result of one.
+    pub multi_rank: bool,
+    /// Name of the parameter whose rows are the word vectors.
+    pub word_vectors_parameter: Option<&'static str>,
+    /// Names of the auxiliary losses in the order of a step: local losses, then global ones.
+    pub auxiliary_losses: Vec<&'static str>,
 }
 
-/// Model of a published checkpoint.
+/// Contents of a published checkpoint.
 #[derive(Debug)]
-pub struct Checkpoint<F> {
-    /// The model.
+pub struct PublishedCheckpoint<F> {
+    /// Description of the model.
     pub config: F,
-    /// Its parameters as a file of ours.
+    /// Parameters as the bytes of `model.safetensors`.
     pub parameters: Bytes,
-    /// Warning of what was passed over.
+    /// Warning about tensors that were ignored.
     pub warning: Option<String>,
 }

@@ -1,49 +1,50 @@
-//! Models from what they are made of: new ones, and those whose parameters were kept.
+//! Models with random parameters, and with parameters that were saved.
 
 use tch::{Device, Tensor};
 
-use super::list::Config;
 use super::model::Model;
 use super::parameters::Parameters;
+use super::registry::ModelConfig;
 use crate::error::Result;
-use crate::model::named::Named;
+use crate::model::named_tensors::NamedTensors;
 
-impl Config {
-    /// A model that has learned nothing. Its parameters depend on `self` and `seed` alone.
+impl ModelConfig {
+    /// Creates a model with random parameters, which depend on `self` and `seed` only.
     ///
     /// # Errors
     /// A width that no tensor can have.
     pub fn create(&self, seed: u64, device: Device) -> Result<Box<dyn Model>> {
-        self.model(Parameters::random(self.parameters()?, self.data(), seed, device)?)
+        self.build(Parameters::random(self.parameter_specs()?, self.input_spec(), seed, device)?)
     }
 
-    /// The model with these parameters: its own in the order in which its family describes them, then its network's.
+    /// Builds the model with these parameters: its own, in the order of their specifications, then those of its CNN.
     ///
     /// # Errors
-    /// Another number of parameters, or shapes that do not fit.
-    pub fn with(&self, parameters: Vec<Tensor>) -> Result<Box<dyn Model>> {
-        self.model(Parameters::new(self.parameters()?, self.data(), parameters)?)
+    /// A wrong number of parameters, or shapes that do not fit.
+    pub fn with_parameters(&self, parameters: Vec<Tensor>) -> Result<Box<dyn Model>> {
+        self.build(Parameters::new(self.parameter_specs()?, self.input_spec(), parameters)?)
     }
 
-    /// The model whose parameters stand in `named` under their names with `prefix`.
+    /// Builds the model with the parameters of `named`, whose names begin with `prefix`.
     ///
     /// # Errors
-    /// As [`Config::with`]; one is missing.
-    pub fn take(&self, named: &mut Named, prefix: &str, device: Device) -> Result<Box<dyn Model>> {
-        self.model(Parameters::take(self.parameters()?, self.data(), named, prefix, device)?)
+    /// As [`ModelConfig::with_parameters`], or a parameter is missing.
+    pub fn load(&self, named: &mut NamedTensors, prefix: &str, device: Device) -> Result<Box<dyn Model>> {
+        self.build(Parameters::from_named_tensors(self.parameter_specs()?, self.input_spec(), named, prefix, device)?)
     }
 
-    /// The same for a vocabulary of `words` words.
+    /// Returns the description with a vocabulary of `words` words.
     #[must_use]
-    pub fn for_words(mut self, words: usize) -> Self {
-        self.data_mut().words = words;
+    pub fn with_vocabulary_size(mut self, words: usize) -> Self {
+        self.input_spec_mut().words = words;
         self
     }
 
-    /// The same on the features of its network, in place of pictures; itself if it has no network.
+    /// Returns the description of the same model on the features of its CNN in place of raw images. Unchanged without a
+    /// CNN.
     #[must_use]
-    pub fn on_features(mut self) -> Self {
-        self.data_mut().pictures = None;
+    pub fn without_network(mut self) -> Self {
+        self.input_spec_mut().pictures = None;
         self
     }
 }

@@ -1,21 +1,21 @@
-//! Families of models: what a training, an embedding and a search ask of any of them, and one folder or file each.
+//! Families of models: the traits that training, embedding and search use, and a file or folder for each family.
 //!
-//! To add one, write a file with a [`Family`](contract::Family) (its settings, its parameters) and a
-//! [`Model`](model::Model) (encode, score, follow gradients back), or, where libtorch finds the gradients, a
-//! [`Differentiable`](autograd::Differentiable) in its place; and a line in [`list`]. Nothing else knows a family by name.
+//! To add a family, write a file with a [`Family`](contract::Family) (settings, parameters) and a
+//! [`Model`](model::Model) (encode, score, backward), or a [`Differentiable`](autograd::Differentiable) if libtorch
+//! finds the gradients; then add a line in [`registry`]. No other code names a family.
 
-pub mod data;
+pub mod input_spec;
 pub mod parameters;
-pub mod rows;
-pub mod encoded;
+pub mod image_rows;
+pub mod encoded_items;
 pub mod model;
 pub mod autograd;
 pub mod contract;
 pub mod encode;
 pub mod vse;
-pub mod list;
+pub mod registry;
 mod create;
 #[cfg(test)]
-mod late;
+mod testing;
 #[cfg(test)]
-mod late_tests;
+mod tests;

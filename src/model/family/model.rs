@@ -1,9 +1,9 @@
-//! Model of any family, as a training, an embedding and a search use it.
+//! Model of any family, as used by training, embedding and search.
 //!
 //! ```text
-//! a rank's share ─► forward ─► Encoded ─► gathered ─► block ─► scores [n, n] ─► objective ─► ∂/∂scores
-//!                      │ losses of the share              │ losses of the batch           │
-//!   gradients of the parameters ◄─ backward ◄─ ∂/∂ own vectors ◄─ backward of the block ◄─┘
+//! local batch ─► encode_batch ─► EncodedItems ─► all_gather ─► score_batch ─► scores [n, n] ─► objective ─► ∂/∂scores
+//!                     │ local losses                               │ global losses                            │
+//!   gradients of the parameters ◄─ encoder backward ◄─ ∂/∂ local vectors ◄─────── score backward ◄────────────┘
 //! ```
 
 use std::fmt::Debug;
@@ -11,38 +11,38 @@ use std::ops::Range;
 
 use tch::Tensor;
 
-use super::data::Data;
-use super::encoded::Encoded;
+use super::encoded_items::EncodedItems;
+use super::image_rows::ImageRows;
+use super::input_spec::InputSpec;
 use super::parameters::Parameters;
-use super::rows::Rows;
 use crate::error::{Error, Result};
-use crate::model::encoder::Precision;
-use crate::model::similarity::Similarity;
+use crate::model::encoder::MatmulPrecision;
+use crate::model::similarity::EmbeddingSimilarity;
 
-/// A model: parameters on a device, and what is computed with them.
+/// Model: parameters on a device, and the computations with them.
 ///
-/// A family whose gradients libtorch finds implements [`Differentiable`](super::autograd::Differentiable) and is a model by
-/// that; one with gradients of its own implements this.
+/// A family that libtorch differentiates implements [`Differentiable`](super::autograd::Differentiable), which
+/// implements this trait. A family with hand-written gradients implements this trait directly.
 pub trait Model: Debug + Send {
     /// The parameters.
     fn parameters(&self) -> &Parameters;
 
-    /// The data that it is for.
-    fn data(&self) -> &Data;
+    /// Description of the data that the model is for.
+    fn input_spec(&self) -> &InputSpec;
 
-    /// How a score follows from one vector of an image and one of a caption; `None` where it does not.
-    fn similarity(&self) -> Option<Similarity> {
+    /// Similarity of the embeddings of an image and a caption; `None` if scores do not follow from one vector each.
+    fn similarity(&self) -> Option<EmbeddingSimilarity> {
         None
     }
 
-    /// Computes matrix products in `precision` from now on.
+    /// Sets the precision of matrix products.
     ///
     /// # Errors
-    /// The family has no such products.
-    fn set_precision(&mut self, precision: Precision) -> Result<()> {
+    /// The family does not support it.
+    fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {
         match precision {
-            Precision::F32 => Ok(()),
-            Precision::Mixed => Err(Error::internal("a family without products of mixed precision was asked for them")),
+            MatmulPrecision::F32 => Ok(()),
+            MatmulPrecision::Mixed => Err(Error::internal("the model family has no mixed precision")),
         }
     }
 
@@ -50,91 +50,92 @@ pub trait Model: Debug + Send {
     ///
     /// # Errors
     /// Images that the model cannot read.
-    fn encode_images(&self, images: &Rows<'_>) -> Result<Encoded>;
+    fn encode_images(&self, images: &ImageRows<'_>) -> Result<EncodedItems>;
 
-    /// Encodes captions, the numbers of their words, without gradient. There is one at least, and all are
-    /// [checked](super::encode::check_words).
+    /// Encodes captions, given as token ids, without gradient. There is at least one, and all have passed
+    /// [`check_token_ids`](super::encode::check_token_ids).
     ///
     /// # Errors
     /// A failure of libtorch.
-    fn encode_captions(&self, captions: &[&[i32]]) -> Result<Encoded>;
+    fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems>;
 
-    /// Scores `[n, m]` of `n` images with `m` captions, higher is closer, without gradient.
+    /// Scores `n` images with `m` captions, `[n, m]`, without gradient. Higher is more similar.
     ///
     /// # Errors
     /// A failure of libtorch.
-    fn scores(&self, images: &Encoded, captions: &Encoded) -> Result<Tensor>;
+    fn scores(&self, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor>;
 
-    /// Encodes a rank's share of a batch for a step. A share may be empty; its captions are checked.
+    /// Encodes the local batch of a rank in a training step. It may be empty; its captions are checked.
     ///
     /// # Errors
-    /// As [`Model::encode_images`] and [`Model::encode_captions`], or their numbers differ.
-    fn forward<'m>(&'m self, share: &'m Share<'m>) -> Result<Forward<'m>>;
+    /// As [`Model::encode_images`] and [`Model::encode_captions`], or the numbers of images and captions differ.
+    fn encode_batch<'m>(&'m self, batch: &'m LocalBatch<'m>) -> Result<EncodedBatch<'m>>;
 
-    /// Scores of all images of a batch with all its captions for a step; image i and caption i are a pair.
+    /// Scores all images of the global batch with all its captions in a training step; image i and caption i are a
+    /// pair.
     ///
     /// # Errors
     /// A failure of libtorch.
-    fn block<'m>(&'m self, images: &'m Encoded, captions: &'m Encoded) -> Result<Block<'m>>;
+    fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>>;
 }
 
-/// A rank's share of a batch of pairs.
+/// Pairs of a batch that one rank encodes.
 #[derive(Debug)]
-pub struct Share<'b> {
-    /// The images, one row a pair.
-    pub images: Rows<'b>,
-    /// The numbers of the words of the captions.
+pub struct LocalBatch<'b> {
+    /// The images, one row for each pair.
+    pub images: ImageRows<'b>,
+    /// Token ids of the captions.
     pub captions: &'b [&'b [i32]],
-    /// Which pairs of the batch these are.
+    /// Range of these pairs in the global batch.
     pub pairs: Range<usize>,
-    /// Pairs of the batch over all ranks.
-    pub of: usize,
-    /// Seed of the training and number of the step: what a model draws for a pair is a function of these and the number of
-    /// the pair.
-    pub draw: [u64; 2],
+    /// Number of pairs in the global batch, over all ranks.
+    pub global_size: usize,
+    /// Seed of the training and number of the step. Random numbers for a pair are a function of these and the index of
+    /// the pair in the global batch.
+    pub seed_and_step: [u64; 2],
 }
 
-/// Values of auxiliary losses by their names, as they are added to the objective.
-pub type Losses = Vec<(&'static str, f64)>;
+/// Auxiliary losses as (name, value), already weighted as they enter the objective.
+pub type AuxiliaryLosses = Vec<(&'static str, f64)>;
 
-/// From gradients in the vectors of images and captions to those in the trained parameters.
-pub type Backward<'m> = Box<dyn FnOnce(&Tensor, &Tensor) -> Result<Vec<Tensor>> + 'm>;
+/// Backward pass from gradients in the vectors of images and captions to gradients in the trainable parameters.
+pub type EncoderBackward<'m> = Box<dyn FnOnce(&Tensor, &Tensor) -> Result<Vec<Tensor>> + 'm>;
 
-/// From the gradient in scores to those in the vectors of a range of images and captions.
-pub type BlockBackward<'m> = Box<dyn FnOnce(&Tensor, Range<usize>) -> Result<Pulled> + 'm>;
+/// Backward pass from the gradient in the scores to gradients in the vectors of a range of images and captions.
+pub type ScoreBackward<'m> = Box<dyn FnOnce(&Tensor, Range<usize>) -> Result<ScoreGradients> + 'm>;
 
-/// An encoded share, and the way back.
-pub struct Forward<'m> {
+/// Encoded local batch with its backward pass.
+pub struct EncodedBatch<'m> {
     /// The images, without gradient.
-    pub images: Encoded,
+    pub images: EncodedItems,
     /// The captions, without gradient.
-    pub captions: Encoded,
-    /// Auxiliary losses of these pairs. Those of a batch are the sums over its shares.
-    pub losses: Losses,
-    /// From gradients in the vectors of images and captions: those of the objective and the losses in the trained
-    /// parameters, in the order of [`Parameters::trained`]; zeros for an empty share.
-    pub backward: Backward<'m>,
+    pub captions: EncodedItems,
+    /// Auxiliary losses of these pairs, to be summed over the ranks.
+    pub losses: AuxiliaryLosses,
+    /// Maps gradients of the objective in the vectors of images and captions to gradients of the objective and `losses`
+    /// in the trainable parameters, in the order of [`Parameters::trainable`]. Zeros for an empty batch.
+    pub backward: EncoderBackward<'m>,
 }
 
-/// Scores of a batch, and the way back.
-pub struct Block<'m> {
+/// Scores of a global batch with their backward pass.
+pub struct ScoredBatch<'m> {
     /// `[n, n]`, image by caption, without gradient.
     pub scores: Tensor,
-    /// Auxiliary losses of the batch as a whole.
-    pub losses: Losses,
-    /// From the gradient in the scores: those of the objective and the losses in the vectors of a range of images and of the
-    /// same range of captions.
-    pub backward: BlockBackward<'m>,
+    /// Auxiliary losses of the global batch.
+    pub losses: AuxiliaryLosses,
+    /// Maps the gradient of the objective in the scores to gradients of the objective and `losses` in the vectors of a
+    /// range of images and the same range of captions.
+    pub backward: ScoreBackward<'m>,
 }
 
-/// Gradients of a block of scores.
+/// Gradients that the backward pass of the scores gives.
 #[derive(Debug)]
-pub struct Pulled {
-    /// In the vectors of the images asked for.
+pub struct ScoreGradients {
+    /// Gradient in the vectors of the range of images.
     pub images: Tensor,
-    /// In the vectors of the captions asked for.
+    /// Gradient in the vectors of the range of captions.
     pub captions: Tensor,
-    /// In the trained parameters that scores are made with, in the order of [`Parameters::trained`], of the whole block;
-    /// `None` where scores are made of the vectors alone.
+    /// Gradients of all scores in the trainable parameters, in the order of [`Parameters::trainable`]. `None` if scores
+    /// depend on the vectors only.
     pub parameters: Option<Vec<Tensor>>,
 }

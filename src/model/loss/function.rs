@@ -1,61 +1,59 @@
-//! Loss function: what every loss of the list in [`super`] offers.
+//! Trait of the loss functions, and the macro that lists them.
 
 use tch::Tensor;
 
 use super::negatives::Negatives;
-use super::{BankScores, BankWeights};
+use super::{MemoryBankScores, MemoryBankWeights};
+use crate::model::setting_problems::SettingProblems;
 
-/// Names of settings, and what is wrong with each.
-pub type Problems = Vec<(String, String)>;
-
-/// Loss over the scores of a batch. The fields of the type that implements it are its settings.
+/// Loss over the scores of a batch. The fields of an implementing type are its settings.
 pub trait LossFunction {
-    /// Value on a batch, a tensor without dimensions. libtorch differentiates it in the scores.
-    fn value(&self, batch: &Batch<'_>) -> Tensor;
+    /// Value on a batch, a scalar tensor. libtorch differentiates it in the scores.
+    fn value(&self, batch: &LossInput<'_>) -> Tensor;
 
-    /// Settings that cannot work on such batches.
-    fn problems(&self, batches: BatchSpec) -> Problems;
+    /// Checks the settings for such batches.
+    fn problems(&self, batches: BatchSpec) -> SettingProblems;
 
-    /// Value on a batch of `pairs` pairs whose scores are all equal, as those of a model that tells nothing apart. `None` if
-    /// it depends on the score.
-    fn value_if_equal(&self, pairs: usize) -> Option<f64>;
+    /// Value on a batch of `pairs` pairs whose scores are all equal, as those of a collapsed model. `None` if it
+    /// depends on the score.
+    fn collapse_value(&self, pairs: usize) -> Option<f64>;
 
-    /// True if it is a sum of triplets, \[margin + negative − matching\]₊.
+    /// True if the loss is a sum of triplets, \[margin + negative − matching\]₊.
     fn is_triplet_loss(&self) -> bool {
         false
     }
 
-    /// True if it weighs pairs by the scores with a memory bank.
+    /// True if the loss weighs pairs by their scores with a memory bank.
     fn uses_memory_bank(&self) -> bool {
         false
     }
 }
 
-/// Batch of matching pairs as a loss sees it.
+/// Input of a loss: the scores of a batch of matching pairs.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch<'b> {
+pub struct LossInput<'b> {
     /// `[n, n]`, image by caption. Matching pairs are on the diagonal.
     pub scores: &'b Tensor,
-    /// Pairs that are negatives of each other.
+    /// Mask of the negatives.
     pub negatives: &'b Negatives,
-    /// Scores with a memory bank, and how they weigh the pairs.
-    pub bank: Option<(&'b BankWeights, &'b BankScores)>,
+    /// Scores with a memory bank, and the settings of the weights that follow from them.
+    pub memory_bank: Option<(&'b MemoryBankWeights, &'b MemoryBankScores)>,
 }
 
-/// Batches that a loss is meant for, as far as settings tell.
+/// Description of the batches that a loss is used for, for checks of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSpec {
-    /// Pairs of a batch.
+    /// Number of pairs in a batch.
     pub pairs: usize,
-    /// True if no score is above 0, as with order embeddings.
+    /// True if no score is above 0, as in order embeddings.
     pub never_positive: bool,
 }
 
-/// Declares [`Loss`](super::Loss) from lines `Variant(module::Settings)`. A pipeline file calls a loss by the name of its
-/// module, and its documentation there is that of `Settings`.
+/// Declares the enum [`Loss`](super::Loss) from lines `Variant(module::Settings)`. In pipeline files a loss has the
+/// name of its module and the documentation of `Settings`.
 macro_rules! losses {
     ($($variant:ident($module:ident::$settings:ident)),+ $(,)?) => {
-        /// What a training minimises.
+        /// Loss function that a training minimises.
         #[derive(Debug, Clone, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")]
         #[expect(missing_docs, reason = "the settings of each are documented")]
@@ -73,16 +71,16 @@ macro_rules! losses {
             }
         }
 
-        // Not by a trait object: its table of functions would link the program that only checks settings with libtorch.
+        // A trait object would not do: its vtable would link libtorch into the program that only checks settings.
         impl LossFunction for Loss {
-            fn value(&self, batch: &function::Batch<'_>) -> tch::Tensor {
+            fn value(&self, batch: &function::LossInput<'_>) -> tch::Tensor {
                 match self { $(Self::$variant(loss) => loss.value(batch)),+ }
             }
-            fn problems(&self, batches: BatchSpec) -> function::Problems {
+            fn problems(&self, batches: BatchSpec) -> crate::model::setting_problems::SettingProblems {
                 match self { $(Self::$variant(loss) => loss.problems(batches)),+ }
             }
-            fn value_if_equal(&self, pairs: usize) -> Option<f64> {
-                match self { $(Self::$variant(loss) => loss.value_if_equal(pairs)),+ }
+            fn collapse_value(&self, pairs: usize) -> Option<f64> {
+                match self { $(Self::$variant(loss) => loss.collapse_value(pairs)),+ }
             }
             fn is_triplet_loss(&self) -> bool {
                 match self { $(Self::$variant(loss) => loss.is_triplet_loss()),+ }
@@ -95,30 +93,30 @@ macro_rules! losses {
 }
 pub(super) use losses;
 
-/// Problem of a margin, if it has one.
-pub(super) fn not_a_margin(name: &str, margin: f64) -> Option<(String, String)> {
+/// Checks that a margin is finite and at least 0.
+pub(super) fn check_margin(name: &str, margin: f64) -> Option<(String, String)> {
     (!margin.is_finite() || margin < 0.0).then(|| (name.into(), format!("got {margin}, wanted 0 or more")))
 }
 
-/// Problem of a number that must be above 0, if it has one.
-pub(super) fn not_positive(name: &str, value: f64) -> Option<(String, String)> {
+/// Checks that a number is finite and above 0.
+pub(super) fn check_positive(name: &str, value: f64) -> Option<(String, String)> {
     (!value.is_finite() || value <= 0.0).then(|| (name.into(), format!("got {value}, wanted a number above 0")))
 }
 
-/// Problem of `k` neighbours in a batch of `pairs` pairs, if there is one.
-pub(super) fn not_neighbours(k: usize, pairs: usize) -> Option<(String, String)> {
+/// Checks a number `k` of neighbours in a batch of `pairs` pairs.
+pub(super) fn check_neighbours(k: usize, pairs: usize) -> Option<(String, String)> {
     if k == 0 {
         return Some(("k".into(), "got 0, wanted at least 1".into()));
     }
-    // A batch of one pair is refused for itself.
+    // A batch of one pair is refused elsewhere.
     (pairs > 1 && k >= pairs).then(|| {
         ("k".into(), format!("got {k}, wanted at most {}: the negatives of each in a batch of {pairs}", pairs - 1))
     })
 }
 
-/// Sum of the hinges of `negatives` negatives, at most all there are, of each image and caption of a batch whose scores are
-/// all equal.
+/// Sum of the triplet hinges of a batch whose scores are all equal, with `negatives` negatives for each image and
+/// caption, or all if the batch has fewer.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53 pairs")]
-pub(super) fn equal_hinges(margin: f64, pairs: usize, negatives: usize) -> f64 {
+pub(super) fn collapsed_hinges(margin: f64, pairs: usize, negatives: usize) -> f64 {
     2.0 * pairs as f64 * negatives.min(pairs.saturating_sub(1)) as f64 * margin
 }

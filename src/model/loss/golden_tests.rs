@@ -1,16 +1,16 @@
-//! Every loss against PyTorch in double precision, and its gradient against differences: `tests/golden/losses.py` wrote
-//! `losses.json` from the formulas.
+//! Comparison of every loss with PyTorch in double precision, and of its gradient with central differences.
+//! `tests/golden/losses.py` wrote `losses.json` from the formulas.
 
 use std::collections::BTreeSet;
 
 use tch::{Kind, Tensor};
 
-use super::local_scaling::{Exponent, LocalScaling};
-use super::testing::{Case, Golden, GoldenBatch, assert_central_differences, numbers, random};
+use super::local_scaling::{DensityGradient, LocalScalingLoss};
+use super::testing::{LossGoldenBatch, LossGoldenCase, LossGoldenFile, assert_central_differences, numbers, random};
 use super::*;
 
-/// What the program made from the same numbers.
-struct Inputs {
+/// Inputs of the objectives, computed from the same random numbers as in `losses.py`.
+struct LossGoldenInputs {
     n: usize,
     rows: usize,
     scores: Vec<f64>,
@@ -28,8 +28,8 @@ fn stream(seed: usize) -> impl Iterator<Item = f64> {
     })
 }
 
-impl Inputs {
-    fn new(&GoldenBatch { n, rows, scale, ties, masked, .. }: &GoldenBatch) -> Self {
+impl LossGoldenInputs {
+    fn new(&LossGoldenBatch { n, rows, scale, ties, masked, .. }: &LossGoldenBatch) -> Self {
         let grid = |u: f64| if ties { (u * 8.0).floor() / 8.0 } else { u };
         let near = |place: usize| if place / n == place % n { 0.25 } else { 0.0 };
         let bank = |seed: usize, step: usize, modulus: usize| {
@@ -52,45 +52,46 @@ impl Inputs {
         }
     }
 
-    /// With tensors of `kind`.
-    fn evaluate(&self, case: &Case, kind: Kind, seed: u64, step: u64) -> (f64, Vec<f64>) {
+    /// Evaluates an objective on tensors of `kind`.
+    fn evaluate(&self, case: &LossGoldenCase, kind: Kind, seed: u64, step: u64) -> (f64, Vec<f64>) {
         let size = |size: usize| i64::try_from(size).expect("a small number");
         let (n, rows) = (size(self.n), size(self.rows));
         let tensor = |values: &[f64], width: i64| Tensor::from_slice(values).view([n, width]).to_kind(kind);
         let masked = (!self.masked.is_empty()).then(|| Tensor::from_slice(&self.masked).view([n, n]));
         let relevance = tensor(&self.relevance, n);
-        let scores = BankScores { captions: tensor(&self.to_captions, rows), images: tensor(&self.to_images, rows) };
-        let context = Context {
+        let scores =
+            MemoryBankScores { captions: tensor(&self.to_captions, rows), images: tensor(&self.to_images, rows) };
+        let context = ObjectiveContext {
             masked: masked.as_ref(),
-            bank: case.bank.as_ref().map(|weights| (weights, &scores)),
+            memory_bank: case.bank.as_ref().map(|weights| (weights, &scores)),
             relevance: case.semantic_margin.is_some().then_some(&relevance),
             seed,
             step,
         };
-        let got = case.objective().evaluate(&tensor(&self.scores, n), &context).expect("inputs that fit");
+        let got = case.objective().evaluate(&tensor(&self.scores, n), &context).expect("consistent inputs");
         assert_eq!(got.d_scores.kind(), kind);
         (got.value, Vec::try_from(got.d_scores.to_kind(Kind::Double).flatten(0, -1)).expect("numbers"))
     }
 }
 
-/// The largest error, of numbers above 1 as a part of them: of the value, and of what is said of the gradient.
+/// Error of the value, and largest error of the numbers that describe the gradient; relative for numbers above 1.
 fn errors(n: usize, value: f64, gradient: &[f64], wanted: &[f64]) -> (f64, f64) {
     let error = |got: f64, wanted: f64| (got - wanted).abs() / wanted.abs().max(1.0);
     let product = |part: usize| gradient.iter().zip(stream(n + part)).map(|(g, u)| g * u).sum::<f64>();
     let got = [product(4), product(5), gradient.iter().map(|g| g * g).sum()];
     let got = got.into_iter().chain(gradient.iter().copied().take(4));
     assert_eq!(wanted.len(), 4 + gradient.len().min(4));
-    // What is not a number is the largest.
+    // `total_cmp` orders NaN last, so NaN is the largest error.
     let largest = got.zip(&wanted[1..]).map(|(got, wanted)| error(got, *wanted)).max_by(f64::total_cmp);
     (error(value, wanted[0]), largest.unwrap_or(0.0))
 }
 
 #[test]
 fn losses_agree_with_pytorch() {
-    let golden = Golden::read();
+    let golden = LossGoldenFile::read();
     assert!(golden.batches.len() >= 8 && golden.objectives.len() >= 25);
     for numbers in &golden.batches {
-        let inputs = Inputs::new(numbers);
+        let inputs = LossGoldenInputs::new(numbers);
         for (step, (case, wanted)) in (0..).zip(golden.objectives.iter().zip(&numbers.results)) {
             let got = inputs.evaluate(case, Kind::Double, golden.seed, step);
             let (value, gradient) = errors(numbers.n, got.0, &got.1, wanted);
@@ -101,18 +102,18 @@ fn losses_agree_with_pytorch() {
     }
 }
 
-/// A loss that is listed and has no case here would be checked by nothing.
+/// Without a case in the golden file a loss would not be checked.
 #[test]
 fn every_loss_has_a_golden_case() {
     let schema = schemars::schema_for!(Loss).to_value();
     let listed = schema["oneOf"].as_array().expect("losses").iter();
     let listed: BTreeSet<&str> = listed.map(|loss| loss["required"][0].as_str().expect("a name")).collect();
-    let golden = Golden::read();
+    let golden = LossGoldenFile::read();
     assert_eq!(listed, golden.objectives.iter().map(|case| case.loss.name()).collect());
 }
 
-/// Entry by entry, which the golden file does not have. Without a bank and without a scale that counts as a constant, whose
-/// gradients are not those of the value.
+/// Every entry of the gradient, because the golden file has only some. Losses with a memory bank or a detached density
+/// are left out, because their gradient is not the derivative of the value.
 #[test]
 fn gradients_are_central_differences() {
     let n = 6;
@@ -120,12 +121,13 @@ fn gradients_are_central_differences() {
     let masked = Tensor::zeros([n, n], (Kind::Bool, tch::Device::Cpu));
     let _ = masked.narrow(0, 0, 1).narrow(1, 1, 1).fill_(1);
     let _ = masked.narrow(0, 1, 1).narrow(1, 0, 1).fill_(1);
-    let detached = |loss: &Loss| matches!(loss, Loss::LocalScaling(LocalScaling { exponent: Exponent::Detached, .. }));
-    let golden = Golden::read();
+    let detached =
+        |loss: &Loss| matches!(loss, Loss::LocalScaling(LocalScalingLoss { density: DensityGradient::Detached, .. }));
+    let golden = LossGoldenFile::read();
     for case in golden.objectives.iter().filter(|case| case.bank.is_none() && !detached(&case.loss)) {
         for masked in [None, Some(&masked)] {
-            let context = Context { masked, relevance: Some(&relevance), ..Context::default() };
-            let evaluate = |scores: &Tensor| case.objective().evaluate(scores, &context).expect("inputs that fit");
+            let context = ObjectiveContext { masked, relevance: Some(&relevance), ..ObjectiveContext::default() };
+            let evaluate = |scores: &Tensor| case.objective().evaluate(scores, &context).expect("consistent inputs");
             let exact = numbers(&evaluate(&scores).d_scores);
             assert!(exact.iter().any(|slope| *slope != 0.0), "{:?} is flat", case.objective());
             let what = format!("{:?}", case.objective());

@@ -1,89 +1,92 @@
-//! HAL, the hubness-aware loss: every negative counts by its share among all, and by the density around it (Liu, Ye, Wang,
-//! Li, "HAL: Improved Text-Image Matching by Mitigating Visual Semantic Hubs", AAAI 2020, equation 7).
+//! HAL, the hubness-aware loss, which weighs every negative by softmax and by the density around it (Liu, Ye, Wang, Li,
+//! "HAL: Improved Text-Image Matching by Mitigating Visual Semantic Hubs", AAAI 2020, equation 7).
 //!
 //! (1/n) Σᵢ { ln(1 + Σ_{m≠i} e^{γ·Wₘᵢ·(Sₘᵢ−ε)}) / γ + ln(1 + Σ_{m≠i} e^{γ·Wᵢₘ·(Sᵢₘ−ε)}) / γ − ln(1 + Wᵢᵢ·Sᵢᵢ) }.
 //!
-//! The weights are those of [`bank_weights`](super::bank_weights), all 1 without a bank. They are constants of a step: the
-//! code detaches them, and the paper's gradient (equation 8) treats them so.
+//! The weights are those of [`memory_bank_weights`](super::memory_bank_weights), all 1 without a memory bank. They have
+//! no gradient: the published code detaches them, and so does the paper's gradient (equation 8).
 //!
-//! The last logarithm has no value where Wᵢᵢ·Sᵢᵢ ≤ −1, which cosines hardly reach and order violations do: for
+//! The last logarithm is undefined for Wᵢᵢ·Sᵢᵢ ≤ −1, which cosines hardly reach but scores of order embeddings do. For
 //! 1 + Wᵢᵢ·Sᵢᵢ < [`TANGENT`] it is continued along its tangent.
 //!
-//! Published code ([`Variant::Official`]) differs in five ways. Three are in the weights, where they are described. The other
-//! two:
-//! - The diagonal of the weights is 0, so the matching pair stands among its own negatives as e⁰: the 1 beside the sums of
-//!   negatives becomes 2. (Without weights its score there is 0, and 1 becomes 1 + e^{−γε}, 1.0001 with the paper's settings.)
-//! - Other captions of the same image are negatives, in the batch and in the bank. Here that is the caller's choice, by the
-//!   mask of the batch and by −∞ in the scores of the bank.
+//! Published code ([`FormulaVariant::Official`]) also differs from the paper in the weights, as described there, and in
+//! three more ways:
+//! - The diagonal of the weights is 0, so the matching pair is among its own negatives with e⁰: the 1 beside the sums
+//!   over negatives becomes 2. (Without weights its score there is 0, and 1 becomes 1 + e^{−γε}, 1.0001 with the
+//!   paper's settings.)
+//! - Other captions of the same image are negatives, in the batch and in the memory bank. Here the caller chooses, by
+//!   the mask of the batch and by −∞ in the scores with the memory bank.
+//! - A matching pair with a score below 0 has no gradient: the last term is ln(1 + \[Wᵢᵢ·Sᵢᵢ\]₊). A model with order
+//!   embeddings has only such scores and learns from negatives alone.
 //!
-//! Nor does it pull a matching pair with a score below 0: its last term is ln(1 + \[Wᵢᵢ·Sᵢᵢ\]₊), so that a model with order
-//! violations, which has no other scores, learns from negatives alone.
-//!
-//! A single pair gives −ln(1 + W₀₀·S₀₀) (paper): it is pulled, nothing is pushed.
+//! A batch of one pair has the value −ln(1 + W₀₀·S₀₀) (paper): the pair attracts, and there are no negatives.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
-use super::bank_weights::{Weights, bank_weights};
-use super::function::{Batch, BatchSpec, LossFunction, Problems, not_a_margin, not_positive};
-use super::max::Max;
-use super::variant::Variant;
+use super::function::{BatchSpec, LossFunction, LossInput, check_margin, check_positive};
+use super::max::MaxLoss;
+use super::memory_bank_weights::{PairWeights, pair_weights};
+use super::variant::FormulaVariant;
+use crate::model::setting_problems::SettingProblems;
 
-/// Below this, ln(x) goes on along its tangent.
+/// Value of x below which ln(x) is continued along its tangent.
 const TANGENT: f64 = 0.01;
 
-/// Every negative counts by its share among all (HAL: Liu et al., AAAI 2020), and with a memory bank by the density around
-/// it. The mean over the batch: learning rates of the other objectives do not carry over.
+/// Hubness-aware loss (HAL: Liu et al., AAAI 2020): negatives are weighted by softmax and, with a memory bank, by the
+/// density around them. Averaged over the batch, so learning rates of summed losses do not carry over.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Hal {
-    /// Temperature γ. The paper has 30 for MS-COCO and 60 for Flickr30k.
+pub struct HalLoss {
+    /// Temperature γ. The paper uses 30 for MS-COCO and 60 for Flickr30k.
     pub gamma: f64,
-    /// Margin ε. The paper has 0.3 for MS-COCO and 0.7 for Flickr30k.
+    /// Margin ε. The paper uses 0.3 for MS-COCO and 0.7 for Flickr30k.
     pub epsilon: f64,
-    /// The paper's formulas, or what the published code computes: matching pairs among their own negatives, no pull where a
-    /// score is below 0, and with a bank other margins and no more neighbours than the batch has pairs.
-    pub variant: Variant,
-    /// Adds MAX with this margin, as a mean over the batch.
+    /// Formula of the paper, or that of the published code: matching pairs are among their own negatives, matching
+    /// scores below 0 have no gradient, and with a memory bank the margins differ and neighbours are at most the pairs
+    /// of the batch.
+    pub variant: FormulaVariant,
+    /// Margin of an additional MAX loss, averaged over the batch. Without it there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
 }
 
-impl Default for Hal {
+impl Default for HalLoss {
     fn default() -> Self {
-        Self { gamma: 30.0, epsilon: 0.3, variant: Variant::default(), max: None }
+        Self { gamma: 30.0, epsilon: 0.3, variant: FormulaVariant::default(), max: None }
     }
 }
 
-impl LossFunction for Hal {
-    fn value(&self, batch: &Batch<'_>) -> Tensor {
-        let weights = batch.bank.map(|(settings, bank)| bank_weights(batch.scores, bank, settings, self.variant));
+impl LossFunction for HalLoss {
+    fn value(&self, batch: &LossInput<'_>) -> Tensor {
+        let weights =
+            batch.memory_bank.map(|(settings, bank)| pair_weights(batch.scores, bank, settings, self.variant));
         let value = self.weighted(batch, weights.as_ref());
         match self.max {
-            Some(margin) => value + Max { margin }.value(batch) / batch.scores.size()[0],
+            Some(margin) => value + MaxLoss { margin }.value(batch) / batch.scores.size()[0],
             None => value,
         }
     }
 
-    fn problems(&self, BatchSpec { never_positive, .. }: BatchSpec) -> Problems {
-        let mut problems = Problems::new();
-        problems.extend(not_positive("gamma", self.gamma));
-        problems.extend(not_a_margin("epsilon", self.epsilon));
-        problems.extend(self.max.and_then(|max| not_a_margin("max", max)));
-        if never_positive && self.variant == Variant::Official {
-            let message = "the published code raises no score below 0, and none is above: nothing is learned; wanted `variant = \"paper\"` with `epsilon = 0.0`";
+    fn problems(&self, BatchSpec { never_positive, .. }: BatchSpec) -> SettingProblems {
+        let mut problems = SettingProblems::new();
+        problems.extend(check_positive("gamma", self.gamma));
+        problems.extend(check_margin("epsilon", self.epsilon));
+        problems.extend(self.max.and_then(|max| check_margin("max", max)));
+        if never_positive && self.variant == FormulaVariant::Official {
+            let message = "got `official`: scores are never above 0, and the published code gives no gradient to matching scores below 0; wanted `variant = \"paper\"` with `epsilon = 0.0`";
             problems.push(("variant".into(), message.into()));
         } else if never_positive && self.epsilon > 0.0 {
             let message =
-                format!("got {}: no score is above 0, so that no negative would count; wanted 0", self.epsilon);
+                format!("got {}: scores are never above 0, so no negative would count; wanted 0", self.epsilon);
             problems.push(("epsilon".into(), message));
         }
         problems
     }
 
-    fn value_if_equal(&self, _: usize) -> Option<f64> {
+    fn collapse_value(&self, _: usize) -> Option<f64> {
         None
     }
 
@@ -92,34 +95,34 @@ impl LossFunction for Hal {
     }
 }
 
-impl Hal {
-    /// Without MAX, with these weights.
-    fn weighted(&self, batch: &Batch<'_>, weights: Option<&Weights>) -> Tensor {
+impl HalLoss {
+    /// Value without MAX, with these weights.
+    fn weighted(&self, batch: &LossInput<'_>, weights: Option<&PairWeights>) -> Tensor {
         let Self { gamma, epsilon, variant, .. } = *self;
         let offset = match (variant, weights) {
-            (Variant::Paper, _) => 0.0,
-            (Variant::Official, None) => (-gamma * epsilon).exp().ln_1p(),
-            (Variant::Official, Some(_)) => std::f64::consts::LN_2,
+            (FormulaVariant::Paper, _) => 0.0,
+            (FormulaVariant::Official, None) => (-gamma * epsilon).exp().ln_1p(),
+            (FormulaVariant::Official, Some(_)) => std::f64::consts::LN_2,
         };
         let (exponents, pull) = ((batch.scores - epsilon) * gamma, batch.scores.diag(0));
         let (exponents, pull) = match weights {
             Some(weights) => (exponents * &weights.negative, pull * &weights.positive),
             None => (exponents, pull),
         };
-        // The diagonal has room for the constant in each sum.
+        // The constant of each sum takes the place of the diagonal.
         let exponents = exponents
-            .masked_fill(&batch.negatives.with_matching().logical_not(), f64::NEG_INFINITY)
-            .masked_fill(&batch.negatives.matching, offset);
+            .masked_fill(&batch.negatives.unmasked().logical_not(), f64::NEG_INFINITY)
+            .masked_fill(&batch.negatives.is_matching, offset);
         let push = (exponents.logsumexp(1, false) + exponents.logsumexp(0, false)) / gamma;
-        (push - pulled(&pull, variant)).mean(Kind::Double)
+        (push - log_matching(&pull, variant)).mean(Kind::Double)
     }
 }
 
-/// ln(1 + x) as it stands in the objective.
-fn pulled(x: &Tensor, variant: Variant) -> Tensor {
+/// ln(1 + x) as the variant defines it.
+fn log_matching(x: &Tensor, variant: FormulaVariant) -> Tensor {
     match variant {
-        Variant::Official => x.relu().log1p(),
-        Variant::Paper => {
+        FormulaVariant::Official => x.relu().log1p(),
+        FormulaVariant::Paper => {
             let inside = x.clamp_min(TANGENT - 1.0);
             inside.log1p() + (x - inside) / TANGENT
         }
@@ -130,26 +133,26 @@ fn pulled(x: &Tensor, variant: Variant) -> Tensor {
 mod tests {
     use super::super::negatives::Negatives;
     use super::super::testing::{assert_central_differences, differentiate, evaluate, random};
-    use super::super::{BankScores, BankWeights};
+    use super::super::{MemoryBankScores, MemoryBankWeights};
     use super::*;
 
-    /// Two pairs with γ = 2, ε = 0.5, written out.
+    /// Two pairs with γ = 2, ε = 0.5, computed by hand.
     #[test]
-    fn negatives_push_and_matching_pairs_pull() {
+    fn value_and_gradient_of_two_pairs_by_hand() {
         let scores = [0.5, 0.2, 0.3, -0.4];
         let [right, below] = [0.2, 0.3].map(|s: f64| (2.0 * (s - 0.5)).exp());
         let wanted = |offset: f64, last: f64| {
             let push = (offset + right).ln() + (offset + below).ln();
-            // Each negative is one of a row and of a column.
+            // Each negative counts in a row and in a column.
             (2.0 * push / 2.0 - 1.5f64.ln() - last) / 2.0
         };
-        let loss = Hal { gamma: 2.0, epsilon: 0.5, ..Hal::default() };
+        let loss = HalLoss { gamma: 2.0, epsilon: 0.5, ..HalLoss::default() };
         let paper = evaluate(&loss, &scores);
         assert!((paper.0 - wanted(1.0, 0.6f64.ln())).abs() < 1e-14);
         assert!((paper.1[1] - right / (1.0 + right)).abs() < 1e-14);
         assert!((paper.1[3] + 0.5 / 0.6).abs() < 1e-14);
 
-        let official = evaluate(&Hal { variant: Variant::Official, ..loss }, &scores);
+        let official = evaluate(&HalLoss { variant: FormulaVariant::Official, ..loss }, &scores);
         let offset = 1.0 + (-1.0f64).exp();
         assert!((official.0 - wanted(offset, 0.0)).abs() < 1e-14);
         assert!((official.1[2] - below / (offset + below)).abs() < 1e-14);
@@ -157,29 +160,29 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_does_not_fit_at_all_has_a_value_and_is_pulled() {
+    fn very_low_matching_scores_have_a_finite_value_and_gradient() {
         for (score, wanted) in [(-1.0, -(0.01f64.ln() - 1.0)), (-2.5, -(0.01f64.ln() - 151.0))] {
-            let (value, gradient) = evaluate(&Hal::default(), &[score]);
+            let (value, gradient) = evaluate(&HalLoss::default(), &[score]);
             assert!((value - wanted).abs() < 1e-9, "{value}");
             assert!((gradient[0] + 100.0).abs() < 1e-9);
         }
     }
 
-    /// The weights are constants of a step, so they stay while a score moves.
+    /// The weights are detached, so they stay constant while a score changes.
     #[test]
-    fn with_a_bank_the_gradient_is_that_of_constant_weights() {
+    fn with_a_memory_bank_the_gradient_is_that_of_constant_weights() {
         let (n, rows) = (6, 9);
-        let bank = BankScores { captions: random(1, n, rows), images: random(2, n, rows) };
-        let settings = BankWeights { neighbours: 4, alpha: 4.0, beta: 3.0, ..BankWeights::default() };
+        let bank = MemoryBankScores { captions: random(1, n, rows), images: random(2, n, rows) };
+        let settings = MemoryBankWeights { neighbours: 4, alpha: 4.0, beta: 3.0, ..MemoryBankWeights::default() };
         let scores = random(3, n, n);
         let negatives = Negatives::new(&scores, None);
-        let batch = Batch { scores: &scores, negatives: &negatives, bank: Some((&settings, &bank)) };
-        for variant in [Variant::Paper, Variant::Official] {
-            let loss = Hal { gamma: 3.0, variant, ..Hal::default() };
-            let weights = bank_weights(&scores, &bank, &settings, variant);
-            let (_, gradient) = differentiate(&scores, |scores| loss.value(&Batch { scores, ..batch }));
+        let batch = LossInput { scores: &scores, negatives: &negatives, memory_bank: Some((&settings, &bank)) };
+        for variant in [FormulaVariant::Paper, FormulaVariant::Official] {
+            let loss = HalLoss { gamma: 3.0, variant, ..HalLoss::default() };
+            let weights = pair_weights(&scores, &bank, &settings, variant);
+            let (_, gradient) = differentiate(&scores, |scores| loss.value(&LossInput { scores, ..batch }));
             assert_central_differences(&format!("{variant:?}"), &scores, &gradient, |scores| {
-                loss.weighted(&Batch { scores, ..batch }, Some(&weights)).double_value(&[])
+                loss.weighted(&LossInput { scores, ..batch }, Some(&weights)).double_value(&[])
             });
         }
     }

@@ -1,44 +1,45 @@
-//! `InfoNCE` in both directions (van den Oord, Li, Vinyals, "Representation Learning with Contrastive Predictive Coding",
-//! 2018; symmetric as in Radford et al., "CLIP", ICML 2021).
+//! `InfoNCE` in both directions (van den Oord, Li, Vinyals, "Representation Learning with Contrastive Predictive
+//! Coding", 2018; symmetric as in Radford et al., "CLIP", ICML 2021).
 //!
-//! (1/2n) Σᵢ { ln Σⱼ e^{(Sᵢⱼ−Sᵢᵢ)/τ} + ln Σⱼ e^{(Sⱼᵢ−Sᵢᵢ)/τ} }, where j goes over the negatives and the pair itself. The
-//! temperature τ is a setting, not learned. Where all scores are equal the value is ln n.
+//! (1/2n) Σᵢ { ln Σⱼ e^{(Sᵢⱼ−Sᵢᵢ)/τ} + ln Σⱼ e^{(Sⱼᵢ−Sᵢᵢ)/τ} }, where j runs over the negatives and the pair itself.
+//! The temperature τ is a setting, not learned. If all scores are equal, the value is ln n.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
-use super::function::{Batch, BatchSpec, LossFunction, Problems, not_positive};
+use super::function::{BatchSpec, LossFunction, LossInput, check_positive};
+use crate::model::setting_problems::SettingProblems;
 
-/// Cross entropy of each image among the captions and each caption among the images. The mean over the batch.
+/// Cross entropy of classifying the caption of each image and the image of each caption. Averaged over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
-pub struct InfoNce {
-    /// Divisor of scores, τ.
+pub struct InfoNceLoss {
+    /// Temperature τ, a divisor of the scores.
     pub temperature: f64,
 }
 
-impl Default for InfoNce {
+impl Default for InfoNceLoss {
     fn default() -> Self {
         Self { temperature: 0.07 }
     }
 }
 
-impl LossFunction for InfoNce {
-    fn value(&self, batch: &Batch<'_>) -> Tensor {
-        let compared = batch.negatives.with_matching();
+impl LossFunction for InfoNceLoss {
+    fn value(&self, batch: &LossInput<'_>) -> Tensor {
+        let compared = batch.negatives.unmasked();
         let logits = (batch.scores / self.temperature).masked_fill(&compared.logical_not(), f64::NEG_INFINITY);
         let all = logits.logsumexp(1, false) + logits.logsumexp(0, false);
         (all / 2.0 - logits.diag(0)).mean(Kind::Double)
     }
 
-    fn problems(&self, _: BatchSpec) -> Problems {
-        not_positive("temperature", self.temperature).into_iter().collect()
+    fn problems(&self, _: BatchSpec) -> SettingProblems {
+        check_positive("temperature", self.temperature).into_iter().collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53 pairs")]
-    fn value_if_equal(&self, pairs: usize) -> Option<f64> {
+    fn collapse_value(&self, pairs: usize) -> Option<f64> {
         Some((pairs.max(1) as f64).ln())
     }
 }
@@ -49,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_pairs_cost_the_logarithms_of_their_shares() {
-        let (value, gradient) = evaluate(&InfoNce { temperature: 0.1 }, &[0.5, 0.2, 0.3, 0.4]);
+    fn two_pairs_cost_the_logarithms_of_their_probabilities() {
+        let (value, gradient) = evaluate(&InfoNceLoss { temperature: 0.1 }, &[0.5, 0.2, 0.3, 0.4]);
         let [a, b, c, d] = [-3.0f64, -1.0, -2.0, -2.0].map(|x| x.exp().ln_1p());
         assert!((value - (a + b + c + d) / 4.0).abs() < 1e-14);
         // Caption 1 of image 0 has e⁻³/(1+e⁻³) of its row and e⁻²/(1+e⁻²) of its column.
         let part = |x: f64| x.exp() / (1.0 + x.exp());
         assert!((gradient[1] - (part(-3.0) + part(-2.0)) / 4.0 / 0.1).abs() < 1e-14);
         assert!(gradient.iter().sum::<f64>().abs() < 1e-12);
-        assert_eq!(evaluate(&InfoNce { temperature: 0.1 }, &[0.3]), (0.0, vec![0.0]));
+        assert_eq!(evaluate(&InfoNceLoss { temperature: 0.1 }, &[0.3]), (0.0, vec![0.0]));
     }
 }

@@ -1,88 +1,89 @@
-//! Local scaling: the first version of HAL (Liu, Ye, "Improved Text-Image Matching by Mitigating Visual Semantic Hubs",
-//! submitted to EMNLP 2019, equation 4).
+//! Loss with local scaling, the first version of HAL (Liu, Ye, "Improved Text-Image Matching by Mitigating Visual
+//! Semantic Hubs", submitted to EMNLP 2019, equation 4).
 //!
-//! SUM or MAX on S'ᵢⱼ = Sᵢⱼ·exp(mean of Sᵢₓ over x ∈ K₁ + mean of Sₓⱼ over x ∈ K₂): K₁ holds the `k` captions nearest to
-//! image i but for j, K₂ the `k` images nearest to caption j but for i.
+//! SUM or MAX on S'ᵢⱼ = Sᵢⱼ·exp(mean of Sᵢₓ over x ∈ K₁ + mean of Sₓⱼ over x ∈ K₂), where K₁ contains the `k` captions
+//! other than j that are nearest to image i, and K₂ the `k` images other than i that are nearest to caption j.
 //!
-//! The neighbours of a negative may be matching pairs: it is a hub if it is near to its own partner and to others. Other
-//! captions of the same image are nobody's neighbours. Of fewer than `k` neighbours all count; the mean of none is 0. The
-//! paper prints s(ī, t̄) in the first sum, where only s(i, t̄) makes sense of its text.
+//! Matching pairs may be neighbours: an item is a hub if it is near to its own match and to others. Masked captions of
+//! the same image are not neighbours. If there are fewer than `k` neighbours all count; the mean of none is 0. The
+//! paper prints s(ī, t̄) in the first sum, but only s(i, t̄) agrees with its text.
 
 use az::SaturatingAs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
-use super::function::{Batch, BatchSpec, LossFunction, Problems, equal_hinges, not_a_margin, not_neighbours};
-use super::max::Max;
-use super::negatives::nearest;
-use super::sum::Sum;
+use super::function::{BatchSpec, LossFunction, LossInput, check_margin, check_neighbours, collapsed_hinges};
+use super::max::MaxLoss;
+use super::negatives::top_k_mask;
+use super::sum::SumLoss;
+use crate::model::setting_problems::SettingProblems;
 
-/// Scores grow with the density around image and caption in the batch, and SUM or MAX sees them (the first version of HAL,
-/// Liu, Ye, 2019). The sum over the batch.
+/// SUM or MAX on scores that grow with the density around the image and the caption in the batch (first version of HAL:
+/// Liu, Ye, 2019). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
-pub struct LocalScaling {
+pub struct LocalScalingLoss {
     /// Margin α.
     pub margin: f64,
-    /// Neighbours whose mean score is the density.
+    /// Number of neighbours whose mean score is the density.
     pub k: usize,
-    /// The objective that sees the scaled scores.
-    pub over: Over,
+    /// Loss on the scaled scores.
+    pub over: BaseLoss,
     /// Treatment of the density in the gradient: a constant, or differentiated.
-    pub exponent: Exponent,
+    pub density: DensityGradient,
 }
 
-/// The objective that sees scaled scores.
+/// Loss on the scaled scores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Over {
-    /// SUM, what the paper calls HAL.
+pub enum BaseLoss {
+    /// SUM, called HAL in the paper.
     #[default]
     Sum,
-    /// MAX, what the paper calls MAX+HAL.
+    /// MAX, called MAX+HAL in the paper.
     Max,
 }
 
-/// Treatment of a scale in the gradient, which its paper does not say.
+/// Treatment of the density in the gradient, which the paper does not specify.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Exponent {
-    /// The scale is a constant of the step, as the weights of HAL are.
+pub enum DensityGradient {
+    /// The density is a constant, like the weights of HAL.
     #[default]
     Detached,
-    /// The scale is a function of the scores.
+    /// The density is differentiated as a function of the scores.
     Differentiated,
 }
 
-impl Default for LocalScaling {
+impl Default for LocalScalingLoss {
     fn default() -> Self {
-        Self { margin: 0.2, k: 3, over: Over::default(), exponent: Exponent::default() }
+        Self { margin: 0.2, k: 3, over: BaseLoss::default(), density: DensityGradient::default() }
     }
 }
 
-impl LossFunction for LocalScaling {
-    fn value(&self, batch: &Batch<'_>) -> Tensor {
+impl LossFunction for LocalScalingLoss {
+    fn value(&self, batch: &LossInput<'_>) -> Tensor {
         let scores = batch.scores;
-        let source = if self.exponent == Exponent::Detached { scores.detach() } else { scores.shallow_clone() };
-        let (candidates, k) = (batch.negatives.with_matching(), self.k.saturating_as());
-        let captions = neighbours(&source, &candidates, k);
-        let images = neighbours(&source.tr(), &candidates.tr(), k).tr();
+        let source = if self.density == DensityGradient::Detached { scores.detach() } else { scores.shallow_clone() };
+        let (candidates, k) = (batch.negatives.unmasked(), self.k.saturating_as());
+        let captions = neighbour_means(&source, &candidates, k);
+        let images = neighbour_means(&source.tr(), &candidates.tr(), k).tr();
         let scaled = scores * (captions + images).exp();
-        let scaled = Batch { scores: &scaled, ..*batch };
+        let scaled = LossInput { scores: &scaled, ..*batch };
         match self.over {
-            Over::Sum => Sum { margin: self.margin }.value(&scaled),
-            Over::Max => Max { margin: self.margin }.value(&scaled),
+            BaseLoss::Sum => SumLoss { margin: self.margin }.value(&scaled),
+            BaseLoss::Max => MaxLoss { margin: self.margin }.value(&scaled),
         }
     }
 
-    fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> Problems {
-        not_a_margin("margin", self.margin).into_iter().chain(not_neighbours(self.k, pairs)).collect()
+    fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> SettingProblems {
+        check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).collect()
     }
 
-    fn value_if_equal(&self, pairs: usize) -> Option<f64> {
-        Some(equal_hinges(self.margin, pairs, if self.over == Over::Sum { pairs } else { 1 }))
+    fn collapse_value(&self, pairs: usize) -> Option<f64> {
+        Some(collapsed_hinges(self.margin, pairs, if self.over == BaseLoss::Sum { pairs } else { 1 }))
     }
 
     fn is_triplet_loss(&self) -> bool {
@@ -90,12 +91,12 @@ impl LossFunction for LocalScaling {
     }
 }
 
-/// For each place of a row the mean of the `k` highest scores in the rest of the row, among `candidates`.
-fn neighbours(scores: &Tensor, candidates: &Tensor, k: i64) -> Tensor {
+/// Mean, for each place of a row, of the `k` highest scores among the other `candidates` of the row.
+fn neighbour_means(scores: &Tensor, candidates: &Tensor, k: i64) -> Tensor {
     let total = |chosen: &Tensor| (scores * chosen).sum_dim_intlist(1, true, scores.kind());
     let count = |chosen: &Tensor| chosen.sum_dim_intlist(1, true, Kind::Int64);
-    // A place that is one of the best k leaves the best k + 1 without itself to count.
-    let (best, one_more) = (nearest(scores, candidates, k), nearest(scores, candidates, k.saturating_add(1)));
+    // For a place among the best k, the other places of the best k + 1 count.
+    let (best, one_more) = (top_k_mask(scores, candidates, k), top_k_mask(scores, candidates, k.saturating_add(1)));
     let without = (total(&one_more) - scores) / (count(&one_more) - 1).clamp_min(1);
     let alone = count(&one_more).le(1);
     let without = without.masked_fill(&alone, 0.0);
@@ -107,8 +108,8 @@ mod tests {
     use super::super::testing::evaluate;
     use super::*;
 
-    /// Two pairs, one neighbour: the scale of a place is e to the sum of the two places beside it.
-    /// S' = [0.5·e⁰·⁵, 0.2·e⁰·⁹, 0.3·e⁰·⁹, 0.4·e⁰·⁵] with S = [0.5, 0.2, 0.3, 0.4].
+    /// Two pairs, one neighbour: the exponent of a place is the sum of the other score of its row and that of its
+    /// column. S' = [0.5·e⁰·⁵, 0.2·e⁰·⁹, 0.3·e⁰·⁹, 0.4·e⁰·⁵] with S = [0.5, 0.2, 0.3, 0.4].
     #[test]
     fn scores_are_scaled_by_their_neighbours() {
         let scores = [0.5, 0.2, 0.3, 0.4];
@@ -116,14 +117,14 @@ mod tests {
         let hinge = |negative: f64, matching: f64| (0.5 + negative - matching).max(0.0);
         let [a, b, c, d] = [0.5 * near, 0.2 * far, 0.3 * far, 0.4 * near];
         let wanted = hinge(b, a) + hinge(c, d) + hinge(c, a) + hinge(b, d);
-        let loss = LocalScaling { margin: 0.5, k: 1, ..LocalScaling::default() };
+        let loss = LocalScalingLoss { margin: 0.5, k: 1, ..LocalScalingLoss::default() };
         let detached = evaluate(&loss, &scores);
         assert!((detached.0 - wanted).abs() < 1e-14, "{} and {wanted}", detached.0);
         let slopes = [-2.0 * near, 2.0 * far, 2.0 * far, -2.0 * near];
         assert!(detached.1.iter().zip(slopes).all(|(a, b)| (a - b).abs() < 1e-12));
 
-        // Beside the diagonal: d L / d S₀₀ gains what the scales of S₀₁ and S₁₀ pass on, 2·S'₀₁ + 2·S'₁₀.
-        let through = evaluate(&LocalScaling { exponent: Exponent::Differentiated, ..loss }, &scores);
+        // ∂L/∂S₀₀ gains 2·S'₀₁ + 2·S'₁₀ through the scales of S₀₁ and S₁₀.
+        let through = evaluate(&LocalScalingLoss { density: DensityGradient::Differentiated, ..loss }, &scores);
         assert_eq!(through.0, detached.0);
         assert!((through.1[0] - (-2.0 * near + 2.0 * b + 2.0 * c)).abs() < 1e-12);
     }

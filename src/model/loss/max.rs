@@ -1,41 +1,42 @@
-//! MAX: the hardest negative of the batch counts (Faghri, Fleet, Kiros, Fidler, "VSE++", BMVC 2018).
+//! MAX, the triplet loss with the hardest negative of the batch (Faghri, Fleet, Kiros, Fidler, "VSE++", BMVC 2018).
 //!
-//! Σᵢ max_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ max_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`. Where all scores are equal it is
-//! 2·n·α.
+//! Σᵢ max_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ max_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`. If all scores are equal, the
+//! value is 2·n·α.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use super::function::{Batch, BatchSpec, LossFunction, Problems, equal_hinges, not_a_margin};
-use super::knn_margin::KnnMargin;
+use super::function::{BatchSpec, LossFunction, LossInput, check_margin, collapsed_hinges};
+use super::knn_margin::KnnMarginLoss;
+use crate::model::setting_problems::SettingProblems;
 
-/// The hardest negative of the batch counts (VSE++, "MAX"). The sum over the batch.
+/// Triplet loss with the hardest negative of the batch (VSE++, "MAX"). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Max {
+pub struct MaxLoss {
     /// Margin α.
     pub margin: f64,
 }
 
-impl Default for Max {
+impl Default for MaxLoss {
     fn default() -> Self {
         Self { margin: 0.2 }
     }
 }
 
-impl LossFunction for Max {
-    fn value(&self, batch: &Batch<'_>) -> Tensor {
-        KnnMargin { margin: self.margin, k: 1 }.value(batch)
+impl LossFunction for MaxLoss {
+    fn value(&self, batch: &LossInput<'_>) -> Tensor {
+        KnnMarginLoss { margin: self.margin, k: 1 }.value(batch)
     }
 
-    fn problems(&self, _: BatchSpec) -> Problems {
-        not_a_margin("margin", self.margin).into_iter().collect()
+    fn problems(&self, _: BatchSpec) -> SettingProblems {
+        check_margin("margin", self.margin).into_iter().collect()
     }
 
-    fn value_if_equal(&self, pairs: usize) -> Option<f64> {
-        Some(equal_hinges(self.margin, pairs, 1))
+    fn collapse_value(&self, pairs: usize) -> Option<f64> {
+        Some(collapsed_hinges(self.margin, pairs, 1))
     }
 
     fn is_triplet_loss(&self) -> bool {
@@ -53,16 +54,16 @@ mod tests {
     #[test]
     fn the_hardest_negative_of_each_row_and_column_counts() {
         let scores = [0.6, 0.5, 0.55, 0.3, 0.4, 0.1, 0.0, 0.1, 0.9];
-        let (value, gradient) = evaluate(&Max { margin: 0.2 }, &scores);
+        let (value, gradient) = evaluate(&MaxLoss { margin: 0.2 }, &scores);
         assert!((value - 0.55).abs() < 1e-15);
         assert_eq!(gradient, [-1.0, 1.0, 1.0, 1.0, -2.0, 0.0, 0.0, 0.0, 0.0]);
     }
 
     #[test]
-    fn equal_scores_cost_two_margins_a_pair_and_move_the_first_negative() {
-        let (value, gradient) = evaluate(&Max { margin: 0.25 }, &[0.5; 9]);
+    fn equal_scores_cost_two_margins_per_pair_and_pick_the_first_negative() {
+        let (value, gradient) = evaluate(&MaxLoss { margin: 0.25 }, &[0.5; 9]);
         assert_eq!(value, 2.0 * 3.0 * 0.25);
         assert_eq!(gradient, [-2.0, 2.0, 1.0, 2.0, -2.0, 0.0, 1.0, 0.0, -2.0]);
-        assert_eq!(evaluate(&Max { margin: 0.2 }, &[0.9]), (0.0, vec![0.0]));
+        assert_eq!(evaluate(&MaxLoss { margin: 0.2 }, &[0.9]), (0.0, vec![0.0]));
     }
 }

@@ -1,11 +1,11 @@
-//! Objectives on tensors: the scores of a batch in, a value and its gradient in the scores out.
+//! Loss functions on the scores of a batch: value, and gradient in the scores.
 //!
-//! A loss is one file: its formula and paper, its settings as pipeline files have them, its value, what can be wrong with its
-//! settings. [`losses!`](function) lists them. libtorch differentiates them, inside of [`Objective::evaluate`] and nowhere
-//! else. `tests/golden/losses.py` computes the same in PyTorch, from the formulas.
+//! Each loss is one file with its formula and paper, its settings as in pipeline files, its value, and the checks of
+//! its settings. [`losses!`](function) lists them. libtorch differentiates them, in [`Objective::evaluate`] only.
+//! `tests/golden/losses.py` computes the same in PyTorch, from the formulas.
 //!
-//! Scores are finite. Where scores are equal the one of the lower index counts as the nearer one; the derivative of \[x\]₊ at
-//! 0 is 0; a batch of one pair has no negatives.
+//! Scores are finite. Of equal scores the one with the lower index ranks first. The derivative of \[x\]₊ at 0 is 0. A
+//! batch of one pair has no negatives.
 
 pub mod function;
 pub mod objective;
@@ -18,7 +18,7 @@ pub mod local_scaling;
 pub mod hal;
 pub mod info_nce;
 pub mod sigmoid;
-pub mod bank_weights;
+pub mod memory_bank_weights;
 pub mod semantic_margin;
 #[cfg(test)]
 mod golden_tests;
@@ -27,18 +27,18 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use bank_weights::{BankScores, BankWeights};
 pub use function::{BatchSpec, LossFunction};
-pub use objective::{Context, Evaluated, Objective};
-pub use semantic_margin::{Sampler, SemanticMargin};
-pub use variant::Variant;
+pub use memory_bank_weights::{MemoryBankScores, MemoryBankWeights};
+pub use objective::{Objective, ObjectiveContext, ObjectiveValue};
+pub use semantic_margin::{NegativeSampler, SemanticMargin};
+pub use variant::FormulaVariant;
 
 function::losses! {
-    Sum(sum::Sum),
-    Max(max::Max),
-    KnnMargin(knn_margin::KnnMargin),
-    LocalScaling(local_scaling::LocalScaling),
-    Hal(hal::Hal),
-    InfoNce(info_nce::InfoNce),
-    Sigmoid(sigmoid::Sigmoid),
+    Sum(sum::SumLoss),
+    Max(max::MaxLoss),
+    KnnMargin(knn_margin::KnnMarginLoss),
+    LocalScaling(local_scaling::LocalScalingLoss),
+    Hal(hal::HalLoss),
+    InfoNce(info_nce::InfoNceLoss),
+    Sigmoid(sigmoid::SigmoidLoss),
 }

@@ -1,55 +1,59 @@
-//! An objective and what it needs beside the scores.
+//! Objective of a training step and its inputs.
 
 use tch::{Kind, Tensor};
 
-use super::bank_weights::{BankScores, BankWeights};
-use super::function::{Batch, BatchSpec, LossFunction, Problems};
+use super::function::{BatchSpec, LossFunction, LossInput};
+use super::memory_bank_weights::{MemoryBankScores, MemoryBankWeights};
 use super::negatives::Negatives;
 use super::semantic_margin::{SemanticMargin, semantic_margin};
 use super::{Loss, max};
 use crate::error::{Error, Result};
+use crate::model::setting_problems::SettingProblems;
 
-/// What a training minimises: a loss, and triplets with margins by meaning beside it or in its place.
+/// Objective of a training: a loss, and a semantic adaptive margin (SAM) beside it or in its place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Objective {
     /// The loss.
     pub loss: Loss,
-    /// Triplets with margins by meaning.
+    /// Triplets with semantic adaptive margins.
     pub semantic_margin: Option<SemanticMargin>,
 }
 
-/// What a step knows beside the scores of its batch.
+/// Inputs of an objective beside the scores of the batch.
 #[derive(Debug, Default)]
-pub struct Context<'c> {
-    /// `[n, n]` bool: true where caption j is no negative of image i, because it is another caption of the same image.
+pub struct ObjectiveContext<'c> {
+    /// `[n, n]` bool: true where caption j is not a negative of image i because it is another caption of the same
+    /// image.
     pub masked: Option<&'c Tensor>,
-    /// Scores with a memory bank, and how they weigh the pairs.
-    pub bank: Option<(&'c BankWeights, &'c BankScores)>,
-    /// `[n, n]`: similarity of caption j to the captions of image i. [`SemanticMargin`] alone looks at it, and needs it.
+    /// Scores with a memory bank, and the settings of the weights that follow from them.
+    pub memory_bank: Option<(&'c MemoryBankWeights, &'c MemoryBankScores)>,
+    /// `[n, n]`: similarity of caption j to the captions of image i. Required by [`SemanticMargin`] and used by it
+    /// only.
     pub relevance: Option<&'c Tensor>,
     /// Seed of random negatives.
     pub seed: u64,
-    /// Step of the training, for random negatives.
+    /// Number of the training step, for random negatives.
     pub step: u64,
 }
 
-/// What an objective says of a batch.
+/// Value and gradient of an objective on a batch.
 #[derive(Debug)]
-pub struct Evaluated {
-    /// Its value; not a number if a score is not finite.
+pub struct ObjectiveValue {
+    /// Value; not finite if a score is not finite.
     pub value: f64,
-    /// `[n, n]`: its derivative in every score, of the scores' kind.
+    /// `[n, n]`: derivative in every score, of the data type of the scores.
     pub d_scores: Tensor,
 }
 
 impl Objective {
-    /// Value and gradient on the scores `[n, n]` of a batch, image by caption, with the matching pairs on the diagonal.
+    /// Computes value and gradient on the scores `[n, n]` of a batch, image by caption, with matching pairs on the
+    /// diagonal.
     ///
-    /// Scores of less than 32 bits are widened. The value is summed in f64.
+    /// Scores of less than 32 bits are widened to f32. The value is summed in f64.
     ///
     /// # Errors
-    /// Shapes that do not fit each other, or no relevance for margins by meaning.
-    pub fn evaluate(&self, scores: &Tensor, context: &Context<'_>) -> Result<Evaluated> {
+    /// Shapes that do not fit each other, or a semantic margin without relevance.
+    pub fn evaluate(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<ObjectiveValue> {
         self.check(scores, context)?;
         let kind = scores.kind();
         let wide = if kind == Kind::Double { Kind::Double } else { Kind::Float };
@@ -58,42 +62,43 @@ impl Objective {
         let mut gradients = Tensor::f_run_backward(&[&value], &[&leaf], false, false)
             .map_err(|error| Error::internal(format!("libtorch could not differentiate the objective: {error}")))?;
         let d_scores = gradients.pop().ok_or_else(|| Error::internal("libtorch gave no gradient"))?.to_kind(kind);
-        Ok(Evaluated { value: value.double_value(&[]), d_scores })
+        Ok(ObjectiveValue { value: value.double_value(&[]), d_scores })
     }
 
-    /// Its value on a batch of `pairs` pairs where all scores are equal: the model tells nothing from anything. `None` where that
-    /// depends on the score or on what else the objective sees.
+    /// Value on a batch of `pairs` pairs whose scores are all equal, as those of a collapsed model. `None` if it
+    /// depends on the score or on other inputs of the objective.
     #[must_use]
-    pub fn collapsed(&self, pairs: usize) -> Option<f64> {
-        if self.semantic_margin.is_some() { None } else { self.loss.value_if_equal(pairs) }
+    pub fn collapse_value(&self, pairs: usize) -> Option<f64> {
+        if self.semantic_margin.is_some() { None } else { self.loss.collapse_value(pairs) }
     }
 
-    /// Problems of the settings in such batches: names, as `loss.max.margin` and `semantic_margin.weight`, each with what is
-    /// wrong.
+    /// Checks the settings for such batches. Problems have names such as `loss.max.margin` and
+    /// `semantic_margin.weight`.
     #[must_use]
-    pub fn problems(&self, batches: BatchSpec) -> Problems {
+    pub fn problems(&self, batches: BatchSpec) -> SettingProblems {
         let under = |part: String| move |(name, message)| (format!("{part}.{name}"), message);
         let (name, function) = (self.loss.name(), &self.loss);
-        let mut problems = Problems::new();
+        let mut problems = SettingProblems::new();
         problems.extend(function.problems(batches).into_iter().map(under(format!("loss.{name}"))));
         if let Some(semantic_margin) = &self.semantic_margin {
             problems.extend(semantic_margin.problems().into_iter().map(under("semantic_margin".into())));
             if semantic_margin.keep_triplet && !function.is_triplet_loss() {
-                let message =
-                    format!("got it beside `{name}`, wanted a loss over triplets, as `max`, or `keep_triplet = false`");
+                let message = format!(
+                    "got `keep_triplet = true` with the loss `{name}`, wanted a triplet loss such as `max`, or `keep_triplet = false`"
+                );
                 problems.push(("semantic_margin".into(), message));
             }
         }
         problems
     }
 
-    /// The value, a tensor of no dimensions that can be differentiated.
-    fn value(&self, scores: &Tensor, context: &Context<'_>) -> Tensor {
+    /// Value as a differentiable scalar tensor.
+    fn value(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Tensor {
         let negatives = Negatives::new(scores, context.masked);
-        // Comparisons with what is not a number are false, so a pick would pass over it in silence.
+        // Comparisons with NaN are false, so choosing negatives would ignore it silently. This sum makes the value NaN.
         let mut value = (scores * 0.0).sum(Kind::Double);
         if self.semantic_margin.is_none_or(|semantic_margin| semantic_margin.keep_triplet) {
-            value += self.loss.value(&Batch { scores, negatives: &negatives, bank: context.bank });
+            value += self.loss.value(&LossInput { scores, negatives: &negatives, memory_bank: context.memory_bank });
         }
         if let (Some(settings), Some(relevance)) = (&self.semantic_margin, context.relevance) {
             let margins = semantic_margin(scores, &negatives, relevance, settings, context.seed, context.step);
@@ -102,7 +107,7 @@ impl Objective {
         value
     }
 
-    fn check(&self, scores: &Tensor, context: &Context<'_>) -> Result<()> {
+    fn check(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Result<()> {
         let wanted = |what: &str, got: &Tensor, fits: bool| {
             let got = got.size();
             if fits { Ok(()) } else { Err(Error::internal(format!("{what} {got:?} of a batch, wanted `[n, n]`"))) }
@@ -114,7 +119,7 @@ impl Objective {
                 wanted(what, given, given.size() == size)?;
             }
         }
-        if let Some((_, bank)) = context.bank {
+        if let Some((_, bank)) = context.memory_bank {
             let (captions, images) = (bank.captions.size(), bank.images.size());
             if captions.len() != 2 || captions[0] != size[0] || captions[1] == 0 || captions != images {
                 let got = format!("{captions:?} and {images:?} of {} pairs with a bank", size[0]);
@@ -122,7 +127,7 @@ impl Objective {
             }
         }
         if self.semantic_margin.is_some() && context.relevance.is_none() {
-            return Err(Error::internal("margins by meaning were asked for without the relevance of the captions"));
+            return Err(Error::internal("`semantic_margin` needs the relevance of the captions"));
         }
         Ok(())
     }
@@ -131,6 +136,6 @@ impl Objective {
 impl Default for Loss {
     /// MAX, the loss of VSE++.
     fn default() -> Self {
-        Self::Max(max::Max::default())
+        Self::Max(max::MaxLoss::default())
     }
 }

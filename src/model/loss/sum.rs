@@ -1,42 +1,43 @@
-//! SUM: every negative of the batch counts (Kiros, Salakhutdinov, Zemel, "Unifying Visual-Semantic Embeddings with
-//! Multimodal Neural Language Models", 2014).
+//! SUM, the triplet loss in which every negative of the batch counts (Kiros, Salakhutdinov, Zemel, "Unifying
+//! Visual-Semantic Embeddings with Multimodal Neural Language Models", 2014).
 //!
-//! Σᵢ Σ_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ Σ_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`. Where all scores are equal it is
-//! 2·n·(n − 1)·α.
+//! Σᵢ Σ_{j≠i} \[α + Sᵢⱼ − Sᵢᵢ\]₊ + Σⱼ Σ_{i≠j} \[α + Sᵢⱼ − Sⱼⱼ\]₊ with α = `margin`. If all scores are equal, the value
+//! is 2·n·(n − 1)·α.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use super::function::{Batch, BatchSpec, LossFunction, Problems, equal_hinges, not_a_margin};
-use super::negatives::hinge;
+use super::function::{BatchSpec, LossFunction, LossInput, check_margin, collapsed_hinges};
+use super::negatives::constant_margin_hinges;
+use crate::model::setting_problems::SettingProblems;
 
-/// Every negative of the batch counts (UVS, "SUM"). The sum over the batch.
+/// Triplet loss in which every negative of the batch counts (UVS, "SUM"). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Sum {
+pub struct SumLoss {
     /// Margin α.
     pub margin: f64,
 }
 
-impl Default for Sum {
+impl Default for SumLoss {
     fn default() -> Self {
         Self { margin: 0.2 }
     }
 }
 
-impl LossFunction for Sum {
-    fn value(&self, batch: &Batch<'_>) -> Tensor {
-        hinge(batch.scores, [&batch.negatives.pairs, &batch.negatives.pairs], self.margin)
+impl LossFunction for SumLoss {
+    fn value(&self, batch: &LossInput<'_>) -> Tensor {
+        constant_margin_hinges(batch.scores, [&batch.negatives.is_negative, &batch.negatives.is_negative], self.margin)
     }
 
-    fn problems(&self, _: BatchSpec) -> Problems {
-        not_a_margin("margin", self.margin).into_iter().collect()
+    fn problems(&self, _: BatchSpec) -> SettingProblems {
+        check_margin("margin", self.margin).into_iter().collect()
     }
 
-    fn value_if_equal(&self, pairs: usize) -> Option<f64> {
-        Some(equal_hinges(self.margin, pairs, pairs))
+    fn collapse_value(&self, pairs: usize) -> Option<f64> {
+        Some(collapsed_hinges(self.margin, pairs, pairs))
     }
 
     fn is_triplet_loss(&self) -> bool {
@@ -55,15 +56,15 @@ mod tests {
     /// 0.2+0.3−0.6 < 0; column 1 has 0.2+0.5−0.4 = 0.3.
     #[test]
     fn every_violated_margin_of_rows_and_columns_counts() {
-        let (value, gradient) = evaluate(&Sum { margin: 0.2 }, &SCORES);
+        let (value, gradient) = evaluate(&SumLoss { margin: 0.2 }, &SCORES);
         assert!((value - 0.5).abs() < 1e-15);
         assert_eq!(gradient, [-1.0, 2.0, 1.0, -2.0]);
     }
 
-    /// The same, but caption 1 is another one of image 0: row 1 and nothing else is left.
+    /// The same scores, but caption 1 is another caption of image 0: only the term of row 1 is left.
     #[test]
     fn masked_pairs_do_not_count() {
-        let (value, gradient) = evaluate_masked(&Sum { margin: 0.2 }, &SCORES, &[false, true, false, false]);
+        let (value, gradient) = evaluate_masked(&SumLoss { margin: 0.2 }, &SCORES, &[false, true, false, false]);
         assert!((value - 0.1).abs() < 1e-15);
         assert_eq!(gradient, [0.0, 0.0, 1.0, -1.0]);
     }

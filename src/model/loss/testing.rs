@@ -1,31 +1,33 @@
-//! Losses on plain numbers, differences against gradients, and the cases of `tests/golden/losses.json`, for tests.
+//! Test helpers of losses: values and gradients on plain numbers, central differences, the file
+//! `tests/golden/losses.json`.
 
 use serde::Deserialize;
 use tch::{Device, Kind, Tensor};
 
-use super::function::Batch;
+use super::function::LossInput;
 use super::negatives::Negatives;
-use super::{BankWeights, Loss, LossFunction, Objective, SemanticMargin};
+use super::{Loss, LossFunction, MemoryBankWeights, Objective, SemanticMargin};
 
-/// Golden values that `tests/golden/losses.py` wrote.
+/// Golden file `losses.json`, written by `tests/golden/losses.py`.
 #[derive(Deserialize)]
-pub(super) struct Golden {
+pub(super) struct LossGoldenFile {
     pub seed: u64,
-    /// The number of an objective is its step.
-    pub objectives: Vec<Case>,
-    pub batches: Vec<GoldenBatch>,
+    /// Objectives; the index of an objective is its step.
+    pub objectives: Vec<LossGoldenCase>,
+    pub batches: Vec<LossGoldenBatch>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Case {
+pub(super) struct LossGoldenCase {
     pub loss: Loss,
     pub semantic_margin: Option<SemanticMargin>,
-    pub bank: Option<BankWeights>,
+    pub bank: Option<MemoryBankWeights>,
 }
 
-/// A batch, and for each objective its value, two products of the gradient, its squared norm, and its first entries.
+/// Batch of a golden file. Each objective has its value, two inner products of the gradient, the squared norm of the
+/// gradient, and its first entries.
 #[derive(Deserialize)]
-pub(super) struct GoldenBatch {
+pub(super) struct LossGoldenBatch {
     pub n: usize,
     pub rows: usize,
     pub scale: f64,
@@ -34,36 +36,36 @@ pub(super) struct GoldenBatch {
     pub results: Vec<Vec<f64>>,
 }
 
-impl Golden {
+impl LossGoldenFile {
     pub(super) fn read() -> Self {
         serde_json::from_str(include_str!("../../../tests/golden/losses.json")).expect("golden results")
     }
 }
 
-impl Case {
+impl LossGoldenCase {
     pub(super) fn objective(&self) -> Objective {
         Objective { loss: self.loss.clone(), semantic_margin: self.semantic_margin }
     }
 }
 
-/// `[n, n]` of n² numbers.
+/// Tensor `[n, n]` of n² numbers.
 pub(super) fn square(values: &[f64]) -> Tensor {
     let n = i64::try_from(values.len().isqrt()).expect("a small number");
     Tensor::from_slice(values).view([n, n])
 }
 
-/// `[1, n]`.
+/// Tensor `[1, n]`.
 pub(super) fn row(values: &[f64]) -> Tensor {
     Tensor::from_slice(values).unsqueeze(0)
 }
 
-/// Numbers of \[−1, 1), the same for the same seed.
+/// Random numbers in \[−1, 1), a function of the seed.
 pub(super) fn random(seed: i64, rows: i64, columns: i64) -> Tensor {
     tch::manual_seed(seed);
     Tensor::rand([rows, columns], (Kind::Double, Device::Cpu)) * 2.0 - 1.0
 }
 
-/// The values of a tensor of f64, row by row.
+/// Values of a tensor of f64, row-major.
 pub(super) fn numbers(tensor: &Tensor) -> Vec<f64> {
     Vec::try_from(tensor.contiguous().flatten(0, -1)).expect("f64 values")
 }
@@ -73,11 +75,11 @@ pub(super) fn evaluate(loss: &dyn LossFunction, scores: &[f64]) -> (f64, Vec<f64
     evaluate_masked(loss, scores, &vec![false; scores.len()])
 }
 
-/// Value and gradient on n² scores, where some pairs are other captions of the same image.
+/// Value and gradient on n² scores, of which some are masked.
 pub(super) fn evaluate_masked(loss: &dyn LossFunction, scores: &[f64], masked: &[bool]) -> (f64, Vec<f64>) {
     let scores = square(scores);
     let negatives = Negatives::new(&scores, Some(&Tensor::from_slice(masked).view_as(&scores)));
-    differentiate(&scores, |scores| loss.value(&Batch { scores, negatives: &negatives, bank: None }))
+    differentiate(&scores, |scores| loss.value(&LossInput { scores, negatives: &negatives, memory_bank: None }))
 }
 
 /// Value and gradient in the scores.
@@ -88,7 +90,7 @@ pub(super) fn differentiate(scores: &Tensor, value: impl Fn(&Tensor) -> Tensor) 
     (value.double_value(&[]), numbers(&gradient[0]))
 }
 
-/// Holds every entry of a gradient against the central difference of `value`.
+/// Asserts that every entry of a gradient equals the central difference of `value`.
 pub(super) fn assert_central_differences(
     what: &str,
     scores: &Tensor,

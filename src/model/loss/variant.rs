@@ -1,15 +1,15 @@
-//! Formula of a paper or computation of its published code, where they differ.
+//! Choice between the formula of a paper and that of its published code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which of two that differ: the formulas of a paper or its published code.
+/// Variant of a formula: the paper's, or that of its published code, where they differ.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Variant {
-    /// The formulas.
+pub enum FormulaVariant {
+    /// Formula of the paper.
     #[default]
     Paper,
-    /// The formula of the published code, to reproduce its results.
+    /// Formula of the published code, to reproduce its results.
     Official,
 }

@@ -3,53 +3,59 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::assignments::{self, no_corrections};
+use super::assignment_rankings::{self, no_corrections};
+use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::Result;
-use crate::kernels::hubness::assignment::{Problem, assignment_rounds};
+use crate::kernels::hubness::assignment::{AssignmentProblem, assignment_rounds};
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::dense_scores::DenseScores;
 use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::{Ranker, Rankings, Wanted};
-use crate::search::Progress;
-use crate::search::assignment::solve;
+use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
+use crate::search::SearchProgress;
+use crate::search::assignment::solve_assignment;
 
-/// The assignment with the largest sum of scores, by the Hungarian method, then that of what is left, and so on: an upper
-/// bound for matchings, for at most 5,000 queries and 5,000 places (an item has as many as it takes for all queries).
+/// Assignment with the largest sum of scores, by the Hungarian method; further items of each query come from
+/// assignments of the remaining pairs. It is an upper bound for matchings. At most 5,000 queries; each item takes
+/// ⌈queries / items⌉ of them, and the total capacity of the items is at most 5,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Assignment {}
 
 impl RankingMethod for Assignment {
-    fn learns(&self) -> Learns {
-        Learns::Test
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::TestQueries
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn Progress) -> Result<Corrections> {
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
         Err(no_corrections())
     }
 
-    fn rank(&self, ranker: &Ranker<'_>, wanted: &Wanted<'_>, progress: &mut dyn Progress) -> Result<[Rankings; 2]> {
+    fn rank(
+        &self,
+        ranker: &Ranker<'_>,
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[Rankings; 2]> {
         let rounds = wanted.cutoffs.last().copied().unwrap_or(0);
-        assignments::rank(ranker, wanted, progress, |places, progress| {
-            let mut told = Ok(());
-            let solve = |problem: &Problem<'_>| {
-                if told.is_ok() {
-                    told = progress.report(0, 1);
+        assignment_rankings::rank_by_assignments(ranker, wanted, progress, |pool, progress| {
+            let mut reported = Ok(());
+            let solve = |problem: &AssignmentProblem<'_>| {
+                if reported.is_ok() {
+                    reported = progress.report(0, 1);
                 }
-                // Once it is cancelled, any assignment will do.
-                if told.is_ok() { solve(problem) } else { (0..problem.rows).collect() }
+                // After cancellation the result is not used.
+                if reported.is_ok() { solve_assignment(problem) } else { (0..problem.rows).collect() }
             };
-            let got = assignment_rounds([places.queries, places.items], rounds, places.score, solve);
-            told.map(|()| got)
+            let got = assignment_rounds([pool.queries, pool.items], rounds, pool.score, solve);
+            reported.map(|()| got)
         })
     }
 
     #[cfg(test)]
-    fn defined(&self, _: &Sides<'_>) -> Option<Matrix> {
+    fn reference_scores(&self, _: &ReferenceScores<'_>) -> Option<DenseScores> {
         None
     }
 }

@@ -3,22 +3,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Given, Learns, Listed, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::{Error, Problem, Result};
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::dense_scores::DenseScores;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::search::Progress;
+use crate::search::SearchProgress;
 
-/// That of several which has the largest rsum on the split `validation`.
+/// Best of several methods: the one with the largest rsum on the split `validation_split`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct BestOf<M> {
-    /// The methods.
+    /// Methods to select from.
     pub methods: Vec<M>,
 }
 
@@ -28,20 +28,20 @@ impl<M> Default for BestOf<M> {
     }
 }
 
-impl<M: Listed> RankingMethod for BestOf<M> {
-    fn learns(&self) -> Learns {
-        Learns::Nobody
+impl<M: ListedMethod> RankingMethod for BestOf<M> {
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::Nothing
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn Progress) -> Result<Corrections> {
-        Err(Error::usage("is chosen on a validation split before anything is ranked"))
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
+        Err(Error::usage("is selected on a validation split before anything is ranked"))
     }
 
-    fn inner_problems(&self, at: &str, given: Given) -> Vec<Problem> {
+    fn nested_problems(&self, at: &str, context: MethodContext) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if !given.validation {
-            let message = "is chosen on a validation split, and there is none";
-            problems.push(Problem::new(at, message).hint("set `validation = \"val\"`"));
+        if !context.has_validation_split {
+            let message = "is selected on a validation split, and there is none";
+            problems.push(Problem::new(at, message).hint("set `validation_split = \"val\"`"));
         }
         if self.methods.is_empty() {
             problems.push(Problem::new(format!("{at}.methods"), "got none"));
@@ -51,14 +51,14 @@ impl<M: Listed> RankingMethod for BestOf<M> {
             if method.name() == "best_of" {
                 problems.push(Problem::new(at, "got `best_of` in a `best_of`"));
             } else {
-                problems.extend(method.problems_at(&at, given));
+                problems.extend(method.problems_at(&at, context));
             }
         }
         problems
     }
 
     #[cfg(test)]
-    fn defined(&self, _: &Sides<'_>) -> Option<Matrix> {
+    fn reference_scores(&self, _: &ReferenceScores<'_>) -> Option<DenseScores> {
         None
     }
 }

@@ -3,23 +3,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod, ScoreKind};
+use super::testing::ReferenceScores;
 use crate::error::Result;
 use crate::kernels::hubness::db_norm as kernel;
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::dense_scores::DenseScores;
 use crate::kernels::hubness::method::Correction;
-use crate::kernels::hubness::problems::{Problems, none, not_a_beta};
+use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_inverse_temperature};
 use crate::kernels::hubness::statistic::Statistic;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::retrieval::scores::Set;
-use crate::retrieval::statistics::{OfItems, of_items};
-use crate::search::{Progress, Side};
+use crate::retrieval::scores::ScoreSet;
+use crate::retrieval::statistics::{ItemStatistics, bank_item_statistics};
+use crate::search::{MatrixSide, SearchProgress};
 
-/// Inverted softmax over queries and over items of the bank (Wang et al., EMNLP 2023).
+/// Inverted softmax over the queries and over the items of the query bank (Wang et al., EMNLP 2023).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
@@ -28,9 +28,10 @@ pub struct DbNorm {
     pub beta_queries: f64,
     /// Inverse temperature over items, β₂.
     pub beta_items: f64,
-    /// First items of a member of the bank that count as hubs; with `dynamic`.
+    /// Number of first items of each member of the bank that are in the activation set; with `dynamic`.
     pub k: usize,
-    /// True if only queries that would find a hub are corrected (`DualDIS`), false if all are (`DualIS`).
+    /// True if only queries whose nearest item is in the activation set are corrected (`DualDIS`), false if all queries
+    /// are (`DualIS`).
     pub dynamic: bool,
 }
 
@@ -47,37 +48,40 @@ impl DbNorm {
 }
 
 impl RankingMethod for DbNorm {
-    fn learns(&self) -> Learns {
-        Learns::Bank
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::QueryBank
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
         let betas = self.betas();
         let [by_queries, by_items] = betas.map(|beta| Statistic::LogSumExp { beta });
-        let [captions, images] = ranker.activated(by_queries, self.k, progress)?;
-        let beside = |items: Set, bank: Set, progress: &mut dyn Progress| {
-            of_items(&ranker.scores.search(bank, items)?, Side::Columns, by_items, self.k, progress)
+        let [captions, images] = ranker.activation_statistics(by_queries, self.k, progress)?;
+        let beside = |items: ScoreSet, bank: ScoreSet, progress: &mut dyn SearchProgress| {
+            bank_item_statistics(&ranker.scores.search(bank, items)?, MatrixSide::Columns, by_items, self.k, progress)
         };
-        let captions_beside = beside(Set::Captions, Set::BankCaptions, progress)?;
-        let images_beside = beside(Set::Images, Set::BankImages, progress)?;
+        let captions_beside = beside(ScoreSet::Captions, ScoreSet::BankCaptions, progress)?;
+        let images_beside = beside(ScoreSet::Images, ScoreSet::BankImages, progress)?;
         if !self.dynamic {
-            let make = |a: &OfItems, b: &OfItems| kernel::dual_is(betas, [&a.statistic, &b.statistic]);
+            let make = |a: &ItemStatistics, b: &ItemStatistics| {
+                kernel::dual_inverted_softmax(betas, [&a.statistic, &b.statistic])
+            };
             return Ok(Corrections::Shifts([make(&captions, &captions_beside), make(&images, &images_beside)]));
         }
-        let [i2t, t2i] = ranker.nearest(progress)?;
-        let make = |a: &OfItems, b: &OfItems, nearest: &[usize]| {
+        let [i2t, t2i] = ranker.nearest_items(progress)?;
+        let make = |a: &ItemStatistics, b: &ItemStatistics, nearest: &[usize]| {
             let activated = [a.activated.as_slice(), &b.activated];
-            Box::new(kernel::dual_dis(betas, [&a.statistic, &b.statistic], activated, nearest)) as Box<dyn Correction>
+            Box::new(kernel::dual_dynamic_inverted_softmax(betas, [&a.statistic, &b.statistic], activated, nearest))
+                as Box<dyn Correction>
         };
         Ok(Corrections::Rows([make(&captions, &captions_beside, &i2t), make(&images, &images_beside, &t2i)]))
     }
 
-    fn problems(&self) -> Problems {
+    fn problems(&self) -> ParameterProblems {
         let betas = ["beta_queries", "beta_items"].into_iter().zip(self.betas());
-        betas.filter_map(|(name, beta)| not_a_beta(name, beta)).chain(none("k", self.k)).collect()
+        betas.filter_map(|(name, beta)| check_inverse_temperature(name, beta)).chain(check_count("k", self.k)).collect()
     }
 
-    fn unused(&self) -> &'static [&'static str] {
+    fn unused_settings(&self) -> &'static [&'static str] {
         if self.dynamic { &[] } else { &["k"] }
     }
 
@@ -86,10 +90,10 @@ impl RankingMethod for DbNorm {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
         Some(kernel::db_norm(
-            &sides.test,
-            [&sides.bank, &sides.bank_items],
+            &reference.test,
+            [&reference.bank, &reference.bank_items],
             self.betas(),
             self.dynamic.then_some(self.k),
         ))

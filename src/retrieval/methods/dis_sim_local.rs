@@ -3,26 +3,26 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod, ScoreKind};
+use super::testing::ReferenceScores;
 use crate::error::{Error, Result};
-use crate::kernels::hubness::dis_sim_local::{self as kernel, to_centre};
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::problems::{Problems, none};
-use crate::kernels::top_k::Scored;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::dis_sim_local::{self as kernel, squared_distance_to_centroid};
+use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count};
+use crate::kernels::top_k::ScoredItem;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::retrieval::scores::Set;
-use crate::search::{Ask, Progress};
+use crate::retrieval::scores::ScoreSet;
+use crate::search::{SearchProgress, SearchRequest};
 
-/// Squared distances less those to the centre of neighbours (Hara et al., 2016).
+/// Squared distances minus those to the centroid of the neighbours (Hara et al., 2016).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct DisSimLocal {
-    /// Neighbours.
+    /// Number of neighbours.
     pub k: usize,
 }
 
@@ -33,28 +33,28 @@ impl Default for DisSimLocal {
 }
 
 impl RankingMethod for DisSimLocal {
-    fn learns(&self) -> Learns {
-        Learns::Nobody
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::Nothing
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        let one = |items: Set, progress: &mut dyn Progress| {
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+        let one = |items: ScoreSet, progress: &mut dyn SearchProgress| {
             let search = ranker.scores.search(items, items)?;
             let items = ranker.scores.vectors(items)?;
-            let ask = Ask { k: self.k + 1, ..Ask::default() };
-            let [near, _] = search.find(&ask, &Ask::default(), progress)?;
-            let centre = |(item, near): (usize, Vec<Scored>)| {
+            let ask = SearchRequest { k: self.k + 1, ..SearchRequest::default() };
+            let [near, _] = search.find(&ask, &SearchRequest::default(), progress)?;
+            let centre = |(item, near): (usize, Vec<ScoredItem>)| {
                 let others = near.iter().map(|near| near.item).filter(|&other| other != item).take(self.k);
-                to_centre(items.row(item), others.map(|other| items.row(other)))
+                squared_distance_to_centroid(items.row(item), others.map(|other| items.row(other)))
             };
             let centres: Vec<f64> = near.top.into_iter().enumerate().map(centre).collect();
-            Ok::<_, Error>(kernel::correction(&centres, &[]))
+            Ok::<_, Error>(kernel::dis_sim_local_correction(&centres, &[]))
         };
-        Ok(Corrections::Shifts([one(Set::Captions, progress)?, one(Set::Images, progress)?]))
+        Ok(Corrections::Shifts([one(ScoreSet::Captions, progress)?, one(ScoreSet::Images, progress)?]))
     }
 
-    fn problems(&self) -> Problems {
-        none("k", self.k).into_iter().collect()
+    fn problems(&self) -> ParameterProblems {
+        check_count("k", self.k).into_iter().collect()
     }
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
@@ -62,10 +62,10 @@ impl RankingMethod for DisSimLocal {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
         let flat = |rows: &[&[f32]]| -> Vec<f64> { rows.concat().into_iter().map(f64::from).collect() };
-        let width = sides.items[0].len();
-        let distances = kernel::dis_sim_local(&flat(&sides.queries), &flat(&sides.items), width, self.k);
-        Some(Matrix::from_fn(distances.queries, distances.items, |q, i| -distances.at(q, i)))
+        let width = reference.items[0].len();
+        let distances = kernel::dis_sim_local(&flat(&reference.queries), &flat(&reference.items), width, self.k);
+        Some(DenseScores::from_fn(distances.queries, distances.items, |q, i| -distances.at(q, i)))
     }
 }

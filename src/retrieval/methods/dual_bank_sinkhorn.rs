@@ -3,27 +3,28 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::{Error, Result};
-use crate::kernels::hubness::dual_bank_sinkhorn as kernel;
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::problems::{Problems, none, not_a_temperature};
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::dual_bank_sinkhorn as kernel;
+use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_temperature};
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::retrieval::scores::Set;
-use crate::search::{Progress, Side, Vectors};
+use crate::retrieval::scores::ScoreSet;
+use crate::search::{MatrixSide, SearchProgress, VectorMatrix};
 
-/// Sinkhorn's potentials of the items among those of the bank, from queries of the bank (2025).
+/// Sinkhorn potentials of the items together with the items of the query bank, over the queries of the bank (Pan et
+/// al., 2025).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct DualBankSinkhorn {
     /// Temperature, τ.
     pub tau: f64,
-    /// Iterations.
+    /// Number of iterations.
     pub iterations: usize,
 }
 
@@ -34,30 +35,31 @@ impl Default for DualBankSinkhorn {
 }
 
 impl RankingMethod for DualBankSinkhorn {
-    fn learns(&self) -> Learns {
-        Learns::Bank
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::QueryBank
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        let one = |items: Set, beside: Set, queries: Set, captions, progress: &mut dyn Progress| {
-            let vectors = |set: Set| ranker.scores.vectors(set);
-            let (items, beside, queries) = (vectors(items)?, vectors(beside)?, vectors(queries)?);
-            let rows = [items, beside].into_iter().flat_map(|side| (0..side.len()).map(|row| side.row(row)));
-            let both = rows.collect::<Vec<_>>().concat();
-            let both = Vectors::new("items and bank", &both, items.width())?;
-            let search = ranker.scores.search_vectors(queries, &both, captions)?;
-            let potentials = search.sinkhorn(self.tau, self.iterations, &[Side::Rows], progress)?;
-            let potentials = potentials.first().ok_or_else(|| Error::internal("no potentials"))?;
-            Ok::<_, Error>(kernel::correction(&potentials.items, items.len()))
-        };
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+        let one =
+            |items: ScoreSet, beside: ScoreSet, queries: ScoreSet, captions, progress: &mut dyn SearchProgress| {
+                let vectors = |set: ScoreSet| ranker.scores.vectors(set);
+                let (items, beside, queries) = (vectors(items)?, vectors(beside)?, vectors(queries)?);
+                let rows = [items, beside].into_iter().flat_map(|side| (0..side.len()).map(|row| side.row(row)));
+                let both = rows.collect::<Vec<_>>().concat();
+                let both = VectorMatrix::new("items and bank", &both, items.width())?;
+                let search = ranker.scores.search_vectors(queries, &both, captions)?;
+                let potentials = search.sinkhorn(self.tau, self.iterations, &[MatrixSide::Rows], progress)?;
+                let potentials = potentials.first().ok_or_else(|| Error::internal("no potentials"))?;
+                Ok::<_, Error>(kernel::dual_bank_correction(&potentials.items, items.len()))
+            };
         Ok(Corrections::Shifts([
-            one(Set::Captions, Set::BankCaptions, Set::BankImages, Side::Columns, progress)?,
-            one(Set::Images, Set::BankImages, Set::BankCaptions, Side::Rows, progress)?,
+            one(ScoreSet::Captions, ScoreSet::BankCaptions, ScoreSet::BankImages, MatrixSide::Columns, progress)?,
+            one(ScoreSet::Images, ScoreSet::BankImages, ScoreSet::BankCaptions, MatrixSide::Rows, progress)?,
         ]))
     }
 
-    fn problems(&self) -> Problems {
-        not_a_temperature("tau", self.tau).into_iter().chain(none("iterations", self.iterations)).collect()
+    fn problems(&self) -> ParameterProblems {
+        check_temperature("tau", self.tau).into_iter().chain(check_count("iterations", self.iterations)).collect()
     }
 
     fn compares_queries(&self) -> bool {
@@ -65,7 +67,12 @@ impl RankingMethod for DualBankSinkhorn {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        Some(sides.less(&kernel::dual_bank_sinkhorn(&sides.bank, &sides.within, self.tau, self.iterations)))
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
+        Some(reference.less(&kernel::dual_bank_sinkhorn(
+            &reference.bank,
+            &reference.within_bank,
+            self.tau,
+            self.iterations,
+        )))
     }
 }

@@ -3,30 +3,30 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::assignments::{self, no_corrections};
+use super::assignment_rankings::{self, no_corrections};
+use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::Result;
-use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::problems::{Problems, none};
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::k_best_assignment::k_best_assignments;
+use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count};
 use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::{Ranker, Rankings, Wanted};
-use crate::search::Progress;
+use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
+use crate::search::SearchProgress;
 
-/// Assignments of which the best are wanted: more take hours, and hardly differ.
-const MOST_ASSIGNMENTS: usize = 1_000;
+/// Largest number of assignments: more take hours, and hardly differ.
+const MAX_ASSIGNMENTS: usize = 1_000;
 
-/// The k assignments with the largest sums (Murty, 1968): R@K asks for the first K different items that a query has in
-/// them, the best assignment first. Assignments that are nearly as good as the best differ in few pairs, so most queries have
-/// one item, and R@5 is little more than R@1. Sizes as for `assignment`.
+/// The k assignments with the largest sums of scores (Murty, 1968). The ranking of a query is the different items that
+/// it has in them, best assignment first. Assignments that are nearly as good as the best differ in few pairs, so most
+/// queries have only one item, and R@5 is little more than R@1. Limits of size as for `assignment`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct KBestAssignment {
-    /// Assignments.
+    /// Number of assignments.
     pub k: usize,
 }
 
@@ -37,41 +37,45 @@ impl Default for KBestAssignment {
 }
 
 impl RankingMethod for KBestAssignment {
-    fn learns(&self) -> Learns {
-        Learns::Test
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::TestQueries
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn Progress) -> Result<Corrections> {
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
         Err(no_corrections())
     }
 
-    fn rank(&self, ranker: &Ranker<'_>, wanted: &Wanted<'_>, progress: &mut dyn Progress) -> Result<[Rankings; 2]> {
-        assignments::rank(ranker, wanted, progress, |places, progress| {
-            let mut told = Ok(());
+    fn rank(
+        &self,
+        ranker: &Ranker<'_>,
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[Rankings; 2]> {
+        assignment_rankings::rank_by_assignments(ranker, wanted, progress, |problem, progress| {
+            let mut reported = Ok(());
             let goes_on = || {
-                told = progress.report(0, 1);
-                told.is_ok()
+                reported = progress.report(0, 1);
+                reported.is_ok()
             };
-            let assignments::Problem { queries, items, each, score } = *places;
-            let best = k_best_assignments(&Places { queries, items, each, score }, self.k, goes_on);
-            told.map(|()| distinct(queries, &best))
+            let best = k_best_assignments(problem, self.k, goes_on);
+            reported.map(|()| distinct(problem.queries, &best))
         })
     }
 
-    fn problems(&self) -> Problems {
-        if self.k > MOST_ASSIGNMENTS {
-            return vec![("k", format!("got {}, wanted at most {MOST_ASSIGNMENTS}", self.k))];
+    fn problems(&self) -> ParameterProblems {
+        if self.k > MAX_ASSIGNMENTS {
+            return vec![("k", format!("got {}, wanted at most {MAX_ASSIGNMENTS}", self.k))];
         }
-        none("k", self.k).into_iter().collect()
+        check_count("k", self.k).into_iter().collect()
     }
 
     #[cfg(test)]
-    fn defined(&self, _: &Sides<'_>) -> Option<Matrix> {
+    fn reference_scores(&self, _: &ReferenceScores<'_>) -> Option<DenseScores> {
         None
     }
 }
 
-/// The items of every query in several assignments, each once, in the order in which they come.
+/// Different items of every query in several assignments, in the order of the assignments.
 fn distinct(queries: usize, assignments: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut got: Vec<Vec<usize>> = vec![Vec::new(); queries];
     for assignment in assignments {

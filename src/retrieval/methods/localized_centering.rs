@@ -1,33 +1,33 @@
 //! Localized centering.
 //!
-//! Hara, Suzuki, Shimbo, Kobayashi, Fukumizu, Radovanović, "Localized Centering: Reducing Hubness in Large-Sample Data",
-//! AAAI 2015.
+//! Hara, Suzuki, Shimbo, Kobayashi, Fukumizu, Radovanović, "Localized Centering: Reducing Hubness in Large-Sample
+//! Data", AAAI 2015.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod, ScoreKind};
+use super::testing::ReferenceScores;
 use crate::error::{Error, Result};
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::problems::{Problems, none, not_a_weight};
-use crate::kernels::hubness::shift::Shift;
-use crate::kernels::top_k::Scored;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_weight};
+use crate::kernels::hubness::shift::ShiftCorrection;
+use crate::kernels::top_k::ScoredItem;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::retrieval::scores::Set;
-use crate::search::{Ask, Progress};
+use crate::retrieval::scores::ScoreSet;
+use crate::search::{SearchProgress, SearchRequest};
 
-/// The affinity of an item to the centre of its neighbours, among the items, is taken off (Hara et al., AAAI 2015):
-/// `s'(q, i) = s(q, i) − a(i)^γ`, where a is the mean score of the item with its `k` nearest other items, at least 0. Needs
-/// the items alone: no bank, no queries.
+/// Subtracts the affinity of an item to the centroid of its neighbours among the items (Hara et al., AAAI 2015):
+/// `s'(q, i) = s(q, i) − a(i)^γ`, where a(i) is the mean score of the item with its `k` nearest other items, at least
+/// 0. Needs only the items; no bank and no queries.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct LocalizedCentering {
-    /// Neighbours whose centre is taken.
+    /// Number of neighbours.
     pub k: usize,
     /// Exponent, γ.
     pub gamma: f64,
@@ -40,22 +40,22 @@ impl Default for LocalizedCentering {
 }
 
 impl RankingMethod for LocalizedCentering {
-    fn learns(&self) -> Learns {
-        Learns::Nobody
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::Nothing
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        let one = |items: Set, progress: &mut dyn Progress| {
-            let ask = Ask { k: self.k.saturating_add(1), ..Ask::default() };
-            let [near, _] = ranker.scores.search(items, items)?.find(&ask, &Ask::default(), progress)?;
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+        let one = |items: ScoreSet, progress: &mut dyn SearchProgress| {
+            let ask = SearchRequest { k: self.k.saturating_add(1), ..SearchRequest::default() };
+            let [near, _] = ranker.scores.search(items, items)?.find(&ask, &SearchRequest::default(), progress)?;
             let affinity = |(item, near): (usize, &Vec<_>)| self.power(mean(item, near, self.k));
-            Ok::<_, Error>(Shift::new(near.top.iter().enumerate().map(affinity).collect(), Vec::new()))
+            Ok::<_, Error>(ShiftCorrection::new(near.top.iter().enumerate().map(affinity).collect(), Vec::new()))
         };
-        Ok(Corrections::Shifts([one(Set::Captions, progress)?, one(Set::Images, progress)?]))
+        Ok(Corrections::Shifts([one(ScoreSet::Captions, progress)?, one(ScoreSet::Images, progress)?]))
     }
 
-    fn problems(&self) -> Problems {
-        none("k", self.k).into_iter().chain(not_a_weight("gamma", self.gamma)).collect()
+    fn problems(&self) -> ParameterProblems {
+        check_count("k", self.k).into_iter().chain(check_weight("gamma", self.gamma)).collect()
     }
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
@@ -67,8 +67,8 @@ impl RankingMethod for LocalizedCentering {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        Some(self.of_matrices(&sides.test, &sides.among_items()))
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
+        Some(self.of_matrices(&reference.test, &reference.among_items()))
     }
 }
 
@@ -78,9 +78,9 @@ impl LocalizedCentering {
     }
 }
 
-/// The mean score of an item with its `k` nearest others; 0 where there are none.
+/// Mean score of an item with its `k` nearest other items; 0 if there are none.
 #[expect(clippy::cast_precision_loss, reason = "neighbours are few")]
-fn mean(item: usize, near: &[Scored], k: usize) -> f64 {
+fn mean(item: usize, near: &[ScoredItem], k: usize) -> f64 {
     let others: Vec<f64> = near.iter().filter(|near| near.item != item).take(k).map(|near| near.score.into()).collect();
     if others.is_empty() { 0.0 } else { others.iter().sum::<f64>() / others.len() as f64 }
 }
@@ -94,7 +94,7 @@ mod tests {
     impl LocalizedCentering {
         /// The definition, on scores of queries with items and of items with items.
         #[expect(clippy::cast_precision_loss, reason = "neighbours are few")]
-        pub(super) fn of_matrices(&self, scores: &Matrix, among: &Matrix) -> Matrix {
+        pub(super) fn of_matrices(&self, scores: &DenseScores, among: &DenseScores) -> DenseScores {
             let affinity = |item: usize| {
                 let mut others: Vec<f64> =
                     among.row(item).enumerate().filter(|&(other, _)| other != item).map(|(_, score)| score).collect();
@@ -103,17 +103,17 @@ mod tests {
                 self.power(others.iter().sum::<f64>() / others.len().max(1) as f64)
             };
             let affinities: Vec<f64> = (0..among.items).map(affinity).collect();
-            Matrix::from_fn(scores.queries, scores.items, |query, item| scores.at(query, item) - affinities[item])
+            DenseScores::from_fn(scores.queries, scores.items, |query, item| scores.at(query, item) - affinities[item])
         }
     }
 
     #[test]
-    fn it_is_that_of_numpy() {
+    fn corrected_scores_equal_those_of_numpy() {
         for (number, case) in (1u32..).zip(golden()["cases"].as_array().expect("a list")) {
             let (queries, items) = (size(case, "queries"), size(case, "items"));
             let [q, i] = [(5, queries), (6, items)].map(|(seed, rows)| vectors(1000 * number + seed, rows, 5));
             let product = |a: &[f64], b: &[f64]| {
-                Matrix::from_fn(a.len() / 5, b.len() / 5, |x, y| (0..5).map(|z| a[x * 5 + z] * b[y * 5 + z]).sum())
+                DenseScores::from_fn(a.len() / 5, b.len() / 5, |x, y| (0..5).map(|z| a[x * 5 + z] * b[y * 5 + z]).sum())
             };
             let wanted = case["methods"]["localized_centering"].as_array().expect("a list");
             for ((k, gamma), wanted) in [(1, 1.0), (3, 2.0), (50, 0.5)].into_iter().zip(wanted) {

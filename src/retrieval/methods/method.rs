@@ -1,44 +1,44 @@
-//! Ranking method: the trait of every method of the list.
+//! Trait of ranking methods, and the types of its interface.
 
 use crate::error::{Problem, Result};
 use crate::kernels::hubness::distance::Distance;
-use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::parameter_checks::ParameterProblems;
 use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::{Ranker, Rankings, Wanted};
-use crate::search::Progress;
+use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
+use crate::search::SearchProgress;
 
 #[cfg(test)]
-use super::defined::Sides;
+use super::testing::ReferenceScores;
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::dense_scores::DenseScores;
 
 /// Scores that a method learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::retrieval) enum Learns {
-    /// The query's own scores with the items, and no others.
-    Nobody,
+pub(in crate::retrieval) enum LearnsFrom {
+    /// No scores except those of the query itself.
+    Nothing,
     /// Scores of the bank.
-    Bank,
-    /// Scores of all queries of the test.
-    Test,
+    QueryBank,
+    /// Scores of all test queries.
+    TestQueries,
 }
 
-impl Learns {
+impl LearnsFrom {
     /// The bank, or the test.
     pub(super) fn from_bank(bank: bool) -> Self {
-        if bank { Self::Bank } else { Self::Test }
+        if bank { Self::QueryBank } else { Self::TestQueries }
     }
 }
 
-/// Settings around a method that it depends on.
+/// Context that the settings of a method are checked in.
 #[derive(Debug, Clone, Copy)]
-pub struct Given {
+pub struct MethodContext {
     /// True if there is a bank.
-    pub bank: bool,
+    pub query_bank: bool,
     /// True if there is a validation split.
-    pub validation: bool,
-    /// Scores that are corrected.
-    pub scores: ScoreKind,
+    pub has_validation_split: bool,
+    /// Kind of the scores.
+    pub score_kind: ScoreKind,
 }
 
 /// Kind of scores that a method corrects.
@@ -48,18 +48,18 @@ pub enum ScoreKind {
     Cosine,
     /// Order similarities of vectors.
     Order,
-    /// Scores of images with captions that a model gives, without vectors.
+    /// Scores of images with captions that a model computes, without vectors.
     Model,
 }
 
 impl ScoreKind {
-    /// Reason why a method that compares items with items cannot use such scores.
+    /// Reason why a method that compares items with items cannot use such scores, if it cannot.
     pub(super) fn between_items_refusal(self) -> Option<&'static str> {
         let message = "compares items with items, and these scores compare images with captions only";
         (self != Self::Cosine).then_some(message)
     }
 
-    /// Distances that such scores stand for.
+    /// Conversion of such scores into distances, if there is one.
     pub(super) fn distance(self) -> Option<Distance> {
         match self {
             Self::Cosine => Some(Distance::Cosine),
@@ -68,72 +68,81 @@ impl ScoreKind {
         }
     }
 
-    /// Reason why a method of distances cannot use such scores.
+    /// Reason why a method of distances cannot use such scores, if it cannot.
     pub(super) fn distance_refusal(self) -> Option<&'static str> {
-        (self == Self::Model).then_some("scales distances, and scores of a model stand for none")
+        (self == Self::Model).then_some("scales distances, and scores of a model correspond to none")
     }
 }
 
-/// A method to rank with: its settings, which serde and schemars know, and what it does with them.
+/// Ranking method, implemented by the struct of its settings.
 ///
-/// Most methods only say how scores are corrected; a matching ranks by itself.
+/// Most methods only provide corrections of scores; a matching implements `rank` itself.
 pub(in crate::retrieval) trait RankingMethod {
     /// Scores that it learns from.
-    fn learns(&self) -> Learns;
+    fn learns_from(&self) -> LearnsFrom;
 
-    /// Corrections of scores, made of what the ranker offers.
-    ///
-    /// `across`: whether scores of different queries must compare.
-    fn corrections(&self, ranker: &Ranker<'_>, across: bool, progress: &mut dyn Progress) -> Result<Corrections>;
+    /// Computes the corrections of scores. With `comparable`, corrected scores of different queries must be comparable.
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        comparable: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<Corrections>;
 
-    /// Rankings of all queries; those of corrected scores where the method says no more.
-    fn rank(&self, ranker: &Ranker<'_>, wanted: &Wanted<'_>, progress: &mut dyn Progress) -> Result<[Rankings; 2]> {
+    /// Ranks all queries of both directions, by corrected scores unless a method overrides this.
+    fn rank(
+        &self,
+        ranker: &Ranker<'_>,
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[Rankings; 2]> {
         let corrections = self.corrections(ranker, false, progress)?;
-        ranker.by_corrections(&corrections, wanted, progress)
+        ranker.rank_corrected(&corrections, wanted, progress)
     }
 
-    /// Problems of its free numbers: the setting, and why.
-    fn problems(&self) -> Problems {
-        Problems::new()
+    /// Problems of its parameters: the name of the setting, and a message.
+    fn problems(&self) -> ParameterProblems {
+        ParameterProblems::new()
     }
 
-    /// Problems of methods inside of this one, which stands at `at`.
-    fn inner_problems(&self, _at: &str, _given: Given) -> Vec<Problem> {
+    /// Problems of methods nested in this one, whose path in the pipeline file is `at`.
+    fn nested_problems(&self, _at: &str, _context: MethodContext) -> Vec<Problem> {
         Vec::new()
     }
 
-    /// Settings that do not matter beside the others, and so are in no label.
-    fn unused(&self) -> &'static [&'static str] {
+    /// Settings that have no effect with the current values of the others, and so are left out of labels.
+    fn unused_settings(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Reason why it cannot correct such scores, if it cannot.
+    /// Reason why the method cannot use such scores, if it cannot.
     fn refusal(&self, _scores: ScoreKind) -> Option<&'static str> {
         None
     }
 
-    /// True if its corrected scores of different queries compare, so that a matching can be made of them.
+    /// Returns true if corrected scores of different queries are comparable, so that a matching can be computed from
+    /// them.
     fn compares_queries(&self) -> bool {
         false
     }
 
-    /// True if results name the bank.
-    fn uses_bank(&self) -> bool {
-        self.learns() == Learns::Bank
+    /// Returns true if results depend on the query bank, so that labels name it.
+    fn uses_query_bank(&self) -> bool {
+        self.learns_from() == LearnsFrom::QueryBank
     }
 
-    /// The definition, on matrices in f64: scores by which queries rank, and which compare across queries where the method says
-    /// so. `None` where it gives no scores.
+    /// Corrected scores by the definition, on matrices in f64; comparable across queries if the method says so. `None`
+    /// if the method corrects no scores.
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix>;
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores>;
 }
 
-/// The methods as methods that hold others know them.
-pub(in crate::retrieval) trait Listed: RankingMethod + Sized {
-    /// One of each, as it is where no settings are given.
+/// List of all methods, for methods that have other methods in their settings.
+pub(in crate::retrieval) trait ListedMethod: RankingMethod + Sized {
+    /// All methods with their default settings.
     fn all() -> Vec<Self>;
-    /// The name of the setting.
+    /// Name of the method in pipeline files.
     fn name(&self) -> &'static str;
-    /// Problems of its settings, which stand at `at`, beside the others.
-    fn problems_at(&self, at: &str, given: Given) -> Vec<Problem>;
+    /// Problems of the settings of the method, whose path in the pipeline file is `at`.
+    fn problems_at(&self, at: &str, context: MethodContext) -> Vec<Problem>;
 }

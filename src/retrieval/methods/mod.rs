@@ -1,17 +1,16 @@
-//! The methods to rank with: a file for each, and a line of the list.
+//! Ranking methods: a file for each, and a line in the list `methods!`.
 //!
-//! A file has the settings of its method, as pipeline files give them, and what it does with them. A method that needs no
-//! more than statistics of scores is a file of [`kernels::hubness`](crate::kernels::hubness), and `statistical.rs` ranks with
-//! all of these; any other is a file here, with an implementation of `RankingMethod`.
+//! A file has a struct with the settings of its method in pipeline files, and the implementation of the method. A
+//! method that needs only statistics of scores is a file of [`kernels::hubness`](crate::kernels::hubness);
+//! `statistical.rs` ranks with all of these. Any other method is a file here, with an implementation of
+//! `RankingMethod`.
 
 mod method;
 mod statistical;
-mod text;
-mod assignments;
+mod parameter_text;
+mod assignment_rankings;
 #[cfg(test)]
-mod defined;
-#[cfg(test)]
-mod samples;
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -31,24 +30,26 @@ mod best_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::method::{Given, ScoreKind};
-use self::method::{Learns, Listed, RankingMethod};
+use self::method::{LearnsFrom, ListedMethod, RankingMethod};
+pub use self::method::{MethodContext, ScoreKind};
 use super::corrections::Corrections;
-use super::label::Label;
-use super::ranking::{Ranker, Rankings, Wanted};
+use super::label::MethodLabel;
+use super::ranking::{Ranker, RankingRequest, Rankings};
 use crate::error::{Problem, Result};
 use crate::kernels::hubness;
-use crate::search::Progress;
+use crate::search::SearchProgress;
 
-/// Declares [`Method`]: a name, and the file that has it, here or in `kernels/hubness/`, whose name is that of the setting.
+/// Declares [`Method`] from the type and the file of each method. The file is here or in `kernels/hubness/`; its name
+/// is that of the setting.
 macro_rules! methods {
     ($($name:ident in $folder:ident::$file:ident $(of $inner:ident)?;)*) => {
         $(pub use $folder::$file::$name;)*
 
-        /// How items are ranked. What is said of queries holds for items where captions and images change sides.
+        /// Ranking method. Each direction of retrieval is ranked separately, with images or captions as the queries.
         ///
-        /// Methods that learn from queries take those of the test (`bank = false`, transductive: a query's result depends on
-        /// the others) or those of the stage's `bank` (inductive); some know banks only.
+        /// Methods that learn from queries use the test queries (`query_bank = false`, transductive: the result of a
+        /// query depends on the others) or those of the stage's `query_bank` (inductive). Some support only a query
+        /// bank.
         #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
         #[serde(rename_all = "snake_case", deny_unknown_fields)]
         #[expect(missing_docs, reason = "each has the documentation of its settings")]
@@ -69,7 +70,7 @@ macro_rules! methods {
                 }
             }
 
-            /// The same method with the settings that it has where none are given.
+            /// The same method with its default settings.
             fn default_of(&self) -> Self {
                 match self {
                     $(Self::$name(_) => Self::$name(Default::default()),)*
@@ -77,7 +78,7 @@ macro_rules! methods {
             }
         }
 
-        impl Listed for Method {
+        impl ListedMethod for Method {
             fn all() -> Vec<Self> {
                 vec![$(Self::$name(Default::default())),*]
             }
@@ -88,8 +89,8 @@ macro_rules! methods {
                 }
             }
 
-            fn problems_at(&self, at: &str, given: Given) -> Vec<Problem> {
-                self.problems(at, given)
+            fn problems_at(&self, at: &str, context: MethodContext) -> Vec<Problem> {
+                self.problems(at, context)
             }
         }
     };
@@ -126,65 +127,67 @@ impl Default for Method {
 }
 
 impl Method {
-    /// The name in tables: that of the setting.
+    /// Name of the method in pipeline files and in tables.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        Listed::name(self)
+        ListedMethod::name(self)
     }
 
-    /// Label of its results in tables; `bank` is the name of the bank, `chosen` the split on which its numbers were chosen.
+    /// Label of its results in tables; `bank` is the name of the bank, `chosen` the split on which its numbers were
+    /// chosen.
     #[must_use]
-    pub fn label(&self, bank: Option<&str>, chosen: Option<&str>) -> Label {
+    pub fn label(&self, bank: Option<&str>, chosen: Option<&str>) -> MethodLabel {
         let method = self.get();
-        let bank = bank.filter(|_| method.uses_bank());
-        let mut parameters = text::parameters(self, &self.default_of(), method.unused());
-        parameters.extend(bank.map(|bank| format!("bank {bank}")));
+        let bank = bank.filter(|_| method.uses_query_bank());
+        let mut parameters = parameter_text::parameters(self, &self.default_of(), method.unused_settings());
+        parameters.extend(bank.map(|bank| format!("query bank {bank}")));
         parameters.extend(chosen.map(|split| format!("chosen on {split}")));
-        Label {
+        MethodLabel {
             method: self.name().to_owned(),
             parameters: (!parameters.is_empty()).then(|| parameters.join(", ")),
             bank: bank.map(str::to_owned),
-            transductive: method.learns() == Learns::Test,
+            transductive: method.learns_from() == LearnsFrom::TestQueries,
         }
     }
 
-    /// Problems of its settings, which stand at `at`, beside the others.
+    /// Problems of the settings of this method. Its path in the pipeline file is `at`, `context` the settings around
+    /// it.
     #[must_use]
-    pub fn problems(&self, at: &str, given: Given) -> Vec<Problem> {
+    pub fn problems(&self, at: &str, context: MethodContext) -> Vec<Problem> {
         let (method, at) = (self.get(), format!("{at}.{}", self.name()));
         let own = method.problems().into_iter();
         let mut problems: Vec<Problem> =
             own.map(|(name, message)| Problem::new(format!("{at}.{name}"), message)).collect();
-        if method.learns() == Learns::Bank && !given.bank {
-            let hint = match given.scores {
-                ScoreKind::Model => "leave it out, or rank embeddings: scores of a model have no bank",
-                _ => "set `bank = { images = …, captions = …, split = \"train\" }`",
+        if method.learns_from() == LearnsFrom::QueryBank && !context.query_bank {
+            let hint = match context.score_kind {
+                ScoreKind::Model => "leave it out, or rank embeddings: scores of a model have no query bank",
+                _ => "set `query_bank = { images = …, captions = …, split = \"train\" }`",
             };
-            problems.push(Problem::new(&at, "learns from a bank of queries, and there is none").hint(hint));
+            problems.push(Problem::new(&at, "learns from a query bank, and there is none").hint(hint));
         }
-        if let Some(why) = method.refusal(given.scores) {
-            let hint = "leave it out where `similarity` is `order`, or where a model gives the scores";
+        if let Some(why) = method.refusal(context.score_kind) {
+            let hint = "leave it out if `similarity` is `order`, or if a model computes the scores";
             problems.push(Problem::new(&at, why).hint(hint));
         }
-        problems.extend(method.inner_problems(&at, given));
+        problems.extend(method.nested_problems(&at, context));
         problems
     }
 
-    /// Rankings of images and of captions.
+    /// Ranks both directions.
     ///
     /// # Errors
-    /// The method does not go with the scores, or the first error of `progress`.
+    /// The method does not support the scores, or the first error of `progress`.
     pub(in crate::retrieval) fn rank(
         &self,
         ranker: &Ranker<'_>,
-        wanted: &Wanted<'_>,
-        progress: &mut dyn Progress,
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
     ) -> Result<[Rankings; 2]> {
         self.get().rank(ranker, wanted, progress).map_err(|error| error.context(format!("method `{}`", self.name())))
     }
 
-    /// The methods that one is chosen of, if that is what this is.
-    pub(in crate::retrieval) fn choice(&self) -> Option<&[Self]> {
+    /// The methods that `best_of` selects from; `None` for other methods.
+    pub(in crate::retrieval) fn candidates(&self) -> Option<&[Self]> {
         match self {
             Self::BestOf(of) => Some(&of.methods),
             _ => None,
@@ -193,28 +196,38 @@ impl Method {
 }
 
 impl RankingMethod for Method {
-    fn learns(&self) -> Learns {
-        self.get().learns()
+    fn learns_from(&self) -> LearnsFrom {
+        self.get().learns_from()
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, across: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        self.get().corrections(ranker, across, progress)
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        comparable: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<Corrections> {
+        self.get().corrections(ranker, comparable, progress)
     }
 
-    fn rank(&self, ranker: &Ranker<'_>, wanted: &Wanted<'_>, progress: &mut dyn Progress) -> Result<[Rankings; 2]> {
+    fn rank(
+        &self,
+        ranker: &Ranker<'_>,
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[Rankings; 2]> {
         self.get().rank(ranker, wanted, progress)
     }
 
-    fn problems(&self) -> hubness::problems::Problems {
+    fn problems(&self) -> hubness::parameter_checks::ParameterProblems {
         self.get().problems()
     }
 
-    fn inner_problems(&self, at: &str, given: Given) -> Vec<Problem> {
-        self.get().inner_problems(at, given)
+    fn nested_problems(&self, at: &str, context: MethodContext) -> Vec<Problem> {
+        self.get().nested_problems(at, context)
     }
 
-    fn unused(&self) -> &'static [&'static str] {
-        self.get().unused()
+    fn unused_settings(&self) -> &'static [&'static str] {
+        self.get().unused_settings()
     }
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
@@ -225,12 +238,12 @@ impl RankingMethod for Method {
         self.get().compares_queries()
     }
 
-    fn uses_bank(&self) -> bool {
-        self.get().uses_bank()
+    fn uses_query_bank(&self) -> bool {
+        self.get().uses_query_bank()
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &defined::Sides<'_>) -> Option<hubness::matrix::Matrix> {
-        self.get().defined(sides)
+    fn reference_scores(&self, reference: &testing::ReferenceScores<'_>) -> Option<hubness::dense_scores::DenseScores> {
+        self.get().reference_scores(reference)
     }
 }

@@ -3,30 +3,30 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::Result;
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::shift::Shift;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::shift::ShiftCorrection;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::search::Progress;
+use crate::search::SearchProgress;
 
-/// The nearest neighbour.
+/// Nearest neighbour: scores without any correction.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Nns {}
 
 impl RankingMethod for Nns {
-    fn learns(&self) -> Learns {
-        Learns::Nobody
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::Nothing
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn Progress) -> Result<Corrections> {
-        Ok(Corrections::Shifts([0, 1].map(|_| Shift::new(Vec::new(), Vec::new()))))
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
+        Ok(Corrections::Shifts([0, 1].map(|_| ShiftCorrection::new(Vec::new(), Vec::new()))))
     }
 
     fn compares_queries(&self) -> bool {
@@ -34,7 +34,7 @@ impl RankingMethod for Nns {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        Some(sides.test.clone())
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
+        Some(reference.test.clone())
     }
 }

@@ -3,29 +3,30 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::Result;
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::dense_scores::DenseScores;
 use crate::kernels::hubness::method::Correction;
-use crate::kernels::hubness::problems::{Problems, none, not_a_beta};
+use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_inverse_temperature};
 use crate::kernels::hubness::qb_norm as kernel;
 use crate::kernels::hubness::statistic::Statistic;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::retrieval::statistics::OfItems;
-use crate::search::Progress;
+use crate::retrieval::statistics::ItemStatistics;
+use crate::search::SearchProgress;
 
-/// Inverted softmax over the bank, for queries that would find a hub (Bogolin et al., CVPR 2022).
+/// Inverted softmax over the query bank, for queries whose nearest item is in the activation set (Bogolin et al., CVPR
+/// 2022).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct QbNorm {
     /// Inverse temperature, β.
     pub beta: f64,
-    /// First items of a query of the bank that count as hubs.
+    /// Number of first items of each query of the bank that are in the activation set.
     pub k: usize,
 }
 
@@ -36,26 +37,26 @@ impl Default for QbNorm {
 }
 
 impl RankingMethod for QbNorm {
-    fn learns(&self) -> Learns {
-        Learns::Bank
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::QueryBank
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
         let Self { beta, k } = *self;
-        let [of_captions, of_images] = ranker.activated(Statistic::LogSumExp { beta }, k, progress)?;
-        let [i2t, t2i] = ranker.nearest(progress)?;
-        let make = |of: OfItems, nearest: &[usize]| {
-            Box::new(kernel::correction(beta, &of.statistic, &of.activated, nearest)) as Box<dyn Correction>
+        let [of_captions, of_images] = ranker.activation_statistics(Statistic::LogSumExp { beta }, k, progress)?;
+        let [i2t, t2i] = ranker.nearest_items(progress)?;
+        let make = |of: ItemStatistics, nearest: &[usize]| {
+            Box::new(kernel::qb_norm_correction(beta, &of.statistic, &of.activated, nearest)) as Box<dyn Correction>
         };
         Ok(Corrections::Rows([make(of_captions, &i2t), make(of_images, &t2i)]))
     }
 
-    fn problems(&self) -> Problems {
-        not_a_beta("beta", self.beta).into_iter().chain(none("k", self.k)).collect()
+    fn problems(&self) -> ParameterProblems {
+        check_inverse_temperature("beta", self.beta).into_iter().chain(check_count("k", self.k)).collect()
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        Some(kernel::qb_norm(&sides.test, &sides.bank, self.beta, self.k))
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
+        Some(kernel::qb_norm(&reference.test, &reference.bank, self.beta, self.k))
     }
 }

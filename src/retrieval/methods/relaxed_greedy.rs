@@ -3,31 +3,34 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::assignments::no_corrections;
+use super::assignment_rankings::no_corrections;
+use super::method::{LearnsFrom, ListedMethod, MethodContext, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Given, Learns, Listed, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::{Error, Problem, Result};
-use crate::kernels::hubness::greedy::{self as kernel, Capacity};
-use crate::kernels::hubness::matching::Candidate;
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::problems::Problems;
-use crate::kernels::top_k::Scored;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::incremental_matching::MatchCandidate;
+use crate::kernels::hubness::parameter_checks::ParameterProblems;
+use crate::kernels::hubness::relaxed_greedy::{self as kernel, CapacityRule};
+use crate::kernels::top_k::ScoredItem;
 use crate::retrieval::corrections::Corrections;
-use crate::retrieval::ranking::{Ranker, Rankings, Wanted};
-use crate::search::{Greedy, Matched, Progress};
+use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
+use crate::search::{GreedyMatching, GreedyRequest, SearchProgress};
 
-/// Greedy matching, each item for at most λ times its share of the queries (Liu, Ye, 2019); λ = 1 is greedy matching.
+/// Relaxed greedy matching: an item gets at most λ times its equal share of the queries (Liu, Ye, 2019). λ = 1 is
+/// greedy matching.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct RelaxedGreedy<M: Default> {
     /// Relaxation, λ, at least 1.
     pub lambda: f64,
-    /// True if capacities are those of the printed pseudo-code, which with five captions an image answers a fifth of them.
+    /// True for the capacities of the paper's pseudo-code, which matches at most a fifth of the captions if each image
+    /// has five.
     pub strict: bool,
-    /// Method that makes the scores. Those of different queries must compare; other methods are refused when the file is checked.
+    /// Method that corrects the scores. Its scores of different queries must be comparable; other methods are refused
+    /// when the file is checked.
     pub over: Box<M>,
 }
 
@@ -38,67 +41,73 @@ impl<M: Default> Default for RelaxedGreedy<M> {
 }
 
 impl<M: Default> RelaxedGreedy<M> {
-    fn kernel(&self) -> kernel::RelaxedGreedy {
-        let capacity = if self.strict { Capacity::Strict } else { Capacity::Scaled };
-        kernel::RelaxedGreedy { lambda: self.lambda, capacity }
+    fn kernel(&self) -> kernel::GreedyRelaxation {
+        let capacity = if self.strict { CapacityRule::Strict } else { CapacityRule::Scaled };
+        kernel::GreedyRelaxation { lambda: self.lambda, capacity }
     }
 }
 
-impl<M: Listed + Default> RankingMethod for RelaxedGreedy<M> {
-    fn learns(&self) -> Learns {
-        Learns::Test
+impl<M: ListedMethod + Default> RankingMethod for RelaxedGreedy<M> {
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::TestQueries
     }
 
-    fn uses_bank(&self) -> bool {
-        self.over.uses_bank()
+    fn uses_query_bank(&self) -> bool {
+        self.over.uses_query_bank()
     }
 
-    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn Progress) -> Result<Corrections> {
+    fn corrections(&self, _: &Ranker<'_>, _: bool, _: &mut dyn SearchProgress) -> Result<Corrections> {
         Err(no_corrections())
     }
 
-    /// A matching for each cut-off, over corrected scores.
-    fn rank(&self, ranker: &Ranker<'_>, wanted: &Wanted<'_>, progress: &mut dyn Progress) -> Result<[Rankings; 2]> {
+    /// Computes a matching of corrected scores for each cut-off.
+    fn rank(
+        &self,
+        ranker: &Ranker<'_>,
+        wanted: &RankingRequest<'_>,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<[Rankings; 2]> {
         let Corrections::Shifts(shifts) = self.over.corrections(ranker, true, progress)? else {
-            return Err(Error::usage("a greedy matching wants scores of different queries that compare"));
+            return Err(Error::usage("a greedy matching wants comparable scores of different queries"));
         };
         let (kernel, counts) = (self.kernel(), ranker.counts);
         let limits = [0, 1].map(|direction: usize| -> Vec<_> {
             wanted.cutoffs.iter().map(|&k| kernel.limits(k, counts[direction], counts[1 - direction])).collect()
         });
-        let ask = |direction: usize| Greedy { limits: &limits[direction], shift: &shifts[direction] };
+        let ask = |direction: usize| GreedyRequest { limits: &limits[direction], shift: &shifts[direction] };
         Ok(ranker.searches[0].match_greedily(&ask(0), &ask(1), progress)?.map(rankings))
     }
 
-    fn problems(&self) -> Problems {
+    fn problems(&self) -> ParameterProblems {
         self.kernel().problems()
     }
 
-    fn inner_problems(&self, at: &str, given: Given) -> Vec<Problem> {
+    fn nested_problems(&self, at: &str, context: MethodContext) -> Vec<Problem> {
         let at = format!("{at}.over");
         let mut problems = Vec::new();
         if !self.over.compares_queries() {
             let all = M::all();
-            let names: Vec<&str> = all.iter().filter(|one| one.compares_queries()).map(Listed::name).collect();
-            let message = format!("got `{}`, whose scores of different queries do not compare", self.over.name());
+            let names: Vec<&str> = all.iter().filter(|one| one.compares_queries()).map(ListedMethod::name).collect();
+            let message = format!("got `{}`, whose scores of different queries are not comparable", self.over.name());
             problems.push(Problem::new(&at, message).hint(format!("one of {}", names.join(", "))));
         }
-        problems.extend(self.over.problems_at(&at, given));
+        problems.extend(self.over.problems_at(&at, context));
         problems
     }
 
     #[cfg(test)]
-    fn defined(&self, _: &Sides<'_>) -> Option<Matrix> {
+    fn reference_scores(&self, _: &ReferenceScores<'_>) -> Option<DenseScores> {
         None
     }
 }
 
-/// Result of the matchings for the cut-offs; scores are told of the last.
+/// Rankings from the matchings of all cut-offs; the scores are those of the last.
 #[expect(clippy::cast_possible_truncation, reason = "scores in tables are f32")]
-fn rankings(matched: Vec<Matched>) -> Rankings {
-    let scored = |got: &Candidate| Scored { item: got.item, score: got.score as f32 };
+fn rankings(matched: Vec<GreedyMatching>) -> Rankings {
+    let scored = |got: &MatchCandidate| ScoredItem { item: got.item, score: got.score as f32 };
     let top = matched.last().map(|last| last.iter().map(|list| list.iter().map(scored).collect()).collect());
-    let items = |matched: &Matched| matched.iter().map(|list| list.iter().map(|got| got.item).collect()).collect();
+    let items =
+        |matched: &GreedyMatching| matched.iter().map(|list| list.iter().map(|got| got.item).collect()).collect();
     let sets = matched.iter().map(items).collect();
     Rankings { top: top.unwrap_or_default(), ranks: Vec::new(), sets: Some(sets) }
 }

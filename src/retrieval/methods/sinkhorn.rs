@@ -3,68 +3,68 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::method::{LearnsFrom, RankingMethod};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod};
+use super::testing::ReferenceScores;
 use crate::error::{Error, Result};
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
-use crate::kernels::hubness::problems::{Problems, none, not_a_temperature};
-use crate::kernels::hubness::shift::Shift;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::parameter_checks::{ParameterProblems, check_count, check_temperature};
+use crate::kernels::hubness::shift::ShiftCorrection;
 #[cfg(test)]
 use crate::kernels::hubness::sinkhorn::sinkhorn;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::search::{Progress, Side};
+use crate::search::{MatrixSide, SearchProgress};
 
-/// Every item is found by as much of the queries as every other: potentials of Sinkhorn's iterations.
+/// Sinkhorn normalisation: potentials such that all items get equal probability over the queries.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Sinkhorn {
     /// Temperature, τ.
     pub tau: f64,
-    /// Iterations.
+    /// Number of iterations.
     pub iterations: usize,
-    /// True if queries are those of the bank.
-    pub bank: bool,
+    /// True for the queries of the bank, false for the test queries.
+    pub query_bank: bool,
 }
 
 impl Default for Sinkhorn {
     fn default() -> Self {
-        Self { tau: 0.01, iterations: 10, bank: false }
+        Self { tau: 0.01, iterations: 10, query_bank: false }
     }
 }
 
 impl RankingMethod for Sinkhorn {
-    fn learns(&self) -> Learns {
-        Learns::from_bank(self.bank)
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::from_bank(self.query_bank)
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        let Self { tau, iterations, bank } = *self;
-        let sides = [Side::Rows, Side::Columns];
+    fn corrections(&self, ranker: &Ranker<'_>, _: bool, progress: &mut dyn SearchProgress) -> Result<Corrections> {
+        let Self { tau, iterations, query_bank: bank } = *self;
+        let query_sides = [MatrixSide::Rows, MatrixSide::Columns];
         let potentials = if bank {
-            let [of_captions, of_images] = ranker.banks()?;
-            let mut all = of_captions.sinkhorn(tau, iterations, &sides[..1], progress)?;
-            all.extend(of_images.sinkhorn(tau, iterations, &sides[1..], progress)?);
-            // Queries of the bank have potentials, those of the test have none.
+            let [of_captions, of_images] = ranker.bank_searches()?;
+            let mut all = of_captions.sinkhorn(tau, iterations, &query_sides[..1], progress)?;
+            all.extend(of_images.sinkhorn(tau, iterations, &query_sides[1..], progress)?);
+            // These are potentials of the bank's queries; the test queries have none.
             for of in &mut all {
                 of.queries.clear();
             }
             all
         } else {
-            ranker.searches[0].sinkhorn(tau, iterations, &sides, progress)?
+            ranker.searches[0].sinkhorn(tau, iterations, &query_sides, progress)?
         };
-        let mut shifts = potentials.into_iter().map(|of| Shift::new(of.items, of.queries));
+        let mut shifts = potentials.into_iter().map(|of| ShiftCorrection::new(of.items, of.queries));
         let (Some(i2t), Some(t2i)) = (shifts.next(), shifts.next()) else {
             return Err(Error::internal("potentials of one direction"));
         };
         Ok(Corrections::Shifts([i2t, t2i]))
     }
 
-    fn problems(&self) -> Problems {
-        not_a_temperature("tau", self.tau).into_iter().chain(none("iterations", self.iterations)).collect()
+    fn problems(&self) -> ParameterProblems {
+        check_temperature("tau", self.tau).into_iter().chain(check_count("iterations", self.iterations)).collect()
     }
 
     fn compares_queries(&self) -> bool {
@@ -72,9 +72,11 @@ impl RankingMethod for Sinkhorn {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        let (h, g) = sinkhorn(sides.bank_if(self.bank).unwrap_or(&sides.test), self.tau, self.iterations);
-        let g = if self.bank { vec![0.0; sides.test.queries] } else { g };
-        Some(Matrix::from_fn(sides.test.queries, sides.test.items, |q, i| sides.test.at(q, i) - h[i] - g[q]))
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
+        let (h, g) = sinkhorn(reference.bank_if(self.query_bank).unwrap_or(&reference.test), self.tau, self.iterations);
+        let g = if self.query_bank { vec![0.0; reference.test.queries] } else { g };
+        Some(DenseScores::from_fn(reference.test.queries, reference.test.items, |q, i| {
+            reference.test.at(q, i) - h[i] - g[q]
+        }))
     }
 }

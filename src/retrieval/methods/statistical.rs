@@ -1,35 +1,39 @@
-//! Statistical methods: all that ranks with one of [`kernels::hubness`](crate::kernels::hubness) that needs no more of the
-//! scores than statistics.
+//! Ranking with the statistical methods of [`kernels::hubness`](crate::kernels::hubness).
 
+use super::method::{LearnsFrom, RankingMethod, ScoreKind};
 #[cfg(test)]
-use super::defined::Sides;
-use super::method::{Learns, RankingMethod, ScoreKind};
+use super::testing::ReferenceScores;
 use crate::error::Result;
 #[cfg(test)]
-use crate::kernels::hubness::distance::Distance;
+use crate::kernels::hubness::dense_scores::DenseScores;
 #[cfg(test)]
-use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::distance::Distance;
 use crate::kernels::hubness::method::StatisticalMethod;
-use crate::kernels::hubness::problems::Problems;
+use crate::kernels::hubness::parameter_checks::ParameterProblems;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::Ranker;
-use crate::search::Progress;
+use crate::search::SearchProgress;
 
 impl<M: StatisticalMethod> RankingMethod for M {
-    fn learns(&self) -> Learns {
-        Learns::from_bank(self.of_bank())
+    fn learns_from(&self) -> LearnsFrom {
+        LearnsFrom::from_bank(self.is_inductive())
     }
 
-    fn corrections(&self, ranker: &Ranker<'_>, across: bool, progress: &mut dyn Progress) -> Result<Corrections> {
-        ranker.by_statistics(self, across, progress)
+    fn corrections(
+        &self,
+        ranker: &Ranker<'_>,
+        comparable: bool,
+        progress: &mut dyn SearchProgress,
+    ) -> Result<Corrections> {
+        ranker.statistical_corrections(self, comparable, progress)
     }
 
-    fn problems(&self) -> Problems {
+    fn problems(&self) -> ParameterProblems {
         StatisticalMethod::problems(self)
     }
 
     fn refusal(&self, scores: ScoreKind) -> Option<&'static str> {
-        let needed = if self.needs().distances { scores.distance_refusal() } else { None };
+        let needed = if self.required_statistics().needs_distances { scores.distance_refusal() } else { None };
         needed.or_else(|| StatisticalMethod::refusal(self, scores.distance()))
     }
 
@@ -38,8 +42,8 @@ impl<M: StatisticalMethod> RankingMethod for M {
     }
 
     #[cfg(test)]
-    fn defined(&self, sides: &Sides<'_>) -> Option<Matrix> {
-        let others = sides.bank_if(self.of_bank()).unwrap_or(&sides.test);
-        Some(self.definition(&sides.test, others, Distance::Cosine))
+    fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
+        let others = reference.bank_if(self.is_inductive()).unwrap_or(&reference.test);
+        Some(self.definition(&reference.test, others, Distance::Cosine))
     }
 }

@@ -1,116 +1,117 @@
-//! Every method of the list: rankings against definitions on dense matrices of f64, labels, golden cases.
+//! Tests of every method of the list: rankings against the definitions on dense matrices in f64, labels, golden cases.
 
 #![expect(clippy::cast_precision_loss, reason = "test values are small")]
 
 use test_data::hubness::golden;
 
-use super::defined::{Data, EACH, Sides};
-use super::method::{Listed, RankingMethod};
+use super::method::{ListedMethod, RankingMethod};
+use super::testing::{CAPTIONS_PER_IMAGE, ReferenceScores, SyntheticPool};
 use super::{
     Csls, DbNorm, DisSimLocal, DualBankSinkhorn, InvertedSoftmax, KBestAssignment, Method, QbNorm, RelaxedGreedy,
     Sinkhorn,
 };
-use crate::kernels::hubness::greedy::{self, Capacity, relaxed_greedy};
-use crate::kernels::hubness::inverted_softmax::{Normaliser, inverted_softmax};
-use crate::kernels::hubness::k_best_assignment::{Places, k_best_assignments};
-use crate::kernels::hubness::matrix::Matrix;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::inverted_softmax::{NormalisationSet, inverted_softmax};
+use crate::kernels::hubness::k_best_assignment::{CapacitatedAssignment, k_best_assignments};
+use crate::kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
 use crate::kernels::hubness::sinkhorn::sinkhorn;
 use crate::retrieval::Rankings;
-use crate::tables::CUTOFFS;
+use crate::tables::DEFAULT_CUTOFFS;
 
 fn items(rankings: &Rankings) -> Vec<Vec<usize>> {
     rankings.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect()
 }
 
-/// True if a caption belongs to an image, in the direction of this number.
-fn own(direction: usize, query: usize, item: usize) -> bool {
-    if direction == 0 { item / EACH == query } else { query / EACH == item }
+/// Returns true if a query and an item of a direction match.
+fn is_match(direction: usize, query: usize, item: usize) -> bool {
+    if direction == 0 { item / CAPTIONS_PER_IMAGE == query } else { query / CAPTIONS_PER_IMAGE == item }
 }
 
 fn recall(direction: usize, sets: &[Vec<usize>]) -> f64 {
-    let is_hit = |(query, items): &(usize, &Vec<usize>)| items.iter().any(|&item| own(direction, *query, item));
+    let is_hit = |(query, items): &(usize, &Vec<usize>)| items.iter().any(|&item| is_match(direction, *query, item));
     100.0 * sets.iter().enumerate().filter(is_hit).count() as f64 / sets.len() as f64
 }
 
 #[test]
-fn rankings_are_those_of_the_definitions() {
-    let data = Data::new();
-    let sides = Sides::both(&data);
+fn rankings_equal_those_of_the_definitions() {
+    let data = SyntheticPool::new();
+    let references = ReferenceScores::both_directions(&data);
     for method in Method::samples() {
-        let found = data.evaluate(std::slice::from_ref(&method), &CUTOFFS).expect("a method");
-        for (rankings, side) in found.rankings[0].iter().zip(&sides) {
-            let Some(defined) = method.defined(side) else { continue };
+        let evaluated = data.evaluate(std::slice::from_ref(&method), &DEFAULT_CUTOFFS).expect("a method");
+        for (rankings, side) in evaluated.rankings[0].iter().zip(&references) {
+            let Some(defined) = method.reference_scores(side) else { continue };
             let wanted: Vec<Vec<usize>> =
                 defined.rankings().into_iter().map(|items| items[..rankings.top[0].len()].to_vec()).collect();
             assert_eq!(items(rankings), wanted, "{method:?}");
         }
         let label = method.label(Some("train"), None);
-        assert_eq!(found.results.summary[0].transductive, label.transductive, "{method:?}");
+        assert_eq!(evaluated.results.summary[0].transductive, label.transductive, "{method:?}");
     }
-    let corrects = Method::samples().iter().filter(|method| method.defined(&sides[0]).is_some()).count();
+    let corrects = Method::samples().iter().filter(|method| method.reference_scores(&references[0]).is_some()).count();
     assert!(corrects >= Method::all().len() - 4, "only matchings and a choice give no scores");
 }
 
 #[test]
-fn a_matching_is_that_of_the_definition() {
-    let data = Data::new();
-    let sides = Sides::both(&data);
+fn matchings_equal_those_of_the_definition() {
+    let data = SyntheticPool::new();
+    let references = ReferenceScores::both_directions(&data);
     for over in Method::samples().into_iter().filter(RankingMethod::compares_queries) {
         for (lambda, strict) in [(1.0, false), (2.0, false), (1.0, true), (1.6, true)] {
             let method = Method::from(RelaxedGreedy { lambda, strict, over: Box::new(over.clone()) });
             assert!(method.label(None, None).transductive);
-            let found = data.evaluate(std::slice::from_ref(&method), &CUTOFFS).expect("a method");
-            let capacity = if strict { Capacity::Strict } else { Capacity::Scaled };
-            let greedy = greedy::RelaxedGreedy { lambda, capacity };
-            let summary = &found.results.summary[0];
-            for (direction, (rankings, side)) in found.rankings[0].iter().zip(&sides).enumerate() {
-                let scores = over.defined(side).expect("it gives scores");
+            let evaluated = data.evaluate(std::slice::from_ref(&method), &DEFAULT_CUTOFFS).expect("a method");
+            let capacity = if strict { CapacityRule::Strict } else { CapacityRule::Scaled };
+            let greedy = GreedyRelaxation { lambda, capacity };
+            let summary = &evaluated.results.summary[0];
+            for (direction, (rankings, side)) in evaluated.rankings[0].iter().zip(&references).enumerate() {
+                let scores = over.reference_scores(side).expect("it gives scores");
                 let sets = |k| relaxed_greedy(&scores, greedy.limits(k, scores.queries, scores.items));
                 assert_eq!(items(rankings), sets(10), "{method:?}");
-                let told = [&summary.i2t, &summary.t2i][direction];
-                for (&k, told) in CUTOFFS.iter().zip(&told.recalls) {
-                    assert!((told - recall(direction, &sets(k))).abs() < 1e-9, "{method:?} {k}: {told}");
+                let reported = [&summary.i2t, &summary.t2i][direction];
+                for (&k, reported) in DEFAULT_CUTOFFS.iter().zip(&reported.recalls) {
+                    assert!((reported - recall(direction, &sets(k))).abs() < 1e-9, "{method:?} {k}: {reported}");
                 }
-                assert_eq!((told.medr, told.meanr), (None, None));
+                assert_eq!((reported.medr, reported.meanr), (None, None));
             }
         }
     }
 }
 
-/// Liu and Ye leave the query itself out of what its scores are normalised over, MUSE does not: the same rankings and
-/// matchings, so there is no setting for it.
+/// Liu and Ye exclude the query itself from the normalisation of its scores, MUSE includes it. Rankings and matchings
+/// are the same, so there is no setting for it.
 #[test]
-fn an_inverted_softmax_with_the_own_query_and_without_it_is_the_same() {
-    let data = Data::new();
+fn inverted_softmax_does_not_depend_on_the_query_itself() {
+    let data = SyntheticPool::new();
     for beta in [1.0, 10.0, 30.0] {
-        let method = Method::from(InvertedSoftmax { beta, bank: false });
+        let method = Method::from(InvertedSoftmax { beta, query_bank: false });
         let matching = RelaxedGreedy { lambda: 1.0, strict: false, over: Box::new(method.clone()) };
-        let found = data.evaluate(&[method, matching.into()], &CUTOFFS).expect("two methods");
-        for (direction, side) in Sides::both(&data).iter().enumerate() {
-            let definitions =
-                [Normaliser::Others, Normaliser::All].map(|over| inverted_softmax(&side.test, None, beta, over));
+        let evaluated = data.evaluate(&[method, matching.into()], &DEFAULT_CUTOFFS).expect("two methods");
+        for (direction, side) in ReferenceScores::both_directions(&data).iter().enumerate() {
+            let definitions = [NormalisationSet::OtherQueries, NormalisationSet::AllQueries]
+                .map(|over| inverted_softmax(&side.test, None, beta, over));
             assert_ne!(definitions[0].values, definitions[1].values);
             for scores in definitions {
-                let [ranked, matched] = [0, 1].map(|method: usize| &found.rankings[method][direction]);
+                let [ranked, matched] = [0, 1].map(|method: usize| &evaluated.rankings[method][direction]);
                 let best = |items: Vec<usize>| items[..ranked.top[0].len()].to_vec();
                 assert_eq!(items(ranked), scores.rankings().into_iter().map(best).collect::<Vec<_>>());
-                let greedy = greedy::RelaxedGreedy { lambda: 1.0, capacity: Capacity::Scaled };
+                let greedy = GreedyRelaxation { lambda: 1.0, capacity: CapacityRule::Scaled };
                 let sets = |k| relaxed_greedy(&scores, greedy.limits(k, scores.queries, scores.items));
-                assert_eq!(matched.sets, Some(CUTOFFS.map(sets).to_vec()));
+                assert_eq!(matched.sets, Some(DEFAULT_CUTOFFS.map(sets).to_vec()));
             }
         }
     }
 }
 
-/// The items of the k best assignments, in the order in which they come.
+/// The ranking of a query is its different items in the k best assignments, in their order.
 #[test]
-fn the_k_best_assignments_are_those_of_the_definition() {
-    let data = Data::new();
-    let found = data.evaluate(&[KBestAssignment { k: 6 }.into()], &CUTOFFS).expect("a method");
-    for (rankings, side) in found.rankings[0].iter().zip(&Sides::both(&data)) {
+fn the_k_best_assignments_equal_those_of_the_definition() {
+    let data = SyntheticPool::new();
+    let evaluated = data.evaluate(&[KBestAssignment { k: 6 }.into()], &DEFAULT_CUTOFFS).expect("a method");
+    for (rankings, side) in evaluated.rankings[0].iter().zip(&ReferenceScores::both_directions(&data)) {
         let (queries, count) = (side.test.queries, side.test.items);
         let score = |query: usize, item: usize| side.test.at(query, item);
-        let places = Places { queries, items: count, each: queries.div_ceil(count), score: &score };
+        let places =
+            CapacitatedAssignment { queries, items: count, item_capacity: queries.div_ceil(count), score: &score };
         let best = k_best_assignments(&places, 6, || true);
         assert_eq!(best.len(), 6);
         for (query, got) in items(rankings).into_iter().enumerate() {
@@ -126,30 +127,31 @@ fn the_k_best_assignments_are_those_of_the_definition() {
 }
 
 #[test]
-fn an_assignment_gives_no_item_twice() {
-    let found = Data::new().evaluate(&[Method::Assignment(super::Assignment {})], &CUTOFFS).expect("a method");
-    let [i2t, t2i] = found.rankings[0].each_ref().map(|rankings| -> Vec<usize> {
+fn an_assignment_does_not_exceed_capacities() {
+    let evaluated =
+        SyntheticPool::new().evaluate(&[Method::Assignment(super::Assignment {})], &DEFAULT_CUTOFFS).expect("a method");
+    let [i2t, t2i] = evaluated.rankings[0].each_ref().map(|rankings| -> Vec<usize> {
         let mut first: Vec<usize> = items(rankings).iter().map(|items| items[0]).collect();
         first.sort_unstable();
         first
     });
     assert!(i2t.windows(2).all(|pair| pair[0] < pair[1]), "{i2t:?}");
-    // Every image is the first of three captions: its share.
-    assert_eq!(t2i, (0..36).map(|caption| caption / EACH).collect::<Vec<_>>());
+    // Every image is the first item of three captions: its capacity.
+    assert_eq!(t2i, (0..36).map(|caption| caption / CAPTIONS_PER_IMAGE).collect::<Vec<_>>());
 }
 
-/// Sets and rankings follow any cut-offs; one above the pool finds everything.
+/// Sets and rankings fit any cut-offs; at a cut-off larger than the pool the recall is 100.
 #[test]
-fn any_cut_offs_are_measured() {
-    let data = Data::new();
-    let sides = Sides::both(&data);
+fn recalls_are_measured_at_any_cut_offs() {
+    let data = SyntheticPool::new();
+    let references = ReferenceScores::both_directions(&data);
     let greedy = RelaxedGreedy { lambda: 1.0, ..RelaxedGreedy::default() };
     let methods = [Method::default(), greedy.into()];
     for cutoffs in [&[1, 3, 20][..], &[10], &[2, 100]] {
-        let found = data.evaluate(&methods, cutoffs).expect("any cut-offs");
-        for (summary, rankings) in found.results.summary.iter().zip(&found.rankings) {
-            let told = [&summary.i2t, &summary.t2i];
-            for (direction, told) in told.into_iter().enumerate() {
+        let evaluated = data.evaluate(&methods, cutoffs).expect("any cut-offs");
+        for (summary, rankings) in evaluated.results.summary.iter().zip(&evaluated.rankings) {
+            let reported = [&summary.i2t, &summary.t2i];
+            for (direction, reported) in reported.into_iter().enumerate() {
                 let wanted: Vec<f64> = cutoffs
                     .iter()
                     .enumerate()
@@ -157,21 +159,21 @@ fn any_cut_offs_are_measured() {
                         Some(sets) => recall(direction, &sets[place]),
                         None => {
                             let cut = |items: Vec<usize>| items[..k.min(items.len())].to_vec();
-                            let all = sides[direction].test.rankings();
+                            let all = references[direction].test.rankings();
                             recall(direction, &all.into_iter().map(cut).collect::<Vec<_>>())
                         }
                     })
                     .collect();
-                assert_eq!(told.recalls, wanted, "{cutoffs:?}");
+                assert_eq!(reported.recalls, wanted, "{cutoffs:?}");
             }
-            let sum: f64 = told.iter().map(|of| of.recalls.iter().sum::<f64>()).sum();
+            let sum: f64 = reported.iter().map(|of| of.recalls.iter().sum::<f64>()).sum();
             assert_eq!(summary.rsum, sum);
         }
-        let names = found.results.summary().expect("rows");
+        let names = evaluated.results.summary().expect("rows");
         for k in cutoffs {
             assert!(names.column_by_name(&format!("t2i_r{k}")).is_some());
         }
-        assert!(found.results.summary[0].i2t.recalls.is_sorted());
+        assert!(evaluated.results.summary[0].i2t.recalls.is_sorted());
     }
     assert_eq!(data.evaluate(&methods, &[100]).expect("above the pool").results.summary[0].rsum, 200.0);
     for wrong in [&[][..], &[0], &[5, 1], &[1, 1]] {
@@ -179,16 +181,16 @@ fn any_cut_offs_are_measured() {
     }
 }
 
-/// The free numbers as tables had them before methods were listed once.
+/// Parameters as in the labels of stored tables.
 #[test]
-fn labels_say_what_is_not_the_default() {
+fn labels_name_parameters_and_options_other_than_the_default() {
     let of = |method: &str| -> Option<String> {
         let method: Method = serde_json::from_str(method).expect("a method");
         method.label(None, None).parameters
     };
     for (method, wanted) in [
         (r#"{"nns": {}}"#, None),
-        (r#"{"inverted_softmax": {"bank": true}}"#, Some("beta = 30")),
+        (r#"{"inverted_softmax": {"query_bank": true}}"#, Some("beta = 30")),
         (r#"{"csls": {}}"#, Some("k = 10")),
         (r#"{"nnn": {"alpha": 0.5}}"#, Some("alpha = 0.5, k = 128")),
         (r#"{"qb_norm": {}}"#, Some("beta = 20, k = 1")),
@@ -211,63 +213,67 @@ fn labels_say_what_is_not_the_default() {
     }
     let infinite = Method::from(RelaxedGreedy { lambda: f64::INFINITY, ..RelaxedGreedy::default() });
     assert_eq!(infinite.label(None, None).parameters.as_deref(), Some("lambda = inf"));
-    let csls = Method::from(Csls { k: 5, bank: true });
-    assert_eq!(csls.label(Some("train"), Some("val")).parameters.as_deref(), Some("k = 5, bank train, chosen on val"));
+    let csls = Method::from(Csls { k: 5, query_bank: true });
+    assert_eq!(
+        csls.label(Some("train"), Some("val")).parameters.as_deref(),
+        Some("k = 5, query bank train, chosen on val")
+    );
     let over = Method::from(RelaxedGreedy { over: Box::new(csls), ..RelaxedGreedy::default() });
     assert_eq!(over.label(Some("train"), None).bank.as_deref(), Some("train"));
 }
 
 #[test]
-fn every_method_has_the_name_of_its_setting_and_settings_that_work() {
-    let given = super::Given { bank: true, validation: true, scores: super::ScoreKind::Cosine };
+fn every_method_has_the_name_of_its_setting_and_valid_sample_settings() {
+    let context =
+        super::MethodContext { query_bank: true, has_validation_split: true, score_kind: super::ScoreKind::Cosine };
     for method in Method::all() {
         let json = serde_json::to_value(&method).expect("settings");
         let names: Vec<&String> = json.as_object().expect("one name").keys().collect();
         assert_eq!(names, [method.name()]);
-        if method.choice().is_none() {
-            assert_eq!(method.problems("methods.0", given), []);
+        if method.candidates().is_none() {
+            assert_eq!(method.problems("methods.0", context), []);
             assert!(Method::samples().iter().any(|sample| sample.name() == method.name()), "{}", method.name());
         }
     }
     let tried = Method::samples().into_iter().chain(Method::extremes(1000));
-    tried.for_each(|method| assert_eq!(method.problems("methods.0", given), [], "{method:?}"));
+    tried.for_each(|method| assert_eq!(method.problems("methods.0", context), [], "{method:?}"));
 }
 
 #[test]
-fn free_numbers_are_checked() {
+fn parameters_are_checked() {
     let of =
         |method: &dyn RankingMethod| -> Vec<&str> { method.problems().into_iter().map(|(name, _)| name).collect() };
     assert_eq!(of(&QbNorm { beta: -1.0, k: 0 }), ["beta", "k"]);
     let db_norm = DbNorm { beta_queries: 0.0, beta_items: 1e9, k: 0, dynamic: true };
     assert_eq!(of(&db_norm), ["beta_queries", "beta_items", "k"]);
     assert_eq!(of(&DisSimLocal { k: 0 }), ["k"]);
-    assert_eq!(of(&Sinkhorn { tau: 0.0, iterations: 0, bank: false }), ["tau", "iterations"]);
+    assert_eq!(of(&Sinkhorn { tau: 0.0, iterations: 0, query_bank: false }), ["tau", "iterations"]);
     assert_eq!(of(&DualBankSinkhorn { tau: 0.0, iterations: 0 }), ["tau", "iterations"]);
-    // Statistical methods are checked with their own words.
-    assert_eq!(of(&Csls { k: 0, bank: true }), ["k"]);
+    // A statistical method.
+    assert_eq!(of(&Csls { k: 0, query_bank: true }), ["k"]);
 }
 
-/// Golden cases are by the name of the method, with the matrices of definitions or beside them. The nearest neighbour is the
-/// scores themselves, and a choice is one of the others.
+/// Golden cases have the name of the method. The nearest neighbour corrects nothing, and `best_of` is one of the
+/// others.
 #[test]
 fn every_method_has_golden_cases() {
     let golden = golden();
     let case = golden["cases"][0].as_object().expect("a case");
     let methods = case["methods"].as_object().expect("methods by name");
-    for method in Method::all().iter().map(Listed::name).filter(|name| !["nns", "best_of"].contains(name)) {
+    for method in Method::all().iter().map(ListedMethod::name).filter(|name| !["nns", "best_of"].contains(name)) {
         let named = |name: &String| name.starts_with(method);
         assert!(methods.keys().chain(case.keys()).any(named), "tests/golden/hubness.py has no case of `{method}`");
     }
 }
 
-/// Sinkhorn's numbers of the queries count across queries alone.
+/// The query potentials of Sinkhorn only make scores comparable across queries.
 #[test]
-fn numbers_of_queries_change_no_ranking() {
-    let data = Data::new();
-    for side in &Sides::both(&data) {
-        let of = Sinkhorn { tau: 0.1, iterations: 5, bank: false };
-        let across: Matrix = of.defined(side).expect("scores");
+fn query_shifts_change_no_ranking() {
+    let data = SyntheticPool::new();
+    for side in &ReferenceScores::both_directions(&data) {
+        let of = Sinkhorn { tau: 0.1, iterations: 5, query_bank: false };
+        let comparable: DenseScores = of.reference_scores(side).expect("scores");
         let (h, _) = sinkhorn(&side.test, 0.1, 5);
-        assert_eq!(across.rankings(), side.less(&h).rankings());
+        assert_eq!(comparable.rankings(), side.less(&h).rankings());
     }
 }

@@ -1,12 +1,12 @@
-//! Checkpoints of a search: what it has found so far is kept, under a name that says what it follows from.
+//! Checkpoints of a search: its results so far, saved under a name that is a digest of all inputs.
 
 mod progress;
 mod payload;
-mod sealed;
+mod checksum;
 mod sections;
 
-pub(super) use payload::{Reader, Writer};
-pub(super) use sealed::{load, name, save};
+pub(super) use checksum::{checkpoint_name, load, save};
+pub(super) use payload::{PayloadReader, PayloadWriter};
 pub(super) use sections::Sections;
 
-pub use progress::{CheckpointStore, MINIMUM_COST, Progress};
+pub use progress::{CheckpointStore, MINIMUM_COST, SearchProgress};

@@ -2,25 +2,26 @@
 
 use crate::error::Result;
 
-/// Multiply-adds from which on a search has checkpoints, unless its store says otherwise: about a quarter of a minute on two
-/// cores.
+/// Minimum cost of a search with checkpoints, in multiply-adds, unless its store has another one: about 15 seconds on
+/// two cores.
 pub const MINIMUM_COST: u64 = 1 << 42;
 
-/// Progress callback of a search. A function of the two numbers of [`Progress::report`] is one without checkpoints.
-pub trait Progress {
-    /// Told how many rows of how many are done, on the thread that called.
+/// Progress callback of a search. A closure with the arguments of [`SearchProgress::report`] is a callback without
+/// checkpoints.
+pub trait SearchProgress {
+    /// Reports progress: `done` rows of `total`. Called on the thread that started the search.
     ///
     /// # Errors
     /// Any error ends the search.
     fn report(&mut self, done: u64, total: u64) -> Result<()>;
 
-    /// Where the search keeps checkpoints, so that it goes on where it was ended; none by default.
-    fn checkpoints(&mut self) -> Option<&mut dyn CheckpointStore> {
+    /// Checkpoint store of the search, from which an interrupted search resumes; none by default.
+    fn checkpoint_store(&mut self) -> Option<&mut dyn CheckpointStore> {
         None
     }
 }
 
-impl<F: FnMut(u64, u64) -> Result<()>> Progress for F {
+impl<F: FnMut(u64, u64) -> Result<()>> SearchProgress for F {
     fn report(&mut self, done: u64, total: u64) -> Result<()> {
         self(done, total)
     }
@@ -28,24 +29,24 @@ impl<F: FnMut(u64, u64) -> Result<()>> Progress for F {
 
 /// Checkpoint store of searches.
 ///
-/// A name is a digest of everything that the content follows from: the scores and what is asked of them. So searches that ask
-/// the same share checkpoints, whichever run they belong to, and no search finds anything that is not its own.
+/// A name is a digest of everything that the content depends on: the scores and the request. So searches with the same
+/// request share checkpoints across runs, and a search never loads a checkpoint of another request.
 ///
-/// Content is checked before it is used. If it is damaged, or of another form, it is computed again.
+/// The search checks content before it uses it. If content is damaged or has another form, it is computed again.
 pub trait CheckpointStore {
-    /// The content that was saved under this name, if it is still there.
+    /// Loads the content that was saved under this name, if it is still there.
     ///
     /// # Errors
     /// Any error ends the search.
     fn load(&mut self, name: &str) -> Result<Option<Vec<i32>>>;
 
-    /// Saves content under this name, and replaces what was there, if that was damaged.
+    /// Saves content under this name. Replaces content that was damaged.
     ///
     /// # Errors
     /// Any error ends the search.
     fn save(&mut self, name: &str, content: Vec<i32>) -> Result<()>;
 
-    /// Multiply-adds from which on a search has checkpoints.
+    /// Minimum cost of a search with checkpoints, in multiply-adds.
     fn minimum_cost(&self) -> u64 {
         MINIMUM_COST
     }

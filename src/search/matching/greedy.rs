@@ -1,106 +1,111 @@
-//! Greedy matching of rows with columns and of columns with rows, without the matrix.
+//! Greedy matching of rows with columns and of columns with rows, without the score matrix in memory.
 //!
-//! A matching takes the best pairs first, and most of what it takes is among the first few items of each query. So each query
-//! begins with a short list, and those that use theirs up before they have got their items are asked for again, alone.
+//! A greedy matching takes the best pairs first, and most of these are among the first few items of each query. So each
+//! query starts with a short candidate list. Queries that use up their list before they have all their items are
+//! searched again, with longer lists.
 
 use crate::error::Result;
-use crate::kernels::hubness::greedy::Limits;
-use crate::kernels::hubness::matching::{Candidate, Matching};
-use crate::kernels::hubness::shift::Shift;
-use crate::search::checkpoint::Progress;
-use crate::search::question::Ask;
+use crate::kernels::hubness::incremental_matching::{IncrementalMatching, MatchCandidate};
+use crate::kernels::hubness::relaxed_greedy::MatchingLimits;
+use crate::kernels::hubness::shift::ShiftCorrection;
+use crate::search::checkpoint::SearchProgress;
+use crate::search::request::SearchRequest;
 use crate::search::scan::{Scan, candidates};
-use crate::search::scores::{Side, subset};
+use crate::search::scores::{MatrixSide, subset};
 
-/// Candidates that a query begins with, for each item that it is to get.
-const AT_FIRST: usize = 4;
-/// How many times as many candidates a query gets when it has used up those that it had.
-const GROWTH: usize = 4;
-/// Candidates that lists hold, where the first ones do not hold more: 128 MiB.
-const HELD: usize = 1 << 23;
+/// Initial number of candidates of a query, for each item that it is to get.
+const INITIAL_CANDIDATES: usize = 4;
+/// Growth factor of the number of candidates of a query that has used up its list.
+const CANDIDATE_GROWTH: usize = 4;
+/// Maximum number of candidates in memory (128 MiB), unless the initial lists have more.
+const MAX_HELD_CANDIDATES: usize = 1 << 23;
 
-/// The matchings that a side asks for.
+/// Request of one side for greedy matchings.
 #[derive(Debug, Clone, Copy)]
-pub struct Greedy<'a> {
-    /// One matching for each.
-    pub limits: &'a [Limits],
-    /// What is taken off scores, so that those of different queries compare.
-    pub shift: &'a Shift,
+pub struct GreedyRequest<'a> {
+    /// Limits of each requested matching.
+    pub limits: &'a [MatchingLimits],
+    /// Shift that is subtracted from scores, so that scores of different queries are comparable.
+    pub shift: &'a ShiftCorrection,
 }
 
-/// For every query of a matching the items that it got, in the order in which it got them, with the scores that were compared.
-pub type Matched = Vec<Vec<Candidate>>;
+/// Items that each query of a matching got, in the order of matching, with their shifted scores.
+pub type GreedyMatching = Vec<Vec<MatchCandidate>>;
 
-/// The matchings of rows with columns, and of columns with rows.
+/// Computes the greedy matchings of rows with columns, and of columns with rows.
 ///
 /// # Errors
-/// A number that is taken off is not finite; or the first error of `progress` or of the source.
+/// A shift is not finite; or the first error of `progress` or of the source.
 pub(in crate::search) fn match_greedily(
     scan: &Scan<'_>,
-    sides: [&Greedy<'_>; 2],
-    progress: &mut dyn Progress,
-) -> Result<[Vec<Matched>; 2]> {
-    let first = |greedy: &Greedy<'_>| AT_FIRST * greedy.limits.iter().map(|limits| limits.query).max().unwrap_or(0);
+    sides: [&GreedyRequest<'_>; 2],
+    progress: &mut dyn SearchProgress,
+) -> Result<[Vec<GreedyMatching>; 2]> {
+    let first = |greedy: &GreedyRequest<'_>| {
+        INITIAL_CANDIDATES * greedy.limits.iter().map(|limits| limits.items_per_query).max().unwrap_or(0)
+    };
     let [rows, columns] = sides;
-    let asks = [&ask(rows.shift, first(rows)), &ask(columns.shift, first(columns))];
-    let [of_rows, of_columns] = candidates(scan, asks, progress)?;
+    let requests = [&candidate_request(rows.shift, first(rows)), &candidate_request(columns.shift, first(columns))];
+    let [of_rows, of_columns] = candidates(scan, requests, progress)?;
     Ok([
-        matched(scan, Side::Rows, rows, of_rows, progress)?,
-        matched(scan, Side::Columns, columns, of_columns, progress)?,
+        match_side(scan, MatrixSide::Rows, rows, of_rows, progress)?,
+        match_side(scan, MatrixSide::Columns, columns, of_columns, progress)?,
     ])
 }
 
-/// The matchings of one side, one after the other.
-fn matched(
+/// Computes the matchings of one side, one after the other.
+fn match_side(
     scan: &Scan<'_>,
-    side: Side,
-    greedy: &Greedy<'_>,
-    mut lists: Vec<Vec<Candidate>>,
-    progress: &mut dyn Progress,
-) -> Result<Vec<Matched>> {
-    let items = scan.scores.sizes()[side.other().index()];
+    side: MatrixSide,
+    greedy: &GreedyRequest<'_>,
+    mut lists: Vec<Vec<MatchCandidate>>,
+    progress: &mut dyn SearchProgress,
+) -> Result<Vec<GreedyMatching>> {
+    let items = scan.scores.shape()[side.other().index()];
     for (query, list) in lists.iter_mut().enumerate() {
-        compare(greedy.shift, query, list);
+        subtract_query_shift(greedy.shift, query, list);
     }
     let mut all = Vec::with_capacity(greedy.limits.len());
     for &limits in greedy.limits {
-        let mut matching = Matching::new(limits, items, lists.clone());
-        let first = AT_FIRST * limits.query.max(1);
+        let mut matching = IncrementalMatching::new(limits, items, lists.clone());
+        let first = INITIAL_CANDIDATES * limits.items_per_query.max(1);
         let mut wanted = first;
         loop {
             let short = matching.advance();
-            let Some(known) = short.iter().map(|&query| matching.known(query)).max() else { break };
-            // Only for those who ran out, and only of what they can still get: lists of all would soon be the matrix.
-            let open = matching.open();
-            let room = HELD.saturating_sub(matching.held_beside(&short)) / short.len();
-            wanted = (GROWTH * wanted).min(room.saturating_sub(known)).max(first);
+            let Some(known) = short.iter().map(|&query| matching.known_open_count(query)).max() else { break };
+            // Only for queries that have run out, and only among items with room: longer lists of all queries would
+            // soon fill the memory of the whole matrix.
+            let open = matching.open_items();
+            let room = MAX_HELD_CANDIDATES.saturating_sub(matching.candidate_count_without(&short)) / short.len();
+            wanted = (CANDIDATE_GROWTH * wanted).min(room.saturating_sub(known)).max(first);
             let k = known + wanted;
-            let minus: Vec<f64> = open.iter().filter_map(|&item| greedy.shift.items().get(item).copied()).collect();
+            let item_shifts: Vec<f64> =
+                open.iter().filter_map(|&item| greedy.shift.item_shifts().get(item).copied()).collect();
             let scores = subset(scan.scores, side, &short, &open)?;
             let scan = Scan { scores: &*scores, ..*scan };
-            let longer = Ask { k, minus: &minus, ..Ask::default() };
-            let [found, _] = candidates(&scan, [&longer, &Ask::default()], progress)?;
+            let longer = SearchRequest { k, item_shifts: &item_shifts, ..SearchRequest::default() };
+            let [found, _] = candidates(&scan, [&longer, &SearchRequest::default()], progress)?;
             let lists = short.into_iter().zip(found).map(|(query, mut list)| {
                 for candidate in &mut list {
                     candidate.item = open[candidate.item];
                 }
-                compare(greedy.shift, query, &mut list);
+                subtract_query_shift(greedy.shift, query, &mut list);
                 (query, list, k >= open.len())
             });
-            matching.extend(lists);
+            matching.extend_lists(lists);
         }
-        all.push(matching.taken().to_vec());
+        all.push(matching.matched().to_vec());
     }
     Ok(all)
 }
 
-fn ask(shift: &Shift, k: usize) -> Ask<'_> {
-    Ask { k, minus: shift.items(), ..Ask::default() }
+fn candidate_request(shift: &ShiftCorrection, k: usize) -> SearchRequest<'_> {
+    SearchRequest { k, item_shifts: shift.item_shifts(), ..SearchRequest::default() }
 }
 
-/// Takes off what makes the scores of a query compare with those of others.
-fn compare(shift: &Shift, query: usize, list: &mut [Candidate]) {
-    let of_query = shift.queries().get(query).copied().unwrap_or(0.0);
+/// Subtracts the shift of a query from its scores, which makes scores of different queries comparable.
+fn subtract_query_shift(shift: &ShiftCorrection, query: usize, list: &mut [MatchCandidate]) {
+    let of_query = shift.query_shifts().get(query).copied().unwrap_or(0.0);
     for candidate in list {
         candidate.score -= of_query;
     }
@@ -109,50 +114,50 @@ fn compare(shift: &Shift, query: usize, list: &mut [Candidate]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::hubness::greedy::{Capacity, RelaxedGreedy, relaxed_greedy};
-    use crate::kernels::hubness::matrix::Matrix;
-    use crate::kernels::order::Form;
-    use crate::kernels::sample::Sample;
-    use crate::search::testing::{Kind, values};
-    use crate::search::{Scoring, Search, Vectors};
+    use crate::kernels::hubness::dense_scores::DenseScores;
+    use crate::kernels::hubness::relaxed_greedy::{CapacityRule, GreedyRelaxation, relaxed_greedy};
+    use crate::kernels::order_similarity::OrderPenalty;
+    use crate::kernels::random::Rng;
+    use crate::search::testing::{VectorDistribution, random_vectors};
+    use crate::search::{ScoreFunction, Search, VectorMatrix};
 
-    /// Both directions, with numbers of items and of queries taken off, against the algorithm on all pairs.
+    /// Compares both directions, with shifts of items and of queries, with the algorithm on all pairs.
     #[test]
     fn matchings_are_those_of_all_pairs() {
         let (n, m, width) = (60, 220, 16);
-        let order = Scoring::Order { form: Form::Norm, captions: Side::Columns };
+        let order = ScoreFunction::Order { form: OrderPenalty::Norm, captions: MatrixSide::Columns };
         for (kind, scoring) in [
-            (Kind::Spread, Scoring::Product),
-            (Kind::Close, Scoring::Product),
-            (Kind::Equal, Scoring::Product),
-            (Kind::Spread, order),
+            (VectorDistribution::Spread, ScoreFunction::Product),
+            (VectorDistribution::Close, ScoreFunction::Product),
+            (VectorDistribution::Equal, ScoreFunction::Product),
+            (VectorDistribution::Spread, order),
         ] {
-            let (a, b) = (values(kind, 1, n, width), values(kind, 2, m, width));
-            let rows = Vectors::new("rows", &a, width).expect("good");
-            let columns = Vectors::new("columns", &b, width).expect("good");
-            let search = Search::of_vectors(&rows, &columns, scoring, 2).expect("of one width");
+            let (a, b) = (random_vectors(kind, 1, n, width), random_vectors(kind, 2, m, width));
+            let rows = VectorMatrix::new("rows", &a, width).expect("good");
+            let columns = VectorMatrix::new("columns", &b, width).expect("good");
+            let search = Search::from_vectors(&rows, &columns, scoring, 2).expect("of one width");
             let score = |i: usize, j: usize| f64::from(scoring.score(rows.row(i), columns.row(j)));
-            let both = [Matrix::from_fn(n, m, score), Matrix::from_fn(m, n, |j, i| score(i, j))];
-            let mut sample = Sample::new(3, &[]);
+            let both = [DenseScores::from_fn(n, m, score), DenseScores::from_fn(m, n, |j, i| score(i, j))];
+            let mut rng = Rng::new(3, &[]);
             for (lambda, capacity) in [
-                (1.0, Capacity::Scaled),
-                (1.0, Capacity::Strict),
-                (1.6, Capacity::Scaled),
-                (f64::INFINITY, Capacity::Scaled),
+                (1.0, CapacityRule::Scaled),
+                (1.0, CapacityRule::Strict),
+                (1.6, CapacityRule::Scaled),
+                (f64::INFINITY, CapacityRule::Scaled),
             ] {
-                let mut random = |count: usize| (0..count).map(|_| 0.2 * sample.unit()).collect::<Vec<f64>>();
-                let shifts = [Shift::new(random(m), random(n)), Shift::new(random(n), vec![])];
+                let mut random = |count: usize| (0..count).map(|_| 0.2 * rng.uniform()).collect::<Vec<f64>>();
+                let shifts = [ShiftCorrection::new(random(m), random(n)), ShiftCorrection::new(random(n), vec![])];
                 let limits = both.each_ref().map(|scores| {
-                    [1, 3, 10].map(|k| RelaxedGreedy { lambda, capacity }.limits(k, scores.queries, scores.items))
+                    [1, 3, 10].map(|k| GreedyRelaxation { lambda, capacity }.limits(k, scores.queries, scores.items))
                 });
-                let ask = |side: usize| Greedy { limits: &limits[side], shift: &shifts[side] };
-                let got = search.match_greedily(&ask(0), &ask(1), &mut |_, _| Ok(())).expect("possible");
+                let request = |side: usize| GreedyRequest { limits: &limits[side], shift: &shifts[side] };
+                let got = search.match_greedily(&request(0), &request(1), &mut |_, _| Ok(())).expect("possible");
                 for side in 0..2 {
                     let (scores, shift) = (&both[side], &shifts[side]);
                     let less = |q: usize, i: usize| {
-                        scores.at(q, i) - shift.items()[i] - shift.queries().get(q).copied().unwrap_or(0.0)
+                        scores.at(q, i) - shift.item_shifts()[i] - shift.query_shifts().get(q).copied().unwrap_or(0.0)
                     };
-                    let corrected = Matrix::from_fn(scores.queries, scores.items, less);
+                    let corrected = DenseScores::from_fn(scores.queries, scores.items, less);
                     for (matched, &limits) in got[side].iter().zip(&limits[side]) {
                         let items: Vec<Vec<usize>> =
                             matched.iter().map(|list| list.iter().map(|got| got.item).collect()).collect();

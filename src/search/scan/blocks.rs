@@ -1,89 +1,90 @@
-//! Scan over all scores: who computes which, and in what order they are looked at.
+//! Scan over all scores: its distribution over threads, and the order in which visitors see scores.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::stripes::{rows_of, stripe_rows};
+use super::stripes::{stripe_rows, stripe_rows_range};
 use crate::error::Result;
-use crate::search::checkpoint::Progress;
-use crate::search::scores::{Lane, Precision, Scores, rows_held};
+use crate::search::checkpoint::SearchProgress;
+use crate::search::scores::{PanelRow, ScorePrecision, Scores, rows_per_buffer};
 
 /// Visitor of scores, on one thread.
 ///
-/// It sees whole stripes, in rising order; of a stripe the rows in blocks, in rising order; of a block the panels of columns,
-/// in rising order.
-pub trait Visitor: Send {
-    /// True if it holds the scores of a block, so that blocks must not have more than [`rows_held`].
+/// A visitor sees whole stripes of rows, a stripe in blocks of rows, and a block in panels of columns, all in ascending
+/// order.
+pub trait ScoreVisitor: Send {
+    /// True if the visitor holds the scores of a block. Then blocks have at most [`rows_per_buffer`] rows.
     const HOLDS_BLOCK: bool = false;
 
-    /// A stripe begins.
-    fn begin(&mut self, _stripe: usize) {}
+    /// Begins a stripe.
+    fn begin_stripe(&mut self, _stripe: usize) {}
 
-    /// Takes the scores of `rows` with the columns of panel `panel`, one row after the other. Scores beyond the last column mean
-    /// nothing.
-    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[Lane]) -> Result<()>;
+    /// Visits the scores of `rows` with the columns of panel `panel`, row by row. Scores beyond the last column are
+    /// undefined.
+    fn visit_panel(&mut self, rows: Range<usize>, panel: usize, scores: &[PanelRow]) -> Result<()>;
 
-    /// All scores of these rows have been seen.
-    fn block(&mut self, _rows: Range<usize>) -> Result<()> {
+    /// Ends a block: all scores of these rows have been visited.
+    fn end_block(&mut self, _rows: Range<usize>) -> Result<()> {
         Ok(())
     }
 
-    /// A stripe ends.
-    fn end(&mut self, _stripe: usize) {}
+    /// Ends a stripe.
+    fn end_stripe(&mut self, _stripe: usize) {}
 
-    /// True if it has no use for more scores.
-    fn is_over(&self) -> bool {
+    /// Returns true if the visitor needs no more scores.
+    fn is_done(&self) -> bool {
         false
     }
 }
 
-/// Scan of a source of scores by some threads.
+/// Scan of a source of scores on some threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Scan<'s> {
     pub scores: &'s dyn Scores,
     pub threads: usize,
-    pub forced: Forced,
+    pub overrides: ScanOverrides,
 }
 
-/// How a scan is done where a test wants it so.
+/// Settings of a scan that only tests change.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Forced {
-    /// The precision of approximate scores, where the source has it and no sums are asked for; never given up.
-    pub precision: Option<Precision>,
-    /// Rows of a block.
-    pub block: Option<usize>,
+pub struct ScanOverrides {
+    /// Precision of approximate scores, if the source has it and no sums are requested. A coarse pass is then never
+    /// abandoned.
+    pub precision: Option<ScorePrecision>,
+    /// Number of rows of a block.
+    pub block_rows: Option<usize>,
 }
 
 impl Scan<'_> {
-    /// Multiply-adds of it.
+    /// Cost of the scan, in multiply-adds.
     pub fn cost(&self) -> u128 {
-        self.scores.sizes().map(|size| size as u128).into_iter().product::<u128>() * u128::from(self.scores.cost())
+        self.scores.shape().map(|size| size as u128).into_iter().product::<u128>() * u128::from(self.scores.cost())
     }
 
-    /// Rows of a block.
-    fn block_rows(&self, precision: Precision, held: bool) -> usize {
-        let block = self.forced.block.unwrap_or_else(|| self.scores.block_rows(precision));
-        if held { block.min(rows_held(self.scores.sizes()[1])) } else { block }.max(1)
+    /// Number of rows of a block; `held` is true if visitors hold the scores of a block.
+    fn block_rows(&self, precision: ScorePrecision, held: bool) -> usize {
+        let block = self.overrides.block_rows.unwrap_or_else(|| self.scores.block_rows(precision));
+        if held { block.min(rows_per_buffer(self.scores.shape()[1])) } else { block }.max(1)
     }
 
-    /// Shows all scores of these stripes to `visitors`, each on a thread of its own, and gives them back.
+    /// Passes all scores of these stripes to `visitors`, each on a thread of its own, and returns the visitors.
     ///
     /// # Errors
-    /// The first one of `progress`, which is told on this thread, between blocks; or one of the source or of a visitor, on any
-    /// thread.
-    pub fn run<V: Visitor>(
+    /// The first error of `progress`, which is called on this thread, between blocks; or an error of the source or of a
+    /// visitor, on any thread.
+    pub fn run<V: ScoreVisitor>(
         &self,
-        precision: Precision,
+        precision: ScorePrecision,
         stripes: Range<usize>,
         visitors: Vec<V>,
-        progress: &mut dyn Progress,
+        progress: &mut dyn SearchProgress,
     ) -> Result<Vec<V>> {
-        let rows = self.scores.sizes()[0];
+        let rows = self.scores.shape()[0];
         let block = self.block_rows(precision, V::HOLDS_BLOCK);
-        let Range { start, end } = rows_of(&stripes, rows);
+        let Range { start, end } = stripe_rows_range(&stripes, rows);
         let (next, done, stop) = (AtomicUsize::new(stripes.start), AtomicUsize::new(start), AtomicBool::new(false));
         let stripe = stripe_rows(rows);
-        let work = |visitor: &mut V, told: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        let work = |visitor: &mut V, report: &mut dyn FnMut() -> Result<()>| -> Result<()> {
             let mut buffer = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -91,31 +92,31 @@ impl Scan<'_> {
                     return Ok(());
                 }
                 let range = number * stripe..end.min((number + 1) * stripe);
-                visitor.begin(number);
+                visitor.begin_stripe(number);
                 for first in range.clone().step_by(block) {
-                    if stop.load(Ordering::Relaxed) || visitor.is_over() {
+                    if stop.load(Ordering::Relaxed) || visitor.is_done() {
                         return Ok(());
                     }
-                    told()?;
+                    report()?;
                     let rows = first..range.end.min(first + block);
-                    self.scores.block(precision, rows.clone(), &mut buffer, &mut |panel, scores| {
-                        visitor.panel(rows.clone(), panel, scores)
+                    self.scores.compute_block(precision, rows.clone(), &mut buffer, &mut |panel, scores| {
+                        visitor.visit_panel(rows.clone(), panel, scores)
                     })?;
-                    visitor.block(rows.clone())?;
+                    visitor.end_block(rows.clone())?;
                     done.fetch_add(rows.len(), Ordering::Relaxed);
                 }
-                visitor.end(number);
+                visitor.end_stripe(number);
             }
         };
-        // One that fails ends the others.
-        let work = |visitor: &mut V, told: &mut dyn FnMut() -> Result<()>| {
-            let result = work(visitor, told);
+        // The first failure stops all threads.
+        let work = |visitor: &mut V, report: &mut dyn FnMut() -> Result<()>| {
+            let result = work(visitor, report);
             stop.fetch_or(result.is_err(), Ordering::Relaxed);
             result
         };
         let visitors =
             on_threads(visitors, &work, &mut || progress.report(done.load(Ordering::Relaxed) as u64, rows as u64))?;
-        // Not where the visitors had enough before.
+        // Visitors that are done early leave rows unvisited.
         if done.load(Ordering::Relaxed) == end {
             progress.report(end as u64, rows as u64)?;
         }
@@ -123,8 +124,9 @@ impl Scan<'_> {
     }
 }
 
-/// Does `work` with every visitor, the first on this thread, where `report` is told, and each other on one of its own.
-fn on_threads<V: Visitor>(
+/// Calls `work` for every visitor: for the first one on this thread, which calls `report`, for each other on its own
+/// thread.
+fn on_threads<V: ScoreVisitor>(
     visitors: Vec<V>,
     work: &(impl Fn(&mut V, &mut dyn FnMut() -> Result<()>) -> Result<()> + Sync),
     report: &mut dyn FnMut() -> Result<()>,

@@ -1,158 +1,170 @@
-//! Everything that one pass finds.
+//! Search pass: top-k lists, ranks and statistics of both sides in one scan.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::blocks::{Scan, Visitor};
-use super::nearest::{Asked, Found, Nearest, Queries};
-use super::resume::{Pass, SoFar};
-use super::stripes::{rows_of, stripes};
-use super::sums::{Summed, Sums, is_sum};
+use super::blocks::{Scan, ScoreVisitor};
+use super::nearest::{NearestContext, NearestVisitor, QueryResult, SideQueries};
+use super::resume::{PassState, SearchPass};
+use super::stripes::{stripe_count, stripe_rows_range};
+use super::sums::{SumStatistics, SumVisitor, is_sum_statistic};
 use crate::error::{Error, Result};
-use crate::kernels::hubness::matching::Candidate;
+use crate::kernels::hubness::incremental_matching::MatchCandidate;
 use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::identity::Fields;
-use crate::search::answer::{Answer, Unrounded};
-use crate::search::checkpoint::{Progress, Sections};
-use crate::search::question::Ask;
-use crate::search::scores::{Lane, Precision, Side};
+use crate::kernels::identity::IdentityWriter;
+use crate::search::checkpoint::{SearchProgress, Sections};
+use crate::search::request::SearchRequest;
+use crate::search::results::{SearchResults, UnroundedResults};
+use crate::search::scores::{MatrixSide, PanelRow, ScorePrecision};
 
-/// Questions of rows to columns and of columns to rows, in one pass.
+/// Answers the requests of rows for columns and of columns for rows, in one pass.
 ///
 /// # Errors
-/// A question that has no answer; or the first error of `progress` or of the source.
-pub fn find(scan: &Scan<'_>, asks: [&Ask<'_>; 2], progress: &mut dyn Progress) -> Result<[Answer; 2]> {
-    Ok(found(scan, asks, progress)?.map(Unrounded::rounded))
+/// An invalid request; or the first error of `progress` or of the source.
+pub fn find(
+    scan: &Scan<'_>,
+    requests: [&SearchRequest<'_>; 2],
+    progress: &mut dyn SearchProgress,
+) -> Result<[SearchResults; 2]> {
+    Ok(search_both_sides(scan, requests, progress)?.map(UnroundedResults::into_rounded))
 }
 
-/// The best items of rows and of columns alone, with what they are ranked by in f64.
+/// Finds the best items of rows and of columns alone, with their ranking keys in f64.
 ///
 /// # Errors
 /// As [`find`].
 pub fn candidates(
     scan: &Scan<'_>,
-    asks: [&Ask<'_>; 2],
-    progress: &mut dyn Progress,
-) -> Result<[Vec<Vec<Candidate>>; 2]> {
-    Ok(found(scan, asks, progress)?.map(|found| found.top))
+    requests: [&SearchRequest<'_>; 2],
+    progress: &mut dyn SearchProgress,
+) -> Result<[Vec<Vec<MatchCandidate>>; 2]> {
+    Ok(search_both_sides(scan, requests, progress)?.map(|found| found.top))
 }
 
-fn found(scan: &Scan<'_>, asks: [&Ask<'_>; 2], progress: &mut dyn Progress) -> Result<[Unrounded; 2]> {
-    let counts = scan.scores.sizes();
+fn search_both_sides(
+    scan: &Scan<'_>,
+    requests: [&SearchRequest<'_>; 2],
+    progress: &mut dyn SearchProgress,
+) -> Result<[UnroundedResults; 2]> {
+    let counts = scan.scores.shape();
     if let Some(count) = counts.iter().find(|&&count| u32::try_from(count).is_err()) {
-        return Err(Error::data(format!("got a side of {count} vectors, wanted fewer than 2³²")));
+        return Err(Error::data(format!("got {count} vectors on one side, wanted fewer than 2³²")));
     }
-    let keep = [asks[0].keep(counts[0], counts[1])?, asks[1].keep(counts[1], counts[0])?];
-    let summed = Summed::new(scan, [asks[0].statistics, asks[1].statistics])?;
-    let identity = |fields: &mut Fields<'_>| {
-        fields.text("find");
-        for ask in asks {
-            ask.identity(fields);
+    let keep = [requests[0].list_length(counts[0], counts[1])?, requests[1].list_length(counts[1], counts[0])?];
+    let summed = SumStatistics::new(scan, [requests[0].statistics, requests[1].statistics])?;
+    let identity = |fields: &mut IdentityWriter<'_>| {
+        fields.write_text("find");
+        for request in requests {
+            request.identity(fields);
         }
         scan.scores.identity(fields);
     };
-    let sections = Sections::new(stripes(counts[0]), scan.cost(), identity, progress);
-    let coarse = summed.is_none() && scan.scores.has_coarse() && scan.forced.precision != Some(Precision::Fine);
-    let mut precision = if coarse { Precision::Coarse } else { Precision::Fine };
-    let pass = Pass { asks, keep, counts, summed, sections };
-    let mut so_far = pass.resume(progress)?;
-    progress.report(so_far.rows.top.len() as u64, counts[0] as u64)?;
-    while so_far.section < pass.sections.stripes.len() {
-        if look(scan, precision, &pass, &mut so_far, progress)? {
+    let sections = Sections::new(stripe_count(counts[0]), scan.cost(), identity, progress);
+    let coarse = summed.is_none() && scan.scores.has_coarse() && scan.overrides.precision != Some(ScorePrecision::Fine);
+    let mut precision = if coarse { ScorePrecision::Coarse } else { ScorePrecision::Fine };
+    let pass = SearchPass { requests, kept: keep, counts, sums: summed, sections };
+    let mut state = pass.resume(progress)?;
+    progress.report(state.rows.top.len() as u64, counts[0] as u64)?;
+    while state.section < pass.sections.stripes.len() {
+        if scan_sections(scan, precision, &pass, &mut state, progress)? {
             break;
         }
-        precision = Precision::Fine;
+        precision = ScorePrecision::Fine;
     }
-    let columns = so_far.columns.into_iter().enumerate();
-    let columns = columns.map(|(column, known)| known.found(asks[1].positives.any(column))).collect();
-    let sums = pass.summed.as_ref().map(|summed| summed.of_columns(asks[1].statistics));
-    Ok([so_far.rows, answer(asks[1], columns, sums)])
+    let columns = state.columns.into_iter().enumerate();
+    let columns = columns.map(|(column, known)| known.into_result(requests[1].positives.has_any(column))).collect();
+    let sums = pass.sums.as_ref().map(|summed| summed.column_statistics(requests[1].statistics));
+    Ok([state.rows, side_results(requests[1], columns, sums)])
 }
 
-/// Goes on to the end of a pass, or to where coarse scores leave too much in doubt, and then says no.
-fn look(
+/// Scans the remaining sections of a pass. Returns false if it stopped because coarse scores leave too many pairs
+/// uncertain.
+fn scan_sections(
     scan: &Scan<'_>,
-    precision: Precision,
-    pass: &Pass<'_>,
-    so_far: &mut SoFar,
-    progress: &mut dyn Progress,
+    precision: ScorePrecision,
+    pass: &SearchPass<'_>,
+    state: &mut PassState,
+    progress: &mut dyn SearchProgress,
 ) -> Result<bool> {
     let [row_bounds, column_bounds] = scan.scores.bounds(precision);
-    let [rows, columns] = pass.asks;
-    let asked = Asked {
+    let [rows, columns] = pass.requests;
+    let context = NearestContext {
         scan: *scan,
-        rows: Queries::new(scan, Side::Rows, *rows, pass.keep[0], &row_bounds)?,
-        columns: Queries::new(scan, Side::Columns, *columns, pass.keep[1], &column_bounds)?,
-        may_give_up: precision == Precision::Coarse && scan.forced.precision.is_none(),
-        given_up: AtomicBool::new(false),
+        rows: SideQueries::new(scan, MatrixSide::Rows, *rows, pass.kept[0], &row_bounds)?,
+        columns: SideQueries::new(scan, MatrixSide::Columns, *columns, pass.kept[1], &column_bounds)?,
+        may_abandon: precision == ScorePrecision::Coarse && scan.overrides.precision.is_none(),
+        abandoned: AtomicBool::new(false),
     };
-    let summed = pass.summed.as_ref();
-    while let Some(stripes) = pass.sections.stripes.get(so_far.section) {
-        let visitor = |_| Both(Nearest::new(&asked, &so_far.columns), summed.map(Sums::new));
+    let summed = pass.sums.as_ref();
+    while let Some(stripes) = pass.sections.stripes.get(state.section) {
+        let visitor = |_| NearestAndSums(NearestVisitor::new(&context, &state.columns), summed.map(SumVisitor::new));
         let visitors = (0..scan.threads).map(visitor).collect();
         let visitors = scan.run(precision, stripes.clone(), visitors, progress)?;
-        if asked.given_up.load(Ordering::Relaxed) {
+        if context.abandoned.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let (nearest, sums): (Vec<_>, Vec<_>) = visitors.into_iter().map(|Both(nearest, sums)| (nearest, sums)).unzip();
-        let (found, known) = Nearest::finish(&asked, nearest, &so_far.columns)?;
-        let of_rows = rows_of(stripes, pass.counts[0]);
-        let sums = summed.map(|summed| summed.of_rows(rows.statistics, of_rows, sums.into_iter().flatten().collect()));
-        pass.done(so_far, answer(rows, found, sums), known, progress)?;
+        let (nearest, sums): (Vec<_>, Vec<_>) =
+            visitors.into_iter().map(|NearestAndSums(nearest, sums)| (nearest, sums)).unzip();
+        let (found, known) = NearestVisitor::finish(&context, nearest, &state.columns)?;
+        let of_rows = stripe_rows_range(stripes, pass.counts[0]);
+        let sums =
+            summed.map(|summed| summed.row_statistics(rows.statistics, of_rows, sums.into_iter().flatten().collect()));
+        pass.finish_section(state, side_results(rows, found, sums), known, progress)?;
     }
     Ok(true)
 }
 
-/// Answer to the queries of one side.
+/// Results for the queries of one side.
 #[expect(clippy::cast_possible_truncation, reason = "statistics are of f32 scores")]
-fn answer(ask: &Ask<'_>, found: Vec<Found>, sums: Option<Vec<Vec<f64>>>) -> Unrounded {
-    let sums = sums.unwrap_or_else(|| vec![Vec::new(); ask.statistics.len()]);
+fn side_results(request: &SearchRequest<'_>, found: Vec<QueryResult>, sums: Option<Vec<Vec<f64>>>) -> UnroundedResults {
+    let sums = sums.unwrap_or_else(|| vec![Vec::new(); request.statistics.len()]);
     let statistic = |(statistic, sums): (&Statistic, Vec<f64>)| match *statistic {
-        _ if is_sum(statistic) => sums,
+        _ if is_sum_statistic(statistic) => sums,
         Statistic::MeanOfLargest { k } | Statistic::KthLargest { k } => {
-            let largest =
-                |top: &[Candidate]| statistic.of(top[..k.min(top.len())].iter().map(|best| best.score as f32));
+            let largest = |top: &[MatchCandidate]| {
+                statistic.compute(top[..k.min(top.len())].iter().map(|best| best.score as f32))
+            };
             found.iter().map(|found| largest(&found.top)).collect()
         }
         _ => sums,
     };
-    let statistics = ask.statistics.iter().zip(sums).map(statistic).collect();
-    let asked = ask.positives.queries().is_some();
+    let statistics = request.statistics.iter().zip(sums).map(statistic).collect();
+    let asked = request.positives.n_queries().is_some();
     let ranks = if asked { found.iter().map(|found| found.rank).collect() } else { Vec::new() };
-    let cut = |mut found: Found| {
-        found.top.truncate(ask.k);
+    let cut = |mut found: QueryResult| {
+        found.top.truncate(request.k);
         found.top
     };
-    Unrounded { top: found.into_iter().map(cut).collect(), ranks, statistics }
+    UnroundedResults { top: found.into_iter().map(cut).collect(), ranks, statistics }
 }
 
-/// Two visitors that see the same.
-struct Both<'s>(Nearest<'s>, Option<Sums<'s>>);
+/// Visitor that passes scores on to two visitors: top-k lists and ranks, and sums.
+struct NearestAndSums<'s>(NearestVisitor<'s>, Option<SumVisitor<'s>>);
 
-impl Visitor for Both<'_> {
-    fn begin(&mut self, stripe: usize) {
+impl ScoreVisitor for NearestAndSums<'_> {
+    fn begin_stripe(&mut self, stripe: usize) {
         if let Some(sums) = &mut self.1 {
-            sums.begin(stripe);
+            sums.begin_stripe(stripe);
         }
     }
 
-    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[Lane]) -> Result<()> {
-        self.0.panel(rows.clone(), panel, scores)?;
-        self.1.as_mut().map_or(Ok(()), |sums| sums.panel(rows, panel, scores))
+    fn visit_panel(&mut self, rows: Range<usize>, panel: usize, scores: &[PanelRow]) -> Result<()> {
+        self.0.visit_panel(rows.clone(), panel, scores)?;
+        self.1.as_mut().map_or(Ok(()), |sums| sums.visit_panel(rows, panel, scores))
     }
 
-    fn block(&mut self, rows: Range<usize>) -> Result<()> {
-        self.0.block(rows.clone())?;
-        self.1.as_mut().map_or(Ok(()), |sums| sums.block(rows))
+    fn end_block(&mut self, rows: Range<usize>) -> Result<()> {
+        self.0.end_block(rows.clone())?;
+        self.1.as_mut().map_or(Ok(()), |sums| sums.end_block(rows))
     }
 
-    fn end(&mut self, stripe: usize) {
+    fn end_stripe(&mut self, stripe: usize) {
         if let Some(sums) = &mut self.1 {
-            sums.end(stripe);
+            sums.end_stripe(stripe);
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.0.is_over()
+    fn is_done(&self) -> bool {
+        self.0.is_done()
     }
 }

@@ -1,19 +1,19 @@
-//! Scan of all scores: blocks of rows on several threads, and what is taken from them while they lie in the cache.
+//! Scan of all scores: threads compute blocks of rows, and visitors process each panel while it lies in the cache.
 
 mod stripes;
 mod blocks;
 mod candidates;
 mod ranks;
 mod nearest;
-mod in_order;
+mod ordered_sum;
 mod sums;
 mod resume;
 mod find;
 mod rows;
 
-pub(super) use blocks::{Forced, Scan, Visitor};
+pub(super) use blocks::{Scan, ScanOverrides, ScoreVisitor};
 pub(super) use find::{candidates, find};
-pub(super) use in_order::InOrder;
+pub(super) use ordered_sum::OrderedSum;
 pub(super) use rows::{map_rows, rank_corrected};
-pub(super) use stripes::stripes;
-pub(super) use sums::narrow;
+pub(super) use stripes::stripe_count;
+pub(super) use sums::to_f32;

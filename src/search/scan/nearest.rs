@@ -1,301 +1,334 @@
-//! The best items of every row and every column, and the ranks of their positives, in one pass.
+//! Top-k items of every row and every column, and the ranks of their positives, in one pass.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::blocks::{Scan, Visitor};
-use super::candidates::Candidates;
-use super::ranks::{Best, Count, ranked_by};
+use super::blocks::{Scan, ScoreVisitor};
+use super::candidates::CandidateList;
+use super::ranks::{BestPositive, RankCounts, ranking_key};
 use crate::error::{Error, Result};
-use crate::kernels::hubness::matching::Candidate;
-use crate::kernels::measure::rank::Rank;
-use crate::kernels::product::COLUMNS;
-use crate::kernels::scores::{Columns, Hit, Row, find};
-use crate::search::checkpoint::{Reader, Writer};
-use crate::search::question::Ask;
-use crate::search::scores::{Bound, ExactCache, Lane, Side};
-use crate::search::threads::in_parts;
+use crate::kernels::hubness::incremental_matching::MatchCandidate;
+use crate::kernels::measure::rank::BestMatchRank;
+use crate::kernels::product::TILE_COLUMNS;
+use crate::kernels::score_panels::{ColumnThresholds, RowThresholds, ThresholdHit, find_hits};
+use crate::search::checkpoint::{PayloadReader, PayloadWriter};
+use crate::search::request::SearchRequest;
+use crate::search::scores::{ExactCache, MatrixSide, PanelRow, ScoreBound};
+use crate::search::threads::parallel_ranges;
 
-/// What is known of one side's queries before the pass.
+/// Queries of one side, with everything that is known before the pass.
 #[derive(Debug)]
-pub struct Queries<'a> {
-    side: Side,
-    ask: Ask<'a>,
-    /// Items that are kept of each, at least `ask.k`.
-    keep: usize,
-    /// A bound on the error of what a query ranks by, where it is computed in f32.
+pub struct SideQueries<'a> {
+    side: MatrixSide,
+    request: SearchRequest<'a>,
+    /// Number of best items kept for each query, at least `request.k`.
+    n_kept: usize,
+    /// Error bound of the ranking keys of each query, if they are computed in f32.
     errors: Vec<f64>,
-    best: Vec<Option<Best>>,
-    /// `ask.minus` in f32, of every item.
-    minus: Vec<f32>,
+    best_positives: Vec<Option<BestPositive>>,
+    /// Shift of every item (`request.item_shifts`), in f32.
+    item_shifts: Vec<f32>,
 }
 
-impl<'a> Queries<'a> {
-    /// `bounds`: of each query's scores, the largest error and the largest absolute value.
+impl<'a> SideQueries<'a> {
+    /// Prepares the queries of a side; `bounds` are those of the scores of each query.
     ///
     /// # Errors
-    /// A number that is taken off is not finite, or no f32; or the first one of the source.
+    /// A shift is not finite, or no f32; or the first error of the source.
     #[expect(clippy::cast_possible_truncation, reason = "the error of rounding is part of the bound")]
-    pub fn new(scan: &Scan<'_>, side: Side, ask: Ask<'a>, keep: usize, bounds: &[Bound]) -> Result<Self> {
-        let largest = ask.minus.iter().fold(0.0f64, |largest, number| largest.max(number.abs()));
-        if let Some((item, number)) = ask.minus.iter().enumerate().find(|(_, x)| x.is_nan() || x.abs() >= LARGEST_MINUS)
+    pub fn new(
+        scan: &Scan<'_>,
+        side: MatrixSide,
+        request: SearchRequest<'a>,
+        n_kept: usize,
+        bounds: &[ScoreBound],
+    ) -> Result<Self> {
+        let largest = request.item_shifts.iter().fold(0.0f64, |largest, number| largest.max(number.abs()));
+        if let Some((item, number)) =
+            request.item_shifts.iter().enumerate().find(|(_, x)| x.is_nan() || x.abs() >= MAX_ITEM_SHIFT)
         {
-            let message = format!("item {item} has correction {number}, wanted a number below {LARGEST_MINUS:e}");
+            let message = format!("item {item} has shift {number}, wanted a number below {MAX_ITEM_SHIFT:e}");
             return Err(Error::data(message));
         }
-        // One rounding of the number, and one of the difference; without numbers nothing is rounded.
+        // The shift is rounded, and so is the difference; without shifts nothing is.
         let rounding =
-            |score: f64| if ask.minus.is_empty() { 0.0 } else { f64::from(f32::EPSILON) * (largest + score) };
-        let error = |&Bound { error, largest }: &Bound| error + rounding(largest + error) * (1.0 + 1e-6);
-        let items = scan.scores.sizes()[side.other().index()];
-        let minus = if ask.minus.is_empty() { vec![0.0; items] } else { ask.minus.iter().map(|&h| h as f32).collect() };
-        let best = Best::of_all(scan, side, &ask)?;
-        Ok(Self { side, ask, keep, errors: bounds.iter().map(error).collect(), best, minus })
+            |score: f64| if request.item_shifts.is_empty() { 0.0 } else { f64::from(f32::EPSILON) * (largest + score) };
+        let error = |&ScoreBound { error, largest }: &ScoreBound| error + rounding(largest + error) * (1.0 + 1e-6);
+        let items = scan.scores.shape()[side.other().index()];
+        let item_shifts = if request.item_shifts.is_empty() {
+            vec![0.0; items]
+        } else {
+            request.item_shifts.iter().map(|&h| h as f32).collect()
+        };
+        let best_positives = BestPositive::find_all(scan, side, &request)?;
+        Ok(Self { side, request, n_kept, errors: bounds.iter().map(error).collect(), best_positives, item_shifts })
     }
 
-    /// Above this all is counted, and between the two it is in doubt.
-    fn doubt(&self, query: usize) -> (f32, f32) {
-        let best = self.best.get(query).copied().flatten();
-        best.map_or((f32::INFINITY, f32::INFINITY), |best| best.doubt(self.errors[query]))
+    /// Range of uncertain scores. Items with scores above the range rank before the best positive.
+    fn uncertain_range(&self, query: usize) -> (f32, f32) {
+        let best = self.best_positives.get(query).copied().flatten();
+        best.map_or((f32::INFINITY, f32::INFINITY), |best| best.uncertain_range(self.errors[query]))
     }
 
-    fn candidates(&self, query: usize) -> Candidates {
-        Candidates::new(self.keep, self.errors[query])
+    fn candidates(&self, query: usize) -> CandidateList {
+        CandidateList::new(self.n_kept, self.errors[query])
     }
 
-    /// What a query has found when its candidates are settled.
-    fn known(&self, by: &mut By<'_, '_>, query: usize, candidates: Candidates, count: Count) -> Result<Known> {
-        let best = candidates.finish(&mut |items, ranked| self.settle(by, query, items, ranked))?;
-        Ok(Known { best, count })
+    /// Final state of a query: computes the exact keys of its candidates.
+    fn finish_query(
+        &self,
+        by: &mut ExactScorer<'_, '_>,
+        query: usize,
+        candidates: CandidateList,
+        count: RankCounts,
+    ) -> Result<QueryState> {
+        let best = candidates.finish(&mut |items, keys| self.ranking_keys(by, query, items, keys))?;
+        Ok(QueryState { best, count })
     }
 
-    /// Adds what a query ranks items by.
-    fn settle(&self, (scan, cache): &mut By<'_, '_>, query: usize, items: &[u32], ranked: &mut Vec<f64>) -> Result<()> {
+    /// Appends the exact ranking keys of items.
+    fn ranking_keys(
+        &self,
+        (scan, cache): &mut ExactScorer<'_, '_>,
+        query: usize,
+        items: &[u32],
+        keys: &mut Vec<f64>,
+    ) -> Result<()> {
         let mut scores = Vec::with_capacity(items.len());
         let items: Vec<usize> = items.iter().map(|&item| item as usize).collect();
-        cache.exact(scan.scores, self.side, query, &items, &mut scores)?;
-        ranked.extend(scores.iter().zip(items).map(|(&score, item)| ranked_by(score, self.ask.minus, item)));
+        cache.exact_scores(scan.scores, self.side, query, &items, &mut scores)?;
+        keys.extend(scores.iter().zip(items).map(|(&score, item)| ranking_key(score, self.request.item_shifts, item)));
         Ok(())
     }
 }
 
-/// By what scores are settled.
-type By<'b, 'd> = (&'b Scan<'b>, &'b mut ExactCache<'d>);
+/// Source of exact scores: the scan and a cache.
+type ExactScorer<'b, 'd> = (&'b Scan<'b>, &'b mut ExactCache<'d>);
 
-/// Below it f32 can hold what is left of a score, and beyond it nothing is.
-const LARGEST_MINUS: f64 = 1e30;
+/// Upper limit of item shifts: scores less a larger shift lose all precision in f32.
+const MAX_ITEM_SHIFT: f64 = 1e30;
 
-/// What is known of a query that has seen some of its items.
+/// State of a query that has been compared with some of its items.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Known {
-    /// By what it ranks them, exactly, and best first; as many as are kept.
+pub struct QueryState {
+    /// Best items with their exact ranking keys, best first.
     best: Vec<(f64, u32)>,
-    count: Count,
+    count: RankCounts,
 }
 
-impl Known {
-    pub fn write(&self, payload: &mut Writer) {
-        payload.number(self.best.len());
+impl QueryState {
+    pub fn write(&self, payload: &mut PayloadWriter) {
+        payload.write_index(self.best.len());
         for &(score, item) in &self.best {
-            payload.double(score);
-            payload.number(item as usize);
+            payload.write_f64(score);
+            payload.write_index(item as usize);
         }
         self.count.write(payload);
     }
 
-    /// What was written of a query that has seen `items` items and keeps `keep`; `None` where that cannot be.
-    pub fn read(payload: &mut Reader<'_>, items: usize, keep: usize) -> Option<Self> {
-        let count = payload.number(keep.min(items)).filter(|&count| count == keep.min(items))?;
+    /// Reads the state of a query that has been compared with `items` items and keeps `keep`; `None` if the payload
+    /// does not fit.
+    pub fn read(payload: &mut PayloadReader<'_>, items: usize, keep: usize) -> Option<Self> {
+        let count = payload.read_index(keep.min(items)).filter(|&count| count == keep.min(items))?;
         let mut one = || {
-            let score = payload.double().filter(|score| !score.is_nan())?;
-            Some((score, index(payload.number(items - 1)?)))
+            let score = payload.read_f64().filter(|score| !score.is_nan())?;
+            Some((score, to_u32(payload.read_index(items - 1)?)))
         };
         let best = (0..count).map(|_| one()).collect::<Option<Vec<_>>>()?;
-        Some(Self { best, count: Count::read(payload, items)? })
+        Some(Self { best, count: RankCounts::read(payload, items)? })
     }
 
-    /// The best, and the rank where a positive has one.
-    pub fn found(self, has_positives: bool) -> Found {
-        let candidate = |(score, item): (f64, u32)| Candidate { item: item as usize, score };
-        Found { top: self.best.into_iter().map(candidate).collect(), rank: has_positives.then(|| self.count.rank()) }
+    /// Returns the best items, and the rank of the best positive if there is one.
+    pub fn into_result(self, has_positives: bool) -> QueryResult {
+        let candidate = |(score, item): (f64, u32)| MatchCandidate { item: item as usize, score };
+        QueryResult {
+            top: self.best.into_iter().map(candidate).collect(),
+            rank: has_positives.then(|| self.count.rank()),
+        }
     }
 }
 
-/// What a query found.
+/// Result of a query: its best items and the rank of its best positive.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    pub top: Vec<Candidate>,
-    pub rank: Option<Rank>,
+pub struct QueryResult {
+    pub top: Vec<MatchCandidate>,
+    pub rank: Option<BestMatchRank>,
 }
 
-/// What both sides ask.
+/// Queries of both sides, shared by all threads of a scan.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct NearestContext<'a> {
     pub scan: Scan<'a>,
-    pub rows: Queries<'a>,
-    pub columns: Queries<'a>,
-    /// Whether there is a better approximation to turn to, should too many scores be in doubt.
-    pub may_give_up: bool,
-    /// Whether there are, and all that was seen is worth nothing.
-    pub given_up: AtomicBool,
+    pub rows: SideQueries<'a>,
+    pub columns: SideQueries<'a>,
+    /// True if the scan may stop when too many pairs are uncertain, because finer scores exist.
+    pub may_abandon: bool,
+    /// True if the scan has stopped for that reason. Its results are then void.
+    pub abandoned: AtomicBool,
 }
 
-/// One in so many pairs, and so many of a row, may be in doubt: where it is more, f32 products take less time than bf16 ones
-/// and exact scores of what these leave in doubt, and it is worth finding out which vectors are equal.
-const DOUBTFUL: (usize, usize) = (32, 64);
+/// Limit of exact scores in a scan: one for every 32 pairs, and 64 for every row. Beyond it f32 products take less time
+/// than bf16 products with that many exact scores, and a look for duplicate vectors pays off.
+const PAIRS_PER_EXACT_SCORE: usize = 32;
+const EXACT_SCORES_PER_ROW: usize = 64;
 
-/// What one thread has seen.
+/// Visitor that collects top-k candidates and counts ranks, on one thread.
 #[derive(Debug)]
-pub struct Nearest<'n> {
-    asked: &'n Asked<'n>,
-    /// Of each panel.
-    columns: Vec<Columns>,
-    of_columns: Vec<(Candidates, Count)>,
-    /// Of the block.
-    rows: Vec<Row>,
-    above: Vec<u32>,
-    of_rows: Vec<(Candidates, Count)>,
-    found: Vec<(usize, Found)>,
-    hits: Vec<Hit>,
-    doubts: Vec<Doubt>,
-    /// Pairs seen, and how many of them were computed exactly.
+pub struct NearestVisitor<'n> {
+    context: &'n NearestContext<'n>,
+    /// Thresholds and counts of the columns, by panel.
+    column_thresholds: Vec<ColumnThresholds>,
+    column_candidates: Vec<(CandidateList, RankCounts)>,
+    /// Thresholds of the rows of the block.
+    row_thresholds: Vec<RowThresholds>,
+    row_counts: Vec<u32>,
+    row_candidates: Vec<(CandidateList, RankCounts)>,
+    results: Vec<(usize, QueryResult)>,
+    hits: Vec<ThresholdHit>,
+    uncertain: Vec<UncertainPair>,
+    /// Number of pairs visited, and of pairs with an exact score.
     pairs: usize,
-    settled: usize,
+    exact_pairs: usize,
     exact: ExactCache<'n>,
-    /// True once duplicate vectors were looked for.
-    looked: bool,
+    /// True if the search for duplicate vectors is done.
+    checked_duplicates: bool,
 }
 
-/// A pair whose score must be known exactly for the rank of a query.
+/// Pair whose exact score is needed for the rank of a query.
 #[derive(Debug, Clone, Copy)]
-struct Doubt {
-    /// In the block.
+struct UncertainPair {
+    /// Index of the row in the block.
     row: usize,
     column: usize,
-    of: Side,
+    side: MatrixSide,
 }
 
-impl<'n> Nearest<'n> {
-    /// `known`: what columns know of rows before; nothing where there were none.
-    pub fn new(asked: &'n Asked<'n>, known: &[Known]) -> Self {
-        let n = asked.scan.scores.sizes()[1];
-        let mut columns = vec![Columns::NONE; n.div_ceil(COLUMNS)];
+impl<'n> NearestVisitor<'n> {
+    /// Starts from the states of the columns after the rows of earlier sections; `known` is empty if there were none.
+    pub fn new(context: &'n NearestContext<'n>, known: &[QueryState]) -> Self {
+        let n = context.scan.scores.shape()[1];
+        let mut columns = vec![ColumnThresholds::NONE; n.div_ceil(TILE_COLUMNS)];
         let candidates = |column: usize| {
             let known = known.get(column).map_or(&[][..], |known| &known.best);
-            (asked.columns.candidates(column).beside(known), Count::default())
+            (context.columns.candidates(column).with_known_best(known), RankCounts::default())
         };
         let of_columns: Vec<_> = (0..n).map(candidates).collect();
         for column in 0..n {
-            let (to, c) = (&mut columns[column / COLUMNS], column % COLUMNS);
-            to.minus[c] = asked.rows.minus[column];
-            to.top[c] = of_columns[column].0.bar();
-            (to.low[c], to.high[c]) = asked.columns.doubt(column);
+            let (to, c) = (&mut columns[column / TILE_COLUMNS], column % TILE_COLUMNS);
+            to.shifts[c] = context.rows.item_shifts[column];
+            to.top[c] = of_columns[column].0.threshold();
+            (to.low[c], to.high[c]) = context.columns.uncertain_range(column);
         }
         Self {
-            asked,
-            columns,
-            of_columns,
-            rows: Vec::new(),
-            above: Vec::new(),
-            of_rows: Vec::new(),
-            found: Vec::new(),
+            context,
+            column_thresholds: columns,
+            column_candidates: of_columns,
+            row_thresholds: Vec::new(),
+            row_counts: Vec::new(),
+            row_candidates: Vec::new(),
+            results: Vec::new(),
             hits: Vec::new(),
-            doubts: Vec::new(),
+            uncertain: Vec::new(),
             pairs: 0,
-            settled: 0,
+            exact_pairs: 0,
             exact: ExactCache::default(),
-            looked: false,
+            checked_duplicates: false,
         }
     }
 
-    /// Scores that are high enough to be among the best, and those in doubt.
-    fn hit(&mut self, first: usize, panel: usize, hit: Hit, scores: &Lane) -> Result<()> {
-        let Asked { scan, rows, columns, .. } = self.asked;
-        let row = &mut self.rows[hit.row];
-        for c in bits(hit.of_row) {
-            let (score, column) = (scores[c] - self.columns[panel].minus[c], panel * COLUMNS + c);
+    /// Processes the scores of a row that are high enough for a top-k list, and the uncertain ones.
+    fn process_hit(&mut self, first: usize, panel: usize, hit: ThresholdHit, scores: &PanelRow) -> Result<()> {
+        let NearestContext { scan, rows, columns, .. } = self.context;
+        let row = &mut self.row_thresholds[hit.row];
+        for c in set_bits(hit.of_row) {
+            let (score, column) = (scores[c] - self.column_thresholds[panel].shifts[c], panel * TILE_COLUMNS + c);
             if score >= row.top {
-                let candidates = &mut self.of_rows[hit.row].0;
-                candidates.offer(score, index(column), &mut |items, ranked| {
-                    self.settled += items.len();
-                    rows.settle(&mut (scan, &mut self.exact), first + hit.row, items, ranked)
+                let candidates = &mut self.row_candidates[hit.row].0;
+                candidates.offer(score, to_u32(column), &mut |items, keys| {
+                    self.exact_pairs += items.len();
+                    rows.ranking_keys(&mut (scan, &mut self.exact), first + hit.row, items, keys)
                 })?;
-                row.top = candidates.bar();
+                row.top = candidates.threshold();
             }
             if score >= row.low && score <= row.high {
-                self.doubts.push(Doubt { row: hit.row, column, of: Side::Rows });
+                self.uncertain.push(UncertainPair { row: hit.row, column, side: MatrixSide::Rows });
             }
         }
-        let thresholds = &mut self.columns[panel];
-        for c in bits(hit.of_column) {
-            let (score, column) = (scores[c] - row.minus, panel * COLUMNS + c);
+        let thresholds = &mut self.column_thresholds[panel];
+        for c in set_bits(hit.of_column) {
+            let (score, column) = (scores[c] - row.shift, panel * TILE_COLUMNS + c);
             if score >= thresholds.top[c] {
-                let candidates = &mut self.of_columns[column].0;
-                candidates.offer(score, index(first + hit.row), &mut |items, ranked| {
-                    self.settled += items.len();
-                    columns.settle(&mut (scan, &mut self.exact), column, items, ranked)
+                let candidates = &mut self.column_candidates[column].0;
+                candidates.offer(score, to_u32(first + hit.row), &mut |items, keys| {
+                    self.exact_pairs += items.len();
+                    columns.ranking_keys(&mut (scan, &mut self.exact), column, items, keys)
                 })?;
-                thresholds.top[c] = candidates.bar();
+                thresholds.top[c] = candidates.threshold();
             }
             if score >= thresholds.low[c] && score <= thresholds.high[c] {
-                self.doubts.push(Doubt { row: hit.row, column, of: Side::Columns });
+                self.uncertain.push(UncertainPair { row: hit.row, column, side: MatrixSide::Columns });
             }
         }
         Ok(())
     }
 
-    /// Settles what is in doubt, row by row.
-    fn settle(&mut self, first: usize) -> Result<()> {
-        let Asked { scan, rows, columns, .. } = self.asked;
-        self.settled += self.doubts.len();
+    /// Computes the exact scores of uncertain pairs and counts them, row by row.
+    fn resolve_uncertain(&mut self, first: usize) -> Result<()> {
+        let NearestContext { scan, rows, columns, .. } = self.context;
+        self.exact_pairs += self.uncertain.len();
         let (mut items, mut scores) = (Vec::new(), Vec::new());
-        for doubts in self.doubts.chunk_by(|a, b| a.row == b.row) {
-            let row = first + doubts[0].row;
+        for pairs in self.uncertain.chunk_by(|a, b| a.row == b.row) {
+            let row = first + pairs[0].row;
             items.clear();
-            items.extend(doubts.iter().map(|doubt| doubt.column));
-            self.exact.exact(scan.scores, Side::Rows, row, &items, &mut scores)?;
-            for (doubt, &score) in doubts.iter().zip(&scores) {
-                let (queries, query, item, count) = match doubt.of {
-                    Side::Rows => (rows, row, doubt.column, &mut self.of_rows[doubt.row].1),
-                    Side::Columns => (columns, doubt.column, row, &mut self.of_columns[doubt.column].1),
+            items.extend(pairs.iter().map(|pair| pair.column));
+            self.exact.exact_scores(scan.scores, MatrixSide::Rows, row, &items, &mut scores)?;
+            for (pair, &score) in pairs.iter().zip(&scores) {
+                let (queries, query, item, count) = match pair.side {
+                    MatrixSide::Rows => (rows, row, pair.column, &mut self.row_candidates[pair.row].1),
+                    MatrixSide::Columns => (columns, pair.column, row, &mut self.column_candidates[pair.column].1),
                 };
-                if let Some(best) = &queries.best[query] {
-                    let ranked = ranked_by(score, queries.ask.minus, item);
-                    count.settle(best, ranked, item, || queries.ask.positives.contains(query, item));
+                if let Some(best) = &queries.best_positives[query] {
+                    let key = ranking_key(score, queries.request.item_shifts, item);
+                    count.add_exact(best, key, item, || queries.request.positives.contains(query, item));
                 }
             }
         }
-        self.doubts.clear();
+        self.uncertain.clear();
         Ok(())
     }
 
-    /// What rows found, in order, from all threads, and what columns know after them, who knew `known` before.
+    /// Merges the visitors of all threads: the results of the rows, in order, and the states of the columns after them.
+    /// `known` are the states of the columns before.
     ///
     /// # Errors
-    /// The first one of the source.
-    pub fn finish(asked: &Asked<'_>, visitors: Vec<Self>, known: &[Known]) -> Result<(Vec<Found>, Vec<Known>)> {
-        let mut rows: Vec<(usize, Found)> = Vec::new();
-        let mut of_columns: Vec<Vec<(Candidates, Count)>> = Vec::new();
+    /// The first error of the source.
+    pub fn finish(
+        context: &NearestContext<'_>,
+        visitors: Vec<Self>,
+        known: &[QueryState],
+    ) -> Result<(Vec<QueryResult>, Vec<QueryState>)> {
+        let mut rows: Vec<(usize, QueryResult)> = Vec::new();
+        let mut of_columns: Vec<Vec<(CandidateList, RankCounts)>> = Vec::new();
         for mut visitor in visitors {
-            rows.append(&mut visitor.found);
-            for (column, (_, count)) in visitor.of_columns.iter_mut().enumerate() {
-                count.add(visitor.columns[column / COLUMNS].above[column % COLUMNS]);
+            rows.append(&mut visitor.results);
+            for (column, (_, count)) in visitor.column_candidates.iter_mut().enumerate() {
+                count.add(visitor.column_thresholds[column / TILE_COLUMNS].counts[column % TILE_COLUMNS]);
             }
-            of_columns.push(visitor.of_columns);
+            of_columns.push(visitor.column_candidates);
         }
         rows.sort_unstable_by_key(|&(row, _)| row);
-        let columns = in_parts(asked.scan.threads, asked.scan.scores.sizes()[1], |part| {
+        let columns = parallel_ranges(context.scan.threads, context.scan.scores.shape()[1], |part| {
             let mut exact = ExactCache::default();
             part.map(|column| {
                 let known = known.get(column);
                 let best = known.map_or(&[][..], |known| &known.best);
-                let mut candidates = asked.columns.candidates(column).with(best);
-                let mut count = known.map_or_else(Count::default, |known| known.count);
+                let mut candidates = context.columns.candidates(column).with_exact(best);
+                let mut count = known.map_or_else(RankCounts::default, |known| known.count);
                 for visitor in &of_columns {
                     candidates.merge(visitor[column].0.clone());
                     count.merge(visitor[column].1);
                 }
-                asked.columns.known(&mut (&asked.scan, &mut exact), column, candidates, count)
+                context.columns.finish_query(&mut (&context.scan, &mut exact), column, candidates, count)
             })
             .collect::<Result<Vec<_>>>()
         });
@@ -304,68 +337,77 @@ impl<'n> Nearest<'n> {
     }
 }
 
-impl Visitor for Nearest<'_> {
-    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[Lane]) -> Result<()> {
-        let asked = self.asked;
-        if self.is_over() {
+impl ScoreVisitor for NearestVisitor<'_> {
+    fn visit_panel(&mut self, rows: Range<usize>, panel: usize, scores: &[PanelRow]) -> Result<()> {
+        let context = self.context;
+        if self.is_done() {
             return Ok(());
         }
         if panel == 0 {
-            self.above = vec![0; rows.len()];
-            self.of_rows = rows.clone().map(|row| (asked.rows.candidates(row), Count::default())).collect();
-            let thresholds = |(row, (candidates, _)): (usize, &(Candidates, Count))| {
-                let (low, high) = asked.rows.doubt(row);
-                Row { minus: asked.columns.minus[row], top: candidates.bar(), low, high }
+            self.row_counts = vec![0; rows.len()];
+            self.row_candidates =
+                rows.clone().map(|row| (context.rows.candidates(row), RankCounts::default())).collect();
+            let thresholds = |(row, (candidates, _)): (usize, &(CandidateList, RankCounts))| {
+                let (low, high) = context.rows.uncertain_range(row);
+                RowThresholds { shift: context.columns.item_shifts[row], top: candidates.threshold(), low, high }
             };
-            self.rows = rows.clone().zip(&self.of_rows).map(thresholds).collect();
+            self.row_thresholds = rows.clone().zip(&self.row_candidates).map(thresholds).collect();
         }
-        let used = asked.scan.scores.sizes()[1] - panel * COLUMNS;
+        let used = context.scan.scores.shape()[1] - panel * TILE_COLUMNS;
         let mut hits = std::mem::take(&mut self.hits);
-        find(scores, used, &self.rows, &mut self.above, &mut self.columns[panel], &mut hits);
+        find_hits(
+            scores,
+            used,
+            &self.row_thresholds,
+            &mut self.row_counts,
+            &mut self.column_thresholds[panel],
+            &mut hits,
+        );
         for hit in hits.drain(..) {
-            self.hit(rows.start, panel, hit, &scores[hit.row])?;
+            self.process_hit(rows.start, panel, hit, &scores[hit.row])?;
         }
         self.hits = hits;
-        self.settle(rows.start)?;
-        self.pairs += rows.len() * used.min(COLUMNS);
-        let (of_pairs, of_row) = DOUBTFUL;
-        if !self.looked && self.settled > self.pairs / of_pairs + (rows.len() + self.found.len()) * of_row {
-            if asked.may_give_up {
-                asked.given_up.store(true, Ordering::Relaxed);
+        self.resolve_uncertain(rows.start)?;
+        self.pairs += rows.len() * used.min(TILE_COLUMNS);
+        let limit = self.pairs / PAIRS_PER_EXACT_SCORE + (rows.len() + self.results.len()) * EXACT_SCORES_PER_ROW;
+        if !self.checked_duplicates && self.exact_pairs > limit {
+            if context.may_abandon {
+                context.abandoned.store(true, Ordering::Relaxed);
                 return Ok(());
             }
-            self.looked = true;
-            if let Some(duplicates) = asked.scan.scores.duplicates() {
-                self.exact.look_up(duplicates);
+            self.checked_duplicates = true;
+            if let Some(duplicates) = context.scan.scores.duplicates() {
+                self.exact.use_duplicates(duplicates);
             }
         }
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        self.asked.given_up.load(Ordering::Relaxed)
+    fn is_done(&self) -> bool {
+        self.context.abandoned.load(Ordering::Relaxed)
     }
 
-    fn block(&mut self, rows: Range<usize>) -> Result<()> {
-        let asked = self.asked;
-        if self.is_over() {
+    fn end_block(&mut self, rows: Range<usize>) -> Result<()> {
+        let context = self.context;
+        if self.is_done() {
             return Ok(());
         }
-        if self.columns.is_empty() {
-            self.of_rows = rows.clone().map(|row| (asked.rows.candidates(row), Count::default())).collect();
-            self.above = vec![0; rows.len()];
+        if self.column_thresholds.is_empty() {
+            self.row_candidates =
+                rows.clone().map(|row| (context.rows.candidates(row), RankCounts::default())).collect();
+            self.row_counts = vec![0; rows.len()];
         }
-        for ((row, (candidates, mut count)), &above) in rows.zip(self.of_rows.drain(..)).zip(&self.above) {
+        for ((row, (candidates, mut count)), &above) in rows.zip(self.row_candidates.drain(..)).zip(&self.row_counts) {
             count.add(above);
-            let known = asked.rows.known(&mut (&asked.scan, &mut self.exact), row, candidates, count)?;
-            self.found.push((row, known.found(asked.rows.ask.positives.any(row))));
+            let known = context.rows.finish_query(&mut (&context.scan, &mut self.exact), row, candidates, count)?;
+            self.results.push((row, known.into_result(context.rows.request.positives.has_any(row))));
         }
         Ok(())
     }
 }
 
-/// The places of the bits that are set, from the lowest.
-fn bits(mut bits: u32) -> impl Iterator<Item = usize> {
+/// Positions of the bits that are set, from the lowest.
+fn set_bits(mut bits: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = (bits != 0).then(|| bits.trailing_zeros() as usize);
         bits &= bits.wrapping_sub(1);
@@ -373,6 +415,6 @@ fn bits(mut bits: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-fn index(i: usize) -> u32 {
+fn to_u32(i: usize) -> u32 {
     u32::try_from(i).expect("vectors are fewer than 2³²")
 }

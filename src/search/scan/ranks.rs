@@ -1,40 +1,40 @@
-//! The ranks of the best positives of the queries of one side.
+//! Ranks of the best positives of the queries of one side.
 
 use super::blocks::Scan;
 use crate::error::Result;
-use crate::kernels::measure::rank::Rank;
-use crate::search::checkpoint::{Reader, Writer};
-use crate::search::question::Ask;
-use crate::search::scores::Side;
-use crate::search::threads::in_parts;
+use crate::kernels::measure::rank::BestMatchRank;
+use crate::search::checkpoint::{PayloadReader, PayloadWriter};
+use crate::search::request::SearchRequest;
+use crate::search::scores::MatrixSide;
+use crate::search::threads::parallel_ranges;
 
-/// Number that a query ranks an item by. Not −0, so that numbers that are equal have equal bits.
-pub fn ranked_by(score: f32, minus: &[f64], item: usize) -> f64 {
-    f64::from(score) - minus.get(item).copied().unwrap_or(0.0) + 0.0
+/// Ranking key of an item: its score less its shift. It is never −0, so equal keys have equal bits.
+pub fn ranking_key(score: f32, item_shifts: &[f64], item: usize) -> f64 {
+    f64::from(score) - item_shifts.get(item).copied().unwrap_or(0.0) + 0.0
 }
 
-/// The best positive of a query.
+/// Best positive of a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Best {
-    /// What it is ranked by, exactly.
+pub struct BestPositive {
+    /// Exact ranking key.
     pub score: f64,
     pub item: usize,
 }
 
-impl Best {
-    /// Of every query of a side.
+impl BestPositive {
+    /// Finds the best positive of every query of a side.
     ///
     /// # Errors
-    /// The first one of the source.
-    pub fn of_all(scan: &Scan<'_>, side: Side, ask: &Ask<'_>) -> Result<Vec<Option<Self>>> {
-        let parts = in_parts(scan.threads, ask.positives.queries().unwrap_or(0), |queries| {
+    /// The first error of the source.
+    pub fn find_all(scan: &Scan<'_>, side: MatrixSide, request: &SearchRequest<'_>) -> Result<Vec<Option<Self>>> {
+        let parts = parallel_ranges(scan.threads, request.positives.n_queries().unwrap_or(0), |queries| {
             let mut scores = Vec::new();
             let mut best = |query: usize| -> Result<Option<Self>> {
-                let items = ask.positives.of(query);
-                scan.scores.exact(side, query, &items, &mut scores)?;
+                let items = request.positives.of_query(query);
+                scan.scores.exact_scores(side, query, &items, &mut scores)?;
                 let scored = items.into_iter().zip(&scores);
                 Ok(scored
-                    .map(|(item, &score)| Self { score: ranked_by(score, ask.minus, item), item })
+                    .map(|(item, &score)| Self { score: ranking_key(score, request.item_shifts, item), item })
                     .reduce(|a, b| if b.score > a.score || (b.score == a.score && b.item < a.item) { b } else { a }))
             };
             queries.map(&mut best).collect::<Result<Vec<_>>>()
@@ -42,32 +42,33 @@ impl Best {
         Ok(parts.into_iter().collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// An approximate score below the first number is surely below this one, one above the second surely above it.
+    /// Range of uncertain approximate scores: a score below the first number is certainly below the exact key, a score
+    /// above the second certainly above it.
     #[expect(clippy::cast_possible_truncation, reason = "rounded outwards by the steps that follow")]
-    pub fn doubt(&self, error: f64) -> (f32, f32) {
+    pub fn uncertain_range(&self, error: f64) -> (f32, f32) {
         (((self.score - error) as f32).next_down(), ((self.score + error) as f32).next_up())
     }
 }
 
-/// Items before the best positive, counted so far.
+/// Counts of the items that rank before the best positive.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Count {
-    /// With a higher score.
+pub struct RankCounts {
+    /// Items with a higher score.
     above: u32,
-    /// With the same score and a lower index, not matching.
+    /// Items with the same score and a lower index that do not match.
     before: u32,
-    /// With the same score, not matching.
+    /// Items with the same score that do not match.
     ties: u32,
 }
 
-impl Count {
-    /// Items that are surely above.
+impl RankCounts {
+    /// Adds items that are certainly above.
     pub fn add(&mut self, above: u32) {
         self.above += above;
     }
 
-    /// An item that was in doubt, by its exact score.
-    pub fn settle(&mut self, best: &Best, score: f64, item: usize, matches: impl Fn() -> bool) {
+    /// Counts an uncertain item by its exact key.
+    pub fn add_exact(&mut self, best: &BestPositive, score: f64, item: usize, matches: impl Fn() -> bool) {
         if score > best.score {
             self.above += 1;
         } else if score == best.score && !matches() {
@@ -82,20 +83,20 @@ impl Count {
         self.ties += other.ties;
     }
 
-    pub fn write(&self, payload: &mut Writer) {
+    pub fn write(&self, payload: &mut PayloadWriter) {
         for count in [self.above, self.before, self.ties] {
-            payload.number(count as usize);
+            payload.write_index(count as usize);
         }
     }
 
-    /// What was written; `None` where it counts more than `most` items.
-    pub fn read(payload: &mut Reader<'_>, most: usize) -> Option<Self> {
-        let mut count = || payload.number(most).and_then(|count| u32::try_from(count).ok());
+    /// Reads what [`RankCounts::write`] wrote; `None` if a count is above `most`.
+    pub fn read(payload: &mut PayloadReader<'_>, most: usize) -> Option<Self> {
+        let mut count = || payload.read_index(most).and_then(|count| u32::try_from(count).ok());
         Some(Self { above: count()?, before: count()?, ties: count()? })
     }
 
-    pub fn rank(&self) -> Rank {
+    pub fn rank(&self) -> BestMatchRank {
         let [above, before, ties] = [self.above, self.before, self.ties].map(|count| count as usize);
-        Rank { rank: above + before, optimistic: above, pessimistic: above + ties }
+        BestMatchRank { rank: above + before, optimistic: above, pessimistic: above + ties }
     }
 }

@@ -1,105 +1,108 @@
-//! Resumption of a pass: what it has found when some of its sections are done, in checkpoints and out of them again.
+//! Resumption of a search pass: saves its state after each section, and restores it.
 
-use super::nearest::Known;
-use super::stripes::rows_of;
-use super::sums::{OfColumns, Summed};
+use super::nearest::QueryState;
+use super::stripes::stripe_rows_range;
+use super::sums::{ColumnTotals, SumStatistics};
 use crate::error::Result;
-use crate::search::answer::Unrounded;
-use crate::search::checkpoint::{Progress, Reader, Sections, Writer};
-use crate::search::question::Ask;
+use crate::search::checkpoint::{PayloadReader, PayloadWriter, SearchProgress, Sections};
+use crate::search::request::SearchRequest;
+use crate::search::results::UnroundedResults;
 
-/// A pass, and what it is to find.
+/// Search pass: its requests and its sections.
 #[derive(Debug)]
-pub struct Pass<'p> {
-    /// Of rows and of columns, as all that follows.
-    pub asks: [&'p Ask<'p>; 2],
-    /// Items that are kept of each.
-    pub keep: [usize; 2],
+pub struct SearchPass<'p> {
+    /// Requests of rows and of columns. All pairs of fields are in this order.
+    pub requests: [&'p SearchRequest<'p>; 2],
+    /// Number of best items kept for each query.
+    pub kept: [usize; 2],
     pub counts: [usize; 2],
-    pub summed: Option<Summed>,
+    pub sums: Option<SumStatistics>,
     pub sections: Sections,
 }
 
-/// After some sections.
+/// State of a pass after some sections.
 #[derive(Debug, Default)]
-pub struct SoFar {
-    /// The next one.
+pub struct PassState {
+    /// Next section.
     pub section: usize,
-    /// Of the rows of those before.
-    pub rows: Unrounded,
-    /// Of all columns; nothing before the first section. Their sums are with [`Summed`].
-    pub columns: Vec<Known>,
+    /// Results of the rows of the sections before.
+    pub rows: UnroundedResults,
+    /// State of all columns; empty before the first section. Their sums are in [`SumStatistics`].
+    pub columns: Vec<QueryState>,
 }
 
-/// Parts of a section that are saved.
+/// Names of the parts of a checkpoint.
 const ROWS: &str = "rows";
 const COLUMNS: &str = "columns";
 
-impl Pass<'_> {
-    /// What was kept: the most sections from the first on whose rows are all there, and the columns after the last of them.
-    pub fn resume(&self, progress: &mut dyn Progress) -> Result<SoFar> {
+impl SearchPass<'_> {
+    /// Loads the state of the pass: all leading sections whose rows were saved, and the columns after the last of
+    /// these.
+    pub fn resume(&self, progress: &mut dyn SearchProgress) -> Result<PassState> {
         let mut rows = Vec::new();
         for (section, stripes) in self.sections.stripes.iter().enumerate() {
-            let of_section = rows_of(stripes, self.counts[0]).len();
-            let kept = self.sections.load(ROWS, section, progress)?;
-            match kept.and_then(|payload| Unrounded::read(&payload, self.asks[0], of_section, self.counts[1])) {
-                Some(answer) => rows.push(answer),
+            let of_section = stripe_rows_range(stripes, self.counts[0]).len();
+            let saved = self.sections.load(ROWS, section, progress)?;
+            match saved.and_then(|payload| {
+                UnroundedResults::from_payload(&payload, self.requests[0], of_section, self.counts[1])
+            }) {
+                Some(results) => rows.push(results),
                 None => break,
             }
         }
         while let Some(last) = rows.len().checked_sub(1) {
-            let kept = self.sections.load(COLUMNS, last, progress)?;
-            if let Some((columns, sums)) = kept.and_then(|payload| self.read_columns(last, &payload)) {
-                if let (Some(summed), Some(sums)) = (&self.summed, sums) {
-                    summed.go_on(sums, self.sections.stripes[last].end);
+            let saved = self.sections.load(COLUMNS, last, progress)?;
+            if let Some((columns, sums)) = saved.and_then(|payload| self.read_columns(last, &payload)) {
+                if let (Some(summed), Some(sums)) = (&self.sums, sums) {
+                    summed.resume(sums, self.sections.stripes[last].end);
                 }
-                let mut so_far = SoFar { section: rows.len(), columns, ..SoFar::default() };
-                for answer in rows {
-                    so_far.rows.append(answer);
+                let mut state = PassState { section: rows.len(), columns, ..PassState::default() };
+                for results in rows {
+                    state.rows.append(results);
                 }
-                return Ok(so_far);
+                return Ok(state);
             }
             rows.pop();
         }
-        Ok(SoFar::default())
+        Ok(PassState::default())
     }
 
-    /// One more section is done, whose rows and all columns found this.
-    pub fn done(
+    /// Ends a section: saves the results of its rows and the state of all columns, and adds them to the state.
+    pub fn finish_section(
         &self,
-        so_far: &mut SoFar,
-        rows: Unrounded,
-        columns: Vec<Known>,
-        progress: &mut dyn Progress,
+        state: &mut PassState,
+        rows: UnroundedResults,
+        columns: Vec<QueryState>,
+        progress: &mut dyn SearchProgress,
     ) -> Result<()> {
-        self.sections.save(COLUMNS, so_far.section, progress, || {
-            let mut payload = Writer::default();
+        self.sections.save(COLUMNS, state.section, progress, || {
+            let mut payload = PayloadWriter::default();
             for known in &columns {
                 known.write(&mut payload);
             }
-            if let Some(summed) = &self.summed {
+            if let Some(summed) = &self.sums {
                 summed.write(&mut payload);
             }
             payload.0
         })?;
-        self.sections.save(ROWS, so_far.section, progress, || rows.write())?;
-        so_far.section += 1;
-        so_far.rows.append(rows);
-        so_far.columns = columns;
+        self.sections.save(ROWS, state.section, progress, || rows.to_payload())?;
+        state.section += 1;
+        state.rows.append(rows);
+        state.columns = columns;
         Ok(())
     }
 
-    /// What columns know after a section, and their sums.
-    fn read_columns(&self, section: usize, payload: &[i32]) -> Option<(Vec<Known>, Option<OfColumns>)> {
-        let mut payload = Reader(payload);
-        let seen = rows_of(&self.sections.stripes[section], self.counts[0]).end;
-        let known = (0..self.counts[1]).map(|_| Known::read(&mut payload, seen, self.keep[1]));
+    /// Decodes the state of all columns after a section, and their sums.
+    fn read_columns(&self, section: usize, payload: &[i32]) -> Option<(Vec<QueryState>, Option<ColumnTotals>)> {
+        let mut payload = PayloadReader(payload);
+        let seen = stripe_rows_range(&self.sections.stripes[section], self.counts[0]).end;
+        let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, seen, self.kept[1]));
         let known = known.collect::<Option<Vec<_>>>()?;
-        let sums = match &self.summed {
+        let sums = match &self.sums {
             Some(summed) => Some(summed.read(&mut payload)?),
             None => None,
         };
-        payload.end()?;
+        payload.finish()?;
         Some((known, sums))
     }
 }

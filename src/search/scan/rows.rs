@@ -1,22 +1,22 @@
-//! Whole rows of scores, for methods that correct a score by more than a number of its item.
+//! Whole rows of scores, for methods whose corrections are more than a shift of each item.
 
 use std::ops::Range;
 
-use super::blocks::{Scan, Visitor};
-use super::stripes::{rows_of, stripes};
+use super::blocks::{Scan, ScoreVisitor};
+use super::stripes::{stripe_count, stripe_rows_range};
 use crate::error::Result;
-use crate::kernels::hubness::matching::Candidate;
+use crate::kernels::hubness::incremental_matching::MatchCandidate;
 use crate::kernels::hubness::method::Correction;
-use crate::kernels::identity::Fields;
+use crate::kernels::identity::IdentityWriter;
 use crate::kernels::measure::rank::best_rank;
-use crate::kernels::product::COLUMNS;
-use crate::kernels::top_k::{Scored, top_k};
-use crate::search::answer::{Answer, Unrounded};
-use crate::search::checkpoint::{Progress, Sections};
-use crate::search::question::Ask;
-use crate::search::scores::{Lane, Precision};
+use crate::kernels::product::TILE_COLUMNS;
+use crate::kernels::top_k::{ScoredItem, top_k};
+use crate::search::checkpoint::{SearchProgress, Sections};
+use crate::search::request::SearchRequest;
+use crate::search::results::{SearchResults, UnroundedResults};
+use crate::search::scores::{PanelRow, ScorePrecision};
 
-/// Results of `work` on every row of these stripes, in the order of the rows.
+/// Maps every row of these stripes with `work` and returns the results in the order of the rows.
 ///
 /// # Errors
 /// The first error of `progress` or of the source.
@@ -24,88 +24,91 @@ pub fn map_rows<T: Send>(
     scan: &Scan<'_>,
     stripes: Range<usize>,
     work: &(impl Fn(usize, &mut [f32]) -> T + Sync),
-    progress: &mut dyn Progress,
+    progress: &mut dyn SearchProgress,
 ) -> Result<Vec<T>> {
-    let columns = scan.scores.sizes()[1];
-    let visitor = |_| Rows { columns, work, scores: Vec::new(), made: Vec::new() };
-    let visitors = scan.run(Precision::Fine, stripes, (0..scan.threads).map(visitor).collect(), progress)?;
-    let mut made: Vec<(usize, T)> = visitors.into_iter().flat_map(|visitor| visitor.made).collect();
+    let columns = scan.scores.shape()[1];
+    let visitor = |_| RowVisitor { columns, work, scores: Vec::new(), results: Vec::new() };
+    let visitors = scan.run(ScorePrecision::Fine, stripes, (0..scan.threads).map(visitor).collect(), progress)?;
+    let mut made: Vec<(usize, T)> = visitors.into_iter().flat_map(|visitor| visitor.results).collect();
     made.sort_unstable_by_key(|&(row, _)| row);
     Ok(made.into_iter().map(|(_, made)| made).collect())
 }
 
-/// Ranks the columns for every row by the row's scores as `correction` leaves them; `ask` says how many and which match.
+/// Ranks the columns for every row by the scores that `correction` makes of the row. `request` has the list length and
+/// the positives.
 ///
 /// # Errors
-/// A question that has no answer; or the first error of `progress` or of the source.
+/// An invalid request; or the first error of `progress` or of the source.
 pub fn rank_corrected(
     scan: &Scan<'_>,
-    ask: &Ask<'_>,
+    request: &SearchRequest<'_>,
     correction: &dyn Correction,
-    progress: &mut dyn Progress,
-) -> Result<Answer> {
-    let [rows, columns] = scan.scores.sizes();
-    ask.keep(rows, columns)?;
+    progress: &mut dyn SearchProgress,
+) -> Result<SearchResults> {
+    let [rows, columns] = scan.scores.shape();
+    request.list_length(rows, columns)?;
     let work = |row: usize, scores: &mut [f32]| {
-        correction.row(row, scores);
-        (top_k(scores, ask.k), best_rank(scores, &ask.positives.of(row)))
+        correction.correct_row(row, scores);
+        (top_k(scores, request.k), best_rank(scores, &request.positives.of_query(row)))
     };
-    let identity = |fields: &mut Fields<'_>| {
-        fields.text("rank_corrected");
-        ask.identity(fields);
+    let identity = |fields: &mut IdentityWriter<'_>| {
+        fields.write_text("rank_corrected");
+        request.identity(fields);
         correction.identity(fields);
         scan.scores.identity(fields);
     };
-    let sections = Sections::new(stripes(rows), scan.cost(), identity, progress);
-    let mut all = Unrounded::default();
+    let sections = Sections::new(stripe_count(rows), scan.cost(), identity, progress);
+    let mut all = UnroundedResults::default();
     for (section, stripes) in sections.stripes.iter().enumerate() {
-        let of_section = rows_of(stripes, rows).len();
+        let of_section = stripe_rows_range(stripes, rows).len();
         let saved = sections.load("corrected", section, progress)?;
-        if let Some(saved) = saved.and_then(|payload| Unrounded::read(&payload, ask, of_section, columns)) {
+        if let Some(saved) =
+            saved.and_then(|payload| UnroundedResults::from_payload(&payload, request, of_section, columns))
+        {
             all.append(saved);
             progress.report(all.top.len() as u64, rows as u64)?;
             continue;
         }
-        let candidate = |best: Scored| Candidate { item: best.item, score: best.score.into() };
+        let candidate = |best: ScoredItem| MatchCandidate { item: best.item, score: best.score.into() };
         let (top, mut ranks): (Vec<Vec<_>>, Vec<_>) =
             map_rows(scan, stripes.clone(), &work, progress)?.into_iter().unzip();
-        if ask.positives.queries().is_none() {
+        if request.positives.n_queries().is_none() {
             ranks.clear();
         }
         let top = top.into_iter().map(|top| top.into_iter().map(candidate).collect()).collect();
-        let answer = Unrounded { top, ranks, statistics: Vec::new() };
-        sections.save("corrected", section, progress, || answer.write())?;
-        all.append(answer);
+        let results = UnroundedResults { top, ranks, statistics: Vec::new() };
+        sections.save("corrected", section, progress, || results.to_payload())?;
+        all.append(results);
     }
-    Ok(all.rounded())
+    Ok(all.into_rounded())
 }
 
-/// Work of one thread.
-struct Rows<'w, T, W> {
+/// Visitor that collects whole rows, on one thread.
+struct RowVisitor<'w, T, W> {
     columns: usize,
     work: &'w W,
-    /// Values of the block, row by row.
+    /// Scores of the block, row-major.
     scores: Vec<f32>,
-    made: Vec<(usize, T)>,
+    results: Vec<(usize, T)>,
 }
 
-impl<T: Send, W: Fn(usize, &mut [f32]) -> T + Sync> Visitor for Rows<'_, T, W> {
+impl<T: Send, W: Fn(usize, &mut [f32]) -> T + Sync> ScoreVisitor for RowVisitor<'_, T, W> {
     const HOLDS_BLOCK: bool = true;
 
-    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[Lane]) -> Result<()> {
+    fn visit_panel(&mut self, rows: Range<usize>, panel: usize, scores: &[PanelRow]) -> Result<()> {
         self.scores.resize(rows.len() * self.columns, 0.0);
-        let first = panel * COLUMNS;
-        let used = (self.columns - first).min(COLUMNS);
+        let first = panel * TILE_COLUMNS;
+        let used = (self.columns - first).min(TILE_COLUMNS);
         for (to, scores) in self.scores.chunks_exact_mut(self.columns).zip(scores) {
             to[first..first + used].copy_from_slice(&scores[..used]);
         }
         Ok(())
     }
 
-    fn block(&mut self, rows: Range<usize>) -> Result<()> {
+    fn end_block(&mut self, rows: Range<usize>) -> Result<()> {
         for (i, row) in rows.enumerate() {
             let scores = &mut self.scores[i * self.columns..][..self.columns];
-            self.made.push((row, (self.work)(row, scores)));
+            self.results.push((row, (self.work)(row, scores)));
         }
         Ok(())
     }

@@ -1,52 +1,53 @@
-//! Statistics of all scores of every row and every column: sums, in one pass.
+//! Statistics that are sums over all scores of a row or a column (log-sum-exp, mean, standard deviation), in one pass.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::blocks::{Scan, Visitor};
-use super::in_order::InOrder;
+use super::blocks::{Scan, ScoreVisitor};
+use super::ordered_sum::OrderedSum;
 use crate::error::{Error, Result};
 use crate::kernels::hubness::statistic::Statistic;
-use crate::kernels::product::COLUMNS;
-use crate::kernels::scores::{
-    ColumnMoments, ColumnSums, LogSum, Moments, add_along_columns, add_along_rows, add_moments,
+use crate::kernels::product::TILE_COLUMNS;
+use crate::kernels::score_panels::{
+    ColumnLogSumExps, ColumnMoments, Moments, RunningLogSumExp, add_exp_columns, add_exp_rows, add_moments,
 };
-use crate::search::checkpoint::{Reader, Writer};
-use crate::search::scores::{Lane, Side};
-use crate::search::threads::in_parts;
+use crate::search::checkpoint::{PayloadReader, PayloadWriter};
+use crate::search::scores::{MatrixSide, PanelRow};
+use crate::search::threads::parallel_ranges;
 
-/// What is summed.
+/// Sums that the requested statistics need, and the sums of the columns so far.
 #[derive(Debug)]
-pub struct Summed {
-    /// β of every softmax, of rows and of columns.
+pub struct SumStatistics {
+    /// β of every log-sum-exp, for rows and for columns.
     betas: [Vec<f64>; 2],
     moments: bool,
-    /// A score of each row, and of each column.
-    shifts: [Vec<f32>; 2],
+    /// One score of each row and of each column, subtracted before squares are summed (shifted data, for a stable
+    /// variance).
+    moment_shifts: [Vec<f32>; 2],
     counts: [usize; 2],
-    columns: Mutex<InOrder<OfColumns>>,
+    columns: Mutex<OrderedSum<ColumnTotals>>,
 }
 
-/// Whether it is a sum over all scores.
-pub fn is_sum(statistic: &Statistic) -> bool {
+/// Returns true if the statistic is a sum over all scores.
+pub fn is_sum_statistic(statistic: &Statistic) -> bool {
     !matches!(statistic, Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. })
 }
 
-/// Of all columns of a stripe.
+/// Sums of all columns over the rows of a stripe.
 #[derive(Debug, Clone, Default)]
-pub struct OfColumns {
-    /// For every β, of every panel.
-    logs: Vec<Vec<ColumnSums>>,
+pub struct ColumnTotals {
+    /// Log-sum-exps, by β and panel.
+    logs: Vec<Vec<ColumnLogSumExps>>,
     moments: Vec<ColumnMoments>,
 }
 
-impl Summed {
-    /// What the statistics of rows and columns need; `None` where they need no sums.
+impl SumStatistics {
+    /// Sums for the statistics of rows and columns; `None` if no statistic is a sum.
     ///
     /// # Errors
-    /// A β that is negative or no finite f32, or the first one of the source.
+    /// A β that is negative or no finite f32, or the first error of the source.
     pub fn new(scan: &Scan<'_>, statistics: [&[Statistic]; 2]) -> Result<Option<Self>> {
-        if !statistics.iter().any(|statistics| statistics.iter().any(is_sum)) {
+        if !statistics.iter().any(|statistics| statistics.iter().any(is_sum_statistic)) {
             return Ok(None);
         }
         let mut betas = [Vec::new(), Vec::new()];
@@ -54,7 +55,7 @@ impl Summed {
             for statistic in statistics {
                 if let Statistic::LogSumExp { beta } = *statistic {
                     if !(0.0..=f64::from(f32::MAX)).contains(&beta) {
-                        return Err(Error::usage(format!("got β = {beta}, wanted a number from 0 that is an f32")));
+                        return Err(Error::usage(format!("got β = {beta}, wanted a finite f32 of at least 0")));
                     }
                     betas.push(beta);
                 }
@@ -62,38 +63,43 @@ impl Summed {
         }
         let is_moment = |statistic: &Statistic| matches!(statistic, Statistic::Mean | Statistic::StandardDeviation);
         let moments = statistics.iter().any(|statistics| statistics.iter().any(is_moment));
-        let counts = scan.scores.sizes();
-        let shift = |side: Side| -> Result<Vec<f32>> {
+        let counts = scan.scores.shape();
+        let shift = |side: MatrixSide| -> Result<Vec<f32>> {
             let count = counts[side.index()];
             if counts.contains(&0) {
                 return Ok(vec![0.0; count]);
             }
-            let parts = in_parts(scan.threads, count, |part| {
+            let parts = parallel_ranges(scan.threads, count, |part| {
                 let mut score = Vec::new();
-                let mut first = |i: usize| scan.scores.exact(side, i, &[0], &mut score).map(|()| score[0]);
+                let mut first = |i: usize| scan.scores.exact_scores(side, i, &[0], &mut score).map(|()| score[0]);
                 part.map(&mut first).collect::<Result<Vec<_>>>()
             });
             Ok(parts.into_iter().collect::<Result<Vec<_>>>()?.concat())
         };
-        let shifts = [shift(Side::Rows)?, shift(Side::Columns)?];
-        Ok(Some(Self { betas, moments, shifts, counts, columns: Mutex::default() }))
+        let shifts = [shift(MatrixSide::Rows)?, shift(MatrixSide::Columns)?];
+        Ok(Some(Self { betas, moments, moment_shifts: shifts, counts, columns: Mutex::default() }))
     }
 
-    fn none(&self) -> OfColumns {
-        let panels = self.counts[1].div_ceil(COLUMNS);
-        OfColumns {
-            logs: self.betas[1].iter().map(|_| vec![ColumnSums::EMPTY; panels]).collect(),
+    fn empty_totals(&self) -> ColumnTotals {
+        let panels = self.counts[1].div_ceil(TILE_COLUMNS);
+        ColumnTotals {
+            logs: self.betas[1].iter().map(|_| vec![ColumnLogSumExps::EMPTY; panels]).collect(),
             moments: vec![ColumnMoments::EMPTY; if self.moments { panels } else { 0 }],
         }
     }
 
-    /// The sums that were asked for of `rows`, from all threads; of other statistics, nothing.
-    pub fn of_rows(&self, statistics: &[Statistic], rows: Range<usize>, visitors: Vec<Sums<'_>>) -> Vec<Vec<f64>> {
-        let mut of_rows: Vec<OfRow> = visitors.into_iter().flat_map(|visitor| visitor.found).collect();
+    /// Values of the statistics of `rows`, from the visitors of all threads; empty for a statistic that is no sum.
+    pub fn row_statistics(
+        &self,
+        statistics: &[Statistic],
+        rows: Range<usize>,
+        visitors: Vec<SumVisitor<'_>>,
+    ) -> Vec<Vec<f64>> {
+        let mut of_rows: Vec<RowTotals> = visitors.into_iter().flat_map(|visitor| visitor.rows).collect();
         of_rows.sort_unstable_by_key(|of| of.row);
         let mut logs = 0..;
         let mut values = |statistic: &Statistic| -> Vec<f64> {
-            let shifted = of_rows.iter().zip(&self.shifts[0][rows.clone()]);
+            let shifted = of_rows.iter().zip(&self.moment_shifts[0][rows.clone()]);
             let columns = self.counts[1];
             match *statistic {
                 Statistic::LogSumExp { beta } => {
@@ -110,20 +116,20 @@ impl Summed {
         statistics.iter().map(&mut values).collect()
     }
 
-    /// The sums that were asked for of every column; of other statistics, nothing.
-    pub fn of_columns(&self, statistics: &[Statistic]) -> Vec<Vec<f64>> {
-        let (columns, none) = (self.columns(), self.none());
+    /// Values of the statistics of every column; empty for a statistic that is no sum.
+    pub fn column_statistics(&self, statistics: &[Statistic]) -> Vec<Vec<f64>> {
+        let (columns, none) = (self.columns(), self.empty_totals());
         let columns = columns.total().unwrap_or(&none);
         let mut logs = columns.logs.iter();
         let mut values = |statistic: &Statistic| -> Vec<f64> {
-            let moments = |j: usize| columns.moments[j / COLUMNS].column(j % COLUMNS);
+            let moments = |j: usize| columns.moments[j / TILE_COLUMNS].column(j % TILE_COLUMNS);
             let all = 0..self.counts[1];
             match *statistic {
                 Statistic::LogSumExp { beta } => {
                     let sums = logs.next().map_or(&[][..], Vec::as_slice);
-                    all.map(|j| sums[j / COLUMNS].value(j % COLUMNS, beta)).collect()
+                    all.map(|j| sums[j / TILE_COLUMNS].value(j % TILE_COLUMNS, beta)).collect()
                 }
-                Statistic::Mean => all.map(|j| moments(j).mean(self.counts[0], self.shifts[1][j])).collect(),
+                Statistic::Mean => all.map(|j| moments(j).mean(self.counts[0], self.moment_shifts[1][j])).collect(),
                 Statistic::StandardDeviation => all.map(|j| moments(j).standard_deviation(self.counts[0])).collect(),
                 Statistic::MeanOfLargest { .. } | Statistic::KthLargest { .. } => Vec::new(),
             }
@@ -131,124 +137,124 @@ impl Summed {
         statistics.iter().map(&mut values).collect()
     }
 
-    /// What has been summed of columns, for keeping.
-    pub fn write(&self, payload: &mut Writer) {
+    /// Writes the sums of the columns so far.
+    pub fn write(&self, payload: &mut PayloadWriter) {
         let columns = self.columns();
         let Some(total) = columns.total() else { return };
         for sums in total.logs.iter().flatten() {
-            sums.references.iter().for_each(|&reference| payload.float(reference));
-            sums.sums.iter().for_each(|&sum| payload.double(sum));
+            sums.references.iter().for_each(|&reference| payload.write_f32(reference));
+            sums.sums.iter().for_each(|&sum| payload.write_f64(sum));
         }
         for moments in &total.moments {
-            moments.sums.iter().chain(&moments.squares).for_each(|&sum| payload.double(sum));
+            moments.sums.iter().chain(&moments.squares).for_each(|&sum| payload.write_f64(sum));
         }
     }
 
-    /// What was written; `None` where there is less.
-    pub fn read(&self, payload: &mut Reader<'_>) -> Option<OfColumns> {
-        let mut all = self.none();
+    /// Reads what [`SumStatistics::write`] wrote; `None` if the payload is too short.
+    pub fn read(&self, payload: &mut PayloadReader<'_>) -> Option<ColumnTotals> {
+        let mut all = self.empty_totals();
         for sums in all.logs.iter_mut().flatten() {
             for reference in &mut sums.references {
-                *reference = payload.float()?;
+                *reference = payload.read_f32()?;
             }
             for sum in &mut sums.sums {
-                *sum = payload.double()?;
+                *sum = payload.read_f64()?;
             }
         }
         for moments in &mut all.moments {
             for sum in moments.sums.iter_mut().chain(&mut moments.squares) {
-                *sum = payload.double()?;
+                *sum = payload.read_f64()?;
             }
         }
         Some(all)
     }
 
-    /// Goes on from the sums of the stripes before `next`.
-    pub fn go_on(&self, columns: OfColumns, next: usize) {
-        *self.columns() = InOrder::from(Some(columns), next);
+    /// Resumes from the sums of the stripes before `next`.
+    pub fn resume(&self, columns: ColumnTotals, next: usize) {
+        *self.columns() = OrderedSum::resume(Some(columns), next);
     }
 
-    fn columns(&self) -> MutexGuard<'_, InOrder<OfColumns>> {
+    fn columns(&self) -> MutexGuard<'_, OrderedSum<ColumnTotals>> {
         self.columns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Of one row.
+/// Sums of one row.
 #[derive(Debug, Clone)]
-struct OfRow {
+struct RowTotals {
     row: usize,
-    /// For every β.
-    logs: Vec<LogSum>,
+    /// Log-sum-exps, by β.
+    logs: Vec<RunningLogSumExp>,
     moments: Moments,
 }
 
-/// What one thread has seen.
+/// Visitor that sums scores, on one thread.
 #[derive(Debug)]
-pub struct Sums<'s> {
-    summed: &'s Summed,
-    /// Of the stripe.
-    columns: OfColumns,
-    /// Of the block: for every β, of every row.
-    logs: Vec<Vec<LogSum>>,
+pub struct SumVisitor<'s> {
+    summed: &'s SumStatistics,
+    /// Sums of the columns over the stripe.
+    columns: ColumnTotals,
+    /// Log-sum-exps of the rows of the block, by β and row.
+    logs: Vec<Vec<RunningLogSumExp>>,
     moments: Vec<Moments>,
     zeros: Vec<f32>,
-    found: Vec<OfRow>,
+    rows: Vec<RowTotals>,
 }
 
-impl<'s> Sums<'s> {
-    pub fn new(summed: &'s Summed) -> Self {
-        let columns = OfColumns { logs: Vec::new(), moments: Vec::new() };
-        Self { summed, columns, logs: Vec::new(), moments: Vec::new(), zeros: Vec::new(), found: Vec::new() }
+impl<'s> SumVisitor<'s> {
+    pub fn new(summed: &'s SumStatistics) -> Self {
+        let columns = ColumnTotals { logs: Vec::new(), moments: Vec::new() };
+        Self { summed, columns, logs: Vec::new(), moments: Vec::new(), zeros: Vec::new(), rows: Vec::new() }
     }
 
     fn start(&mut self, rows: usize) {
-        self.logs = self.summed.betas[0].iter().map(|_| vec![LogSum::EMPTY; rows]).collect();
+        self.logs = self.summed.betas[0].iter().map(|_| vec![RunningLogSumExp::EMPTY; rows]).collect();
         self.moments = vec![Moments::default(); rows];
         self.zeros = vec![0.0; rows];
     }
 }
 
-/// β as the scores are.
+/// Rounds β to the precision of scores.
 #[expect(clippy::cast_possible_truncation, reason = "exponents of f32 have its precision")]
-pub fn narrow(beta: f64) -> f32 {
+pub fn to_f32(beta: f64) -> f32 {
     beta as f32
 }
 
-impl Visitor for Sums<'_> {
-    fn begin(&mut self, _stripe: usize) {
-        self.columns = self.summed.none();
+impl ScoreVisitor for SumVisitor<'_> {
+    fn begin_stripe(&mut self, _stripe: usize) {
+        self.columns = self.summed.empty_totals();
     }
 
-    fn panel(&mut self, rows: Range<usize>, panel: usize, scores: &[Lane]) -> Result<()> {
+    fn visit_panel(&mut self, rows: Range<usize>, panel: usize, scores: &[PanelRow]) -> Result<()> {
         let summed = self.summed;
         if panel == 0 {
             self.start(rows.len());
         }
-        let first = panel * COLUMNS;
-        let used = (summed.counts[1] - first).min(COLUMNS);
-        let mut outside = [0.0; COLUMNS];
+        let first = panel * TILE_COLUMNS;
+        let used = (summed.counts[1] - first).min(TILE_COLUMNS);
+        let mut outside = [0.0; TILE_COLUMNS];
         outside[used..].fill(f32::NEG_INFINITY);
         for (&beta, sums) in summed.betas[0].iter().zip(&mut self.logs) {
-            add_along_rows(narrow(beta), scores, &outside, sums);
+            add_exp_rows(to_f32(beta), scores, &outside, sums);
         }
         for (&beta, sums) in summed.betas[1].iter().zip(&mut self.columns.logs) {
-            add_along_columns(narrow(beta), scores, &self.zeros, &mut sums[panel]);
+            add_exp_columns(to_f32(beta), scores, &self.zeros, &mut sums[panel]);
         }
         if summed.moments {
-            let mut shifts = [0.0; COLUMNS];
-            shifts[..used].copy_from_slice(&summed.shifts[1][first..first + used]);
+            let mut shifts = [0.0; TILE_COLUMNS];
+            shifts[..used].copy_from_slice(&summed.moment_shifts[1][first..first + used]);
             let to = &mut self.columns.moments[panel];
-            add_moments(scores, used, &summed.shifts[0][rows], &shifts, &mut self.moments, to);
+            add_moments(scores, used, &summed.moment_shifts[0][rows], &shifts, &mut self.moments, to);
         }
         Ok(())
     }
 
-    fn block(&mut self, rows: Range<usize>) -> Result<()> {
+    fn end_block(&mut self, rows: Range<usize>) -> Result<()> {
         if self.summed.counts[1] == 0 {
             self.start(rows.len());
         }
         let first = rows.start;
-        self.found.extend(rows.map(|row| OfRow {
+        self.rows.extend(rows.map(|row| RowTotals {
             row,
             logs: self.logs.iter().map(|sums| sums[row - first]).collect(),
             moments: self.moments[row - first],
@@ -256,12 +262,12 @@ impl Visitor for Sums<'_> {
         Ok(())
     }
 
-    fn end(&mut self, stripe: usize) {
-        let part = std::mem::replace(&mut self.columns, OfColumns { logs: Vec::new(), moments: Vec::new() });
+    fn end_stripe(&mut self, stripe: usize) {
+        let part = std::mem::replace(&mut self.columns, ColumnTotals { logs: Vec::new(), moments: Vec::new() });
         let betas = &self.summed.betas[1];
-        let merge = |total: &mut OfColumns, part: OfColumns| {
+        let merge = |total: &mut ColumnTotals, part: ColumnTotals| {
             for ((total, part), &beta) in total.logs.iter_mut().zip(&part.logs).zip(betas) {
-                total.iter_mut().zip(part).for_each(|(total, part)| total.merge(part, narrow(beta)));
+                total.iter_mut().zip(part).for_each(|(total, part)| total.merge(part, to_f32(beta)));
             }
             total.moments.iter_mut().zip(&part.moments).for_each(|(total, part)| total.merge(part));
         };

@@ -1,27 +1,27 @@
-//! Scores of images with captions, searched with either side as rows.
+//! Score matrix of images and captions, with either of them as rows.
 
-use super::side::Side;
+use super::side::MatrixSide;
 use crate::error::Result;
 use crate::search::Search;
 
 /// Scores of all images of a collection with all its captions.
 pub trait ScoreMatrix {
-    /// Images, captions.
-    fn sizes(&self) -> [usize; 2];
+    /// Number of images and of captions.
+    fn shape(&self) -> [usize; 2];
 
-    /// Search with the captions on this side, and the images on the other.
+    /// Creates a search with the captions on this side and the images on the other.
     ///
     /// # Errors
-    /// Scores that cannot be ranked.
-    fn search(&self, captions: Side) -> Result<Search<'_>>;
+    /// The scores cannot be ranked.
+    fn search(&self, captions: MatrixSide) -> Result<Search<'_>>;
 }
 
 impl<M: ScoreMatrix + ?Sized> ScoreMatrix for &M {
-    fn sizes(&self) -> [usize; 2] {
-        (**self).sizes()
+    fn shape(&self) -> [usize; 2] {
+        (**self).shape()
     }
 
-    fn search(&self, captions: Side) -> Result<Search<'_>> {
+    fn search(&self, captions: MatrixSide) -> Result<Search<'_>> {
         (**self).search(captions)
     }
 }

@@ -1,13 +1,13 @@
-//! Sources of scores: vectors on the processor, a stored table, some pairs of another source. `model` adds vectors on a GPU.
+//! Sources of scores: vectors on the CPU, a stored table, a subset of another source. `model` adds vectors on a GPU.
 
 mod side;
-mod vectors;
+mod vector_matrix;
 mod duplicates;
 mod source;
 mod exact_cache;
-mod scoring;
+mod score_function;
 mod packed;
-mod products;
+mod vector_scores;
 mod table;
 mod matrix;
 mod subset;
@@ -17,9 +17,11 @@ pub(super) use subset::subset;
 
 pub use duplicates::Duplicates;
 pub use matrix::ScoreMatrix;
-pub use products::VectorScores;
-pub use scoring::Scoring;
-pub use side::Side;
-pub use source::{Bound, Consume, HELD, Lane, Precision, Scores, consume_rows, rows_held};
+pub use score_function::ScoreFunction;
+pub use side::MatrixSide;
+pub use source::{
+    ConsumePanel, PanelRow, SCORE_BUFFER_BYTES, ScoreBound, ScorePrecision, Scores, consume_row_major, rows_per_buffer,
+};
 pub use table::ScoreTable;
-pub use vectors::Vectors;
+pub use vector_matrix::VectorMatrix;
+pub use vector_scores::VectorScores;

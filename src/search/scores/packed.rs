@@ -1,47 +1,47 @@
-//! The columns, packed once for all passes.
+//! Columns packed for the product kernel, once for all passes.
 
-use super::vectors::Vectors;
-use crate::kernels::product::{COLUMNS, Extent, Lanes, Right};
-use crate::search::threads::in_parts;
+use super::vector_matrix::VectorMatrix;
+use crate::kernels::product::{ElementType, NormBound, RightFactor, TILE_COLUMNS};
+use crate::search::threads::parallel_ranges;
 
-/// Panels that are packed together, by one thread.
-const TOGETHER: usize = 32;
+/// Number of panels that a thread packs at a time.
+const PANELS_PER_GROUP: usize = 32;
 
-/// All columns as the right factor of a product, and what bounds must know of both sides.
+/// All columns as the right factor of a product, and the norms of both sides for error bounds.
 #[derive(Debug)]
-pub(super) struct Packed {
-    groups: Vec<Right>,
-    /// Of the rows and of the columns.
-    extents: [Vec<Extent>; 2],
+pub(super) struct PackedVectors {
+    groups: Vec<RightFactor>,
+    /// Norms of the rows and of the columns.
+    norm_bounds: [Vec<NormBound>; 2],
 }
 
-impl Packed {
-    pub fn new(lanes: Lanes, rows: &Vectors<'_>, columns: &Vectors<'_>, threads: usize) -> Self {
+impl PackedVectors {
+    pub fn new(element_type: ElementType, rows: &VectorMatrix<'_>, columns: &VectorMatrix<'_>, threads: usize) -> Self {
         let width = columns.width();
         let group = |group: usize| {
-            let first = group * TOGETHER * COLUMNS;
-            let count = (columns.len() - first).min(TOGETHER * COLUMNS);
-            Right::from_columns(lanes, width, count, |j| columns.row(first + j))
+            let first = group * PANELS_PER_GROUP * TILE_COLUMNS;
+            let count = (columns.len() - first).min(PANELS_PER_GROUP * TILE_COLUMNS);
+            RightFactor::from_columns(element_type, width, count, |j| columns.row(first + j))
         };
-        let groups = columns.len().div_ceil(TOGETHER * COLUMNS);
-        let groups = in_parts(threads, groups, |part| part.map(group).collect::<Vec<_>>());
-        let extents = [rows, columns].map(|vectors| {
-            let extent = |i: usize| match lanes {
-                Lanes::F32 => Extent { norm: vectors.norms()[i], lost: 0.0 },
-                Lanes::Bf16 => Extent::of(lanes, vectors.row(i)),
+        let groups = columns.len().div_ceil(PANELS_PER_GROUP * TILE_COLUMNS);
+        let groups = parallel_ranges(threads, groups, |part| part.map(group).collect::<Vec<_>>());
+        let norm_bounds = [rows, columns].map(|vectors| {
+            let norm_bound = |i: usize| match element_type {
+                ElementType::F32 => NormBound { norm: vectors.norms()[i], packing_error: 0.0 },
+                ElementType::Bf16 => NormBound::of_packed(element_type, vectors.row(i)),
             };
-            in_parts(threads, vectors.len(), |part| part.map(extent).collect::<Vec<_>>()).concat()
+            parallel_ranges(threads, vectors.len(), |part| part.map(norm_bound).collect::<Vec<_>>()).concat()
         });
-        Self { groups: groups.into_iter().flatten().collect(), extents }
+        Self { groups: groups.into_iter().flatten().collect(), norm_bounds }
     }
 
-    /// Panel `i` of the columns.
+    /// Returns panel `i` of the columns.
     pub fn panel(&self, i: usize) -> &[u32] {
-        self.groups[i / TOGETHER].panel(i % TOGETHER)
+        self.groups[i / PANELS_PER_GROUP].panel(i % PANELS_PER_GROUP)
     }
 
-    /// Norms of the rows and of the columns, as they are packed.
-    pub fn extents(&self) -> [&[Extent]; 2] {
-        self.extents.each_ref().map(Vec::as_slice)
+    /// Returns the norms of the packed rows and columns.
+    pub fn norm_bounds(&self) -> [&[NormBound]; 2] {
+        self.norm_bounds.each_ref().map(Vec::as_slice)
     }
 }

@@ -1,16 +1,16 @@
-//! The two sides of a matrix of scores.
+//! Rows and columns of a score matrix.
 
-/// One of the two sides of the matrix of scores.
+/// Side of a score matrix: its rows or its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The rows.
+pub enum MatrixSide {
+    /// Rows.
     Rows,
-    /// The columns.
+    /// Columns.
     Columns,
 }
 
-impl Side {
-    /// The other one.
+impl MatrixSide {
+    /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -19,7 +19,7 @@ impl Side {
         }
     }
 
-    /// The side's name, for identities.
+    /// Name of the side, for identities.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Side {
         }
     }
 
-    /// The side's place in a pair of rows and columns.
+    /// Index of the side in a `[rows, columns]` pair.
     #[must_use]
     pub fn index(self) -> usize {
         match self {

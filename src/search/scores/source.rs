@@ -1,131 +1,138 @@
-//! Source of scores: what a search asks of whatever computes or holds the scores of rows with columns.
+//! Interface of a source of scores, which computes or holds the scores of rows with columns.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
 use super::duplicates::Duplicates;
-use super::side::Side;
+use super::side::MatrixSide;
 use crate::error::Result;
-use crate::kernels::identity::Fields;
-use crate::kernels::product::{COLUMNS, ROWS};
+use crate::kernels::identity::IdentityWriter;
+use crate::kernels::product::{TILE_COLUMNS, TILE_ROWS};
 
-/// The scores of a row with [`COLUMNS`] columns that follow each other.
-pub type Lane = [f32; COLUMNS];
+/// Scores of a row with the [`TILE_COLUMNS`] consecutive columns of a panel.
+pub type PanelRow = [f32; TILE_COLUMNS];
 
-/// Consumer of approximate scores: called with the number of a panel, [`COLUMNS`] columns that follow each other, and its
-/// scores, one [`Lane`] for each row of a block.
-pub type Consume<'c> = &'c mut dyn FnMut(usize, &[Lane]) -> Result<()>;
+/// Consumer of approximate scores. It is called with the number of a panel of [`TILE_COLUMNS`] consecutive columns, and
+/// the scores of the panel, one [`PanelRow`] for each row of a block.
+pub type ConsumePanel<'c> = &'c mut dyn FnMut(usize, &[PanelRow]) -> Result<()>;
 
-/// Bytes of scores that a thread of a search holds at a time, or [`ROWS`] rows of them where those are more.
-pub const HELD: usize = 32 << 20;
+/// Bytes of scores that a thread of a search holds at a time. It holds at least [`TILE_ROWS`] rows, even if they need
+/// more.
+pub const SCORE_BUFFER_BYTES: usize = 32 << 20;
 
-/// How many rows of so many columns fit into [`HELD`] bytes: a multiple of [`ROWS`], and at least that.
+/// Number of rows of `columns` scores that fit into [`SCORE_BUFFER_BYTES`]: a multiple of [`TILE_ROWS`], and at least
+/// that.
 #[must_use]
-pub fn rows_held(columns: usize) -> usize {
-    (HELD / (4 * columns).max(1) / ROWS * ROWS).max(ROWS)
+pub fn rows_per_buffer(columns: usize) -> usize {
+    (SCORE_BUFFER_BYTES / (4 * columns).max(1) / TILE_ROWS * TILE_ROWS).max(TILE_ROWS)
 }
 
 /// Precision of approximate scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
-    /// Faster, and farther from the exact scores. Sums over scores are never made of these.
+pub enum ScorePrecision {
+    /// Faster and less precise. Sums over scores are never computed from coarse scores.
     Coarse,
-    /// Precision that every source has.
+    /// More precise. Every source has fine scores.
     Fine,
 }
 
 /// Bounds of the scores of one row with all columns, or of one column with all rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bound {
-    /// The largest distance of an approximate score from the exact one.
+pub struct ScoreBound {
+    /// Largest absolute difference of an approximate score and the exact one.
     pub error: f64,
-    /// The largest absolute value of an exact score.
+    /// Largest absolute value of an exact score.
     pub largest: f64,
 }
 
-/// Source of the scores of rows with columns, none of which a search ever holds all.
+/// Source of the scores of rows with columns. A search never holds all of them.
 ///
-/// A search goes over all scores in blocks of rows, approximately ([`Scores::block`]), and asks again for the exact scores of
-/// the pairs that these leave in doubt ([`Scores::exact`]). The exact score of a pair is whatever the source says, as long as
-/// it always says the same; lists, ranks and matchings follow from it alone.
+/// A search scans approximate scores in blocks of rows ([`Scores::compute_block`]), and then computes the exact scores
+/// of the uncertain pairs ([`Scores::exact_scores`]). The exact score of a pair must be the same at every call. Lists,
+/// ranks and matchings depend on exact scores alone.
 ///
 /// All methods are called from several threads at once.
 pub trait Scores: Debug + Send + Sync {
-    /// Numbers of rows and columns, both below 2³².
-    fn sizes(&self) -> [usize; 2];
+    /// Number of rows and of columns, both below 2³².
+    fn shape(&self) -> [usize; 2];
 
-    /// Multiply-adds of one approximate score: what decides whether a search is long enough for checkpoints.
+    /// Multiply-adds of one approximate score. They determine if a search is long enough for checkpoints.
     fn cost(&self) -> u64;
 
-    /// True if scores of [`Precision::Coarse`] take less time than the others.
+    /// Returns true if scores of [`ScorePrecision::Coarse`] are faster than fine ones.
     fn has_coarse(&self) -> bool {
         false
     }
 
     /// Proven bounds for every row and for every column.
-    fn bounds(&self, precision: Precision) -> [Vec<Bound>; 2];
+    fn bounds(&self, precision: ScorePrecision) -> [Vec<ScoreBound>; 2];
 
-    /// The most rows of a block; a source that computes in batches names the rows of a batch. Blocks end where stripes of rows
-    /// end, so that some have fewer.
+    /// Maximum number of rows of a block; for a source that computes in batches, the batch size. A block ends at the
+    /// end of its stripe of rows at the latest, so some blocks have fewer rows.
     ///
-    /// With these rows [`Scores::block`] keeps in memory what suits the source: a panel in the caches of a processor, or all
-    /// scores of the block, at most [`HELD`] bytes ([`rows_held`]).
-    fn block_rows(&self, precision: Precision) -> usize;
+    /// The number bounds the memory of [`Scores::compute_block`]: a panel that fits the caches of a CPU, or all scores
+    /// of the block, at most [`SCORE_BUFFER_BYTES`] ([`rows_per_buffer`]).
+    fn block_rows(&self, precision: ScorePrecision) -> usize;
 
-    /// Gives `consume` the approximate scores of `rows` with all columns, panel by panel, in rising order. Lanes beyond the
-    /// last column may hold anything.
+    /// Computes the approximate scores of `rows` with all columns, and passes them to `consume` panel by panel, in
+    /// ascending order. Values beyond the last column are undefined.
     ///
-    /// The source goes over the columns as suits it, and each panel is consumed as soon as it is there. `buffer` is memory of
-    /// the calling thread, with whatever the last block left in it.
+    /// `buffer` is memory of the calling thread. It may hold values of an earlier block.
     ///
     /// # Errors
-    /// The first one of `consume`, or what keeps the source from computing the scores; the search ends with it.
-    fn block(
+    /// The first error of `consume`, or a failure of the source; either ends the search.
+    fn compute_block(
         &self,
-        precision: Precision,
+        precision: ScorePrecision,
         rows: Range<usize>,
-        buffer: &mut Vec<Lane>,
-        consume: Consume<'_>,
+        buffer: &mut Vec<PanelRow>,
+        consume: ConsumePanel<'_>,
     ) -> Result<()>;
 
-    /// Replaces `scores` by the exact scores of `query`, of `side`, with `items` of the other side, all of them finite.
+    /// Replaces `scores` by the exact scores of `query`, of `side`, with `items` of the other side. All are finite.
     ///
     /// # Errors
-    /// Failure of the source to compute them; the search ends with it.
-    fn exact(&self, side: Side, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()>;
+    /// A failure of the source, which ends the search.
+    fn exact_scores(&self, side: MatrixSide, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()>;
 
-    /// Rows that have equal scores with everything, and columns that have, where so many are known that computing equal scores
-    /// once is worth looking them up. Asked when many scores are in doubt, as those of a collapsed model all are.
+    /// Duplicate rows and columns, if there are enough that a cache of exact scores pays off. A search calls this when
+    /// many pairs are uncertain, as with a collapsed model.
     fn duplicates(&self) -> Option<&Duplicates> {
         None
     }
 
-    /// A source of the same exact scores for some `queries` of `side`, as rows, with some `items` of the other side, as
-    /// columns, if it can be faster than asking for the exact scores of all these pairs.
+    /// Source of the same exact scores for some `queries` of `side`, as rows, and some `items` of the other side, as
+    /// columns; `None` if it would be no faster than [`Scores::exact_scores`] of all pairs.
     ///
     /// # Errors
-    /// As [`Scores::exact`].
-    fn subset(&self, _side: Side, _queries: &[usize], _items: &[usize]) -> Result<Option<Box<dyn Scores + '_>>> {
+    /// As [`Scores::exact_scores`].
+    fn subset(&self, _side: MatrixSide, _queries: &[usize], _items: &[usize]) -> Result<Option<Box<dyn Scores + '_>>> {
         Ok(None)
     }
 
-    /// Writes everything that the scores follow from, exact and approximate: a name of the kind of source first, then its
-    /// fields, data as a digest of its bytes. Sources with the same identity have the same scores, but for the bits of
-    /// approximate ones on different processors.
-    fn identity(&self, fields: &mut Fields<'_>);
+    /// Writes everything that exact and approximate scores depend on: first a name of the type of source, then its
+    /// fields, data as a digest of its bytes. Sources with the same identity have the same scores; the bits of
+    /// approximate scores may differ between CPUs.
+    fn identity(&self, fields: &mut IdentityWriter<'_>);
 }
 
-/// Gives `consume` row-major scores `[rows, columns]` of a block, panel by panel: for sources that compute or hold whole rows.
+/// Passes the row-major scores `[rows, columns]` of a block to `consume`, panel by panel. For sources that compute or
+/// hold whole rows.
 ///
 /// # Errors
-/// The first one of `consume`.
-pub fn consume_rows(scores: &[f32], columns: usize, buffer: &mut Vec<Lane>, consume: Consume<'_>) -> Result<()> {
-    for panel in 0..columns.div_ceil(COLUMNS) {
-        let first = panel * COLUMNS;
-        let used = (columns - first).min(COLUMNS);
+/// The first error of `consume`.
+pub fn consume_row_major(
+    scores: &[f32],
+    columns: usize,
+    buffer: &mut Vec<PanelRow>,
+    consume: ConsumePanel<'_>,
+) -> Result<()> {
+    for panel in 0..columns.div_ceil(TILE_COLUMNS) {
+        let first = panel * TILE_COLUMNS;
+        let used = (columns - first).min(TILE_COLUMNS);
         buffer.clear();
         buffer.extend(scores.chunks_exact(columns).map(|row| {
-            let mut lane = [0.0; COLUMNS];
+            let mut lane = [0.0; TILE_COLUMNS];
             lane[..used].copy_from_slice(&row[first..first + used]);
             lane
         }));

@@ -1,38 +1,39 @@
-//! Stored table of scores, whatever computed them.
+//! Stored table of scores.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::side::Side;
-use super::source::{Bound, Consume, Lane, Precision, Scores, consume_rows, rows_held};
-use crate::error::{Error, Mistakes, Result};
-use crate::kernels::identity::Fields;
+use super::side::MatrixSide;
+use super::source::{ConsumePanel, PanelRow, ScoreBound, ScorePrecision, Scores, consume_row_major, rows_per_buffer};
+use crate::error::{Error, Result, ValidationErrors};
+use crate::kernels::identity::IdentityWriter;
 
-/// Table of the scores of all rows with all columns: for encoders whose score is no function of two vectors, such as
-/// cross-attention, or for scores that somebody else computed.
+/// Table of the scores of all rows with all columns: for models whose score is no function of two vectors, such as
+/// cross-attention, or for scores that another program computed.
 ///
-/// The numbers in the table are the scores. Approximate ones are the same, so their error is 0.
+/// The values of the table are both the exact and the approximate scores, so the error is 0.
 ///
 /// # Cost
-/// A look-up a score; one pass over the table for the largest of each row and column, and another one for its digest if a
-/// search has checkpoints.
+/// A look-up for each score. One pass over the table for the largest value of each row and column, and another one for
+/// its digest if a search has checkpoints.
 #[derive(Debug)]
 pub struct ScoreTable<'t> {
     values: &'t [f32],
     sizes: [usize; 2],
-    /// The largest absolute value of every row, and of every column.
+    /// Largest absolute value of every row and of every column.
     largest: [Vec<f32>; 2],
     digest: OnceLock<blake3::Hash>,
 }
 
 impl<'t> ScoreTable<'t> {
-    /// Checks the table; `name` is what an error calls it.
+    /// Checks the table; `name` is its name in error messages.
     ///
     /// # Shapes
     /// `values`: `rows × columns`, row-major, in memory or memory-mapped.
     ///
     /// # Errors
-    /// Another number of values, more than 2³² rows or columns, or scores that are not finite, named by row and column.
+    /// The number of values is not `rows × columns`; there are more than 2³² rows or columns; or scores are not finite,
+    /// which are named by row and column.
     pub fn new(name: &str, values: &'t [f32], [rows, columns]: [usize; 2]) -> Result<Self> {
         if rows.checked_mul(columns) != Some(values.len()) {
             let message = format!("`{name}` has {} scores, wanted {rows} rows of {columns}", values.len());
@@ -41,7 +42,7 @@ impl<'t> ScoreTable<'t> {
         if [rows, columns].iter().any(|&size| u32::try_from(size).is_err()) {
             return Err(Error::data(format!("`{name}` is {rows} × {columns}, wanted fewer than 2³² of both")));
         }
-        let mut mistakes = Mistakes::of_table(name);
+        let mut mistakes = ValidationErrors::in_table(name);
         let mut largest = [vec![0.0; rows], vec![0.0; columns]];
         for (row, scores) in values.chunks_exact(columns.max(1)).enumerate() {
             let [of_rows, of_columns] = &mut largest;
@@ -54,7 +55,7 @@ impl<'t> ScoreTable<'t> {
                 of_rows[row] = score.abs().max(of_rows[row]);
             }
         }
-        mistakes.finish()?;
+        mistakes.into_result()?;
         Ok(Self { values, sizes: [rows, columns], largest, digest: OnceLock::new() })
     }
 
@@ -64,7 +65,7 @@ impl<'t> ScoreTable<'t> {
 }
 
 impl Scores for ScoreTable<'_> {
-    fn sizes(&self) -> [usize; 2] {
+    fn shape(&self) -> [usize; 2] {
         self.sizes
     }
 
@@ -72,48 +73,48 @@ impl Scores for ScoreTable<'_> {
         1
     }
 
-    fn bounds(&self, _precision: Precision) -> [Vec<Bound>; 2] {
-        self.largest
-            .each_ref()
-            .map(|largest| largest.iter().map(|&largest| Bound { error: 0.0, largest: f64::from(largest) }).collect())
+    fn bounds(&self, _precision: ScorePrecision) -> [Vec<ScoreBound>; 2] {
+        self.largest.each_ref().map(|largest| {
+            largest.iter().map(|&largest| ScoreBound { error: 0.0, largest: f64::from(largest) }).collect()
+        })
     }
 
-    fn block_rows(&self, _precision: Precision) -> usize {
-        rows_held(self.sizes[1])
+    fn block_rows(&self, _precision: ScorePrecision) -> usize {
+        rows_per_buffer(self.sizes[1])
     }
 
-    fn block(
+    fn compute_block(
         &self,
-        _precision: Precision,
+        _precision: ScorePrecision,
         rows: Range<usize>,
-        buffer: &mut Vec<Lane>,
-        consume: Consume<'_>,
+        buffer: &mut Vec<PanelRow>,
+        consume: ConsumePanel<'_>,
     ) -> Result<()> {
         let columns = self.sizes[1];
-        consume_rows(&self.values[rows.start * columns..rows.end * columns], columns, buffer, consume)
+        consume_row_major(&self.values[rows.start * columns..rows.end * columns], columns, buffer, consume)
     }
 
-    fn exact(&self, side: Side, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()> {
+    fn exact_scores(&self, side: MatrixSide, query: usize, items: &[usize], scores: &mut Vec<f32>) -> Result<()> {
         scores.clear();
         scores.extend(items.iter().map(|&item| match side {
-            Side::Rows => self.score(query, item),
-            Side::Columns => self.score(item, query),
+            MatrixSide::Rows => self.score(query, item),
+            MatrixSide::Columns => self.score(item, query),
         }));
         Ok(())
     }
 
-    fn identity(&self, fields: &mut Fields<'_>) {
+    fn identity(&self, fields: &mut IdentityWriter<'_>) {
         let digest = self.digest.get_or_init(|| {
             let mut hasher = blake3::Hasher::new();
             let mut sink = |bytes: &[u8]| {
                 hasher.update(bytes);
             };
-            Fields::new(&mut sink).singles(self.values);
+            IdentityWriter::new(&mut sink).write_f32s(self.values);
             hasher.finalize()
         });
-        fields.text("table");
-        fields.numbers(&self.sizes);
-        fields.bytes(digest.as_bytes());
+        fields.write_text("table");
+        fields.write_usizes(&self.sizes);
+        fields.write_bytes(digest.as_bytes());
     }
 }
 
@@ -130,14 +131,15 @@ mod tests {
         for wanted in ["2 mistakes", "row 0, column 2: got NaN", "row 1, column 1: got inf"] {
             assert!(message.contains(wanted), "{message}");
         }
-        assert_eq!(ScoreTable::new("none", &[], [0, 4]).expect("no rows").sizes(), [0, 4]);
-        assert_eq!(ScoreTable::new("none", &[], [4, 0]).expect("no columns").sizes(), [4, 0]);
+        assert_eq!(ScoreTable::new("none", &[], [0, 4]).expect("no rows").shape(), [0, 4]);
+        assert_eq!(ScoreTable::new("none", &[], [4, 0]).expect("no columns").shape(), [4, 0]);
     }
 
     #[test]
     fn bounds_are_of_rows_and_columns() {
         let table = ScoreTable::new("t", &[0.5, -2.0, 0.0, 1.0, 1.5, -0.5], [2, 3]).expect("good");
-        let largest = table.bounds(Precision::Fine).map(|of| of.iter().map(|bound| bound.largest).collect::<Vec<_>>());
+        let largest =
+            table.bounds(ScorePrecision::Fine).map(|of| of.iter().map(|bound| bound.largest).collect::<Vec<_>>());
         assert_eq!(largest, [vec![2.0, 1.5], vec![1.0, 2.0, 0.5]]);
     }
 }

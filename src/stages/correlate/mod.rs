@@ -1,9 +1,9 @@
-//! `correlate`: `ratings`, any `caption_similarity` → `correlations`.
+//! `correlate`: correlation of scores with human ratings. `ratings`, any `caption_similarity` → `correlations`.
 
 mod settings;
 mod run;
-mod pairs;
+mod rated_pairs;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{Correlate, Pairs, Score};
+pub use settings::{Correlate, PairSet, Score};

@@ -1,20 +1,20 @@
-//! The work of `correlate`: every score with every set of pairs.
+//! Run of `correlate`: correlates every score with the ratings, on every set of pairs.
 
 use std::collections::BTreeSet;
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 use az::SaturatingAs;
 
-use super::pairs::RatedPairs;
-use super::settings::{ALL, Correlate, Pairs, input};
+use super::rated_pairs::RatedPairs;
+use super::settings::{ALL_PAIRS, Correlate, PairSet, similarity_input};
 use crate::error::{Error, Result};
 use crate::kernels::measure::correlation::{is_constant, pearson, spearman};
 use crate::kernels::measure::kendall::kendall;
-use crate::stage::{Cx, Run};
-use crate::tables::{self, Optional};
+use crate::stage::{RunnableStage, StageContext};
+use crate::tables::{self, Nullable};
 
-/// A row of `correlations`.
-struct Row {
+/// Row of `correlations`.
+struct CorrelationRow {
     score: String,
     pairs: String,
     n: usize,
@@ -23,16 +23,17 @@ struct Row {
     published: Option<f64>,
 }
 
-impl Run for Correlate {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl RunnableStage for Correlate {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let rated = RatedPairs::read(cx)?;
-        let sets = std::iter::once((ALL, None)).chain(self.pairs.iter().map(|(name, of)| (name.as_str(), Some(of))));
+        let sets =
+            std::iter::once((ALL_PAIRS, None)).chain(self.pairs.iter().map(|(name, of)| (name.as_str(), Some(of))));
         let sets: Vec<(&str, Vec<usize>)> =
-            sets.map(|(name, of)| Ok((name, members(&rated, name, of)?))).collect::<Result<_>>()?;
+            sets.map(|(name, of)| Ok((name, pair_indices(&rated, name, of)?))).collect::<Result<_>>()?;
         for (name, set) in &sets {
-            if is_constant(&pick(&rated.ratings, set)) {
+            if is_constant(&select(&rated.ratings, set)) {
                 let message =
-                    format!("all of `{name}` ({} pairs) have one rating, so nothing can agree with it", set.len());
+                    format!("all pairs of `{name}` ({}) have the same rating, so no correlation is defined", set.len());
                 return Err(Error::data(message));
             }
         }
@@ -43,11 +44,11 @@ impl Run for Correlate {
                     sampling_exists(&rated, sampling)?;
                     rated.samplings.iter().map(|of| if of == sampling { 1.0 } else { 0.0 }).collect()
                 }
-                None => rated.similarities(cx, &input(number))?,
+                None => rated.similarities(cx, &similarity_input(number))?,
             };
             for (name, set) in &sets {
-                cx.proceed()?;
-                let (values, ratings) = (pick(&values, set), pick(&rated.ratings, set));
+                cx.check_cancelled()?;
+                let (values, ratings) = (select(&values, set), select(&rated.ratings, set));
                 let constant = is_constant(&values);
                 if constant {
                     let message = format!("is {} for all of `{name}`: its correlation is set to 0", values[0]);
@@ -60,7 +61,7 @@ impl Run for Correlate {
                     tau.map(|tau| tau.tau_b),
                     tau.map(|tau| tau.tau_c),
                 ];
-                rows.push(Row {
+                rows.push(CorrelationRow {
                     score: score.name.clone(),
                     pairs: (*name).to_owned(),
                     n: set.len(),
@@ -74,8 +75,8 @@ impl Run for Correlate {
     }
 }
 
-/// Places of the pairs of a set.
-fn members(rated: &RatedPairs, name: &str, of: Option<&Pairs>) -> Result<Vec<usize>> {
+/// Indices of the pairs of a set.
+fn pair_indices(rated: &RatedPairs, name: &str, of: Option<&PairSet>) -> Result<Vec<usize>> {
     let Some(of) = of else { return Ok((0..rated.ratings.len()).collect()) };
     sampling_exists(rated, &of.sampling).map_err(|error| error.context(format!("`pairs.{name}`")))?;
     Ok((0..rated.ratings.len()).filter(|&place| rated.samplings[place] == of.sampling).collect())
@@ -90,14 +91,14 @@ fn sampling_exists(rated: &RatedPairs, wanted: &str) -> Result<()> {
     Err(Error::data(format!("no pair of `ratings` has the sampling `{wanted}`; there are {}", there.join(", "))))
 }
 
-fn pick(values: &[f64], places: &[usize]) -> Vec<f64> {
+fn select(values: &[f64], places: &[usize]) -> Vec<f64> {
     places.iter().map(|&place| values[place]).collect()
 }
 
-fn write(cx: &mut Cx<'_>, rows: &[Row]) -> Result<()> {
-    let texts = |get: fn(&Row) -> &str| StringArray::from_iter_values(rows.iter().map(get));
+fn write(cx: &mut StageContext<'_>, rows: &[CorrelationRow]) -> Result<()> {
+    let texts = |get: fn(&CorrelationRow) -> &str| StringArray::from_iter_values(rows.iter().map(get));
     let coefficient = |i: usize| Float64Array::from_iter_values(rows.iter().map(|row| row.coefficients[i]));
-    let columns = tables::correlations::Columns {
+    let columns = tables::correlations::TableColumns {
         score: texts(|row| &row.score),
         pairs: texts(|row| &row.pairs),
         n: Int64Array::from_iter_values(rows.iter().map(|row| row.n.saturating_as::<i64>())),
@@ -105,7 +106,7 @@ fn write(cx: &mut Cx<'_>, rows: &[Row]) -> Result<()> {
         spearman: coefficient(1),
         kendall_b: coefficient(2),
         kendall_c: coefficient(3),
-        published: Optional(rows.iter().map(|row| row.published).collect()),
+        published: Nullable(rows.iter().map(|row| row.published).collect()),
     };
     cx.write("correlations", columns.into_batch()?)
 }

@@ -1,54 +1,55 @@
-//! The settings of `correlate`.
+//! Settings of `correlate`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Input, Output, Problem, Stage, TableRef};
+use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
-/// What results call all rated pairs.
-pub(super) const ALL: &str = "all";
+/// Name of the set of all rated pairs in results.
+pub(super) const ALL_PAIRS: &str = "all";
 
-/// Measures how well scores of captions and images agree with what people say of them.
+/// Correlates scores of caption-image pairs with human ratings.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Correlate {
-    /// Pairs that people rated.
+    /// Human ratings of pairs.
     pub ratings: TableRef,
-    /// The scores, each with a row for all pairs and one for each set of `pairs`.
+    /// Scores. Each has a row for all pairs and one for each set of `pairs`.
     pub scores: Vec<Score>,
-    /// Sets of rated pairs by name, beside `all`: `{ non_gt = { sampling = "c2i_intrasim" } }`.
+    /// Sets of rated pairs by name, in addition to `all`: `{ non_gt = { sampling = "c2i_intrasim" } }`.
     #[serde(default)]
-    pub pairs: BTreeMap<String, Pairs>,
+    pub pairs: BTreeMap<String, PairSet>,
 }
 
-/// A score of pairs: φ of a table, or 1 for pairs of one kind and 0 for others.
+/// Score of pairs: φ of a table, or 1 for pairs of one sampling and 0 for others.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
-    /// What results call it: `CIDEr-D`.
+    /// Name in results: `CIDEr-D`.
     pub name: String,
-    /// A `caption_similarity` that has φ of every rated pair.
+    /// Table `caption_similarity` with φ of every rated pair.
     pub similarity: Option<TableRef>,
-    /// The score is 1 where the pair's `sampling` is this, and else 0: `c2i_original` is a caption with its own image.
+    /// Sampling of the pairs with score 1; others score 0. The pairs of `c2i_original` are captions with their own
+    /// images.
     pub sampling: Option<String>,
-    /// Pearson's r that a paper gives, by set of pairs: `{ all = 0.734, non_gt = 0.453 }`.
+    /// Published values of Pearson's r, by set of pairs: `{ all = 0.734, non_gt = 0.453 }`.
     #[serde(default)]
     pub published: BTreeMap<String, f64>,
 }
 
-/// A set of rated pairs.
+/// Set of rated pairs.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Pairs {
-    /// Those of this `sampling`.
+pub struct PairSet {
+    /// Sampling of the pairs in the set.
     pub sampling: String,
 }
 
-/// The input of the similarity of the score of this number.
-pub(super) fn input(score: usize) -> String {
+/// Name of the input with the similarity of a score.
+pub(super) fn similarity_input(score: usize) -> String {
     format!("scores.{score}.similarity")
 }
 
@@ -56,11 +57,13 @@ impl Score {
     fn check(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.name.trim().is_empty() {
-            problems.push(Problem::new(format!("{at}.name"), "got an empty name").hint("results are found by it"));
+            problems.push(
+                Problem::new(format!("{at}.name"), "got an empty name").hint("the name identifies it in results"),
+            );
         }
         let one = "set `similarity`, a table, or `sampling`, the kind of pairs that score 1";
         match (&self.similarity, &self.sampling) {
-            (None, None) => problems.push(Problem::new(at, "scores nothing").hint(one)),
+            (None, None) => problems.push(Problem::new(at, "has neither `similarity` nor `sampling`").hint(one)),
             (Some(_), Some(_)) => {
                 problems.push(Problem::new(at, "has both `similarity` and `sampling`, wanted one").hint(one));
             }
@@ -83,17 +86,19 @@ impl Stage for Correlate {
         serde_json::json!(self)
     }
 
-    fn inputs(&self) -> Vec<Input> {
-        let mut inputs = vec![Input::table("ratings", &self.ratings, tables::ratings::table().schema())];
+    fn inputs(&self) -> Vec<StageInput> {
+        let mut inputs = vec![StageInput::table("ratings", &self.ratings, tables::ratings::table().schema())];
         for (number, score) in self.scores.iter().enumerate() {
             let schema = tables::caption_similarity::table().schema();
-            inputs.extend(score.similarity.as_ref().map(|from| Input::table(input(number), from, schema)));
+            inputs.extend(
+                score.similarity.as_ref().map(|from| StageInput::table(similarity_input(number), from, schema)),
+            );
         }
         inputs
     }
 
-    fn outputs(&self) -> Vec<Output> {
-        vec![Output::table("correlations", tables::correlations::table().schema(), 8192)]
+    fn outputs(&self) -> Vec<StageOutput> {
+        vec![StageOutput::table("correlations", tables::correlations::table().schema(), 8192)]
     }
 
     fn check(&self) -> Vec<Problem> {
@@ -101,16 +106,16 @@ impl Stage for Correlate {
         if self.scores.is_empty() {
             problems.push(Problem::new("scores", "got an empty list, wanted at least one score"));
         }
-        if self.pairs.contains_key(ALL) {
-            let message = format!("`{ALL}` is the name of all rated pairs already");
-            problems.push(Problem::new(format!("pairs.{ALL}"), message));
+        if self.pairs.contains_key(ALL_PAIRS) {
+            let message = format!("`{ALL_PAIRS}` is reserved for all rated pairs");
+            problems.push(Problem::new(format!("pairs.{ALL_PAIRS}"), message));
         }
-        let known: BTreeSet<&str> = std::iter::once(ALL).chain(self.pairs.keys().map(String::as_str)).collect();
+        let known: BTreeSet<&str> = std::iter::once(ALL_PAIRS).chain(self.pairs.keys().map(String::as_str)).collect();
         for (number, score) in self.scores.iter().enumerate() {
             let at = format!("scores.{number}");
             problems.extend(score.check(&at));
             if self.scores[..number].iter().any(|earlier| earlier.name == score.name) {
-                let message = format!("the name `{}` stands there twice", score.name);
+                let message = format!("the name `{}` appears twice", score.name);
                 problems.push(Problem::new(format!("{at}.name"), message));
             }
             for name in score.published.keys().filter(|name| !known.contains(name.as_str())) {

@@ -1,4 +1,4 @@
-//! `correlate` in a world in memory: hand cases, bad input, and the published ratings where they are.
+//! Tests of `correlate` in memory: hand-computed cases and bad input.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::{Correlate, Pairs, Score};
+use super::{Correlate, PairSet, Score};
 use crate::stage::{Stage, TableRef};
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::InMemoryHost;
 use crate::tables;
 
 const OTHER: &str = "c2i_intrasim";
@@ -27,7 +27,7 @@ fn by_similarity(name: &str) -> Score {
 }
 
 fn stage(scores: Vec<Score>) -> Correlate {
-    let pairs = [("non_gt".to_owned(), Pairs { sampling: OTHER.to_owned() })].into();
+    let pairs = [("non_gt".to_owned(), PairSet { sampling: OTHER.to_owned() })].into();
     Correlate { ratings: table("ratings"), scores, pairs }
 }
 
@@ -51,23 +51,23 @@ fn similarity(rows: &[(i64, &[(i64, f32)])]) -> RecordBatch {
     tables::caption_similarity::batch(image_ids, &lengths, caption_ids, phi, "cider_d", "ptb").expect("columns fit")
 }
 
-fn world(rated: &[(i64, i64, f64, &str)], phi: &[RecordBatch]) -> MemoryWorld {
-    let mut world = MemoryWorld::default();
+fn host(rated: &[(i64, i64, f64, &str)], phi: &[RecordBatch]) -> InMemoryHost {
+    let mut host = InMemoryHost::default();
     let rated = ratings(rated);
     let middle = rated.num_rows() / 2;
     let halves = vec![rated.slice(0, middle), rated.slice(middle, rated.num_rows() - middle)];
-    world.tables.insert("ratings".to_owned(), halves);
+    host.input_tables.insert("ratings".to_owned(), halves);
     for number in 0..3 {
-        world.tables.insert(format!("scores.{number}.similarity"), phi.to_vec());
+        host.input_tables.insert(format!("scores.{number}.similarity"), phi.to_vec());
     }
-    world
+    host
 }
 
-/// (score, pairs) to n, the four coefficients, and what is published.
-type Rows = BTreeMap<(String, String), (i64, [f64; 4], Option<f64>)>;
+/// Map from (score, pairs) to n, the four coefficients and the published value.
+type CorrelationRows = BTreeMap<(String, String), (i64, [f64; 4], Option<f64>)>;
 
-fn rows(world: &MemoryWorld) -> Rows {
-    let batch = world.output("correlations");
+fn rows(host: &InMemoryHost) -> CorrelationRows {
+    let batch = host.output("correlations");
     let text = |name: &str, row: usize| batch[name].as_string::<i32>().value(row).to_owned();
     let number = |name: &str, row: usize| batch[name].as_primitive::<Float64Type>().value(row);
     (0..batch.num_rows())
@@ -94,17 +94,18 @@ fn phi() -> Vec<RecordBatch> {
 
 #[test]
 fn coefficients_of_five_rated_pairs() {
-    let mut world = world(&RATED, &phi());
+    let mut host = host(&RATED, &phi());
     let published = [("all".to_owned(), 0.7), ("non_gt".to_owned(), -0.2)].into();
     let stage = stage(vec![by_sampling("own"), Score { published, ..by_similarity("phi") }]);
     assert_eq!(stage.check(), []);
-    world.tables.remove("scores.0.similarity");
-    world.run(&stage).expect("the input is fine");
-    let rows = rows(&world);
+    host.input_tables.remove("scores.0.similarity");
+    host.run(&stage).expect("the input is fine");
+    let rows = rows(&host);
     let get = |score: &str, pairs: &str| rows[&(score.to_owned(), pairs.to_owned())];
     let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-12, "{got}, wanted {wanted}");
 
-    // Ratings 5 2 4 1 3, mean 3; φ 2 1 4 0 3, mean 2. Products 0 1 2 4 0 = 7; squares 4 1 1 4 0 = 10 and 0 1 4 4 1 = 10.
+    // Ratings 5 2 4 1 3, mean 3; φ 2 1 4 0 3, mean 2. Products 0 1 2 4 0 = 7; squares 4 1 1 4 0 = 10 and 0 1 4 4 1 =
+    // 10.
     let (n, [pearson, spearman, tau_b, tau_c], published) = get("phi", "all");
     assert_eq!((n, published), (5, Some(0.7)));
     close(pearson, 0.7);
@@ -121,16 +122,16 @@ fn coefficients_of_five_rated_pairs() {
     let (_, [pearson, ..], published) = get("own", "all");
     close(pearson, 3.0 / 12f64.sqrt());
     assert_eq!(published, None);
-    // All of the others score 0: no correlation, and said so.
+    // All other pairs score 0: no correlation, and a warning.
     assert_eq!(get("own", "non_gt"), (3, [0.0; 4], None));
-    let told: Vec<String> = world.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
-    assert_eq!(told, ["score `own`: is 0 for all of `non_gt`: its correlation is set to 0"]);
+    let messages: Vec<String> = host.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
+    assert_eq!(messages, ["score `own`: is 0 for all of `non_gt`: its correlation is set to 0"]);
 }
 
 #[test]
 fn rated_pairs_without_a_similarity_are_named() {
     let fail = |rated: &[(i64, i64, f64, &str)], phi: &[RecordBatch]| {
-        world(rated, phi).run(&stage(vec![by_similarity("phi")])).expect_err("the input is wrong").to_string()
+        host(rated, phi).run(&stage(vec![by_similarity("phi")])).expect_err("the input is wrong").to_string()
     };
     assert_eq!(
         fail(&RATED, &phi()[..1]),
@@ -140,7 +141,7 @@ fn rated_pairs_without_a_similarity_are_named() {
     assert_eq!(
         fail(&RATED, &twice),
         "`scores.0.similarity` cannot be used: caption_id 2 with image_id 10: φ is inf, wanted a finite number; \
-         caption_id 2 with image_id 10: φ stands there twice"
+         caption_id 2 with image_id 10: φ appears twice"
     );
     let many: Vec<(i64, i64, f64, &str)> =
         (0..30u32).map(|i| (i64::from(i), 10, f64::from(i), if i % 2 == 0 { OWN } else { OTHER })).collect();
@@ -151,11 +152,11 @@ fn rated_pairs_without_a_similarity_are_named() {
     assert_eq!(
         fail(&bad, &phi()),
         "`ratings` cannot be used: row 1: the rating is NaN, wanted a finite number; \
-         row 2: caption_id 1 with image_id 10 stands in row 0 too"
+         row 2: caption_id 1 with image_id 10 is also in row 0"
     );
     assert!(fail(&[], &phi()).contains("has no rows"));
     let same = [(1, 10, 5.0, OWN), (2, 10, 5.0, OTHER)];
-    assert!(fail(&same, &phi()).contains("all of `all` (2 pairs) have one rating"));
+    assert!(fail(&same, &phi()).contains("all pairs of `all` (2) have the same rating"));
     let own = [(1, 10, 5.0, OWN), (3, 10, 4.0, OWN)];
     assert_eq!(
         fail(&own, &phi()),
@@ -165,23 +166,23 @@ fn rated_pairs_without_a_similarity_are_named() {
 
 #[test]
 fn bad_settings_are_named_by_their_place() {
-    let told = |stage: &Correlate| -> Vec<String> {
+    let messages = |stage: &Correlate| -> Vec<String> {
         stage.check().iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
     };
-    assert_eq!(told(&stage(vec![])), ["scores: got an empty list, wanted at least one score"]);
+    assert_eq!(messages(&stage(vec![])), ["scores: got an empty list, wanted at least one score"]);
     let both = Score { sampling: Some(OWN.to_owned()), ..by_similarity("both") };
     let none = Score { similarity: None, ..by_similarity(" ") };
     let published = [("nongt".to_owned(), 1.0), ("all".to_owned(), 1.0)].into();
     let mut wrong = stage(vec![both, none, Score { published, ..by_sampling("both") }]);
-    wrong.pairs.insert("all".to_owned(), Pairs { sampling: OWN.to_owned() });
+    wrong.pairs.insert("all".to_owned(), PairSet { sampling: OWN.to_owned() });
     assert_eq!(
-        told(&wrong),
+        messages(&wrong),
         [
-            "pairs.all: `all` is the name of all rated pairs already",
+            "pairs.all: `all` is reserved for all rated pairs",
             "scores.0: has both `similarity` and `sampling`, wanted one",
             "scores.1.name: got an empty name",
-            "scores.1: scores nothing",
-            "scores.2.name: the name `both` stands there twice",
+            "scores.1: has neither `similarity` nor `sampling`",
+            "scores.2.name: the name `both` appears twice",
             "scores.2.published.nongt: `nongt` is no set of pairs; there are `all`, `non_gt`",
         ]
     );

@@ -1,4 +1,4 @@
-//! Callbacks of the retrieval: tables are written, φ is read, and long searches keep their sections in the cache of shards.
+//! Callbacks of the retrieval: write tables, read φ, and save the checkpoints of long searches in the shard cache.
 
 use std::sync::Arc;
 
@@ -6,53 +6,59 @@ use arrow::array::{Int32Array, ListArray, RecordBatch};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 
-use super::pool::Pool;
-use super::similarity::Similarity;
-use crate::error::{Error, Kind, Result};
-use crate::retrieval::{Callbacks, Grades};
+use super::pool::SplitPool;
+use super::similarity::SimilarityMatrix;
+use crate::error::{Error, ErrorCategory, Result};
+use crate::retrieval::{Callbacks, RelevanceGrades};
 use crate::search::CheckpointStore;
-use crate::stage::Cx;
+use crate::stage::StageContext;
 use crate::tables;
 
-/// Gives the retrieval what the stage has, and its tables to the stage.
+/// Callbacks that connect the retrieval with the stage.
 pub(super) struct StageCallbacks<'k, 'w> {
-    cx: &'k mut Cx<'w>,
-    pool: &'k Pool,
+    cx: &'k mut StageContext<'w>,
+    pool: &'k SplitPool,
     /// Inputs of the graded relevance.
-    graded: Vec<String>,
+    graded_inputs: Vec<String>,
     minimum_cost: u64,
-    /// True if the cache takes things.
-    takes: bool,
+    /// True until an access to the cache fails.
+    cache_usable: bool,
 }
 
-/// The column of payloads.
+/// Name of the column of payloads.
 const PAYLOAD: &str = "payload";
 
 impl<'k, 'w> StageCallbacks<'k, 'w> {
-    /// `minimum_cost`: as [`CheckpointStore::minimum_cost`].
-    pub(super) fn new(cx: &'k mut Cx<'w>, pool: &'k Pool, graded: Vec<String>, minimum_cost: u64) -> Self {
-        Self { cx, pool, graded, minimum_cost, takes: true }
+    /// Callbacks with a [`CheckpointStore::minimum_cost`].
+    pub(super) fn new(
+        cx: &'k mut StageContext<'w>,
+        pool: &'k SplitPool,
+        graded: Vec<String>,
+        minimum_cost: u64,
+    ) -> Self {
+        Self { cx, pool, graded_inputs: graded, minimum_cost, cache_usable: true }
     }
 
-    /// Nothing, with a warning, of a cache that does not do its work: results do not depend on it.
-    fn without<T>(&mut self, error: Error) -> Result<Option<T>> {
-        if error.kind() == Kind::Interrupted {
+    /// Disables the cache after an error, with a warning. Results do not depend on the cache.
+    fn disable_cache<T>(&mut self, error: Error) -> Result<Option<T>> {
+        if error.category() == ErrorCategory::Interrupted {
             return Err(error);
         }
-        if self.takes {
-            self.takes = false;
-            self.cx.warn("cache", format!("what was found cannot be kept for a run that goes on: {error}"));
+        if self.cache_usable {
+            self.cache_usable = false;
+            self.cx
+                .warn("cache", format!("checkpoints cannot be saved, so an interrupted run would start anew: {error}"));
         }
         Ok(None)
     }
 }
 
 impl Callbacks for StageCallbacks<'_, '_> {
-    fn rankings(&mut self, rows: RecordBatch) -> Result<()> {
+    fn add_rankings(&mut self, rows: RecordBatch) -> Result<()> {
         self.cx.write("rankings", rows)
     }
 
-    fn hubs(&mut self, rows: RecordBatch) -> Result<()> {
+    fn add_hubs(&mut self, rows: RecordBatch) -> Result<()> {
         self.cx.write("hubs", rows)
     }
 
@@ -60,40 +66,40 @@ impl Callbacks for StageCallbacks<'_, '_> {
         self.cx.progress(done, Some(total));
     }
 
-    fn proceed(&self) -> Result<()> {
-        self.cx.proceed()
+    fn check_cancelled(&self) -> Result<()> {
+        self.cx.check_cancelled()
     }
 
     fn warn(&mut self, subject: String, message: String) {
         self.cx.warn(subject, message);
     }
 
-    fn checkpoints(&mut self) -> Option<&mut dyn CheckpointStore> {
+    fn checkpoint_store(&mut self) -> Option<&mut dyn CheckpointStore> {
         Some(self)
     }
 
-    fn graded(&mut self, number: usize) -> Result<Box<dyn Grades>> {
-        Ok(Box::new(Similarity::read(self.cx, &self.graded[number], self.pool)?))
+    fn relevance_grades(&mut self, number: usize) -> Result<Box<dyn RelevanceGrades>> {
+        Ok(Box::new(SimilarityMatrix::read(self.cx, &self.graded_inputs[number], self.pool)?))
     }
 }
 
 impl CheckpointStore for StageCallbacks<'_, '_> {
     fn load(&mut self, name: &str) -> Result<Option<Vec<i32>>> {
-        if !self.takes {
+        if !self.cache_usable {
             return Ok(None);
         }
-        let shard = match self.cx.kept("search", &name.into()) {
+        let shard = match self.cx.cached("search", &name.into()) {
             Ok(shard) => shard,
-            // It is damaged, and removed by now.
-            Err(error) if error.kind() == Kind::Data => return Ok(None),
-            Err(error) => return self.without(error),
+            // The entry was damaged and has been removed.
+            Err(error) if error.category() == ErrorCategory::Data => return Ok(None),
+            Err(error) => return self.disable_cache(error),
         };
-        // What cannot be read is computed again.
-        Ok(shard.and_then(|shard| Some(shard.numbers(PAYLOAD).ok()?.row(0).ok()?.to_vec())))
+        // A payload that cannot be read is computed again.
+        Ok(shard.and_then(|shard| Some(shard.int32_lists(PAYLOAD).ok()?.row(0).ok()?.to_vec())))
     }
 
     fn save(&mut self, name: &str, content: Vec<i32>) -> Result<()> {
-        if !self.takes {
+        if !self.cache_usable {
             return Ok(());
         }
         let item = Arc::new(Field::new("item", DataType::Int32, false));
@@ -101,9 +107,9 @@ impl CheckpointStore for StageCallbacks<'_, '_> {
         let offsets = OffsetBuffer::from_lengths([content.len()]);
         let payload = ListArray::try_new(item, offsets, Arc::new(Int32Array::from(content)), None)?;
         let batch = tables::batch(&Arc::new(schema), vec![Arc::new(payload)])?;
-        match self.cx.keep("search", &name.into(), batch) {
+        match self.cx.cache("search", &name.into(), batch) {
             Ok(_) => Ok(()),
-            Err(error) => self.without::<()>(error).map(|_| ()),
+            Err(error) => self.disable_cache::<()>(error).map(|_| ()),
         }
     }
 

@@ -1,34 +1,35 @@
-//! Every method on pools where something is as small, as large or as equal as it gets: defined, or refused with its name.
+//! Edge cases of every method: tiny pools, extreme parameters, equal scores. A method must work or return an error with
+//! its name.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
 use super::Evaluate;
 use super::method_tests::evaluate;
-use super::tests::{Captions, Images, random, world};
-use crate::error::Kind;
-use crate::model::similarity::{Form, Similarity};
+use super::tests::{TestCaptions, TestImages, host, random};
+use crate::error::ErrorCategory;
+use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use crate::retrieval::Method;
-use crate::retrieval::methods::{Csls, Given, Nnn, ScoreKind};
+use crate::retrieval::methods::{Csls, MethodContext, Nnn, ScoreKind};
 use crate::stage::Stage;
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::InMemoryHost;
 
-/// Images and captions.
-type Pool = (Images, Captions);
+/// Rows of images and of captions.
+type PoolRows = (TestImages, TestCaptions);
 
-/// The test and a training split, of which banks are read.
-fn with_bank(mut images: Images, mut captions: Captions, bank: &Pool) -> MemoryWorld {
+/// Tables with a test split and a training split, which is the query bank.
+fn with_bank(mut images: TestImages, mut captions: TestCaptions, bank: &PoolRows) -> InMemoryHost {
     images.extend(bank.0.iter().map(|(id, _, vector)| (1000 + id, "train", vector.clone())));
     captions.extend(bank.1.iter().map(|(id, of, _, vector)| (1000 + id, 1000 + of, "train", vector.clone())));
-    let mut world = world(&images, &captions);
+    let mut host = host(&images, &captions);
     for side in ["images", "captions"] {
-        let batches = world.tables[side].clone();
-        world.tables.insert(format!("bank.{side}"), batches);
+        let batches = host.input_tables[side].clone();
+        host.input_tables.insert(format!("query_bank.{side}"), batches);
     }
-    world
+    host
 }
 
-/// The first number of a table that is not finite, with its column.
+/// First column of a table with a number that is not finite.
 fn not_finite(batch: &RecordBatch) -> Option<String> {
     batch.schema().fields().iter().zip(batch.columns()).find_map(|(field, column)| {
         let finite = match field.data_type() {
@@ -42,13 +43,13 @@ fn not_finite(batch: &RecordBatch) -> Option<String> {
     })
 }
 
-/// Runs each method; what it does is `Ok`, with tables of finite numbers and rankings in falling order, or an error about the
-/// settings or the data that names the method. How many were refused.
+/// Runs each method. A run must return finite numbers and rankings in descending order of scores, or an error about the
+/// settings or the data that names the method. Returns the names of methods with errors.
 fn run_all(
     name: &str,
     methods: &[Method],
-    similarity: Similarity,
-    make: impl Fn() -> MemoryWorld,
+    similarity: EmbeddingSimilarity,
+    make: impl Fn() -> InMemoryHost,
 ) -> Vec<&'static str> {
     let mut refused = Vec::new();
     for method in methods {
@@ -59,17 +60,17 @@ fn run_all(
             refused.push(method.name());
             continue;
         }
-        let mut world = make();
-        if let Err(error) = world.run(&stage) {
-            let known = matches!(error.kind(), Kind::Usage | Kind::Data);
+        let mut host = make();
+        if let Err(error) = host.run(&stage) {
+            let known = matches!(error.category(), ErrorCategory::Usage | ErrorCategory::Data);
             assert!(known && error.to_string().contains(method.name()), "{name} {method:?}: {error}");
             refused.push(method.name());
             continue;
         }
         for table in ["rankings", "metrics", "summary", "hubs"] {
-            assert_eq!(not_finite(&world.output(table)), None, "{name} {method:?}: {table}");
+            assert_eq!(not_finite(&host.output(table)), None, "{name} {method:?}: {table}");
         }
-        let rankings = world.output("rankings");
+        let rankings = host.output("rankings");
         let scores = rankings["top_scores"].as_list::<i32>();
         let matching = method.label(None, None).transductive && rankings["rank"].null_count() > 0;
         for row in (0..rankings.num_rows()).filter(|_| !matching) {
@@ -81,22 +82,22 @@ fn run_all(
 }
 
 #[test]
-fn every_method_takes_every_pool() {
+fn every_method_handles_every_pool() {
     let (images, captions) = random(7, 5, 1);
     let bank = random(4, 5, 2);
     let one = vec![0.6, 0.0, 0.8, 0.0, 0.0];
-    let equal = |(images, captions): Pool| -> Pool {
+    let equal = |(images, captions): PoolRows| -> PoolRows {
         let images = images.into_iter().map(|(id, split, _)| (id, split, one.clone())).collect();
         (images, captions.into_iter().map(|(id, of, split, _)| (id, of, split, one.clone())).collect())
     };
-    // Captions that are their image, and two images that are the same.
-    let mut copies: Pool = (images.clone(), captions.clone());
+    // Captions that equal their image, and two equal images.
+    let mut copies: PoolRows = (images.clone(), captions.clone());
     copies.0[1].2 = copies.0[0].2.clone();
     let of = copies.0.clone();
     copies.1.iter_mut().for_each(|row| row.3 = of[usize::try_from(row.1).expect("an id")].2.clone());
     let lonely = captions.iter().filter(|row| row.1 != 3).cloned().collect();
     let tiny = (images[..1].to_vec(), captions[..1].to_vec());
-    let pools: [(&str, Pool, Pool); 8] = [
+    let pools: [(&str, PoolRows, PoolRows); 8] = [
         ("an ordinary one", (images.clone(), captions.clone()), bank.clone()),
         ("a bank of one", (images.clone(), captions.clone()), (bank.0[..1].to_vec(), bank.1[..1].to_vec())),
         ("a bank of equal vectors", (images.clone(), captions.clone()), equal(bank.clone())),
@@ -106,17 +107,17 @@ fn every_method_takes_every_pool() {
         ("one image and one caption", tiny.clone(), bank),
         ("one image, one caption, and a bank of one", tiny.clone(), tiny),
     ];
-    let order = Similarity::Order { form: Form::default() };
+    let order = EmbeddingSimilarity::Order { form: OrderPenalty::default() };
     for (name, (images, captions), bank) in pools {
-        let world = || with_bank(images.clone(), captions.clone(), &bank);
+        let host = || with_bank(images.clone(), captions.clone(), &bank);
         for methods in [Method::samples(), Method::extremes(1000)] {
-            assert!(run_all(name, &methods, Similarity::Cosine, world).is_empty(), "{name}");
-            let mut refused = run_all(name, &methods, order, world);
+            assert!(run_all(name, &methods, EmbeddingSimilarity::Cosine, host).is_empty(), "{name}");
+            let mut refused = run_all(name, &methods, order, host);
             refused.dedup();
             refused.sort_unstable();
             refused.dedup();
-            // Those alone whose settings say so.
-            let given = Given { bank: true, validation: true, scores: ScoreKind::Order };
+            // Only methods whose settings check fails return an error.
+            let given = MethodContext { query_bank: true, has_validation_split: true, score_kind: ScoreKind::Order };
             let mut say_so: Vec<_> =
                 methods.iter().filter(|of| !of.problems("", given).is_empty()).map(Method::name).collect();
             say_so.sort_unstable();
@@ -126,13 +127,13 @@ fn every_method_takes_every_pool() {
     }
 }
 
-/// What a bank must be like is said before any method runs.
+/// Bad query banks are reported before any method runs.
 #[test]
 fn bad_banks_are_refused() {
     let (images, captions) = random(4, 5, 1);
-    let fails = |bank: &Pool| {
-        let mut world = with_bank(images.clone(), captions.clone(), bank);
-        world.run(&evaluate(vec![Method::Nnn(Nnn { alpha: 0.75, k: 3 })])).expect_err("a bad bank").to_string()
+    let fails = |bank: &PoolRows| {
+        let mut host = with_bank(images.clone(), captions.clone(), bank);
+        host.run(&evaluate(vec![Method::Nnn(Nnn { alpha: 0.75, k: 3 })])).expect_err("a bad bank").to_string()
     };
     let mut zero = random(3, 5, 2);
     zero.0[1].2 = vec![0.0; 5];
@@ -140,12 +141,12 @@ fn bad_banks_are_refused() {
     zero.0[1].2 = vec![f32::NAN; 5];
     assert!(fails(&zero).contains("(image_id 1001): the embedding has values that are not finite"));
     assert!(fails(&(vec![], vec![])).contains("no rows of split `train`"), "{}", fails(&(vec![], vec![])));
-    // Another model's vectors.
-    let mut world = with_bank(images.clone(), captions.clone(), &random(3, 5, 2));
+    // Vectors of another model.
+    let mut host = with_bank(images.clone(), captions.clone(), &random(3, 5, 2));
     let other = with_bank(random(4, 6, 1).0, random(4, 6, 1).1, &random(3, 6, 2));
-    for side in ["bank.images", "bank.captions"] {
-        world.tables.insert(side.to_owned(), other.tables[side].clone());
+    for side in ["query_bank.images", "query_bank.captions"] {
+        host.input_tables.insert(side.to_owned(), other.input_tables[side].clone());
     }
-    let error = world.run(&evaluate(vec![Method::Csls(Csls { k: 3, bank: true })])).expect_err("another width");
-    assert!(error.to_string().contains("the bank has vectors of width 6, the test of width 5"), "{error}");
+    let error = host.run(&evaluate(vec![Method::Csls(Csls { k: 3, query_bank: true })])).expect_err("another width");
+    assert!(error.to_string().contains("the query bank has vectors of width 6, the test split of width 5"), "{error}");
 }

@@ -1,18 +1,18 @@
-//! Methods through the stage: choice on a validation split, hubs, settings.
+//! Tests of methods through the stage: choice on a validation split, hubs, settings.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
-use super::tests::{Captions, Images, stage, world};
-use super::{Bank, Evaluate};
-use crate::kernels::sample::Sample;
+use super::tests::{TestCaptions, TestImages, host, stage};
+use super::{Evaluate, QueryBankSettings};
+use crate::kernels::random::Rng;
 use crate::retrieval::methods::{
     BestOf, Csls, DbNorm, DisSimLocal, DualSoftmax, InvertedSoftmax, MutualProximity, Nns, QbNorm, RelaxedGreedy,
     Sinkhorn,
 };
 use crate::retrieval::{Method, Protocol};
 use crate::stage::{Stage, TableRef};
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::InMemoryHost;
 use crate::tables;
 
 const WIDTH: usize = 6;
@@ -20,43 +20,43 @@ const WIDTH: usize = 6;
 /// Unit vectors around a common direction, so that there are hubs.
 #[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
 fn vectors(seed: u64, count: usize) -> Vec<Vec<f32>> {
-    let mut sample = Sample::new(seed, &[]);
+    let mut rng = Rng::new(seed, &[]);
     (0..count)
         .map(|_| {
-            let drawn: Vec<f64> = (0..WIDTH).map(|_| 0.4 + 2.0 * sample.unit() - 1.0).collect();
+            let drawn: Vec<f64> = (0..WIDTH).map(|_| 0.4 + 2.0 * rng.uniform() - 1.0).collect();
             let norm = drawn.iter().map(|x| x * x).sum::<f64>().sqrt();
             drawn.iter().map(|x| (x / norm) as f32).collect()
         })
         .collect()
 }
 
-/// 12 images with three captions each in the test, 9 with two in the training split.
-struct Data {
-    images: Images,
-    captions: Captions,
+/// Tables with 12 images of three captions each in the test split, and 9 images of two captions in the training split.
+struct MethodFixture {
+    images: TestImages,
+    captions: TestCaptions,
 }
 
-impl Data {
+impl MethodFixture {
     fn new() -> Self {
         let (test, train) = (vectors(1, 12), vectors(2, 9));
         let (of_test, of_train) = (vectors(3, 36), vectors(4, 18));
         let image = |split| move |(id, vector): (usize, Vec<f32>)| (number(id), split, vector);
-        let mut images: Images = test.into_iter().enumerate().map(image("test")).collect();
+        let mut images: TestImages = test.into_iter().enumerate().map(image("test")).collect();
         images.extend(train.into_iter().enumerate().map(|(id, vector)| (100 + number(id), "train", vector)));
-        let mut captions: Captions =
+        let mut captions: TestCaptions =
             of_test.into_iter().enumerate().map(|(id, vector)| (number(id), number(id / 3), "test", vector)).collect();
         let more = of_train.into_iter().enumerate();
         captions.extend(more.map(|(id, vector)| (100 + number(id), 100 + number(id / 2), "train", vector)));
         Self { images, captions }
     }
 
-    fn world(&self) -> MemoryWorld {
-        let mut world = world(&self.images, &self.captions);
+    fn host(&self) -> InMemoryHost {
+        let mut host = host(&self.images, &self.captions);
         for side in ["images", "captions"] {
-            let batches = world.tables[side].clone();
-            world.tables.insert(format!("bank.{side}"), batches);
+            let batches = host.input_tables[side].clone();
+            host.input_tables.insert(format!("query_bank.{side}"), batches);
         }
-        world
+        host
     }
 }
 
@@ -66,18 +66,18 @@ fn number(count: usize) -> i64 {
 
 pub(super) fn evaluate(methods: Vec<Method>) -> Evaluate {
     let table = |name: &str| TableRef::try_from(format!("vectors.{name}")).expect("a table's name");
-    let bank = Bank {
+    let bank = QueryBankSettings {
         images: Some(table("image_embeddings")),
         captions: Some(table("caption_embeddings")),
         split: "train".to_owned(),
-        memory: None,
+        memory_bank: None,
     };
-    Evaluate { methods, bank: Some(bank), ..stage(&[Protocol::All]) }
+    Evaluate { methods, query_bank: Some(bank), ..stage(&[Protocol::All]) }
 }
 
-/// The items that queries found, by direction; the rankings of methods are told by their order.
+/// Top-k items of the queries of a method and direction.
 fn found(rankings: &RecordBatch, method: &str, parameters: Option<&str>, direction: &str) -> Vec<Vec<usize>> {
-    let text = |name: &str| tables::texts(rankings, name).expect("a column").clone();
+    let text = |name: &str| tables::text_column(rankings, name).expect("a column").clone();
     let (methods, all, directions) = (text("method"), text("parameters"), text("direction"));
     let top = rankings["top_ids"].as_list::<i32>();
     let is = |row: &usize| {
@@ -93,36 +93,38 @@ fn found(rankings: &RecordBatch, method: &str, parameters: Option<&str>, directi
 
 #[test]
 fn the_best_of_several_is_chosen_on_another_split() {
-    let data = Data::new();
-    let of = |beta| Method::InvertedSoftmax(InvertedSoftmax { beta, bank: false });
+    let data = MethodFixture::new();
+    let of = |beta| Method::InvertedSoftmax(InvertedSoftmax { beta, query_bank: false });
     let methods = vec![of(1.0), of(500.0), Method::Nns(Nns {})];
     let mut rsums = Vec::new();
     for method in &methods {
-        let mut world = data.world();
-        world
-            .run(&Evaluate { split: "train".to_owned(), bank: None, ..evaluate(vec![method.clone()]) })
+        let mut host = data.host();
+        host.run(&Evaluate { split: "train".to_owned(), query_bank: None, ..evaluate(vec![method.clone()]) })
             .expect("a method");
-        rsums.push(super::tests::value(&world.output("metrics"), "made-9", "both", "rsum", None));
+        rsums.push(super::tests::value(&host.output("metrics"), "made-9", "both", "rsum", None));
     }
     let best = (0..3).rev().max_by(|&a, &b| rsums[a].total_cmp(&rsums[b])).expect("three");
-    let mut world = data.world();
+    let mut host = data.host();
     let chosen = Evaluate {
-        validation: Some("train".to_owned()),
+        validation_split: Some("train".to_owned()),
         ..evaluate(vec![Method::BestOf(BestOf { methods: methods.clone() })])
     };
-    world.run(&chosen).expect("a choice");
+    host.run(&chosen).expect("a choice");
     let label = methods[best].label(None, Some("train"));
-    let summary = world.output("summary");
-    assert_eq!(tables::texts(&summary, "method").expect("a column").value(0), label.method);
-    assert_eq!(Some(tables::texts(&summary, "parameters").expect("a column").value(0)), label.parameters.as_deref());
+    let summary = host.output("summary");
+    assert_eq!(tables::text_column(&summary, "method").expect("a column").value(0), label.method);
+    assert_eq!(
+        Some(tables::text_column(&summary, "parameters").expect("a column").value(0)),
+        label.parameters.as_deref()
+    );
 }
 
 #[test]
-fn counts_of_hubs_are_those_of_the_rankings() {
-    let data = Data::new();
-    let mut world = data.world();
-    world.run(&evaluate(vec![Method::Nns(Nns {})])).expect("a method");
-    let (rankings, hubs) = (world.output("rankings"), world.output("hubs"));
+fn hub_counts_are_those_of_the_rankings() {
+    let data = MethodFixture::new();
+    let mut host = data.host();
+    host.run(&evaluate(vec![Method::Nns(Nns {})])).expect("a method");
+    let (rankings, hubs) = (host.output("rankings"), host.output("hubs"));
     let lists = found(&rankings, "nns", None, "t2i");
     for (name, k) in [("n1", 1), ("n5", 5), ("n10", 10)] {
         let counts = hubs[name].as_primitive::<Int64Type>();
@@ -130,10 +132,10 @@ fn counts_of_hubs_are_those_of_the_rankings() {
             (0..12).map(|item| number(lists.iter().filter(|list| list[..k].contains(&item)).count())).collect();
         assert_eq!(counts.values()[36..], wanted, "{name}");
     }
-    let metrics = world.output("metrics");
+    let metrics = host.output("metrics");
     let interval = |measure: &str| {
         let row = (0..metrics.num_rows())
-            .find(|&row| tables::texts(&metrics, "measure").expect("a column").value(row) == measure);
+            .find(|&row| tables::text_column(&metrics, "measure").expect("a column").value(row) == measure);
         let row = row.expect("the measure");
         let end = |name: &str| metrics[name].as_primitive::<arrow::datatypes::Float64Type>().value(row);
         (end("ci95_low"), end("value"), end("ci95_high"))
@@ -145,16 +147,16 @@ fn counts_of_hubs_are_those_of_the_rankings() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_named() {
-    let none = Evaluate { bank: None, ..evaluate(vec![]) };
+fn bad_method_settings_are_named() {
+    let none = Evaluate { query_bank: None, ..evaluate(vec![]) };
     let named = |methods: Vec<Method>| -> Vec<String> {
         let problems = Evaluate { methods, ..none.clone() }.check();
         problems.into_iter().map(|problem| problem.setting).collect()
     };
     assert_eq!(named(vec![]), ["methods"]);
-    assert_eq!(named(vec![Method::Csls(Csls { k: 0, bank: false })]), ["methods.0.csls.k"]);
+    assert_eq!(named(vec![Method::Csls(Csls { k: 0, query_bank: false })]), ["methods.0.csls.k"]);
     assert_eq!(
-        named(vec![Method::InvertedSoftmax(InvertedSoftmax { beta: f64::INFINITY, bank: false })]),
+        named(vec![Method::InvertedSoftmax(InvertedSoftmax { beta: f64::INFINITY, query_bank: false })]),
         ["methods.0.inverted_softmax.beta"]
     );
     assert_eq!(named(vec![Method::QbNorm(QbNorm { beta: 20.0, k: 1 })]), ["methods.0.qb_norm"]);
@@ -167,14 +169,16 @@ fn settings_that_cannot_work_are_named() {
         named(vec![Method::BestOf(BestOf { methods: vec![] })]),
         ["methods.0.best_of", "methods.0.best_of.methods"]
     );
-    let same = Evaluate { validation: Some("test".to_owned()), ..evaluate(vec![Method::Nns(Nns {})]) };
-    assert_eq!(same.check()[0].setting, "validation");
+    let same = Evaluate { validation_split: Some("test".to_owned()), ..evaluate(vec![Method::Nns(Nns {})]) };
+    assert_eq!(same.check()[0].setting, "validation_split");
 }
 
 #[test]
-fn order_similarities_refuse_what_cannot_correct_them() {
-    let data = Data::new();
-    let similarity = crate::model::similarity::Similarity::Order { form: crate::model::similarity::Form::default() };
+fn methods_that_need_cosines_are_errors_with_order_similarity() {
+    let data = MethodFixture::new();
+    let similarity = crate::model::similarity::EmbeddingSimilarity::Order {
+        form: crate::model::similarity::OrderPenalty::default(),
+    };
     let methods = vec![
         Method::DisSimLocal(DisSimLocal { k: 3 }),
         Method::DbNorm(DbNorm { beta_queries: 8.0, beta_items: 3.0, k: 1, dynamic: false }),
@@ -185,9 +189,10 @@ fn order_similarities_refuse_what_cannot_correct_them() {
     let at: Vec<&str> = problems.iter().map(|problem| problem.setting.as_str()).collect();
     assert_eq!(at, ["methods.0.dis_sim_local", "methods.1.db_norm", "methods.2.dual_softmax"]);
     assert!(problems[0].message.contains("compare images with captions only"), "{}", problems[0].message);
-    for method in
-        [Method::Csls(Csls { k: 3, bank: true }), Method::Sinkhorn(Sinkhorn { tau: 0.1, iterations: 3, bank: false })]
-    {
-        data.world().run(&Evaluate { similarity, ..evaluate(vec![method]) }).expect("scores are enough");
+    for method in [
+        Method::Csls(Csls { k: 3, query_bank: true }),
+        Method::Sinkhorn(Sinkhorn { tau: 0.1, iterations: 3, query_bank: false }),
+    ] {
+        data.host().run(&Evaluate { similarity, ..evaluate(vec![method]) }).expect("scores are enough");
     }
 }

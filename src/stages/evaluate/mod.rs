@@ -1,19 +1,21 @@
-//! `evaluate`: `image_embeddings`, `caption_embeddings` → `rankings`, `hubs`, `metrics`, `summary`; what is relevant beside the
-//! queries' own matches may come from `caption_similarity` and `ratings`, and what methods against hubs learn from, a bank,
-//! from embeddings of another split or a `memory_bank`. In place of embeddings, `model`, `features` and `captions`: the model
-//! encodes and scores.
+//! `evaluate`: retrieval and its measures. `image_embeddings`, `caption_embeddings` → `rankings`, `hubs`, `metrics`,
+//! `summary`.
 //!
-//! The stage reads and writes; [`retrieval`](crate::retrieval) ranks and measures.
+//! Optional inputs: `caption_similarity` and `ratings`, for relevance beside the queries' own matches; embeddings of
+//! another split or a `memory_bank`, as the query bank of methods against hubs. A `model` with `features` and
+//! `captions` can take the place of embeddings: then the model encodes and scores the pairs.
+//!
+//! The stage reads and writes tables; [`retrieval`](crate::retrieval) ranks and measures.
 
 mod settings;
-mod bank;
+mod query_bank;
 mod run;
 mod pool;
 mod embeddings;
-mod encoded;
+mod model_scores;
 mod callbacks;
 mod similarity;
-mod rated;
+mod ratings;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -27,6 +29,6 @@ mod edge_tests;
 #[cfg(test)]
 mod resume_tests;
 
-pub use bank::Bank;
-pub use encoded::ScoredBy;
-pub use settings::{Evaluate, Relevance};
+pub use model_scores::ModelScorer;
+pub use query_bank::QueryBankSettings;
+pub use settings::{Evaluate, RelevanceSource};

@@ -1,26 +1,26 @@
-//! The images and captions of a split, joined.
+//! Pool of a split: its images and captions, joined.
 
 use std::collections::HashMap;
 
 use crate::error::{Error, Result, TruncatedList};
 use crate::retrieval::{Collection, Matches, ScoreSource};
-use crate::stage::Cx;
+use crate::stage::StageContext;
 
-/// Identifiers of the images and captions of one split. Captions of an image stand together, in the order of the images.
+/// Identifiers of the images and captions of one split. Captions are sorted by image, in the order of the images.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct SplitPool {
     pub(super) images: Vec<i64>,
     pub(super) captions: Vec<i64>,
     /// Index of the first caption of each image, and at the end the number of captions.
     pub(super) first_caption: Vec<usize>,
 }
 
-impl Pool {
-    /// Joins captions with their images: `image_of` has the image of each caption. Gives the pool, and for each of its captions
-    /// where it stands in `captions`. Messages name the split and the input of the images.
+impl SplitPool {
+    /// Joins captions with their images; `image_of` has the image of each caption. Returns the pool, and the index in
+    /// `captions` of each of its captions. Messages name the split and the input of the images.
     ///
-    /// A caption whose image is not there is left out, an image without captions stays as an item that no caption looks
-    /// for: both with a warning, since both change what results mean.
+    /// A caption whose image is absent is left out. An image without captions stays in the pool as an item that matches
+    /// no caption. Both cause a warning, since both change the meaning of results.
     ///
     /// # Errors
     /// No caption belongs to an image.
@@ -29,9 +29,9 @@ impl Pool {
         captions: &[i64],
         image_of: &[i64],
         (split, input): (&str, &str),
-        cx: &mut Cx<'_>,
+        cx: &mut StageContext<'_>,
     ) -> Result<(Self, Vec<usize>)> {
-        let index = places(&images);
+        let index = positions_by_id(&images);
         let mut order: Vec<(usize, usize)> = Vec::with_capacity(captions.len());
         let mut orphans = Vec::new();
         for (caption, image_id) in image_of.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Pool {
             cx.warn(
                 format!("images of split `{split}`"),
                 format!(
-                    "{} without captions, ranked but not asked for: image_id {}",
+                    "{} without captions, ranked as items, but not queries: image_id {}",
                     alone.len(),
                     TruncatedList::from_iter(&alone).join(", ")
                 ),
@@ -74,7 +74,7 @@ impl Pool {
         Ok((Self { images, captions, first_caption }, order))
     }
 
-    /// As retrieval knows it.
+    /// Returns the collection that retrieval takes.
     pub(super) fn collection<'p>(&'p self, scores: &'p dyn ScoreSource) -> Collection<'p> {
         Collection {
             image_ids: &self.images,
@@ -85,7 +85,7 @@ impl Pool {
     }
 }
 
-/// Where each identifier stands.
-pub(super) fn places(ids: &[i64]) -> HashMap<i64, usize> {
+/// Index of each identifier.
+pub(super) fn positions_by_id(ids: &[i64]) -> HashMap<i64, usize> {
     ids.iter().enumerate().map(|(place, &id)| (id, place)).collect()
 }

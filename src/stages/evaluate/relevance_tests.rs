@@ -1,4 +1,4 @@
-//! `evaluate` with other relevance than the queries' own matches: hand cases, the plain definition, bad tables.
+//! Tests of `evaluate` with graded and binary relevance: hand-computed cases, comparison with the kernel, bad tables.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::Relevance;
+use super::RelevanceSource;
 use super::settings::Evaluate;
-use super::tests::{Captions, Images, halves, random, stage, unit, world};
+use super::tests::{TestCaptions, TestImages, halves, host, random, stage, unit};
 use crate::kernels::dot::dot;
 use crate::kernels::measure::METRICS;
-use crate::kernels::measure::graded::{Query, grades};
-use crate::kernels::measure::metric::{Grades, Name};
-use crate::kernels::measure::semantic_recall::{OFFICIAL_LIST, official_neighbours};
-use crate::kernels::sample::Sample;
+use crate::kernels::measure::graded_ranking::{GradedQuery, grade_ranking};
+use crate::kernels::measure::metric::{GradedRanking, MetricName};
+use crate::kernels::measure::semantic_recall::{OFFICIAL_LIST_LENGTH, official_neighbours};
+use crate::kernels::random::Rng;
 use crate::kernels::top_k::top_k;
 use crate::retrieval::Protocol;
 use crate::stage::{Stage, TableRef};
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::InMemoryHost;
 use crate::tables;
 
-fn similarity(neighbours: &[usize]) -> Relevance {
-    Relevance {
+fn similarity(neighbours: &[usize]) -> RelevanceSource {
+    RelevanceSource {
         name: "phi".to_owned(),
         similarity: Some(TableRef::try_from("meaning.caption_similarity".to_owned()).expect("a table's name")),
         ratings: None,
@@ -32,8 +32,8 @@ fn similarity(neighbours: &[usize]) -> Relevance {
     }
 }
 
-fn ratings(at_least: f64) -> Relevance {
-    Relevance {
+fn ratings(at_least: f64) -> RelevanceSource {
+    RelevanceSource {
         name: "people".to_owned(),
         similarity: None,
         ratings: Some(TableRef::try_from("cxc.ratings".to_owned()).expect("a table's name")),
@@ -42,7 +42,7 @@ fn ratings(at_least: f64) -> Relevance {
     }
 }
 
-fn with(relevance: Vec<Relevance>, protocol: Protocol) -> Evaluate {
+fn with(relevance: Vec<RelevanceSource>, protocol: Protocol) -> Evaluate {
     Evaluate { relevance, ..stage(&[protocol]) }
 }
 
@@ -65,9 +65,10 @@ fn rated(rows: &[(i64, i64, f64)]) -> RecordBatch {
     tables::batch(&tables::ratings::table().schema(), columns).expect("columns fit")
 }
 
-/// Values of `metrics` with a relevance, by `direction measure variant ground_truth m k`, and their queries.
-fn named(world: &MemoryWorld) -> BTreeMap<String, (f64, i64)> {
-    let metrics = world.output("metrics");
+/// Values of `metrics` with a relevance, by `direction measure variant ground_truth m k`, with their numbers of
+/// queries.
+fn named(host: &InMemoryHost) -> BTreeMap<String, (f64, i64)> {
+    let metrics = host.output("metrics");
     let text = |name: &str, row: usize| {
         let column = metrics[name].as_string::<i32>();
         if column.is_valid(row) { column.value(row).to_owned() } else { "-".to_owned() }
@@ -96,7 +97,7 @@ fn close(values: &BTreeMap<String, (f64, i64)>, name: &str, wanted: f64) {
 
 /// Images 10, 11, 12 at 0°, 90°, 180°; captions 2 and 3 of image 10 at 5° and 85°, 1 of 11 at 80°, 4 of 12 at −170°.
 /// In the order of the pool the captions are 2, 3, 1, 4.
-fn circle() -> (Images, Captions) {
+fn circle() -> (TestImages, TestCaptions) {
     let images = vec![(10, "test", unit(0.0)), (11, "test", unit(90.0)), (12, "test", unit(180.0))];
     let captions = vec![
         (1, 11, "test", unit(80.0)),
@@ -110,7 +111,7 @@ fn circle() -> (Images, Captions) {
 #[test]
 fn graded_measures_of_three_images_on_a_circle() {
     let (images, captions) = circle();
-    let mut world = world(&images, &captions);
+    let mut host = host(&images, &captions);
     // Captions in another order in every row, and an image and a caption that are not of the split.
     let table = phi(&[
         (12, vec![(4, 2.0), (3, 0.0), (2, 1.0), (1, 0.0)]),
@@ -118,9 +119,9 @@ fn graded_measures_of_three_images_on_a_circle() {
         (10, vec![(1, 1.0), (2, 4.0), (3, 3.0), (4, 0.0), (99, 9.0)]),
         (11, vec![(1, 3.0), (2, 0.0), (3, 2.0), (4, 0.0)]),
     ]);
-    world.tables.insert("relevance.0.similarity".to_owned(), halves(&table));
-    world.run(&with(vec![similarity(&[1, 2])], Protocol::All)).expect("the input is fine");
-    let values = named(&world);
+    host.input_tables.insert("relevance.0.similarity".to_owned(), halves(&table));
+    host.run(&with(vec![similarity(&[1, 2])], Protocol::All)).expect("the input is fine");
+    let values = named(&host);
 
     // Image to text. Rankings: image 10 finds 2, 1, 3, 4; image 11 finds 3, 1, 2, 4; image 12 finds 4, 3, 1, 2.
     // Their φ: 4 1 3 0; 2 3 0 0; 2 0 0 1. Ideal: 4 3 1 0; 3 2 0 0; 2 1 0 0.
@@ -157,19 +158,19 @@ fn graded_measures_of_three_images_on_a_circle() {
         .sum();
     close(&values, "both nsum official true - -", sum);
     assert_eq!(values["both nsum official false - -"].1, 7);
-    // What is measured without a relevance is what it was.
-    assert_eq!(world.output("rankings")["top_ids"].as_list::<i32>().value(0).len(), 4);
+    // Measures without a relevance have not changed.
+    assert_eq!(host.output("rankings")["top_ids"].as_list::<i32>().value(0).len(), 4);
 }
 
 #[test]
-fn rated_pairs_decide_what_is_relevant() {
+fn ratings_define_binary_relevance() {
     let (images, captions) = circle();
-    let mut world = world(&images, &captions);
+    let mut host = host(&images, &captions);
     let table =
         rated(&[(2, 10, 5.0), (3, 10, 2.9), (3, 11, 3.0), (1, 11, 4.5), (2, 11, 3.5), (4, 10, 0.0), (5, 50, 5.0)]);
-    world.tables.insert("relevance.0.ratings".to_owned(), halves(&table));
-    world.run(&with(vec![ratings(3.0)], Protocol::All)).expect("the input is fine");
-    let values = named(&world);
+    host.input_tables.insert("relevance.0.ratings".to_owned(), halves(&table));
+    host.run(&with(vec![ratings(3.0)], Protocol::All)).expect("the input is fine");
+    let values = named(&host);
     // Image 10 wants 2 and finds 2 first; image 11 wants 3, 1, 2 and finds 3, 1, 2; image 12 wants nothing.
     close(&values, "i2t recall - - - 1", 100.0);
     close(&values, "i2t set_recall - - - 1", 100.0 * (1.0 + 1.0 / 3.0) / 2.0);
@@ -178,34 +179,34 @@ fn rated_pairs_decide_what_is_relevant() {
     // Caption 2 wants 10 and 11 and finds both first; 3 and 1 want 11 and find it; 4 wants nothing.
     close(&values, "t2i set_recall - - - 1", 100.0 * (0.5 + 1.0 + 1.0) / 3.0);
     close(&values, "t2i r_precision - - - -", 100.0);
-    let told: Vec<String> = world.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
-    assert_eq!(told, ["relevance.0.ratings: 1 of 7 rated pairs are not of this split and left out"]);
+    let messages: Vec<String> = host.warnings.iter().map(|w| format!("{}: {}", w.subject, w.message)).collect();
+    assert_eq!(messages, ["relevance.0.ratings: 1 of 7 rated pairs are not of this split and left out"]);
 
-    let error = world.run(&with(vec![ratings(5.5)], Protocol::All)).expect_err("nothing is rated so high");
+    let error = host.run(&with(vec![ratings(5.5)], Protocol::All)).expect_err("nothing is rated so high");
     assert!(error.to_string().contains("no pair of the split that is rated 5.5 or higher"), "{error}");
 }
 
-/// What the stage makes of tables is what the kernel makes of every query's row and full ranking.
+/// Asserts that the stage computes from tables what the kernel computes from the φ and the full ranking of every query.
 fn compare_with_kernel(
-    images: &Images,
-    captions: &Captions,
+    images: &TestImages,
+    captions: &TestCaptions,
     protocol: Protocol,
     fold: usize,
 ) -> BTreeMap<String, (f64, i64)> {
     let neighbours = [1, 4, 60];
-    let mut sample = Sample::new(11, &[]);
+    let mut rng = Rng::new(11, &[]);
     #[expect(clippy::cast_precision_loss, reason = "test values are small")]
-    let mut draw = |own: bool| sample.below(9).saturating_sub(if own { 0 } else { 5 }) as f32 / 4.0;
+    let mut draw = |own: bool| rng.uniform_below(9).saturating_sub(if own { 0 } else { 5 }) as f32 / 4.0;
     let matrix: Vec<Vec<f32>> = images.iter().map(|i| captions.iter().map(|c| draw(c.1 == i.0)).collect()).collect();
     let rows: Vec<(i64, Vec<(i64, f32)>)> = images
         .iter()
         .zip(&matrix)
         .map(|(image, row)| (image.0, captions.iter().map(|c| c.0).zip(row.iter().copied()).collect()))
         .collect();
-    let mut world = world(images, captions);
-    world.tables.insert("relevance.0.similarity".to_owned(), halves(&phi(&rows)));
-    world.run(&with(vec![similarity(&neighbours)], protocol)).expect("the input is fine");
-    let got = named(&world);
+    let mut host = host(images, captions);
+    host.input_tables.insert("relevance.0.similarity".to_owned(), halves(&phi(&rows)));
+    host.run(&with(vec![similarity(&neighbours)], protocol)).expect("the input is fine");
+    let got = named(&host);
 
     let images = &images[..fold];
     let captions: Vec<_> = captions.iter().filter(|c| images.iter().any(|i| i.0 == c.1)).collect();
@@ -219,7 +220,7 @@ fn compare_with_kernel(
     };
     let column = |c: usize| (0..fold).map(|i| matrix[i][c]).collect::<Vec<f32>>();
     let near = |image: usize, left_out| {
-        let lists: Vec<_> = own(image).map(|c| top_k(&column(c), OFFICIAL_LIST)).collect();
+        let lists: Vec<_> = own(image).map(|c| top_k(&column(c), OFFICIAL_LIST_LENGTH)).collect();
         official_neighbours(lists.iter().map(Vec::as_slice), left_out, 60)
     };
     let ranking = |query: &[f32], items: &[&[f32]]| -> Vec<usize> {
@@ -228,38 +229,38 @@ fn compare_with_kernel(
     };
     let image_vectors: Vec<&[f32]> = images.iter().map(|i| i.2.as_slice()).collect();
     let caption_vectors: Vec<&[f32]> = captions.iter().map(|c| c.3.as_slice()).collect();
-    let mut wanted: BTreeMap<(&str, Name), (f64, i64)> = BTreeMap::new();
+    let mut wanted: BTreeMap<(&str, MetricName), (f64, i64)> = BTreeMap::new();
     let mut add = |direction, name, value: f64| {
         let (sum, n) = wanted.entry((direction, name)).or_default();
         *sum += value;
         *n += 1;
     };
-    let mut all = |grades: &Grades<'_>, direction| {
+    let mut all = |grades: &GradedRanking<'_>, direction| {
         for of in METRICS {
-            of.of_grades(grades, &mut |name, value| add(direction, name, value));
+            of.measure_graded(grades, &mut |name, value| add(direction, name, value));
         }
     };
     for image in (0..fold).filter(|&image| !own(image).is_empty()) {
         let near = [near(image, None), near(image, Some(image))];
         let of = near.each_ref().map(|near| near.iter().map(|&i| own(i)).collect::<Vec<_>>());
-        let query = Query {
+        let query = GradedQuery {
             phi: &matrix[image][..captions.len()],
             ranking: &ranking(image_vectors[image], &caption_vectors),
-            own: &own(image),
-            official: [&of[0], &of[1]],
-            whole: (fold < matrix.len()).then_some(&matrix[image]),
+            matches: &own(image),
+            official_neighbours: [&of[0], &of[1]],
+            whole_split_phi: (fold < matrix.len()).then_some(&matrix[image]),
         };
-        grades(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "i2t"));
+        grade_ranking(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "i2t"));
         let of = near.each_ref().map(|near| near.iter().map(|&i| i..i + 1).collect::<Vec<_>>());
         for caption in own(image) {
-            let query = Query {
+            let query = GradedQuery {
                 phi: &column(caption),
                 ranking: &ranking(caption_vectors[caption], &image_vectors),
-                own: &(image..image + 1),
-                official: [&of[0], &of[1]],
-                whole: None,
+                matches: &(image..image + 1),
+                official_neighbours: [&of[0], &of[1]],
+                whole_split_phi: None,
             };
-            grades(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "t2i"));
+            grade_ranking(&query, &[1, 5, 10], &neighbours, |grades| all(grades, "t2i"));
         }
     }
     let show = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
@@ -279,11 +280,11 @@ fn compare_with_kernel(
     got
 }
 
-/// Forty images of none to seven captions, in more than two blocks; the caption table is not in the order of the pool.
+/// Forty images with 0 to 7 captions, in more than two blocks. The caption table is not in the order of the pool.
 #[test]
-fn images_of_none_one_and_seven_captions() {
+fn images_with_0_to_7_captions() {
     let (images, _) = random(40, 5, 3);
-    let mut captions = Captions::new();
+    let mut captions = TestCaptions::new();
     for (number, image) in images.iter().enumerate() {
         for k in 0..[1, 7, 2, 5, 0, 3][number % 6] {
             captions.push((1000 - i64::try_from(captions.len()).expect("few"), image.0, "test", unit5(number, k)));
@@ -292,11 +293,11 @@ fn images_of_none_one_and_seven_captions() {
     compare_with_kernel(&images, &captions, Protocol::All, 40);
 }
 
-/// A fold is measured in its own pool: what lies beyond it is neither found nor could have been.
+/// A fold is measured in its own pool: items outside of it are neither found nor counted as missing.
 #[test]
 fn a_fold_is_a_pool_of_its_own() {
     let (images, captions) = random(1003, 3, 5);
-    let captions: Captions = captions.into_iter().filter(|c| c.0 % 2 == 0).collect();
+    let captions: TestCaptions = captions.into_iter().filter(|c| c.0 % 2 == 0).collect();
     let values = compare_with_kernel(&images, &captions, Protocol::FirstFold, 1000);
     let sum: f64 = [("i2t", "official_whole_split"), ("t2i", "official")]
         .iter()
@@ -313,21 +314,21 @@ fn unit5(a: usize, b: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_relevance_without_differences_is_measured_too() {
+fn constant_relevance_is_measured_too() {
     let (images, captions) = circle();
     for level in [0.0, 1.5] {
-        let mut world = world(&images, &captions);
+        let mut host = host(&images, &captions);
         let row = |image| (image, (1..=4).map(|caption| (caption, level)).collect());
-        world.tables.insert("relevance.0.similarity".to_owned(), vec![phi(&[row(10), row(11), row(12)])]);
-        world.run(&with(vec![similarity(&[2])], Protocol::All)).expect("the input is fine");
-        let values = named(&world);
+        host.input_tables.insert("relevance.0.similarity".to_owned(), vec![phi(&[row(10), row(11), row(12)])]);
+        host.run(&with(vec![similarity(&[2])], Protocol::All)).expect("the input is fine");
+        let values = named(&host);
         let wanted = if level > 0.0 { 100.0 } else { 0.0 };
         close(&values, "i2t ncs official true - 5", wanted);
         close(&values, "t2i ncs_ordered official false - 10", wanted);
         close(&values, "i2t semantic_recall paper true 2 10", 100.0);
         assert!(values.values().all(|(value, _)| value.is_finite()));
-        let told = world.warnings.iter().filter(|warning| warning.message.contains("φ above 0")).count();
-        assert_eq!(told, usize::from(level == 0.0), "{:?}", world.warnings);
+        let messages = host.warnings.iter().filter(|warning| warning.message.contains("φ above 0")).count();
+        assert_eq!(messages, usize::from(level == 0.0), "{:?}", host.warnings);
     }
 }
 
@@ -335,14 +336,14 @@ fn a_relevance_without_differences_is_measured_too() {
 fn bad_tables_are_named() {
     let (images, captions) = circle();
     let fail = |rows: &[(i64, Vec<(i64, f32)>)]| {
-        let mut world = world(&images, &captions);
-        world.tables.insert("relevance.0.similarity".to_owned(), vec![phi(rows)]);
-        world.run(&with(vec![similarity(&[1])], Protocol::All)).expect_err("the table is wrong").to_string()
+        let mut host = host(&images, &captions);
+        host.input_tables.insert("relevance.0.similarity".to_owned(), vec![phi(rows)]);
+        host.run(&with(vec![similarity(&[1])], Protocol::All)).expect_err("the table is wrong").to_string()
     };
     let whole = |image| (image, vec![(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)]);
     assert_eq!(
         fail(&[whole(10)]),
-        "`relevance.0.similarity` cannot say what is relevant: no row of image_id 11; no row of image_id 12"
+        "`relevance.0.similarity` cannot be used as relevance: no row of image_id 11; no row of image_id 12"
     );
     let without = |image, caption| {
         let (image, mut row) = whole(image);
@@ -350,54 +351,53 @@ fn bad_tables_are_named() {
         (image, row)
     };
     let got = fail(&[without(10, 3), without(11, 3), without(12, 3)]);
-    assert!(got.ends_with("relevant: no value of caption_id 3"), "{got}");
+    assert!(got.ends_with("relevance: no value of caption_id 3"), "{got}");
     let got = fail(&[whole(10), without(11, 4), whole(12)]);
-    assert!(got.ends_with("relevant: caption_id 4 lacks 1 of 3 images"), "{got}");
+    assert!(got.ends_with("relevance: caption_id 4 lacks 1 of 3 images"), "{got}");
     let got = fail(&[whole(10), whole(11), whole(12), (11, vec![(2, 1.0)])]);
-    assert!(got.ends_with("relevant: image_id 11 with caption_id 2 stands there twice"), "{got}");
+    assert!(got.ends_with("relevance: image_id 11 with caption_id 2 appears twice"), "{got}");
     let got = fail(&[(10, vec![(1, f32::NAN), (2, -0.5), (3, f32::INFINITY), (4, 1.0)]), whole(11), whole(12)]);
     let wanted = "image_id 10 with caption_id 1 has φ = NaN, wanted a number of at least 0; image_id 10 with caption_id 2 \
                   has φ = -0.5, wanted a number of at least 0; image_id 10 with caption_id 3 has φ = inf";
     assert!(got.contains(wanted), "{got}");
 
-    let mut world = world(&images, &captions);
-    world
-        .tables
+    let mut host = host(&images, &captions);
+    host.input_tables
         .insert("relevance.0.ratings".to_owned(), vec![rated(&[(1, 10, 4.0), (1, 10, 4.0), (2, 11, f64::NAN)])]);
-    let got = world.run(&with(vec![ratings(3.0)], Protocol::All)).expect_err("the table is wrong").to_string();
+    let got = host.run(&with(vec![ratings(3.0)], Protocol::All)).expect_err("the table is wrong").to_string();
     assert!(
-        got.ends_with("caption_id 1 with image_id 10 stands there twice; caption_id 2 with image_id 11 is rated NaN"),
+        got.ends_with("caption_id 1 with image_id 10 appears twice; caption_id 2 with image_id 11 is rated NaN"),
         "{got}"
     );
 }
 
 #[test]
 fn bad_settings_are_named_by_their_place() {
-    let told = |relevance: Vec<Relevance>| -> Vec<String> {
+    let messages = |relevance: Vec<RelevanceSource>| -> Vec<String> {
         let problems = with(relevance, Protocol::All).check();
         problems.iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
     };
-    assert_eq!(told(vec![similarity(&[1, 5]), ratings(3.0)]), Vec::<String>::new());
-    let none = Relevance { ratings: None, at_least: None, ..ratings(3.0) };
-    let both = Relevance { similarity: similarity(&[1]).similarity, ..ratings(3.0) };
+    assert_eq!(messages(vec![similarity(&[1, 5]), ratings(3.0)]), Vec::<String>::new());
+    let none = RelevanceSource { ratings: None, at_least: None, ..ratings(3.0) };
+    let both = RelevanceSource { similarity: similarity(&[1]).similarity, ..ratings(3.0) };
     assert_eq!(
-        told(vec![none, both, Relevance { at_least: None, ..ratings(3.0) }]),
+        messages(vec![none, both, RelevanceSource { at_least: None, ..ratings(3.0) }]),
         [
             "relevance.0: names no table",
             "relevance.1: names two tables",
-            "relevance.1.name: the name `people` stands there twice",
-            "relevance.2: `at_least` is missing, wanted the lowest rating of what is relevant",
-            "relevance.2.name: the name `people` stands there twice",
+            "relevance.1.name: the name `people` appears twice",
+            "relevance.2: `at_least` is missing, wanted the lowest rating of relevant pairs",
+            "relevance.2.name: the name `people` appears twice",
         ]
     );
-    let got = told(vec![Relevance { name: " ".to_owned(), at_least: Some(1.0), ..similarity(&[0, 2, 2]) }]);
+    let got = messages(vec![RelevanceSource { name: " ".to_owned(), at_least: Some(1.0), ..similarity(&[0, 2, 2]) }]);
     assert_eq!(
         got,
         [
             "relevance.0.name: got an empty name",
             "relevance.0.at_least: belongs to `ratings`",
             "relevance.0.neighbours: got [0, 2, 2], wanted numbers from 1",
-            "relevance.0.neighbours: 2 stands there twice",
+            "relevance.0.neighbours: 2 appears twice",
         ]
     );
     for (cutoffs, problems) in

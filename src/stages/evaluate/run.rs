@@ -1,121 +1,138 @@
-//! The work of `evaluate`: reads a split, and hands it to the retrieval.
+//! Run of `evaluate`: reads a split and passes it to the retrieval.
 
-use super::bank::BankVectors;
 use super::callbacks::StageCallbacks;
-use super::embeddings::Embeddings;
-use super::encoded::{EncodedSides, MODEL, ModelSource};
-use super::pool::Pool;
-use super::rated;
-use super::settings::{Evaluate, input};
+use super::embeddings::SplitEmbeddings;
+use super::model_scores::{EncodedSplit, MODEL, ModelSource};
+use super::pool::SplitPool;
+use super::query_bank::QueryBankVectors;
+use super::ratings;
+use super::settings::{Evaluate, relevance_input};
 use crate::error::{Error, Result};
-use crate::model::search::Searcher;
-use crate::model::trained::Trained;
+use crate::model::device_search::DeviceSearchFactory;
+use crate::model::trained_model::TrainedModel;
 use crate::retrieval::{
-    Detail, Evaluation, Graded, Method, ScoreSource, Validation, VectorPair, VectorSource, evaluate,
+    Evaluation, EvaluationDetail, GradedRelevance, ImageCaptionVectors, Method, ScoreSource, ValidationCollection,
+    VectorSource, evaluate,
 };
 use crate::search::{MINIMUM_COST, SearchFactory};
-use crate::stage::{Cx, Run};
+use crate::stage::{RunnableStage, StageContext};
 
-impl Run for Evaluate {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl RunnableStage for Evaluate {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         self.evaluate(cx, MINIMUM_COST)
     }
 }
 
 impl Evaluate {
-    /// The work; `minimum_cost` is how many multiply-adds a search must have to be kept.
-    pub(super) fn evaluate(&self, cx: &mut Cx<'_>, minimum_cost: u64) -> Result<()> {
+    /// Runs the evaluation; `minimum_cost` is the cost of a search, in multiply-adds, from which on it has checkpoints.
+    pub(super) fn evaluate(&self, cx: &mut StageContext<'_>, minimum_cost: u64) -> Result<()> {
         let trained = match self.scores {
             Some(_) => {
                 let (device, threads) = (cx.device(), cx.threads());
-                Some(Trained::open(|name| cx.file(MODEL, name), device, threads)?)
+                Some(TrainedModel::open(|name| cx.file(MODEL, name), device, threads)?)
             }
             None => None,
         };
-        let searcher = Searcher::new(cx.device(), self.similarity, cx.threads())?;
+        let factory = DeviceSearchFactory::new(cx.device(), self.similarity, cx.threads())?;
         let (pool, sides) = self.read(trained.as_ref(), &self.split, cx)?;
-        let bank = match &self.bank {
-            Some(bank) => Some(BankVectors::read(bank, sides.width()?, self.similarity, cx)?),
+        let bank = match &self.query_bank {
+            Some(bank) => Some(QueryBankVectors::read(bank, sides.width()?, self.similarity, cx)?),
             None => None,
         };
-        let bank = bank.as_ref().map(BankVectors::pair).transpose()?;
+        let bank = bank.as_ref().map(QueryBankVectors::vector_pair).transpose()?;
         let protocols = self.protocols.iter().map(|protocol| protocol.pools(&self.dataset, pool.images.len()));
         let protocols = protocols.collect::<Result<Vec<_>>>()?;
         let (mut rated, mut graded, mut graded_inputs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, relevance) in self.relevance.iter().enumerate() {
             if relevance.ratings.is_some() {
                 let at_least = relevance.at_least.unwrap_or(f64::INFINITY);
-                rated.push(rated::read(cx, &input(number, "ratings"), &relevance.name, at_least, &pool)?);
+                rated.push(ratings::read_relevant_pairs(
+                    cx,
+                    &relevance_input(number, "ratings"),
+                    &relevance.name,
+                    at_least,
+                    &pool,
+                )?);
             } else {
-                graded.push(Graded { name: relevance.name.clone(), neighbours: relevance.neighbours().to_vec() });
-                graded_inputs.push(input(number, "similarity"));
+                graded.push(GradedRelevance {
+                    name: relevance.name.clone(),
+                    neighbours: relevance.neighbours().to_vec(),
+                });
+                graded_inputs.push(relevance_input(number, "similarity"));
             }
         }
-        let chooses = self.methods.iter().any(|method| matches!(method, Method::BestOf(_)));
-        let validation = self.validation.as_deref().filter(|_| chooses);
-        let other = match validation {
+        let needs_validation = self.methods.iter().any(|method| matches!(method, Method::BestOf(_)));
+        let validation = self.validation_split.as_deref().filter(|_| needs_validation);
+        let validation_items = match validation {
             Some(split) => Some((split, self.read(trained.as_ref(), split, cx)?)),
             None => None,
         };
-        let scores = sides.source(&pool, bank.as_ref(), &searcher, cx);
-        let of_other =
-            other.as_ref().map(|(name, (pool, sides))| (*name, pool, sides.source(pool, bank.as_ref(), &searcher, cx)));
-        let validation = of_other
+        let scores = sides.source(&pool, bank.as_ref(), &factory, cx);
+        let validation_scores = validation_items
             .as_ref()
-            .map(|(name, pool, scores)| Validation { name, collection: pool.collection(scores.as_ref()) });
+            .map(|(name, (pool, sides))| (*name, pool, sides.source(pool, bank.as_ref(), &factory, cx)));
+        let validation = validation_scores
+            .as_ref()
+            .map(|(name, pool, scores)| ValidationCollection { name, collection: pool.collection(scores.as_ref()) });
         let evaluation = Evaluation {
             collection: pool.collection(scores.as_ref()),
             methods: &self.methods,
             cutoffs: &self.cutoffs,
             protocols: &protocols,
-            rated: &rated,
-            graded: &graded,
-            bank: self.bank.as_ref().map(super::Bank::name),
+            binary_relevance: &rated,
+            graded_relevance: &graded,
+            bank: self.query_bank.as_ref().map(super::QueryBankSettings::name),
             validation,
-            detail: Detail::Tables,
+            detail: EvaluationDetail::Tables,
         };
         let results = evaluate(&evaluation, &mut StageCallbacks::new(cx, &pool, graded_inputs, minimum_cost))?;
         cx.write("metrics", results.metrics()?)?;
         cx.write("summary", results.summary()?)
     }
 
-    /// Reads a split: embeddings, or what the model encodes.
-    fn read<'t>(&self, trained: Option<&'t Trained>, split: &str, cx: &mut Cx<'_>) -> Result<(Pool, Sides<'t>)> {
+    /// Reads a split: embeddings, or rows that the model encodes.
+    fn read<'t>(
+        &self,
+        trained: Option<&'t TrainedModel>,
+        split: &str,
+        cx: &mut StageContext<'_>,
+    ) -> Result<(SplitPool, SplitItems<'t>)> {
         match trained {
             Some(trained) => {
-                EncodedSides::read(trained, split, cx).map(|(pool, encoded)| (pool, Sides::Encoded(encoded)))
+                EncodedSplit::read(trained, split, cx).map(|(pool, encoded)| (pool, SplitItems::Encoded(encoded)))
             }
-            None => Embeddings::read(split, self.similarity, cx).map(|(pool, vectors)| (pool, Sides::Vectors(vectors))),
+            None => SplitEmbeddings::read(split, self.similarity, cx)
+                .map(|(pool, vectors)| (pool, SplitItems::Vectors(vectors))),
         }
     }
 }
 
-/// Images and captions of a split, as scores are made of them.
-enum Sides<'t> {
-    Vectors(Embeddings),
-    Encoded(EncodedSides<'t>),
+/// Images and captions of a split, in the form that scores are computed from.
+enum SplitItems<'t> {
+    Vectors(SplitEmbeddings),
+    Encoded(EncodedSplit<'t>),
 }
 
-impl Sides<'_> {
-    /// Numbers of a vector.
+impl SplitItems<'_> {
+    /// Width of the vectors.
     fn width(&self) -> Result<usize> {
         match self {
             Self::Vectors(vectors) => Ok(vectors.width),
-            Self::Encoded(_) => Err(Error::internal("a bank beside the scores of a model")),
+            Self::Encoded(_) => Err(Error::internal("a query bank with the scores of a model")),
         }
     }
 
-    /// Their scores, and of vectors those with the bank.
+    /// Source of their scores, and for vectors of the scores with the query bank.
     fn source<'p>(
         &'p self,
-        pool: &'p Pool,
-        bank: Option<&'p VectorPair<'p>>,
+        pool: &'p SplitPool,
+        bank: Option<&'p ImageCaptionVectors<'p>>,
         factory: &'p dyn SearchFactory,
-        cx: &Cx<'_>,
+        cx: &StageContext<'_>,
     ) -> Box<dyn ScoreSource + 'p> {
         let threads = cx.threads();
         match self {
-            Self::Vectors(Embeddings { width, images, captions }) => {
+            Self::Vectors(SplitEmbeddings { width, images, captions }) => {
                 Box::new(VectorSource { images, captions, width: *width, bank, factory })
             }
             Self::Encoded(sides) => Box::new(ModelSource { sides, pool, threads, cancel: cx.cancel().clone() }),

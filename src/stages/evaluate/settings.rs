@@ -1,14 +1,14 @@
-//! The settings of `evaluate`.
+//! Settings of `evaluate`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bank::Bank;
-use super::encoded::ScoredBy;
-use crate::model::similarity::Similarity;
-use crate::retrieval::methods::{Given, ScoreKind};
+use super::model_scores::ModelScorer;
+use super::query_bank::QueryBankSettings;
+use crate::model::similarity::EmbeddingSimilarity;
+use crate::retrieval::methods::{MethodContext, ScoreKind};
 use crate::retrieval::{Method, Protocol};
-use crate::stage::{Input, Output, Problem, Stage, TableRef};
+use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
 /// Ranks embeddings and measures retrieval.
@@ -21,57 +21,59 @@ pub struct Evaluate {
     /// Captions in the joint space.
     #[serde(default)]
     pub captions: Option<TableRef>,
-    /// In place of `images` and `captions`: a model that scores pairs itself. Any can; one whose scores follow from a vector of
-    /// each side is faster by `embed`.
+    /// Model that scores pairs itself, in place of `images` and `captions`. Any model can be used. If the score of a
+    /// model is a function of one vector of each side, `embed` is faster.
     #[serde(default)]
-    pub scores: Option<ScoredBy>,
+    pub scores: Option<ModelScorer>,
     /// Name of the data set, the first part of the protocol's name in results: `coco`, `f30k`.
     pub dataset: String,
-    /// The score of an image and a caption: that which the model was trained with.
+    /// Similarity of an image and a caption. It must be the one that the model was trained with.
     #[serde(default)]
-    pub similarity: Similarity,
-    /// How items are ranked, each way on its own.
-    #[serde(default = "nearest")]
+    pub similarity: EmbeddingSimilarity,
+    /// Ranking methods, each evaluated on its own.
+    #[serde(default = "default_methods")]
     pub methods: Vec<Method>,
-    /// Whose queries and items methods learn from that do not learn from the test.
+    /// Query bank: queries and items that methods learn from in place of the test split.
     #[serde(default)]
-    pub bank: Option<Bank>,
-    /// The split of the same tables on which `best_of` chooses.
+    pub query_bank: Option<QueryBankSettings>,
+    /// Split of the same tables on which `best_of` chooses a method.
     #[serde(default)]
-    pub validation: Option<String>,
-    /// The split that is ranked.
-    #[serde(default = "test")]
+    pub validation_split: Option<String>,
+    /// Split that is evaluated.
+    #[serde(default = "default_split")]
     pub split: String,
-    /// Which pools are ranked.
-    #[serde(default = "all")]
+    /// Protocols: the pools of items that are ranked.
+    #[serde(default = "default_protocols")]
     pub protocols: Vec<Protocol>,
-    /// Cut-offs of recall, Semantic Recall, NCS and hubs, ascending. Sums are of all of them, and tables have columns for each.
-    #[serde(default = "cutoffs")]
+    /// Cut-offs of recall, Semantic Recall, NCS and hubs, ascending. Sums such as rsum add up all of them, and tables
+    /// have columns for each.
+    #[serde(default = "default_cutoffs")]
     pub cutoffs: Vec<usize>,
     /// Relevance beside the queries' own matches.
     #[serde(default)]
-    pub relevance: Vec<Relevance>,
+    pub relevance: Vec<RelevanceSource>,
 }
 
-/// Items that are relevant to a query: by φ of images and captions, or by what people say. One of the two tables.
+/// Relevance of items to queries: graded by φ of images and captions, or binary by human ratings. Exactly one of the
+/// two tables.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Relevance {
+pub struct RelevanceSource {
     /// Name in results: `spice`, `cxc`.
     pub name: String,
-    /// Graded: a `caption_similarity` with φ of every image with every caption of the split.
+    /// Graded relevance: a `caption_similarity` with φ of every image with every caption of the split.
     pub similarity: Option<TableRef>,
-    /// Yes or no: pairs that people rated `at_least` so high.
+    /// Binary relevance: pairs with a human rating of `at_least`.
     pub ratings: Option<TableRef>,
-    /// With `similarity`: how many neighbours of a query are relevant to Semantic Recall, NCS of the paper, mAP@R and
-    /// R-precision, each number on its own; `[5]` where not given.
+    /// Numbers of neighbours of a query that are relevant to Semantic Recall, NCS of the paper, mAP@R and R-precision;
+    /// each number is evaluated on its own. Only with `similarity`; default `[5]`.
     pub neighbours: Option<Vec<usize>>,
-    /// With `ratings`: the lowest rating of what is relevant.
+    /// Lowest rating of relevant pairs. Only with `ratings`.
     pub at_least: Option<f64>,
 }
 
-impl Relevance {
-    /// Numbers of neighbours.
+impl RelevanceSource {
+    /// Returns the numbers of neighbours, or the default.
     pub(super) fn neighbours(&self) -> &[usize] {
         self.neighbours.as_deref().unwrap_or(&[5])
     }
@@ -83,7 +85,7 @@ impl Relevance {
             problems.push(Problem::new(setting, message).hint(hint));
         };
         if self.name.trim().is_empty() {
-            problem("name", "got an empty name".to_owned(), "results are found by it");
+            problem("name", "got an empty name".to_owned(), "the name identifies it in results");
         }
         match (&self.similarity, &self.ratings) {
             (Some(_), None) => {
@@ -91,63 +93,67 @@ impl Relevance {
                     problem(
                         "at_least",
                         "belongs to `ratings`".to_owned(),
-                        "`neighbours` says what of a similarity counts",
+                        "with `similarity`, `neighbours` sets what is relevant",
                     );
                 }
-                positive(self.neighbours(), |message| problem("neighbours", message, "leave it out for `[5]`"));
+                check_positive(self.neighbours(), |message| problem("neighbours", message, "leave it out for `[5]`"));
             }
             (None, Some(_)) => {
                 if self.neighbours.is_some() {
-                    problem("neighbours", "belongs to `similarity`".to_owned(), "`at_least` says which ratings count");
+                    problem(
+                        "neighbours",
+                        "belongs to `similarity`".to_owned(),
+                        "with `ratings`, `at_least` sets what is relevant",
+                    );
                 }
                 if !self.at_least.is_some_and(f64::is_finite) {
                     let got = self.at_least.map_or("is missing".to_owned(), |got| format!("got {got}"));
-                    let message = format!("`at_least` {got}, wanted the lowest rating of what is relevant");
+                    let message = format!("`at_least` {got}, wanted the lowest rating of relevant pairs");
                     problem("", message, "Crisscrossed Captions counts pairs from 3.0 of 5 on");
                 }
             }
             (None, None) => problem("", "names no table".to_owned(), "set `similarity` or `ratings`"),
-            (Some(_), Some(_)) => problem("", "names two tables".to_owned(), "make two of it, one with each"),
+            (Some(_), Some(_)) => problem("", "names two tables".to_owned(), "use two relevances, one for each table"),
         }
         problems
     }
 }
 
-/// Finds fault with a list of cut-offs or the like.
-fn positive(numbers: &[usize], mut problem: impl FnMut(String)) {
+/// Checks a list of distinct positive numbers, such as cut-offs.
+fn check_positive(numbers: &[usize], mut problem: impl FnMut(String)) {
     if numbers.is_empty() || numbers.contains(&0) {
         problem(format!("got {numbers:?}, wanted numbers from 1"));
     }
     for (i, number) in numbers.iter().enumerate() {
         if numbers[..i].contains(number) {
-            problem(format!("{number} stands there twice"));
+            problem(format!("{number} appears twice"));
         }
     }
 }
 
-/// The input of a table of the relevance of this number.
-pub(super) fn input(number: usize, setting: &str) -> String {
+/// Name of the input with a table of a relevance.
+pub(super) fn relevance_input(number: usize, setting: &str) -> String {
     format!("relevance.{number}.{setting}")
 }
 
-fn test() -> String {
+fn default_split() -> String {
     "test".to_owned()
 }
 
-fn nearest() -> Vec<Method> {
+fn default_methods() -> Vec<Method> {
     vec![Method::default()]
 }
 
-fn all() -> Vec<Protocol> {
+fn default_protocols() -> Vec<Protocol> {
     vec![Protocol::All]
 }
 
-fn cutoffs() -> Vec<usize> {
-    tables::CUTOFFS.to_vec()
+fn default_cutoffs() -> Vec<usize> {
+    tables::DEFAULT_CUTOFFS.to_vec()
 }
 
 impl Evaluate {
-    /// Problems of the settings that say where scores come from.
+    /// Problems of the settings of the source of scores.
     fn source_problems(&self) -> Vec<Problem> {
         let sides = [("images", &self.images), ("captions", &self.captions)];
         if self.scores.is_none() {
@@ -155,11 +161,11 @@ impl Evaluate {
             let hint = "embeddings, or in their place `scores = { model = …, features = …, captions = … }`";
             return missing.map(|(setting, _)| Problem::new(setting, "is missing").hint(hint)).collect();
         }
-        let similarity = self.similarity != Similarity::Cosine;
+        let similarity = self.similarity != EmbeddingSimilarity::Cosine;
         let beside = sides.map(|(setting, table)| (setting, table.is_some()));
-        let beside = beside.into_iter().chain([("bank", self.bank.is_some()), ("similarity", similarity)]);
+        let beside = beside.into_iter().chain([("query_bank", self.query_bank.is_some()), ("similarity", similarity)]);
         let problem = |(setting, _)| {
-            Problem::new(setting, "belongs to embeddings, and `scores` are of a model").hint("leave one of them out")
+            Problem::new(setting, "applies to embeddings, but `scores` come from a model").hint("leave one of them out")
         };
         beside.filter(|(_, there)| *there).map(problem).collect()
     }
@@ -178,34 +184,36 @@ impl Stage for Evaluate {
         serde_json::json!(self)
     }
 
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         let embeddings = [
             ("images", &self.images, tables::image_embeddings::table()),
             ("captions", &self.captions, tables::caption_embeddings::table()),
         ];
         let given = embeddings.into_iter().filter_map(|(name, from, table)| Some((name, from.as_ref()?, table)));
-        let mut inputs: Vec<Input> =
-            given.map(|(name, from, table)| Input::table(name, from, table.schema())).collect();
-        inputs.extend(self.scores.iter().flat_map(ScoredBy::inputs));
-        inputs.extend(self.bank.iter().flat_map(Bank::inputs));
+        let mut inputs: Vec<StageInput> =
+            given.map(|(name, from, table)| StageInput::table(name, from, table.schema())).collect();
+        inputs.extend(self.scores.iter().flat_map(ModelScorer::inputs));
+        inputs.extend(self.query_bank.iter().flat_map(QueryBankSettings::inputs));
         for (number, relevance) in self.relevance.iter().enumerate() {
             let tables = [
                 ("similarity", &relevance.similarity, tables::caption_similarity::table()),
                 ("ratings", &relevance.ratings, tables::ratings::table()),
             ];
             for (setting, from, table) in tables {
-                inputs.extend(from.as_ref().map(|from| Input::table(input(number, setting), from, table.schema())));
+                inputs.extend(
+                    from.as_ref().map(|from| StageInput::table(relevance_input(number, setting), from, table.schema())),
+                );
             }
         }
         inputs
     }
 
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         vec![
-            Output::table("rankings", tables::rankings::table(&self.cutoffs).schema(), 8192),
-            Output::table("hubs", tables::hubs::table(&self.cutoffs).schema(), 65_536),
-            Output::table("metrics", tables::metrics::table().schema(), 8192),
-            Output::table("summary", tables::summary::table(&self.cutoffs).schema(), 8192),
+            StageOutput::table("rankings", tables::rankings::table(&self.cutoffs).schema(), 8192),
+            StageOutput::table("hubs", tables::hubs::table(&self.cutoffs).schema(), 65_536),
+            StageOutput::table("metrics", tables::metrics::table().schema(), 8192),
+            StageOutput::table("summary", tables::summary::table(&self.cutoffs).schema(), 8192),
         ]
     }
 
@@ -224,39 +232,44 @@ impl Stage for Evaluate {
         }
         for (i, protocol) in self.protocols.iter().enumerate() {
             if self.protocols[..i].contains(protocol) {
-                problems.push(Problem::new("protocols", format!("`{}` stands there twice", protocol.name())));
+                problems.push(Problem::new("protocols", format!("`{}` appears twice", protocol.name())));
             }
         }
-        positive(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
+        check_positive(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
         if !self.cutoffs.is_sorted() {
             let message = format!("got {:?}, wanted ascending numbers", self.cutoffs);
             problems.push(Problem::new("cutoffs", message).hint("as tables of papers have them: `[1, 5, 10]`"));
         }
-        problems.extend(self.bank.iter().flat_map(|bank| bank.problems(&self.split)));
+        problems.extend(self.query_bank.iter().flat_map(|bank| bank.problems(&self.split)));
         if self.methods.is_empty() {
             problems.push(Problem::new("methods", "got none").hint("leave it out for the nearest neighbour"));
         }
         let scores = match self.similarity {
             _ if self.scores.is_some() => ScoreKind::Model,
-            Similarity::Order { .. } => ScoreKind::Order,
-            Similarity::Cosine => ScoreKind::Cosine,
+            EmbeddingSimilarity::Order { .. } => ScoreKind::Order,
+            EmbeddingSimilarity::Cosine => ScoreKind::Cosine,
         };
-        let given = Given { bank: self.bank.is_some(), validation: self.validation.is_some(), scores };
+        let given = MethodContext {
+            query_bank: self.query_bank.is_some(),
+            has_validation_split: self.validation_split.is_some(),
+            score_kind: scores,
+        };
         for (number, method) in self.methods.iter().enumerate() {
             let at = format!("methods.{number}");
             problems.extend(method.problems(&at, given));
             if self.methods[..number].contains(method) {
-                problems.push(Problem::new(at, format!("`{}` stands there twice", method.name())));
+                problems.push(Problem::new(at, format!("`{}` appears twice", method.name())));
             }
         }
-        if self.validation.as_ref() == Some(&self.split) {
-            let message = format!("got `{}`, which is what is ranked", self.split);
-            problems.push(Problem::new("validation", message).hint("numbers are not chosen on the test"));
+        if self.validation_split.as_ref() == Some(&self.split) {
+            let message = format!("got `{}`, which is the evaluated split", self.split);
+            problems
+                .push(Problem::new("validation_split", message).hint("parameters are not chosen on the test split"));
         }
         for (number, relevance) in self.relevance.iter().enumerate() {
             problems.extend(relevance.check(&format!("relevance.{number}")));
             if self.relevance[..number].iter().any(|earlier| earlier.name == relevance.name) {
-                let message = format!("the name `{}` stands there twice", relevance.name);
+                let message = format!("the name `{}` appears twice", relevance.name);
                 problems.push(Problem::new(format!("relevance.{number}.name"), message));
             }
         }

@@ -1,32 +1,32 @@
-//! φ of every image with every caption of a split, as a matrix in the order of the pool.
+//! Matrix of φ of all images with all captions of a split, in the order of the pool.
 
 use std::ops::Range;
 
-use super::pool::{Pool, places};
+use super::pool::{SplitPool, positions_by_id};
 use crate::error::{Error, Result, TruncatedList};
-use crate::retrieval::Grades;
-use crate::stage::Cx;
-use crate::tables::caption_similarity::{Row, rows};
+use crate::retrieval::RelevanceGrades;
+use crate::stage::StageContext;
+use crate::tables::caption_similarity::{SimilarityRow, rows};
 
 /// φ of images (rows) and captions (columns), f32, held once: 500 MB for COCO's 5,000 × 25,000.
 #[derive(Debug)]
-pub(super) struct Similarity {
+pub(super) struct SimilarityMatrix {
     values: Vec<f32>,
     n_captions: usize,
 }
 
-impl Similarity {
-    /// Reads φ of the pool from a `caption_similarity`; what it has of other images and captions is passed over.
+impl SimilarityMatrix {
+    /// Reads φ of the pool from a `caption_similarity`. Pairs of other images and captions are ignored.
     ///
-    /// Every pair of the pool must be there. With lists of the best captions alone, an absent pair would count as
-    /// φ = 0, which makes what could be found too small, and so NCS too large by an unknown amount: that is refused.
+    /// Every pair of the pool must be there. A table of the best captions alone is an error: absent pairs would count
+    /// as φ = 0, which makes the ideal sum of NCS too small and NCS too large by an unknown amount.
     ///
     /// # Errors
-    /// A pair that is absent or stands there twice; φ that is no number of at least 0; too little memory for the matrix.
-    pub(super) fn read(cx: &mut Cx<'_>, input: &str, pool: &Pool) -> Result<Self> {
+    /// A pair that is absent or has two values; φ below 0 or not finite; too little memory for the matrix.
+    pub(super) fn read(cx: &mut StageContext<'_>, input: &str, pool: &SplitPool) -> Result<Self> {
         let (n_images, n_captions) = (pool.images.len(), pool.captions.len());
-        let (images, captions) = (places(&pool.images), places(&pool.captions));
-        // Not a number stands for an absent pair.
+        let (images, captions) = (positions_by_id(&pool.images), positions_by_id(&pool.captions));
+        // NaN marks an absent pair.
         let pairs = n_images * n_captions;
         let mut values = Vec::new();
         values.try_reserve_exact(pairs).map_err(|_| {
@@ -34,25 +34,25 @@ impl Similarity {
         })?;
         values.resize(pairs, f32::NAN);
         let mut faults = TruncatedList::default();
-        // In a dense table every row has the same captions, so where they go is found out once.
+        // In a dense table every row has the same captions, so their columns are looked up once.
         let (mut of, mut columns): (Vec<i64>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
-        while let Some(batch) = cx.next(input)? {
+        while let Some(batch) = cx.read_next(input)? {
             for row in rows(&batch)? {
                 let Some(&image) = images.get(&row.image_id) else { continue };
                 if of != row.caption_ids {
                     columns = row.caption_ids.iter().map(|id| captions.get(id).copied()).collect();
                     row.caption_ids.clone_into(&mut of);
                 }
-                place(&row, &columns, &mut values[image * n_captions..(image + 1) * n_captions], &mut faults);
+                place_row(&row, &columns, &mut values[image * n_captions..(image + 1) * n_captions], &mut faults);
             }
         }
         let this = Self { values, n_captions };
-        refuse(input, &faults)?;
-        this.check_whole(input, pool)?;
+        reject_faults(input, &faults)?;
+        this.check_complete(input, pool)?;
         Ok(this)
     }
 
-    fn check_whole(&self, input: &str, pool: &Pool) -> Result<()> {
+    fn check_complete(&self, input: &str, pool: &SplitPool) -> Result<()> {
         let mut faults = TruncatedList::default();
         let mut lacking = vec![0usize; self.n_captions];
         let mut present = 0;
@@ -73,36 +73,36 @@ impl Similarity {
                 faults.push(format_args!("caption_id {caption_id} lacks {lacking} of {present} images"));
             }
         }
-        refuse(input, &faults).map_err(|error| {
-            error.hint("every image with every caption of the split is wanted: the dense form of `compare`")
+        reject_faults(input, &faults).map_err(|error| {
+            error.hint("φ of every image with every caption of the split is needed: the dense form of `score_captions`")
         })
     }
 }
 
-impl Grades for Similarity {
+impl RelevanceGrades for SimilarityMatrix {
     fn row(&self, image: usize, captions: &Range<usize>) -> &[f32] {
         &self.values[image * self.n_captions..][captions.clone()]
     }
 }
 
-/// Puts a row of the table where its captions stand in the pool.
-fn place(row: &Row<'_>, columns: &[Option<usize>], values: &mut [f32], faults: &mut TruncatedList) {
-    for ((column, &phi), caption_id) in columns.iter().zip(row.values).zip(row.caption_ids) {
+/// Writes a row of the table to the columns of its captions in the pool.
+fn place_row(row: &SimilarityRow<'_>, columns: &[Option<usize>], values: &mut [f32], faults: &mut TruncatedList) {
+    for ((column, &phi), caption_id) in columns.iter().zip(row.similarities).zip(row.caption_ids) {
         let Some(column) = *column else { continue };
         let pair = || format!("image_id {} with caption_id {caption_id}", row.image_id);
         if !(phi >= 0.0 && phi.is_finite()) {
             faults.push(format_args!("{} has φ = {phi}, wanted a number of at least 0", pair()));
         } else if !values[column].is_nan() {
-            faults.push(format_args!("{} stands there twice", pair()));
+            faults.push(format_args!("{} appears twice", pair()));
         }
         values[column] = phi;
     }
 }
 
 /// Fails if `faults` of the table `input` were found.
-pub(super) fn refuse(input: &str, faults: &TruncatedList) -> Result<()> {
+pub(super) fn reject_faults(input: &str, faults: &TruncatedList) -> Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
-    Err(Error::data(format!("`{input}` cannot say what is relevant: {}", faults.join("; "))))
+    Err(Error::data(format!("`{input}` cannot be used as relevance: {}", faults.join("; "))))
 }

@@ -11,6 +11,6 @@ mod preprocess;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod parity;
+mod golden_tests;
 
-pub use settings::{Extract, Network, OnUndecodable, Pooling, Weights};
+pub use settings::{Extract, FeaturePooling, Network, OnUndecodable, WeightSource};

@@ -1,4 +1,4 @@
-//! Runs pictures through the network.
+//! Feature extraction: runs images through the network.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -6,62 +6,63 @@ use std::sync::Mutex;
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 
 use super::preprocess;
-use super::settings::{Extract, OnUndecodable, PART_ROWS, Pooling, Weights};
-use crate::error::{Error, Kind, Result, TruncatedList};
+use super::settings::{Extract, FeaturePooling, OnUndecodable, PART_ROWS, WeightSource};
+use crate::error::{Error, ErrorCategory, Result, TruncatedList};
 use crate::io::bounded;
-use crate::io::image::Pictures;
-use crate::model::cnn::{Cnn, Output};
-use crate::model::family::data;
-use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
+use crate::io::image::EncodedImages;
+use crate::model::cnn::{Cnn, CnnOutput};
+use crate::model::family::input_spec;
+use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::model::{device, threads};
-use crate::stage::{Cx, Mapped, Over, Run, Warning};
-use crate::tables::{self, Vectors};
+use crate::stage::{MapInput, MapOutput, RunnableStage, StageContext, Warning};
+use crate::tables::{self, VectorColumn};
 
-/// Bytes above which a file of weights is not read: several times those of the largest network.
+/// Maximum size of a file of weights, in bytes: several times the size of the largest network.
 const MAX_WEIGHTS: u64 = 1 << 30;
 
-impl Run for Extract {
-    /// Memory: once the weights; per thread one decoded picture, the part, and `batch` pictures as the network sees them
-    /// with their feature maps (about 10 MB each at 224 pixels), as [`Extract`] says.
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let network = self.network(cx)?;
+impl RunnableStage for Extract {
+    /// Memory: the weights, once; per thread one decoded image, a part of features, and the inputs and feature maps of
+    /// `batch_size` images (about 10 MB each at 224 pixels), see [`Extract`].
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
+        let network = self.load_network(cx)?;
         let root = cx.path("images")?;
-        // Every thread of `map` takes its pictures from file to feature by itself. Tensors are not `Sync`, so each gets
-        // its own handles on the weights.
+        // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
+        // own handles to the weights.
         let network = Mutex::new(network);
-        cx.map(Over::Rows("images"), "features", PART_ROWS, &|block| {
-            let broken = |_| Error::internal("another thread broke off while it copied the network's handles");
+        cx.map(MapInput::Table("images"), "features", PART_ROWS, &|block| {
+            let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
             let network = network.lock().map_err(broken)?.share();
-            threads::stay_in_this_thread();
-            self.part(&block.rows, root.as_deref(), &network)
+            threads::use_one_thread();
+            self.compute_part(&block.rows, root.as_deref(), &network)
         })
     }
 }
 
 impl Extract {
-    fn network(&self, cx: &mut Cx<'_>) -> Result<Cnn> {
+    fn load_network(&self, cx: &mut StageContext<'_>) -> Result<Cnn> {
         let device = device::to_tch(cx.device())?;
         let architecture = self.network.architecture();
         match &self.weights {
-            Weights::Random => Cnn::random(architecture, self.seed, device),
-            Weights::Model(_) => {
+            WeightSource::Random => Cnn::random(architecture, self.seed, device),
+            WeightSource::Model(_) => {
                 let in_model = |error: Error| error.context("weights.model");
-                let config = Description::read(&cx.file("weights.model", DESCRIPTION)?).map_err(in_model)?.config;
+                let config =
+                    ModelDescription::read(&cx.file("weights.model", DESCRIPTION_FILE)?).map_err(in_model)?.config;
                 let own = (self.resize as usize, self.crop as usize);
-                if let Some(data::Pictures { side, resize, .. }) = config.data().pictures
+                if let Some(input_spec::FinetunedCnn { side, resize, .. }) = config.input_spec().pictures
                     && (resize, side) != own
                 {
                     let (own_resize, crop) = own;
                     let message = format!(
-                        "the model was trained on squares of {side} pixels of pictures of {resize}, and `crop` is {crop} \
-                         of a `resize` of {own_resize}"
+                        "the model was trained on crops of {side} pixels from images resized to {resize}, got `crop` = \
+                         {crop} and `resize` = {own_resize}"
                     );
-                    return Err(in_model(Error::data(message)).hint("the same sides as in its training"));
+                    return Err(in_model(Error::data(message)).hint("set `crop` and `resize` as in the training"));
                 }
-                let parameters = cx.file("weights.model", PARAMETERS)?;
-                Cnn::from_model(self.network.body(), &parameters, device).map_err(in_model)
+                let parameters = cx.file("weights.model", PARAMETERS_FILE)?;
+                Cnn::from_model(self.network.backbone(), &parameters, device).map_err(in_model)
             }
-            Weights::File(_) => {
+            WeightSource::File(_) => {
                 let path = cx.source("weights.file")?;
                 let bytes = bounded::read(&path, MAX_WEIGHTS)?;
                 Cnn::from_file(architecture, &bytes, device)
@@ -70,11 +71,11 @@ impl Extract {
         }
     }
 
-    /// The features of a block of images.
-    fn part(&self, batch: &RecordBatch, root: Option<&Path>, network: &Cnn) -> Result<Mapped> {
-        let ids = tables::ids(batch, "image_id")?;
-        let splits = tables::texts(batch, "split")?;
-        let pictures = Pictures::new(batch, root)?;
+    /// Computes the features of a block of images.
+    fn compute_part(&self, batch: &RecordBatch, root: Option<&Path>, network: &Cnn) -> Result<MapOutput> {
+        let ids = tables::int_column(batch, "image_id")?;
+        let splits = tables::text_column(batch, "split")?;
+        let images = EncodedImages::new(batch, root)?;
         let width = self.width();
         let (resize, crop) = (self.resize as usize, self.crop as usize);
 
@@ -83,45 +84,52 @@ impl Extract {
         let mut undecodable = Vec::new();
         let mut rows = 0..batch.num_rows();
         while !rows.is_empty() {
-            let mut pixels = Vec::with_capacity(self.batch * 3 * crop * crop);
+            let mut pixels = Vec::with_capacity(self.batch_size * 3 * crop * crop);
             let before = kept.len();
-            for row in rows.by_ref().take(self.batch) {
-                match pictures.decode(row) {
-                    Ok(picture) => {
-                        preprocess::append(&picture, resize, crop, &mut pixels);
+            for row in rows.by_ref().take(self.batch_size) {
+                match images.decode(row) {
+                    Ok(image) => {
+                        preprocess::append_normalized(&image, resize, crop, &mut pixels);
                         kept.push(row);
                     }
-                    Err(error) if error.kind() == Kind::Data => undecodable.push((pictures.name(row), error)),
-                    Err(error) => return Err(error.context(format!("picture `{}`", pictures.name(row)))),
+                    Err(error) if error.category() == ErrorCategory::Data => {
+                        undecodable.push((images.name(row), error))
+                    }
+                    Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),
                 }
             }
-            // After a fatal picture the rest is decoded only to name every other one as well.
+            // After an undecodable image, the others are decoded only so that the error names all undecodable ones.
             if self.on_undecodable == OnUndecodable::Skip || undecodable.is_empty() {
-                let names = kept[before..].iter().map(|&row| pictures.name(row));
-                features.extend(self.compute(&pixels, names, network)?);
+                let names = kept[before..].iter().map(|&row| images.name(row));
+                features.extend(self.compute_features(&pixels, names, network)?);
             }
         }
         if self.on_undecodable == OnUndecodable::Fail && !undecodable.is_empty() {
-            return Err(fatal(&undecodable));
+            return Err(undecodable_error(&undecodable));
         }
 
-        let features = tables::features::Columns {
+        let features = tables::features::TableColumns {
             image_id: Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row))),
             split: StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row))),
-            feature: Vectors::new(features, width)?,
+            feature: VectorColumn::new(features, width)?,
         };
         let warnings = undecodable
             .into_iter()
-            .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("picture left out: {error}") })
+            .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("image left out: {error}") })
             .collect();
-        Ok(Mapped { batch: features.into_batch()?, warnings })
+        Ok(MapOutput { batch: features.into_batch()?, warnings })
     }
 
-    /// The features of pictures that go through the network together; `names` are theirs.
-    fn compute<'n>(&self, pixels: &[f32], names: impl Iterator<Item = &'n str>, network: &Cnn) -> Result<Vec<f32>> {
+    /// Computes the features of a batch of images. `names` are the names of the images.
+    fn compute_features<'n>(
+        &self,
+        pixels: &[f32],
+        names: impl Iterator<Item = &'n str>,
+        network: &Cnn,
+    ) -> Result<Vec<f32>> {
         let output = match self.pooling {
-            Pooling::Average => Output::Average,
-            Pooling::Logits => Output::Scores,
+            FeaturePooling::Average => CnnOutput::PooledFeatures,
+            FeaturePooling::Logits => CnnOutput::ClassScores,
         };
         let mut features = network.compute(pixels, self.crop as usize, output)?;
         for (feature, name) in features.chunks_exact_mut(self.width()).zip(names) {
@@ -137,7 +145,7 @@ impl Extract {
     }
 }
 
-/// Divides by the L2 norm; zeros stay.
+/// Divides a feature by its L2 norm; a zero vector stays unchanged.
 fn normalize(feature: &mut [f32]) {
     let norm = feature.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
     if norm > 0.0 {
@@ -149,14 +157,14 @@ fn normalize(feature: &mut [f32]) {
     }
 }
 
-/// The error of a block whose pictures `undecodable` are fatal.
-fn fatal(undecodable: &[(&str, Error)]) -> Error {
-    let listed: TruncatedList = undecodable.iter().map(|(name, error)| format!("picture `{name}`: {error}")).collect();
+/// Returns the error of a block with undecodable images.
+fn undecodable_error(undecodable: &[(&str, Error)]) -> Error {
+    let listed: TruncatedList = undecodable.iter().map(|(name, error)| format!("image `{name}`: {error}")).collect();
     let error = Error::data(listed.join("; "));
     match undecodable.iter().find_map(|(_, error)| error.hint_text()) {
         Some(hint) => error.hint(hint),
         None => error.hint(
-            "set `on_undecodable = \"skip\"` to leave such pictures out with a warning; the stage then starts over",
+            "set `on_undecodable = \"skip\"` to leave such images out with a warning; the stage then starts over",
         ),
     }
 }

@@ -1,101 +1,103 @@
-//! The settings of `extract`.
+//! Settings of `extract`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::model::cnn::Network;
-use crate::stage::{Input, Output, Problem, Source, Stage, TableRef};
+use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
-/// Rows of a part of `features`: one to a few seconds of work on two cores for all but the deepest networks.
+/// Number of rows of a part of `features`: a few seconds of work on two cores, except for the deepest networks.
 pub(super) const PART_ROWS: usize = 128;
 
-/// Smallest and largest side of what a network sees. Below, its last maps are empty; above, memory is.
+/// Allowed sides of an input of the network, in pixels. Below, its last feature maps would be empty; above, memory
+/// would run out.
 const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
 
-/// Most values that go into a network together, 128 MiB: 222 images of 224 pixels, 2 of 2048.
+/// Maximum number of values of a batch, 128 MiB: 222 images of 224 pixels, or 2 of 2048.
 const LARGEST_INPUT: u64 = 32 << 20;
 
 /// Computes feature vectors of images with a convolutional network.
 ///
-/// Memory of every thread: the `batch` images as the network sees them (`batch` × 3 × `crop`² values of 4 bytes, at most
-/// 128 MiB), their feature maps (some 17 times as much) and one decoded picture. Threads share the weights.
+/// Memory of every thread: the input of the network for `batch_size` images (`batch_size` × 3 × `crop`² values of 4
+/// bytes, at most 128 MiB), their feature maps (some 17 times as much) and one decoded image. Threads share the
+/// weights.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
-    /// The images.
+    /// Images.
     pub images: TableRef,
-    /// The network.
+    /// Network.
     pub network: Network,
-    /// Its weights.
-    pub weights: Weights,
-    /// What the feature is.
+    /// Weights of the network.
+    pub weights: WeightSource,
+    /// Output of the network that is the feature.
     #[serde(default)]
-    pub pooling: Pooling,
-    /// Whether the feature is divided by its L2 norm, as VSE++ does before its linear layer.
+    pub pooling: FeaturePooling,
+    /// True if features are divided by their L2 norm, as VSE++ does before its linear layer.
     #[serde(default)]
     pub normalize: bool,
     /// Shorter side of the image after resizing, in pixels.
-    #[serde(default = "resize")]
+    #[serde(default = "default_resize")]
     pub resize: u32,
-    /// Side of the square that is cut from the centre, in pixels. The memory of a thread grows with its square.
-    #[serde(default = "crop")]
+    /// Side of the centre crop, a square, in pixels. The memory of a thread grows with the square of the side.
+    #[serde(default = "default_crop")]
     pub crop: u32,
     /// Images that go through the network together, in every thread: some 10 MB each at 224 pixels.
-    #[serde(default = "batch")]
-    pub batch: usize,
-    /// What to do about a picture that does not decode.
+    #[serde(default = "default_batch_size")]
+    pub batch_size: usize,
+    /// Treatment of images that cannot be decoded.
     #[serde(default)]
     pub on_undecodable: OnUndecodable,
-    /// Seed of random weights; the pipeline's where not given.
+    /// Seed of random weights; by default the pipeline's seed.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// Where weights come from.
+/// Source of the weights.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Weights {
+pub enum WeightSource {
     /// A safetensors file with torchvision's parameter names.
-    File(Source),
-    /// Those that a training with `pictures` ended with: its model.
+    File(SourceRef),
+    /// Weights of a model of `train` with the setting `finetune`.
     Model(TableRef),
     /// Random weights, drawn as torchvision draws them.
     Random,
 }
 
-/// What the feature of an image is.
+/// Output of the network that is the feature of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Pooling {
+pub enum FeaturePooling {
     /// Global average of the last feature maps (ResNet: input of `fc`; SqueezeNet: output of `features`).
     #[default]
     Average,
-    /// The scores of the 1,000 ImageNet classes.
+    /// Logits of the 1,000 ImageNet classes.
     Logits,
 }
 
-/// What to do about a picture that does not decode.
+/// Treatment of images that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUndecodable {
-    /// Stop, naming it and the reason.
+    /// Stops with an error that names the images and the reasons.
     #[default]
     Fail,
-    /// Leave it out, with a warning.
+    /// Leaves the image out, with a warning.
     Skip,
 }
 
-fn resize() -> u32 {
+fn default_resize() -> u32 {
     256
 }
 
-fn crop() -> u32 {
+fn default_crop() -> u32 {
     224
 }
 
-/// Beyond this the feature maps of SqueezeNet leave the processor's caches.
-fn batch() -> usize {
+/// Default batch size. With larger batches, the feature maps of SqueezeNet do not fit the caches of the CPU.
+fn default_batch_size() -> usize {
     8
 }
 
@@ -104,36 +106,40 @@ impl Stage for Extract {
         "extract"
     }
 
-    /// 2: tall pictures are resampled columns first, as Pillow 13 does.
+    /// Version 2: tall images are resampled vertically first, as Pillow 13 does.
     fn version(&self) -> u32 {
         2
     }
 
     fn settings(&self) -> serde_json::Value {
         let mut settings = serde_json::json!(self);
-        if let (Weights::File(_) | Weights::Model(_), Some(settings)) = (&self.weights, settings.as_object_mut()) {
+        if let (WeightSource::File(_) | WeightSource::Model(_), Some(settings)) =
+            (&self.weights, settings.as_object_mut())
+        {
             settings.remove("seed");
         }
         settings
     }
 
-    fn inputs(&self) -> Vec<Input> {
-        let mut inputs = vec![Input::table("images", &self.images, tables::images::table().schema())];
+    fn inputs(&self) -> Vec<StageInput> {
+        let mut inputs = vec![StageInput::table("images", &self.images, tables::images::table().schema())];
         match &self.weights {
-            Weights::File(file) => inputs.push(Input::source("weights.file", file)),
-            Weights::Model(model) => inputs.push(Input::files("weights.model", model)),
-            Weights::Random => {}
+            WeightSource::File(file) => inputs.push(StageInput::source("weights.file", file)),
+            WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model)),
+            WeightSource::Random => {}
         }
         inputs
     }
 
-    fn outputs(&self) -> Vec<Output> {
-        vec![Output::table("features", tables::features::table().schema_of_width(self.width()), PART_ROWS)]
+    fn outputs(&self) -> Vec<StageOutput> {
+        vec![StageOutput::table("features", tables::features::table().schema_with_width(self.width()), PART_ROWS)]
     }
 
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if matches!(self.weights, Weights::Model(_)) && !(self.normalize && self.pooling == Pooling::Average) {
+        if matches!(self.weights, WeightSource::Model(_))
+            && !(self.normalize && self.pooling == FeaturePooling::Average)
+        {
             let message = "a model is trained on normalised averages";
             problems.push(
                 Problem::new("weights.model", message).hint("set `normalize = true` and `pooling = \"average\"`"),
@@ -149,33 +155,34 @@ impl Stage for Extract {
             let message = format!("a square of {} pixels does not fit a side of {}", self.crop, self.resize);
             problems.push(Problem::new("crop", message).hint("make `crop` at most `resize`"));
         }
-        if self.batch == 0 {
-            problems.push(Problem::new("batch", "0 images, wanted at least 1"));
+        if self.batch_size == 0 {
+            problems.push(Problem::new("batch_size", "0 images, wanted at least 1"));
         }
-        // A side out of bounds has its own message, and may be 0.
+        // An invalid side has its own message and may be 0.
         let image = 3 * u64::from(self.crop).pow(2);
-        let values = (self.batch as u64).saturating_mul(image);
+        let values = (self.batch_size as u64).saturating_mul(image);
         if SIDES.contains(&self.crop) && values > LARGEST_INPUT {
             let message = format!(
                 "{} images × 3 × {crop}² pixels are {values} values at once in every thread, wanted at most \
                  {LARGEST_INPUT} (128 MiB)",
-                self.batch,
+                self.batch_size,
                 crop = self.crop,
             );
-            problems.push(Problem::new("batch", message).hint(format!("make it at most {}", LARGEST_INPUT / image)));
+            problems
+                .push(Problem::new("batch_size", message).hint(format!("make it at most {}", LARGEST_INPUT / image)));
         }
         problems
     }
 }
 
 impl Extract {
-    /// Values of a feature.
+    /// Number of values of a feature.
     #[must_use]
     pub fn width(&self) -> usize {
         let network = self.network.architecture();
         match self.pooling {
-            Pooling::Average => network.width,
-            Pooling::Logits => network.classes,
+            FeaturePooling::Average => network.width,
+            FeaturePooling::Logits => network.classes,
         }
     }
 }

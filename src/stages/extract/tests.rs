@@ -1,4 +1,4 @@
-//! The stage on pictures that are fine and pictures that are not.
+//! Tests of the stage on valid and on damaged images.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 use serde_json::json;
 
 use super::Extract;
-use crate::error::Kind;
+use crate::error::ErrorCategory;
 use crate::io::image::decode;
-use crate::stage::{Source, Stage};
-use crate::stages::testing::MemoryWorld;
+use crate::stage::{SourceRef, Stage};
+use crate::stages::testing::InMemoryHost;
 use crate::tables;
 
 fn extract(more: serde_json::Value) -> Extract {
     let mut settings = json!({
-        "images": "pairs.images", "network": "squeezenet1_0", "weights": "random", "resize": 40, "crop": 32, "batch": 2,
+        "images": "pairs.images", "network": "squeezenet1_0", "weights": "random", "resize": 40, "crop": 32, "batch_size": 2,
     });
     settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     serde_json::from_value(settings).unwrap()
 }
 
-/// A PNG of one colour gradient; `seed` makes it another one.
+/// PNG of a colour gradient that depends on `seed`.
 fn png(seed: u8) -> Vec<u8> {
     let rgb: Vec<u8> = (0..48 * 40 * 3u32).map(|i| u8::try_from(i * u32::from(seed) / 7 % 256).unwrap()).collect();
     let mut bytes = Vec::new();
@@ -29,14 +29,14 @@ fn png(seed: u8) -> Vec<u8> {
     bytes
 }
 
-/// A JPEG of 17 × 13 pixels, from the committed values.
+/// JPEG of 17 × 13 pixels, from the golden file.
 fn jpeg() -> Vec<u8> {
     use base64::Engine;
     let golden = test_data::golden_json("extract.json");
     base64::prelude::BASE64_STANDARD.decode(golden["decoded"][0]["bytes"].as_str().unwrap()).unwrap()
 }
 
-/// A head of a PNG that claims `width` × `height` pixels; the checksum of the head is right.
+/// PNG header that claims `width` × `height` pixels, with a valid checksum and no pixel data.
 fn bomb(width: u32, height: u32) -> Vec<u8> {
     let mut head = b"IHDR".to_vec();
     head.extend([width.to_be_bytes(), height.to_be_bytes()].concat());
@@ -47,7 +47,7 @@ fn bomb(width: u32, height: u32) -> Vec<u8> {
     [&b"\x89PNG\r\n\x1a\n\0\0\0\x0d"[..], &head, &checksum.to_be_bytes(), b"\0\0\0\0IDAT"].concat()
 }
 
-/// Rows of `images`: path or bytes.
+/// Rows of `images`, from their paths and bytes.
 fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
     let ids = 0..i64::try_from(rows.len()).unwrap();
     let columns: Vec<ArrayRef> = vec![
@@ -60,10 +60,10 @@ fn images(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> RecordBatch {
     tables::batch(&tables::images::table().schema(), columns).unwrap()
 }
 
-fn world(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> MemoryWorld {
-    let mut world = MemoryWorld::default();
-    world.tables.insert("images".into(), vec![images(rows)]);
-    world
+fn host(rows: &[(Option<&str>, Option<Vec<u8>>)]) -> InMemoryHost {
+    let mut host = InMemoryHost::default();
+    host.input_tables.insert("images".into(), vec![images(rows)]);
+    host
 }
 
 fn inline(bytes: Vec<u8>) -> (Option<&'static str>, Option<Vec<u8>>) {
@@ -71,31 +71,31 @@ fn inline(bytes: Vec<u8>) -> (Option<&'static str>, Option<Vec<u8>>) {
 }
 
 #[test]
-fn features_come_in_order_and_the_same_every_time() {
+fn features_are_in_order_and_reproducible() {
     let rows: Vec<_> = (1..=5).map(|seed| inline(png(seed))).collect();
     let run = |stage: &Extract| {
-        let mut world = world(&rows);
-        world.run(stage).unwrap();
-        world.output("features")
+        let mut host = host(&rows);
+        host.run(stage).unwrap();
+        host.output("features")
     };
     let all = run(&extract(json!({"seed": 3})));
-    assert_eq!(tables::ids(&all, "image_id").unwrap().values(), &[100, 101, 102, 103, 104]);
-    assert_eq!(tables::texts(&all, "split").unwrap().value(1), "test");
-    let (values, width) = tables::floats(&all, "feature").unwrap();
+    assert_eq!(tables::int_column(&all, "image_id").unwrap().values(), &[100, 101, 102, 103, 104]);
+    assert_eq!(tables::text_column(&all, "split").unwrap().value(1), "test");
+    let (values, width) = tables::vector_column(&all, "feature").unwrap();
     assert_eq!(width, 512);
     assert_eq!(all, run(&extract(json!({"seed": 3}))));
     assert_ne!(all, run(&extract(json!({"seed": 4}))));
 
-    // A picture's feature does not depend on the others in its batch.
-    let alone = run(&extract(json!({"seed": 3, "batch": 1})));
-    let (others, _) = tables::floats(&alone, "feature").unwrap();
+    // The feature of an image does not depend on the other images of its batch.
+    let alone = run(&extract(json!({"seed": 3, "batch_size": 1})));
+    let (others, _) = tables::vector_column(&alone, "feature").unwrap();
     let largest = values.iter().fold(0.0f32, |most, value| most.max(value.abs()));
     assert!(largest > 0.0 && values.iter().zip(others).all(|(a, b)| (a - b).abs() <= 1e-5 * largest));
     assert_ne!(values[..512], values[512..1024]);
 }
 
 #[test]
-fn the_schema_says_the_width() {
+fn the_schema_contains_the_width() {
     for (more, width) in [
         (json!({}), 512),
         (json!({"pooling": "logits"}), 1000),
@@ -105,22 +105,22 @@ fn the_schema_says_the_width() {
         assert_eq!(extract(more).width(), width);
     }
     let stage = extract(json!({"pooling": "logits", "normalize": true}));
-    let mut world = world(&[inline(png(1)), inline(jpeg())]);
-    world.run(&stage).unwrap();
-    let batch = world.output("features");
-    assert_eq!(batch.schema(), tables::features::table().schema_of_width(1000));
-    let (values, _) = tables::floats(&batch, "feature").unwrap();
+    let mut host = host(&[inline(png(1)), inline(jpeg())]);
+    host.run(&stage).unwrap();
+    let batch = host.output("features");
+    assert_eq!(batch.schema(), tables::features::table().schema_with_width(1000));
+    let (values, _) = tables::vector_column(&batch, "feature").unwrap();
     for row in values.chunks_exact(1000) {
         assert!((row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() - 1.0).abs() < 1e-6);
     }
 }
 
 #[test]
-fn files_are_found_below_the_root_and_nowhere_else() {
+fn only_files_below_the_image_folder_are_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("images")).unwrap();
     std::fs::write(folder.path().join("secret.png"), png(1)).unwrap();
-    // The content counts and not the name.
+    // The format is detected from the content, not from the name.
     std::fs::write(folder.path().join("images/a.jpg"), png(2)).unwrap();
     let rows = [
         (Some("a.jpg"), None),
@@ -129,30 +129,30 @@ fn files_are_found_below_the_root_and_nowhere_else() {
         (Some("."), None),
         (None, None),
     ];
-    let mut world = world(&rows);
-    world.paths.insert("images".into(), folder.path().join("images"));
-    let error = world.run(&extract(json!({}))).unwrap_err();
-    assert_eq!(error.kind(), Kind::Data);
+    let mut host = host(&rows);
+    host.source_paths.insert("images".into(), folder.path().join("images"));
+    let error = host.run(&extract(json!({}))).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data);
     let text = error.to_string();
     for part in [
-        "picture `picture 1`: its path `../secret.png` leads out of the image folder",
-        "picture `picture 2`: cannot read `",
-        "picture `picture 3`: `",
+        "image `picture 1`: its path `../secret.png` leads out of the image folder",
+        "image `picture 2`: cannot read `",
+        "image `picture 3`: `",
         "is not a file",
-        "picture `picture 4`: it has neither a `path` nor `bytes`",
+        "image `picture 4`: it has neither a `path` nor `bytes`",
     ] {
         assert!(text.contains(part), "{text}");
     }
     assert!(!text.contains("picture 0"), "{text}");
-    assert!(world.written.is_empty());
+    assert!(host.output_tables.is_empty());
 
-    world.run(&extract(json!({"on_undecodable": "skip"}))).unwrap();
-    assert_eq!(tables::ids(&world.output("features"), "image_id").unwrap().values(), &[100]);
-    assert_eq!(world.warnings.len(), 4);
+    host.run(&extract(json!({"on_undecodable": "skip"}))).unwrap();
+    assert_eq!(tables::int_column(&host.output("features"), "image_id").unwrap().values(), &[100]);
+    assert_eq!(host.warnings.len(), 4);
 }
 
 #[test]
-fn hostile_pictures_are_named_with_their_reason() {
+fn damaged_images_are_named_with_the_reason() {
     let whole = jpeg();
     let mut broken = whole.clone();
     let scan = broken.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
@@ -171,24 +171,24 @@ fn hostile_pictures_are_named_with_their_reason() {
         (cut_png, "the PNG is damaged"),
         (bomb(50_000, 50_000), "it has 50000 × 50000 = 2500000000 pixels"),
         (vec![], "it is empty (0 bytes)"),
-        (b"GIF89a".to_vec(), "it is a GIF picture, wanted JPEG or PNG"),
+        (b"GIF89a".to_vec(), "it is a GIF image, wanted JPEG or PNG"),
     ];
     let mut rows: Vec<_> = cases.iter().map(|(bytes, _)| inline(bytes.clone())).collect();
     rows.push(inline(whole));
     let stage = extract(json!({"on_undecodable": "skip"}));
-    let mut world = world(&rows);
-    world.run(&stage).unwrap();
-    assert_eq!(tables::ids(&world.output("features"), "image_id").unwrap().values(), &[109]);
-    assert_eq!(world.warnings.len(), cases.len());
-    for ((row, (_, wanted)), warning) in cases.iter().enumerate().zip(&world.warnings) {
+    let mut host = host(&rows);
+    host.run(&stage).unwrap();
+    assert_eq!(tables::int_column(&host.output("features"), "image_id").unwrap().values(), &[109]);
+    assert_eq!(host.warnings.len(), cases.len());
+    for ((row, (_, wanted)), warning) in cases.iter().enumerate().zip(&host.warnings) {
         assert_eq!(warning.subject, format!("picture {row}"));
         assert!(warning.message.contains(wanted), "{}", warning.message);
     }
 }
 
-/// A picture that is cut off is refused, unless only what follows its pixels is gone; changed bytes never break off.
+/// A truncated image is refused, unless only bytes after the pixel data are missing. Changed bytes never cause a panic.
 #[test]
-fn damage_anywhere_is_an_error_or_a_picture() {
+fn damage_anywhere_gives_an_error_or_an_image() {
     for whole in [jpeg(), png(3)] {
         let picture = decode(&whole).unwrap();
         for at in 0..whole.len() {
@@ -196,25 +196,25 @@ fn damage_anywhere_is_an_error_or_a_picture() {
             let mut bent = whole.clone();
             bent[at] ^= 0x55;
             if let Err(error) = decode(&bent) {
-                assert_eq!(error.kind(), Kind::Data);
+                assert_eq!(error.category(), ErrorCategory::Data);
             }
         }
     }
 }
 
 #[test]
-fn tiny_and_long_pictures_have_features() {
+fn images_with_extreme_sides_have_features() {
     let line = |width: u32, height: u32| {
         let mut bytes = Vec::new();
         let rgb = vec![90; (width * height * 3) as usize];
         PngEncoder::new(&mut bytes).write_image(&rgb, width, height, ExtendedColorType::Rgb8).unwrap();
         inline(bytes)
     };
-    let mut world = world(&[line(1, 1), line(20_000, 1), line(1, 20_000)]);
-    world.run(&extract(json!({}))).unwrap();
-    let batch = world.output("features");
-    // All three are squares of one grey to the network.
-    let (values, width) = tables::floats(&batch, "feature").unwrap();
+    let mut host = host(&[line(1, 1), line(20_000, 1), line(1, 20_000)]);
+    host.run(&extract(json!({}))).unwrap();
+    let batch = host.output("features");
+    // After preprocessing, all three are squares of the same grey.
+    let (values, width) = tables::vector_column(&batch, "feature").unwrap();
     for row in values.chunks_exact(width).skip(1) {
         assert!(row.iter().zip(values).all(|(a, b)| (a - b).abs() < 1e-5));
     }
@@ -224,25 +224,25 @@ fn tiny_and_long_pictures_have_features() {
 fn weights_of_another_network_are_refused() {
     let Some(weights) = test_data::public("weights/squeezenet1_0.safetensors") else { return };
     let file = json!({"weights": {"file": weights}});
-    let mut world = world(&[inline(png(1))]);
-    world.paths.insert("weights.file".into(), weights);
-    world.run(&extract(file.clone())).unwrap();
+    let mut host = host(&[inline(png(1))]);
+    host.source_paths.insert("weights.file".into(), weights);
+    host.run(&extract(file.clone())).unwrap();
 
     let mut other = extract(file);
     other.network = super::Network::ResNet18;
-    let error = world.run(&other).unwrap_err();
-    assert_eq!(error.kind(), Kind::Data);
+    let error = host.run(&other).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data);
     assert!(error.to_string().contains("`conv1.weight` [64, 3, 7, 7] is missing"), "{error}");
     assert!(error.to_string().ends_with(" more"), "{error}");
 }
 
 #[test]
 fn settings_are_checked_without_data() {
-    let problems = extract(json!({"resize": 64, "crop": 96, "batch": 0})).check();
+    let problems = extract(json!({"resize": 64, "crop": 96, "batch_size": 0})).check();
     let got: Vec<_> = problems.iter().map(|problem| (problem.setting.as_str(), problem.message.as_str())).collect();
     assert_eq!(
         got,
-        [("crop", "a square of 96 pixels does not fit a side of 64"), ("batch", "0 images, wanted at least 1")]
+        [("crop", "a square of 96 pixels does not fit a side of 64"), ("batch_size", "0 images, wanted at least 1")]
     );
     assert!(extract(json!({})).check().is_empty());
 
@@ -250,19 +250,19 @@ fn settings_are_checked_without_data() {
     for (batch, crop, most) in
         [(222, 224, 222), (223, 224, 222), (2, 2048, 2), (1024, 2048, 2), (usize::MAX, 32, 10_922)]
     {
-        let problems = extract(json!({"resize": crop, "crop": crop, "batch": batch})).check();
+        let problems = extract(json!({"resize": crop, "crop": crop, "batch_size": batch})).check();
         assert_eq!(problems.is_empty(), batch <= most, "{batch} × {crop}²");
         for problem in problems {
-            assert_eq!(problem.setting, "batch");
+            assert_eq!(problem.setting, "batch_size");
             assert_eq!(problem.hint, Some(format!("make it at most {most}")));
             assert!(problem.message.contains("wanted at most 33554432 (128 MiB)"), "{}", problem.message);
         }
     }
-    let problems = extract(json!({"resize": 224, "crop": 224, "batch": 223})).check();
+    let problems = extract(json!({"resize": 224, "crop": 224, "batch_size": 223})).check();
     assert!(problems[0].message.starts_with("223 images × 3 × 224² pixels are 33567744 values"), "{problems:?}");
 
-    // A seed means nothing beside a file, so it must not enter the key.
-    let file = super::Weights::File(Source::new("x.safetensors"));
+    // The seed has no effect with a file of weights, so it must not enter the key.
+    let file = super::WeightSource::File(SourceRef::new("x.safetensors"));
     let settings = Extract { weights: file, ..extract(json!({"seed": 9})) }.settings();
     assert!(settings.get("seed").is_none() && settings.get("network").is_some());
     assert_eq!(extract(json!({"seed": 9})).settings()["seed"], 9);

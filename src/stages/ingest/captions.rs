@@ -1,18 +1,18 @@
-//! A table of captions, with no pictures: enough for all that compares captions.
+//! Reader of `captions`: a table of captions without images, for stages that need captions only.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
 
 use super::listing;
-use super::rows::{self, Image, Rows};
 use super::settings::CaptionTable;
-use crate::error::{Error, Mistakes, Result};
-use crate::io::delimited::Delimited;
-use crate::stage::Cx;
+use super::writer::{self, DataSetWriter, ImageRow};
+use crate::error::{Error, Result, ValidationErrors};
+use crate::io::delimited::DelimitedFile;
+use crate::stage::StageContext;
 
-/// An image as the table names it, with its captions in the order of the table.
-struct Described {
+/// Image that the table names, with its captions in the order of the table.
+struct NamedImage {
     name: String,
     split: &'static str,
     captions: Vec<(i64, String)>,
@@ -20,47 +20,48 @@ struct Described {
 
 /// Reads the table and writes images, in order of their first caption, and their captions.
 ///
-/// If every image is named by a whole number, that is its `image_id`; otherwise images are numbered from 0 in order of
-/// first appearance. Without a column of caption identifiers a caption's is its place in the table, from 0.
-pub(super) fn run(set: &CaptionTable, cx: &mut Cx<'_>) -> Result<()> {
+/// If the names of all images are whole numbers, these are the `image_id`s; otherwise images are numbered from 0 in
+/// order of first appearance. Without a column of caption identifiers, captions are numbered from 0 in the order of the
+/// table.
+pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<()> {
     let path = cx.source("captions.file")?;
-    let images = read(set, Delimited::open(&path)?)?;
-    let ids = identifiers(&path, &images)?;
-    let mut rows = Rows::default();
+    let images = read(settings, DelimitedFile::open(&path)?)?;
+    let ids = image_ids(&path, &images)?;
+    let mut rows = DataSetWriter::default();
     for (id, image) in ids.into_iter().zip(&images) {
-        let row = Image { id, split: image.split, file_name: &image.name, path: None, bytes: None };
+        let row = ImageRow { id, split: image.split, file_name: &image.name, path: None, bytes: None };
         rows.push(cx, &row, image.captions.iter().map(|(id, text)| (*id, text.as_str())))?;
     }
     rows.finish(cx)
 }
 
-/// The identifier of each image.
+/// Returns the identifiers of the images.
 ///
 /// # Errors
-/// Two images with one: names such as `7` and `007`, which are one number.
-fn identifiers(path: &Path, images: &[Described]) -> Result<Vec<i64>> {
+/// Two images have the same identifier: names such as `7` and `007`, which are the same number.
+fn image_ids(path: &Path, images: &[NamedImage]) -> Result<Vec<i64>> {
     let ids: Option<Vec<i64>> = images.iter().map(|image| image.name.parse().ok()).collect();
     let Some(ids) = ids else { return Ok((0..).take(images.len()).collect()) };
     let mut names: HashMap<i64, &str> = HashMap::with_capacity(ids.len());
-    let mut mistakes = Mistakes::of(path);
+    let mut mistakes = ValidationErrors::in_file(path);
     for (id, image) in ids.iter().zip(images) {
         if let Some(other) = names.insert(*id, &image.name) {
             mistakes.add(format_args!("image `{}`", image.name), format_args!("is the number {id}, as `{other}` is"));
         }
     }
-    mistakes.finish()?;
+    mistakes.into_result()?;
     Ok(ids)
 }
 
-fn read(set: &CaptionTable, table: Delimited) -> Result<Vec<Described>> {
+fn read(settings: &CaptionTable, table: DelimitedFile) -> Result<Vec<NamedImage>> {
     let path = table.path().to_owned();
-    // A column that is not asked for is looked up by the name of one that is.
-    let id_column = set.caption_id.as_deref().unwrap_or(&set.text);
-    let split_column = set.split_column.as_deref().unwrap_or(&set.text);
-    let [image, text, id, split] = table.columns([&set.image, &set.text, id_column, split_column])?;
-    let fixed = set.split.as_deref().map(listing::split).transpose().map_err(Error::data)?;
-    let mut images: Vec<Described> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    // Columns that the settings leave out are looked up under the name of a column that exists; they are not read.
+    let id_column = settings.caption_id.as_deref().unwrap_or(&settings.text);
+    let split_column = settings.split_column.as_deref().unwrap_or(&settings.text);
+    let [image, text, id, split] = table.columns([&settings.image, &settings.text, id_column, split_column])?;
+    let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
+    let mut images: Vec<NamedImage> = Vec::new();
+    let mut index_of: HashMap<String, usize> = HashMap::new();
     let mut seen: HashMap<i64, u64> = HashMap::new();
     let mut count = 0;
     table.for_each(|line, fields| {
@@ -70,8 +71,8 @@ fn read(set: &CaptionTable, table: Delimited) -> Result<Vec<Described>> {
         if name.is_empty() {
             return Err("the image is not named".to_owned());
         }
-        let split = fixed.map_or_else(|| listing::split(fields[split].trim()), Ok)?;
-        let id = match &set.caption_id {
+        let split = fixed.map_or_else(|| listing::parse_split(fields[split].trim()), Ok)?;
+        let id = match &settings.caption_id {
             Some(column) => fields[id]
                 .trim()
                 .parse()
@@ -81,15 +82,15 @@ fn read(set: &CaptionTable, table: Delimited) -> Result<Vec<Described>> {
         if let Some(first) = seen.insert(id, line) {
             return Err(format!("caption id {id} is also that of line {first}"));
         }
-        let text = rows::caption(fields[text])?.to_owned();
-        let place = match places.entry(name.to_owned()) {
-            Entry::Occupied(place) => *place.get(),
-            Entry::Vacant(place) => {
-                images.push(Described { name: name.to_owned(), split, captions: vec![] });
-                *place.insert(images.len() - 1)
+        let text = writer::clean_caption(fields[text])?.to_owned();
+        let index = match index_of.entry(name.to_owned()) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                images.push(NamedImage { name: name.to_owned(), split, captions: vec![] });
+                *entry.insert(images.len() - 1)
             }
         };
-        let image = &mut images[place];
+        let image = &mut images[index];
         if image.split != split {
             return Err(format!("image `{name}` is in split `{split}` here and in `{}` before", image.split));
         }
@@ -110,16 +111,16 @@ mod tests {
     use super::super::testing::{captions, folder, images, ingest, refused, split_counts};
 
     #[test]
-    fn names_are_numbered_in_order_and_captions_stand_together() {
+    fn images_are_numbered_in_order_and_their_captions_are_adjacent() {
         let table = b"part\tpicture\tsays\ntest\tb.jpg\tone\ntrain\ta.jpg\ttwo \ntest\tb.jpg\tthree\n";
         let settings =
             json!({"captions": {"file": "c.tsv", "image": "picture", "text": "says", "split_column": "part"}});
-        let world = ingest(folder(&[("c.tsv", table)]).path(), settings).unwrap();
+        let host = ingest(folder(&[("c.tsv", table)]).path(), settings).unwrap();
         let wanted = [(0, "test", "b.jpg"), (1, "train", "a.jpg")];
-        assert_eq!(images(&world), wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned(), None)));
+        assert_eq!(images(&host), wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned(), None)));
         let wanted = [(0, 0, "test", "one"), (2, 0, "test", "three"), (1, 1, "train", "two")];
         assert_eq!(
-            captions(&world),
+            captions(&host),
             wanted.map(|(id, image, split, text)| (id, image, split.to_owned(), text.to_owned()))
         );
     }
@@ -128,10 +129,10 @@ mod tests {
     fn whole_numbers_are_identifiers() {
         let table = b"caption_id,image_id,caption\n7,391,\"a, b\"\n5,391,c\n";
         let settings = json!({"captions": {"file": "c.csv", "caption_id": "caption_id", "split": "val"}});
-        let world = ingest(folder(&[("c.csv", table)]).path(), settings).unwrap();
-        assert_eq!(images(&world)[0], (391, "val".to_owned(), "391".to_owned(), None));
+        let host = ingest(folder(&[("c.csv", table)]).path(), settings).unwrap();
+        assert_eq!(images(&host)[0], (391, "val".to_owned(), "391".to_owned(), None));
         assert_eq!(
-            captions(&world).iter().map(|row| (row.0, row.3.as_str())).collect::<Vec<_>>(),
+            captions(&host).iter().map(|row| (row.0, row.3.as_str())).collect::<Vec<_>>(),
             [(7, "a, b"), (5, "c")]
         );
     }
@@ -143,9 +144,9 @@ mod tests {
         let message = refused(ingest(folder(&[("c.csv", table)]).path(), settings.clone()));
         assert!(message.contains("image `007`: is the number 7, as `7` is"), "{message}");
         assert!(message.contains("image `+7`: is the number 7"), "{message}");
-        // Beside a name that is no number all are names, and differ.
-        let world = ingest(folder(&[("c.csv", b"image_id,caption\n7,a\n007,b\nx,c\n")]).path(), settings).unwrap();
-        assert_eq!(images(&world).iter().map(|row| row.0).collect::<Vec<_>>(), [0, 1, 2]);
+        // If one name is not a number, all names are texts, and these differ.
+        let host = ingest(folder(&[("c.csv", b"image_id,caption\n7,a\n007,b\nx,c\n")]).path(), settings).unwrap();
+        assert_eq!(images(&host).iter().map(|row| row.0).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
@@ -170,11 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn flickr30k_is_read_whole() {
+    fn flickr30k_is_read_completely() {
         let Some(data) = public("f30k-captions") else { return };
         let settings = json!({"captions": {"file": "captions.tsv.gz", "image": "image", "split_column": "split"}});
-        let world = ingest(&data, settings).unwrap();
-        assert_eq!(split_counts(&world), [29_000, 1014, 1000]);
-        assert_eq!(captions(&world).len(), 155_070);
+        let host = ingest(&data, settings).unwrap();
+        assert_eq!(split_counts(&host), [29_000, 1014, 1000]);
+        assert_eq!(captions(&host).len(), 155_070);
     }
 }

@@ -1,4 +1,4 @@
-//! COCO's own caption annotations: `captions_train2014.json`, `captions_val2014.json`.
+//! Reader of `coco`: COCO caption annotations, `captions_train2014.json` and `captions_val2014.json`.
 //!
 //! Format: <https://cocodataset.org/#format-data>; Chen et al., "Microsoft COCO captions", 2015.
 
@@ -8,93 +8,101 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Coco;
-use super::listing::{self, Entry, Seen};
-use super::rows;
-use crate::error::{Error, Mistakes, Result};
+use super::listing::{self, DuplicateFinder, ListedImage};
+use super::writer;
+use crate::error::{Error, Result, ValidationErrors};
 use crate::io::json;
-use crate::stage::Cx;
+use crate::stage::StageContext;
 
-/// What a file must be, in words.
+/// Description of a valid file, for error messages.
 const WANTED: &str =
     "an object with the lists `images` (`id`, `file_name`) and `annotations` (`id`, `image_id`, `caption`)";
 
-/// What is read of a file.
+/// Fields of an annotation file that are read.
 #[derive(Deserialize)]
-struct File {
-    images: Vec<Image>,
-    annotations: Vec<Annotation>,
+struct CocoAnnotations {
+    images: Vec<CocoImage>,
+    annotations: Vec<CocoCaption>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct CocoImage {
     id: i64,
     file_name: String,
 }
 
 #[derive(Deserialize)]
-struct Annotation {
+struct CocoCaption {
     id: i64,
     image_id: i64,
     caption: String,
 }
 
-/// Place in one of the files, from 0.
+/// Location of an entry in one of the files, from 0.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct CocoLocation {
     list: &'static str,
     index: usize,
     file: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CocoLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { list, index, file } = self;
         write!(f, "files[{file}].{list}[{index}]")
     }
 }
 
-/// Reads the files one after the other and writes their images and captions.
+/// Reads the files in order and writes their images and captions.
 ///
-/// `image_id` is the image's COCO id, `caption_id` the annotation's, which is unique over COCO's files.
-pub(super) fn run(set: &Coco, cx: &mut Cx<'_>) -> Result<()> {
-    let mut seen = Seen::new();
+/// `image_id` is the COCO id of the image, and `caption_id` is the id of the annotation, which is unique over COCO's
+/// files.
+pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
+    let mut seen = DuplicateFinder::new();
     let mut entries = Vec::new();
-    for (number, part) in set.files.iter().enumerate() {
-        let split = listing::split(&part.split).map_err(Error::usage)?;
+    for (number, part) in settings.files.iter().enumerate() {
+        let split = listing::parse_split(&part.split).map_err(Error::usage)?;
         let path = cx.source(&format!("coco.files.{number}.captions"))?;
-        let file: File = json::read(&path, WANTED)?;
-        let mut mistakes = Mistakes::of(&path);
+        let file: CocoAnnotations = json::read(&path, WANTED)?;
+        let mut mistakes = ValidationErrors::in_file(&path);
         let mut by_id: HashMap<i64, usize> = HashMap::with_capacity(file.images.len());
         for (index, image) in file.images.into_iter().enumerate() {
-            let place = Place { list: "images", index, file: number };
+            let location = CocoLocation { list: "images", index, file: number };
             let path = listing::image_path(&part.folder, &image.file_name).unwrap_or_else(|problem| {
-                mistakes.add(place, problem);
-                format!("{place}")
+                mistakes.add(location, problem);
+                format!("{location}")
             });
-            seen.image(image.id, &path, place, &mut mistakes);
+            seen.check_image(image.id, &path, location, &mut mistakes);
             by_id.insert(image.id, entries.len());
-            entries.push(Entry { image_id: image.id, split, file_name: image.file_name, path, captions: Vec::new() });
+            entries.push(ListedImage {
+                image_id: image.id,
+                split,
+                file_name: image.file_name,
+                path,
+                captions: Vec::new(),
+            });
         }
         for (index, annotation) in file.annotations.into_iter().enumerate() {
-            let place = Place { list: "annotations", index, file: number };
-            seen.caption(annotation.id, place, &mut mistakes);
+            let location = CocoLocation { list: "annotations", index, file: number };
+            seen.check_caption(annotation.id, location, &mut mistakes);
             let Some(&image) = by_id.get(&annotation.image_id) else {
-                mistakes.add(place, format_args!("caption is for image {}, which is not listed", annotation.image_id));
+                mistakes
+                    .add(location, format_args!("caption is for image {}, which is not listed", annotation.image_id));
                 continue;
             };
             let captions = &mut entries[image].captions;
-            if captions.len() == set.captions_per_image {
+            if captions.len() == settings.captions_per_image {
                 continue;
             }
-            match rows::caption(&annotation.caption) {
+            match writer::clean_caption(&annotation.caption) {
                 Ok(text) => captions.push((annotation.id, text.to_owned())),
-                Err(problem) => mistakes.add(place, problem),
+                Err(problem) => mistakes.add(location, problem),
             }
         }
-        mistakes.finish()?;
+        mistakes.into_result()?;
     }
     let images = cx.source("coco.images")?;
-    listing::write(cx, &entries, &images, set.on_missing)
+    listing::write_existing(cx, &entries, &images, settings.on_missing)
 }
 
 #[cfg(test)]
@@ -103,7 +111,7 @@ mod tests {
 
     use super::super::testing::{captions, folder, images, ingest, refused};
     use super::super::{Coco, CocoFile, Ingest, OnMissing};
-    use crate::stage::{Source, Stage};
+    use crate::stage::{SourceRef, Stage};
 
     fn settings() -> serde_json::Value {
         json!({"coco": {"images": "images", "captions_per_image": 2, "files": [
@@ -137,15 +145,15 @@ mod tests {
             "images": [{"id": 1, "file_name": "a.jpg"}],
             "annotations": [{"image_id": 1, "id": 1, "caption": "V"}],
         });
-        let world = ingest(files(&train, &val).path(), settings()).unwrap();
-        let got: Vec<_> = images(&world).into_iter().map(|(id, split, _, path)| (id, split, path.unwrap())).collect();
+        let host = ingest(files(&train, &val).path(), settings()).unwrap();
+        let got: Vec<_> = images(&host).into_iter().map(|(id, split, _, path)| (id, split, path.unwrap())).collect();
         let wanted = [(7, "train", "train2014/b.jpg"), (5, "train", "train2014/a.jpg"), (1, "test", "val2014/a.jpg")];
         assert_eq!(got, wanted.map(|(id, split, path)| (id, split.to_owned(), path.to_owned())));
-        let got: Vec<_> = captions(&world).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+        let got: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
         let wanted = [(90, 7, "B0"), (100, 5, "A0"), (80, 5, "A1"), (1, 1, "V")];
         assert_eq!(got, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
         assert_eq!(
-            world.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
+            host.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
             ["train2014/none.jpg"]
         );
     }
@@ -176,9 +184,9 @@ mod tests {
 
     #[test]
     fn settings_are_checked_without_data() {
-        let file = CocoFile { captions: Source::new("a.json"), folder: "../up".into(), split: "training".into() };
+        let file = CocoFile { captions: SourceRef::new("a.json"), folder: "../up".into(), split: "training".into() };
         let mut set = Coco {
-            images: Source::new("images"),
+            images: SourceRef::new("images"),
             files: vec![file],
             captions_per_image: 0,
             on_missing: OnMissing::Fail,

@@ -1,4 +1,4 @@
-//! The original form of Flickr8k: a token file and three lists of image names.
+//! Reader of `flickr`: the original format of Flickr8k, a token file and three lists of image names.
 //!
 //! Format: Hodosh, Young, Hockenmaier, "Framing image description as a ranking task", JAIR 47, 2013.
 
@@ -6,80 +6,83 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::Flickr;
-use super::listing::{self, Entry};
-use super::rows;
-use crate::error::{Mistakes, Result};
+use super::listing::{self, ListedImage};
+use super::writer;
+use crate::error::{Result, ValidationErrors};
 use crate::io::text_lines::TextLines;
-use crate::stage::Cx;
+use crate::stage::StageContext;
 
-/// What the token file says of an image.
-struct Tokens {
+/// Image of the token file with its captions.
+struct CaptionedImage {
     name: String,
     captions: Vec<(i64, String)>,
 }
 
-/// Reads token file and lists, and writes images and captions.
+/// Reads the token file and the lists, and writes images and captions.
 ///
-/// `image_id` counts the images of the token file in order of their first appearance, those outside of the lists
-/// included; `caption_id` is the line of the caption, from 0. Images in no list are left out: that is how the lists
-/// work. Blank lines are skipped.
-pub(super) fn run(set: &Flickr, cx: &mut Cx<'_>) -> Result<()> {
+/// `image_id` numbers the images of the token file in order of first appearance, including images in no list;
+/// `caption_id` is the line of the caption, from 0. Images in no list are left out, since the lists define the splits.
+/// Blank lines are skipped.
+pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
     let tokens = read_tokens(&TextLines::read(&cx.source("flickr.tokens")?)?)?;
     let splits = read_lists(cx, &tokens)?;
     let mut entries = Vec::with_capacity(splits.len());
     for (image_id, image) in (0..).zip(tokens) {
         let Some((split, path)) = splits.get(&image.name) else { continue };
         let (split, path) = (*split, path.clone());
-        entries.push(Entry { image_id, split, file_name: image.name, path, captions: image.captions });
+        entries.push(ListedImage { image_id, split, file_name: image.name, path, captions: image.captions });
     }
     let images = cx.source("flickr.images")?;
-    listing::write(cx, &entries, &images, set.on_missing)
+    listing::write_existing(cx, &entries, &images, settings.on_missing)
 }
 
-/// Images in order of first appearance, with their captions in file order.
-fn read_tokens(file: &TextLines) -> Result<Vec<Tokens>> {
-    let mut mistakes = Mistakes::of(file.path());
-    let mut images: Vec<Tokens> = Vec::new();
+/// Reads the images in order of first appearance, with their captions in file order.
+fn read_tokens(file: &TextLines) -> Result<Vec<CaptionedImage>> {
+    let mut mistakes = ValidationErrors::in_file(file.path());
+    let mut images: Vec<CaptionedImage> = Vec::new();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut numbers = HashSet::new();
     for ((line, content), id) in file.iter().zip(0..) {
         if content.trim().is_empty() {
             continue;
         }
-        let place = Line(line);
+        let location = LineNumber(line);
         let parsed = content.split_once('\t').and_then(|(key, caption)| {
             let (name, number) = key.rsplit_once('#')?;
             Some((name, number.trim().parse::<u32>().ok()?, caption))
         });
         let Some((name, number, caption)) = parsed else {
-            mistakes.add(place, "wanted `name#number`, a tab and a caption");
+            mistakes.add(location, "wanted `name#number`, a tab and a caption");
             continue;
         };
         if !numbers.insert((name, number)) {
-            mistakes.add(place, format_args!("`{name}#{number}` is there already"));
+            mistakes.add(location, format_args!("`{name}#{number}` is a duplicate"));
         }
-        match rows::caption(caption) {
+        match writer::clean_caption(caption) {
             Ok(text) => {
                 let image = *by_name.entry(name).or_insert_with(|| {
-                    images.push(Tokens { name: name.to_owned(), captions: Vec::new() });
+                    images.push(CaptionedImage { name: name.to_owned(), captions: Vec::new() });
                     images.len() - 1
                 });
                 images[image].captions.push((id, text.to_owned()));
             }
-            Err(problem) => mistakes.add(place, problem),
+            Err(problem) => mistakes.add(location, problem),
         }
     }
-    mistakes.finish()?;
+    mistakes.into_result()?;
     Ok(images)
 }
 
-/// Split and path of each listed name. Every mistake of a list is reported, then the next list is read.
-fn read_lists(cx: &Cx<'_>, tokens: &[Tokens]) -> Result<HashMap<String, (&'static str, String)>> {
+/// Reads the split and the path of each listed name.
+///
+/// # Errors
+/// A list has mistakes: the error names all mistakes of the first such list.
+fn read_lists(cx: &StageContext<'_>, tokens: &[CaptionedImage]) -> Result<HashMap<String, (&'static str, String)>> {
     let known: HashSet<&str> = tokens.iter().map(|image| image.name.as_str()).collect();
     let mut splits: HashMap<String, (&'static str, String)> = HashMap::new();
     for split in ["train", "val", "test"] {
         let file = TextLines::read(&cx.source(&format!("flickr.{split}"))?)?;
-        let mut mistakes = Mistakes::of(file.path());
+        let mut mistakes = ValidationErrors::in_file(file.path());
         for (line, name) in file.iter() {
             let name = name.trim();
             if name.is_empty() {
@@ -88,27 +91,27 @@ fn read_lists(cx: &Cx<'_>, tokens: &[Tokens]) -> Result<HashMap<String, (&'stati
             let path = match listing::image_path("", name) {
                 Ok(path) => path,
                 Err(problem) => {
-                    mistakes.add(Line(line), problem);
+                    mistakes.add(LineNumber(line), problem);
                     continue;
                 }
             };
             if !known.contains(name) {
-                mistakes.add(Line(line), format_args!("`{name}` has no captions in the token file"));
+                mistakes.add(LineNumber(line), format_args!("`{name}` has no captions in the token file"));
             }
             if let Some((first, _)) = splits.insert(name.to_owned(), (split, path)) {
-                mistakes.add(Line(line), format_args!("`{name}` is in the list of `{first}` already"));
+                mistakes.add(LineNumber(line), format_args!("`{name}` is in the list of `{first}` already"));
             }
         }
-        mistakes.finish()?;
+        mistakes.into_result()?;
     }
     Ok(splits)
 }
 
-/// A line, from 1.
+/// Line number, from 1.
 #[derive(Debug, Clone, Copy)]
-struct Line(usize);
+struct LineNumber(usize);
 
-impl fmt::Display for Line {
+impl fmt::Display for LineNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}", self.0)
     }
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_choose_and_the_token_file_orders() {
+    fn lists_select_images_and_the_token_file_defines_the_order() {
         let tokens =
             "\u{feff}b.jpg#0\tB zero .\r\nx.jpg.1#0\tX\r\na.jpg#0\tA zero\r\n\r\nb.jpg#1\tB one\twith a tab\r\n";
         let folder = folder(&[
@@ -140,14 +143,14 @@ mod tests {
             ("images/a.jpg", b""),
             ("images/b.jpg", b""),
         ]);
-        let world = ingest(folder.path(), settings()).unwrap();
-        let got: Vec<_> = images(&world).into_iter().map(|(id, split, name, _)| (id, split, name)).collect();
+        let host = ingest(folder.path(), settings()).unwrap();
+        let got: Vec<_> = images(&host).into_iter().map(|(id, split, name, _)| (id, split, name)).collect();
         let wanted = [(0, "val", "b.jpg"), (2, "train", "a.jpg")];
         assert_eq!(got, wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned())));
-        let got: Vec<_> = captions(&world).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+        let got: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
         let wanted = [(0, 0, "B zero ."), (4, 0, "B one\twith a tab"), (2, 2, "A zero")];
         assert_eq!(got, wanted.map(|(id, image, text)| (id, image, text.to_owned())));
-        assert_eq!(world.warnings, []);
+        assert_eq!(host.warnings, []);
     }
 
     #[test]
@@ -162,7 +165,7 @@ mod tests {
             "line 2: wanted `name#number`",
             "line 3: wanted `name#number`",
             "line 4: caption is empty",
-            "line 5: `a.jpg#0` is there already",
+            "line 5: `a.jpg#0` is a duplicate",
         ] {
             assert!(message.contains(wanted), "{wanted} is not in\n{message}");
         }
@@ -196,9 +199,9 @@ mod tests {
         assert!(message.contains("tokens.txt` line 2: byte 12 (0xe9)"), "{message}");
     }
 
-    /// Counts of the data's own description: 991 images, five captions each, 753 / 113 / 125.
+    /// Counts from the description of the data: 991 images with five captions each, 753 / 113 / 125 in the splits.
     #[test]
-    fn both_forms_of_flickr8k_give_the_same() {
+    fn both_formats_of_flickr8k_give_the_same_captions() {
         let Some(folder) = public("flickr8k-1k") else { return };
         let flickr = ingest(
             &folder,
@@ -209,12 +212,12 @@ mod tests {
         .unwrap();
         let karpathy =
             ingest(&folder, json!({"karpathy": {"json": "dataset_flickr8k.json", "images": "images"}})).unwrap();
-        let sets = [&flickr, &karpathy].map(|world| {
-            assert_eq!(split_counts(world), [753, 113, 125]);
-            assert_eq!(world.warnings, []);
+        let sets = [&flickr, &karpathy].map(|host| {
+            assert_eq!(split_counts(host), [753, 113, 125]);
+            assert_eq!(host.warnings, []);
             let names: std::collections::HashMap<_, _> =
-                images(world).into_iter().map(|(id, _, name, _)| (id, name)).collect();
-            let captions = captions(world);
+                images(host).into_iter().map(|(id, _, name, _)| (id, name)).collect();
+            let captions = captions(host);
             assert_eq!((names.len(), captions.len()), (991, 4955));
             captions
                 .into_iter()

@@ -1,4 +1,4 @@
-//! Karpathy's split files: `dataset_coco.json`, `dataset_flickr30k.json`, `dataset_flickr8k.json`.
+//! Reader of `karpathy`: Karpathy split files, `dataset_coco.json`, `dataset_flickr30k.json`, `dataset_flickr8k.json`.
 //!
 //! Format: Karpathy and Fei-Fei, "Deep visual-semantic alignments for generating image descriptions", CVPR 2015.
 
@@ -7,24 +7,24 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Karpathy;
-use super::listing::{self, Entry, Seen};
-use super::rows;
-use crate::error::{Mistakes, Result};
+use super::listing::{self, DuplicateFinder, ListedImage};
+use super::writer;
+use crate::error::{Result, ValidationErrors};
 use crate::io::json;
-use crate::stage::Cx;
+use crate::stage::StageContext;
 
-/// What a file must be, in words.
+/// Description of a valid file, for error messages.
 const WANTED: &str =
     "an object with the list `images`, each with `filename`, `imgid`, `split` and `sentences` (`raw`, `sentid`)";
 
-/// What is read of a file. `tokens` is left: it is `raw` in lower case without punctuation.
+/// Fields of a split file that are read. `tokens` is ignored: it is `raw` in lower case without punctuation.
 #[derive(Deserialize)]
-struct File {
-    images: Vec<Image>,
+struct KarpathySplits {
+    images: Vec<KarpathyImage>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct KarpathyImage {
     /// `train2014` or `val2014`; COCO only.
     filepath: Option<String>,
     filename: String,
@@ -32,20 +32,20 @@ struct Image {
     /// COCO only.
     cocoid: Option<i64>,
     split: String,
-    sentences: Vec<Sentence>,
+    sentences: Vec<KarpathySentence>,
 }
 
 #[derive(Deserialize)]
-struct Sentence {
+struct KarpathySentence {
     raw: String,
     sentid: i64,
 }
 
-/// Place of an image in the file, from 0.
+/// Location of an image in the file, from 0.
 #[derive(Debug, Clone, Copy)]
-struct Place(usize);
+struct KarpathyLocation(usize);
 
-impl fmt::Display for Place {
+impl fmt::Display for KarpathyLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "images[{}]", self.0)
     }
@@ -53,40 +53,40 @@ impl fmt::Display for Place {
 
 /// Reads the file and writes its images and captions.
 ///
-/// `image_id` is `cocoid` where there is one, else `imgid`: so it is the id of published `*_ids.txt` files, and for COCO
-/// that of the annotation files. `caption_id` is `sentid`, which for COCO is *not* an annotation id.
-pub(super) fn run(set: &Karpathy, cx: &mut Cx<'_>) -> Result<()> {
+/// `image_id` is `cocoid` if present, else `imgid`. This is the id in published `*_ids.txt` files, and for COCO that of
+/// the annotation files. `caption_id` is `sentid`, which for COCO is *not* an annotation id.
+pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> {
     let path = cx.source("karpathy.json")?;
-    let file: File = json::read(&path, WANTED)?;
-    let mut mistakes = Mistakes::of(&path);
-    let mut seen = Seen::new();
+    let file: KarpathySplits = json::read(&path, WANTED)?;
+    let mut mistakes = ValidationErrors::in_file(&path);
+    let mut seen = DuplicateFinder::new();
     let mut entries = Vec::with_capacity(file.images.len());
     for (i, image) in file.images.into_iter().enumerate() {
-        let place = Place(i);
+        let location = KarpathyLocation(i);
         let image_id = image.cocoid.unwrap_or(image.imgid);
         let path = listing::image_path(image.filepath.as_deref().unwrap_or_default(), &image.filename);
         let path = path.unwrap_or_else(|problem| {
-            mistakes.add(place, problem);
-            format!("{place}")
+            mistakes.add(location, problem);
+            format!("{location}")
         });
-        let split = listing::split(&image.split).unwrap_or_else(|problem| {
-            mistakes.add(place, problem);
+        let split = listing::parse_split(&image.split).unwrap_or_else(|problem| {
+            mistakes.add(location, problem);
             listing::SPLITS[0]
         });
-        seen.image(image_id, &path, place, &mut mistakes);
-        let mut captions = Vec::with_capacity(set.captions_per_image.min(image.sentences.len()));
-        for (k, sentence) in image.sentences.iter().take(set.captions_per_image).enumerate() {
-            seen.caption(sentence.sentid, place, &mut mistakes);
-            match rows::caption(&sentence.raw) {
+        seen.check_image(image_id, &path, location, &mut mistakes);
+        let mut captions = Vec::with_capacity(settings.captions_per_image.min(image.sentences.len()));
+        for (k, sentence) in image.sentences.iter().take(settings.captions_per_image).enumerate() {
+            seen.check_caption(sentence.sentid, location, &mut mistakes);
+            match writer::clean_caption(&sentence.raw) {
                 Ok(text) => captions.push((sentence.sentid, text.to_owned())),
-                Err(problem) => mistakes.add(format_args!("{place}.sentences[{k}]"), problem),
+                Err(problem) => mistakes.add(format_args!("{location}.sentences[{k}]"), problem),
             }
         }
-        entries.push(Entry { image_id, split, file_name: image.filename, path, captions });
+        entries.push(ListedImage { image_id, split, file_name: image.filename, path, captions });
     }
-    mistakes.finish()?;
+    mistakes.into_result()?;
     let images = cx.source("karpathy.images")?;
-    listing::write(cx, &entries, &images, set.on_missing)
+    listing::write_existing(cx, &entries, &images, settings.on_missing)
 }
 
 #[cfg(test)]
@@ -121,20 +121,20 @@ mod tests {
             {"filename": "none.jpg", "imgid": 2, "split": "test", "sentences": []},
         ]));
         let folder = folder(&[("set.json", &set), ("images/val2014/b.jpg", b""), ("images/a.jpg", b"")]);
-        let world = ingest(folder.path(), settings()).unwrap();
+        let host = ingest(folder.path(), settings()).unwrap();
         let text = |text: &str| Some(text.to_owned());
         assert_eq!(
-            images(&world),
+            images(&host),
             [
                 (40, "restval".to_owned(), "b.jpg".to_owned(), text("val2014/b.jpg")),
                 (1, "test".to_owned(), "a.jpg".to_owned(), text("a.jpg"))
             ]
         );
-        let got = captions(&world);
+        let got = captions(&host);
         assert_eq!(got[0], (70, 40, "restval".to_owned(), "B0".to_owned()));
         assert_eq!(got.iter().map(|caption| caption.0).collect::<Vec<_>>(), [70, 71, 72, 73, 74, 10]);
-        assert_eq!(world.warnings.len(), 1);
-        assert_eq!(world.warnings[0].subject, "none.jpg");
+        assert_eq!(host.warnings.len(), 1);
+        assert_eq!(host.warnings[0].subject, "none.jpg");
     }
 
     #[test]
@@ -151,21 +151,21 @@ mod tests {
             "{message}"
         );
         assert!(message.contains("on_missing"), "{message}");
-        let world = ingest(folder.path(), skipping()).unwrap();
-        assert_eq!(images(&world).iter().map(|image| image.0).collect::<Vec<_>>(), [1]);
-        assert_eq!(captions(&world).iter().map(|caption| caption.0).collect::<Vec<_>>(), [1]);
+        let host = ingest(folder.path(), skipping()).unwrap();
+        assert_eq!(images(&host).iter().map(|image| image.0).collect::<Vec<_>>(), [1]);
+        assert_eq!(captions(&host).iter().map(|caption| caption.0).collect::<Vec<_>>(), [1]);
         assert_eq!(
-            world.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
+            host.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
             ["a.jpg", "c.jpg"]
         );
         std::fs::remove_file(folder.path().join("images/b.jpg")).unwrap();
         assert!(refused(ingest(folder.path(), skipping())).contains("no image is left of 3"));
         std::fs::remove_dir(folder.path().join("images")).unwrap();
-        assert!(refused(ingest(folder.path(), skipping())).contains("is no folder"));
+        assert!(refused(ingest(folder.path(), skipping())).contains("is not a folder"));
     }
 
     #[test]
-    fn every_mistake_is_reported_with_its_place() {
+    fn every_mistake_is_reported_with_its_location() {
         let set = set(&json!([
             {"filename": "a.jpg", "imgid": 0, "split": "train", "sentences": sentences(0, &["A", " \n"])},
             {"filename": "../b.jpg", "imgid": 1, "split": "dev", "sentences": sentences(2, &["B"])},
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_shape_is_told_what_was_wanted() {
+    fn the_error_for_another_json_layout_describes_the_wanted_one() {
         for (file, parser) in [
             (&b"[]"[..], "invalid length 0"),
             (b"{\"annotations\": []}", "missing field `images`"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_batches_of_a_part_each() {
+    fn each_written_batch_is_one_part() {
         let entries: Vec<_> = (0..2500)
             .map(|i| {
                 json!({"filename": format!("{i}.jpg"), "imgid": i, "split": "train",
@@ -231,9 +231,12 @@ mod tests {
         for i in 0..2500 {
             std::fs::write(folder.path().join(format!("images/{i}.jpg")), b"").unwrap();
         }
-        let world = ingest(folder.path(), settings()).unwrap();
-        assert_eq!(world.written["images"].iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [1024, 1024, 452]);
-        let ids: Vec<i64> = captions(&world).iter().map(|caption| caption.0).collect();
+        let host = ingest(folder.path(), settings()).unwrap();
+        assert_eq!(
+            host.output_tables["images"].iter().map(RecordBatch::num_rows).collect::<Vec<_>>(),
+            [1024, 1024, 452]
+        );
+        let ids: Vec<i64> = captions(&host).iter().map(|caption| caption.0).collect();
         assert_eq!(ids, (0..12500).collect::<Vec<_>>());
     }
 }

@@ -1,26 +1,27 @@
-//! Images in a folder, as the files of a data set list them: what `karpathy`, `flickr` and `coco` come to.
+//! Listed images: images in a folder with their captions, as the readers of `karpathy`, `flickr` and `coco` return
+//! them.
 
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Component, Path};
 
-use super::missing::OnMissing;
-use super::rows::{Image, Rows};
-use crate::error::{Error, Mistakes, Result};
+use super::on_missing::OnMissing;
+use super::writer::{DataSetWriter, ImageRow};
+use crate::error::{Error, Result, ValidationErrors};
 use crate::io::files::is_file;
-use crate::stage::Cx;
+use crate::stage::StageContext;
 
-/// The splits that a data set may have.
+/// Valid names of splits.
 pub(super) const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
 
-/// An image and its captions.
+/// Listed image with its captions.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ListedImage {
     pub image_id: i64,
     pub split: &'static str,
-    /// Its name without folders.
+    /// Name of the file, without folders.
     pub file_name: String,
-    /// Where it lies below the image folder.
+    /// Path of the file, relative to the image folder.
     pub path: String,
     /// Identifier and text of each caption, in file order.
     pub captions: Vec<(i64, String)>,
@@ -28,25 +29,30 @@ pub(super) struct Entry {
 
 /// Writes the entries whose image is a file below `root`, in order.
 ///
-/// Batches are written as they fill, so that stages downstream start while later images are still looked for.
-/// An image without captions is left out with a warning.
+/// Batches are written as they fill, so stages downstream can start while later files are still checked.
+/// Images without captions are left out with a warning.
 ///
 /// # Errors
-/// The folder is missing or no image is left; or, for [`OnMissing::Fail`], images are missing: all of them are looked
-/// for before the error names them.
-pub(super) fn write(cx: &mut Cx<'_>, entries: &[Entry], root: &Path, on_missing: OnMissing) -> Result<()> {
+/// The folder is missing, or no image is left; with [`OnMissing::Fail`], also if image files are missing, which the
+/// error lists.
+pub(super) fn write_existing(
+    cx: &mut StageContext<'_>,
+    entries: &[ListedImage],
+    root: &Path,
+    on_missing: OnMissing,
+) -> Result<()> {
     if !root.is_dir() {
-        return Err(Error::data(format!("image folder `{}` is no folder", root.display())));
+        return Err(Error::data(format!("image folder `{}` is not a folder", root.display())));
     }
-    let mut rows = Rows::default();
-    let mut missing = Mistakes::of(root);
+    let mut rows = DataSetWriter::default();
+    let mut missing = ValidationErrors::in_file(root);
     for entry in entries {
-        cx.proceed()?;
+        cx.check_cancelled()?;
         if entry.captions.is_empty() {
             cx.warn(&entry.path, "image has no captions and is left out");
         } else if is_file(&root.join(&entry.path))? {
             if missing.is_empty() {
-                let image = Image {
+                let image = ImageRow {
                     id: entry.image_id,
                     split: entry.split,
                     file_name: &entry.file_name,
@@ -63,17 +69,18 @@ pub(super) fn write(cx: &mut Cx<'_>, entries: &[Entry], root: &Path, on_missing:
         }
     }
     missing.hint(
-        "look whether the folder is the right one, or leave missing images out with `on_missing = \"skip\"`; the stage then \
-         starts over",
+        "check the path of the folder, or leave missing images out with `on_missing = \"skip\"`; the stage then starts \
+         over",
     );
-    missing.finish()?;
+    missing.into_result()?;
     if rows.count == 0 {
-        return Err(Error::data(format!("no image is left of {} that are listed", entries.len())));
+        return Err(Error::data(format!("no image is left of {} listed images", entries.len())));
     }
     rows.finish(cx)
 }
 
-/// The path of the image `name` in `folder`, or what is wrong with it. It never leads out of the image folder.
+/// Returns the path of the image `name` in `folder`, relative to the image folder, or an error message. The path never
+/// leads out of the image folder.
 pub(super) fn image_path(folder: &str, name: &str) -> Result<String, String> {
     let path = Path::new(folder).join(name);
     let mut parts = Vec::new();
@@ -93,41 +100,41 @@ pub(super) fn image_path(folder: &str, name: &str) -> Result<String, String> {
     Ok(parts.join("/"))
 }
 
-/// The split called `name`, or what is wrong with it.
-pub(super) fn split(name: &str) -> Result<&'static str, String> {
+/// Returns the split called `name`, or an error message.
+pub(super) fn parse_split(name: &str) -> Result<&'static str, String> {
     SPLITS
         .into_iter()
         .find(|known| *known == name)
         .ok_or_else(|| format!("split is `{name}`, wanted `train`, `restval`, `val` or `test`"))
 }
 
-/// What has been seen of identifiers and paths, to find those that come twice. `P` is a place in a file.
+/// Finder of duplicate identifiers and paths. `P` is a location in a file, for error messages.
 #[derive(Debug)]
-pub(super) struct Seen<P> {
+pub(super) struct DuplicateFinder<P> {
     images: HashMap<i64, P>,
     paths: HashMap<String, P>,
     captions: HashMap<i64, P>,
 }
 
-impl<P: Copy + Display> Seen<P> {
+impl<P: Copy + Display> DuplicateFinder<P> {
     pub fn new() -> Self {
         Self { images: HashMap::new(), paths: HashMap::new(), captions: HashMap::new() }
     }
 
-    /// Adds to `mistakes` what is wrong with an image of this id and path.
-    pub fn image(&mut self, image_id: i64, path: &str, place: P, mistakes: &mut Mistakes) {
-        if let Some(first) = self.images.insert(image_id, place) {
-            mistakes.add(place, format_args!("image id {image_id} is also that of {first}"));
+    /// Records an image, and adds a mistake if its id or path is a duplicate.
+    pub fn check_image(&mut self, image_id: i64, path: &str, location: P, mistakes: &mut ValidationErrors) {
+        if let Some(first) = self.images.insert(image_id, location) {
+            mistakes.add(location, format_args!("image id {image_id} is also that of {first}"));
         }
-        if let Some(first) = self.paths.insert(path.to_owned(), place) {
-            mistakes.add(place, format_args!("image `{path}` is also that of {first}"));
+        if let Some(first) = self.paths.insert(path.to_owned(), location) {
+            mistakes.add(location, format_args!("image `{path}` is also that of {first}"));
         }
     }
 
-    /// Adds to `mistakes` what is wrong with a caption of this id.
-    pub fn caption(&mut self, caption_id: i64, place: P, mistakes: &mut Mistakes) {
-        if let Some(first) = self.captions.insert(caption_id, place) {
-            mistakes.add(place, format_args!("caption id {caption_id} is also that of {first}"));
+    /// Records a caption, and adds a mistake if its id is a duplicate.
+    pub fn check_caption(&mut self, caption_id: i64, location: P, mistakes: &mut ValidationErrors) {
+        if let Some(first) = self.captions.insert(caption_id, location) {
+            mistakes.add(location, format_args!("caption id {caption_id} is also that of {first}"));
         }
     }
 }

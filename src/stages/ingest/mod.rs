@@ -1,15 +1,15 @@
-//! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, when the data set comes with them), or
+//! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, if the data set has them), or
 //! `ratings`, or the `image_embeddings` and `caption_embeddings` of another program.
 //!
-//! Whatever the form, and so for everything downstream:
-//! - images come in the order of the data set, the captions of an image together and in their order;
-//! - white space around a caption is removed, and nothing else is changed in it;
-//! - an identifier that comes twice, an empty caption, a split of unknown name, bytes that are not UTF-8, or a name that
-//!   leads out of the image folder is an error that names file and line, together with all others of that file.
+//! For every format:
+//! - images are in the order of the data set; the captions of an image are adjacent and in their order;
+//! - white space around a caption is removed; a caption is not changed otherwise;
+//! - a duplicate identifier, an empty caption, an unknown split, bytes that are not UTF-8, or a name that leads out of
+//!   the image folder is an error. The error names file and line, and lists all mistakes of the file.
 
 mod settings;
-mod parts;
-mod missing;
+mod part_rows;
+mod on_missing;
 mod run;
 mod karpathy;
 mod flickr;
@@ -18,12 +18,14 @@ mod precomp;
 mod captions;
 mod ratings;
 mod embeddings;
-mod scenes;
+mod synthetic;
 mod listing;
-mod rows;
+mod writer;
 #[cfg(test)]
 mod testing;
 
-pub use embeddings::{EmbeddingColumns, Embeddings};
-pub use missing::OnMissing;
-pub use settings::{CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, Precomp, PrecompTest, RatingTable, Scenes};
+pub use embeddings::{EmbeddingColumns, PrecomputedEmbeddings};
+pub use on_missing::OnMissing;
+pub use settings::{
+    CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, Precomp, PrecompTest, RatingTable, SyntheticScenes,
+};

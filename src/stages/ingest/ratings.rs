@@ -1,35 +1,35 @@
-//! Human ratings of pairs of captions and images, as Crisscrossed Captions has them.
+//! Reader of `ratings`: human ratings of image-caption pairs, in the format of Crisscrossed Captions.
 //!
-//! Format: Parekh and others, "Crisscrossed Captions", EACL 2021: `sits_test.csv` and `sits_val.csv`, a line a pair.
+//! Format: Parekh et al., "Crisscrossed Captions", EACL 2021: `sits_test.csv` and `sits_val.csv`, one pair per line.
 
 use std::collections::HashMap;
 
 use arrow::array::StringArray;
 
-use super::parts::RATING_PART_ROWS;
+use super::part_rows::RATING_PART_ROWS;
 use crate::error::{Error, Result};
-use crate::io::delimited::Delimited;
-use crate::stage::Cx;
+use crate::io::delimited::DelimitedFile;
+use crate::stage::StageContext;
 use crate::tables::ratings;
 
 #[derive(Default)]
-struct Columns {
+struct RatingColumns {
     caption_ids: Vec<i64>,
     image_ids: Vec<i64>,
     ratings: Vec<f64>,
     samplings: Vec<String>,
 }
 
-/// Reads the table and writes `ratings`, in its order.
-pub(super) fn run(cx: &mut Cx<'_>) -> Result<()> {
-    let table = Delimited::open(&cx.source("ratings.file")?)?;
+/// Reads the file and writes `ratings`, in the order of the file.
+pub(super) fn run(cx: &mut StageContext<'_>) -> Result<()> {
+    let table = DelimitedFile::open(&cx.source("ratings.file")?)?;
     let path = table.path().to_owned();
     let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
-    let mut columns = Columns::default();
+    let mut columns = RatingColumns::default();
     let mut seen: HashMap<(i64, i64), u64> = HashMap::new();
     table.for_each(|line, fields| {
-        let caption_id = number(fields[caption]).map_err(|problem| format!("caption {problem}"))?;
-        let image_id = number(fields[image]).map_err(|problem| format!("image {problem}"))?;
+        let caption_id = trailing_number(fields[caption]).map_err(|problem| format!("caption {problem}"))?;
+        let image_id = trailing_number(fields[image]).map_err(|problem| format!("image {problem}"))?;
         let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
         let value = value.ok_or_else(|| format!("rating is `{}`, wanted a number", fields[rating].escape_debug()))?;
         if let Some(first) = seen.insert((caption_id, image_id), line) {
@@ -46,7 +46,7 @@ pub(super) fn run(cx: &mut Cx<'_>) -> Result<()> {
     }
     for start in (0..columns.ratings.len()).step_by(RATING_PART_ROWS) {
         let rows = start..columns.ratings.len().min(start + RATING_PART_ROWS);
-        let part = ratings::Columns {
+        let part = ratings::TableColumns {
             caption_id: columns.caption_ids[rows.clone()].to_vec().into(),
             image_id: columns.image_ids[rows.clone()].to_vec().into(),
             rating: columns.ratings[rows.clone()].to_vec().into(),
@@ -57,9 +57,9 @@ pub(super) fn run(cx: &mut Cx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The identifier that ends `name`, before any extension: 732091 of `COCO_val2014:sentid:732091`, 365325 of
+/// Returns the number at the end of `name` without its extension: 732091 for `COCO_val2014:sentid:732091`, 365325 for
 /// `COCO_val2014_000000365325.jpg`.
-fn number(name: &str) -> Result<i64, String> {
+fn trailing_number(name: &str) -> Result<i64, String> {
     let stem = name.trim();
     let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
     let start = stem
@@ -86,23 +86,23 @@ mod tests {
 
     #[test]
     fn identifiers_are_the_numbers_at_the_end() {
-        assert_eq!(number("COCO_val2014:sentid:732091"), Ok(732_091));
-        assert_eq!(number("COCO_val2014_000000365325.jpg"), Ok(365_325));
-        assert_eq!(number(" 12 "), Ok(12));
+        assert_eq!(trailing_number("COCO_val2014:sentid:732091"), Ok(732_091));
+        assert_eq!(trailing_number("COCO_val2014_000000365325.jpg"), Ok(365_325));
+        assert_eq!(trailing_number(" 12 "), Ok(12));
         for name in ["", "a.jpg", "5é", "99999999999999999999"] {
-            assert!(number(name).unwrap_err().contains("ends with a number"), "{name}");
+            assert!(trailing_number(name).unwrap_err().contains("ends with a number"), "{name}");
         }
     }
 
     #[test]
-    fn the_published_file_is_read_whole() {
+    fn the_published_file_is_read_completely() {
         let Some(data) = public("cxc") else { return };
-        let world = ingest(&data, settings()).unwrap();
-        let rows = world.output("ratings");
+        let host = ingest(&data, settings()).unwrap();
+        let rows = host.output("ratings");
         assert_eq!(rows.num_rows(), 44_833);
-        let samplings = crate::tables::texts(&rows, "sampling").unwrap();
+        let samplings = crate::tables::text_column(&rows, "sampling").unwrap();
         assert_eq!(samplings.iter().filter(|name| *name == Some("c2i_intrasim")).count(), 19_833);
-        assert_eq!(crate::tables::ids(&rows, "caption_id").unwrap().value(0), 732_091);
+        assert_eq!(crate::tables::int_column(&rows, "caption_id").unwrap().value(0), 732_091);
         assert_eq!(rows.column(2).as_primitive::<Float64Type>().value(1), 4.97);
     }
 

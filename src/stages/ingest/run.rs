@@ -1,20 +1,20 @@
-//! Chooses the reader of a form of data set.
+//! Runs the reader of the chosen data set format.
 
-use super::{Ingest, captions, coco, embeddings, flickr, karpathy, precomp, ratings, scenes};
+use super::{Ingest, captions, coco, embeddings, flickr, karpathy, precomp, ratings, synthetic};
 use crate::error::Result;
-use crate::stage::{Cx, Run};
+use crate::stage::{RunnableStage, StageContext};
 
-impl Run for Ingest {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl RunnableStage for Ingest {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         match self {
-            Ingest::Karpathy(set) => karpathy::run(set, cx),
-            Ingest::Flickr(set) => flickr::run(set, cx),
-            Ingest::Coco(set) => coco::run(set, cx),
-            Ingest::Precomp(set) => precomp::run(set, cx),
-            Ingest::Captions(set) => captions::run(set, cx),
+            Ingest::Karpathy(settings) => karpathy::run(settings, cx),
+            Ingest::Flickr(settings) => flickr::run(settings, cx),
+            Ingest::Coco(settings) => coco::run(settings, cx),
+            Ingest::Precomp(settings) => precomp::run(settings, cx),
+            Ingest::Captions(settings) => captions::run(settings, cx),
             Ingest::Ratings(_) => ratings::run(cx),
-            Ingest::Embeddings(set) => embeddings::run(set, cx),
-            Ingest::Scenes(set) => scenes::run(set, cx),
+            Ingest::Embeddings(settings) => embeddings::run(settings, cx),
+            Ingest::Synthetic(settings) => synthetic::run(settings, cx),
         }
     }
 }

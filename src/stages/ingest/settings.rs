@@ -1,69 +1,69 @@
-//! What `ingest` reads: one of the forms in which data sets lie on people's disks.
+//! Settings of `ingest`: the data set formats that it reads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::embeddings::Embeddings;
+use super::embeddings::PrecomputedEmbeddings;
 use super::listing;
-use super::missing::OnMissing;
-use super::parts::{CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS};
-use super::scenes::PIXELS;
-use crate::stage::{Input, Output, Problem, Source, Stage};
+use super::on_missing::OnMissing;
+use super::part_rows::{CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS};
+use super::synthetic::IMAGE_SIDES;
+use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
 use crate::tables;
 
 /// Reads a data set.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ingest {
-    /// A Karpathy split file (`dataset_coco.json`, `dataset_flickr8k.json`) and its folder of images.
+    /// Karpathy split file (`dataset_coco.json`, `dataset_flickr8k.json`) with its image folder.
     Karpathy(Karpathy),
-    /// The original Flickr8k form: a token file, three lists of names, a folder of images.
+    /// Original Flickr8k format: a token file, three lists of image names and an image folder.
     Flickr(Flickr),
-    /// COCO caption annotations, each file with the split that it makes, and the folder of images.
+    /// COCO caption annotations: annotation files, each with its split, and an image folder.
     Coco(Coco),
-    /// A `*_precomp` folder: features, captions and ids of the published repositories.
+    /// `*_precomp` folder: features, captions and ids as published with VSE++ and later models.
     Precomp(Precomp),
-    /// A table of captions with no pictures.
+    /// Table of captions without images.
     Captions(CaptionTable),
-    /// Human ratings of pairs of captions and images.
+    /// Human ratings of image-caption pairs.
     Ratings(RatingTable),
-    /// Vectors of images and captions that another program computed: npy, Parquet or Arrow files.
-    Embeddings(Embeddings),
-    /// Pictures and captions that are made up here, so that everything runs with no download.
-    Scenes(Scenes),
+    /// Embeddings of images and captions that another program computed, in npy, Parquet or Arrow files.
+    Embeddings(PrecomputedEmbeddings),
+    /// Synthetic images and captions, generated without any download.
+    Synthetic(SyntheticScenes),
 }
 
-/// A Karpathy split file.
+/// Karpathy split file.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Karpathy {
-    /// The file: `dataset_coco.json`.
-    pub json: Source,
-    /// The folder of images.
-    pub images: Source,
-    /// Captions kept of each image, in file order; the published loaders keep five.
-    #[serde(default = "five")]
+    /// Split file, such as `dataset_coco.json`.
+    pub json: SourceRef,
+    /// Image folder.
+    pub images: SourceRef,
+    /// Number of captions kept of each image, in file order; the published loaders keep five.
+    #[serde(default = "default_captions_per_image")]
     pub captions_per_image: usize,
-    /// What to do about an image that no file holds.
+    /// Treatment of images whose file is missing.
     #[serde(default)]
     pub on_missing: OnMissing,
 }
 
-/// The original Flickr8k form.
+/// Original Flickr8k format.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flickr {
-    /// `Flickr8k.token.txt`: `name.jpg#k<TAB>caption`.
-    pub tokens: Source,
-    /// The folder of images.
-    pub images: Source,
-    /// Names of the training images, one a line.
-    pub train: Source,
-    /// Names of the validation images (`devImages`).
-    pub val: Source,
-    /// Names of the test images.
-    pub test: Source,
-    /// What to do about an image that no file holds.
+    /// Token file, such as `Flickr8k.token.txt`, with lines `name.jpg#k<TAB>caption`.
+    pub tokens: SourceRef,
+    /// Image folder.
+    pub images: SourceRef,
+    /// File with the names of the training images, one per line.
+    pub train: SourceRef,
+    /// File with the names of the validation images (`devImages`).
+    pub val: SourceRef,
+    /// File with the names of the test images.
+    pub test: SourceRef,
+    /// Treatment of images whose file is missing.
     #[serde(default)]
     pub on_missing: OnMissing,
 }
@@ -72,132 +72,133 @@ pub struct Flickr {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Coco {
-    /// The folder of images, which usually holds `train2014/` and `val2014/`.
-    pub images: Source,
-    /// The annotation files.
+    /// Image folder, which usually contains `train2014/` and `val2014/`.
+    pub images: SourceRef,
+    /// Annotation files.
     pub files: Vec<CocoFile>,
-    /// Captions kept of each image, in file order; the published loaders keep five.
-    #[serde(default = "five")]
+    /// Number of captions kept of each image, in file order; the published loaders keep five.
+    #[serde(default = "default_captions_per_image")]
     pub captions_per_image: usize,
-    /// What to do about an image that no file holds.
+    /// Treatment of images whose file is missing.
     #[serde(default)]
     pub on_missing: OnMissing,
 }
 
-/// One COCO annotation file.
+/// COCO annotation file.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CocoFile {
-    /// `captions_val2014.json`.
-    pub captions: Source,
-    /// The folder of its images below `images`, such as `val2014`; `images` itself where not given.
+    /// Annotation file, such as `captions_val2014.json`.
+    pub captions: SourceRef,
+    /// Folder of its images below `images`, such as `val2014`; by default `images` itself.
     #[serde(default)]
     pub folder: String,
-    /// The split that its images belong to: `train`, `restval`, `val` or `test`.
+    /// Split of its images: `train`, `restval`, `val` or `test`.
     pub split: String,
 }
 
-/// A `*_precomp` folder.
+/// `*_precomp` folder.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Precomp {
-    /// The folder: `{train,dev,test}_{caps.txt,ims.npy,ids.txt}`.
-    pub folder: Source,
-    /// Whether the features are vectors of regions, (images, regions, width), as SCAN and its heirs have them: the stage
-    /// then writes the table `regions` in place of `features`.
+    /// Folder with the files `{train,dev,test}_{caps.txt,ims.npy,ids.txt}`.
+    pub folder: SourceRef,
+    /// True if the features are vectors of regions with shape (images, regions, width), as for SCAN and models after
+    /// it. The stage then writes the table `regions` instead of `features`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub regions: bool,
-    /// Which files make the split `test`.
+    /// Files that are the split `test`.
     #[serde(default)]
     pub test: PrecompTest,
-    /// Captions of `dev` that are used, from the first; published loaders use 5,000, which drops 70 rows of Flickr30k.
-    #[serde(default = "five_thousand")]
+    /// Maximum number of captions of `dev`, from the first; published loaders use 5,000, which drops 70 rows of
+    /// Flickr30k.
+    #[serde(default = "default_dev_captions")]
     pub dev_captions: usize,
 }
 
-/// Which files of a `*_precomp` folder make the split `test`.
+/// Files of a `*_precomp` folder that are the split `test`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrecompTest {
-    /// `test_*`: the first 1,000 images of COCO's test split.
+    /// Files `test_*`: the first 1,000 images of COCO's test split.
     #[default]
     Test,
-    /// `testall_*`: all 5,000.
+    /// Files `testall_*`: all 5,000 images of COCO's test split.
     Testall,
 }
 
-/// A table of captions.
+/// Table of captions.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaptionTable {
-    /// The table: `.csv` or `.tsv`, perhaps with `.gz`, with column names in its first line.
-    pub file: Source,
-    /// The column that names the image of a caption: its identifier, or a file name.
-    #[serde(default = "image_id")]
+    /// Table with column names in its first line: `.csv`, `.tsv`, `.csv.gz` or `.tsv.gz`.
+    pub file: SourceRef,
+    /// Column of the image of a caption: its identifier or file name.
+    #[serde(default = "default_image_column")]
     pub image: String,
-    /// The column of the captions.
-    #[serde(default = "caption")]
+    /// Column of the captions.
+    #[serde(default = "default_text_column")]
     pub text: String,
-    /// The column of caption identifiers; without it captions are numbered from 0.
+    /// Column of the caption identifiers; by default captions are numbered from 0.
     #[serde(default)]
     pub caption_id: Option<String>,
-    /// The column of splits.
+    /// Column of the splits.
     #[serde(default)]
     pub split_column: Option<String>,
-    /// The split of all captions, where no column says it.
+    /// Split of all captions, if there is no column of splits.
     #[serde(default)]
     pub split: Option<String>,
 }
 
-/// Human ratings of pairs of captions and images.
+/// Human ratings of image-caption pairs.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RatingTable {
-    /// `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a file with its columns.
-    pub file: Source,
+    /// File `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a file with the same columns.
+    pub file: SourceRef,
 }
 
-/// Made-up pictures.
+/// Synthetic images and captions.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Scenes {
-    /// Images of the split `train`.
+pub struct SyntheticScenes {
+    /// Number of images of the split `train`.
     pub train: u32,
-    /// Images of the split `val`.
+    /// Number of images of the split `val`.
     pub val: u32,
-    /// Images of the split `test`.
+    /// Number of images of the split `test`.
     pub test: u32,
-    /// Width and height of a picture.
-    #[serde(default = "ninety_six")]
+    /// Width and height of an image, in pixels.
+    #[serde(default = "default_pixels")]
     pub pixels: u32,
-    /// Seed; the pipeline's where not given.
+    /// Seed; by default the pipeline's seed.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// Keeps a setting that older results did not have out of their keys.
+/// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
 fn is_false(value: &bool) -> bool {
     !*value
 }
 
-fn image_id() -> String {
+fn default_image_column() -> String {
     "image_id".to_owned()
 }
 
-fn caption() -> String {
+fn default_text_column() -> String {
     "caption".to_owned()
 }
 
-fn five() -> usize {
+fn default_captions_per_image() -> usize {
     5
 }
 
-fn five_thousand() -> usize {
+fn default_dev_captions() -> usize {
     5000
 }
 
-fn ninety_six() -> u32 {
+fn default_pixels() -> u32 {
     96
 }
 
@@ -214,40 +215,44 @@ impl Stage for Ingest {
         serde_json::json!(self)
     }
 
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         match self {
-            Ingest::Karpathy(set) => {
-                vec![Input::source("karpathy.json", &set.json), Input::source("karpathy.images", &set.images)]
+            Ingest::Karpathy(settings) => {
+                vec![
+                    StageInput::source("karpathy.json", &settings.json),
+                    StageInput::source("karpathy.images", &settings.images),
+                ]
             }
-            Ingest::Flickr(set) => vec![
-                Input::source("flickr.tokens", &set.tokens),
-                Input::source("flickr.images", &set.images),
-                Input::source("flickr.train", &set.train),
-                Input::source("flickr.val", &set.val),
-                Input::source("flickr.test", &set.test),
+            Ingest::Flickr(settings) => vec![
+                StageInput::source("flickr.tokens", &settings.tokens),
+                StageInput::source("flickr.images", &settings.images),
+                StageInput::source("flickr.train", &settings.train),
+                StageInput::source("flickr.val", &settings.val),
+                StageInput::source("flickr.test", &settings.test),
             ],
-            Ingest::Coco(set) => {
-                let files = set.files.iter().enumerate();
-                let files = files.map(|(i, file)| Input::source(format!("coco.files.{i}.captions"), &file.captions));
-                std::iter::once(Input::source("coco.images", &set.images)).chain(files).collect()
+            Ingest::Coco(settings) => {
+                let files = settings.files.iter().enumerate();
+                let files =
+                    files.map(|(i, file)| StageInput::source(format!("coco.files.{i}.captions"), &file.captions));
+                std::iter::once(StageInput::source("coco.images", &settings.images)).chain(files).collect()
             }
-            Ingest::Precomp(set) => vec![Input::source("precomp.folder", &set.folder)],
-            Ingest::Captions(set) => vec![Input::source("captions.file", &set.file)],
-            Ingest::Ratings(set) => vec![Input::source("ratings.file", &set.file)],
-            Ingest::Embeddings(set) => set.inputs(),
-            Ingest::Scenes(_) => vec![],
+            Ingest::Precomp(settings) => vec![StageInput::source("precomp.folder", &settings.folder)],
+            Ingest::Captions(settings) => vec![StageInput::source("captions.file", &settings.file)],
+            Ingest::Ratings(settings) => vec![StageInput::source("ratings.file", &settings.file)],
+            Ingest::Embeddings(settings) => settings.inputs(),
+            Ingest::Synthetic(_) => vec![],
         }
     }
 
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         match self {
             Ingest::Ratings(_) => {
-                return vec![Output::table("ratings", tables::ratings::table().schema(), RATING_PART_ROWS)];
+                return vec![StageOutput::table("ratings", tables::ratings::table().schema(), RATING_PART_ROWS)];
             }
-            Ingest::Embeddings(_) => return Embeddings::outputs(),
+            Ingest::Embeddings(_) => return PrecomputedEmbeddings::outputs(),
             _ => {}
         }
-        let images = Output::table("images", tables::images::table().schema(), IMAGE_PART_ROWS);
+        let images = StageOutput::table("images", tables::images::table().schema(), IMAGE_PART_ROWS);
         let images = match self {
             Ingest::Karpathy(_) => images.relative_to("karpathy.images"),
             Ingest::Flickr(_) => images.relative_to("flickr.images"),
@@ -255,12 +260,12 @@ impl Stage for Ingest {
             _ => images,
         };
         let mut outputs =
-            vec![images, Output::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
-        if let Ingest::Precomp(set) = self {
-            outputs.push(if set.regions {
-                Output::table("regions", tables::regions::table().schema(), REGION_PART_ROWS)
+            vec![images, StageOutput::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
+        if let Ingest::Precomp(settings) = self {
+            outputs.push(if settings.regions {
+                StageOutput::table("regions", tables::regions::table().schema(), REGION_PART_ROWS)
             } else {
-                Output::table("features", tables::features::table().schema(), FEATURE_PART_ROWS)
+                StageOutput::table("features", tables::features::table().schema(), FEATURE_PART_ROWS)
             });
         }
         outputs
@@ -269,18 +274,18 @@ impl Stage for Ingest {
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         match self {
-            Ingest::Karpathy(set) if set.captions_per_image == 0 => {
+            Ingest::Karpathy(settings) if settings.captions_per_image == 0 => {
                 problems.push(Problem::new("karpathy.captions_per_image", "got 0, wanted at least 1"));
             }
-            Ingest::Coco(set) => {
-                if set.captions_per_image == 0 {
+            Ingest::Coco(settings) => {
+                if settings.captions_per_image == 0 {
                     problems.push(Problem::new("coco.captions_per_image", "got 0, wanted at least 1"));
                 }
-                if set.files.is_empty() {
+                if settings.files.is_empty() {
                     problems.push(Problem::new("coco.files", "no annotation file, wanted at least one"));
                 }
-                for (i, file) in set.files.iter().enumerate() {
-                    if let Err(message) = listing::split(&file.split) {
+                for (i, file) in settings.files.iter().enumerate() {
+                    if let Err(message) = listing::parse_split(&file.split) {
                         problems.push(Problem::new(format!("coco.files.{i}.split"), message));
                     }
                     if let Err(message) = listing::image_path(&file.folder, "a.jpg") {
@@ -288,22 +293,22 @@ impl Stage for Ingest {
                     }
                 }
             }
-            Ingest::Precomp(set) if set.dev_captions == 0 => {
+            Ingest::Precomp(settings) if settings.dev_captions == 0 => {
                 problems.push(Problem::new("precomp.dev_captions", "got 0, wanted at least 1"));
             }
-            Ingest::Scenes(set) => {
-                if u64::from(set.train) + u64::from(set.val) + u64::from(set.test) == 0 {
-                    problems.push(Problem::new("scenes", "no image in any split, wanted at least one"));
+            Ingest::Synthetic(settings) => {
+                if u64::from(settings.train) + u64::from(settings.val) + u64::from(settings.test) == 0 {
+                    problems.push(Problem::new("synthetic", "no image in any split, wanted at least one"));
                 }
-                if !PIXELS.contains(&set.pixels) {
-                    let (least, most) = (PIXELS.start(), PIXELS.end());
-                    let message = format!("got {} pixels, wanted {least} to {most}", set.pixels);
-                    problems.push(Problem::new("scenes.pixels", message));
+                if !IMAGE_SIDES.contains(&settings.pixels) {
+                    let (least, most) = (IMAGE_SIDES.start(), IMAGE_SIDES.end());
+                    let message = format!("got {} pixels, wanted {least} to {most}", settings.pixels);
+                    problems.push(Problem::new("synthetic.pixels", message));
                 }
             }
-            Ingest::Captions(set) => match (&set.split, &set.split_column) {
+            Ingest::Captions(settings) => match (&settings.split, &settings.split_column) {
                 (Some(name), None) => {
-                    if let Err(message) = listing::split(name) {
+                    if let Err(message) = listing::parse_split(name) {
                         problems.push(Problem::new("captions.split", message));
                     }
                 }
@@ -314,7 +319,7 @@ impl Stage for Ingest {
                     problems.push(Problem::new("captions", message));
                 }
             },
-            Ingest::Embeddings(set) => problems.extend(set.check()),
+            Ingest::Embeddings(settings) => problems.extend(settings.check()),
             Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Ratings(_) => {}
         }
         problems

@@ -1,24 +1,24 @@
-//! Agreement of scores with people, of `correlations`: what a paper gives beside what was measured here.
+//! Section of `correlations`: correlation of scores with human ratings, beside published values.
 
 use arrow::array::Array;
 
-use super::document::{Block, Section};
-use super::table::Table;
+use super::document::{PageBlock, Section};
+use super::table::PageTable;
 use crate::error::Result;
-use crate::stage::Cx;
+use crate::stage::StageContext;
 use crate::tables;
 
 const NOTE: &str =
     "Correlation of each score with the ratings of the same pairs. A score that is the same for all pairs has 0.";
 
-/// The section of one table of correlations.
-pub(super) fn section(cx: &mut Cx<'_>, input: &str) -> Result<Section> {
+/// Section of the table `input`.
+pub(super) fn section(cx: &mut StageContext<'_>, input: &str) -> Result<Section> {
     let numbers = ["n", "paper: Pearson", "here: Pearson", "difference", "Spearman", "τ-b", "τ-c"];
-    let mut table = Table::new(&["score", "pairs"], &numbers);
-    while let Some(batch) = cx.next(input)? {
-        let (scores, pairs) = (tables::texts(&batch, "score")?, tables::texts(&batch, "pairs")?);
-        let (n, published) = (tables::ids(&batch, "n")?, tables::numbers(&batch, "published")?);
-        let pearson = tables::numbers(&batch, "pearson")?;
+    let mut table = PageTable::new(&["score", "pairs"], &numbers);
+    while let Some(batch) = cx.read_next(input)? {
+        let (scores, pairs) = (tables::text_column(&batch, "score")?, tables::text_column(&batch, "pairs")?);
+        let (n, published) = (tables::int_column(&batch, "n")?, tables::float_column(&batch, "published")?);
+        let pearson = tables::float_column(&batch, "pearson")?;
         for row in 0..batch.num_rows() {
             let here = pearson.value(row);
             let paper = published.is_valid(row).then(|| published.value(row));
@@ -31,10 +31,10 @@ pub(super) fn section(cx: &mut Cx<'_>, input: &str) -> Result<Section> {
                 paper.map_or_else(String::new, |paper| format!("{:+.4}", here - paper)),
             ];
             for name in ["spearman", "kendall_b", "kendall_c"] {
-                cells.push(format!("{:.4}", tables::numbers(&batch, name)?.value(row)));
+                cells.push(format!("{:.4}", tables::float_column(&batch, name)?.value(row)));
             }
             table.push(cells);
         }
     }
-    Ok(Section::new("Agreement with people", vec![Block::Table(table), Block::Note(NOTE.to_owned())]))
+    Ok(Section::new("Agreement with people", vec![PageBlock::Table(table), PageBlock::Note(NOTE.to_owned())]))
 }

@@ -1,17 +1,17 @@
-//! A card of a document: a text or picture, a verdict on it, and lists of what belongs to it.
+//! Card of a document: a text or image, a verdict on it, and lists of related items.
 
-use super::text::{Label, Span};
+use super::text::{PageLabel, Span};
 
-/// A card.
+/// Card.
 #[derive(Debug)]
 pub(super) struct Card {
     pub(super) grade: Grade,
-    pub(super) heading: Label,
+    pub(super) heading: PageLabel,
     pub(super) verdict: Vec<Span>,
-    pub(super) lists: Vec<List>,
+    pub(super) lists: Vec<CardList>,
 }
 
-/// The colour of a card.
+/// Grade of a card, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Grade {
     Good,
@@ -19,18 +19,18 @@ pub(super) enum Grade {
     Bad,
 }
 
-/// A list, with a title where it needs one.
+/// List with an optional title.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct CardList {
     pub(super) title: Option<&'static str>,
     pub(super) ordered: bool,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<CardItem>,
 }
 
-/// An item; those that are right are marked.
+/// List item; correct items are marked.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) label: Label,
+pub(super) struct CardItem {
+    pub(super) label: PageLabel,
     pub(super) score: Option<f32>,
-    pub(super) right: bool,
+    pub(super) is_match: bool,
 }

@@ -1,21 +1,25 @@
-//! The curves of a training and of ranks.
+//! Section of the curves of a training and of ranks.
 
-use super::course;
-use super::document::{Block, Section};
-use super::elements::{Epoch, Step};
+use super::document::{PageBlock, Section};
 use super::figure::Figure;
+use super::page_data::{TrainingStep, ValidationEpoch};
+use super::training_plots;
 use crate::error::Result;
 
-/// The section, where there is a curve to draw.
-pub(super) fn section(steps: &[Step], epochs: &[Epoch], ranks: Option<Figure>) -> Result<Option<Section>> {
+/// Section of all curves that have data.
+pub(super) fn section(
+    steps: &[TrainingStep],
+    epochs: &[ValidationEpoch],
+    ranks: Option<Figure>,
+) -> Result<Option<Section>> {
     let figures = [
-        course::losses(steps)?,
-        course::gradient_norms(steps)?,
-        course::learning_rates(steps)?,
-        course::validation(epochs)?,
-        course::recalls(epochs)?,
+        training_plots::losses(steps)?,
+        training_plots::gradient_norms(steps)?,
+        training_plots::learning_rates(steps)?,
+        training_plots::validation(epochs)?,
+        training_plots::recalls(epochs)?,
         ranks,
     ];
     let figures: Vec<_> = figures.into_iter().flatten().collect();
-    Ok((!figures.is_empty()).then(|| Section::new("Curves", vec![Block::Figures(figures)])))
+    Ok((!figures.is_empty()).then(|| Section::new("Curves", vec![PageBlock::Figures(figures)])))
 }

@@ -1,44 +1,44 @@
-//! A page as a document of blocks: described once, rendered as HTML and as Markdown.
+//! Document model of a page, rendered as HTML and as Markdown.
 
 use super::card::Card;
 use super::figure::{Drawing, Figure};
-use super::table::{Cell, Table};
+use super::table::{Cell, PageTable};
 use super::text::Span;
 
-/// A page.
+/// Page.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) title: String,
-    /// Blocks above the first section.
-    pub(super) lead: Vec<Block>,
+    /// Blocks before the first section.
+    pub(super) lead: Vec<PageBlock>,
     pub(super) sections: Vec<Section>,
 }
 
-/// A part of the page with a title.
+/// Section of a page.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) title: String,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<PageBlock>,
 }
 
 impl Section {
-    pub(super) fn new(title: impl Into<String>, blocks: Vec<Block>) -> Self {
+    pub(super) fn new(title: impl Into<String>, blocks: Vec<PageBlock>) -> Self {
         Self { title: title.into(), blocks }
     }
 }
 
-/// An element of a section.
+/// Block of a section.
 #[derive(Debug)]
-pub(super) enum Block {
-    /// The sentence that opens a page.
+pub(super) enum PageBlock {
+    /// Opening sentence of a page.
     Lead(Vec<Span>),
-    /// Numbers in large print, each with its name.
+    /// Key figures in large print: name and value.
     Numbers(Vec<(String, Cell)>),
-    /// A title within a section.
+    /// Heading within a section.
     Heading(String),
-    Table(Table),
+    Table(PageTable),
     Note(String),
-    /// Plots, which Markdown leaves out.
+    /// Plots, which Markdown omits.
     Figures(Vec<Figure>),
     Drawings(Vec<Drawing>),
     Cards(Vec<Card>),

@@ -1,9 +1,9 @@
-//! Text in Markdown.
+//! Escaping of text in Markdown.
 
-/// Text that Markdown shows as it is, on one line.
+/// Escapes a text at the start of a line, so that Markdown shows it literally and on one line.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = escaped_within(text);
-    // These mean something at the start of a line only, as in `- item` and `1. item`.
+    // List markers, as in `- item` and `1. item`, have a meaning at the start of a line only.
     let start = escaped.find(|c: char| !c.is_ascii_digit() && c != ' ').unwrap_or(0);
     if escaped[start..].starts_with(['-', '+', '.']) {
         escaped.insert(start, '\\');
@@ -11,11 +11,11 @@ pub(super) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The same for a place within a line, such as a cell.
+/// Escapes a text within a line, such as a cell.
 pub(super) fn escaped_within(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
-        // `R@10` is no address.
+        // The `@` of `R@10` is not that of an e-mail address.
         let after = || text[at + 1..].trim_start_matches(|c: char| c.is_ascii_digit());
         let cutoff = c == '@' && (after().is_empty() || after().starts_with([' ', ',']));
         let plain = cutoff || matches!(c, '.' | ',' | '-' | '+' | '\'' | '"' | '?' | ':' | ';' | '/' | '%');
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_is_markup() {
+    fn no_markup_remains_in_an_escaped_text() {
         assert_eq!(escaped("a man, 3 dogs - well-fed. Really?"), "a man, 3 dogs - well-fed. Really?");
         assert_eq!(
             escaped("<b>|*x*_y_`z`[q](http://a)\n# h"),

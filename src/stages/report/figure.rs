@@ -2,26 +2,26 @@
 
 use maud::Markup;
 
-/// A plot.
+/// Plot.
 #[derive(Debug)]
 pub(super) struct Figure {
     pub(super) title: String,
-    pub(super) legend: Vec<Key>,
+    pub(super) legend: Vec<LegendEntry>,
     pub(super) svg: Markup,
 }
 
-/// An entry of a legend, with the colour of a series or none.
+/// Entry of a legend, with the colour of a series or without one.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct LegendEntry {
     pub(super) series: Option<Series>,
     pub(super) text: String,
 }
 
-pub(super) fn key(series: Series, text: impl Into<String>) -> Key {
-    Key { series: Some(series), text: text.into() }
+pub(super) fn legend_entry(series: Series, text: impl Into<String>) -> LegendEntry {
+    LegendEntry { series: Some(series), text: text.into() }
 }
 
-/// The series of a plot: two, and what stands behind them.
+/// Series of a plot: two main ones, and a muted one in the background.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Series {
     A,
@@ -29,7 +29,7 @@ pub(super) enum Series {
     Muted,
 }
 
-/// A drawing of a text; Markdown says it in words.
+/// Drawing of a scene graph under its caption. Markdown shows `words` instead.
 #[derive(Debug)]
 pub(super) struct Drawing {
     pub(super) text: String,

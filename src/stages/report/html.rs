@@ -1,18 +1,18 @@
-//! The HTML of a document: one file that needs nothing else. maud escapes every text; captions are whatever people wrote.
+//! HTML rendering of a document, as one self-contained file. maud escapes every text; captions are untrusted input.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::card::{Card, Grade, Item};
-use super::document::{Block, Document};
+use super::card::{Card, CardItem, Grade};
+use super::document::{Document, PageBlock};
 use super::figure::{Figure, Series};
-use super::table::{Cell, Column, Kind, Table};
+use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
+/// Renders a page.
 pub(super) fn page(document: &Document) -> String {
     let markup = html! {
         (DOCTYPE)
@@ -36,31 +36,31 @@ pub(super) fn page(document: &Document) -> String {
             }
         }
     };
-    // HTML knows no such character, and captions are whatever people wrote.
+    // NUL is not allowed in HTML, and captions are untrusted input.
     markup.into_string().replace('\0', "\u{fffd}")
 }
 
-fn block(block: &Block) -> Markup {
+fn block(block: &PageBlock) -> Markup {
     html! {
         @match block {
-            Block::Lead(spans) => { p.lead { (sentence(spans)) } }
-            Block::Numbers(numbers) => {
+            PageBlock::Lead(spans) => { p.lead { (sentence(spans)) } }
+            PageBlock::Numbers(numbers) => {
                 dl.figures { @for (name, value) in numbers { div {
                     dt { (name) }
                     dd { (value.label.text) }
                     @if let Some(small) = &value.small { dd.chance { (small) } }
                 } } }
             }
-            Block::Heading(text) => { h3 { (text) } }
-            Block::Table(table) => { (self::table(table)) }
-            Block::Note(text) => { p.note { (text) } }
-            Block::Figures(figures) => { div.plots { @for figure in figures { (self::figure(figure)) } } }
-            Block::Drawings(drawings) => {
+            PageBlock::Heading(text) => { h3 { (text) } }
+            PageBlock::Table(table) => { (self::table(table)) }
+            PageBlock::Note(text) => { p.note { (text) } }
+            PageBlock::Figures(figures) => { div.plots { @for figure in figures { (self::figure(figure)) } } }
+            PageBlock::Drawings(drawings) => {
                 div.graphs { @for drawing in drawings {
                     figure { figcaption { "“" (drawing.text) "”" } (drawing.svg) }
                 } }
             }
-            Block::Cards(cards) => { div.examples { @for card in cards { (self::card(card)) } } }
+            PageBlock::Cards(cards) => { div.examples { @for card in cards { (self::card(card)) } } }
         }
     }
 }
@@ -77,10 +77,10 @@ fn sentence(spans: &[Span]) -> Markup {
     }
 }
 
-fn table(table: &Table) -> Markup {
+fn table(table: &PageTable) -> Markup {
     let grouped = table.columns.iter().any(|column| column.group.is_some());
-    let head = |column: &Column, rows: Option<u8>| {
-        html! { th class=[(column.kind != Kind::Text).then_some("n")] rowspan=[rows] { (column.name) } }
+    let head = |column: &PageColumn, rows: Option<u8>| {
+        html! { th class=[(column.kind != PageColumnKind::Text).then_some("n")] rowspan=[rows] { (column.name) } }
     };
     html! {
         div.wide { table {
@@ -108,11 +108,11 @@ fn table(table: &Table) -> Markup {
     }
 }
 
-fn class(column: &Column) -> Option<&'static str> {
+fn class(column: &PageColumn) -> Option<&'static str> {
     match column.kind {
-        Kind::Text => None,
-        Kind::Number => Some("n"),
-        Kind::Sum => Some("n sum"),
+        PageColumnKind::Text => None,
+        PageColumnKind::Number => Some("n"),
+        PageColumnKind::Sum => Some("n sum"),
     }
 }
 
@@ -166,25 +166,25 @@ fn card(card: &Card) -> Markup {
             }
             @for of in &card.lists {
                 @if let Some(title) = of.title { p.verdict { (title) } }
-                @let items = html! { @for item in &of.items { li class=[item.right.then_some("right")] { (self::item(item, of_pictures)) } } };
+                @let items = html! { @for item in &of.items { li class=[item.is_match.then_some("right")] { (self::item(item, of_pictures)) } } };
                 @if of.ordered { ol class=(list) { (items) } } @else { ul class=(list) { (items) } }
             }
         }
     }
 }
 
-/// An item with its score, and for eyes and screen readers alike whether it is right.
-fn item(item: &Item, of_pictures: bool) -> Markup {
+/// Item with its score and, if it is correct, a mark that screen readers announce too.
+fn item(item: &CardItem, of_pictures: bool) -> Markup {
     html! {
         @match &item.label.picture {
             Some(picture) => { (image(picture, &item.label.text)) }
             None if of_pictures => { div.absent { (item.label.text) } }
             None => { span { (item.label.text) } }
         }
-        @if item.score.is_some() || item.right {
+        @if item.score.is_some() || item.is_match {
             small {
                 @if let Some(score) = item.score { (format!("{score:.3}")) }
-                @if item.right { " " b title="matches the query" { "✓" } }
+                @if item.is_match { " " b title="matches the query" { "✓" } }
             }
         }
     }

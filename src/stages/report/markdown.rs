@@ -1,12 +1,12 @@
-//! The Markdown of a document: all of it but the plots, pictures as their texts.
+//! Markdown rendering of a document, without plots and with the texts of images.
 
-use super::card::{Card, Item, List};
-use super::document::{Block, Document};
+use super::card::{Card, CardItem, CardList};
+use super::document::{Document, PageBlock};
 use super::escape::{escaped, escaped_within};
-use super::table::{Cell, Column, Kind, Table};
+use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
 
-/// The page. Blocks begin with an empty line; a section without a block that Markdown shows is left out.
+/// Renders a page. Every block begins with an empty line. Sections of plots only are omitted.
 pub(super) fn page(document: &Document) -> String {
     let mut page = format!("# {}\n{}", escaped(&document.title), blocks(&document.lead));
     for section in &document.sections {
@@ -18,22 +18,22 @@ pub(super) fn page(document: &Document) -> String {
     page
 }
 
-fn blocks(blocks: &[Block]) -> String {
+fn blocks(blocks: &[PageBlock]) -> String {
     blocks.iter().map(block).collect()
 }
 
-fn block(block: &Block) -> String {
+fn block(block: &PageBlock) -> String {
     match block {
-        Block::Lead(spans) => format!("\n{}\n", sentence(spans)),
-        Block::Numbers(numbers) => items(numbers, |(name, value)| format!("- {}: {}", escaped(name), cell(value))),
-        Block::Heading(text) => format!("\n### {}\n", escaped(text)),
-        Block::Table(table) => self::table(table),
-        Block::Note(text) => format!("\n{}\n", escaped(text)),
-        Block::Figures(_) => String::new(),
-        Block::Drawings(drawings) => {
+        PageBlock::Lead(spans) => format!("\n{}\n", sentence(spans)),
+        PageBlock::Numbers(numbers) => items(numbers, |(name, value)| format!("- {}: {}", escaped(name), cell(value))),
+        PageBlock::Heading(text) => format!("\n### {}\n", escaped(text)),
+        PageBlock::Table(table) => self::table(table),
+        PageBlock::Note(text) => format!("\n{}\n", escaped(text)),
+        PageBlock::Figures(_) => String::new(),
+        PageBlock::Drawings(drawings) => {
             items(drawings, |drawing| format!("- **{}**: {}", escaped(&drawing.text), escaped_within(&drawing.words)))
         }
-        Block::Cards(cards) => cards.iter().map(card).collect(),
+        PageBlock::Cards(cards) => cards.iter().map(card).collect(),
     }
 }
 
@@ -45,13 +45,13 @@ fn sentence(spans: &[Span]) -> String {
     escaped(&spans.iter().map(Span::text).collect::<String>())
 }
 
-fn table(table: &Table) -> String {
+fn table(table: &PageTable) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let name = |column: &Column| {
+    let name = |column: &PageColumn| {
         let group = column.group.map_or_else(String::new, |group| format!("{} ", group.short));
         escaped_within(&(group + &column.name))
     };
-    let rule = |column: &Column| if column.kind == Kind::Text { "---|" } else { "---:|" };
+    let rule = |column: &PageColumn| if column.kind == PageColumnKind::Text { "---|" } else { "---:|" };
     let names = line(table.columns.iter().map(name).collect());
     let rows: String = table.rows.iter().map(|row| line(row.cells.iter().map(cell).collect())).collect();
     format!("\n{names}|{}\n{rows}", table.columns.iter().map(rule).collect::<String>())
@@ -67,14 +67,14 @@ fn card(card: &Card) -> String {
     format!("\n**{}**, {}:\n{lists}", escaped(&card.heading.text), sentence(&card.verdict))
 }
 
-fn list(list: &List) -> String {
+fn list(list: &CardList) -> String {
     let title = list.title.map_or_else(String::new, |title| format!("\n{}:\n", escaped(title)));
     let mark = |number: usize| if list.ordered { format!("{}.", number + 1) } else { "-".to_owned() };
     let lines = list.items.iter().enumerate().map(|(number, item)| format!("{} {}\n", mark(number), self::item(item)));
     format!("{title}\n{}", lines.collect::<String>())
 }
 
-fn item(item: &Item) -> String {
+fn item(item: &CardItem) -> String {
     let score = item.score.map_or_else(String::new, |score| format!(" ({score:.3})"));
-    format!("{}{score}{}", escaped(&item.label.text), if item.right { " ✓" } else { "" })
+    format!("{}{score}{}", escaped(&item.label.text), if item.is_match { " ✓" } else { "" })
 }

@@ -1,11 +1,11 @@
 //! `report`: any results → `page` (`report.md`, `report.html`).
 //!
-//! Sections describe the page as a [`document::Document`], which `html` and `markdown` render.
+//! The sections build a [`document::Document`], which `html` and `markdown` render.
 
 mod settings;
 mod run;
 mod read;
-mod elements;
+mod page_data;
 mod text;
 mod table;
 mod figure;
@@ -13,10 +13,10 @@ mod card;
 mod document;
 mod results;
 mod graded;
-mod contrasts;
+mod significance;
 mod agreement;
 mod curves;
-mod course;
+mod training_plots;
 mod ranks;
 mod smoothing;
 mod plots;
@@ -27,11 +27,13 @@ mod similarity;
 mod similarity_section;
 mod graphs;
 mod rankings;
-mod things;
+mod item_labels;
 mod examples;
 mod html;
 mod markdown;
 mod escape;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Plots as SVG whose colours the page decides on.
+//! Plots as SVG, with colours from the style sheet of the page.
 //!
-//! plotters wants a colour for each line; the lines get the stand-ins below, and the style sheet maps those to colours of
-//! the light or the dark page.
+//! plotters needs an RGB colour for each line. The plots use the placeholder colours below, which the style sheet
+//! replaces by those of the light or dark theme.
 
 use maud::{Markup, PreEscaped};
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
@@ -15,23 +15,23 @@ const INK: RGBColor = RGBColor(0, 0, 1);
 /// Grid: `--line`.
 const GRID: RGBColor = RGBColor(0, 0, 2);
 const SIZE: (u32, u32) = (560, 300);
-/// Values that span more than this factor are drawn on a logarithmic axis.
+/// Ratio of largest to smallest value above which the axis is logarithmic.
 const LOG_SPAN: f64 = 20.0;
 
-/// A curve with its colour and width.
-pub(super) struct Line {
+/// Curve with its colour and width.
+pub(super) struct Curve {
     pub(super) points: Vec<(f64, f64)>,
     series: Series,
     width: u32,
 }
 
-impl Line {
+impl Curve {
     pub(super) fn new(points: Vec<(f64, f64)>, series: Series, width: u32) -> Self {
         Self { points, series, width }
     }
 }
 
-/// The stand-in of a series: `--a`, `--b`, `--muted`.
+/// Placeholder colour of a series: `--a`, `--b`, `--muted`.
 fn colour(series: Series) -> RGBColor {
     match series {
         Series::A => RGBColor(0, 0, 3),
@@ -40,22 +40,23 @@ fn colour(series: Series) -> RGBColor {
     }
 }
 
-/// Lines over steps, on a logarithmic axis if their values span much; on another one, `least` is seen too.
-pub(super) fn draw_steps(x: (f64, f64), lines: &[Line], least: Option<f64>) -> Result<Markup> {
-    let (low, high) = span(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
+/// Draws curves by step. The y axis is logarithmic if the values span more than [`LOG_SPAN`]; a linear axis includes
+/// `least`.
+pub(super) fn draw_steps(x: (f64, f64), lines: &[Curve], least: Option<f64>) -> Result<Markup> {
+    let (low, high) = value_range(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
     if low > 0.0 && high / low > LOG_SPAN {
-        return draw(x.0..x.1, (low / 1.1..high * 1.1).log_scale().base(base(high / low)), "step", lines, &[]);
+        return draw(x.0..x.1, (low / 1.1..high * 1.1).log_scale().base(axis_base(high / low)), "step", lines, &[]);
     }
     let low = least.map_or(low, |least| low.min(least));
     draw(x.0..x.1, padded(low.min(high * 0.9), high), "step", lines, &[])
 }
 
-/// Base of a logarithmic axis: its powers are what is labelled, and a handful of labels is right.
-pub(super) fn base(span: f64) -> f64 {
+/// Base of a logarithmic axis. Labels are at its powers, so the base is chosen for a handful of labels.
+pub(super) fn axis_base(span: f64) -> f64 {
     if span < 2000.0 { 2.0 } else { 10.0 }
 }
 
-pub(super) fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(super) fn value_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     if low < high { (low, high) } else { (low - 0.5, high + 0.5) }
 }
@@ -65,13 +66,13 @@ pub(super) fn padded(low: f64, high: f64) -> std::ops::Range<f64> {
     (if low >= 0.0 { (low - pad).max(0.0) } else { low - pad })..high + pad
 }
 
-/// Lines and marks between two axes.
-pub(super) fn draw(x: impl Axis, y: impl Axis, x_name: &str, lines: &[Line], marks: &[(f64, f64)]) -> Result<Markup> {
+/// Draws curves and marks.
+pub(super) fn draw(x: impl Axis, y: impl Axis, x_name: &str, lines: &[Curve], marks: &[(f64, f64)]) -> Result<Markup> {
     let drawn = plot(x, y, x_name, lines, marks);
     drawn.map(PreEscaped).map_err(|error| Error::internal(format!("a plot failed: {error}")))
 }
 
-/// A range of numbers that plotters can label.
+/// Axis with numeric labels.
 pub(super) trait Axis: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>> {}
 impl<T: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>> Axis for T {}
 
@@ -79,7 +80,7 @@ fn plot(
     x: impl Axis,
     y: impl Axis,
     x_name: &str,
-    lines: &[Line],
+    lines: &[Curve],
     marks: &[(f64, f64)],
 ) -> std::result::Result<String, Box<dyn std::error::Error>> {
     let mut svg = String::new();
@@ -113,7 +114,7 @@ fn plot(
     Ok(svg)
 }
 
-/// A number at an axis, as short as it can be.
+/// Short label of a number at an axis.
 fn label(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -122,7 +123,7 @@ fn label(value: f64) -> String {
         v if v >= 100.0 || (v >= 1.0 && v.fract() == 0.0) => 0,
         v if v >= 10.0 => 1,
         v if v >= 0.1 => 2,
-        // One digit where it is the whole truth.
+        // One digit where that is exact.
         _ => {
             let short = format!("{value:.0e}");
             let exact = short.parse::<f64>().is_ok_and(|short| (short / value - 1.0).abs() < 0.01);
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_short_and_true() {
+    fn labels_are_short_and_exact() {
         let values = [0.0, 1e-3, 0.00025, 0.1, 12.8, 12.0, 1250.0, 0.5];
         assert_eq!(values.map(label), ["0", "1e-3", "2.5e-4", "0.10", "12.8", "12", "1250", "0.50"]);
     }

@@ -1,48 +1,48 @@
-//! Queries that stand for many: drawn evenly from the good, the middling and the bad.
+//! Sample of example queries, stratified by the rank of their best match.
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Float32Type, Int64Type};
 
 use super::card::Grade;
-use super::elements::ResultRow;
-use super::ranks::Ranks;
+use super::page_data::ResultRow;
+use super::ranks::RankHistogram;
 use super::read;
 use crate::error::{Error, Result};
-use crate::kernels::sample::Sample;
-use crate::stage::Cx;
+use crate::kernels::random::Rng;
+use crate::stage::StageContext;
 use crate::tables;
 
-/// Items shown of what a query found.
-const SHOWN: usize = 5;
+/// Number of retrieved items shown for a query.
+const SHOWN_ITEMS: usize = 5;
 
-/// The counts of all ranks, and some queries whole.
+/// Ranks of all queries, and a sample of queries with their retrieved items.
 #[derive(Debug)]
-pub(super) struct Rankings {
+pub(super) struct SampledRankings {
     /// Ranks of image to text, text to image.
-    pub(super) ranks: [Ranks; 2],
-    pub(super) picked: [Vec<Query>; 2],
+    pub(super) ranks: [RankHistogram; 2],
+    pub(super) examples: [Vec<ExampleQuery>; 2],
 }
 
-/// A query of the rankings.
+/// Example query.
 #[derive(Debug, Clone)]
-pub(super) struct Query {
+pub(super) struct ExampleQuery {
     pub(super) id: i64,
-    /// Place of the best match, from 0.
+    /// Rank of the best match, from 0.
     pub(super) rank: i64,
     pub(super) top: Vec<(i64, f32)>,
 }
 
-/// Reads the rankings of a row of the results once, and keeps `count` queries of each direction.
+/// Reads the rankings of the protocol and method of `result`, and samples `count` queries of each direction.
 ///
 /// # Errors
 /// A column is missing.
-pub(super) fn read(cx: &mut Cx<'_>, of: &ResultRow, count: usize, seed: u64) -> Result<Rankings> {
-    let mut ranks = [Ranks::default(), Ranks::default()];
-    let mut drawers = [0u64, 1].map(|direction| Drawer::new(count, Sample::new(seed, &[direction])));
-    while let Some(batch) = cx.next("rankings")? {
-        let text = |name: &str| tables::texts(&batch, name);
+pub(super) fn read(cx: &mut StageContext<'_>, result: &ResultRow, count: usize, seed: u64) -> Result<SampledRankings> {
+    let mut ranks = [RankHistogram::default(), RankHistogram::default()];
+    let mut reservoirs = [0u64, 1].map(|direction| StratifiedReservoir::new(count, Rng::new(seed, &[direction])));
+    while let Some(batch) = cx.read_next("rankings")? {
+        let text = |name: &str| tables::text_column(&batch, name);
         let (protocols, directions) = (text("protocol")?, text("direction")?);
-        let (query_ids, rank) = (tables::ids(&batch, "query_id")?, tables::ids(&batch, "rank")?);
+        let (query_ids, rank) = (tables::int_column(&batch, "query_id")?, tables::int_column(&batch, "rank")?);
         let list = |name: &str| {
             let column = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
             column.ok_or_else(|| Error::data(format!("no column `{name}` of lists")))
@@ -51,24 +51,25 @@ pub(super) fn read(cx: &mut Cx<'_>, of: &ResultRow, count: usize, seed: u64) -> 
         for row in 0..batch.num_rows() {
             let direction = ["i2t", "t2i"].iter().position(|name| *name == directions.value(row));
             // A matching has no ranks.
-            let meant =
-                rank.is_valid(row) && protocols.value(row) == of.protocol && read::method(&batch, row)? == of.method;
-            let Some(direction) = direction.filter(|_| meant) else { continue };
+            let is_selected = rank.is_valid(row)
+                && protocols.value(row) == result.protocol
+                && read::method(&batch, row)? == result.method;
+            let Some(direction) = direction.filter(|_| is_selected) else { continue };
             ranks[direction].add(rank.value(row));
-            drawers[direction].offer(rank.value(row), || {
+            reservoirs[direction].offer(rank.value(row), || {
                 let (ids, scores) = (top_ids.value(row), top_scores.value(row));
                 let ids = ids.as_primitive_opt::<Int64Type>().map(|ids| ids.values().to_vec()).unwrap_or_default();
                 let scores = scores.as_primitive_opt::<Float32Type>().map(|s| s.values().to_vec()).unwrap_or_default();
-                let top = ids.into_iter().zip(scores).take(SHOWN).collect();
-                Query { id: query_ids.value(row), rank: rank.value(row), top }
+                let top = ids.into_iter().zip(scores).take(SHOWN_ITEMS).collect();
+                ExampleQuery { id: query_ids.value(row), rank: rank.value(row), top }
             });
         }
     }
-    Ok(Rankings { ranks, picked: drawers.map(Drawer::finish) })
+    Ok(SampledRankings { ranks, examples: reservoirs.map(StratifiedReservoir::finish) })
 }
 
-/// The class of a query: found at once, found among the first ten, not found.
-pub(super) fn grade(rank: i64) -> Grade {
+/// Grade of a query by the rank of its best match: first, among the first ten, or later.
+pub(super) fn grade_of_rank(rank: i64) -> Grade {
     match rank {
         ..=0 => Grade::Good,
         1..=9 => Grade::Middling,
@@ -76,50 +77,50 @@ pub(super) fn grade(rank: i64) -> Grade {
     }
 }
 
-/// Draws queries while they pass: of each class of ranks a sample (Vitter, "Random sampling with a reservoir", 1985).
-struct Drawer {
+/// Stratified reservoir sample: one reservoir per grade (Vitter, "Random sampling with a reservoir", 1985).
+struct StratifiedReservoir {
     count: usize,
-    sample: Sample,
-    /// Per class: queries seen, and those kept.
-    classes: [(usize, Vec<Query>); 3],
+    sample: Rng,
+    /// By grade: number of queries seen, and queries kept.
+    classes: [(usize, Vec<ExampleQuery>); 3],
 }
 
-impl Drawer {
-    fn new(count: usize, sample: Sample) -> Self {
+impl StratifiedReservoir {
+    fn new(count: usize, sample: Rng) -> Self {
         Self { count, sample, classes: Default::default() }
     }
 
-    fn offer(&mut self, rank: i64, query: impl FnOnce() -> Query) {
-        let (seen, kept) = &mut self.classes[grade(rank) as usize];
+    fn offer(&mut self, rank: i64, query: impl FnOnce() -> ExampleQuery) {
+        let (seen, kept) = &mut self.classes[grade_of_rank(rank) as usize];
         *seen += 1;
         if kept.len() < self.count {
             kept.push(query());
         } else if self.count > 0 {
-            let place = self.sample.below(*seen);
+            let place = self.sample.uniform_below(*seen);
             if place < self.count {
                 kept[place] = query();
             }
         }
     }
 
-    /// The same number of each class, as far as there are that many; the best first.
-    fn finish(mut self) -> Vec<Query> {
+    /// Returns `count` queries, evenly from all grades as far as possible, ordered by rank.
+    fn finish(mut self) -> Vec<ExampleQuery> {
         for (_, kept) in &mut self.classes {
             self.sample.shuffle(kept);
         }
-        let mut picked = Vec::new();
-        while picked.len() < self.count {
-            let before = picked.len();
+        let mut examples = Vec::new();
+        while examples.len() < self.count {
+            let before = examples.len();
             for (_, kept) in &mut self.classes {
-                if picked.len() < self.count {
-                    picked.extend(kept.pop());
+                if examples.len() < self.count {
+                    examples.extend(kept.pop());
                 }
             }
-            if picked.len() == before {
+            if examples.len() == before {
                 break;
             }
         }
-        picked.sort_by_key(|query| (query.rank, query.id));
-        picked
+        examples.sort_by_key(|query| (query.rank, query.id));
+        examples
     }
 }

@@ -1,40 +1,40 @@
-//! Reads the tables of results and of a training.
+//! Readers of `summary`, `metrics`, `history` and `validation`.
 
 use std::collections::HashMap;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::elements::{Epoch, ResultRow, Results, Step};
+use super::page_data::{ResultRow, SummaryResults, TrainingStep, ValidationEpoch};
 use crate::error::{Error, Result};
-use crate::kernels::measure::recall::Retrieval;
-use crate::stage::Cx;
+use crate::kernels::measure::recall::RecallSummary;
+use crate::stage::StageContext;
 use crate::tables;
-use crate::tables::CUTOFFS;
+use crate::tables::DEFAULT_CUTOFFS;
 
-/// The rows of `summary`, without intervals.
-pub(super) fn results(cx: &mut Cx<'_>) -> Result<Results> {
-    let Results { mut rows, mut cutoffs } = Results::default();
-    while let Some(batch) = cx.next("summary")? {
+/// Reads `summary`, without confidence intervals.
+pub(super) fn results(cx: &mut StageContext<'_>) -> Result<SummaryResults> {
+    let SummaryResults { mut rows, mut cutoffs } = SummaryResults::default();
+    while let Some(batch) = cx.read_next("summary")? {
         cutoffs = tables::summary::cutoffs(&batch.schema());
         if cutoffs.is_empty() {
             return Err(Error::data("`summary` has no recalls, wanted a column such as `i2t_r1`"));
         }
         for row in 0..batch.num_rows() {
-            let direction = |name: &str| -> Result<Retrieval> {
+            let direction = |name: &str| -> Result<RecallSummary> {
                 let recall = |k: &usize| number(&batch, &format!("{name}_r{k}"), row);
-                // A matching gives sets, in which nothing has a rank.
+                // A matching has no ranks.
                 let rank = |measure: &str| -> Result<f64> {
                     Ok(optional(&batch, &format!("{name}_{measure}"), row)?.unwrap_or(f64::NAN))
                 };
-                Ok(Retrieval {
+                Ok(RecallSummary {
                     recalls: cutoffs.iter().map(recall).collect::<Result<_>>()?,
                     medr: rank("medr")?,
                     meanr: rank("meanr")?,
                 })
             };
             rows.push(ResultRow {
-                protocol: tables::texts(&batch, "protocol")?.value(row).to_owned(),
+                protocol: tables::text_column(&batch, "protocol")?.value(row).to_owned(),
                 method: method(&batch, row)?,
                 transductive: flag(&batch, "transductive", row)?,
                 n_images: count(&batch, "n_images", row)?,
@@ -46,20 +46,23 @@ pub(super) fn results(cx: &mut Cx<'_>) -> Result<Results> {
             });
         }
     }
-    Ok(Results { cutoffs, rows })
+    Ok(SummaryResults { cutoffs, rows })
 }
 
-/// Adds the intervals of `metrics` to the rows that they belong to.
-pub(super) fn add_intervals(cx: &mut Cx<'_>, Results { cutoffs, rows }: &mut Results) -> Result<()> {
+/// Adds the confidence intervals in `metrics` to the results.
+pub(super) fn add_intervals(
+    cx: &mut StageContext<'_>,
+    SummaryResults { cutoffs, rows }: &mut SummaryResults,
+) -> Result<()> {
     let mut index: HashMap<(String, String), usize> = HashMap::new();
     for (row, result) in rows.iter().enumerate() {
         index.entry((result.protocol.clone(), result.method.clone())).or_insert(row);
     }
-    while let Some(batch) = cx.next("metrics")? {
-        let text = |name: &str| tables::texts(&batch, name);
+    while let Some(batch) = cx.read_next("metrics")? {
+        let text = |name: &str| tables::text_column(&batch, name);
         let protocol = text("protocol")?;
         let relevance = text("relevance")?;
-        let (direction, measure, k) = (text("direction")?, text("measure")?, tables::ids(&batch, "k")?);
+        let (direction, measure, k) = (text("direction")?, text("measure")?, tables::int_column(&batch, "k")?);
         for row in 0..batch.num_rows() {
             let direction = ["i2t", "t2i"].iter().position(|name| *name == direction.value(row));
             let cutoff =
@@ -77,7 +80,7 @@ pub(super) fn add_intervals(cx: &mut Cx<'_>, Results { cutoffs, rows }: &mut Res
     Ok(())
 }
 
-/// Recalls of `relaxed_greedy` over its λ, on the scores themselves, of the first protocol.
+/// Recalls of `relaxed_greedy` on uncorrected scores in the first protocol, by λ: (λ, recalls of both directions).
 pub(super) fn relaxations(results: &[ResultRow]) -> Vec<(f64, [Vec<f64>; 2])> {
     let Some(first) = results.first() else { return Vec::new() };
     let lambda =
@@ -89,23 +92,23 @@ pub(super) fn relaxations(results: &[ResultRow]) -> Vec<(f64, [Vec<f64>; 2])> {
     all
 }
 
-/// A method with its free numbers, as pages call it.
+/// Name of a method with its parameters.
 pub(super) fn method(batch: &RecordBatch, row: usize) -> Result<String> {
-    let (method, parameters) = (tables::texts(batch, "method")?, tables::texts(batch, "parameters")?);
+    let (method, parameters) = (tables::text_column(batch, "method")?, tables::text_column(batch, "parameters")?);
     let name = method.value(row).to_owned();
     Ok(if parameters.is_null(row) { name } else { format!("{name}, {}", parameters.value(row)) })
 }
 
-/// The rows of `history`; without those whose loss is no number.
-pub(super) fn history(cx: &mut Cx<'_>) -> Result<Vec<Step>> {
+/// Reads the rows of `history` with a finite loss.
+pub(super) fn history(cx: &mut StageContext<'_>) -> Result<Vec<TrainingStep>> {
     let mut steps = Vec::new();
-    while let Some(batch) = cx.next("history")? {
-        let numbers = tables::ids(&batch, "step")?;
+    while let Some(batch) = cx.read_next("history")? {
+        let numbers = tables::int_column(&batch, "step")?;
         for row in 0..batch.num_rows() {
             let loss = number(&batch, "loss", row)?;
             if loss.is_finite() {
                 #[expect(clippy::cast_precision_loss, reason = "steps are far below 2⁵³")]
-                steps.push(Step {
+                steps.push(TrainingStep {
                     number: numbers.value(row) as f64,
                     loss,
                     gradient_norm: number(&batch, "gradient_norm", row)?,
@@ -118,17 +121,17 @@ pub(super) fn history(cx: &mut Cx<'_>) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// The rows of `validation`.
-pub(super) fn validation(cx: &mut Cx<'_>) -> Result<Vec<Epoch>> {
+/// Reads `validation`.
+pub(super) fn validation(cx: &mut StageContext<'_>) -> Result<Vec<ValidationEpoch>> {
     let mut epochs = Vec::new();
-    while let Some(batch) = cx.next("validation")? {
+    while let Some(batch) = cx.read_next("validation")? {
         for row in 0..batch.num_rows() {
             let recalls = |direction: &str| -> Result<[f64; 3]> {
-                let [one, five, ten] = CUTOFFS.map(|k| number(&batch, &format!("{direction}_r{k}"), row));
+                let [one, five, ten] = DEFAULT_CUTOFFS.map(|k| number(&batch, &format!("{direction}_r{k}"), row));
                 Ok([one?, five?, ten?])
             };
-            epochs.push(Epoch {
-                number: tables::ids(&batch, "epoch")?.value(row),
+            epochs.push(ValidationEpoch {
+                number: tables::int_column(&batch, "epoch")?.value(row),
                 loss: number(&batch, "loss", row)?,
                 rsum: number(&batch, "rsum", row)?,
                 recalls: [recalls("i2t")?, recalls("t2i")?],
@@ -145,7 +148,7 @@ fn column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b ArrayRef> {
 
 pub(super) fn optional(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<f64>> {
     let column = column(batch, name)?;
-    let values = column.as_primitive_opt::<Float64Type>().ok_or_else(|| wrong(name, "Float64", column))?;
+    let values = column.as_primitive_opt::<Float64Type>().ok_or_else(|| wrong_type(name, "Float64", column))?;
     Ok(values.is_valid(row).then(|| values.value(row)))
 }
 
@@ -155,15 +158,15 @@ fn number(batch: &RecordBatch, name: &str, row: usize) -> Result<f64> {
 
 fn flag(batch: &RecordBatch, name: &str, row: usize) -> Result<bool> {
     let column = column(batch, name)?;
-    Ok(column.as_boolean_opt().ok_or_else(|| wrong(name, "Boolean", column))?.value(row))
+    Ok(column.as_boolean_opt().ok_or_else(|| wrong_type(name, "Boolean", column))?.value(row))
 }
 
 pub(super) fn count(batch: &RecordBatch, name: &str, row: usize) -> Result<usize> {
     let column = column(batch, name)?;
-    let value = column.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong(name, "Int64", column))?.value(row);
+    let value = column.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong_type(name, "Int64", column))?.value(row);
     usize::try_from(value).map_err(|_| Error::data(format!("column `{name}` has {value} in row {row}, wanted a count")))
 }
 
-fn wrong(name: &str, wanted: &str, got: &ArrayRef) -> Error {
+fn wrong_type(name: &str, wanted: &str, got: &ArrayRef) -> Error {
     Error::data(format!("column `{name}` is {}, wanted {wanted}", got.data_type()))
 }

@@ -1,12 +1,12 @@
-//! The two renderings of one document: the same cells, whatever they hold.
+//! Tests of the HTML and Markdown renderings: both show the same cells, whatever their content.
 
-use super::document::{Block, Document, Section};
-use super::table::{Cell, Column, Group, Kind, Row, Table};
-use super::tests::{pages, report, world};
-use super::text::Label;
+use super::document::{Document, PageBlock, Section};
+use super::table::{Cell, ColumnGroup, PageColumn, PageColumnKind, PageRow, PageTable};
+use super::testing::{host, pages, report};
+use super::text::PageLabel;
 use super::{html, markdown};
 
-/// The cells of all tables of an HTML page, by rows; small print in brackets, pictures as their texts.
+/// Rows of cells of all tables of an HTML page, with small print in brackets and images as their alternative texts.
 fn cells_of_html(page: &str) -> Vec<Vec<String>> {
     let cell = |cell: &str| {
         let cell = cell.split_once('>').unwrap().1;
@@ -22,7 +22,7 @@ fn cells_of_html(page: &str) -> Vec<Vec<String>> {
     rows.map(|row| row.replace("<th", "<td").split("<td").skip(1).map(cell).collect()).collect()
 }
 
-/// The same of a Markdown page, without the lines of names and rules.
+/// Rows of cells of all tables of a Markdown page, without header rows.
 fn cells_of_markdown(page: &str) -> Vec<Vec<String>> {
     let lines: Vec<&str> = page.lines().collect();
     let is_rule = |line: &str| line.starts_with("|--");
@@ -41,23 +41,24 @@ fn cells_of_markdown(page: &str) -> Vec<Vec<String>> {
     rows.map(|(_, line)| line[2..line.len() - 2].split(" | ").map(cell).collect()).collect()
 }
 
-/// The names of the columns of the first table of a Markdown page.
+/// Header row of the first table of a Markdown page.
 fn names_of_markdown(page: &str) -> &str {
     page.lines().find(|line| line.starts_with("| ")).unwrap()
 }
 
-fn document(table: Table) -> Document {
-    let sections = vec![Section::new("a <title>", vec![Block::Table(table), Block::Note("* a note".to_owned())])];
+fn document(table: PageTable) -> Document {
+    let sections =
+        vec![Section::new("a <title>", vec![PageBlock::Table(table), PageBlock::Note("* a note".to_owned())])];
     Document { title: "t".to_owned(), lead: vec![], sections }
 }
 
 #[test]
-fn cells_are_the_same_whatever_they_hold() {
+fn both_renderings_show_hostile_cells_alike() {
     let hostile = ["<b>bold</b>", "`code` \\ *x*", "[a](http://b)", "&lt; \"q\"", "- 1.", "#", "", "-3.2 … +19.0"];
-    let mut table = Table::new(&["a", "b"], &["c"]);
+    let mut table = PageTable::new(&["a", "b"], &["c"]);
     for text in hostile {
         let picture = Some(vec![1, 2, 3]);
-        let pictured = Cell { label: Label { text: text.to_owned(), picture }, small: None };
+        let pictured = Cell { label: PageLabel { text: text.to_owned(), picture }, small: None };
         table.push([Cell::from(text), pictured, Cell { small: Some(text.to_owned()), ..text.into() }]);
     }
     let document = document(table);
@@ -71,8 +72,8 @@ fn cells_are_the_same_whatever_they_hold() {
 }
 
 #[test]
-fn no_cell_ends_early() {
-    let mut table = Table::new(&["a"], &["b"]);
+fn separators_and_control_characters_do_not_split_a_cell() {
+    let mut table = PageTable::new(&["a"], &["b"]);
     table.push(["x | y\nz\0", "1"]);
     let document = document(table);
     assert!(markdown::page(&document).contains("\n| x \\| y z  | 1 |\n"));
@@ -80,10 +81,10 @@ fn no_cell_ends_early() {
 }
 
 #[test]
-fn both_pages_of_a_report_have_the_same_cells() {
-    let mut world = world();
-    world.run(&report(true)).unwrap();
-    let (markdown, html) = pages(&world);
+fn both_pages_of_a_report_show_the_same_cells() {
+    let mut host = host();
+    host.run(&report(true)).unwrap();
+    let (markdown, html) = pages(&host);
     assert!(!html.contains("class=\"\""), "{html}");
     let (of_markdown, of_html) = (cells_of_markdown(&markdown), cells_of_html(&html));
     // Results and chance, 3 and 1 of metrics, 2 correlations, a contrast, 3 epochs, 6 captions and 4 images in hubs.
@@ -91,19 +92,19 @@ fn both_pages_of_a_report_have_the_same_cells() {
     let one_line = |rows: Vec<Vec<String>>| -> Vec<Vec<String>> {
         rows.into_iter().map(|row| row.into_iter().map(|cell| cell.replace('\n', " ")).collect()).collect()
     };
-    // The split at ` | ` cuts what is escaped in a cell too; joined again, both are whole.
+    // Splitting at ` | ` also splits cells that contain it; joining the cells of a row restores them.
     let whole = |rows: Vec<Vec<String>>| rows.into_iter().map(|row| row.join(" | ")).collect::<Vec<_>>();
     assert_eq!(whole(of_markdown), whole(one_line(of_html)));
 }
 
 #[test]
-fn groups_stand_over_their_columns_or_before_each() {
-    let group = Group { name: "left to right", short: "l→r" };
-    let mut table = Table::new(&["name"], &[]);
+fn groups_span_their_columns_in_html_and_prefix_them_in_markdown() {
+    let group = ColumnGroup { name: "left to right", short: "l→r" };
+    let mut table = PageTable::new(&["name"], &[]);
     table.group(group, ["R@1".to_owned(), "R@5".to_owned()]);
-    table.columns.push(Column { kind: Kind::Sum, ..Column::number("sum") });
+    table.columns.push(PageColumn { kind: PageColumnKind::Sum, ..PageColumn::number("sum") });
     let cells = ["x", "1", "2", "3"].map(Cell::from).into();
-    table.rows.push(Row { cells, muted: true });
+    table.rows.push(PageRow { cells, muted: true });
     let document = document(table);
     let markdown = markdown::page(&document);
     assert_eq!(names_of_markdown(&markdown), "| name | l→r R@1 | l→r R@5 | sum |");

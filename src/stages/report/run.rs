@@ -1,18 +1,18 @@
-//! The work of `report`: read, describe, write the two pages.
+//! Run of `report`: reads the tables, builds the document, writes both pages.
 
 use super::document::Document;
-use super::elements::Results;
+use super::item_labels::ItemLabels;
+use super::page_data::SummaryResults;
 use super::settings::Report;
-use super::things::Things;
 use super::{
-    agreement, contrasts, curves, examples, graded, graphs, html, hub_section, hubs, markdown, rankings, ranks, read,
-    results, similarity, similarity_section, validation,
+    agreement, curves, examples, graded, graphs, html, hub_section, hubs, markdown, rankings, ranks, read, results,
+    significance, similarity, similarity_section, validation,
 };
 use crate::error::{Error, Result};
-use crate::stage::{Cx, Run};
+use crate::stage::{RunnableStage, StageContext};
 
-impl Run for Report {
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
+impl RunnableStage for Report {
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let document = self.document(cx)?;
         cx.put_file("page", "report.md", markdown::page(&document).into())?;
         cx.put_file("page", "report.html", html::page(&document).into())
@@ -20,9 +20,9 @@ impl Run for Report {
 }
 
 impl Report {
-    fn document(&self, cx: &mut Cx<'_>) -> Result<Document> {
+    fn document(&self, cx: &mut StageContext<'_>) -> Result<Document> {
         let mut sections = Vec::new();
-        let mut things = Things::new(self.captions.is_some(), self.images.is_some());
+        let mut labels = ItemLabels::new(self.captions.is_some(), self.images.is_some());
         let found = self.results(cx)?;
         if !found.rows.is_empty() {
             sections.push(results::section(&found));
@@ -30,8 +30,8 @@ impl Report {
         if self.metrics.is_some() {
             sections.extend(graded::sections(cx)?);
         }
-        for number in 0..self.contrasts.len() {
-            sections.push(contrasts::section(cx, &format!("contrasts.{number}"))?);
+        for number in 0..self.significance_tests.len() {
+            sections.push(significance::section(cx, &format!("significance_tests.{number}"))?);
         }
         for number in 0..self.correlations.len() {
             sections.push(agreement::section(cx, &format!("correlations.{number}"))?);
@@ -44,7 +44,7 @@ impl Report {
         sections.extend(curves::section(&steps, &epochs, ranks.transpose()?.flatten())?);
         sections.extend(validation::section(&epochs));
         if self.hubs.is_some()
-            && let Some(hubs) = hubs::read(cx, &found.rows, &mut things)?
+            && let Some(hubs) = hubs::read(cx, &found.rows, &mut labels)?
         {
             sections.push(hub_section::section(&hubs, &found)?);
         }
@@ -55,13 +55,13 @@ impl Report {
             sections.extend(graphs::section(cx, self.examples, self.seed)?);
         }
         if let Some(rankings) = &rankings {
-            sections.extend(examples::sections(cx, rankings, &mut things)?);
+            sections.extend(examples::sections(cx, rankings, &mut labels)?);
         }
         Ok(Document { title: self.title.clone(), lead: results::lead(&found), sections })
     }
 
-    fn results(&self, cx: &mut Cx<'_>) -> Result<Results> {
-        let Some(summary) = &self.summary else { return Ok(Results::default()) };
+    fn results(&self, cx: &mut StageContext<'_>) -> Result<SummaryResults> {
+        let Some(summary) = &self.summary else { return Ok(SummaryResults::default()) };
         let mut results = read::results(cx)?;
         if results.rows.is_empty() {
             return Err(Error::data(format!("`{summary}` has no rows, so there is nothing to report")));

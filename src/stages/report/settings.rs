@@ -1,50 +1,50 @@
-//! The settings of `report`.
+//! Settings of `report`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Input, Output, Problem, Stage, TableRef};
+use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
-/// Examples in each direction above which a page is too heavy to open.
+/// Maximum number of examples in each direction; with more, a page is too large to open.
 const MOST_EXAMPLES: usize = 100;
 
-/// Writes results as a Markdown and a self-contained HTML page.
+/// Writes a Markdown page and a self-contained HTML page about results.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
     /// Title of the page.
     pub title: String,
-    /// Rows of results.
+    /// Results: recalls, ranks and rsum of every protocol and method.
     pub summary: Option<TableRef>,
-    /// Every number with its confidence interval.
+    /// All metrics, with confidence intervals.
     pub metrics: Option<TableRef>,
-    /// How well scores agree with people, beside what papers give.
+    /// Correlations of scores with human ratings, beside published values.
     #[serde(default)]
     pub correlations: Vec<TableRef>,
-    /// Contrasts: rsum of each result against its baseline, and if they differ by more than chance.
+    /// Significance tests of the difference in rsum between each result and its baseline.
     #[serde(default)]
-    pub contrasts: Vec<TableRef>,
-    /// Rankings, for examples.
+    pub significance_tests: Vec<TableRef>,
+    /// Rankings, for the examples and the curve of ranks; needs `summary`.
     pub rankings: Option<TableRef>,
-    /// How often every item is found, for hubs before and after a method; needs `summary`.
+    /// k-occurrences of every item, for the hubs of the first and of the best other method; needs `summary`.
     pub hubs: Option<TableRef>,
-    /// The course of the training, for its curves: loss, norm of the gradient, learning rate.
+    /// History of a training, for the curves of loss, gradient norm and learning rate.
     pub history: Option<TableRef>,
-    /// Validation by epoch, for its curves: rsum and the six recalls.
+    /// Validation of a training, for the curves of rsum and of the six recalls by epoch.
     pub validation: Option<TableRef>,
-    /// The images, to show them in examples.
+    /// Images to show in examples.
     pub images: Option<TableRef>,
-    /// The captions, to show them in examples.
+    /// Captions to show in examples.
     pub captions: Option<TableRef>,
-    /// φ of images and captions: its distribution, and pairs at its ends; needs `captions`.
+    /// φ of images and captions, for its distribution and its most extreme pairs; needs `captions`.
     pub similarity: Option<TableRef>,
-    /// Scene graphs of captions, some of which are drawn; needs `captions`.
+    /// Scene graphs of captions, to draw examples of; needs `captions`.
     pub graphs: Option<TableRef>,
-    /// Queries shown as examples in each direction.
+    /// Number of example queries in each direction.
     #[serde(default = "examples")]
     pub examples: usize,
-    /// Seed that draws the examples; the pipeline's where not given.
+    /// Seed of the choice of examples. The seed of the pipeline if not set.
     #[serde(default)]
     pub seed: u64,
 }
@@ -66,7 +66,7 @@ impl Stage for Report {
         serde_json::json!(self)
     }
 
-    fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<StageInput> {
         let optional = [
             ("summary", &self.summary, tables::summary::table(&[])),
             ("metrics", &self.metrics, tables::metrics::table()),
@@ -81,18 +81,22 @@ impl Stage for Report {
         ];
         let optional = optional
             .into_iter()
-            .filter_map(|(name, from, table)| Some(Input::table(name, from.as_ref()?, table.schema())));
+            .filter_map(|(name, from, table)| Some(StageInput::table(name, from.as_ref()?, table.schema())));
         let correlations = self.correlations.iter().enumerate().map(|(number, from)| {
-            Input::table(format!("correlations.{number}"), from, tables::correlations::table().schema())
+            StageInput::table(format!("correlations.{number}"), from, tables::correlations::table().schema())
         });
-        let contrasts = self.contrasts.iter().enumerate().map(|(number, from)| {
-            Input::table(format!("contrasts.{number}"), from, tables::contrasts::table().schema())
+        let tests = self.significance_tests.iter().enumerate().map(|(number, from)| {
+            StageInput::table(
+                format!("significance_tests.{number}"),
+                from,
+                tables::significance_tests::table().schema(),
+            )
         });
-        optional.chain(correlations).chain(contrasts).collect()
+        optional.chain(correlations).chain(tests).collect()
     }
 
-    fn outputs(&self) -> Vec<Output> {
-        vec![Output::files("page")]
+    fn outputs(&self) -> Vec<StageOutput> {
+        vec![StageOutput::files("page")]
     }
 
     fn check(&self) -> Vec<Problem> {
@@ -101,11 +105,13 @@ impl Stage for Report {
             problems.push(Problem::new("title", "got an empty title"));
         }
         if self.inputs().is_empty() {
-            problems.push(Problem::new("", "names no table to report").hint("name a `summary`, or `correlations`"));
+            problems.push(Problem::new("", "no table to report").hint("set `summary` or `correlations`"));
         }
         if self.rankings.is_some() && self.summary.is_none() {
             let message = "needs the `summary` that belongs to it";
-            problems.push(Problem::new("rankings", message).hint("examples are of the first protocol of the summary"));
+            problems.push(
+                Problem::new("rankings", message).hint("examples are of the first protocol and method in the summary"),
+            );
         }
         if self.hubs.is_some() && self.summary.is_none() {
             let message = "needs the `summary` that belongs to it";
@@ -113,12 +119,12 @@ impl Stage for Report {
         }
         for (setting, given) in [("similarity", &self.similarity), ("graphs", &self.graphs)] {
             if given.is_some() && self.captions.is_none() {
-                problems.push(Problem::new(setting, "needs the `captions` that it is about"));
+                problems.push(Problem::new(setting, "needs the `captions` that belong to it"));
             }
         }
         if self.examples > MOST_EXAMPLES {
             let message = format!("got {} examples, wanted at most {MOST_EXAMPLES}", self.examples);
-            problems.push(Problem::new("examples", message).hint("every picture lies in the page itself"));
+            problems.push(Problem::new("examples", message).hint("all images are embedded in the page"));
         }
         problems
     }

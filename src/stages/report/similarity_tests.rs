@@ -1,4 +1,4 @@
-//! The pages of caption similarity and scene graphs, in a world in memory.
+//! Tests of the sections of caption similarity and scene graphs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Report;
 use crate::error::Result;
 use crate::stage::Stage;
-use crate::stages::testing::MemoryWorld;
+use crate::stages::testing::InMemoryHost;
 use crate::tables;
 
 fn ints(values: &[i64]) -> ArrayRef {
@@ -21,7 +21,7 @@ fn texts(values: &[&str]) -> ArrayRef {
 }
 
 fn list(schema: &SchemaRef, name: &str, lengths: &[usize], values: ArrayRef) -> ArrayRef {
-    tables::list(schema, name, lengths.iter().copied(), values).unwrap()
+    tables::list_array(schema, name, lengths.iter().copied(), values).unwrap()
 }
 
 fn captions() -> RecordBatch {
@@ -34,13 +34,13 @@ fn captions() -> RecordBatch {
     tables::batch(&tables::captions::table().schema(), columns).unwrap()
 }
 
-/// Two images with all four captions.
+/// Table `caption_similarity` of two images with all four captions.
 fn similarity(captions: &[i64]) -> RecordBatch {
     let values = vec![2.0, 4.0, 0.5, 0.0, 0.25, 0.0, 3.0, 1.0];
     tables::caption_similarity::batch(vec![10, 20], &[4, 4], captions.to_vec(), values, "cider_d", "ptb").unwrap()
 }
 
-/// Of caption 2: dog, wall; dog is brown; dog sit on wall.
+/// Scene graph of caption 2: dog, wall; dog is brown; dog sit on wall.
 fn graphs() -> RecordBatch {
     let schema = tables::scene_graphs::table().schema();
     let tuple = |name: &str, columns: Vec<ArrayRef>| {
@@ -66,22 +66,23 @@ fn pages(similarity: RecordBatch) -> Result<[String; 2]> {
                           "graphs": "b.scene_graphs", "examples": 1});
     let stage: Report = serde_json::from_value(settings).unwrap();
     assert_eq!(stage.check(), []);
-    let mut world = MemoryWorld::default();
-    world.tables.insert("captions".to_owned(), vec![captions()]);
-    world.tables.insert("similarity".to_owned(), vec![similarity]);
-    world.tables.insert("graphs".to_owned(), vec![graphs()]);
-    world.run(&stage)?;
-    let page = |name: &str| String::from_utf8(world.put[&("page".to_owned(), name.to_owned())].to_vec()).unwrap();
+    let mut host = InMemoryHost::default();
+    host.input_tables.insert("captions".to_owned(), vec![captions()]);
+    host.input_tables.insert("similarity".to_owned(), vec![similarity]);
+    host.input_tables.insert("graphs".to_owned(), vec![graphs()]);
+    host.run(&stage)?;
+    let page =
+        |name: &str| String::from_utf8(host.output_files[&("page".to_owned(), name.to_owned())].to_vec()).unwrap();
     Ok([page("report.md"), page("report.html")])
 }
 
 #[test]
-fn pages_show_the_distribution_its_ends_and_graphs() {
+fn pages_show_the_distribution_extreme_pairs_and_scene_graphs() {
     let [markdown, html] = pages(similarity(&[1, 2, 3, 4, 1, 2, 3, 4])).unwrap();
-    // Own pairs are 2, 4, 3, 1: mean 2.5; others 0.5, 0, 0.25, 0: mean 0.1875.
+    // φ of captions of the image itself: 2, 4, 3, 1, mean 2.5; of other images: 0.5, 0, 0.25, 0, mean 0.1875.
     assert!(markdown.contains("| captions of the image itself | 4 | 2.500 |"), "{markdown}");
     assert!(markdown.contains("| captions of other images | 4 | 0.188 |"), "{markdown}");
-    // The best of another image is caption 3 with image 10, the worst of its own caption 4 with image 20.
+    // Largest φ with another image: caption 3 with image 10. Smallest with its own image: caption 4 with image 20.
     assert!(
         markdown.contains("**a cat**, φ \\= 0.500 with the captions:\n\n- a \\<dog\\>\n- the dog sits on a wall\n"),
         "{markdown}"
@@ -95,13 +96,13 @@ fn pages_show_the_distribution_its_ends_and_graphs() {
 }
 
 #[test]
-fn a_caption_that_is_not_there_is_named() {
+fn a_missing_caption_is_an_error() {
     let error = pages(similarity(&[1, 2, 3, 9, 1, 2, 3, 4])).unwrap_err();
     assert!(error.to_string().contains("caption_id 9, which `captions` lacks"), "{error}");
 }
 
 #[test]
-fn captions_are_needed() {
+fn similarity_and_graphs_need_captions() {
     let stage: Report = serde_json::from_value(json!({"title": "t", "graphs": "a.b", "similarity": "a.b"})).unwrap();
     let settings: Vec<String> = stage.check().into_iter().map(|problem| problem.setting).collect();
     assert_eq!(settings, ["similarity", "graphs"]);

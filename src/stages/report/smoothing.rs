@@ -1,19 +1,20 @@
-//! Smoothing and thinning of curves.
+//! Smoothing and downsampling of curves.
 
-/// Points of a curve that a screen can tell apart.
-const POINTS: usize = 400;
-/// Windows of the smoothed line that the course consists of.
+/// Maximum number of points of a drawn curve.
+const MAX_POINTS: usize = 400;
+/// Number of smoothing windows in a curve.
 const WINDOWS: usize = 40;
 
-/// Means of consecutive groups of points, at most [`POINTS`] of them.
+/// Downsamples a curve to at most [`MAX_POINTS`] points: the means of consecutive points.
 pub(super) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let size = points.len().div_ceil(POINTS).max(1);
-    let mean = |group: &[(f64, f64)], get: fn(&(f64, f64)) -> f64| group.iter().map(get).sum::<f64>() / length(group);
+    let size = points.len().div_ceil(MAX_POINTS).max(1);
+    let mean =
+        |group: &[(f64, f64)], get: fn(&(f64, f64)) -> f64| group.iter().map(get).sum::<f64>() / point_count(group);
     points.chunks(size).map(|group| (mean(group, |p| p.0), mean(group, |p| p.1))).collect()
 }
 
-/// Mean over a window around each point, which narrows towards the ends so that it stays centred: unlike a running
-/// average it does not lag behind.
+/// Smooths a curve by the mean of a window around each point. The window narrows towards the ends, so that it stays
+/// centred; unlike a running average, the result does not lag.
 pub(super) fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let half = points.len() / WINDOWS / 2;
     let sums: Vec<f64> = std::iter::once(0.0)
@@ -29,13 +30,13 @@ pub(super) fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         .map(|(at, &(x, _))| {
             let half = half.min(at).min(last - at);
             let (first, end) = (at - half, at + half + 1);
-            (x, (sums[end] - sums[first]) / length(&points[first..end]))
+            (x, (sums[end] - sums[first]) / point_count(&points[first..end]))
         })
         .collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2⁵³")]
-fn length(points: &[(f64, f64)]) -> f64 {
+fn point_count(points: &[(f64, f64)]) -> f64 {
     points.len() as f64
 }
 
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thinning_keeps_the_mean_and_the_number_of_points_down() {
+    fn downsampling_averages_consecutive_points() {
         let points: Vec<(f64, f64)> = (0..1000).map(|i| (f64::from(i), f64::from(i % 7))).collect();
         let thin = thinned(&points);
         assert_eq!(thin.len(), 334);

@@ -1,79 +1,80 @@
-//! A table of a document.
+//! Table of a document.
 
-use super::text::Label;
+use super::text::PageLabel;
 
-/// Columns, and rows of as many cells.
+/// Table with one cell per row and column.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) columns: Vec<Column>,
-    pub(super) rows: Vec<Row>,
+pub(super) struct PageTable {
+    pub(super) columns: Vec<PageColumn>,
+    pub(super) rows: Vec<PageRow>,
 }
 
-impl Table {
-    /// An empty table with columns of texts, then of numbers.
+impl PageTable {
+    /// Creates an empty table with text columns, then number columns.
     pub(super) fn new(texts: &[&str], numbers: &[&str]) -> Self {
-        let texts = texts.iter().map(|name| Column { kind: Kind::Text, ..Column::number(*name) });
-        Self { columns: texts.chain(numbers.iter().map(|name| Column::number(*name))).collect(), rows: Vec::new() }
+        let texts = texts.iter().map(|name| PageColumn { kind: PageColumnKind::Text, ..PageColumn::number(*name) });
+        Self { columns: texts.chain(numbers.iter().map(|name| PageColumn::number(*name))).collect(), rows: Vec::new() }
     }
 
-    /// Adds columns of numbers under one name.
-    pub(super) fn group(&mut self, group: Group, names: impl IntoIterator<Item = String>) {
-        self.columns.extend(names.into_iter().map(|name| Column { group: Some(group), ..Column::number(name) }));
+    /// Adds a group of number columns.
+    pub(super) fn group(&mut self, group: ColumnGroup, names: impl IntoIterator<Item = String>) {
+        self.columns
+            .extend(names.into_iter().map(|name| PageColumn { group: Some(group), ..PageColumn::number(name) }));
     }
 
-    /// Adds a row, once all columns are there.
+    /// Adds a row. All columns must have been added before.
     pub(super) fn push(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
         let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
-        debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
-        self.rows.push(Row { cells, muted: false });
+        debug_assert_eq!(cells.len(), self.columns.len(), "a row has one cell per column");
+        self.rows.push(PageRow { cells, muted: false });
     }
 }
 
-/// A column; neighbours of the same group stand under its name.
+/// Column. Adjacent columns of one group share a header.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
-    pub(super) group: Option<Group>,
+pub(super) struct PageColumn {
+    pub(super) group: Option<ColumnGroup>,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: PageColumnKind,
 }
 
-impl Column {
-    /// A column of numbers in no group.
+impl PageColumn {
+    /// Number column without a group.
     pub(super) fn number(name: impl Into<String>) -> Self {
-        Self { group: None, name: name.into(), kind: Kind::Number }
+        Self { group: None, name: name.into(), kind: PageColumnKind::Number }
     }
 }
 
-/// A name over several columns; the short one precedes each of theirs in Markdown.
+/// Header of several columns. In Markdown, its short form prefixes each of their names.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Group {
+pub(super) struct ColumnGroup {
     pub(super) name: &'static str,
     pub(super) short: &'static str,
 }
 
-/// The kind of a column; sums stand out.
+/// Kind of a column; sums are emphasised.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum PageColumnKind {
     Text,
     Number,
     Sum,
 }
 
-/// A row; a muted one is there to compare with.
+/// Row. A muted row is a baseline, in a lighter colour.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct PageRow {
     pub(super) cells: Vec<Cell>,
     pub(super) muted: bool,
 }
 
-/// A cell, with a remark in small print; Markdown puts that in brackets.
+/// Cell with an optional remark, in small print; in Markdown, in brackets.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cell {
-    pub(super) label: Label,
+    pub(super) label: PageLabel,
     pub(super) small: Option<String>,
 }
 
-impl<T: Into<Label>> From<T> for Cell {
+impl<T: Into<PageLabel>> From<T> for Cell {
     fn from(label: T) -> Self {
         Self { label: label.into(), small: None }
     }

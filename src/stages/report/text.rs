@@ -1,6 +1,6 @@
-//! Texts of a document, and pictures in their place.
+//! Texts and thumbnails of a document.
 
-/// A piece of a sentence. Markdown shows all alike.
+/// Part of a sentence. Markdown shows all kinds alike.
 #[derive(Debug)]
 pub(super) enum Span {
     Plain(String),
@@ -15,14 +15,14 @@ impl Span {
     }
 }
 
-/// A text, and the picture that HTML shows for it: a small JPEG.
+/// Text, with an optional thumbnail (JPEG) that HTML shows instead.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Label {
+pub(super) struct PageLabel {
     pub(super) text: String,
     pub(super) picture: Option<Vec<u8>>,
 }
 
-impl<T: Into<String>> From<T> for Label {
+impl<T: Into<String>> From<T> for PageLabel {
     fn from(text: T) -> Self {
         Self { text: text.into(), picture: None }
     }

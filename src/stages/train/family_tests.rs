@@ -1,5 +1,5 @@
-//! `train`, `embed` and `evaluate` with a family whose score is no inner product of two vectors: it learns, resumes to the bit,
-//! validates, is evaluated, and what the family cannot do is refused.
+//! Tests of `train`, `embed` and `evaluate` with a late-interaction family, whose score is not a function of one vector
+//! per item: learning, resuming bit for bit, validation, evaluation, and refusal of unsupported settings.
 
 use std::sync::Arc;
 
@@ -7,61 +7,61 @@ use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::Train;
-use super::tests::{description, world};
+use super::testing::{description, host};
 use crate::retrieval::Method;
-use crate::retrieval::methods::{Given, ScoreKind};
+use crate::retrieval::methods::{MethodContext, ScoreKind};
 use crate::stage::Stage;
 use crate::stages::embed::Embed;
 use crate::stages::evaluate::Evaluate;
-use crate::stages::testing::{self, MemoryWorld};
+use crate::stages::testing::{self, InMemoryHost};
 use crate::tables;
 
 fn stage(more: &str) -> Train {
     let text = format!(
-        "features = \"x.features\"\ncaptions = \"x.captions\"\nbatch = 16\nmodel = {{ late = {{}} }}\nmin_count = 1\n\
+        "features = \"x.features\"\ncaptions = \"x.captions\"\nbatch_size = 16\nmodel = {{ late = {{}} }}\nmin_count = 1\n\
          learning_rate = 0.01\nseed = 5\n{more}"
     );
     toml::from_str(&text).expect("settings of a training")
 }
 
-/// Eight images of which no two are alike: chance gives about 12 + 60 + 100 in either direction.
+/// Eight distinct images: the expectation of a random order is about 12 + 60 + 100 in each direction.
 #[test]
-fn a_family_of_sets_learns_what_there_is_to_learn() {
+fn a_late_interaction_model_learns_the_toy_data_set() {
     let stage = stage("epochs = 40\nloss = { sum = {} }");
     assert_eq!(stage.check(), []);
-    let mut world = world();
-    world.run(&stage).expect("a training");
-    assert!(description(&world).rsum.expect("a validation split") > 500.0, "{:?}", description(&world).rsum);
-    let history = world.output("history");
+    let mut host = host();
+    host.run(&stage).expect("a training");
+    assert!(description(&host).rsum.expect("a validation split") > 500.0, "{:?}", description(&host).rsum);
+    let history = host.output("history");
     let losses = history["loss"].as_primitive::<Float64Type>().values();
     let mean = |range: std::ops::Range<usize>| losses[range].iter().sum::<f64>() / 5.0;
     assert!(mean(195..200) < 0.5 * mean(0..5), "{} to {}", mean(0..5), mean(195..200));
 
-    // 200 steps, each with both losses by their names.
-    let auxiliary = world.output("auxiliary_losses");
+    // 200 steps, each with both auxiliary losses.
+    let auxiliary = host.output("auxiliary_losses");
     assert!(auxiliary["step"].as_primitive::<Int64Type>().values().iter().copied().eq((0..400).map(|row| row / 2)));
     let names = auxiliary["name"].as_string::<i32>();
     assert!((0..400).all(|row| names.value(row) == ["word_norm", "image_spread"][row % 2]));
     let values = auxiliary["value"].as_primitive::<Float64Type>().values();
-    assert!(values[399] < 0.8 * values[1], "the spread of images is pushed down: {} to {}", values[1], values[399]);
+    assert!(values[399] < 0.8 * values[1], "the auxiliary loss `image_spread` falls: {} to {}", values[1], values[399]);
 }
 
 #[test]
-fn a_resumed_training_of_a_family_of_sets_is_the_same_to_the_bit() {
+fn a_resumed_training_of_a_late_interaction_model_is_identical_bit_for_bit() {
     let stage = stage("epochs = 3\ncheckpoint_steps = 2");
     let tables = ["history", "auxiliary_losses", "validation"];
-    assert!(testing::resumed_wherever_it_is_cut(&stage, world, &tables) > 4);
+    assert!(testing::check_resume_after_every_save(&stage, host, &tables) > 4);
 }
 
 #[test]
-fn what_a_family_cannot_do_is_refused_when_the_file_is_checked() {
+fn settings_that_a_family_does_not_support_are_refused_by_check() {
     let refused = |more: &str| -> Vec<(String, String)> {
         let problems = stage(&format!("epochs = 2\n{more}")).check();
         problems.into_iter().map(|problem| (problem.setting, problem.message)).collect()
     };
-    let bank = refused("loss = { hal = {} }\nbank = {}");
-    let wanted = "a model of `late` has no score that follows from one vector of each side";
-    assert_eq!(bank, [("bank".to_owned(), wanted.to_owned())]);
+    let bank = refused("loss = { hal = {} }\nmemory_bank = {}");
+    let wanted = "a model of `late` has no similarity of one vector per item";
+    assert_eq!(bank, [("memory_bank".to_owned(), wanted.to_owned())]);
     let names = |more: &str| refused(more).into_iter().map(|(setting, _)| setting).collect::<Vec<_>>();
     assert_eq!(names("precision = \"mixed\""), ["precision"]);
     let narrow = Train {
@@ -71,24 +71,25 @@ fn what_a_family_cannot_do_is_refused_when_the_file_is_checked() {
     assert_eq!(narrow.check()[0].setting, "model.late.width");
 }
 
-/// The inputs of an evaluation of the model that was trained in `trained`, under `inputs`; the first half of the validation
-/// split is the test.
-fn world_of(trained: &MemoryWorld, inputs: [&str; 3]) -> MemoryWorld {
-    let mut world = MemoryWorld::default();
+/// Host for an evaluation of the model that `trained` wrote, with the input names `inputs`. The first half of the
+/// validation split becomes the test split.
+fn evaluation_host(trained: &InMemoryHost, inputs: [&str; 3]) -> InMemoryHost {
+    let mut host = InMemoryHost::default();
     let [model, features, captions] = inputs;
-    let files = trained.put.iter().map(|((_, name), content)| ((model.to_owned(), name.clone()), content.clone()));
-    world.files = files.collect();
+    let files =
+        trained.output_files.iter().map(|((_, name), content)| ((model.to_owned(), name.clone()), content.clone()));
+    host.input_files = files.collect();
     let split = |image: i64| if image < 40 { "train" } else { ["test", "val"][usize::from(image >= 44)] };
     for (input, table) in [(features, "features"), (captions, "captions")] {
-        world.tables.insert(input.to_owned(), with_splits(&trained.tables[table], split));
+        host.input_tables.insert(input.to_owned(), with_splits(&trained.input_tables[table], split));
     }
-    world
+    host
 }
 
-/// The same rows, in the splits that their images are in.
+/// The same rows, in the split `split(image_id)`.
 fn with_splits(batches: &[RecordBatch], split: impl Fn(i64) -> &'static str) -> Vec<RecordBatch> {
     let batch = |batch: &RecordBatch| {
-        let images = tables::ids(batch, "image_id").expect("a column").values();
+        let images = tables::int_column(batch, "image_id").expect("a column").values();
         let splits = StringArray::from_iter_values(images.iter().map(|&image| split(image)));
         let at = batch.schema().index_of("split").expect("a column");
         let mut columns = batch.columns().to_vec();
@@ -98,74 +99,74 @@ fn with_splits(batches: &[RecordBatch], split: impl Fn(i64) -> &'static str) -> 
     batches.iter().map(batch).collect()
 }
 
-const SCORED: [&str; 3] = ["scores.model", "scores.features", "scores.captions"];
+const SCORE_INPUTS: [&str; 3] = ["scores.model", "scores.features", "scores.captions"];
 
-fn scored(more: &str) -> Evaluate {
+fn evaluate_scores(more: &str) -> Evaluate {
     let scores = "scores = { model = \"fit.model\", features = \"x.features\", captions = \"x.captions\" }";
     toml::from_str(&format!("{scores}\ndataset = \"made\"\n{more}")).expect("settings of an evaluation")
 }
 
-/// Queries and the items that they found.
-fn ranks(world: &MemoryWorld) -> Vec<(i64, Vec<i64>)> {
-    let rankings = world.output("rankings");
+/// Every query with its retrieved items.
+fn retrieved(host: &InMemoryHost) -> Vec<(i64, Vec<i64>)> {
+    let rankings = host.output("rankings");
     let lists = rankings["top_ids"].as_list::<i32>();
     let list = |row: usize| lists.value(row).as_primitive::<Int64Type>().values().to_vec();
     let queries = rankings["query_id"].as_primitive::<Int64Type>();
     (0..rankings.num_rows()).map(|row| (queries.value(row), list(row))).collect()
 }
 
-/// On the split that a training chose its best epoch by, `evaluate` finds what the training found.
+/// On the validation split, `evaluate` has the rsum of the training's own validation.
 #[test]
-fn a_family_of_sets_is_evaluated_as_its_training_validated_it() {
-    let mut trained = world();
+fn evaluating_a_late_interaction_model_reproduces_its_validation() {
+    let mut trained = host();
     trained.run(&stage("epochs = 10\nloss = { sum = {} }")).expect("a training");
-    let mut world = world_of(&trained, SCORED);
+    let mut host = evaluation_host(&trained, SCORE_INPUTS);
     for (input, table) in [("scores.features", "features"), ("scores.captions", "captions")] {
         let split = |image: i64| if image < 40 { "train" } else { "val" };
-        world.tables.insert(input.to_owned(), with_splits(&trained.tables[table], split));
+        host.input_tables.insert(input.to_owned(), with_splits(&trained.input_tables[table], split));
     }
-    world.run(&scored("split = \"val\"")).expect("an evaluation");
-    let summary = world.output("summary");
+    host.run(&evaluate_scores("split = \"val\"")).expect("an evaluation");
+    let summary = host.output("summary");
     let rsum = summary["rsum"].as_primitive::<Float64Type>().value(0);
     assert_eq!(Some(rsum), description(&trained).rsum);
-    assert_eq!(ranks(&world).len(), 8 + 16);
+    assert_eq!(retrieved(&host).len(), 8 + 16);
 }
 
-/// A model whose scores are cosines is evaluated by its scores as by its vectors.
+/// The model scores by cosine.
 #[test]
-fn the_scores_of_a_model_rank_as_its_vectors_do() {
-    let mut trained = world();
-    trained.run(&super::tests::stage("epochs = 5")).expect("a training");
+fn evaluating_scores_of_a_model_equals_evaluating_its_embeddings() {
+    let mut trained = host();
+    trained.run(&super::testing::stage("epochs = 5")).expect("a training");
     let embed: Embed = toml::from_str("model = \"fit.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"")
         .expect("settings");
-    let mut embedded = world_of(&trained, ["model", "features", "captions"]);
+    let mut embedded = evaluation_host(&trained, ["model", "features", "captions"]);
     embedded.run(&embed).expect("embeddings");
-    let methods = "validation = \"val\"\nmethods = [{ nns = {} }, { csls = { k = 3 } }, { best_of = { methods = \
+    let methods = "validation_split = \"val\"\nmethods = [{ nns = {} }, { csls = { k = 3 } }, { best_of = { methods = \
                    [{ inverted_softmax = { beta = 5.0 } }, { inverted_softmax = { beta = 50.0 } }] } }]";
     let vectors = "images = \"v.image_embeddings\"\ncaptions = \"v.caption_embeddings\"\ndataset = \"made\"";
     let by_vectors: Evaluate = toml::from_str(&format!("{vectors}\n{methods}")).expect("settings of an evaluation");
-    let mut of_vectors = MemoryWorld::default();
+    let mut of_vectors = InMemoryHost::default();
     for (input, table) in [("images", "image_embeddings"), ("captions", "caption_embeddings")] {
-        of_vectors.tables.insert(input.to_owned(), vec![embedded.output(table)]);
+        of_vectors.input_tables.insert(input.to_owned(), vec![embedded.output(table)]);
     }
     of_vectors.run(&by_vectors).expect("an evaluation");
-    let mut of_scores = world_of(&trained, SCORED);
-    of_scores.run(&scored(methods)).expect("an evaluation");
-    assert_eq!(ranks(&of_scores), ranks(&of_vectors));
-    assert_eq!(ranks(&of_scores).len(), 3 * (4 + 8));
+    let mut of_scores = evaluation_host(&trained, SCORE_INPUTS);
+    of_scores.run(&evaluate_scores(methods)).expect("an evaluation");
+    assert_eq!(retrieved(&of_scores), retrieved(&of_vectors));
+    assert_eq!(retrieved(&of_scores).len(), 3 * (4 + 8));
 }
 
-/// Methods that want more than scores are refused when the file is checked, and no others fail.
+/// All other methods run.
 #[test]
-fn methods_that_want_more_than_scores_are_refused_when_the_file_is_checked() {
-    let mut trained = world();
+fn methods_that_need_vectors_or_a_query_bank_are_refused_by_check() {
+    let mut trained = host();
     trained.run(&stage("epochs = 1")).expect("a training");
-    let given = Given { bank: false, validation: false, scores: ScoreKind::Model };
+    let given = MethodContext { query_bank: false, has_validation_split: false, score_kind: ScoreKind::Model };
     let mut refused = 0;
     for method in Method::samples() {
-        let stage = Evaluate { methods: vec![method.clone()], ..scored("") };
+        let stage = Evaluate { methods: vec![method.clone()], ..evaluate_scores("") };
         assert_eq!(stage.check().is_empty(), method.problems("", given).is_empty());
-        let done = world_of(&trained, SCORED).run(&stage);
+        let done = evaluation_host(&trained, SCORE_INPUTS).run(&stage);
         assert_eq!(done.is_ok(), stage.check().is_empty(), "{method:?}: {done:?}");
         refused += usize::from(done.is_err());
     }
@@ -173,25 +174,28 @@ fn methods_that_want_more_than_scores_are_refused_when_the_file_is_checked() {
 }
 
 #[test]
-fn a_family_of_sets_has_no_embeddings_and_scores_have_no_bank() {
-    let mut trained = world();
+fn a_late_interaction_model_has_no_embeddings_and_no_query_bank() {
+    let mut trained = host();
     trained.run(&stage("epochs = 1")).expect("a training");
     let embed: Embed = toml::from_str("model = \"fit.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"")
         .expect("settings");
-    let mut world = world_of(&trained, ["model", "features", "captions"]);
-    let error = world.run(&embed).expect_err("sets of vectors");
+    let mut host = evaluation_host(&trained, ["model", "features", "captions"]);
+    let error = host.run(&embed).expect_err("sets of vectors");
     assert!(error.to_string().starts_with("the scores of this model do not follow from one vector"), "{error}");
-    assert!(world.written.is_empty());
+    assert!(host.output_tables.is_empty());
 
     let names = |stage: &Evaluate| stage.check().into_iter().map(|problem| problem.setting).collect::<Vec<_>>();
-    let more = "images = \"v.image_embeddings\"\nbank = { memory = \"fit.memory_bank\" }\nsimilarity = { order = {} }";
-    assert_eq!(names(&scored(more)), ["images", "bank", "similarity"]);
-    assert_eq!(names(&Evaluate { scores: None, ..scored("") }), ["images", "captions"]);
-    let mut twice = world_of(&trained, SCORED);
-    let captions = twice.tables["scores.captions"][0].slice(80, 1);
-    twice.tables.get_mut("scores.captions").expect("captions").push(captions);
-    let error = twice.run(&scored("")).expect_err("a caption twice").to_string();
-    assert_eq!(error, "caption 80 stands there twice");
-    let error = world_of(&trained, SCORED).run(&scored("split = \"dev\"")).expect_err("no such split").to_string();
+    let more = "images = \"v.image_embeddings\"\nquery_bank = { memory_bank = \"fit.memory_bank\" }\nsimilarity = { order = {} }";
+    assert_eq!(names(&evaluate_scores(more)), ["images", "query_bank", "similarity"]);
+    assert_eq!(names(&Evaluate { scores: None, ..evaluate_scores("") }), ["images", "captions"]);
+    let mut twice = evaluation_host(&trained, SCORE_INPUTS);
+    let captions = twice.input_tables["scores.captions"][0].slice(80, 1);
+    twice.input_tables.get_mut("scores.captions").expect("captions").push(captions);
+    let error = twice.run(&evaluate_scores("")).expect_err("a caption twice").to_string();
+    assert_eq!(error, "caption 80 appears twice");
+    let error = evaluation_host(&trained, SCORE_INPUTS)
+        .run(&evaluate_scores("split = \"dev\""))
+        .expect_err("no such split")
+        .to_string();
     assert_eq!(error, "no rows of split `dev` in `scores.features`; there are `test`, `train`, `val`");
 }

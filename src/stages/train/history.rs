@@ -1,19 +1,19 @@
-//! Rows of `history` and `validation`, on their way into the tables.
+//! Writers of the tables `history`, `auxiliary_losses` and `validation`.
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 use az::SaturatingAs;
 
-use super::position::Position;
-use super::validate::Validated;
+use super::position::TrainingPosition;
+use super::validate::ValidationResult;
 use crate::error::Result;
-use crate::model::step::Stepped;
-use crate::stage::Cx;
-use crate::tables::{Optional, auxiliary_losses, history, validation};
+use crate::model::step::StepResult;
+use crate::stage::StageContext;
+use crate::tables::{Nullable, auxiliary_losses, history, validation};
 
-/// Rows of `history` that are not written yet. They are written where the training is saved and nowhere else, so that a
-/// resumed training writes what is missing and nothing twice.
+/// Buffer of rows of `history` and `auxiliary_losses`. It is written only just before a checkpoint is saved, so a
+/// resumed training neither misses a row nor writes one twice.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct HistoryBuffer {
     step: Vec<i64>,
     epoch: Vec<i64>,
     pairs: Vec<i64>,
@@ -21,42 +21,49 @@ pub(super) struct History {
     collapsed_loss: Vec<Option<f64>>,
     gradient_norm: Vec<f64>,
     learning_rate: Vec<f64>,
-    auxiliary: Vec<AuxiliaryLoss>,
+    auxiliary: Vec<AuxiliaryLossRow>,
 }
 
-/// A row of `auxiliary_losses`.
+/// Row of `auxiliary_losses`.
 #[derive(Debug)]
-struct AuxiliaryLoss {
+struct AuxiliaryLossRow {
     step: i64,
     epoch: i64,
     name: &'static str,
     value: f64,
 }
 
-impl History {
-    /// Takes a step in.
-    pub fn push(&mut self, at: &Position, pairs: usize, done: &Stepped, collapsed: Option<f64>, learning_rate: f64) {
-        self.step.push(at.step.saturating_as::<i64>());
-        self.epoch.push(at.epoch.saturating_as::<i64>());
+impl HistoryBuffer {
+    /// Adds the rows of a step.
+    pub fn push(
+        &mut self,
+        position: &TrainingPosition,
+        pairs: usize,
+        result: &StepResult,
+        collapsed: Option<f64>,
+        learning_rate: f64,
+    ) {
+        self.step.push(position.step.saturating_as::<i64>());
+        self.epoch.push(position.epoch.saturating_as::<i64>());
         self.pairs.push(pairs.saturating_as::<i64>());
-        self.loss.push(done.loss);
+        self.loss.push(result.loss);
         self.collapsed_loss.push(collapsed);
-        self.gradient_norm.push(done.gradient_norm);
+        self.gradient_norm.push(result.gradient_norm);
         self.learning_rate.push(learning_rate);
-        let (step, epoch) = (at.step.saturating_as::<i64>(), at.epoch.saturating_as::<i64>());
-        let row = |&(name, value): &(&'static str, f64)| AuxiliaryLoss { step, epoch, name, value };
-        self.auxiliary.extend(done.auxiliary.iter().map(row));
+        let (step, epoch) = (position.step.saturating_as::<i64>(), position.epoch.saturating_as::<i64>());
+        let row = |&(name, value): &(&'static str, f64)| AuxiliaryLossRow { step, epoch, name, value };
+        self.auxiliary.extend(result.auxiliary.iter().map(row));
     }
 
-    /// Writes what is not written.
-    pub fn write(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+    /// Writes the buffered rows and empties the buffer.
+    pub fn write(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
         let rows = std::mem::take(self);
-        let columns = history::Columns {
+        let columns = history::TableColumns {
             step: rows.step.into(),
             epoch: rows.epoch.into(),
             pairs: rows.pairs.into(),
             loss: rows.loss.into(),
-            collapsed_loss: Optional(rows.collapsed_loss.into()),
+            collapsed_loss: Nullable(rows.collapsed_loss.into()),
             gradient_norm: rows.gradient_norm.into(),
             learning_rate: rows.learning_rate.into(),
         };
@@ -65,7 +72,7 @@ impl History {
             return Ok(());
         }
         let auxiliary = || rows.auxiliary.iter();
-        let columns = auxiliary_losses::Columns {
+        let columns = auxiliary_losses::TableColumns {
             step: Int64Array::from_iter_values(auxiliary().map(|row| row.step)),
             epoch: Int64Array::from_iter_values(auxiliary().map(|row| row.epoch)),
             name: StringArray::from_iter_values(auxiliary().map(|row| row.name)),
@@ -75,21 +82,21 @@ impl History {
     }
 }
 
-/// Writes how an epoch of `batches` did.
+/// Writes the row of `validation` of an epoch with `batches` batches.
 pub(super) fn write_validation(
-    at: &Position,
+    position: &TrainingPosition,
     batches: usize,
-    found: &Validated,
+    validated: &ValidationResult,
     best: bool,
-    cx: &mut Cx<'_>,
+    cx: &mut StageContext<'_>,
 ) -> Result<()> {
-    #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2^53 batches")]
-    let loss = at.loss / batches as f64;
-    let [i2t, t2i] = [&found.found.i2t.recalls, &found.found.t2i.recalls];
+    #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2⁵³ batches")]
+    let loss = position.loss / batches as f64;
+    let [i2t, t2i] = [&validated.summary.i2t.recalls, &validated.summary.t2i.recalls];
     let number = |value: f64| Float64Array::from(vec![value]);
-    let row = validation::Columns {
-        epoch: vec![at.epoch.saturating_as::<i64>()].into(),
-        step: vec![at.step.saturating_as::<i64>()].into(),
+    let row = validation::TableColumns {
+        epoch: vec![position.epoch.saturating_as::<i64>()].into(),
+        step: vec![position.step.saturating_as::<i64>()].into(),
         loss: number(loss),
         i2t_r1: number(i2t[0]),
         i2t_r5: number(i2t[1]),
@@ -97,8 +104,8 @@ pub(super) fn write_validation(
         t2i_r1: number(t2i[0]),
         t2i_r5: number(t2i[1]),
         t2i_r10: number(t2i[2]),
-        rsum: number(found.found.rsum),
-        score: number(found.score),
+        rsum: number(validated.summary.rsum),
+        selection_score: number(validated.score),
         best: vec![best].into(),
     };
     cx.write("validation", row.into_batch()?)

@@ -1,69 +1,73 @@
-//! What a data set has of its images: features as shards, or pictures.
+//! Images of a data set: shards of features, or encoded images for fine-tuning.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use super::Train;
-use super::place::{Place, places};
+use super::location::{RowLocation, feature_locations};
 use crate::error::{Error, Result};
-use crate::io::shards::Shards;
-use crate::loader::{AugmentedPictures, Images};
-use crate::stage::Cx;
+use crate::io::table_shards::TableShards;
+use crate::loader::{AugmentedImages, LoaderImages};
+use crate::stage::StageContext;
 use crate::tables;
 
-/// The images of a data set.
-pub(super) enum Source {
+/// Images of a data set.
+pub(super) enum DataSetImages {
     /// Feature vectors.
-    Features(Shards),
-    /// Pictures, where they lie, and how many values the network makes of one.
-    Pictures(AugmentedPictures, HashMap<i64, Place>, usize),
+    Features(TableShards),
+    /// Encoded images, the location of each by `image_id`, and the width of the network's features.
+    Encoded(AugmentedImages, HashMap<i64, RowLocation>, usize),
 }
 
-impl Source {
-    /// The images of the input `name`; `first` where it is that of the first data set.
+impl DataSetImages {
+    /// Opens the input `name`; `first` is true for the first data set, the only one that may be fine-tuned.
     ///
     /// # Errors
-    /// The input cannot be read; a picture twice.
-    pub fn open(stage: &Train, name: &str, first: bool, cx: &mut Cx<'_>) -> Result<Self> {
-        let Some(settings) = stage.pictures.as_ref().filter(|_| first) else {
+    /// The input cannot be read, or an image occurs twice.
+    pub fn open(stage: &Train, name: &str, first: bool, cx: &mut StageContext<'_>) -> Result<Self> {
+        let Some(settings) = stage.finetune.as_ref().filter(|_| first) else {
             return Ok(Self::Features(cx.shards(name)?));
         };
         let root = cx.path(name)?;
         let batches = cx.read_all(name)?;
-        let mut places = HashMap::new();
+        let mut locations = HashMap::new();
         for (shard, batch) in batches.iter().enumerate() {
-            for (row, &image) in tables::ids(batch, "image_id")?.values().iter().enumerate() {
-                match places.entry(image) {
+            for (row, &image) in tables::int_column(batch, "image_id")?.values().iter().enumerate() {
+                match locations.entry(image) {
                     Entry::Occupied(_) => {
-                        return Err(Error::data(format!("image {image} has two pictures in `{name}`, wanted one")));
+                        return Err(Error::data(format!("image {image} appears twice in `{name}`, wanted once")));
                     }
-                    Entry::Vacant(entry) => entry.insert(Place { shard, row }),
+                    Entry::Vacant(entry) => entry.insert(RowLocation { shard, row }),
                 };
             }
         }
-        let pictures = AugmentedPictures::new(batches, root, settings.side)?;
-        Ok(Self::Pictures(pictures, places, settings.network.architecture().width))
+        let images = AugmentedImages::new(batches, root, settings.crop)?;
+        Ok(Self::Encoded(images, locations, settings.network.architecture().width))
     }
 
-    /// The places of the images in `needed`, and the width of their features.
+    /// Returns the locations of the images in `needed`, and the width of their features.
     ///
     /// # Errors
-    /// As [`places`].
-    pub fn places(&self, needed: &BTreeSet<i64>, cx: &Cx<'_>) -> Result<(HashMap<i64, Place>, usize)> {
+    /// As [`feature_locations`].
+    pub fn locations(
+        &self,
+        needed: &BTreeSet<i64>,
+        cx: &StageContext<'_>,
+    ) -> Result<(HashMap<i64, RowLocation>, usize)> {
         match self {
-            Self::Features(shards) => places(shards, needed, cx),
-            Self::Pictures(_, all, width) => {
+            Self::Features(shards) => feature_locations(shards, needed, cx),
+            Self::Encoded(_, all, width) => {
                 let found = all.iter().filter(|(image, _)| needed.contains(image));
                 Ok((found.map(|(&image, &place)| (image, place)).collect(), *width))
             }
         }
     }
 
-    /// For a loader.
-    pub fn images(self) -> Images {
+    /// Converts them to the images that a loader reads.
+    pub fn into_loader_images(self) -> LoaderImages {
         match self {
-            Self::Features(shards) => Images::Vectors { shards, column: "feature".to_owned() },
-            Self::Pictures(pictures, ..) => Images::Pictures(pictures),
+            Self::Features(shards) => LoaderImages::Vectors { shards, column: "feature".to_owned() },
+            Self::Encoded(images, ..) => LoaderImages::Pixels(images),
         }
     }
 }

@@ -1,27 +1,33 @@
-//! `train`: `features` or `images`, `captions`, `caption_ngrams` → `model`, `plan`, `samples`, `memory_bank`, `history`, `validation`.
+//! `train`: `features` or `images`, `captions`, `caption_ngrams` → `model`, `data_order`, `samples`, `memory_bank`,
+//! `history`, `validation`.
 
 mod settings;
 mod options;
 mod problems;
 mod run;
-mod corpus;
+mod training_data;
 mod images;
-mod place;
+mod location;
 mod read;
 mod relevance;
-mod bank;
+mod memory_bank;
 mod position;
 mod history;
-mod watch;
+mod warnings;
 mod validate;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod objective_tests;
 #[cfg(test)]
-mod pictures_tests;
+mod finetune_tests;
 #[cfg(test)]
 mod family_tests;
 
-pub use options::{Bank, DataSet, Pictures, SameImage, Sampling, WarmUp, Weights, WordVectors};
+pub use options::{
+    FinetuneSettings, InitialWeights, MemoryBankSettings, MixedDataSet, SameImagePolicy, SamplingMode, WarmUp,
+    WordVectorSettings,
+};
 pub use settings::Train;

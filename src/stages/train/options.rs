@@ -1,32 +1,32 @@
-//! The settings of `train` that are groups of their own.
+//! Nested settings of `train`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::epoch::Draw;
-use crate::model::bank::Mask;
+use crate::kernels::epoch::MemoryBankSampling;
 use crate::model::cnn::Network;
-use crate::model::loss::{BankWeights, Loss, sum::Sum};
-use crate::stage::{Problem, Source, TableRef};
+use crate::model::loss::{Loss, MemoryBankWeights, sum::SumLoss};
+use crate::model::memory_bank::MemoryBankMask;
+use crate::stage::{Problem, SourceRef, TableRef};
 
-/// A data set that is mixed in.
+/// Additional data set, mixed with the first.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DataSet {
-    /// Feature vectors of the images, as wide as those of the others.
+pub struct MixedDataSet {
+    /// Feature vectors of the images, of the same width as those of the other data sets.
     pub features: TableRef,
     /// The captions.
     pub captions: TableRef,
-    /// Share of an epoch that comes from it: this over the sum of all weights.
+    /// Weight of the data set. Its share of an epoch is this weight over the sum of all weights.
     pub weight: f64,
 }
 
-/// SUM in the first epochs, whatever the objective: MAX, above all, may never leave the point where all scores are equal, and
-/// SUM leads away from it.
+/// Warm-up with SUM (`loss = { sum = {} }`) in the first epochs. MAX in particular may stay where all scores are equal
+/// for the whole training; SUM leaves that point.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarmUp {
-    /// Epochs.
+    /// Number of warm-up epochs.
     pub epochs: u32,
     /// Margin α of SUM.
     #[serde(default = "margin")]
@@ -34,96 +34,97 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// The objective of these epochs.
+    /// Loss of the warm-up epochs.
     pub(super) fn loss(self) -> Loss {
-        Loss::Sum(Sum { margin: self.margin })
+        Loss::Sum(SumLoss { margin: self.margin })
     }
 }
 
-/// Measure that the best epoch is chosen by, on the validation split. Of equal epochs the first one is it.
+/// Measure on the validation split that selects the best epoch. Of equal epochs, the first is selected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Select {
-    /// The sum of the six recalls at 1, 5 and 10, as VSE++ and most others.
+pub enum SelectionMetric {
+    /// rsum: sum of R@1, R@5 and R@10 in both directions, as in VSE++ and most papers.
     #[default]
     Rsum,
-    /// The sum of the three recalls of captions that look for images, as Order embeddings.
+    /// Sum of R@1, R@5 and R@10 of text-to-image retrieval, as in Order Embeddings.
     T2i,
-    /// NCS at 1, 5 and 10 in both directions by φ of `caption_ngrams`, as the published code of SAM on COCO.
+    /// Sum of NCS at 1, 5 and 10 in both directions, with φ from `caption_ngrams`, as in SAM's published code for COCO.
     Ncs,
-    /// The same with earlier places counting for more, as that code on Flickr30k.
+    /// The same sum with higher weights for higher ranks, as in that code for Flickr30k.
     OrderedNcs,
 }
 
-impl Select {
-    /// True if it wants φ of the validation split.
-    pub(super) fn wants_relevance(self) -> bool {
+impl SelectionMetric {
+    /// Returns true if the metric needs φ of the validation split.
+    pub(super) fn needs_relevance(self) -> bool {
         matches!(self, Self::Ncs | Self::OrderedNcs)
     }
 }
 
-/// What becomes of other captions of an image that are in a batch with it.
+/// Treatment of pairs of a batch that have the same image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum SameImage {
-    /// They count as negatives, as in all published code.
+pub enum SameImagePolicy {
+    /// Pairs with the same image are negatives of each other, as in all published code.
     #[default]
     Keep,
-    /// They do not count.
+    /// Pairs with the same image are not negatives of each other.
     Mask,
 }
 
-/// Images with a network that is trained with the rest. Each picture is seen through a view of its own in every epoch:
-/// torchvision's `RandomResizedCrop` and `RandomHorizontalFlip`; for validation and for a memory bank, its centre.
+/// Fine-tuning of a convolutional network together with the model. In training, every image is augmented anew in every
+/// epoch, by torchvision's `RandomResizedCrop` and `RandomHorizontalFlip`; validation and memory bank use its centre
+/// crop.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Pictures {
+pub struct FinetuneSettings {
     /// The images.
     pub images: TableRef,
-    /// The network. Its batch normalisation uses its stored statistics and leaves them alone.
+    /// Convolutional network. Its batch normalisation uses the stored statistics and does not update them.
     pub network: Network,
-    /// What its weights are at first.
-    pub weights: Weights,
-    /// Side of what the network sees, in pixels.
-    #[serde(default = "side")]
-    pub side: usize,
-    /// Shorter side of a picture before its centre is cut out, in pixels.
+    /// Initial weights of the network.
+    pub weights: InitialWeights,
+    /// Side of the square crop that is the input of the network, in pixels.
+    #[serde(default = "crop")]
+    pub crop: usize,
+    /// Shorter side to which an image is resized before its centre crop is taken, in pixels.
     #[serde(default = "resize")]
     pub resize: usize,
 }
 
-/// Where the weights of a network come from.
+/// Initial weights of a network.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Weights {
-    /// A safetensors file with torchvision's parameter names.
-    File(Source),
-    /// Random weights, drawn as torchvision draws them.
+pub enum InitialWeights {
+    /// Safetensors file with torchvision's parameter names.
+    File(SourceRef),
+    /// Random weights from torchvision's initial distributions.
     Random,
 }
 
-/// Smallest and largest side of what a network sees. Below, its last maps are empty; above, memory is.
-const SIDES: std::ops::RangeInclusive<usize> = 32..=2048;
+/// Range of `crop` and `resize`. Below it, the last feature maps of a network are empty; above it, memory runs out.
+const IMAGE_SIDES: std::ops::RangeInclusive<usize> = 32..=2048;
 
-impl Pictures {
-    /// What is wrong with them.
+impl FinetuneSettings {
+    /// Problems of the settings.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        for (setting, side) in [("pictures.side", self.side), ("pictures.resize", self.resize)] {
-            if !SIDES.contains(&side) {
-                let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());
+        for (setting, side) in [("finetune.crop", self.crop), ("finetune.resize", self.resize)] {
+            if !IMAGE_SIDES.contains(&side) {
+                let message = format!("{side} pixels, wanted {} to {}", IMAGE_SIDES.start(), IMAGE_SIDES.end());
                 problems.push(Problem::new(setting, message));
             }
         }
-        if self.resize < self.side {
-            let message = format!("{} pixels, wanted at least {}, the side that is cut out", self.resize, self.side);
-            problems.push(Problem::new("pictures.resize", message));
+        if self.resize < self.crop {
+            let message = format!("{} pixels, wanted at least {}, the value of `crop`", self.resize, self.crop);
+            problems.push(Problem::new("finetune.resize", message));
         }
         problems
     }
 }
 
-fn side() -> usize {
+fn crop() -> usize {
     224
 }
 
@@ -131,100 +132,101 @@ fn resize() -> usize {
     256
 }
 
-/// Vectors that words begin with.
+/// Initial word vectors, from a file.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct WordVectors {
-    /// A file of `GloVe` or `word2vec`, as text or binary, as wide as `word`. Words that it does not have begin as they would
-    /// without it.
-    pub file: Source,
-    /// Whether word vectors are trained with the rest, or stay what they were at the beginning, all of them.
-    #[serde(default = "yes")]
+pub struct WordVectorSettings {
+    /// File of `GloVe` or `word2vec` vectors, text or binary, of the width `word_dim`. Words without a vector in it get
+    /// random ones.
+    pub file: SourceRef,
+    /// True if the word vectors are trained too. Otherwise all of them keep their initial values.
+    #[serde(default = "default_true")]
     pub train: bool,
 }
 
-/// A sample of the training data, embedded anew at the start of each epoch, with which the batches are compared: what it says
-/// of hubs becomes the weights of `hal`.
+/// Memory bank: a sample of the training pairs, embedded anew at the start of each epoch. The scores of a batch with
+/// the bank show which items are hubs, and give the weights of `hal`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Bank {
-    /// Share of the training samples.
+pub struct MemoryBankSettings {
+    /// Size of the bank as a share of the training pairs.
     #[serde(default = "fraction")]
     pub fraction: f64,
-    /// Samples, in place of a share.
+    /// Size of the bank as a number of training pairs, instead of `fraction`.
     #[serde(default)]
-    pub rows: Option<usize>,
-    /// How they are drawn.
+    pub samples: Option<usize>,
+    /// Unit in which the samples are drawn.
     #[serde(default)]
-    pub sampling: Sampling,
-    /// What a pair of the batch is not compared with.
+    pub sampling: SamplingMode,
+    /// Samples of the bank that a pair of the batch is not compared with.
     #[serde(default)]
-    pub mask: Mask,
-    /// The first epoch, from 0, that has a bank. Before it, `hal` does without.
+    pub mask: MemoryBankMask,
+    /// First epoch, from 0, that has a bank. Before it, `hal` uses the batch only.
     #[serde(default = "first_epoch")]
     pub first_epoch: u64,
-    /// How the samples weigh the pairs of a batch.
+    /// Weights of the pairs of a batch, from their scores with the bank.
     #[serde(flatten)]
-    pub weights: BankWeights,
+    pub weights: MemoryBankWeights,
 }
 
-/// How the samples of a bank are drawn.
+/// Unit in which the samples of a memory bank are drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Sampling {
-    /// One by one: always as many.
+pub enum SamplingMode {
+    /// Single samples: every bank has the same size.
     #[default]
-    Rows,
-    /// Whole batches of a shuffled epoch, each with the probability `fraction`, as the published code does: now more and now
-    /// fewer.
+    Samples,
+    /// Whole batches of a shuffled epoch, each with the probability `fraction`, as in the published code: the size
+    /// varies.
     Batches,
 }
 
-impl Bank {
-    /// How an epoch's bank is drawn from `samples`, by batches of `batch`.
-    pub(super) fn draw(&self, samples: usize, batch: usize) -> Draw {
+impl MemoryBankSettings {
+    /// Sampling of a bank from `samples` training pairs, in batches of `batch_size`.
+    pub(super) fn sampling(&self, samples: usize, batch_size: usize) -> MemoryBankSampling {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             clippy::cast_precision_loss,
-            reason = "a share of a number of samples"
+            reason = "a share of a number of pairs"
         )]
         let share = (self.fraction * samples as f64).round() as usize;
         match self.sampling {
-            Sampling::Rows => Draw::Rows(self.rows.unwrap_or(share)),
-            Sampling::Batches => Draw::Batches(batch, self.fraction),
+            SamplingMode::Samples => MemoryBankSampling::Samples(self.samples.unwrap_or(share)),
+            SamplingMode::Batches => MemoryBankSampling::Batches(batch_size, self.fraction),
         }
     }
 
-    /// What is wrong with it.
+    /// Problems of the settings.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if !(self.fraction > 0.0 && self.fraction <= 1.0) {
             let message = format!("got {}, wanted a share above 0 and at most 1", self.fraction);
-            problems.push(Problem::new("bank.fraction", message));
+            problems.push(Problem::new("memory_bank.fraction", message));
         }
-        if self.rows.is_some() && self.sampling == Sampling::Batches {
-            let message = "whole batches are drawn by `fraction`, not by a number of rows";
-            problems.push(Problem::new("bank.rows", message).hint("give `fraction`, or draw by `rows`"));
+        if self.samples.is_some() && self.sampling == SamplingMode::Batches {
+            let message = "whole batches are drawn by `fraction`, not by a number of samples";
+            problems
+                .push(Problem::new("memory_bank.samples", message).hint("set `fraction`, or `sampling = \"samples\"`"));
         }
         let least = |setting: &str, got: usize| {
             (got == 0).then(|| Problem::new(setting, "got 0, wanted at least 1".to_owned()))
         };
-        let BankWeights { neighbours, alpha, beta, epsilon_positive, epsilon_negative } = self.weights;
-        problems.extend(least("bank.neighbours", neighbours));
-        problems.extend(self.rows.and_then(|rows| least("bank.rows", rows)));
-        if let Some(rows) = self.rows.filter(|&rows| rows < neighbours) {
-            let message = format!("got {neighbours}, wanted at most {rows}, the rows of the bank");
-            problems.push(Problem::new("bank.neighbours", message));
+        let MemoryBankWeights { neighbours, alpha, beta, epsilon_positive, epsilon_negative } = self.weights;
+        problems.extend(least("memory_bank.neighbours", neighbours));
+        problems.extend(self.samples.and_then(|rows| least("memory_bank.samples", rows)));
+        if let Some(rows) = self.samples.filter(|&rows| rows < neighbours) {
+            let message = format!("got {neighbours}, wanted at most {rows}, the samples of the bank");
+            problems.push(Problem::new("memory_bank.neighbours", message));
         }
-        for (setting, got) in [("bank.alpha", alpha), ("bank.beta", beta)] {
+        for (setting, got) in [("memory_bank.alpha", alpha), ("memory_bank.beta", beta)] {
             if !(got.is_finite() && got > 0.0) {
                 problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
             }
         }
         let margins = [("epsilon_positive", epsilon_positive), ("epsilon_negative", epsilon_negative)];
         for (setting, got) in margins.into_iter().filter(|(_, got)| !got.is_finite()) {
-            problems.push(Problem::new(format!("bank.{setting}"), format!("got {got}, wanted a finite number")));
+            problems.push(Problem::new(format!("memory_bank.{setting}"), format!("got {got}, wanted a finite number")));
         }
         problems
     }
@@ -234,7 +236,7 @@ fn margin() -> f64 {
     0.2
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 

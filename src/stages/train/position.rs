@@ -1,49 +1,51 @@
-//! Where a training stands, and of which plan.
+//! Position of a training in its data order, as saved in a checkpoint.
 
 use serde::{Deserialize, Serialize};
 
 use super::Train;
-use super::corpus::Corpus;
+use super::training_data::TrainingData;
 use crate::error::{Error, Result};
-use crate::kernels::epoch::Order;
+use crate::kernels::epoch::Shuffle;
 
-/// Where a training stands; with the model and its optimiser, all that a resumed training needs. Nothing random is kept: all
-/// that is drawn is a function of the seed and the position.
+/// Position of a training and its running statistics. Together with the model and its optimiser, this is the state that
+/// a resumed training needs. No state of a random generator is saved, as all draws are functions of the seed and the
+/// position.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Position {
-    /// The plan that the position is one of.
-    pub plan: PlanName,
+pub(super) struct TrainingPosition {
+    /// Data order that the position belongs to.
+    pub plan: DataOrderIdentity,
     /// Epoch, from 0.
     pub epoch: u64,
-    /// Batches of the epoch that are done.
+    /// Completed batches of the epoch.
     pub batches: usize,
-    /// Steps done, over all epochs.
+    /// Completed steps, over all epochs.
     pub step: u64,
-    /// Sum of the losses of the epoch so far.
+    /// Sum of the losses in the epoch so far.
     #[serde(with = "bits")]
     pub loss: f64,
-    /// What that sum would be if all scores were equal.
+    /// The same sum if all scores were equal.
     #[serde(with = "bits")]
     pub collapsed_loss: f64,
-    /// The largest norm of the gradient in the epoch so far.
+    /// Largest gradient norm in the epoch so far.
     #[serde(with = "bits")]
     pub gradient: f64,
-    /// Epochs in a row that ended where all scores are equal.
+    /// Consecutive epochs whose loss was that of equal scores.
     pub collapsed_epochs: u32,
-    /// What the best epoch is chosen by, after the last epoch.
+    /// Selection metric after the last epoch.
     #[serde(with = "bits::optional")]
     pub score: Option<f64>,
-    /// Epochs in a row that ended with a lower score than the one before, and the score before the first of them.
+    /// Consecutive epochs with a lower score than the epoch before.
     pub fallen_epochs: u32,
+    /// Score before the first of these epochs.
     #[serde(with = "bits")]
     pub risen_to: f64,
-    /// The best epoch so far.
-    pub best: Option<Best>,
+    /// Best epoch so far.
+    pub best: Option<BestEpoch>,
 }
 
-/// The epoch that becomes the model.
+/// Best epoch, whose parameters become the model.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Best {
+pub(super) struct BestEpoch {
     pub epoch: u64,
     pub step: u64,
     #[serde(with = "bits::optional")]
@@ -52,32 +54,32 @@ pub(super) struct Best {
     pub score: Option<f64>,
 }
 
-/// What tells one plan from another.
+/// Identity of a data order: all values that it is a function of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct PlanName {
+pub(super) struct DataOrderIdentity {
     samples: Vec<usize>,
     shards: Vec<usize>,
-    /// Bits of the numbers.
+    /// Weights of the data sets, as the bits of f64.
     weights: Vec<u64>,
-    order: Order,
+    order: Shuffle,
     batch: usize,
     seed: u64,
 }
 
-impl PlanName {
-    pub fn of(stage: &Train, corpus: &Corpus) -> Self {
-        let sets = corpus.data.plan_sets();
+impl DataOrderIdentity {
+    pub fn new(stage: &Train, data: &TrainingData) -> Self {
+        let sets = data.loader_data.order_sets();
         Self {
             samples: sets.iter().map(|set| set.shards.iter().sum()).collect(),
             shards: sets.iter().map(|set| set.shards.len()).collect(),
             weights: sets.iter().map(|set| set.weight.to_bits()).collect(),
-            order: stage.order,
-            batch: stage.batch,
+            order: stage.shuffle,
+            batch: stage.batch_size,
             seed: stage.seed,
         }
     }
 
-    fn describe(&self) -> String {
+    fn description(&self) -> String {
         let Self { samples, shards, weights, order, batch, seed } = self;
         let weights: Vec<f64> = weights.iter().copied().map(f64::from_bits).collect();
         format!(
@@ -86,11 +88,11 @@ impl PlanName {
     }
 }
 
-impl Position {
-    /// Before the first step.
-    pub fn start(plan: PlanName) -> Self {
+impl TrainingPosition {
+    /// Position before the first step.
+    pub fn new(order: DataOrderIdentity) -> Self {
         Self {
-            plan,
+            plan: order,
             epoch: 0,
             batches: 0,
             step: 0,
@@ -105,27 +107,27 @@ impl Position {
         }
     }
 
-    /// A position as text.
-    pub fn to_text(&self) -> Result<String> {
+    /// Serialises the position as JSON.
+    pub fn to_json(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|error| Error::internal(format!("cannot save: {error}")))
     }
 
-    /// A position of `plan` from its text.
+    /// Reads a position of the data order `order` from JSON.
     ///
     /// # Errors
-    /// It is no position, or one of another plan.
-    pub fn from_text(text: &str, plan: &PlanName) -> Result<Self> {
-        let at: Self = serde_json::from_str(text)
-            .map_err(|error| Error::data(format!("a checkpoint with a damaged position: {error}")))?;
-        if at.plan == *plan {
-            return Ok(at);
+    /// The text is not a position, or the position belongs to another data order.
+    pub fn from_json(text: &str, order: &DataOrderIdentity) -> Result<Self> {
+        let position: Self = serde_json::from_str(text)
+            .map_err(|error| Error::data(format!("the position in a checkpoint is damaged: {error}")))?;
+        if position.plan == *order {
+            return Ok(position);
         }
-        let (got, wanted) = (at.plan.describe(), plan.describe());
-        Err(Error::data(format!("a checkpoint of another plan: it has {got}; wanted {wanted}"))
-            .hint("a position means something in its own plan only: start this training anew"))
+        let (got, wanted) = (position.plan.description(), order.description());
+        Err(Error::data(format!("the checkpoint has another data order: got {got}; wanted {wanted}"))
+            .hint("a position is valid in its own data order only; start this training anew"))
     }
 
-    /// The first batch of the next epoch.
+    /// Moves to the first batch of the next epoch.
     pub fn next_epoch(&mut self) {
         self.epoch += 1;
         self.batches = 0;
@@ -135,7 +137,7 @@ impl Position {
     }
 }
 
-/// Numbers of a checkpoint as their bits: a decimal number that is read again may differ in the last one.
+/// Serialisation of f64 as its bits. A decimal representation may be read back with a different last bit.
 mod bits {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
@@ -166,23 +168,23 @@ mod bits {
 mod tests {
     use super::*;
 
-    /// Doubles that a decimal parser that is not exact gives back with another last bit.
+    /// The values are ones for which an inexact decimal parser returns another last bit.
     #[test]
-    fn a_position_comes_back_to_the_bit() {
-        let plan = PlanName {
+    fn a_position_survives_serialisation_bit_for_bit() {
+        let plan = DataOrderIdentity {
             samples: vec![80],
             shards: vec![2],
             weights: vec![(0.1f64 + 0.2).to_bits()],
-            order: Order::Global,
+            order: Shuffle::Global,
             batch: 16,
             seed: u64::MAX,
         };
         let mut value = 13.480_392_156_862_745_f64;
         for _ in 0..1000 {
-            let mut at = Position::start(plan.clone());
-            (at.loss, at.collapsed_loss) = (value, -value);
-            at.best = Some(Best { epoch: 1, step: 2, rsum: Some(value), score: Some(-value) });
-            let back = Position::from_text(&at.to_text().unwrap(), &plan).unwrap();
+            let mut position = TrainingPosition::new(plan.clone());
+            (position.loss, position.collapsed_loss) = (value, -value);
+            position.best = Some(BestEpoch { epoch: 1, step: 2, rsum: Some(value), score: Some(-value) });
+            let back = TrainingPosition::from_json(&position.to_json().unwrap(), &plan).unwrap();
             assert_eq!((back.loss.to_bits(), back.collapsed_loss.to_bits()), (value.to_bits(), (-value).to_bits()));
             assert_eq!(back.best.unwrap().rsum.unwrap().to_bits(), value.to_bits());
             value = f64::from_bits(value.to_bits() + 0x0001_2345_6789);

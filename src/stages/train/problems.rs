@@ -1,53 +1,65 @@
-//! Checks of settings of `train` that depend on each other.
+//! Checks of combinations of settings of `train`.
 
 use super::Train;
 use super::options::WarmUp;
-use crate::model::encoder::Precision;
+use crate::model::encoder::MatmulPrecision;
 use crate::model::loss::{BatchSpec, LossFunction};
-use crate::model::similarity::Similarity;
+use crate::model::similarity::EmbeddingSimilarity;
 use crate::stage::Problem;
 
 impl Train {
-    /// Problems of parts of the settings that depend on each other.
-    pub(super) fn problems_of_parts(&self) -> Vec<Problem> {
+    /// Problems of settings that depend on each other.
+    pub(super) fn combination_problems(&self) -> Vec<Problem> {
         [self.model_problems(), self.image_problems(), self.objective_problems()].concat()
     }
 
-    /// Problems of the model, and settings that its family cannot follow.
+    /// Problems of the model, and settings that its family does not support.
     fn model_problems(&self) -> Vec<Problem> {
         let wrong = self.model.problems().into_iter();
         let mut problems: Vec<Problem> =
             wrong.map(|(setting, message)| Problem::new(format!("model.{setting}"), message)).collect();
-        let can = self.model.capabilities();
-        let asked = [
-            ("bank", self.bank.is_some(), can.similarity.is_some(), "score that follows from one vector of each side"),
-            ("pictures", self.pictures.is_some(), can.pictures, "network that reads pictures"),
-            ("precision", self.precision == Precision::Mixed, can.mixed_precision, "products in mixed precision"),
-            ("ranks", self.ranks > 1, can.ranks, "training on several ranks"),
-            ("word_vectors", self.word_vectors.is_some(), can.word_vectors.is_some(), "vectors of words"),
+        let capabilities = self.model.capabilities();
+        let requirements = [
+            (
+                "memory_bank",
+                self.memory_bank.is_some(),
+                capabilities.similarity.is_some(),
+                "similarity of one vector per item",
+            ),
+            ("finetune", self.finetune.is_some(), capabilities.finetuning, "image network"),
+            ("precision", self.precision == MatmulPrecision::Mixed, capabilities.mixed_precision, "mixed precision"),
+            ("ranks", self.ranks > 1, capabilities.multi_rank, "distributed training"),
+            (
+                "word_vectors",
+                self.word_vectors.is_some(),
+                capabilities.word_vectors_parameter.is_some(),
+                "word vectors",
+            ),
         ];
-        for (setting, .., what) in asked.into_iter().filter(|(_, asked, can, _)| *asked && !can) {
+        for (setting, .., what) in
+            requirements.into_iter().filter(|(_, is_set, is_supported, _)| *is_set && !is_supported)
+        {
             problems.push(Problem::new(setting, format!("a model of `{}` has no {what}", self.model.name())));
         }
         problems
     }
 
-    /// Problems of the settings that say where images come from.
+    /// Problems of the settings of the images.
     fn image_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        match (&self.features, &self.pictures) {
+        match (&self.features, &self.finetune) {
             (None, None) => {
-                let message = "no images: wanted `features`, or `pictures`";
+                let message = "no images: wanted `features` or `finetune`";
                 problems.push(Problem::new("features", message).hint("`features = \"cnn.features\"`"));
             }
             (Some(_), Some(_)) => {
-                let message = "given beside `features`: wanted one of the two";
-                problems.push(Problem::new("pictures", message));
+                let message = "set together with `features`: wanted one of the two";
+                problems.push(Problem::new("finetune", message));
             }
-            (None, Some(pictures)) => {
-                problems.extend(pictures.problems());
+            (None, Some(finetune)) => {
+                problems.extend(finetune.problems());
                 if !self.mixed_with.is_empty() {
-                    let message = "not with `pictures`: only data sets of features can be mixed";
+                    let message = "not with `finetune`: only data sets of features can be mixed";
                     problems.push(Problem::new("mixed_with", message));
                 }
             }
@@ -56,39 +68,40 @@ impl Train {
         problems
     }
 
-    /// Problems of the objective and of what it needs.
+    /// Problems of the objective and of the settings that it needs.
     fn objective_problems(&self) -> Vec<Problem> {
-        // A batch without negatives is told of above.
-        let never_positive = self.model.capabilities().similarity.is_some_and(Similarity::is_never_positive);
-        let batches = BatchSpec { pairs: self.batch.max(2), never_positive };
+        // A batch of fewer than 2 pairs is reported by `check`.
+        let never_positive = self.model.capabilities().similarity.is_some_and(EmbeddingSimilarity::is_never_positive);
+        let batches = BatchSpec { pairs: self.batch_size.max(2), never_positive };
         let wrong = self.objective().problems(batches).into_iter();
         let mut problems: Vec<Problem> = wrong.map(|(setting, message)| Problem::new(setting, message)).collect();
-        problems.extend(self.bank_problems());
+        problems.extend(self.memory_bank_problems());
         problems.extend(self.relevance_problems());
         problems.extend(self.warm_up_problems());
-        if self.ranks == 0 || self.ranks > self.batch {
-            let message = format!("got {}, wanted 1 to {}, the pairs of a batch", self.ranks, self.batch);
+        if self.ranks == 0 || self.ranks > self.batch_size {
+            let message = format!("got {}, wanted 1 to {}, the pairs of a batch", self.ranks, self.batch_size);
             problems.push(Problem::new("ranks", message));
         }
         problems
     }
 
     /// Problems of the memory bank.
-    fn bank_problems(&self) -> Vec<Problem> {
-        let Some(bank) = &self.bank else { return Vec::new() };
+    fn memory_bank_problems(&self) -> Vec<Problem> {
+        let Some(bank) = &self.memory_bank else { return Vec::new() };
         let mut problems = bank.problems();
         if !self.loss.uses_memory_bank() {
             let message = format!("`{}` uses no memory bank", self.loss.name());
-            problems.push(Problem::new("bank", message).hint("leave it out, or train with `loss = { hal = {} }`"));
+            problems.push(Problem::new("memory_bank", message).hint("remove it, or train with `loss = { hal = {} }`"));
         }
         if bank.first_epoch >= u64::from(self.epochs) {
             let (got, epochs) = (bank.first_epoch, self.epochs);
             let message = format!("got {got}, wanted less than {epochs}, the epochs of the training");
-            problems.push(Problem::new("bank.first_epoch", message).hint("epochs are counted from 0"));
+            problems.push(Problem::new("memory_bank.first_epoch", message).hint("epochs are counted from 0"));
         }
         if self.semantic_margin.as_ref().is_some_and(|margin| !margin.keep_triplet) {
-            let message = "with `keep_triplet = false` in `semantic_margin` nothing asks for the weights of a bank";
-            problems.push(Problem::new("bank", message).hint("leave it out, or keep the loss"));
+            let message =
+                "unused with `keep_triplet = false` in `semantic_margin`, which has no weights from a memory bank";
+            problems.push(Problem::new("memory_bank", message).hint("remove it, or keep the loss"));
         }
         problems
     }
@@ -96,28 +109,28 @@ impl Train {
     /// Problems of settings that need φ of captions.
     fn relevance_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let wants = self.semantic_margin.is_some() || self.select.wants_relevance();
+        let is_needed = self.semantic_margin.is_some() || self.selection_metric.needs_relevance();
         match (&self.semantic_margin, &self.caption_ngrams) {
-            (None, None) if wants => {
-                let message = "NCS follows from captions as vectors, and `caption_ngrams` is not given";
-                problems.push(Problem::new("select", message).hint(
-                    "add a stage `compare` with `split = \"train+val\"`, `measure = { cider_d = {} }`, `form = \"on_demand\"`",
+            (None, None) if is_needed => {
+                let message = "NCS needs `caption_ngrams`, which is not set";
+                problems.push(Problem::new("selection_metric", message).hint(
+                    "add a stage `score_captions` with `split = \"train+val\"`, `measure = { cider_d = {} }`, `pairs = \"on_demand\"`",
                 ));
             }
             (Some(_), None) => {
-                let message = "semantic margins follow from captions as vectors, and `caption_ngrams` is not given";
+                let message = "semantic margins need `caption_ngrams`, which is not set";
                 problems.push(Problem::new("semantic_margin", message).hint(
-                    "add a stage `compare` with `split = \"train\"`, `measure = { cider_d = {} }`, `form = \"on_demand\"`",
+                    "add a stage `score_captions` with `split = \"train\"`, `measure = { cider_d = {} }`, `pairs = \"on_demand\"`",
                 ));
             }
-            (None, Some(_)) if !wants => {
-                let message = "nothing asks for φ of captions: there is no `semantic_margin`";
+            (None, Some(_)) if !is_needed => {
+                let message = "unused: neither `semantic_margin` nor `selection_metric` needs it";
                 problems.push(Problem::new("caption_ngrams", message));
             }
             _ => {}
         }
         if self.semantic_margin.is_some() && !self.mixed_with.is_empty() {
-            let message = "not with `mixed_with`: captions of several data sets have no φ in common";
+            let message = "not with `mixed_with`: there is no φ of captions of different data sets";
             problems.push(Problem::new("semantic_margin", message));
         }
         problems
@@ -132,7 +145,7 @@ impl Train {
         }
         if epochs >= self.epochs && self.epochs > 0 {
             let message = format!("got {epochs}, wanted fewer than the {} epochs of the training", self.epochs);
-            problems.push(Problem::new("warm_up.epochs", message).hint("after it comes the objective"));
+            problems.push(Problem::new("warm_up.epochs", message).hint("the objective is used after the warm-up only"));
         }
         if !(margin.is_finite() && margin >= 0.0) {
             problems.push(Problem::new("warm_up.margin", format!("got {margin}, wanted 0 or more")));

@@ -1,4 +1,4 @@
-//! Reads captions and features and makes of them what a training goes through: once, then it is kept.
+//! Reads captions and feature locations, and creates the training pairs. The result is cached.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,96 +7,105 @@ use az::SaturatingAs;
 use serde::{Deserialize, Serialize};
 
 use super::Train;
-use super::images::Source;
-use super::place::Place;
+use super::images::DataSetImages;
+use super::location::RowLocation;
 use crate::error::{Error, Result, TruncatedList};
-use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN};
-use crate::stage::Cx;
-use crate::tables::{self, Lists};
+use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN_ID};
+use crate::stage::StageContext;
+use crate::tables::{self, ListColumn};
 
-/// What is known of a corpus besides its samples.
+/// Summary of the training data, cached beside the pairs.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Summary {
-    /// Training samples of every data set.
+pub(super) struct TrainingDataSummary {
+    /// Number of training pairs of every data set.
     pub samples: Vec<usize>,
     /// Width of a feature vector.
     pub width: usize,
-    /// The words of the training captions.
+    /// Words of the vocabulary of the training captions.
     pub vocabulary: Vec<String>,
-    /// What a person should know: (subject, message).
+    /// Warnings: (subject, message).
     pub warnings: Vec<(String, String)>,
 }
 
-/// A caption before its words are numbered.
-struct Caption {
+/// Row of `captions` in the splits that are used.
+struct CaptionRow {
     id: i64,
     image: i64,
-    val: bool,
+    is_validation: bool,
     text: String,
 }
 
-/// A caption and where its image lies.
-struct Sample {
-    set: usize,
-    caption: Caption,
-    place: Place,
-    words: Vec<i32>,
+/// Pair of the location of an image and an encoded caption.
+struct EncodedPair {
+    data_set: usize,
+    caption: CaptionRow,
+    location: RowLocation,
+    token_ids: Vec<i32>,
 }
 
-/// Reads all data sets: what is known, the training samples, and the validation samples (of the first data set).
+/// Reads all data sets. Returns the summary, the training pairs, and the validation pairs of the first data set.
 ///
-/// Captions of other splits, and features that no caption needs, are passed over. Training samples stand in the order of
-/// their images in the features, those of one image in the order of the captions; validation samples in the order of the
-/// captions.
+/// Captions of other splits, and features without a caption, are ignored. Training pairs are ordered by the location of
+/// their image, and those of one image as in `captions`; validation pairs are ordered as in `captions`.
 ///
 /// # Errors
-/// As [`places`]; a caption of thousands of words; no pair to train on; no word that is known.
-pub(super) fn read(stage: &Train, sources: &[Source], cx: &mut Cx<'_>) -> Result<(Summary, RecordBatch, RecordBatch)> {
-    let mut summary = Summary::default();
-    let mut samples: Vec<Sample> = Vec::new();
-    for (set, (names, source)) in stage.names().iter().zip(sources).enumerate() {
+/// As [`feature_locations`](super::location::feature_locations); a caption of thousands of words; no training pair; no
+/// known word.
+pub(super) fn read_pairs(
+    stage: &Train,
+    sources: &[DataSetImages],
+    cx: &mut StageContext<'_>,
+) -> Result<(TrainingDataSummary, RecordBatch, RecordBatch)> {
+    let mut summary = TrainingDataSummary::default();
+    let mut pairs: Vec<EncodedPair> = Vec::new();
+    for (set, (names, source)) in stage.data_set_inputs().iter().zip(sources).enumerate() {
         let captions = read_captions(&names.captions, set == 0, cx)?;
         let needed: BTreeSet<i64> = captions.iter().map(|caption| caption.image).collect();
-        let (places, width) = source.places(&needed, cx).map_err(|error| error.context(&names.images))?;
+        let (locations, width) = source.locations(&needed, cx).map_err(|error| error.context(&names.images))?;
         if set > 0 && width != summary.width {
             return Err(Error::data(format!("`{}` has width {width}, wanted {}", names.images, summary.width))
                 .hint("all features of a training must have one width above 0"));
         }
         summary.width = width;
-        let (captions, left_out): (Vec<_>, Vec<_>) =
-            captions.into_iter().partition(|caption| places.contains_key(&caption.image));
-        if captions.iter().all(|caption| caption.val) {
-            return Err(nothing_to_train_on(&names.captions, left_out.iter().filter(|caption| !caption.val).count()));
+        let (captions, without_feature): (Vec<_>, Vec<_>) =
+            captions.into_iter().partition(|caption| locations.contains_key(&caption.image));
+        if captions.iter().all(|caption| caption.is_validation) {
+            return Err(no_training_pairs(
+                &names.captions,
+                without_feature.iter().filter(|caption| !caption.is_validation).count(),
+            ));
         }
-        if !left_out.is_empty() {
-            summary.warnings.push((names.captions.clone(), without_feature(&left_out)));
+        if !without_feature.is_empty() {
+            summary.warnings.push((names.captions.clone(), missing_features_message(&without_feature)));
         }
-        samples.extend(captions.into_iter().map(|caption| {
-            let place = places[&caption.image];
-            Sample { set, caption, place, words: vec![] }
+        pairs.extend(captions.into_iter().map(|caption| {
+            let location = locations[&caption.image];
+            EncodedPair { data_set: set, caption, location, token_ids: vec![] }
         }));
     }
-    cx.proceed()?;
-    let vocabulary = number_words(stage, &mut samples, &mut summary)?;
-    let (val, mut train): (Vec<_>, Vec<_>) = samples.into_iter().partition(|sample| sample.caption.val);
-    summary.warnings.extend(little_known(&train, stage.min_count)?.map(|message| ("captions".to_owned(), message)));
+    cx.check_cancelled()?;
+    let vocabulary = encode_captions(stage, &mut pairs, &mut summary)?;
+    let (val, mut train): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| pair.caption.is_validation);
+    summary
+        .warnings
+        .extend(check_unknown_tokens(&train, stage.min_count)?.map(|message| ("captions".to_owned(), message)));
     if val.is_empty() {
         let message = "no caption of split `val` has an image with a feature: the last epoch becomes the model";
         summary.warnings.push(("val".to_owned(), message.to_owned()));
     }
-    // A stable sort: captions of one image keep their order.
-    train.sort_by_key(|sample| (sample.set, sample.place));
-    summary.samples = (0..sources.len()).map(|set| train.iter().filter(|sample| sample.set == set).count()).collect();
+    // The sort is stable: captions of one image keep their order.
+    train.sort_by_key(|pair| (pair.data_set, pair.location));
+    summary.samples = (0..sources.len()).map(|set| train.iter().filter(|pair| pair.data_set == set).count()).collect();
     summary.vocabulary = vocabulary.words().to_vec();
-    Ok((summary, rows(&train)?, rows(&val)?))
+    Ok((summary, samples_batch(&train)?, samples_batch(&val)?))
 }
 
-/// Builds the vocabulary of the training captions and numbers the words of all captions.
-fn number_words(stage: &Train, samples: &mut [Sample], summary: &mut Summary) -> Result<Vocabulary> {
+/// Builds the vocabulary of the training captions, and encodes all captions as token ids.
+fn encode_captions(stage: &Train, pairs: &mut [EncodedPair], summary: &mut TrainingDataSummary) -> Result<Vocabulary> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut empty = 0;
-    for sample in samples.iter().filter(|sample| !sample.caption.val) {
-        let words = stage.tokenizer.words(&sample.caption.text, true);
+    for pair in pairs.iter().filter(|pair| !pair.caption.is_validation) {
+        let words = stage.tokenizer.tokenize(&pair.caption.text, true);
         empty += usize::from(words.is_empty());
         for word in words {
             *counts.entry(word).or_default() += 1;
@@ -107,61 +116,63 @@ fn number_words(stage: &Train, samples: &mut [Sample], summary: &mut Summary) ->
         summary.warnings.push(("captions".to_owned(), message));
     }
     let vocabulary = Vocabulary::build(&counts, stage.min_count);
-    for sample in samples {
-        sample.words = vocabulary
-            .encode_caption(stage.tokenizer, &sample.caption.text)
-            .map_err(|error| Error::data(error).context(format!("caption {}", sample.caption.id)))?;
+    for pair in pairs {
+        pair.token_ids = vocabulary
+            .encode_caption(stage.tokenizer, &pair.caption.text)
+            .map_err(|error| Error::data(error).context(format!("caption {}", pair.caption.id)))?;
     }
     Ok(vocabulary)
 }
 
-fn rows(samples: &[Sample]) -> Result<RecordBatch> {
-    let column = |value: fn(&Sample) -> i64| Int64Array::from_iter_values(samples.iter().map(value));
-    let mut places = Vec::with_capacity(samples.len());
-    for (row, sample) in samples.iter().enumerate() {
-        let first = if row == 0 || samples[row - 1].set != sample.set { 0 } else { places[row - 1] + 1 };
-        places.push(first);
+/// Rows of the table `samples`.
+fn samples_batch(pairs: &[EncodedPair]) -> Result<RecordBatch> {
+    let column = |value: fn(&EncodedPair) -> i64| Int64Array::from_iter_values(pairs.iter().map(value));
+    let mut indices = Vec::with_capacity(pairs.len());
+    for (row, pair) in pairs.iter().enumerate() {
+        let index = if row == 0 || pairs[row - 1].data_set != pair.data_set { 0 } else { indices[row - 1] + 1 };
+        indices.push(index);
     }
-    let words = samples.iter().flat_map(|sample| sample.words.iter().copied());
-    let columns = tables::samples::Columns {
-        data_set: column(|sample| sample.set.saturating_as::<i64>()),
-        sample: places.into(),
-        caption_id: column(|sample| sample.caption.id),
-        image_id: column(|sample| sample.caption.image),
-        shard: column(|sample| sample.place.shard.saturating_as::<i64>()),
-        row: column(|sample| sample.place.row.saturating_as::<i64>()),
-        words: Lists::new(samples.iter().map(|sample| sample.words.len()), words)?,
+    let token_ids = pairs.iter().flat_map(|pair| pair.token_ids.iter().copied());
+    let columns = tables::samples::TableColumns {
+        data_set: column(|pair| pair.data_set.saturating_as::<i64>()),
+        sample: indices.into(),
+        caption_id: column(|pair| pair.caption.id),
+        image_id: column(|pair| pair.caption.image),
+        shard: column(|pair| pair.location.shard.saturating_as::<i64>()),
+        row: column(|pair| pair.location.row.saturating_as::<i64>()),
+        token_ids: ListColumn::new(pairs.iter().map(|pair| pair.token_ids.len()), token_ids)?,
     };
     columns.into_batch()
 }
 
-/// The captions of the splits that a training uses; `val` only where asked for.
-fn read_captions(input: &str, val: bool, cx: &mut Cx<'_>) -> Result<Vec<Caption>> {
+/// Reads the captions of the training splits and, if `with_validation` is true, of the validation split.
+fn read_captions(input: &str, with_validation: bool, cx: &mut StageContext<'_>) -> Result<Vec<CaptionRow>> {
     let mut captions = Vec::new();
-    while let Some(batch) = cx.next(input)? {
-        let (ids, images) = (tables::ids(&batch, "caption_id")?, tables::ids(&batch, "image_id")?);
-        let (splits, texts) = (tables::texts(&batch, "split")?, tables::texts(&batch, "text")?);
+    while let Some(batch) = cx.read_next(input)? {
+        let (ids, images) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+        let (splits, texts) = (tables::text_column(&batch, "split")?, tables::text_column(&batch, "text")?);
         for row in 0..batch.num_rows() {
             let val = match splits.value(row) {
                 "train" | "restval" => false,
-                "val" if val => true,
+                "val" if with_validation => true,
                 _ => continue,
             };
             let text = texts.value(row).to_owned();
-            captions.push(Caption { id: ids.value(row), image: images.value(row), val, text });
+            captions.push(CaptionRow { id: ids.value(row), image: images.value(row), is_validation: val, text });
         }
     }
     Ok(captions)
 }
 
-fn without_feature(left_out: &[Caption]) -> String {
-    let images: BTreeSet<i64> = left_out.iter().map(|caption| caption.image).collect();
-    let (captions, n, ids) = (left_out.len(), images.len(), TruncatedList::from_iter(images).join(", "));
+/// Warning about captions whose images have no feature.
+fn missing_features_message(without_feature: &[CaptionRow]) -> String {
+    let images: BTreeSet<i64> = without_feature.iter().map(|caption| caption.image).collect();
+    let (captions, n, ids) = (without_feature.len(), images.len(), TruncatedList::from_iter(images).join(", "));
     format!("{captions} captions left out: their {n} images have no feature (image_id {ids})")
 }
 
-/// The error of a data set without a pair to train on, `without` of whose captions have no feature.
-fn nothing_to_train_on(captions: &str, without: usize) -> Error {
+/// Error for a data set without a training pair; `without` of its training captions have an image without a feature.
+fn no_training_pairs(captions: &str, without: usize) -> Error {
     if without == 0 {
         let message = format!("nothing to train on: table `{captions}` holds no caption of split `train` or `restval`");
         return Error::data(message);
@@ -173,15 +184,15 @@ fn nothing_to_train_on(captions: &str, without: usize) -> Error {
     .hint("check that `features` and `captions` come from the same data set")
 }
 
-/// What a person should know of a vocabulary that lacks more than half of the words of `train`.
+/// Returns a warning if more than half of the tokens of the training captions are unknown.
 ///
 /// # Errors
-/// It lacks all of them: every caption would be the same to a model.
-fn little_known(train: &[Sample], min_count: usize) -> Result<Option<String>> {
-    // Less `<start>` and `<end>`.
-    let words: usize = train.iter().map(|sample| sample.words.len() - 2).sum();
-    let all = train.iter().flat_map(|sample| &sample.words);
-    let unknown = all.filter(|&&word| word == UNKNOWN).count();
+/// All tokens are unknown, so that captions differ in their length only; or there is no token.
+fn check_unknown_tokens(train: &[EncodedPair], min_count: usize) -> Result<Option<String>> {
+    // Without `<start>` and `<end>`.
+    let words: usize = train.iter().map(|pair| pair.token_ids.len() - 2).sum();
+    let all = train.iter().flat_map(|pair| &pair.token_ids);
+    let unknown = all.filter(|&&word| word == UNKNOWN_ID).count();
     if words == 0 {
         return Err(Error::data(format!("none of the {} training captions holds a word", train.len())));
     }

@@ -1,4 +1,4 @@
-//! The course of a training: epochs, steps, checkpoints, validation.
+//! Training loop: epochs, steps, checkpoints, validation.
 
 use std::sync::Arc;
 
@@ -8,376 +8,432 @@ use bytes::Bytes;
 use arrow::array::{Float64Array, Int64Array};
 
 use super::Train;
-use super::bank;
-use super::corpus::{Corpus, Validation};
-use super::history::{History, write_validation};
-use super::options::{Pictures, SameImage, Weights};
-use super::position::{Best, PlanName, Position};
-use super::relevance::Relevance;
+use super::history::{HistoryBuffer, write_validation};
+use super::memory_bank;
+use super::options::{FinetuneSettings, InitialWeights, SameImagePolicy};
+use super::position::{BestEpoch, DataOrderIdentity, TrainingPosition};
+use super::relevance::CaptionRelevance;
+use super::training_data::{TrainingData, ValidationSplit};
 use super::validate::{Phi, validate};
-use super::watch;
+use super::warnings;
 use crate::error::{Error, Result, TruncatedList};
 use crate::io::{bounded, word_vectors};
-use crate::kernels::epoch::Order;
-use crate::loader::{Allocate, Loader, Start};
-use crate::model::bank::Bank;
-use crate::model::collective::Group;
-use crate::model::device::{of_rank, use_threads};
-use crate::model::family::data::{self, Data};
-use crate::model::family::list::Config;
+use crate::kernels::epoch::Shuffle;
+use crate::loader::{AllocateBuffer, Loader, LoaderStart};
+use crate::model::collective::CollectiveGroup;
+use crate::model::device::{device_of_rank, set_thread_count};
+use crate::model::family::input_spec::{self, InputSpec};
 use crate::model::family::model::Model;
+use crate::model::family::registry::ModelConfig;
 use crate::model::loss::Objective;
-use crate::model::memory;
-use crate::model::step::{BankUse, Pairs, Recipe, Stepped};
-use crate::model::trained::{DESCRIPTION, Description, PARAMETERS};
-use crate::model::training::Training;
+use crate::model::memory_bank::MemoryBank;
+use crate::model::pinned_memory;
+use crate::model::step::{MemoryBankComparison, PairBatch, StepOptions, StepResult};
+use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
+use crate::model::training_state::TrainingState;
 use crate::runtime::{Device, Stalls};
-use crate::stage::{Cx, Run, Stage, StageEvent};
-use crate::tables::{self, Optional};
+use crate::stage::{RunnableStage, Stage, StageContext, StageEvent};
+use crate::tables::{self, Nullable};
 
-/// Bytes above which a file of weights is not read: several times those of the largest network.
+/// Maximum size of a weights file in bytes: several times that of the largest network.
 const MAX_WEIGHTS: u64 = 1 << 30;
 
-impl Run for Train {
-    /// Every epoch visits all training pairs once, in an order that depends on the seed and the epoch alone, `batch` pairs
-    /// a step over all ranks; the last step of an epoch takes what is left, be it one pair (which has no negatives).
-    fn run(&self, cx: &mut Cx<'_>) -> Result<()> {
-        let corpus = Corpus::open(self, cx)?;
-        let relevance = self.caption_ngrams.as_ref().map(|_| Relevance::read(&corpus, cx)).transpose()?;
-        let given = match &self.start {
-            Some(_) => Some((cx.file("start", DESCRIPTION)?, cx.file("start", PARAMETERS)?)),
+impl RunnableStage for Train {
+    /// Trains for `epochs` epochs. An epoch visits every training pair once, in an order that depends on the seed and
+    /// the epoch only; a step takes `batch_size` pairs over all ranks. The last step of an epoch takes the remaining
+    /// pairs, even a single one, which has no negatives.
+    fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
+        let data = TrainingData::open(self, cx)?;
+        let relevance = self.caption_ngrams.as_ref().map(|_| CaptionRelevance::read(&data, cx)).transpose()?;
+        let initial = match &self.init_from {
+            Some(_) => Some((cx.file("init_from", DESCRIPTION_FILE)?, cx.file("init_from", PARAMETERS_FILE)?)),
             None => None,
         };
-        if let Some(bank) = &self.bank {
-            bank::check(self, bank, &corpus)?;
+        if let Some(bank) = &self.memory_bank {
+            memory_bank::check_size(self, bank, &data)?;
         }
-        // After all inputs are there: a turn that waited for another training would never end.
-        cx.turn()?;
-        let ranks = cx.ranks(self.ranks)?;
-        use_threads(cx.threads());
-        let device = of_rank(cx.device(), ranks.local)?;
-        let allocate = memory::for_device(device);
-        let group = Group::join(&ranks, device, cx.cancel())?;
-        if let (Device::Cuda(_), Some(why)) = (cx.device(), group.why_not_nccl().filter(|_| group.ranks() > 1)) {
-            let message = format!("ranks exchange tensors through the memory of the processor, not by NCCL: {why}");
+        // Only after all inputs were read: a stage that waits for an input from another training must not block it.
+        cx.wait_for_exclusive()?;
+        let ranks = cx.process_group(self.ranks)?;
+        set_thread_count(cx.threads());
+        let device = device_of_rank(cx.device(), ranks.local_rank)?;
+        let allocate = pinned_memory::allocator_for_device(device);
+        let group = CollectiveGroup::join(&ranks, device, cx.cancel())?;
+        if let (Device::Cuda(_), Some(why)) =
+            (cx.device(), group.nccl_unavailable_reason().filter(|_| group.world_size() > 1))
+        {
+            let message = format!("ranks exchange tensors through CPU memory, not by NCCL: {why}");
             cx.warn("device", message);
         }
-        let plan = PlanName::of(self, &corpus);
-        let (training, at, bank) = match cx.state()? {
+        let order = DataOrderIdentity::new(self, &data);
+        let (training, position, bank) = match cx.saved_state()? {
             Some(bytes) => {
-                let (mut training, text, bank) = Training::from_bytes(&bytes, &self.config(&corpus), device)?;
+                let (mut training, text, bank) = TrainingState::from_bytes(&bytes, &self.config(&data), device)?;
                 training.model_mut().set_precision(self.precision)?;
-                let at = Position::from_text(&text, &plan)?;
-                let bank = match (bank, &self.bank) {
+                let position = TrainingPosition::from_json(&text, &order)?;
+                let bank = match (bank, &self.memory_bank) {
                     (Some(kept), Some(settings)) => {
-                        let members = bank::members(self, settings, &corpus, at.epoch)?;
-                        Some(kept.of(at.epoch, members)?)
+                        let bank_pairs = memory_bank::draw_pairs(self, settings, &data, position.epoch)?;
+                        Some(kept.with_pairs(position.epoch, bank_pairs)?)
                     }
                     _ => None,
                 };
-                (training, at, bank)
+                (training, position, bank)
             }
             None => {
-                // A training that is resumed has written and told all this before.
-                write_plan(self, &corpus, cx)?;
-                for (subject, message) in &corpus.warnings {
+                // A resumed training has written and reported all this before.
+                write_data_order(self, &data, cx)?;
+                for (subject, message) in &data.warnings {
                     cx.warn(subject, message);
                 }
-                let training = self.start(&corpus, given, ranks.local, cx)?;
-                (training, Position::start(plan), None)
+                let training = self.create_training(&data, initial, ranks.local_rank, cx)?;
+                (training, TrainingPosition::new(order), None)
             }
         };
-        let (corpus, validation, stalls) = (&corpus, None, Stalls::default());
-        let mut course = Course { corpus, relevance, group, training, at, bank, validation, allocate, stalls };
-        while course.at.epoch < u64::from(self.epochs) {
-            self.epoch(&mut course, cx)?;
+        let (data, validation, stalls) = (&data, None, Stalls::default());
+        let mut run = TrainingRun { data, relevance, group, training, position, bank, validation, allocate, stalls };
+        while run.position.epoch < u64::from(self.epochs) {
+            self.run_epoch(&mut run, cx)?;
         }
-        if course.group.rank() > 0 {
+        if run.group.rank() > 0 {
             return Ok(());
         }
-        cx.put_file("model", PARAMETERS, course.training.best()?)?;
-        cx.put_file("model", DESCRIPTION, self.describe(corpus, &course.at)?.into())
+        cx.put_file("model", PARAMETERS_FILE, run.training.best_parameters()?)?;
+        cx.put_file("model", DESCRIPTION_FILE, self.description_json(data, &run.position)?.into())
     }
 }
 
-/// A training under way.
-struct Course<'c> {
-    corpus: &'c Corpus,
-    relevance: Option<Relevance>,
-    group: Group,
-    training: Training,
-    at: Position,
-    /// That of the epoch under way.
-    bank: Option<Bank>,
-    /// Read when the first epoch ends.
-    validation: Option<(Validation, Option<Phi>)>,
-    allocate: Allocate,
-    /// What was waited for in the epochs that are done.
+/// State of a running training.
+struct TrainingRun<'c> {
+    data: &'c TrainingData,
+    relevance: Option<CaptionRelevance>,
+    group: CollectiveGroup,
+    training: TrainingState,
+    position: TrainingPosition,
+    /// Memory bank of the current epoch.
+    bank: Option<MemoryBank>,
+    /// Validation split, read when the first epoch ends.
+    validation: Option<(ValidationSplit, Option<Phi>)>,
+    allocate: AllocateBuffer,
+    /// Loading stalls of the completed epochs.
     stalls: Stalls,
 }
 
 impl Train {
-    /// The rest of an epoch, its validation and its checkpoint.
-    fn epoch(&self, course: &mut Course<'_>, cx: &mut Cx<'_>) -> Result<()> {
-        self.refresh(course, cx)?;
-        let Course { corpus, relevance, group, training, at, bank, allocate, stalls, .. } = course;
-        let batches = corpus.plan.batches();
+    /// Runs the remaining steps of an epoch, its validation, and its checkpoint.
+    fn run_epoch(&self, run: &mut TrainingRun<'_>, cx: &mut StageContext<'_>) -> Result<()> {
+        self.refresh_memory_bank(run, cx)?;
+        let TrainingRun { data, relevance, group, training, position, bank, allocate, stalls, .. } = run;
+        let batches = data.order.batch_count();
         let steps = batches as u64 * u64::from(self.epochs);
-        let learning_rate = self.learning_rate_of(at.epoch);
-        let recipe = self.recipe(at.epoch);
-        let bank_use = bank.as_ref().zip(self.bank.as_ref()).zip(training.model().similarity());
-        let bank_use = bank_use.map(|((bank, settings), similarity)| BankUse {
-            bank,
+        let learning_rate = self.learning_rate_at(position.epoch);
+        let options = self.step_options(position.epoch);
+        let bank_use = bank.as_ref().zip(self.memory_bank.as_ref()).zip(training.model().similarity());
+        let bank_use = bank_use.map(|((bank, settings), similarity)| MemoryBankComparison {
+            memory_bank: bank,
             similarity,
             mask: settings.mask,
             weights: &settings.weights,
         });
-        let mut history = History::default();
-        cx.progress(at.step, Some(steps));
-        // Rows of shards are copied much faster than a model learns from them: one thread is plenty.
-        let start = Start { rank: group.rank(), ranks: group.ranks(), ..Start::alone(at.epoch, at.batches, 1) };
-        let mut loader = Loader::start(Arc::clone(&corpus.data), Arc::clone(&corpus.plan), start, allocate)?;
-        let order = corpus.plan.epoch(at.epoch);
-        while let Some(batch) = loader.next(|| cx.proceed())? {
-            let words: Vec<&[i32]> = (0..batch.len()).map(|i| batch.words(i)).collect();
-            let rows = corpus.rows(&order, at.batches);
-            let members = corpus.members(&rows)?;
-            let relevance = relevance.as_ref().filter(|_| recipe.objective.semantic_margin.is_some());
+        let mut history = HistoryBuffer::default();
+        cx.progress(position.step, Some(steps));
+        // Copying rows from shards is much faster than a training step: one loader thread suffices.
+        let loader_start = LoaderStart {
+            rank: group.rank(),
+            world_size: group.world_size(),
+            ..LoaderStart::single_rank(position.epoch, position.batches, 1)
+        };
+        let mut loader = Loader::start(Arc::clone(&data.loader_data), Arc::clone(&data.order), loader_start, allocate)?;
+        let epoch_order = data.order.epoch(position.epoch);
+        while let Some(batch) = loader.next(|| cx.check_cancelled())? {
+            let token_ids: Vec<&[i32]> = (0..batch.len()).map(|i| batch.token_ids(i)).collect();
+            let rows = data.batch_rows(&epoch_order, position.batches);
+            let batch_pairs = data.training_pairs(&rows)?;
+            let relevance = relevance.as_ref().filter(|_| options.objective.semantic_margin.is_some());
             let relevance = relevance.map(|relevance| relevance.block(&rows));
-            let pairs =
-                Pairs { images: batch.images(), captions: &words, members: &members, relevance: relevance.as_deref() };
-            let done = training.step(&pairs, &recipe, bank_use, learning_rate, at.step, group)?;
-            if !done.is_finite() {
-                return Err(diverged(&done, at, &rows, corpus));
+            let pairs = PairBatch {
+                images: batch.images(),
+                captions: &token_ids,
+                pairs: &batch_pairs,
+                relevance: relevance.as_deref(),
+            };
+            let result = training.step(&pairs, &options, bank_use, learning_rate, position.step, group)?;
+            if !result.is_finite() {
+                return Err(divergence_error(&result, position, &rows, data));
             }
-            let collapsed = recipe.objective.collapsed(rows.len());
-            history.push(at, rows.len(), &done, collapsed, learning_rate);
-            at.step += 1;
-            at.batches += 1;
-            at.loss += done.loss;
-            at.gradient = at.gradient.max(done.gradient_norm);
-            at.collapsed_loss += collapsed.unwrap_or(0.0);
-            cx.progress(at.step, Some(steps));
+            let collapsed = options.objective.collapse_value(rows.len());
+            history.push(position, rows.len(), &result, collapsed, learning_rate);
+            position.step += 1;
+            position.batches += 1;
+            position.loss += result.loss;
+            position.gradient = position.gradient.max(result.gradient_norm);
+            position.collapsed_loss += collapsed.unwrap_or(0.0);
+            cx.progress(position.step, Some(steps));
             let mut so_far = *stalls;
             so_far += loader.stalls();
             cx.emit(StageEvent::Stalls(so_far));
-            if at.step.is_multiple_of(self.checkpoint_steps) && at.batches < batches {
+            if position.step.is_multiple_of(self.checkpoint_steps) && position.batches < batches {
                 history.write(cx)?;
-                self.save(training, at, bank.as_ref(), cx)?;
+                self.save_checkpoint(training, position, bank.as_ref(), cx)?;
             }
         }
         *stalls += loader.stalls();
         drop(loader);
-        self.end(course, history, cx)
+        self.finish_epoch(run, history, cx)
     }
 
-    /// What comes after the steps of an epoch.
-    fn end(&self, course: &mut Course<'_>, mut history: History, cx: &mut Cx<'_>) -> Result<()> {
-        let Course { corpus, relevance, group, training, at, validation, .. } = course;
-        watch::collapse(self, at, cx);
-        watch::standstill(at, cx);
+    /// Finishes an epoch: warnings, validation, selection of the best epoch, checkpoint.
+    fn finish_epoch(
+        &self,
+        run: &mut TrainingRun<'_>,
+        mut history: HistoryBuffer,
+        cx: &mut StageContext<'_>,
+    ) -> Result<()> {
+        let TrainingRun { data, relevance, group, training, position, validation, .. } = run;
+        warnings::warn_of_collapse(self, position, cx);
+        warnings::warn_of_vanished_gradient(position, cx);
         if group.rank() > 0 {
-            // The first rank validates, and keeps the best model.
-            at.next_epoch();
-            return cx.proceed();
+            // Only rank 0 validates, and keeps the best model.
+            position.next_epoch();
+            return cx.check_cancelled();
         }
-        let found = if corpus.has_validation() {
+        let validated = if data.has_validation() {
             if validation.is_none() {
-                let read = corpus.validation(cx)?;
-                let phi = relevance.as_ref().filter(|_| self.select.wants_relevance());
-                let phi = phi.map(|relevance| relevance.validation(&read)).transpose()?;
-                *validation = Some((read, phi));
+                let split = data.validation(cx)?;
+                let phi = relevance.as_ref().filter(|_| self.selection_metric.needs_relevance());
+                let phi = phi.map(|relevance| relevance.validation(&split)).transpose()?;
+                *validation = Some((split, phi));
             }
             let validation = validation.as_ref();
-            validation.map(|(read, phi)| validate(training, self.select, corpus, read, phi.as_ref(), cx)).transpose()?
+            validation
+                .map(|(split, phi)| validate(training, self.selection_metric, data, split, phi.as_ref(), cx))
+                .transpose()?
         } else {
             None
         };
-        // Of equal epochs the first one wins, as in published code; without a validation split every epoch is the best so
-        // far.
-        let score = found.as_ref().map(|found| found.score);
-        let best = at.best.is_none_or(|best| score.is_none() || best.score < score);
+        // Of equal epochs the first is the best, as in published code. Without a validation split, every epoch is the
+        // best so far.
+        let score = validated.as_ref().map(|validated| validated.score);
+        let best = position.best.is_none_or(|best| score.is_none() || best.score < score);
         if best {
-            training.keep_best()?;
-            let rsum = found.as_ref().map(|validated| validated.found.rsum);
-            at.best = Some(Best { epoch: at.epoch, step: at.step, rsum, score });
+            training.save_best()?;
+            let rsum = validated.as_ref().map(|validated| validated.summary.rsum);
+            position.best = Some(BestEpoch { epoch: position.epoch, step: position.step, rsum, score });
         }
         history.write(cx)?;
-        if let Some(found) = &found {
-            write_validation(at, corpus.plan.batches(), found, best, cx)?;
-            watch::falling(found.score, at, cx);
+        if let Some(validated) = &validated {
+            write_validation(position, data.order.batch_count(), validated, best, cx)?;
+            warnings::warn_of_falling_score(validated.score, position, cx);
         }
-        at.next_epoch();
-        self.save(training, at, None, cx)
+        position.next_epoch();
+        self.save_checkpoint(training, position, None, cx)
     }
 
-    /// Draws and embeds the bank of the epoch that begins.
-    fn refresh(&self, course: &mut Course<'_>, cx: &mut Cx<'_>) -> Result<()> {
-        let Course { corpus, group, training, at, bank, .. } = course;
-        let Some(settings) = &self.bank else { return Ok(()) };
-        let warm = self.warm_up.is_some_and(|warm| at.epoch < u64::from(warm.epochs));
-        if warm || at.epoch < settings.first_epoch {
+    /// Draws and embeds the memory bank at the start of an epoch.
+    fn refresh_memory_bank(&self, run: &mut TrainingRun<'_>, cx: &mut StageContext<'_>) -> Result<()> {
+        let TrainingRun { data, group, training, position, bank, .. } = run;
+        let Some(settings) = &self.memory_bank else { return Ok(()) };
+        let is_warm_up = self.warm_up.is_some_and(|warm_up| position.epoch < u64::from(warm_up.epochs));
+        if is_warm_up || position.epoch < settings.first_epoch {
             *bank = None;
             return Ok(());
         }
-        if bank.as_ref().is_none_or(|bank| bank.epoch != at.epoch) {
-            let members = bank::members(self, settings, corpus, at.epoch)?;
-            if members.is_empty() {
-                cx.warn(format!("epoch {}", at.epoch), "no batch was drawn for the memory bank: this epoch has none");
+        if bank.as_ref().is_none_or(|bank| bank.epoch != position.epoch) {
+            let bank_pairs = memory_bank::draw_pairs(self, settings, data, position.epoch)?;
+            if bank_pairs.is_empty() {
+                cx.warn(
+                    format!("epoch {}", position.epoch),
+                    "no batch was drawn for the memory bank: this epoch has no memory bank",
+                );
                 *bank = None;
                 return Ok(());
             }
-            let fresh = bank::refresh(at.epoch, members, training, corpus, group, cx)?;
-            bank::write(&fresh, corpus, cx)?;
-            *bank = Some(fresh);
+            let new_bank = memory_bank::encode_memory_bank(position.epoch, bank_pairs, training, data, group, cx)?;
+            memory_bank::write_memory_bank(&new_bank, data, cx)?;
+            *bank = Some(new_bank);
         }
         Ok(())
     }
 
-    /// What is learned in an epoch.
-    fn recipe(&self, epoch: u64) -> Recipe {
+    /// Objective and step options of an epoch.
+    fn step_options(&self, epoch: u64) -> StepOptions {
         let warm = self.warm_up.filter(|warm| epoch < u64::from(warm.epochs));
         let objective = match warm {
             Some(warm) => Objective { loss: warm.loss(), semantic_margin: None },
             None => self.objective(),
         };
-        Recipe { objective, mask_same_image: self.same_image == SameImage::Mask, seed: self.seed, clip: self.clip }
+        StepOptions {
+            objective,
+            mask_same_image: self.same_image == SameImagePolicy::Mask,
+            seed: self.seed,
+            gradient_clip: self.gradient_clip,
+        }
     }
 
-    fn save(&self, training: &Training, at: &Position, bank: Option<&Bank>, cx: &mut Cx<'_>) -> Result<()> {
-        cx.save(training.to_bytes(at.to_text()?, bank)?, self.checkpoints)
+    /// Saves a checkpoint.
+    fn save_checkpoint(
+        &self,
+        training: &TrainingState,
+        position: &TrainingPosition,
+        bank: Option<&MemoryBank>,
+        cx: &mut StageContext<'_>,
+    ) -> Result<()> {
+        cx.save_state(training.to_bytes(position.to_json()?, bank)?, self.checkpoints)
     }
 
-    /// `learning_rate` · `decay` ^ ⌊epoch / `decay_epochs`⌋.
-    fn learning_rate_of(&self, epoch: u64) -> f64 {
-        let times = (epoch / u64::from(self.decay_epochs.max(1))).saturating_as::<i32>();
-        self.learning_rate * self.decay.powi(times)
+    /// Learning rate of an epoch: `learning_rate` · `learning_rate_decay` ^ ⌊epoch / `learning_rate_decay_epochs`⌋.
+    fn learning_rate_at(&self, epoch: u64) -> f64 {
+        let times = (epoch / u64::from(self.learning_rate_decay_epochs.max(1))).saturating_as::<i32>();
+        self.learning_rate * self.learning_rate_decay.powi(times)
     }
 
-    fn config(&self, corpus: &Corpus) -> Config {
-        let pictures = self.pictures.as_ref();
-        self.model.config(Data {
-            image: corpus.width,
-            words: corpus.vocabulary.words().len(),
+    /// Configuration of the model.
+    fn config(&self, data: &TrainingData) -> ModelConfig {
+        let finetune = self.finetune.as_ref();
+        self.model.config(InputSpec {
+            image: data.width,
+            words: data.vocabulary.words().len(),
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
-            pictures: pictures.map(|&Pictures { network, side, resize, .. }| data::Pictures { network, side, resize }),
+            pictures: finetune.map(|&FinetuneSettings { network, crop: side, resize, .. }| input_spec::FinetunedCnn {
+                network,
+                side,
+                resize,
+            }),
         })
     }
 
-    /// A training that has learned nothing.
-    fn start(&self, corpus: &Corpus, given: Option<(Bytes, Bytes)>, local: usize, cx: &mut Cx<'_>) -> Result<Training> {
-        let config = self.config(corpus);
-        let mut model = config.create(self.seed, of_rank(cx.device(), local)?)?;
+    /// Creates the model with its initial parameters.
+    fn create_training(
+        &self,
+        data: &TrainingData,
+        initial: Option<(Bytes, Bytes)>,
+        local_rank: usize,
+        cx: &mut StageContext<'_>,
+    ) -> Result<TrainingState> {
+        let config = self.config(data);
+        let mut model = config.create(self.seed, device_of_rank(cx.device(), local_rank)?)?;
         model.set_precision(self.precision)?;
-        if let Some(Pictures { weights: Weights::File(_), .. }) = &self.pictures {
-            let path = cx.source("pictures.weights.file")?;
-            let weights = model.parameters().set_network(config.data(), &bounded::read(&path, MAX_WEIGHTS)?);
+        if let Some(FinetuneSettings { weights: InitialWeights::File(_), .. }) = &self.finetune {
+            let path = cx.source("finetune.weights.file")?;
+            let weights =
+                model.parameters().set_network_weights(config.input_spec(), &bounded::read(&path, MAX_WEIGHTS)?);
             weights.map_err(|error| error.context(format!("weights `{}`", path.display())))?;
         }
-        if let Some((description, parameters)) = given {
-            self.begin_with(&description, &parameters, &*model, corpus).map_err(|error| error.context("start"))?;
+        if let Some((description, parameters)) = initial {
+            self.load_initial_parameters(&description, &parameters, &*model, data)
+                .map_err(|error| error.context("init_from"))?;
         }
         if self.word_vectors.is_some() {
-            self.set_words(&*model, corpus, cx)?;
+            self.load_word_vectors(&*model, data, cx)?;
         }
-        Ok(Training::start(config, model))
+        Ok(TrainingState::new(config, model))
     }
 
-    /// Takes over the parameters of another training.
-    fn begin_with(&self, description: &[u8], parameters: &[u8], model: &dyn Model, corpus: &Corpus) -> Result<()> {
-        let description = Description::read(description)?;
-        if description.vocabulary != corpus.vocabulary.words() || description.tokenizer != self.tokenizer {
-            let (given, own) = (description.vocabulary.len(), corpus.vocabulary.words().len());
-            let message =
-                format!("the model to start with has {given} words, and these captions give {own}, or others");
+    /// Loads the parameters of the model in `init_from`.
+    fn load_initial_parameters(
+        &self,
+        description: &[u8],
+        parameters: &[u8],
+        model: &dyn Model,
+        data: &TrainingData,
+    ) -> Result<()> {
+        let description = ModelDescription::read(description)?;
+        if description.vocabulary != data.vocabulary.words() || description.tokenizer != self.tokenizer {
+            let (given, own) = (description.vocabulary.len(), data.vocabulary.words().len());
+            let message = format!(
+                "the model of `init_from` has {given} words, the training captions {own}, or other words or another tokenizer"
+            );
             return Err(
                 Error::data(message).hint("train both on the same captions, with the same `tokenizer` and `min_count`")
             );
         }
-        model.parameters().begin_with(parameters)
+        model.parameters().copy_matching(parameters)
     }
 
-    /// Gives words the vectors of a file.
-    fn set_words(&self, model: &dyn Model, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
+    /// Loads the word vectors of a file.
+    fn load_word_vectors(&self, model: &dyn Model, data: &TrainingData, cx: &mut StageContext<'_>) -> Result<()> {
         let path = cx.source("word_vectors.file")?;
-        let words = corpus.vocabulary.words();
-        let name = self.model.capabilities().word_vectors;
+        let words = data.vocabulary.words();
+        let name = self.model.capabilities().word_vectors_parameter;
         let name = name.ok_or_else(|| Error::internal("a model without vectors of words"))?;
         let width = model.parameters().get(name)?.size().get(1).and_then(|&width| usize::try_from(width).ok());
-        let vectors = word_vectors::read(&path, words, width.unwrap_or(0), &mut || cx.proceed())?;
+        let vectors = word_vectors::read(&path, words, width.unwrap_or(0), &mut || cx.check_cancelled())?;
         model.parameters().set_rows(name, |word| vectors.get(word))?;
-        // `<pad>`, `<start>`, `<end>` and `<unk>` are no words of a file.
-        let (found, wanted) = (vectors.found(), words.len().saturating_sub(4));
-        let rest = if model.data().words_frozen { " and stay there" } else { "" };
+        // `<pad>`, `<start>`, `<end>` and `<unk>` have no vector in a file.
+        let (found, wanted) = (vectors.n_found(), words.len().saturating_sub(4));
+        let rest = if model.input_spec().words_frozen { " and are not trained" } else { "" };
         if found == 0 {
             let message = format!("`{}` has none of the {wanted} words of the vocabulary", path.display());
-            return Err(Error::data(message).hint("is it a file of another language, or of whole phrases?"));
+            return Err(Error::data(message).hint("the file may be of another language, or of phrases"));
         }
         if found < wanted {
             let missing = wanted - found;
-            let message = format!("{missing} of {wanted} words are not in it: their vectors begin at random{rest}");
+            let message =
+                format!("{missing} of {wanted} words are not in the file: their initial vectors are random{rest}");
             cx.warn("word_vectors.file", message);
         }
         Ok(())
     }
 
-    fn describe(&self, corpus: &Corpus, at: &Position) -> Result<Vec<u8>> {
-        let best = at.best.ok_or_else(|| Error::internal("a training ended without an epoch"))?;
-        let description = Description {
-            config: self.config(corpus),
+    /// Description of the model, as JSON.
+    fn description_json(&self, data: &TrainingData, position: &TrainingPosition) -> Result<Vec<u8>> {
+        let best = position.best.ok_or_else(|| Error::internal("a training ended without a completed epoch"))?;
+        let description = ModelDescription {
+            config: self.config(data),
             epoch: best.epoch,
             step: best.step,
             rsum: best.rsum,
             tokenizer: self.tokenizer,
             settings: self.settings(),
-            vocabulary: corpus.vocabulary.words().to_vec(),
+            vocabulary: data.vocabulary.words().to_vec(),
         };
         serde_json::to_vec_pretty(&description)
             .map_err(|error| Error::internal(format!("cannot describe a model: {error}")))
     }
 }
 
-/// Rows of a block in which samples are written.
-const BLOCK: usize = 8192;
+/// Rows per write to `samples`.
+const WRITE_ROWS: usize = 8192;
 
-/// Writes what the order of the epochs follows from: the plan, and the samples in the order in which it counts them.
-fn write_plan(stage: &Train, corpus: &Corpus, cx: &mut Cx<'_>) -> Result<()> {
-    let sets = corpus.data.plan_sets();
+/// Writes `data_order` and `samples`, which together determine the order of every epoch.
+fn write_data_order(stage: &Train, data: &TrainingData, cx: &mut StageContext<'_>) -> Result<()> {
+    let sets = data.loader_data.order_sets();
     let same = |number: i64| Int64Array::from(vec![number; sets.len()]);
-    let window = match stage.order {
-        Order::Global => None,
-        Order::Windows(shards) => Some(shards.saturating_as::<i64>()),
+    let window = match stage.shuffle {
+        Shuffle::Global => None,
+        Shuffle::Windows(shards) => Some(shards.saturating_as::<i64>()),
     };
-    let plan = tables::plan::Columns {
+    let order = tables::data_order::TableColumns {
         data_set: (0..SaturatingAs::saturating_as(sets.len() as u64)).collect::<Vec<_>>().into(),
         samples: Int64Array::from_iter_values(
             sets.iter().map(|set| set.shards.iter().sum::<usize>().saturating_as::<i64>()),
         ),
         shards: Int64Array::from_iter_values(sets.iter().map(|set| set.shards.len().saturating_as::<i64>())),
         weight: Float64Array::from_iter_values(sets.iter().map(|set| set.weight)),
-        window: Optional(vec![window; sets.len()].into()),
-        batch: same(stage.batch.saturating_as::<i64>()),
+        window: Nullable(vec![window; sets.len()].into()),
+        batch_size: same(stage.batch_size.saturating_as::<i64>()),
         seed: same(stage.seed.cast_signed()),
     };
-    cx.write("plan", plan.into_batch()?)?;
-    let samples = corpus.samples.batch()?;
-    for start in (0..samples.num_rows()).step_by(BLOCK) {
-        cx.write("samples", samples.slice(start, BLOCK.min(samples.num_rows() - start)))?;
+    cx.write("data_order", order.into_batch()?)?;
+    let samples = data.samples.batch()?;
+    for start in (0..samples.num_rows()).step_by(WRITE_ROWS) {
+        cx.write("samples", samples.slice(start, WRITE_ROWS.min(samples.num_rows() - start)))?;
     }
     Ok(())
 }
 
-fn diverged(done: &Stepped, at: &Position, rows: &[usize], corpus: &Corpus) -> Error {
+/// Error for a step with a loss or gradient that is not finite, with the captions of its batch.
+fn divergence_error(result: &StepResult, position: &TrainingPosition, rows: &[usize], data: &TrainingData) -> Error {
     let mut captions = TruncatedList::new(1000);
-    captions.extend(rows.iter().filter_map(|&row| corpus.sample(row).ok()).map(|sample| sample.caption));
-    let auxiliary = done.auxiliary.iter().map(|(name, value)| format!(", `{name}` {value}")).collect::<String>();
+    captions.extend(rows.iter().filter_map(|&row| data.pair_ids(row).ok()).map(|pair| pair.caption));
+    let auxiliary = result.auxiliary.iter().map(|(name, value)| format!(", `{name}` {value}")).collect::<String>();
     Error::stage(format!(
         "step {} (epoch {}): the loss is {}{auxiliary} and the gradient's norm {}, wanted finite numbers; caption_id of the batch: \
          {}",
-        at.step,
-        at.epoch,
-        done.loss,
-        done.gradient_norm,
+        position.step,
+        position.epoch,
+        result.loss,
+        result.gradient_norm,
         captions.join(", ")
     ))
     .hint("try a lower `learning_rate`")

@@ -1,151 +1,157 @@
-//! The settings of `train`.
+//! Settings of `train`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::{Bank, DataSet, Pictures, SameImage, Select, WarmUp, Weights, WordVectors};
-use crate::kernels::epoch::Order;
+use super::options::{
+    FinetuneSettings, InitialWeights, MemoryBankSettings, MixedDataSet, SameImagePolicy, SelectionMetric, WarmUp,
+    WordVectorSettings,
+};
+use crate::kernels::epoch::Shuffle;
 use crate::kernels::text::Tokenizer;
-use crate::model::encoder::Precision;
-use crate::model::family::list;
+use crate::model::encoder::MatmulPrecision;
+use crate::model::family::registry;
 use crate::model::loss::{Loss, Objective, SemanticMargin};
-use crate::stage::{Input, Output, Problem, Stage, TableRef};
+use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
-/// Trains a model that scores images and captions.
+/// Trains a model that scores pairs of an image and a caption.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Train {
-    /// Feature vectors of the images. This or `pictures`.
+    /// Feature vectors of the images. Either `features` or `finetune` must be set.
     #[serde(default)]
     pub features: Option<TableRef>,
-    /// The images themselves, with a network that is trained with the rest ("fine-tuned").
+    /// Images and a convolutional network that is fine-tuned together with the model, instead of `features`.
     #[serde(default)]
-    pub pictures: Option<Pictures>,
+    pub finetune: Option<FinetuneSettings>,
     /// The captions.
     pub captions: TableRef,
-    /// The model: its family, and what it is made of.
+    /// Model family and its architecture.
     #[serde(default)]
-    pub model: list::Settings,
-    /// A model to begin with, of another training on the same captions: its parameters, as far as this one has them. Usual
-    /// before `pictures`.
+    pub model: registry::ModelSettings,
+    /// Trained model whose parameters initialise this one, where both have a parameter of that name. It must have been
+    /// trained on the same captions. Usual with `finetune`.
     #[serde(default)]
-    pub start: Option<TableRef>,
-    /// Share of an epoch that comes from `features` and `captions`, where others are mixed in: this over the sum of all
-    /// weights.
+    pub init_from: Option<TableRef>,
+    /// Weight of the data set `features` and `captions`, where `mixed_with` adds others. Its share of an epoch is this
+    /// weight over the sum of all weights.
     #[serde(default = "weight")]
     pub weight: f64,
-    /// More data sets to train on. An epoch has as many samples as all of them together; a data set is gone through before
-    /// one of its samples comes again. The vocabulary is that of all, validation is that of the first.
+    /// Additional data sets. An epoch has as many pairs as all data sets together; no pair of a data set is repeated
+    /// before all of its pairs were drawn. The vocabulary is built from all data sets; the first one is used for
+    /// validation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mixed_with: Vec<DataSet>,
-    /// How the samples of an epoch are shuffled.
+    pub mixed_with: Vec<MixedDataSet>,
+    /// Shuffling of the training pairs in an epoch.
     #[serde(default)]
-    pub order: Order,
-    /// The objective.
+    pub shuffle: Shuffle,
+    /// Loss on the scores of a batch.
     #[serde(default)]
     pub loss: Loss,
-    /// Margins that follow from what captions say, in triplets of their own (SAM). Wants `caption_ngrams`.
+    /// Triplet loss whose margins follow from the similarity of captions (SAM). Needs `caption_ngrams`.
     #[serde(default)]
     pub semantic_margin: Option<SemanticMargin>,
-    /// The training captions as vectors, from a `compare` with `form = "on_demand"`: φ of the pairs of each batch follows
-    /// from them. It is CIDEr-D with a caption among its own references, whatever that stage's measure; tokens and weights
-    /// are those of that stage.
+    /// N-gram vectors of the training captions, from `score_captions` with `pairs = "on_demand"`. φ of the pairs of
+    /// each batch is computed from them: CIDEr-D with a caption among its own references, whatever the measure of that
+    /// stage. Tokens and weights are those of that stage.
     #[serde(default)]
     pub caption_ngrams: Option<TableRef>,
-    /// What becomes of other captions of an image that are in a batch with it.
+    /// Treatment of pairs of a batch that have the same image.
     #[serde(default)]
-    pub same_image: SameImage,
-    /// SUM in the first epochs, whatever the objective.
+    pub same_image: SameImagePolicy,
+    /// Warm-up with SUM in the first epochs, in place of the objective.
     #[serde(default)]
     pub warm_up: Option<WarmUp>,
-    /// A memory bank, for the weights of `hal`.
+    /// Memory bank for the weights of `hal`.
     #[serde(default)]
-    pub bank: Option<Bank>,
-    /// Measure that the best epoch is chosen by, on the validation split.
+    pub memory_bank: Option<MemoryBankSettings>,
+    /// Measure on the validation split that selects the best epoch, which becomes the model.
     #[serde(default)]
-    pub select: Select,
-    /// Passes over the training captions.
+    pub selection_metric: SelectionMetric,
+    /// Number of epochs: passes over the training pairs.
     pub epochs: u32,
-    /// Image-caption pairs of a step.
-    #[serde(default = "batch")]
-    pub batch: usize,
-    /// Vectors that words begin with; random ones where not given.
+    /// Image-caption pairs of a step, over all ranks.
+    #[serde(default = "batch_size")]
+    pub batch_size: usize,
+    /// Initial word vectors from a file. Random if not set.
     #[serde(default)]
-    pub word_vectors: Option<WordVectors>,
-    /// What matrix products are computed in.
+    pub word_vectors: Option<WordVectorSettings>,
+    /// Precision of matrix products.
     #[serde(default)]
-    pub precision: Precision,
-    /// How captions become words.
+    pub precision: MatmulPrecision,
+    /// Tokenizer of the captions.
     #[serde(default)]
     pub tokenizer: Tokenizer,
-    /// Words of the training captions seen fewer times than this become `<unk>`. A person is told if that is
-    /// more than half of the text; if it is all of it, the training is refused.
+    /// Minimum frequency of a word in the training captions: rarer words become `<unk>`. More than half of all tokens
+    /// unknown is a warning; all of them unknown is an error.
     #[serde(default = "min_count")]
     pub min_count: usize,
-    /// Learning rate of Adam.
+    /// Initial learning rate of Adam.
     #[serde(default = "learning_rate")]
     pub learning_rate: f64,
-    /// Epochs after which the learning rate is multiplied by `decay`, again and again.
-    #[serde(default = "decay_epochs")]
-    pub decay_epochs: u32,
-    /// Factor of the learning rate.
-    #[serde(default = "decay")]
-    pub decay: f64,
-    /// Largest global L2 norm of the gradient.
-    #[serde(default = "clip")]
-    pub clip: f64,
-    /// Steps between checkpoints inside an epoch; every epoch ends with one. Not in the key: it moves the places where
-    /// `history` is cut into parts, and changes neither a row nor the model.
+    /// Period of the learning rate decay in epochs: after every period, the rate is multiplied by
+    /// `learning_rate_decay`.
+    #[serde(default = "learning_rate_decay_epochs")]
+    pub learning_rate_decay_epochs: u32,
+    /// Factor of the learning rate decay.
+    #[serde(default = "learning_rate_decay")]
+    pub learning_rate_decay: f64,
+    /// Maximum global L2 norm of the gradient; larger gradients are scaled down to it.
+    #[serde(default = "gradient_clip")]
+    pub gradient_clip: f64,
+    /// Steps between checkpoints within an epoch; every epoch ends with a checkpoint. Not part of the key: it changes
+    /// neither the model nor the rows of any table, only where `history` is cut into parts.
     #[serde(default = "checkpoint_steps")]
     pub checkpoint_steps: u64,
-    /// Checkpoints that are kept while the training runs: if the last one turns out damaged, it goes on from the one before.
-    /// Each also holds the best model so far. Not in the key.
+    /// Number of checkpoints kept while the training runs. If the last one is damaged, the training resumes from the
+    /// one before. Each checkpoint also holds the best model so far. Not part of the key.
     #[serde(default = "checkpoints")]
     pub checkpoints: usize,
-    /// Processes that train together, each on its share of every batch, so that the result is that of one up to rounding. They
-    /// are started here; under `torchrun` or SLURM those that it started are used. Not in the key.
+    /// Number of processes (ranks) that train together, each on its share of every batch. The result equals that of one
+    /// process, up to rounding. The processes are started automatically; under `torchrun` or SLURM, the existing ones
+    /// are used. Not part of the key.
     #[serde(default = "ranks")]
     pub ranks: usize,
-    /// Seed of weights and order; the pipeline's where not given.
+    /// Seed of the initial weights and of all random draws. The seed of the pipeline if not set.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// The input that has the captions as vectors.
+/// Name of the input with the n-gram vectors of captions.
 pub(super) const CAPTION_NGRAMS: &str = "caption_ngrams";
 
-/// Rows of a part of `samples`.
+/// Rows per part of `samples`.
 const SAMPLE_PART_ROWS: usize = 65_536;
 
-/// Rows of a part of `memory_bank`: 64 MiB of vectors of 1,024.
-const BANK_PART_ROWS: usize = 8192;
+/// Rows per part of `memory_bank`: 64 MiB with vectors of width 1,024.
+const MEMORY_BANK_PART_ROWS: usize = 8192;
 
-/// The inputs of a data set.
-pub(super) struct Names {
-    /// Its features, or its pictures.
+/// Names of the inputs of a data set.
+pub(super) struct DataSetInputs {
+    /// Input of the features, or of the images for fine-tuning.
     pub images: String,
-    /// Its captions.
+    /// Input of the captions.
     pub captions: String,
 }
 
 impl Train {
-    /// All data sets: features, captions, weight.
-    pub(super) fn sets(&self) -> Vec<(Option<&TableRef>, &TableRef, f64)> {
-        let images = self.pictures.as_ref().map(|pictures| &pictures.images);
+    /// Features or images, captions, and weight of every data set.
+    pub(super) fn data_sets(&self) -> Vec<(Option<&TableRef>, &TableRef, f64)> {
+        let images = self.finetune.as_ref().map(|finetune| &finetune.images);
         let first = (self.features.as_ref().or(images), &self.captions, self.weight);
         let more = self.mixed_with.iter().map(|set| (Some(&set.features), &set.captions, set.weight));
         std::iter::once(first).chain(more).collect()
     }
 
-    /// What the inputs of the data sets are called.
-    pub(super) fn names(&self) -> Vec<Names> {
+    /// Names of the inputs of every data set.
+    pub(super) fn data_set_inputs(&self) -> Vec<DataSetInputs> {
         let name = |set: usize, what: &str| {
             if set == 0 { what.to_owned() } else { format!("mixed_with.{}.{what}", set - 1) }
         };
-        let images = |set| if set == 0 && self.pictures.is_some() { "pictures.images" } else { "features" };
+        let images = |set| if set == 0 && self.finetune.is_some() { "finetune.images" } else { "features" };
         let sets = 0..=self.mixed_with.len();
-        sets.map(|set| Names { images: name(set, images(set)), captions: name(set, "captions") }).collect()
+        sets.map(|set| DataSetInputs { images: name(set, images(set)), captions: name(set, "captions") }).collect()
     }
 }
 
@@ -161,7 +167,7 @@ fn checkpoints() -> usize {
     2
 }
 
-fn batch() -> usize {
+fn batch_size() -> usize {
     128
 }
 
@@ -173,15 +179,15 @@ fn learning_rate() -> f64 {
     2e-4
 }
 
-fn decay_epochs() -> u32 {
+fn learning_rate_decay_epochs() -> u32 {
     15
 }
 
-fn decay() -> f64 {
+fn learning_rate_decay() -> f64 {
     0.1
 }
 
-fn clip() -> f64 {
+fn gradient_clip() -> f64 {
     2.0
 }
 
@@ -205,46 +211,51 @@ impl Stage for Train {
             settings.remove("checkpoints");
             settings.remove("ranks");
             if self.mixed_with.is_empty() {
-                // The share of the only data set is all of it.
+                // A single data set has the whole epoch, whatever its weight.
                 settings.remove("weight");
             }
         }
         settings
     }
 
-    fn inputs(&self) -> Vec<Input> {
-        let pairs = self.sets().into_iter().zip(self.names());
+    fn inputs(&self) -> Vec<StageInput> {
+        let pairs = self.data_sets().into_iter().zip(self.data_set_inputs());
         let pairs = pairs.flat_map(|((images, captions, _), names)| {
-            let pictures = names.images == "pictures.images";
-            let wanted = if pictures { tables::images::table() } else { tables::features::table() }.schema();
-            let images = images.map(|images| Input::table(names.images, images, wanted));
-            let captions = Input::table(names.captions, captions, tables::captions::table().schema());
+            let is_finetune = names.images == "finetune.images";
+            let wanted = if is_finetune { tables::images::table() } else { tables::features::table() }.schema();
+            let images = images.map(|images| StageInput::table(names.images, images, wanted));
+            let captions = StageInput::table(names.captions, captions, tables::captions::table().schema());
             images.into_iter().chain([captions])
         });
-        let network = self.pictures.iter().filter_map(|pictures| match &pictures.weights {
-            Weights::File(file) => Some(Input::source("pictures.weights.file", file)),
-            Weights::Random => None,
+        let network = self.finetune.iter().filter_map(|finetune| match &finetune.weights {
+            InitialWeights::File(file) => Some(StageInput::source("finetune.weights.file", file)),
+            InitialWeights::Random => None,
         });
-        let start = self.start.iter().map(|model| Input::files("start", model));
+        let initial = self.init_from.iter().map(|model| StageInput::files("init_from", model));
         let ngrams = self.caption_ngrams.iter();
-        let ngrams = ngrams.map(|from| Input::table(CAPTION_NGRAMS, from, tables::caption_ngrams::table().schema()));
-        let vectors = self.word_vectors.iter().map(|vectors| Input::source("word_vectors.file", &vectors.file));
-        pairs.chain(network).chain(start).chain(ngrams).chain(vectors).collect()
+        let ngrams =
+            ngrams.map(|from| StageInput::table(CAPTION_NGRAMS, from, tables::caption_ngrams::table().schema()));
+        let vectors = self.word_vectors.iter().map(|vectors| StageInput::source("word_vectors.file", &vectors.file));
+        pairs.chain(network).chain(initial).chain(ngrams).chain(vectors).collect()
     }
 
-    fn outputs(&self) -> Vec<Output> {
+    fn outputs(&self) -> Vec<StageOutput> {
         let mut outputs = vec![
-            Output::files("model"),
-            Output::table("plan", tables::plan::table().schema(), 4096),
-            Output::table("samples", tables::samples::table().schema(), SAMPLE_PART_ROWS),
-            Output::table("history", tables::history::table().schema(), 4096),
-            Output::table("validation", tables::validation::table().schema(), 4096),
+            StageOutput::files("model"),
+            StageOutput::table("data_order", tables::data_order::table().schema(), 4096),
+            StageOutput::table("samples", tables::samples::table().schema(), SAMPLE_PART_ROWS),
+            StageOutput::table("history", tables::history::table().schema(), 4096),
+            StageOutput::table("validation", tables::validation::table().schema(), 4096),
         ];
-        if !self.model.capabilities().losses.is_empty() {
-            outputs.push(Output::table("auxiliary_losses", tables::auxiliary_losses::table().schema(), 4096));
+        if !self.model.capabilities().auxiliary_losses.is_empty() {
+            outputs.push(StageOutput::table("auxiliary_losses", tables::auxiliary_losses::table().schema(), 4096));
         }
-        if self.bank.is_some() {
-            outputs.push(Output::table("memory_bank", tables::memory_bank::table().schema(), BANK_PART_ROWS));
+        if self.memory_bank.is_some() {
+            outputs.push(StageOutput::table(
+                "memory_bank",
+                tables::memory_bank::table().schema(),
+                MEMORY_BANK_PART_ROWS,
+            ));
         }
         outputs
     }
@@ -257,31 +268,35 @@ impl Stage for Train {
             }
         };
         least("epochs", self.epochs.into(), 1);
-        least("batch", self.batch as u64, 2);
-        least("decay_epochs", self.decay_epochs.into(), 1);
+        least("batch_size", self.batch_size as u64, 2);
+        least("learning_rate_decay_epochs", self.learning_rate_decay_epochs.into(), 1);
         least("checkpoint_steps", self.checkpoint_steps, 1);
         least("checkpoints", self.checkpoints as u64, 1);
-        if let Order::Windows(shards) = self.order {
-            least("order.windows", shards as u64, 1);
+        if let Shuffle::Windows(shards) = self.shuffle {
+            least("shuffle.windows", shards as u64, 1);
         }
-        for (setting, got) in [("learning_rate", self.learning_rate), ("decay", self.decay), ("clip", self.clip)] {
+        for (setting, got) in [
+            ("learning_rate", self.learning_rate),
+            ("learning_rate_decay", self.learning_rate_decay),
+            ("gradient_clip", self.gradient_clip),
+        ] {
             if !(got.is_finite() && got > 0.0) {
                 problems.push(Problem::new(setting, format!("got {got}, wanted a number above 0")));
             }
         }
-        for (i, (_, _, weight)) in self.sets().into_iter().enumerate() {
+        for (i, (_, _, weight)) in self.data_sets().into_iter().enumerate() {
             if !(weight.is_finite() && weight > 0.0) {
                 let setting = if i == 0 { "weight".to_owned() } else { format!("mixed_with.{}.weight", i - 1) };
                 problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
             }
         }
-        problems.extend(self.problems_of_parts());
+        problems.extend(self.combination_problems());
         problems
     }
 }
 
 impl Train {
-    /// The objective after the warm-up.
+    /// Objective after the warm-up.
     pub(super) fn objective(&self) -> Objective {
         Objective { loss: self.loss.clone(), semantic_margin: self.semantic_margin }
     }

@@ -1,8 +1,8 @@
-//! A right that is an object: whoever has it says so again and again, and loses it by silence.
+//! Lease on an object of a store at a URL. Its holder renews it with heartbeats; without them it expires.
 //!
-//! The object names its holder and counts signs of life. It is created where there is none, and only ever replaced in the
-//! state in which it was seen (`If-Match`), by its holder as by whoever takes it over. So there is one holder at a time,
-//! and one that was taken for dead finds out at its next sign of life.
+//! The object names the holder and counts heartbeats. It is created if it does not exist, and otherwise replaced only
+//! if its version is the one that was read (`If-Match`), both by the holder and by a process that takes the lease over.
+//! So there is one holder at a time, and a holder that lost its lease notices at its next heartbeat.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -12,257 +12,281 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::io::objects::{Objects, Version};
-use crate::store::claimant::{Claimant, token};
-use crate::store::lock::Passing;
+use crate::io::objects::{ObjectStorage, ObjectVersion};
+use crate::store::lock::TemporaryLock;
+use crate::store::process_identity::{ProcessIdentity, random_token};
 
-/// A right, given back on drop.
+/// A held lease, released on drop.
 #[derive(Debug)]
 pub(super) struct Lease {
-    right: Arc<Right>,
+    shared: Arc<LeaseShared>,
     thread: Option<JoinHandle<()>>,
-    _lock: Passing,
+    _lock: TemporaryLock,
 }
 
-/// What the holder and the thread that gives its signs of life share.
+/// State of a lease that its holder shares with the heartbeat thread.
 #[derive(Debug)]
-struct Right {
-    objects: Objects,
+struct LeaseShared {
+    objects: ObjectStorage,
     name: String,
     machine: String,
     token: String,
-    beat: Duration,
-    dead: Duration,
-    state: Mutex<State>,
+    heartbeat_interval: Duration,
+    timeout: Duration,
+    state: Mutex<LeaseState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
-    /// What the object was when this process last wrote it; none once somebody else did.
-    version: Option<Version>,
+struct LeaseState {
+    /// Version of the object after the last heartbeat; `None` once another process has replaced it.
+    version: Option<ObjectVersion>,
     beats: u64,
-    /// When the last sign of life was begun.
-    last: Instant,
-    ended: bool,
+    /// Start of the last heartbeat.
+    last_heartbeat: Instant,
+    is_released: bool,
 }
 
-/// The content of the object.
+/// Content of the object.
 #[derive(Debug, Serialize, Deserialize)]
-struct Sign {
+struct LeaseRecord {
     machine: String,
     process: u32,
     token: String,
     beats: u64,
 }
 
-/// What a waiting process has seen of a holder.
+/// Observations of a process that waits for a lease of another one.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
-    /// The holder, if it is a process of this machine.
-    here: Option<String>,
-    /// What the object was the last time, and since when.
-    seen: Option<(Version, Instant)>,
-    /// Whether it was seen to change.
-    pub(super) moved: bool,
+pub(super) struct HolderObservation {
+    /// Token of the holder, if it is a process of this machine.
+    local_token: Option<String>,
+    /// Version of the object, and the time at which this version was first seen.
+    seen: Option<(ObjectVersion, Instant)>,
+    /// True if a change of the object was seen.
+    pub(super) has_changed: bool,
 }
 
-/// What became of a try to take a right.
-pub(super) enum Taken {
-    /// It is ours.
-    Ours(Lease),
-    /// A process of this machine has it.
-    Here,
-    /// A process of another machine has it, as far as can be told from here.
-    Elsewhere,
+/// Result of an attempt to acquire a lease.
+pub(super) enum LeaseAttempt {
+    /// This process holds the lease.
+    Acquired(Lease),
+    /// A process of this machine holds it.
+    HeldOnThisMachine,
+    /// Another process holds it, probably on another machine.
+    HeldElsewhere,
 }
 
-/// What can be told of somebody else's right.
-enum Life {
-    /// A living process of this machine has it.
-    Here,
-    /// Its holder is dead. The lock, if there is one, keeps others of this machine from finding that out as well.
-    Dead(Option<Passing>),
-    /// Somebody elsewhere has it.
-    Elsewhere,
+/// Status of the holder of a lease.
+enum HolderStatus {
+    /// The holder is a live process of this machine.
+    AliveOnThisMachine,
+    /// The holder is dead or the lease has expired. The lock, if there is one, keeps other processes of this machine
+    /// from taking the lease over at the same time.
+    Dead(Option<TemporaryLock>),
+    /// The holder may be a live process of another machine.
+    MaybeAliveElsewhere,
 }
 
-#[expect(clippy::disallowed_methods, reason = "whether somebody lives is a question of time")]
+#[expect(clippy::disallowed_methods, reason = "leases expire after a time")]
 fn now() -> Instant {
     Instant::now()
 }
 
-impl Watch {
-    /// Whether the object has been what it is now for at least `dead`.
-    fn still(&mut self, version: &Version, dead: Duration) -> bool {
+impl HolderObservation {
+    /// Returns true if the object has not changed for at least `timeout`.
+    fn is_expired(&mut self, version: &ObjectVersion, timeout: Duration) -> bool {
         match &self.seen {
-            Some((seen, since)) if seen == version => since.elapsed() >= dead,
+            Some((seen, since)) if seen == version => since.elapsed() >= timeout,
             before => {
-                self.moved |= before.is_some();
+                self.has_changed |= before.is_some();
                 self.seen = Some((version.clone(), now()));
                 false
             }
         }
     }
 
-    /// Whether the holder lives, whose object has this content.
-    fn life(&mut self, content: &[u8], version: &Version, claimant: &Claimant) -> Result<Life> {
-        let sign: Option<Sign> = serde_json::from_slice(content).ok();
-        match sign.filter(|sign| claimant.shares_locks_with(&sign.machine)) {
-            Some(sign) => match claimant.lock(&sign.token)? {
-                Some(lock) => Ok(Life::Dead(Some(lock))),
+    /// Status of the holder whose object has this content and version.
+    fn holder_status(
+        &mut self,
+        content: &[u8],
+        version: &ObjectVersion,
+        process: &ProcessIdentity,
+    ) -> Result<HolderStatus> {
+        let record: Option<LeaseRecord> = serde_json::from_slice(content).ok();
+        match record.filter(|record| process.shares_locks_with(&record.machine)) {
+            Some(record) => match process.lock(&record.token)? {
+                Some(lock) => Ok(HolderStatus::Dead(Some(lock))),
                 None => {
-                    self.here = Some(sign.token);
-                    Ok(Life::Here)
+                    self.local_token = Some(record.token);
+                    Ok(HolderStatus::AliveOnThisMachine)
                 }
             },
-            None if self.still(version, claimant.dead) => Ok(Life::Dead(None)),
-            None => Ok(Life::Elsewhere),
+            None if self.is_expired(version, process.lease_timeout) => Ok(HolderStatus::Dead(None)),
+            None => Ok(HolderStatus::MaybeAliveElsewhere),
         }
     }
 
-    /// Whether the holder that was seen last is a process of this machine.
-    pub(super) fn is_here(&self) -> bool {
-        self.here.is_some()
+    /// Returns true if the holder that was seen last is a process of this machine.
+    pub(super) fn is_on_this_machine(&self) -> bool {
+        self.local_token.is_some()
     }
 
-    /// Whether the holder that was seen last is a process of this machine and lives still. Asks no server.
-    fn lives_here(&self, claimant: &Claimant) -> Result<bool> {
-        match &self.here {
-            Some(token) => Ok(claimant.lock(token)?.is_none()),
+    /// Returns true if the holder that was seen last is a live process of this machine. Does not contact the server.
+    fn is_alive_on_this_machine(&self, process: &ProcessIdentity) -> Result<bool> {
+        match &self.local_token {
+            Some(token) => Ok(process.lock(token)?.is_none()),
             None => Ok(false),
         }
     }
 }
 
 impl Lease {
-    /// Takes the right `name` if nobody has it, or if its holder is dead.
-    pub(super) fn take(objects: &Objects, name: &str, claimant: &Claimant, watch: &mut Watch) -> Result<Taken> {
-        if watch.lives_here(claimant)? {
-            return Ok(Taken::Here);
+    /// Acquires the lease `name` if it is free or its holder is dead.
+    pub(super) fn acquire(
+        objects: &ObjectStorage,
+        name: &str,
+        process: &ProcessIdentity,
+        observation: &mut HolderObservation,
+    ) -> Result<LeaseAttempt> {
+        if observation.is_alive_on_this_machine(process)? {
+            return Ok(LeaseAttempt::HeldOnThisMachine);
         }
-        let token = token();
-        let lock = claimant.lock(&token)?.ok_or_else(|| Error::internal("a lock with a new name is held"))?;
-        let content = sign(&claimant.machine, &token, 0)?;
+        let token = random_token();
+        let lock = process.lock(&token)?.ok_or_else(|| Error::internal("a lock with a new name is held"))?;
+        let content = serialize_record(&process.machine, &token, 0)?;
         let begun = now();
         let version = match objects.create_version(name, content.clone())? {
             Some(version) => version,
             None => {
-                let Some((theirs, seen)) = objects.get_version(name)? else { return Ok(Taken::Elsewhere) };
-                let _theirs = match watch.life(&theirs, &seen, claimant)? {
-                    Life::Here => return Ok(Taken::Here),
-                    Life::Elsewhere => return Ok(Taken::Elsewhere),
-                    Life::Dead(lock) => lock,
+                let Some((theirs, seen)) = objects.get_version(name)? else { return Ok(LeaseAttempt::HeldElsewhere) };
+                let _holder_lock = match observation.holder_status(&theirs, &seen, process)? {
+                    HolderStatus::AliveOnThisMachine => return Ok(LeaseAttempt::HeldOnThisMachine),
+                    HolderStatus::MaybeAliveElsewhere => return Ok(LeaseAttempt::HeldElsewhere),
+                    HolderStatus::Dead(lock) => lock,
                 };
-                let Some(version) = objects.replace(name, content, &seen)? else { return Ok(Taken::Elsewhere) };
+                let Some(version) = objects.replace(name, content, &seen)? else {
+                    return Ok(LeaseAttempt::HeldElsewhere);
+                };
                 version
             }
         };
-        let right = Arc::new(Right {
-            objects: objects.in_haste(),
+        let shared = Arc::new(LeaseShared {
+            objects: objects.with_short_timeout(),
             name: name.to_owned(),
-            machine: claimant.machine.clone(),
+            machine: process.machine.clone(),
             token,
-            beat: claimant.beat,
-            dead: claimant.dead,
-            state: Mutex::new(State { version: Some(version), beats: 0, last: begun, ended: false }),
+            heartbeat_interval: process.heartbeat_interval,
+            timeout: process.lease_timeout,
+            state: Mutex::new(LeaseState {
+                version: Some(version),
+                beats: 0,
+                last_heartbeat: begun,
+                is_released: false,
+            }),
             changed: Condvar::new(),
         });
-        let beating = Arc::clone(&right);
-        let thread = std::thread::Builder::new().name("signs of life".to_owned());
-        let thread = thread.spawn(move || beating.beat());
+        let heartbeat = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("lease heartbeat".to_owned());
+        let thread = thread.spawn(move || heartbeat.run_heartbeats());
         let thread = thread.map_err(|error| Error::internal(format!("no thread: {error}")))?;
-        Ok(Taken::Ours(Self { right, thread: Some(thread), _lock: lock }))
+        Ok(LeaseAttempt::Acquired(Self { shared, thread: Some(thread), _lock: lock }))
     }
 
-    /// Fails unless the right is still held. Asks the server only if the last sign of life is not recent.
+    /// Checks that the lease is still held. Contacts the server only if the last heartbeat is not recent.
     pub(super) fn check(&self) -> Result<()> {
-        let state = self.right.lock();
-        if state.version.is_some() && state.last.elapsed() < self.right.dead / 3 {
+        let state = self.shared.lock();
+        if state.version.is_some() && state.last_heartbeat.elapsed() < self.shared.timeout / 3 {
             return Ok(());
         }
-        self.right.renew(state)
+        self.shared.renew(state)
     }
 
-    /// As [`Lease::check`], and asks in any case.
+    /// Renews the lease with a heartbeat, and so checks that it is still held.
     pub(super) fn renew(&self) -> Result<()> {
-        self.right.renew(self.right.lock())
+        self.shared.renew(self.shared.lock())
     }
 }
 
-/// Whether somebody has the right `name`. That of a dead holder is removed.
-pub(super) fn is_held(objects: &Objects, name: &str, claimant: &Claimant, watch: &mut Watch) -> Result<bool> {
-    if watch.lives_here(claimant)? {
+/// Returns true if another process holds the lease `name`. Removes the lease of a dead holder.
+pub(super) fn is_held(
+    objects: &ObjectStorage,
+    name: &str,
+    process: &ProcessIdentity,
+    observation: &mut HolderObservation,
+) -> Result<bool> {
+    if observation.is_alive_on_this_machine(process)? {
         return Ok(true);
     }
     let Some((content, version)) = objects.get_version(name)? else { return Ok(false) };
-    let Life::Dead(_lock) = watch.life(&content, &version, claimant)? else { return Ok(true) };
+    let HolderStatus::Dead(_lock) = observation.holder_status(&content, &version, process)? else { return Ok(true) };
     objects.delete(name)?;
     Ok(false)
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.right.lock().ended = true;
-        self.right.changed.notify_all();
+        self.shared.lock().is_released = true;
+        self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // If the server is gone, the object stays and is taken for dead in due time. Once it is renewed nobody takes it
-        // over within the next minute, so what is removed is ours.
-        let silent = self.right.lock().last.elapsed() > 2 * self.right.beat;
-        if !silent && self.renew().is_ok() {
-            let _ = self.right.objects.delete(&self.right.name);
+        // If the server does not answer, the object stays and expires. After a renewal no other process takes the lease
+        // over within the next minute, so the object that is removed is that of this process.
+        let is_silent = self.shared.lock().last_heartbeat.elapsed() > 2 * self.shared.heartbeat_interval;
+        if !is_silent && self.renew().is_ok() {
+            let _ = self.shared.objects.delete(&self.shared.name);
         }
     }
 }
 
-impl Right {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LeaseShared {
+    fn lock(&self) -> MutexGuard<'_, LeaseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives signs of life until the right ends.
-    fn beat(&self) {
+    /// Sends heartbeats until the lease is released or lost.
+    fn run_heartbeats(&self) {
         let mut state = self.lock();
         loop {
-            // It may have ended before this thread came to its first look.
-            let lasts = |state: &mut State| !state.ended && state.version.is_some();
-            let waited = self.changed.wait_timeout_while(state, self.beat, lasts);
-            let (held, over) = waited.unwrap_or_else(PoisonError::into_inner);
-            if !over.timed_out() {
+            // The lease may have been released before this thread first checks it.
+            let is_held = |state: &mut LeaseState| !state.is_released && state.version.is_some();
+            let waited = self.changed.wait_timeout_while(state, self.heartbeat_interval, is_held);
+            let (state_guard, wait) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !wait.timed_out() {
                 return;
             }
-            // A server that does not answer now may do so the next time.
-            let _ = self.renew(held);
+            // An error is ignored: the next heartbeat may succeed.
+            let _ = self.renew(state_guard);
             state = self.lock();
         }
     }
 
-    /// Gives a sign of life.
-    fn renew(&self, mut state: MutexGuard<'_, State>) -> Result<()> {
+    /// Sends a heartbeat.
+    fn renew(&self, mut state: MutexGuard<'_, LeaseState>) -> Result<()> {
         let begun = now();
         if let Some(version) = &state.version {
-            let sign = sign(&self.machine, &self.token, state.beats + 1)?;
-            let version = self.objects.replace(&self.name, sign, version)?;
+            let record = serialize_record(&self.machine, &self.token, state.beats + 1)?;
+            let version = self.objects.replace(&self.name, record, version)?;
             state.version = version;
             state.beats += 1;
-            state.last = begun;
+            state.last_heartbeat = begun;
         }
         match state.version {
             Some(_) => Ok(()),
             None => Err(Error::stage(format!(
-                "another process took `{}` over, because this one gave no sign of life for {} s",
-                self.objects.place(&self.name),
-                self.dead.as_secs()
+                "another process took over `{}`, which this process had not renewed for {} s",
+                self.objects.display_path(&self.name),
+                self.timeout.as_secs()
             ))
-            .hint("run the same command again: it goes on from what is committed")),
+            .hint("run the same command again: it resumes from the committed parts")),
         }
     }
 }
 
-fn sign(machine: &str, token: &str, beats: u64) -> Result<Bytes> {
-    let sign = Sign { machine: machine.to_owned(), process: std::process::id(), token: token.to_owned(), beats };
-    let text = serde_json::to_vec(&sign).map_err(|error| Error::internal(error.to_string()))?;
+fn serialize_record(machine: &str, token: &str, beats: u64) -> Result<Bytes> {
+    let record =
+        LeaseRecord { machine: machine.to_owned(), process: std::process::id(), token: token.to_owned(), beats };
+    let text = serde_json::to_vec(&record).map_err(|error| Error::internal(error.to_string()))?;
     Ok(Bytes::from(text))
 }

@@ -1,20 +1,21 @@
-//! Who may do what with a store at the same time: one process builds an artefact, and nobody removes artefacts while a run
-//! uses the store.
+//! Mutual exclusion between processes that use a store: one process at a time builds an artefact, and no artefacts are
+//! removed while a run uses the store.
 //!
-//! In a folder these rights are locks of the operating system ([`lock`](super::lock)). They end with the process however that ends, and
-//! leave nothing behind that a later run could stumble over. At a URL they are objects that their holder writes anew every
-//! ten seconds ([`lease`]): who sees one stand still for a minute takes it over. On one machine nobody waits that long: a
-//! lock in the user's cache folder tells whether the holder lives.
+//! In a folder, claims are locks of the operating system ([`lock`](super::lock)). They are released when the process
+//! ends, however it ends, and leave nothing behind that affects a later run. At a URL, claims are leases ([`lease`]):
+//! objects that their holder rewrites every ten seconds. If an object has not changed for a minute, another process
+//! takes the lease over. Processes on the same machine need not wait: a file lock in the user's cache folder shows
+//! whether the holder is alive.
 //!
-//! A process that was stopped for longer than that and wakes up cannot do harm. It can neither renew its right nor write
-//! over what its successor has written ([`Claim::publish`](rights::Claim::publish)), and the entries of the journal are
-//! created, never replaced.
+//! A process that was suspended for longer than a minute does no harm when it continues. It can neither renew its lease
+//! nor overwrite objects of its successor ([`ArtefactClaim::publish`](rights::ArtefactClaim::publish)), and the entries
+//! of the journal are created, never replaced.
 
-pub mod rights;
+pub mod locks;
 mod lease;
-mod probe;
+mod conditional_writes;
 #[cfg(test)]
 mod tests;
 
-pub use probe::check_writable;
-pub use rights::{Claim, Hold, alone, claim, hold};
+pub use conditional_writes::check_conditional_writes;
+pub use locks::{ArtefactClaim, StoreLock, claim_artefact, lock_for_run, try_lock_for_removal};

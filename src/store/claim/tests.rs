@@ -1,4 +1,4 @@
-//! Rights at a URL: who gets them, keeps them, loses them.
+//! Tests of claims and store locks at a URL.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,32 +6,35 @@ use std::time::Duration;
 
 use object_store::memory::InMemory;
 
-use super::lease::{Lease, Taken, Watch};
-use super::{Claim, alone, claim, hold};
+use super::lease::{HolderObservation, Lease, LeaseAttempt};
+use super::{ArtefactClaim, claim_artefact, lock_for_run, try_lock_for_removal};
 use crate::error::Error;
-use crate::io::objects::{Location, Objects};
-use crate::runtime::Cancel;
-use crate::store::{Artefact, Claimant, Store};
+use crate::io::objects::{Location, ObjectStorage};
+use crate::runtime::CancelToken;
+use crate::store::{Artefact, ProcessIdentity, Store};
 
-const BEAT: Duration = Duration::from_millis(50);
-const DEAD: Duration = Duration::from_millis(1500);
+const TEST_HEARTBEAT: Duration = Duration::from_millis(50);
+const TEST_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// A store at a URL that several machines reach.
-struct Shared(Arc<dyn object_store::ObjectStore>);
+/// A store at a URL that several machines use.
+struct SharedStore(Arc<dyn object_store::ObjectStore>);
 
-impl Shared {
+impl SharedStore {
     fn new() -> Self {
         Self(Arc::new(InMemory::new()))
     }
 
-    /// The store as a process sees it whose user has his locks in this folder: the same folder is the same machine.
+    /// The store as used by a process with this lock folder. Processes with the same folder are on the same machine.
     fn seen_from(&self, locks: &Path) -> Store {
-        self.with_times(locks, BEAT, DEAD)
+        self.with_times(locks, TEST_HEARTBEAT, TEST_TIMEOUT)
     }
 
     fn with_times(&self, locks: &Path, beat: Duration, dead: Duration) -> Store {
         let location = Location::parse("s3://bucket/store".into()).unwrap();
-        Store::over(Objects::at_url(&self.0, &location), Claimant::new(Some(locks)).with_times(beat, dead))
+        Store::with_objects(
+            ObjectStorage::at_url(&self.0, &location),
+            ProcessIdentity::new(Some(locks)).with_times(beat, dead),
+        )
     }
 }
 
@@ -39,15 +42,15 @@ fn artefact(store: &Store) -> Artefact {
     store.artefact("count", &serde_json::from_value("00000000000000000000000000000000".into()).unwrap())
 }
 
-fn claimed(store: &Store) -> Claim {
-    claim(store, &artefact(store), &Cancel::new(), || {}).unwrap()
+fn claimed(store: &Store) -> ArtefactClaim {
+    claim_artefact(store, &artefact(store), &CancelToken::new(), || {}).unwrap()
 }
 
-/// Whether the artefact can be claimed within this time.
-fn claimed_within(store: &Store, time: Duration) -> Option<Claim> {
-    let cancel = Cancel::new();
+/// Claims the artefact; `None` if that takes longer than this time.
+fn claimed_within(store: &Store, time: Duration) -> Option<ArtefactClaim> {
+    let cancel = CancelToken::new();
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| claim(store, &artefact(store), &cancel, || {}));
+        let claim = scope.spawn(|| claim_artefact(store, &artefact(store), &cancel, || {}));
         for _ in 0..time.as_millis() / 10 {
             if claim.is_finished() {
                 break;
@@ -59,9 +62,10 @@ fn claimed_within(store: &Store, time: Duration) -> Option<Claim> {
     })
 }
 
-/// Leaves an object of a right as a process does that is killed: nobody gives signs of life, and its lock is free.
-fn killed(store: &Store, name: &str) {
-    let Taken::Ours(lease) = Lease::take(store.objects(), name, store.claimant(), &mut Watch::default()).unwrap()
+/// Leaves the lease `name` as a killed process does: without heartbeats, and with a free lock.
+fn leave_killed_lease(store: &Store, name: &str) {
+    let LeaseAttempt::Acquired(lease) =
+        Lease::acquire(store.objects(), name, store.process_identity(), &mut HolderObservation::default()).unwrap()
     else {
         panic!("`{name}` is free");
     };
@@ -71,16 +75,16 @@ fn killed(store: &Store, name: &str) {
 }
 
 #[test]
-fn a_claim_is_had_by_one_and_given_back() {
+fn a_claim_is_exclusive_and_released() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let shared = Shared::new();
+    let shared = SharedStore::new();
     let [here, there] = [0, 1].map(|i| shared.seen_from(folders[i].path()));
     let first = claimed(&here);
-    // Longer than the dead have: the signs of life keep it, from others and from the same machine.
-    assert!(claimed_within(&there, 2 * DEAD).is_none());
-    assert!(claimed_within(&here, DEAD).is_none());
+    // Longer than the timeout of a lease: heartbeats keep it, against this machine and another one.
+    assert!(claimed_within(&there, 2 * TEST_TIMEOUT).is_none());
+    assert!(claimed_within(&here, TEST_TIMEOUT).is_none());
     drop(first);
-    drop(claimed_within(&there, DEAD).unwrap());
+    drop(claimed_within(&there, TEST_TIMEOUT).unwrap());
     assert_eq!(here.objects().list("").unwrap(), Vec::<String>::new(), "nothing is left");
     for folder in &folders {
         let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -89,49 +93,49 @@ fn a_claim_is_had_by_one_and_given_back() {
 }
 
 #[test]
-fn the_claim_of_a_dead_process_is_taken_over_at_once_here_and_after_a_while_elsewhere() {
+fn the_claim_of_a_dead_process_is_taken_over_at_once_on_its_machine_and_after_the_timeout_elsewhere() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let shared = Shared::new();
-    // Nobody waits for so long in this test.
-    let patient = |folder: &Path| shared.with_times(folder, BEAT, Duration::from_hours(1));
+    let shared = SharedStore::new();
+    // A timeout longer than this test.
+    let patient = |folder: &Path| shared.with_times(folder, TEST_HEARTBEAT, Duration::from_hours(1));
     let here = patient(folders[0].path());
     let name = artefact(&here).name("claim");
-    killed(&here, &name);
-    assert!(claimed_within(&patient(folders[1].path()), DEAD).is_none());
-    assert!(claimed_within(&here, DEAD).is_some());
-    killed(&here, &name);
-    assert!(claimed_within(&shared.seen_from(folders[1].path()), 5 * DEAD).is_some());
+    leave_killed_lease(&here, &name);
+    assert!(claimed_within(&patient(folders[1].path()), TEST_TIMEOUT).is_none());
+    assert!(claimed_within(&here, TEST_TIMEOUT).is_some());
+    leave_killed_lease(&here, &name);
+    assert!(claimed_within(&shared.seen_from(folders[1].path()), 5 * TEST_TIMEOUT).is_some());
 }
 
 #[test]
-fn who_wakes_up_after_another_took_over_can_publish_nothing() {
+fn a_process_that_lost_its_claim_cannot_publish() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let shared = Shared::new();
-    // Gives no sign of life: stopped, and woken up later.
-    let asleep = shared.with_times(folders[0].path(), Duration::from_hours(1), DEAD);
+    let shared = SharedStore::new();
+    // Sends no heartbeats, like a suspended process.
+    let asleep = shared.with_times(folders[0].path(), Duration::from_hours(1), TEST_TIMEOUT);
     let sleeper = claimed(&asleep);
     let place = artefact(&asleep);
     sleeper.publish(&place, "rows/part-00000.parquet", "zero".into()).unwrap();
     let awake = shared.seen_from(folders[1].path());
-    let successor = claimed_within(&awake, 5 * DEAD).unwrap();
+    let successor = claimed_within(&awake, 5 * TEST_TIMEOUT).unwrap();
     successor.publish(&place, "rows/part-00001.parquet", "the successor's".into()).unwrap();
     let taken_over = |error: Error| {
         assert!(error.to_string().contains("took") && error.hint_text().is_some(), "{error}");
     };
     taken_over(sleeper.publish(&place, "rows/part-00001.parquet", "the sleeper's".into()).unwrap_err());
     taken_over(sleeper.publish(&place, "rows/part-00002.parquet", "the sleeper's".into()).unwrap_err());
-    taken_over(sleeper.complete(&place, "manifest.json", "{}".into()).unwrap_err());
+    taken_over(sleeper.publish_last(&place, "manifest.json", "{}".into()).unwrap_err());
     assert_eq!(place.get("rows/part-00001.parquet").unwrap().unwrap(), "the successor's");
     assert_eq!((place.get("rows/part-00002.parquet").unwrap(), place.get("manifest.json").unwrap()), (None, None));
-    // Its end does not end the successor's claim.
+    // The end of the first process does not release the claim of its successor.
     drop(sleeper);
-    successor.complete(&place, "manifest.json", "{}".into()).unwrap();
+    successor.publish_last(&place, "manifest.json", "{}".into()).unwrap();
 }
 
 #[test]
-fn what_an_earlier_run_left_is_replaced() {
+fn an_object_of_an_earlier_run_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Shared::new().seen_from(folder.path());
+    let store = SharedStore::new().seen_from(folder.path());
     let place = artefact(&store);
     place.put("rows/part-00000.parquet", "published, and killed before the journal".into()).unwrap();
     let holder = claimed(&store);
@@ -141,21 +145,21 @@ fn what_an_earlier_run_left_is_replaced() {
 }
 
 #[test]
-fn nothing_is_removed_while_a_run_lives_and_no_run_starts_meanwhile() {
+fn runs_and_removals_exclude_each_other() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let shared = Shared::new();
+    let shared = SharedStore::new();
     let [here, there] = [0, 1].map(|i| shared.seen_from(folders[i].path()));
-    let run = hold(&here, &Cancel::new()).unwrap();
-    assert!(alone(&here).unwrap().is_none());
-    assert!(alone(&there).unwrap().is_none());
-    let second = hold(&there, &Cancel::new()).unwrap();
+    let run = lock_for_run(&here, &CancelToken::new()).unwrap();
+    assert!(try_lock_for_removal(&here).unwrap().is_none());
+    assert!(try_lock_for_removal(&there).unwrap().is_none());
+    let second = lock_for_run(&there, &CancelToken::new()).unwrap();
     drop((run, second));
-    let removal = alone(&there).unwrap().unwrap();
-    assert!(alone(&here).unwrap().is_none());
-    let cancel = Cancel::new();
+    let removal = try_lock_for_removal(&there).unwrap().unwrap();
+    assert!(try_lock_for_removal(&here).unwrap().is_none());
+    let cancel = CancelToken::new();
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| hold(&here, &cancel));
-        std::thread::sleep(2 * DEAD);
+        let run = scope.spawn(|| lock_for_run(&here, &cancel));
+        std::thread::sleep(2 * TEST_TIMEOUT);
         assert!(!run.is_finished(), "a run waits for the end of a removal");
         drop(removal);
         run.join().unwrap().unwrap();
@@ -164,17 +168,21 @@ fn nothing_is_removed_while_a_run_lives_and_no_run_starts_meanwhile() {
 }
 
 #[test]
-fn what_the_dead_held_stops_nobody() {
+fn leases_of_dead_processes_do_not_block_runs_or_removals() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let shared = Shared::new();
+    let shared = SharedStore::new();
     let [here, there] = [0, 1].map(|i| shared.seen_from(folders[i].path()));
-    let machine = here.claimant().machine.clone();
-    killed(&here, &format!("holds/{machine}-0123456789abcdef"));
-    killed(&here, "holds/removal");
-    drop(hold(&here, &Cancel::new()).unwrap());
-    assert_eq!(here.objects().list("").unwrap(), Vec::<String>::new(), "a run of the same machine tidies up");
-    killed(&here, &format!("holds/{machine}-0123456789abcdef"));
-    killed(&here, "holds/removal");
-    drop(alone(&there).unwrap().unwrap());
-    assert_eq!(here.objects().list("").unwrap(), Vec::<String>::new(), "a removal elsewhere watches, and tidies up");
+    let machine = here.process_identity().machine.clone();
+    leave_killed_lease(&here, &format!("holds/{machine}-0123456789abcdef"));
+    leave_killed_lease(&here, "holds/removal");
+    drop(lock_for_run(&here, &CancelToken::new()).unwrap());
+    assert_eq!(here.objects().list("").unwrap(), Vec::<String>::new(), "a run of the same machine removes them");
+    leave_killed_lease(&here, &format!("holds/{machine}-0123456789abcdef"));
+    leave_killed_lease(&here, "holds/removal");
+    drop(try_lock_for_removal(&there).unwrap().unwrap());
+    assert_eq!(
+        here.objects().list("").unwrap(),
+        Vec::<String>::new(),
+        "a removal on another machine waits until they expire, and removes them"
+    );
 }

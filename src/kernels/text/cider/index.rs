@@ -1,170 +1,180 @@
-//! The inverted index: for every n-gram the captions that have it, so that a row costs what the image's own n-grams cost.
+//! Inverted index of CIDEr: for every n-gram the captions that contain it. The cost of a row depends on the n-grams of
+//! the image only.
 //!
-//! What an n-gram adds to φ depends on the caption only through its count, its length and its norm. So the captions of an
-//! n-gram are kept in one list a weight, and all references of an image are taken together: one table over the lengths
-//! that captions have says what the list adds, before the norm, and the list is read once an image, not once a reference.
+//! The contribution of an n-gram to φ depends on the caption only through the n-gram's count in it, its length and its
+//! norm. So an n-gram has one posting list for each weight. All references of an image are processed together: a table
+//! over the distinct caption lengths has the contribution of a posting list before division by the norm, and each list
+//! is read once an image, not once a reference.
 
-use super::measure::{Pairs, order, scale};
 use super::ngrams::ORDERS;
-use crate::similarity::best_first;
+use super::scorer::{CiderScorer, order_index, scale};
+use crate::caption_similarity::keep_top;
 
-/// The captions of every n-gram.
+/// Inverted index: the posting lists of every n-gram.
 #[derive(Debug)]
-pub struct Index {
-    /// Lists of n-gram g: `lists[starts[g]..starts[g + 1]]`.
+pub struct InvertedIndex {
+    /// The lists of n-gram g are `lists[starts[g]..starts[g + 1]]`.
     starts: Vec<u32>,
-    lists: Vec<List>,
+    lists: Vec<PostingList>,
     /// The captions of all lists, ascending in each.
     captions: Vec<u32>,
-    /// The different lengths of captions, in bigrams, ascending.
+    /// The distinct lengths of captions, in bigrams, ascending.
     lengths: Vec<u32>,
-    /// Which of these lengths a caption has.
+    /// Index into `lengths` for each caption.
     classes: Vec<u32>,
-    /// `1/‖c_n‖` by n, then caption.
+    /// `1/‖c_n‖`, indexed by n, then caption.
     inverse_norms: [Vec<f64>; ORDERS],
-    /// Twice the largest relative error of a sum over the index and over the pair.
+    /// Twice the sum of the largest relative rounding errors of a sum over the index and of one over a pair.
     error: f64,
 }
 
-/// Captions in which an n-gram has one weight.
+/// Posting list: the captions in which an n-gram has the same weight.
 #[derive(Debug)]
-struct List {
+struct PostingList {
     weight: f64,
     order: usize,
     start: usize,
     end: usize,
 }
 
-/// What a thread keeps between rows.
+/// Buffers of [`Cider`](super::Cider) that a thread reuses between rows.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct CiderScratch {
     sums: Vec<f64>,
-    /// One entry an n-gram of a reference: number, place of the reference, weight, `1/‖r_n‖`.
+    /// N-grams of the references: id, position of the reference, weight, `1/‖r_n‖`.
     entries: Vec<(u32, usize, f64, f64)>,
-    /// The penalty by reference, then length.
+    /// The length penalty, indexed by reference, then length.
     penalties: Vec<f64>,
     table: Vec<f64>,
     best: Vec<f64>,
 }
 
-/// Below this, products may have lost digits to underflow.
+/// Products below this may have lost digits to underflow.
 const TINY: f64 = 1e-200;
 
-impl Index {
-    pub fn new(pairs: &Pairs) -> Self {
-        let vectors = &pairs.vectors;
+impl InvertedIndex {
+    pub fn new(scorer: &CiderScorer) -> Self {
+        let vectors = &scorer.vectors;
         let all = || (0..vectors.len()).map(|caption| vectors.caption(caption));
-        let numbers = all().filter_map(|caption| caption.ngrams.last()).max().map_or(0, |&last| last as usize + 1);
+        let n_ngrams = all().filter_map(|caption| caption.ngrams.last()).max().map_or(0, |&last| last as usize + 1);
 
-        // Sorted by n-gram with one pass to count and one to place; captions stay ascending.
-        let mut ends = vec![0usize; numbers + 1];
-        for &number in all().flat_map(|caption| caption.ngrams) {
-            ends[number as usize + 1] += 1;
+        // Counting sort by n-gram; captions stay ascending.
+        let mut ends = vec![0usize; n_ngrams + 1];
+        for &id in all().flat_map(|caption| caption.ngrams) {
+            ends[id as usize + 1] += 1;
         }
-        for number in 0..numbers {
-            ends[number + 1] += ends[number];
+        for id in 0..n_ngrams {
+            ends[id + 1] += ends[id];
         }
-        let total = ends[numbers];
-        let mut places = vec![(0u32, 0u8, 0.0f64); total];
+        let total = ends[n_ngrams];
+        let mut postings = vec![(0u32, 0u8, 0.0f64); total];
         for (index, caption) in (0u32..).zip(all()) {
-            for ((&number, &n), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
-                places[ends[number as usize]] = (index, n.unsigned_abs(), weight);
-                ends[number as usize] += 1;
+            for ((&id, &n), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
+                postings[ends[id as usize]] = (index, n.unsigned_abs(), weight);
+                ends[id as usize] += 1;
             }
         }
 
-        let mut starts = Vec::with_capacity(numbers + 1);
-        let mut lists: Vec<List> = Vec::new();
+        let mut starts = Vec::with_capacity(n_ngrams + 1);
+        let mut lists: Vec<PostingList> = Vec::new();
         let mut start = 0;
-        for &end in &ends[..numbers] {
-            starts.push(small(lists.len()));
-            places[start..end].sort_by(|a, b| a.2.total_cmp(&b.2));
-            for group in places[start..end].chunk_by(|a, b| a.2 == b.2) {
+        for &end in &ends[..n_ngrams] {
+            starts.push(to_u32(lists.len()));
+            postings[start..end].sort_by(|a, b| a.2.total_cmp(&b.2));
+            for group in postings[start..end].chunk_by(|a, b| a.2 == b.2) {
                 let (_, n, weight) = group[0];
-                // An n-gram that weighs nothing adds nothing.
+                // N-grams of weight 0 contribute nothing.
                 if weight > 0.0 {
-                    lists.push(List { weight, order: usize::from(n) - 1, start, end: start + group.len() });
+                    lists.push(PostingList { weight, order: usize::from(n) - 1, start, end: start + group.len() });
                 }
                 start += group.len();
             }
         }
-        starts.push(small(lists.len()));
+        starts.push(to_u32(lists.len()));
 
-        let captions = places.into_iter().map(|(caption, ..)| caption).collect();
-        let mut lengths: Vec<u32> = (0..vectors.len()).map(|caption| pairs.length(caption)).collect();
-        let own = lengths.clone();
+        let captions = postings.into_iter().map(|(caption, ..)| caption).collect();
+        let mut lengths: Vec<u32> = (0..vectors.len()).map(|caption| scorer.length(caption)).collect();
+        let caption_lengths = lengths.clone();
         lengths.sort_unstable();
         lengths.dedup();
-        let classes = own.iter().map(|length| small(lengths.partition_point(|l| l < length))).collect();
-        let inverse_norms = std::array::from_fn(|n| pairs.inverse_norms.iter().map(|norms| norms[n]).collect());
+        let classes = caption_lengths.iter().map(|length| to_u32(lengths.partition_point(|l| l < length))).collect();
+        let inverse_norms = std::array::from_fn(|n| scorer.inverse_norms.iter().map(|norms| norms[n]).collect());
 
-        // All terms are positive: a sum of k of them, each the product of few factors, errs by at most (k + 16) units.
+        // All terms are positive, and each is a product of few factors: the relative error of a sum of k is at most
+        // (k + 16) · ε.
         let terms = all().map(|caption| caption.ngrams.len()).max().unwrap_or(0)
-            * (0..pairs.images()).map(|image| pairs.references(image).len()).max().unwrap_or(0);
-        let error = 4.0 * f64::from(small(terms.min(1 << 31)) + 16) * f64::EPSILON;
+            * (0..scorer.image_count()).map(|image| scorer.references(image).len()).max().unwrap_or(0);
+        let error = 4.0 * f64::from(to_u32(terms.min(1 << 31)) + 16) * f64::EPSILON;
         Self { starts, lists, captions, lengths, classes, inverse_norms, error }
     }
 
-    pub fn row(&self, pairs: &Pairs, image: usize, scratch: &mut Scratch, values: &mut [f32]) {
-        self.sum(pairs, image, scratch);
-        let scale = scale(pairs.references(image).len());
+    pub fn row(&self, scorer: &CiderScorer, image: usize, scratch: &mut CiderScratch, values: &mut [f32]) {
+        self.sum(scorer, image, scratch);
+        let scale = scale(scorer.references(image).len());
         for (value, &sum) in values.iter_mut().zip(&scratch.sums) {
-            // `+ 0.0` takes the sign from a zero.
-            *value = single(sum * scale + 0.0);
+            // `+ 0.0` turns −0 into 0.
+            *value = to_f32(sum * scale + 0.0);
         }
-        for &caption in pairs.references(image).iter().filter(|&&caption| pairs.leaves_out(image, caption)) {
-            values[caption] = single(pairs.pair(image, caption));
+        for &caption in scorer.references(image).iter().filter(|&&caption| scorer.leaves_out(image, caption)) {
+            values[caption] = to_f32(scorer.pair(image, caption));
         }
     }
 
-    pub fn top(&self, pairs: &Pairs, image: usize, m: usize, scratch: &mut Scratch) -> Vec<(usize, f64)> {
-        let m = m.min(pairs.captions());
+    pub fn top_captions(
+        &self,
+        scorer: &CiderScorer,
+        image: usize,
+        m: usize,
+        scratch: &mut CiderScratch,
+    ) -> Vec<(usize, f64)> {
+        let m = m.min(scorer.caption_count());
         if m == 0 {
             return Vec::new();
         }
-        self.sum(pairs, image, scratch);
-        let factor = scale(pairs.references(image).len());
-        for &caption in pairs.references(image).iter().filter(|&&caption| pairs.leaves_out(image, caption)) {
-            // In units of the other sums, so that they compare.
-            scratch.sums[caption] = if factor > 0.0 { pairs.pair(image, caption) / factor } else { 0.0 };
+        self.sum(scorer, image, scratch);
+        let factor = scale(scorer.references(image).len());
+        for &caption in scorer.references(image).iter().filter(|&&caption| scorer.leaves_out(image, caption)) {
+            // Divided by the factor, so that it is comparable with the other sums.
+            scratch.sums[caption] = if factor > 0.0 { scorer.pair(image, caption) / factor } else { 0.0 };
         }
-        let bar = nth_largest(&scratch.sums, m, &mut scratch.best);
-        // What is further below the bar than both errors cannot be among the best. Where the bar is 0, or next to it, all
-        // are in question.
-        let bar = if bar < TINY { 0.0 } else { bar * (1.0 - self.error) };
-        let candidates = scratch.sums.iter().enumerate().filter(|&(_, &sum)| sum >= bar);
-        let value = |(c, sum): (usize, &f64)| (c, if sum.is_sign_negative() { 0.0 } else { pairs.pair(image, c) });
+        let threshold = nth_largest(&scratch.sums, m, &mut scratch.best);
+        // A sum that is below the threshold by more than both errors is not among the best. If the threshold is 0, or
+        // close to it, every caption is a candidate.
+        let threshold = if threshold < TINY { 0.0 } else { threshold * (1.0 - self.error) };
+        let candidates = scratch.sums.iter().enumerate().filter(|&(_, &sum)| sum >= threshold);
+        let value = |(c, sum): (usize, &f64)| (c, if sum.is_sign_negative() { 0.0 } else { scorer.pair(image, c) });
         let mut best: Vec<(usize, f64)> = candidates.map(value).collect();
-        best_first(&mut best, m);
+        keep_top(&mut best, m);
         best
     }
 
-    /// Σ over references, n and n-grams for every caption, no reference left out. A caption that shares nothing with the
-    /// image keeps −0, so that nobody has to look at the pair again; any term, even one that underflows, makes it +0.
-    fn sum(&self, pairs: &Pairs, image: usize, scratch: &mut Scratch) {
-        let references = pairs.references(image);
-        let Scratch { sums, entries, penalties, table, .. } = scratch;
+    /// Computes Σ over references, n and n-grams for every caption, without leaving out a reference. The sum of a
+    /// caption that shares no n-gram with the image stays −0, so that the pair need not be recomputed; any term, even
+    /// one that underflows, makes it +0 or positive.
+    fn sum(&self, scorer: &CiderScorer, image: usize, scratch: &mut CiderScratch) {
+        let references = scorer.references(image);
+        let CiderScratch { sums, entries, penalties, table, .. } = scratch;
         sums.clear();
-        sums.resize(pairs.captions(), -0.0);
+        sums.resize(scorer.caption_count(), -0.0);
         entries.clear();
         penalties.clear();
-        for (place, &reference) in references.iter().enumerate() {
-            let caption = pairs.vectors.caption(reference);
-            let norms = pairs.inverse_norms[reference];
-            for ((&number, &n), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
-                entries.push((number, place, weight, norms[order(n)]));
+        for (position, &reference) in references.iter().enumerate() {
+            let caption = scorer.vectors.caption(reference);
+            let norms = scorer.inverse_norms[reference];
+            for ((&id, &n), &weight) in caption.ngrams.iter().zip(caption.orders).zip(caption.weights) {
+                entries.push((id, position, weight, norms[order_index(n)]));
             }
-            let length = pairs.length(reference);
-            penalties.extend(self.lengths.iter().map(|&other| pairs.penalty(length.abs_diff(other))));
+            let length = scorer.length(reference);
+            penalties.extend(self.lengths.iter().map(|&other| scorer.penalty(length.abs_diff(other))));
         }
-        entries.sort_unstable_by_key(|&(number, place, ..)| (number, place));
+        entries.sort_unstable_by_key(|&(id, position, ..)| (id, position));
         let lengths = self.lengths.len();
-        for same in entries.chunk_by(|a, b| a.0 == b.0) {
-            let number = same[0].0 as usize;
-            for list in &self.lists[self.starts[number] as usize..self.starts[number + 1] as usize] {
+        for occurrences in entries.chunk_by(|a, b| a.0 == b.0) {
+            let id = occurrences[0].0 as usize;
+            for list in &self.lists[self.starts[id] as usize..self.starts[id + 1] as usize] {
                 let add = |class: usize| -> f64 {
-                    let terms = same.iter().map(|&(_, place, weight, inverse)| {
-                        pairs.product(list.weight, weight) * inverse * penalties[place * lengths + class]
+                    let terms = occurrences.iter().map(|&(_, position, weight, inverse)| {
+                        scorer.product(list.weight, weight) * inverse * penalties[position * lengths + class]
                     });
                     terms.sum()
                 };
@@ -188,31 +198,31 @@ impl Index {
     }
 }
 
-/// The `n`-th largest of `values`, n from 1 to their number; what is kept in `best` does not matter.
+/// The `n`-th largest of `values`, for n from 1 to their number. `best` is a buffer.
 fn nth_largest(values: &[f64], n: usize, best: &mut Vec<f64>) -> f64 {
     best.clear();
-    let mut bar = f64::NEG_INFINITY;
+    let mut threshold = f64::NEG_INFINITY;
     let cut = |best: &mut Vec<f64>| {
         best.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a));
         best.truncate(n);
         best[n - 1]
     };
     for &value in values {
-        if value > bar {
+        if value > threshold {
             best.push(value);
             if best.len() >= 2 * n {
-                bar = cut(best);
+                threshold = cut(best);
             }
         }
     }
     cut(best)
 }
 
-fn small(index: usize) -> u32 {
+fn to_u32(index: usize) -> u32 {
     u32::try_from(index).expect("2^32 captions or lists of captions do not fit into memory")
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "similarities are kept in single precision")]
-fn single(value: f64) -> f32 {
+#[expect(clippy::cast_possible_truncation, reason = "similarities are stored as f32")]
+fn to_f32(value: f64) -> f32 {
     value as f32
 }

@@ -1,75 +1,75 @@
-//! φ of every image with every caption.
+//! CIDEr as a [`CaptionSimilarity`].
 
 use std::sync::OnceLock;
 
-use super::block::block;
-use super::index::{Index, Scratch};
-use super::measure::{Form, OwnCaption, Pairs};
-use super::vectors::Vectors;
-use crate::similarity::Similarity;
+use super::block::score_block;
+use super::index::{CiderScratch, InvertedIndex};
+use super::scorer::{CiderScorer, CiderVariant, OwnCaption};
+use super::vectors::CaptionVectors;
+use crate::caption_similarity::CaptionSimilarity;
 
 /// CIDEr or CIDEr-D of every image with every caption.
 #[derive(Debug)]
 pub struct Cider {
-    pairs: Pairs,
-    index: OnceLock<Index>,
+    scorer: CiderScorer,
+    index: OnceLock<InvertedIndex>,
 }
 
 impl Cider {
-    /// Compares the captions of `vectors`. There are as many images as the largest index of one says; an image without
-    /// captions is like nothing (φ = 0).
+    /// Compares the captions of `vectors`. The number of images is their largest index plus 1; φ of an image without
+    /// captions is 0.
     ///
     /// # Cost
-    /// One pass over the n-grams. The inverted index that [`Similarity::row`] and [`Similarity::top`] need is built when
-    /// one of them is first called: 4 bytes an n-gram of a caption and about 40 a distinct n-gram, and 16 more an n-gram of
-    /// a caption while it is built. A row reads the captions of each of the image's n-grams once; a block of B images and B
-    /// captions needs no index.
+    /// One pass over the n-grams. [`CaptionSimilarity::row`] and [`CaptionSimilarity::top_captions`] need an inverted
+    /// index, built by the first call: 4 bytes an n-gram of a caption and about 40 bytes a distinct n-gram, and 16 more
+    /// bytes an n-gram of a caption while it is built. A row reads the posting lists of the image's n-grams once. A
+    /// block needs no index.
     #[must_use]
-    pub fn new(vectors: Vectors, form: Form, own: OwnCaption) -> Self {
-        Self { pairs: Pairs::new(vectors, form, own), index: OnceLock::new() }
+    pub fn new(vectors: CaptionVectors, variant: CiderVariant, own_caption: OwnCaption) -> Self {
+        Self { scorer: CiderScorer::new(vectors, variant, own_caption), index: OnceLock::new() }
     }
 
-    /// The captions compared.
+    /// The weighted captions.
     #[must_use]
-    pub fn vectors(&self) -> &Vectors {
-        &self.pairs.vectors
+    pub fn vectors(&self) -> &CaptionVectors {
+        &self.scorer.vectors
     }
 
-    /// True if φ is 0 for every image and caption because no n-gram has a weight, as in a corpus of one image.
+    /// True if φ is 0 for every image and caption because the weight of every n-gram is 0, as in a corpus of one image.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.pairs.inverse_norms.iter().flatten().all(|&inverse| inverse == 0.0)
+        self.scorer.inverse_norms.iter().flatten().all(|&inverse| inverse == 0.0)
     }
 
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(&self.pairs))
+    fn index(&self) -> &InvertedIndex {
+        self.index.get_or_init(|| InvertedIndex::new(&self.scorer))
     }
 }
 
-impl Similarity for Cider {
-    type Scratch = Scratch;
+impl CaptionSimilarity for Cider {
+    type Scratch = CiderScratch;
 
-    fn images(&self) -> usize {
-        self.pairs.images()
+    fn image_count(&self) -> usize {
+        self.scorer.image_count()
     }
 
-    fn captions(&self) -> usize {
-        self.pairs.captions()
+    fn caption_count(&self) -> usize {
+        self.scorer.caption_count()
     }
 
     fn pair(&self, image: usize, caption: usize) -> f64 {
-        self.pairs.pair(image, caption)
+        self.scorer.pair(image, caption)
     }
 
-    fn row(&self, image: usize, scratch: &mut Scratch, values: &mut [f32]) {
-        self.index().row(&self.pairs, image, scratch, values);
+    fn row(&self, image: usize, scratch: &mut CiderScratch, values: &mut [f32]) {
+        self.index().row(&self.scorer, image, scratch, values);
     }
 
-    fn top(&self, image: usize, m: usize, scratch: &mut Scratch) -> Vec<(usize, f64)> {
-        self.index().top(&self.pairs, image, m, scratch)
+    fn top_captions(&self, image: usize, m: usize, scratch: &mut CiderScratch) -> Vec<(usize, f64)> {
+        self.index().top_captions(&self.scorer, image, m, scratch)
     }
 
     fn block(&self, images: &[usize], captions: &[usize]) -> Vec<f32> {
-        block(&self.pairs, images, captions)
+        score_block(&self.scorer, images, captions)
     }
 }

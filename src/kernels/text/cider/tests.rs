@@ -1,43 +1,45 @@
-//! CIDEr against the formula written down plainly, against the COCO evaluation's own values, and row, top and block against
-//! pair.
+//! Tests of CIDEr: against a direct implementation of the formula, against values of the COCO evaluation, and of `row`,
+//! `top_captions` and `block` against `pair`.
 
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::similarity::Similarity;
-use crate::text::tokens::Tokenizer;
+use crate::caption_similarity::CaptionSimilarity;
+use crate::text::tokenizer::Tokenizer;
 
-/// The captions of images, each image's as one text a caption; weights by `idf` of the frequencies in `counted` images.
-fn vectors(images: &[Vec<String>], counted: usize, idf: impl Fn(&Frequency) -> Idf) -> Vectors {
-    let mut ngrams = Ngrams::default();
-    let mut frequency = Frequency::default();
+/// Weighted vectors of the captions of each image. The weights are `idf` of the document frequencies in the first
+/// `counted` images.
+fn vectors(images: &[Vec<String>], counted: usize, idf: impl Fn(&DocumentFrequency) -> Idf) -> CaptionVectors {
+    let mut ngrams = NgramVocabulary::default();
+    let mut frequency = DocumentFrequency::default();
     let mut captions = Vec::new();
     for (image, texts) in images.iter().enumerate() {
-        let words: Vec<_> = texts.iter().map(|text| Tokenizer::Whitespace.words(text, false)).collect();
-        let found: Vec<_> = words.iter().map(|words| ngrams.count(words)).collect();
+        let words: Vec<_> = texts.iter().map(|text| Tokenizer::Whitespace.tokenize(text, false)).collect();
+        let found: Vec<_> = words.iter().map(|words| ngrams.count_ngrams(words)).collect();
         if image < counted {
-            frequency.add(found.iter().map(Vec::as_slice));
+            frequency.add_image(found.iter().map(Vec::as_slice));
         }
         captions.extend(words.iter().zip(found).map(|(words, found)| (image, words.len(), found)));
     }
     let idf = idf(&frequency);
-    let mut vectors = Vectors::default();
+    let mut vectors = CaptionVectors::default();
     for (image, words, found) in captions {
         vectors.push(image, words, &found, &idf);
     }
     vectors
 }
 
-fn counted(frequency: &Frequency) -> Idf {
+fn counted(frequency: &DocumentFrequency) -> Idf {
     frequency.idf(None).expect("images")
 }
 
-/// φ of one caption with references, straight from the paper's equations and the code's clipping and penalty.
+/// φ of a caption with references, computed directly from the paper's equations and the clipping and penalty of its
+/// code.
 #[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 #[expect(clippy::iter_over_hash_type, reason = "the order of a sum moves its last bits only")]
-fn plain(hypothesis: &str, references: &[&str], images: &[Vec<String>], form: Form) -> f64 {
+fn brute_force(hypothesis: &str, references: &[&str], images: &[Vec<String>], variant: CiderVariant) -> f64 {
     fn grams(text: &str, n: usize) -> HashMap<Vec<&str>, f64> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let mut counts = HashMap::new();
@@ -73,11 +75,11 @@ fn plain(hypothesis: &str, references: &[&str], images: &[Vec<String>], form: Fo
             let mut sum = 0.0;
             for (gram, &hw) in &h {
                 let rw = r.get(gram).copied().unwrap_or(0.0);
-                sum += if form == Form::CiderD { hw.min(rw) * rw } else { hw * rw };
+                sum += if variant == CiderVariant::CiderD { hw.min(rw) * rw } else { hw * rw };
             }
             let norms = norm(&h) * norm(&r);
             let delta = bigrams(hypothesis) - bigrams(reference);
-            let penalty = if form == Form::CiderD { (-delta * delta / 72.0).exp() } else { 1.0 };
+            let penalty = if variant == CiderVariant::CiderD { (-delta * delta / 72.0).exp() } else { 1.0 };
             total += if norms > 0.0 { sum / norms * penalty } else { 0.0 };
         }
     }
@@ -85,10 +87,10 @@ fn plain(hypothesis: &str, references: &[&str], images: &[Vec<String>], form: Fo
 }
 
 #[test]
-fn rare_ngrams_weigh_more_and_differences_of_length_cost() {
+fn rare_ngrams_weigh_more_and_length_differences_are_penalised() {
     // Three images; N = 3. "a" is everywhere (idf 0), "dog" in two, "cat" in one.
     let images = [vec!["a dog".to_owned()], vec!["a cat".to_owned()], vec!["a dog dog".to_owned()]];
-    let cider = Cider::new(vectors(&images, 3, counted), Form::CiderD, OwnCaption::Keep);
+    let cider = Cider::new(vectors(&images, 3, counted), CiderVariant::CiderD, OwnCaption::Keep);
     // Caption 0 with image 2. Unigrams: h = (dog 1·w), r = (dog 2·w): min·r = 2w², norms w · 2w, cosine 1.
     // Bigrams: "a dog" has df 2, weight w; r has "a dog" w and "dog dog" ln 3: cosine w/√(w² + ln²3). Δ = 1.
     let (w, l) = ((3f64 / 2.0).ln(), 3f64.ln());
@@ -98,7 +100,7 @@ fn rare_ngrams_weigh_more_and_differences_of_length_cost() {
     let wanted = 10.0 / 4.0 * (0.5 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
     assert!((cider.pair(0, 2) - wanted).abs() < 1e-12);
     // Without clipping and penalty both directions are the cosine.
-    let cider = Cider::new(vectors(&images, 3, counted), Form::Cider, OwnCaption::Keep);
+    let cider = Cider::new(vectors(&images, 3, counted), CiderVariant::Cider, OwnCaption::Keep);
     let wanted = 10.0 / 4.0 * (1.0 + w / w.hypot(l));
     assert!((cider.pair(2, 0) - wanted).abs() < 1e-12 && (cider.pair(0, 2) - wanted).abs() < 1e-12);
     assert_eq!(cider.pair(0, 1), 0.0);
@@ -114,11 +116,11 @@ fn agrees_with_the_coco_evaluation_on_each_of_its_thousand_examples() {
         images.push(example["refs"].as_array().expect("references").iter().map(string).collect());
     }
     let references: usize = images.iter().map(Vec::len).sum();
-    // The candidates belong to images of their own, which do not count.
+    // Each candidate belongs to an image of its own, which is not counted in the document frequencies.
     images.extend(examples.iter().map(|example| vec![string(&example["test"])]));
-    let cider = Cider::new(vectors(&images, examples.len(), counted), Form::CiderD, OwnCaption::Keep);
-    let mut scratch = Scratch::default();
-    let mut values = vec![0.0; cider.captions()];
+    let cider = Cider::new(vectors(&images, examples.len(), counted), CiderVariant::CiderD, OwnCaption::Keep);
+    let mut scratch = CiderScratch::default();
+    let mut values = vec![0.0; cider.caption_count()];
     for (image, example) in examples.iter().enumerate() {
         let wanted = example["cider"].as_f64().expect("a value");
         let got = cider.pair(image, references + image);
@@ -130,7 +132,7 @@ fn agrees_with_the_coco_evaluation_on_each_of_its_thousand_examples() {
 }
 
 #[test]
-fn odd_captions_have_defined_results() {
+fn captions_that_are_empty_long_or_in_other_scripts_match_the_formula() {
     let long = "w ".repeat(10_000) + "dog";
     let images = [
         vec![String::new()],
@@ -138,49 +140,49 @@ fn odd_captions_have_defined_results() {
         vec!["a 🐕 runs".to_owned(), "כלב רץ".to_owned(), long.clone()],
         ["one", "two", "three dogs", "four", "five", "six", "seven dog"].map(str::to_owned).to_vec(),
     ];
-    for form in [Form::CiderD, Form::Cider] {
-        let cider = Cider::new(vectors(&images, 4, counted), form, OwnCaption::Keep);
+    for variant in [CiderVariant::CiderD, CiderVariant::Cider] {
+        let cider = Cider::new(vectors(&images, 4, counted), variant, OwnCaption::Keep);
         let texts: Vec<&str> = images.iter().flatten().map(String::as_str).collect();
         for (image, own) in images.iter().enumerate() {
             let references: Vec<&str> = own.iter().map(String::as_str).collect();
             for (caption, text) in texts.iter().enumerate() {
-                let wanted = plain(text, &references, &images, form);
+                let wanted = brute_force(text, &references, &images, variant);
                 assert!((cider.pair(image, caption) - wanted).abs() < 1e-12, "{image} {caption}");
             }
         }
-        // Nothing is like a caption without words, itself included.
+        // A caption without words has similarity 0, also with itself.
         assert_eq!((cider.pair(0, 0), cider.pair(1, 0), cider.pair(0, 1)), (0.0, 0.0, 0.0));
-        // One word has no longer n-grams: a quarter of the scale.
+        // A caption of one word has unigrams only: a quarter of the maximum.
         assert!((cider.pair(1, 1) - 2.5).abs() < 1e-12);
         assert!(!cider.is_zero());
     }
-    // Without itself, the only caption of an image has nothing to be compared with.
-    let cider = Cider::new(vectors(&images, 4, counted), Form::CiderD, OwnCaption::LeaveOut);
+    // If it is left out, the only caption of an image has no references.
+    let cider = Cider::new(vectors(&images, 4, counted), CiderVariant::CiderD, OwnCaption::LeaveOut);
     assert_eq!(cider.pair(1, 1), 0.0);
     assert!(cider.pair(3, 11 - 1) > 0.0 || cider.pair(3, 1) > 0.0);
 }
 
 #[test]
-fn a_corpus_of_one_image_is_zero_and_says_so() {
+fn a_corpus_of_one_image_is_zero() {
     let images = [vec!["a dog runs".to_owned(), "a dog runs".to_owned()]];
-    let cider = Cider::new(vectors(&images, 1, counted), Form::CiderD, OwnCaption::Keep);
+    let cider = Cider::new(vectors(&images, 1, counted), CiderVariant::CiderD, OwnCaption::Keep);
     assert!(cider.is_zero());
-    assert_eq!(cider.top(0, 5, &mut Scratch::default()), [(0, 0.0), (1, 0.0)]);
+    assert_eq!(cider.top_captions(0, 5, &mut CiderScratch::default()), [(0, 0.0), (1, 0.0)]);
     assert_eq!(cider.block(&[0], &[0, 1]), [0.0, 0.0]);
-    let uniform = Cider::new(vectors(&images, 1, |_| Idf::uniform()), Form::CiderD, OwnCaption::Keep);
+    let uniform = Cider::new(vectors(&images, 1, |_| Idf::uniform()), CiderVariant::CiderD, OwnCaption::Keep);
     assert!(!uniform.is_zero() && (uniform.pair(0, 0) - 7.5).abs() < 1e-12);
-    let nothing = Cider::new(Vectors::default(), Form::CiderD, OwnCaption::Keep);
-    assert_eq!((nothing.images(), nothing.captions(), nothing.block(&[], &[]).len()), (0, 0, 0));
+    let nothing = Cider::new(CaptionVectors::default(), CiderVariant::CiderD, OwnCaption::Keep);
+    assert_eq!((nothing.image_count(), nothing.caption_count(), nothing.block(&[], &[]).len()), (0, 0, 0));
 }
 
-/// Nobody shares a word, as captions in a script without spaces: all but the own ones are 0, in order.
+/// No captions share a word, as in a script without spaces: φ of other images' captions is 0, and ties go by index.
 #[test]
-fn captions_that_share_nothing_are_zero_and_in_order() {
+fn captions_without_common_words_have_similarity_zero() {
     let images: Vec<Vec<String>> = (0..4000).map(|image| vec![format!("w{image}"), format!("v{image}")]).collect();
-    let cider = Cider::new(vectors(&images, images.len(), counted), Form::CiderD, OwnCaption::Keep);
-    let mut scratch = Scratch::default();
+    let cider = Cider::new(vectors(&images, images.len(), counted), CiderVariant::CiderD, OwnCaption::Keep);
+    let mut scratch = CiderScratch::default();
     for image in 0..images.len() {
-        let top = cider.top(image, 3, &mut scratch);
+        let top = cider.top_captions(image, 3, &mut scratch);
         let first = usize::from(image == 0) * 2;
         assert_eq!(top.iter().map(|best| best.0).collect::<Vec<_>>(), [2 * image, 2 * image + 1, first], "{image}");
         assert_eq!(top[2].1.to_bits(), 0.0f64.to_bits());
@@ -188,20 +190,20 @@ fn captions_that_share_nothing_are_zero_and_in_order() {
 }
 
 #[test]
-fn an_image_without_captions_is_like_nothing() {
-    let mut vectors = Vectors::default();
+fn an_image_without_captions_has_similarity_zero() {
+    let mut vectors = CaptionVectors::default();
     let words = ["dog".to_owned()];
-    vectors.push(2, 1, &Ngrams::default().count(&words), &Idf::uniform());
-    let cider = Cider::new(vectors, Form::CiderD, OwnCaption::LeaveOut);
-    assert_eq!(cider.images(), 3);
+    vectors.push(2, 1, &NgramVocabulary::default().count_ngrams(&words), &Idf::uniform());
+    let cider = Cider::new(vectors, CiderVariant::CiderD, OwnCaption::LeaveOut);
+    assert_eq!(cider.image_count(), 3);
     let mut values = [1.0];
-    cider.row(0, &mut Scratch::default(), &mut values);
+    cider.row(0, &mut CiderScratch::default(), &mut values);
     assert_eq!((values, cider.pair(1, 0)), ([0.0], 0.0));
-    assert_eq!(cider.top(1, 3, &mut Scratch::default()), [(0, 0.0)]);
-    assert_eq!(cider.top(2, 3, &mut Scratch::default()), [(0, 0.0)]);
+    assert_eq!(cider.top_captions(1, 3, &mut CiderScratch::default()), [(0, 0.0)]);
+    assert_eq!(cider.top_captions(2, 3, &mut CiderScratch::default()), [(0, 0.0)]);
 }
 
-/// Captions of few different words, so that much is shared and ties are common.
+/// Captions of few distinct words, so that common n-grams and ties are frequent.
 fn corpus() -> impl Strategy<Value = Vec<Vec<String>>> {
     let caption = prop::collection::vec(0..6u8, 0..9)
         .prop_map(|words| words.iter().map(|word| format!("w{word}")).collect::<Vec<_>>().join(" "));
@@ -211,15 +213,15 @@ fn corpus() -> impl Strategy<Value = Vec<Vec<String>>> {
 proptest! {
     #[test]
     fn pair_is_the_formula(images in corpus(), d: bool, kept: bool) {
-        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { OwnCaption::Keep } else { OwnCaption::LeaveOut });
-        let cider = Cider::new(vectors(&images, images.len(), counted), form, own);
+        let (variant, own) = (if d { CiderVariant::CiderD } else { CiderVariant::Cider }, if kept { OwnCaption::Keep } else { OwnCaption::LeaveOut });
+        let cider = Cider::new(vectors(&images, images.len(), counted), variant, own);
         let texts: Vec<(usize, usize, &str)> = images.iter().enumerate()
             .flat_map(|(i, texts)| texts.iter().enumerate().map(move |(k, text)| (i, k, text.as_str()))).collect();
         for (image, texts_of) in images.iter().enumerate() {
             for (caption, &(of, place, text)) in texts.iter().enumerate() {
                 let references: Vec<&str> = texts_of.iter().enumerate()
                     .filter(|&(k, _)| kept || of != image || k != place).map(|(_, text)| text.as_str()).collect();
-                let wanted = plain(text, &references, &images, form);
+                let wanted = brute_force(text, &references, &images, variant);
                 let got = cider.pair(image, caption);
                 prop_assert!((got - wanted).abs() < 1e-12, "{image} {caption}: {got} {wanted}");
                 prop_assert!((0.0..=10.0 + 1e-12).contains(&got));
@@ -229,17 +231,17 @@ proptest! {
 
     #[test]
     fn row_top_and_block_agree_with_pair(images in corpus(), d: bool, kept: bool, m in 0..12usize) {
-        let (form, own) = (if d { Form::CiderD } else { Form::Cider }, if kept { OwnCaption::Keep } else { OwnCaption::LeaveOut });
-        let cider = Cider::new(vectors(&images, images.len(), counted), form, own);
-        let mut scratch = Scratch::default();
-        let mut values = vec![0.0; cider.captions()];
-        // Some captions twice and not in order, as the pairs of a mini-batch.
-        let captions: Vec<usize> = (0..cider.captions()).rev().chain([0]).collect();
-        let rows: Vec<usize> = (0..cider.images()).chain([0]).collect();
+        let (variant, own) = (if d { CiderVariant::CiderD } else { CiderVariant::Cider }, if kept { OwnCaption::Keep } else { OwnCaption::LeaveOut });
+        let cider = Cider::new(vectors(&images, images.len(), counted), variant, own);
+        let mut scratch = CiderScratch::default();
+        let mut values = vec![0.0; cider.caption_count()];
+        // A caption twice and in another order, as in a mini-batch.
+        let captions: Vec<usize> = (0..cider.caption_count()).rev().chain([0]).collect();
+        let rows: Vec<usize> = (0..cider.image_count()).chain([0]).collect();
         let block = cider.block(&rows, &captions);
         for (place, &image) in rows.iter().enumerate() {
             cider.row(image, &mut scratch, &mut values);
-            let mut all: Vec<(usize, f64)> = (0..cider.captions()).map(|c| (c, cider.pair(image, c))).collect();
+            let mut all: Vec<(usize, f64)> = (0..cider.caption_count()).map(|c| (c, cider.pair(image, c))).collect();
             for &(caption, wanted) in &all {
                 prop_assert!((f64::from(values[caption]) - wanted).abs() < 1e-6);
                 prop_assert!(values[caption].is_sign_positive());
@@ -249,7 +251,7 @@ proptest! {
             }
             all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             all.truncate(m);
-            prop_assert_eq!(cider.top(image, m, &mut scratch), all);
+            prop_assert_eq!(cider.top_captions(image, m, &mut scratch), all);
         }
     }
 }

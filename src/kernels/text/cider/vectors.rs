@@ -1,17 +1,17 @@
-//! Captions as sparse vectors in one piece of memory (compressed sparse rows): what the table `caption_ngrams` holds.
+//! Captions as sparse tf-idf vectors in compressed sparse rows, the content of the table `caption_ngrams`.
 
 use super::frequency::Idf;
 use super::ngrams::{Ngram, ORDERS};
 use az::SaturatingAs;
 
-/// Numbers of n-grams are less. A billion n-grams are a hundred times those of all captions of COCO.
-const NUMBERS: i64 = 1 << 30;
+/// Upper bound of n-gram ids. All captions of COCO have about a hundredth of this many n-grams.
+const MAX_NGRAM_IDS: i64 = 1 << 30;
 
-/// The weighted n-grams of many captions.
+/// Tf-idf vectors of many captions.
 #[derive(Debug, Clone)]
-pub struct Vectors {
+pub struct CaptionVectors {
     images: Vec<usize>,
-    words: Vec<u32>,
+    word_count: Vec<u32>,
     offsets: Vec<usize>,
     ngrams: Vec<u32>,
     orders: Vec<i8>,
@@ -19,28 +19,28 @@ pub struct Vectors {
     weights: Vec<f64>,
 }
 
-/// One caption of [`Vectors`]; the slices are of one length.
+/// Vector of one caption of [`CaptionVectors`]. All slices have the same length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Caption<'a> {
-    /// Index of its image.
+pub struct CaptionVector<'a> {
+    /// Index of the image.
     pub image: usize,
-    /// Its words.
+    /// Number of words of the caption.
     pub words: u32,
-    /// Numbers of its distinct n-grams, ascending.
+    /// Ids of the distinct n-grams, ascending.
     pub ngrams: &'a [u32],
-    /// n of each of them, 1 to 4.
+    /// n of each n-gram, 1 to 4.
     pub orders: &'a [i8],
-    /// How often the caption has each of them.
+    /// Occurrences of each n-gram in the caption.
     pub counts: &'a [i32],
-    /// count · idf of each of them, at least 0.
+    /// count · idf of each n-gram, at least 0.
     pub weights: &'a [f64],
 }
 
-impl Default for Vectors {
+impl Default for CaptionVectors {
     fn default() -> Self {
         Self {
             images: Vec::new(),
-            words: Vec::new(),
+            word_count: Vec::new(),
             offsets: vec![0],
             ngrams: Vec::new(),
             orders: Vec::new(),
@@ -50,23 +50,23 @@ impl Default for Vectors {
     }
 }
 
-impl Vectors {
-    /// Adds a caption of `image`, images being numbered from 0.
+impl CaptionVectors {
+    /// Adds a caption of the image with index `image`.
     pub fn push(&mut self, image: usize, words: usize, ngrams: &[Ngram], idf: &Idf) {
         for ngram in ngrams {
-            self.ngrams.push(ngram.number);
+            self.ngrams.push(ngram.id);
             self.orders.push(ngram.order);
             self.counts.push(ngram.count);
-            self.weights.push(f64::from(ngram.count) * idf.of(ngram.number));
+            self.weights.push(f64::from(ngram.count) * idf.weight(ngram.id));
         }
-        self.close(image, words.saturating_as::<u32>());
+        self.finish_caption(image, words.saturating_as::<u32>());
     }
 
-    /// Adds a caption of `image` as a row of the table `caption_ngrams` gives it.
+    /// Adds a caption of the image with index `image`, from a row of the table `caption_ngrams`.
     ///
     /// # Errors
-    /// What no caption has: lists of different lengths, n-grams that are not ascending, an n that is not 1 to 4, a count
-    /// below 1, a weight that is negative or no number. The caption is not added then.
+    /// The lists have different lengths, the ids are not ascending, an n is not 1 to 4, a count is below 1, or a weight
+    /// is negative, NaN or too large. The caption is not added in this case.
     pub fn push_row(
         &mut self,
         image: usize,
@@ -81,13 +81,13 @@ impl Vectors {
         };
         let lengths = [ngrams.len(), orders.len(), counts.len(), weights.len()];
         if lengths.iter().any(|&length| length != ngrams.len()) {
-            return Err(format!("{lengths:?} n-grams, orders, counts, weights, wanted as many of each"));
+            return Err(format!("{lengths:?} n-grams, orders, counts, weights, wanted equally many of each"));
         }
         if let Some([a, b]) = ngrams.array_windows().find(|[a, b]| a >= b) {
-            return Err(format!("n-gram {a} before {b}, wanted ascending numbers"));
+            return Err(format!("n-gram {a} before {b}, wanted ascending ids"));
         }
-        if let Some(number) = ngrams.iter().find(|number| !(0..NUMBERS).contains(*number)) {
-            return Err(format!("n-gram {number}, wanted 0 to {}", NUMBERS - 1));
+        if let Some(id) = ngrams.iter().find(|id| !(0..MAX_NGRAM_IDS).contains(*id)) {
+            return Err(format!("n-gram {id}, wanted 0 to {}", MAX_NGRAM_IDS - 1));
         }
         if let Some(order) = orders.iter().find(|&&order| !(1..=ORDERS).any(|n| usize::try_from(order) == Ok(n))) {
             return Err(format!("an n-gram of {order} words, wanted 1 to {ORDERS}"));
@@ -95,25 +95,25 @@ impl Vectors {
         if let Some(count) = counts.iter().find(|&&count| count < 1) {
             return Err(format!("an n-gram counted {count} times, wanted at least 1"));
         }
-        // The largest weight there is: 2^31 occurrences of an n-gram of one image in 2^32.
+        // No weight reaches 1e12: 2^31 occurrences of an n-gram with df = 1 in 2^32 images weigh 4.8e10.
         if let Some(weight) = weights.iter().find(|&&weight| !(0.0..1e12).contains(&weight)) {
             return Err(format!("an n-gram of weight {weight}, wanted at least 0 and less than 1e12"));
         }
-        self.ngrams.extend(ngrams.iter().filter_map(|&number| u32::try_from(number).ok()));
+        self.ngrams.extend(ngrams.iter().filter_map(|&id| u32::try_from(id).ok()));
         self.orders.extend(orders);
         self.counts.extend(counts);
         self.weights.extend(weights);
-        self.close(image, words);
+        self.finish_caption(image, words);
         Ok(())
     }
 
-    /// The caption `index`, in the order in which they were added.
+    /// The caption `index`, counted in the order in which captions were added.
     #[must_use]
-    pub fn caption(&self, index: usize) -> Caption<'_> {
+    pub fn caption(&self, index: usize) -> CaptionVector<'_> {
         let range = self.offsets[index]..self.offsets[index + 1];
-        Caption {
+        CaptionVector {
             image: self.images[index],
-            words: self.words[index],
+            words: self.word_count[index],
             ngrams: &self.ngrams[range.clone()],
             orders: &self.orders[range.clone()],
             counts: &self.counts[range.clone()],
@@ -121,21 +121,21 @@ impl Vectors {
         }
     }
 
-    /// Captions.
+    /// Number of captions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.images.len()
     }
 
-    /// Whether there is no caption.
+    /// True if there is no caption.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.images.is_empty()
     }
 
-    fn close(&mut self, image: usize, words: u32) {
+    fn finish_caption(&mut self, image: usize, words: u32) {
         self.images.push(image);
-        self.words.push(words);
+        self.word_count.push(words);
         self.offsets.push(self.ngrams.len());
     }
 }
@@ -143,27 +143,27 @@ impl Vectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::cider::Ngrams;
+    use crate::text::cider::NgramVocabulary;
 
     #[test]
     fn a_row_of_the_table_gives_the_same_caption() {
-        let mut ngrams = Ngrams::default();
+        let mut ngrams = NgramVocabulary::default();
         let words: Vec<String> = "a dog and a cat".split(' ').map(str::to_owned).collect();
-        let mut vectors = Vectors::default();
-        vectors.push(3, words.len(), &ngrams.count(&words), &Idf::uniform());
+        let mut vectors = CaptionVectors::default();
+        vectors.push(3, words.len(), &ngrams.count_ngrams(&words), &Idf::uniform());
         vectors.push(3, 0, &[], &Idf::uniform());
         let caption = vectors.caption(0);
-        let numbers: Vec<i64> = caption.ngrams.iter().map(|&number| number.into()).collect();
-        let mut read = Vectors::default();
-        read.push_row(3, 5, &numbers, caption.orders, caption.counts, caption.weights).expect("a caption");
+        let ids: Vec<i64> = caption.ngrams.iter().map(|&id| id.into()).collect();
+        let mut read = CaptionVectors::default();
+        read.push_row(3, 5, &ids, caption.orders, caption.counts, caption.weights).expect("a caption");
         read.push_row(3, 0, &[], &[], &[], &[]).expect("a caption without words");
         assert_eq!((read.caption(0), read.caption(1)), (caption, vectors.caption(1)));
         assert_eq!((read.len(), caption.ngrams.len()), (2, 4 + 4 + 3 + 2));
     }
 
     #[test]
-    fn refuses_what_no_caption_has() {
-        let mut vectors = Vectors::default();
+    fn invalid_rows_are_refused() {
+        let mut vectors = CaptionVectors::default();
         let mut refused = |words, ngrams: &[i64], order, count, weight, wanted: &str| {
             let n = ngrams.len();
             let result = vectors.push_row(0, words, ngrams, &vec![order; n], &vec![count; n], &vec![weight; n]);

@@ -1,8 +1,8 @@
-//! Tokens that end with a period of their own.
+//! Abbreviations and acronyms: tokens that include their period.
 
-use super::found::{Found, is_letter_or_digit, run_of, same, whole};
+use super::pattern_match::{PatternMatch, is_letter_or_digit, run_length, starts_with_ignoring_case, whole_match};
 
-/// Abbreviations that keep their period in lower case too.
+/// Abbreviations in any case.
 const ANY_CASE: [&str; 112] = [
     "adj", "adm", "adv", "al", "ala", "apr", "ariz", "ark", "assn", "assoc", "asst", "aug", "ave", "bldg", "blvd",
     "bros", "calif", "capt", "cf", "cmdr", "co", "col", "colo", "conn", "corp", "cpl", "ct", "dak", "dec", "dept",
@@ -13,20 +13,20 @@ const ANY_CASE: [&str; 112] = [
     "sq", "sr", "st", "ste", "supt", "tenn", "thu", "thurs", "treas", "tue", "tues", "univ", "va", "vs", "vt", "wed",
     "wis", "wyo",
 ];
-/// Abbreviations that need a capital, being words without.
+/// Abbreviations only with a capital; in lower case they are words.
 const CAPITAL: [&str; 13] =
     ["cos", "del", "ill", "intl", "la", "mass", "miss", "natl", "ore", "pa", "tel", "tex", "wash"];
-/// Abbreviations before a number only.
+/// Abbreviations only before a number.
 const BEFORE_NUMBER: [&str; 10] = ["art", "ca", "fig", "figs", "no", "nos", "op", "pp", "prop", "props"];
 
-/// `Mr.`, `St.`, `etc.`, and `no.` before a number.
-pub(super) fn abbreviation(text: &[char]) -> Option<Found> {
-    let letters = run_of(text, is_letter_or_digit);
+/// Abbreviations: `Mr.`, `St.`, `etc.`, and `no.` before a number.
+pub(super) fn abbreviation(text: &[char]) -> Option<PatternMatch> {
+    let letters = run_length(text, is_letter_or_digit);
     if letters == 0 || text.get(letters) != Some(&'.') {
         return None;
     }
-    if same(text, &["ph.d."]) {
-        return whole(5);
+    if starts_with_ignoring_case(text, &["ph.d."]) {
+        return whole_match(5);
     }
     let word: String = text[..letters].iter().collect::<String>().to_ascii_lowercase();
     let is = |list: &[&str]| list.contains(&word.as_str());
@@ -34,13 +34,13 @@ pub(super) fn abbreviation(text: &[char]) -> Option<Found> {
     let after = &text[letters + 1..];
     let numbered = after.first().is_some_and(|c| c.is_whitespace()) && after.get(1).is_some_and(char::is_ascii_digit);
     let keeps = is(&ANY_CASE) || (capital && is(&CAPITAL)) || (numbered && is(&BEFORE_NUMBER));
-    if keeps { whole(letters + 1) } else { None }
+    if keeps { whole_match(letters + 1) } else { None }
 }
 
-/// `U.S.`, `a.m.`, `J.`: single letters, each with a period.
-pub(super) fn acronym(text: &[char]) -> Option<Found> {
+/// Acronyms, single letters each followed by a period: `U.S.`, `a.m.`, `J.`.
+pub(super) fn acronym(text: &[char]) -> Option<PatternMatch> {
     let pairs = text.chunks(2).take_while(|pair| matches!(pair, [c, '.'] if c.is_ascii_alphabetic())).count();
     let ends = text[2 * pairs..].iter().all(|c| c.is_whitespace());
-    // A letter that ends a caption is a letter, and the period the caption's.
-    if pairs == 1 && ends { None } else { whole(2 * pairs) }
+    // At the end of a caption, a single letter is a word, and the period ends the sentence.
+    if pairs == 1 && ends { None } else { whole_match(2 * pairs) }
 }

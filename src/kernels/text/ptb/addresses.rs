@@ -1,24 +1,25 @@
-//! Addresses, handles, and what web pages leave in a text.
+//! URLs, email addresses, handles, and HTML tags and entities.
 
-use super::found::{Found, run_of, same, whole};
+use super::pattern_match::{PatternMatch, run_length, starts_with_ignoring_case, whole_match};
 
-/// Names of the internet are not longer; so no text makes the look ahead costly.
+/// Maximum length of a host name. Bounds the cost of looking ahead.
 const LONGEST_NAME: usize = 254;
 
-/// Addresses of the web.
-pub(super) fn address(text: &[char]) -> Option<Found> {
+/// URLs and host names.
+pub(super) fn address(text: &[char]) -> Option<PatternMatch> {
     let outside = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '|' | '(' | ')' | '{' | '}');
     let path = |text: &[char]| {
-        let length = run_of(text, |c| !outside(c));
+        let length = run_length(text, |c| !outside(c));
         let end = text[..length].iter().rposition(|c| !matches!(c, '.' | '!' | '?' | ',' | '-' | ';' | ':' | '\''));
         end.map_or(0, |last| last + 1)
     };
     for scheme in ["http://", "https://"] {
-        if same(text, &[scheme]) {
-            return whole(scheme.len() + path(&text[scheme.len()..]));
+        if starts_with_ignoring_case(text, &[scheme]) {
+            return whole_match(scheme.len() + path(&text[scheme.len()..]));
         }
     }
-    let host = run_of(&text[..text.len().min(LONGEST_NAME)], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+    let host =
+        run_length(&text[..text.len().min(LONGEST_NAME)], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
     let host: String = text[..host].iter().collect();
     let host = host.trim_end_matches(['.', '-']);
     let parts: Vec<&str> = host.split('.').collect();
@@ -29,46 +30,46 @@ pub(super) fn address(text: &[char]) -> Option<Found> {
         return None;
     }
     let rest = &text[host.len()..];
-    whole(host.len() + if rest.first() == Some(&'/') { path(rest) } else { 0 })
+    whole_match(host.len() + if rest.first() == Some(&'/') { path(rest) } else { 0 })
 }
 
-/// Addresses of electronic mail.
-pub(super) fn mail(text: &[char]) -> Option<Found> {
+/// Email addresses.
+pub(super) fn mail(text: &[char]) -> Option<PatternMatch> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
-    let name = run_of(&text[..text.len().min(LONGEST_NAME)], part);
+    let name = run_length(&text[..text.len().min(LONGEST_NAME)], part);
     if name == 0 || text.get(name) != Some(&'@') {
         return None;
     }
-    let host = run_of(&text[name + 1..], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+    let host = run_length(&text[name + 1..], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
     let end = text[name + 1..][..host].iter().rposition(char::is_ascii_alphanumeric)?;
     let host = &text[name + 1..][..=end];
-    if host.contains(&'.') { whole(name + 1 + host.len()) } else { None }
+    if host.contains(&'.') { whole_match(name + 1 + host.len()) } else { None }
 }
 
-/// `@name` and `#topic`.
-pub(super) fn handle(text: &[char]) -> Option<Found> {
+/// Handles and hashtags: `@name`, `#topic`.
+pub(super) fn handle(text: &[char]) -> Option<PatternMatch> {
     match text {
         ['@' | '#', c, ..] if c.is_ascii_alphabetic() => {
-            whole(1 + run_of(&text[1..], |c| c.is_ascii_alphanumeric() || c == '_'))
+            whole_match(1 + run_length(&text[1..], |c| c.is_ascii_alphanumeric() || c == '_'))
         }
         _ => None,
     }
 }
 
-/// `<b>`, `</a>`, `<br/>`.
-pub(super) fn tag(text: &[char]) -> Option<Found> {
+/// HTML tags: `<b>`, `</a>`, `<br/>`.
+pub(super) fn tag(text: &[char]) -> Option<PatternMatch> {
     let letter = match text {
         ['<', '/' | '!' | '?', c, ..] | ['<', c, ..] => *c,
         _ => return None,
     };
-    let inside = run_of(&text[1..], |c| !matches!(c, '<' | '>'));
-    if letter.is_ascii_alphabetic() && text.get(1 + inside) == Some(&'>') { whole(inside + 2) } else { None }
+    let inside = run_length(&text[1..], |c| !matches!(c, '<' | '>'));
+    if letter.is_ascii_alphabetic() && text.get(1 + inside) == Some(&'>') { whole_match(inside + 2) } else { None }
 }
 
-/// Characters written with their names, as web pages have them.
-pub(super) fn entity(text: &[char]) -> Option<Found> {
+/// HTML entities.
+pub(super) fn entity(text: &[char]) -> Option<PatternMatch> {
     ["&amp;", "&lt;", "&gt;", "&quot;", "&apos;", "&nbsp;"]
         .iter()
-        .find(|name| same(text, &[name]))
-        .and_then(|name| whole(name.len()))
+        .find(|name| starts_with_ignoring_case(text, &[name]))
+        .and_then(|name| whole_match(name.len()))
 }

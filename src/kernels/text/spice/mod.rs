@@ -1,16 +1,16 @@
 //! SPICE (Anderson, Fernando, Johnson, Gould: SPICE: Semantic Propositional Image Caption Evaluation, ECCV 2016): the
-//! F-score of what a caption says against what the captions of an image say, as tuples of their scene graphs.
+//! F-score of the scene-graph tuples of a caption against those of an image's references.
 //!
-//! Graphs and synsets are values passed in; making them needs dictionaries. [`Spice`] has the formula. Of the Java tool's
-//! ways one is simplified: it merges the graphs of the references object by object, here tuples that match are merged.
+//! The caller passes scene graphs and synsets, which need a dictionary. [`Spice`] has the formula. One step of the Java
+//! tool is simplified: it merges the graphs of the references object by object; here matching tuples are merged.
 
 pub mod graph;
 pub mod score;
-mod vocabulary;
-mod words;
+mod tuples;
+mod dictionary;
 #[cfg(test)]
 mod tests;
 
+pub use dictionary::SpiceDictionary;
 pub use graph::SceneGraph;
-pub use score::{Scores, Spice, SpiceBuilder};
-pub use words::Words;
+pub use score::{Spice, SpiceBuilder, SpiceScores};

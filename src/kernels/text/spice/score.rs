@@ -1,45 +1,46 @@
-//! F-scores of tuples, for any image with any caption.
+//! SPICE of any image with any caption: F-scores of matching tuples.
 
 use std::collections::HashSet;
 
 use super::SceneGraph;
-use super::vocabulary::{Vocabulary, kind};
-use super::words::Words;
-use crate::similarity::{Similarity, best_first};
+use super::dictionary::SpiceDictionary;
+use super::tuples::{TupleVocabulary, kind};
+use crate::caption_similarity::{CaptionSimilarity, keep_top};
 
 /// SPICE of every image with every caption.
 ///
-/// With `R` the tuples of an image's references, `C` those of a caption, each merged (of tuples that match the first
-/// stays), and `M` the tuples of `C` that match one of `R`, at most as many as `R` has: precision `|M| / |C|`, recall
-/// `|M| / |R|`, `φ = 2 |M| / (|C| + |R|)`, which is 0 where there is no tuple. Tuples match where they have as many
-/// elements and each is the same lemma or in a common synset.
+/// `R` are the tuples of an image's references, and `C` those of a caption; of tuples that match each other, only the
+/// first is kept. `M` are the tuples of `C` that match one of `R`, at most `|R|`. Then precision is `|M| / |C|`, recall
+/// is `|M| / |R|`, and `φ = 2 |M| / (|C| + |R|)`, or 0 if there is no tuple. Two tuples match if they have equally many
+/// elements, and each pair of elements is the same lemma or has a common synset.
 #[derive(Debug)]
 pub struct Spice {
-    /// For each tuple those that match it.
+    /// For each tuple, the tuples that match it.
     matches: Vec<Vec<u32>>,
     kinds: Vec<u8>,
-    /// Tuples of each caption.
+    /// Tuple ids of each caption.
     captions: Vec<Vec<u32>>,
-    /// Tuples of each image, ascending.
+    /// Tuple ids of each image, ascending.
     images: Vec<Vec<u32>>,
-    /// For each tuple the captions that have it.
+    /// For each tuple, the captions that have it.
     postings: Vec<Vec<u32>>,
 }
 
-/// SPICE of one image and one caption, with what it is made of. A score of no tuples on either side is missing.
+/// SPICE of one image and one caption, with precision, recall and the scores of subsets of tuples. A subset score is
+/// `None` if neither side has a tuple of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scores {
+pub struct SpiceScores {
     /// F-score of all tuples: φ.
-    pub f: f64,
-    /// Share of the caption's tuples that the references have; 0 of none.
+    pub f_score: f64,
+    /// Fraction of the caption's tuples that the references have; 0 without tuples.
     pub precision: f64,
-    /// Share of the references' tuples that the caption has; 0 of none.
+    /// Fraction of the references' tuples that the caption has; 0 without tuples.
     pub recall: f64,
-    /// F-score of the objects alone.
+    /// F-score of the objects.
     pub object: Option<f64>,
-    /// F-score of the attributes alone.
+    /// F-score of the attributes.
     pub attribute: Option<f64>,
-    /// F-score of the relations alone.
+    /// F-score of the relations.
     pub relation: Option<f64>,
     /// F-score of the attributes that are colours.
     pub color: Option<f64>,
@@ -49,37 +50,38 @@ pub struct Scores {
     pub size: Option<f64>,
 }
 
-/// Takes the graphs of captions one by one and keeps their tuples as numbers.
+/// Builder of [`Spice`]: takes the scene graph of one caption after the other.
 #[derive(Debug, Default)]
 pub struct SpiceBuilder {
-    vocabulary: Vocabulary,
+    vocabulary: TupleVocabulary,
     captions: Vec<Vec<u32>>,
 }
 
 impl SpiceBuilder {
     /// Adds the graph of the next caption.
-    pub fn push(&mut self, graph: &SceneGraph, words: &impl Words) {
-        let tuples = self.vocabulary.tuples(graph, words);
+    pub fn push(&mut self, graph: &SceneGraph, words: &impl SpiceDictionary) {
+        let tuples = self.vocabulary.add_graph(graph, words);
         self.captions.push(tuples);
     }
 
-    /// The similarity, given which captions are the references of each image. Cost: proportional to the tuples and to the
-    /// pairs of them that match.
+    /// Builds the similarity. `references` are the captions of each image, by index.
+    ///
+    /// # Cost
+    /// Linear in the tuples and the pairs of matching tuples.
     ///
     /// # Panics
-    ///
-    /// Where a reference is no caption that was pushed.
+    /// A reference is no index of a pushed caption.
     #[must_use]
     pub fn build(self, references: &[Vec<usize>]) -> Spice {
         let matches = self.vocabulary.matches();
         let image = |references: &Vec<usize>| {
             let all = references.iter().flat_map(|reference| &self.captions[*reference]);
-            let mut tuples = merged(all, &matches);
+            let mut tuples = without_matches(all, &matches);
             tuples.sort_unstable();
             tuples
         };
         let images = references.iter().map(image).collect();
-        let captions: Vec<Vec<u32>> = self.captions.iter().map(|tuples| merged(tuples, &matches)).collect();
+        let captions: Vec<Vec<u32>> = self.captions.iter().map(|tuples| without_matches(tuples, &matches)).collect();
         let mut postings = vec![Vec::new(); matches.len()];
         for (caption, tuples) in (0..).zip(&captions) {
             for tuple in tuples {
@@ -90,8 +92,8 @@ impl SpiceBuilder {
     }
 }
 
-/// `tuples` without those that match an earlier one.
-fn merged<'a>(tuples: impl IntoIterator<Item = &'a u32>, matches: &[Vec<u32>]) -> Vec<u32> {
+/// Removes tuples that match an earlier one.
+fn without_matches<'a>(tuples: impl IntoIterator<Item = &'a u32>, matches: &[Vec<u32>]) -> Vec<u32> {
     let mut kept = Vec::new();
     let mut known = HashSet::new();
     for tuple in tuples {
@@ -104,14 +106,14 @@ fn merged<'a>(tuples: impl IntoIterator<Item = &'a u32>, matches: &[Vec<u32>]) -
 }
 
 impl Spice {
-    /// φ with precision, recall and sub-scores.
+    /// φ with precision, recall and the scores of subsets.
     #[must_use]
-    pub fn scores(&self, image: usize, caption: usize) -> Scores {
-        let all = self.shared(image, caption, kind::ALL);
-        let f = |kind| self.shared(image, caption, kind).f();
+    pub fn scores(&self, image: usize, caption: usize) -> SpiceScores {
+        let all = self.match_counts(image, caption, kind::ALL);
+        let f = |kind| self.match_counts(image, caption, kind).f_score();
         let share = |of| if of == 0 { 0.0 } else { ratio(all.matched, of) };
-        Scores {
-            f: all.f().unwrap_or(0.0),
+        SpiceScores {
+            f_score: all.f_score().unwrap_or(0.0),
             precision: share(all.of_caption),
             recall: share(all.of_image),
             object: f(kind::OBJECT),
@@ -123,7 +125,7 @@ impl Spice {
         }
     }
 
-    fn shared(&self, image: usize, caption: usize, kind: u8) -> Shared {
+    fn match_counts(&self, image: usize, caption: usize, kind: u8) -> MatchCounts {
         let (image, caption) = (&self.images[image], &self.captions[caption]);
         let is = |tuple: &&u32| self.kinds[**tuple as usize] & kind != 0;
         let of_image = image.iter().filter(is).count();
@@ -131,11 +133,11 @@ impl Spice {
         let matches =
             |tuple: &&u32| self.matches[**tuple as usize].iter().any(|other| image.binary_search(other).is_ok());
         let matched = caption.iter().filter(is).filter(matches).count().min(of_image);
-        Shared { matched, of_caption, of_image }
+        MatchCounts { matched, of_caption, of_image }
     }
 
-    /// For each caption how many of its tuples match one of the image.
-    fn count(&self, image: usize, scratch: &mut Scratch) {
+    /// Counts, for each caption, its tuples that match a tuple of the image.
+    fn count_matches(&self, image: usize, scratch: &mut SpiceScratch) {
         scratch.matched.clear();
         scratch.matched.resize(self.captions.len(), 0);
         scratch.tuples.clear();
@@ -149,80 +151,81 @@ impl Spice {
         }
     }
 
-    fn value(&self, image: usize, caption: usize, matched: u32) -> f64 {
+    fn score(&self, image: usize, caption: usize, matched: u32) -> f64 {
         let (of_image, of_caption) = (self.images[image].len(), self.captions[caption].len());
-        Shared { matched: (matched as usize).min(of_image), of_caption, of_image }.f().unwrap_or(0.0)
+        MatchCounts { matched: (matched as usize).min(of_image), of_caption, of_image }.f_score().unwrap_or(0.0)
     }
 }
 
-/// Numbers of tuples. Synonymy is not transitive: two tuples of a caption that do not match may match the same tuple of
-/// the image, and no more count than the image has.
+/// Counts of tuples. Matching is not transitive: two tuples of a caption that do not match each other can match the
+/// same tuple of the image. So `matched` is at most `of_image`.
 #[derive(Debug, Clone, Copy)]
-struct Shared {
+struct MatchCounts {
     matched: usize,
     of_caption: usize,
     of_image: usize,
 }
 
-impl Shared {
-    fn f(self) -> Option<f64> {
+impl MatchCounts {
+    fn f_score(self) -> Option<f64> {
         let all = self.of_caption + self.of_image;
         (all > 0).then(|| ratio(2 * self.matched, all))
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "tuples of a few captions are far below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "captions have far fewer than 2^53 tuples")]
 fn ratio(above: usize, below: usize) -> f64 {
     above as f64 / below as f64
 }
 
-/// What a row needs: counts of captions, and the tuples that match the image.
+/// Buffers of [`Spice`] that a thread reuses between rows: matches of each caption, and the tuples that match the
+/// image.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct SpiceScratch {
     matched: Vec<u32>,
     tuples: Vec<u32>,
 }
 
-impl Similarity for Spice {
-    type Scratch = Scratch;
+impl CaptionSimilarity for Spice {
+    type Scratch = SpiceScratch;
 
-    fn images(&self) -> usize {
+    fn image_count(&self) -> usize {
         self.images.len()
     }
 
-    fn captions(&self) -> usize {
+    fn caption_count(&self) -> usize {
         self.captions.len()
     }
 
     fn pair(&self, image: usize, caption: usize) -> f64 {
-        self.shared(image, caption, kind::ALL).f().unwrap_or(0.0)
+        self.match_counts(image, caption, kind::ALL).f_score().unwrap_or(0.0)
     }
 
-    fn row(&self, image: usize, scratch: &mut Scratch, values: &mut [f32]) {
-        self.count(image, scratch);
+    fn row(&self, image: usize, scratch: &mut SpiceScratch, values: &mut [f32]) {
+        self.count_matches(image, scratch);
         for (caption, (value, matched)) in values.iter_mut().zip(&scratch.matched).enumerate() {
-            *value = narrow(self.value(image, caption, *matched));
+            *value = to_f32(self.score(image, caption, *matched));
         }
     }
 
-    fn top(&self, image: usize, m: usize, scratch: &mut Scratch) -> Vec<(usize, f64)> {
-        self.count(image, scratch);
-        let value = |(caption, matched): (usize, &u32)| (caption, self.value(image, caption, *matched));
+    fn top_captions(&self, image: usize, m: usize, scratch: &mut SpiceScratch) -> Vec<(usize, f64)> {
+        self.count_matches(image, scratch);
+        let value = |(caption, matched): (usize, &u32)| (caption, self.score(image, caption, *matched));
         let mut best: Vec<(usize, f64)> = scratch.matched.iter().enumerate().map(value).collect();
-        best_first(&mut best, m);
+        keep_top(&mut best, m);
         best
     }
 
     fn block(&self, images: &[usize], captions: &[usize]) -> Vec<f32> {
         let mut values = Vec::with_capacity(images.len() * captions.len());
         for image in images {
-            values.extend(captions.iter().map(|caption| narrow(self.pair(*image, *caption))));
+            values.extend(captions.iter().map(|caption| to_f32(self.pair(*image, *caption))));
         }
         values
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a row holds f32; a score lies between 0 and 1")]
-fn narrow(value: f64) -> f32 {
+#[expect(clippy::cast_possible_truncation, reason = "similarities are stored as f32")]
+fn to_f32(value: f64) -> f32 {
     value as f32
 }

@@ -1,3 +1,3 @@
-// Stands in for a header of gloo, which libtorch contains and whose headers it does not ship: c10d includes it and uses
-// nothing of it.
+// Replacement for a header of gloo, which is part of libtorch, but whose headers libtorch does not ship. c10d includes
+// this header and uses nothing in it.
 #pragma once

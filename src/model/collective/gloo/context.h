@@ -1,5 +1,5 @@
-// Stands in for a header of gloo, which libtorch contains and whose headers it does not ship: what c10d's inline code
-// names. No object is made here, so only names must fit.
+// Replacement for a header of gloo, which is part of libtorch, but whose headers libtorch does not ship. It declares
+// what inline functions of c10d use. No object is created through it, so only the names must match.
 #pragma once
 
 #include <chrono>

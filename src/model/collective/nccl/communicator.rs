@@ -1,4 +1,4 @@
-//! A rank's place among connected GPUs, kept by a thread of its own, which makes all calls.
+//! NCCL communicator of a rank. A separate thread makes all calls of NCCL.
 
 #![expect(unsafe_code, reason = "NCCL and CUDA are C")]
 
@@ -12,147 +12,151 @@ use tch::{Device, Tensor};
 
 use super::gpu::Gpu;
 use super::library::{
-    DEFAULT_STREAM, IN_PROGRESS, Library, NOT_READY, RawComm, RawId, SUCCESS, SUM, UniqueId, data_type,
+    DEFAULT_STREAM, IN_PROGRESS, NOT_READY, NcclLibrary, RawComm, RawId, SUCCESS, SUM, UniqueId, data_type,
 };
-use crate::error::{Error, Kind, Result};
-use crate::runtime::Cancel;
+use crate::error::{Error, ErrorCategory, Result};
+use crate::runtime::CancelToken;
 
-/// Time between two questions whether to go on.
-const LOOK: Duration = Duration::from_millis(20);
-/// How long the end of a call that is given up is waited for, and that of a communicator.
-const GRACE: Duration = Duration::from_secs(2);
-/// Looks at a stream without a pause, which takes some 50 µs; most calls are over by then.
-const SPINS: u32 = 50;
-/// The longest pause between two looks at a stream.
-const NAP: Duration = Duration::from_micros(500);
+/// Time between two checks for cancellation.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time to wait for the end of an aborted call, and for the end of the thread.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Number of queries of a stream without a pause. They take some 50 µs; most operations are finished by then.
+const SPIN_POLLS: u32 = 50;
+/// Longest pause between two queries of a stream.
+const MAX_POLL_INTERVAL: Duration = Duration::from_micros(500);
 
-/// One rank of several, each with a GPU of its own. All ranks make the same calls in the same order.
+/// NCCL communicator of a rank. Each rank has a GPU of its own. All ranks must call the same operations in the same
+/// order.
 ///
-/// After an error all further calls fail.
+/// After an error all further operations fail.
 pub struct Communicator {
     device: Device,
-    jobs: Option<SyncSender<Job>>,
-    /// Raised to have the thread give up what it waits for.
+    batches: Option<SyncSender<CollectiveBatch>>,
+    /// Set to make the thread abort the operation that it waits for.
     stop: Arc<AtomicBool>,
-    /// Says nothing, and is closed when the thread ends.
+    /// Channel without messages, which is closed when the thread ends.
     ended: Receiver<()>,
-    patience: Duration,
-    cancel: Cancel,
+    timeout: Duration,
+    cancel: CancelToken,
 }
 
 impl Communicator {
-    /// Connects rank `place.0` of `place.1`, which all know the same `id`; or says why NCCL cannot, such as that not all came
-    /// while `patience` lasted.
+    /// Connects rank `rank` of `world_size` ranks, which must have the same `id`. Returns the reason if NCCL fails, for
+    /// example because a rank did not arrive in time.
     ///
     /// # Errors
-    /// `cancel` is raised.
+    /// `cancel` is cancelled.
     pub fn connect(
         gpu: Gpu,
         id: UniqueId,
-        place: (usize, usize),
-        patience: Duration,
-        cancel: &Cancel,
+        rank: usize,
+        world_size: usize,
+        timeout: Duration,
+        cancel: &CancelToken,
     ) -> Result<Result<Self, String>> {
-        let (Ok(rank), Ok(ranks)) = (c_int::try_from(place.0), c_int::try_from(place.1)) else {
-            return Ok(Err(format!("{} ranks, wanted fewer", place.1)));
+        let (Ok(c_rank), Ok(c_world_size)) = (c_int::try_from(rank), c_int::try_from(world_size)) else {
+            return Ok(Err(format!("{world_size} ranks, wanted fewer")));
         };
-        let (stop, (jobs, to_do), (say_end, ended)) =
-            (Arc::<AtomicBool>::default(), sync_channel::<Job>(1), sync_channel(0));
-        let (say, said) = sync_channel(1);
+        let (stop, (batches, batch_receiver), (end_sender, ended)) =
+            (Arc::<AtomicBool>::default(), sync_channel::<CollectiveBatch>(1), sync_channel(0));
+        let (opened_sender, opened_receiver) = sync_channel(1);
         let stopped = Arc::clone(&stop);
         let work = move || {
-            let _say_end: SyncSender<()> = say_end;
-            let connection = Connection::open(gpu, id, rank, ranks, stopped);
-            let (connection, told) = match connection {
-                Ok(connection) => (Some(connection), Ok(())),
+            let _end_sender: SyncSender<()> = end_sender;
+            let comm = NcclComm::open(gpu, id, c_rank, c_world_size, stopped);
+            let (comm, result) = match comm {
+                Ok(comm) => (Some(comm), Ok(())),
                 Err(why) => (None, Err(why)),
             };
-            if say.send(told).is_ok()
-                && let Some(connection) = connection
+            if opened_sender.send(result).is_ok()
+                && let Some(comm) = comm
             {
-                connection.serve(&to_do);
+                comm.serve(&batch_receiver);
             }
         };
         let thread = std::thread::Builder::new().name("nccl".to_owned()).spawn(work);
         thread.map_err(|error| Error::internal(format!("no thread: {error}")))?;
-        let this = Self { device: gpu.device, jobs: Some(jobs), stop, ended, patience, cancel: cancel.clone() };
-        Ok(told(this.answer(&said))?.and_then(|opened| opened).map(|()| this))
+        let this = Self { device: gpu.device, batches: Some(batches), stop, ended, timeout, cancel: cancel.clone() };
+        Ok(refusal_unless_interrupted(this.wait_for_answer(&opened_receiver))?.and_then(|opened| opened).map(|()| this))
     }
 
-    /// The same, with another patience from now on.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets the timeout of later operations.
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Ends it without taking leave of the other ranks, once it is dropped.
-    pub fn abandon(&self) {
+    /// Makes the communicator abort when it is dropped, without waiting for the other ranks.
+    pub fn abort(&self) {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    /// Where libtorch has the tensors that this takes.
+    /// Device of the tensors that this communicator supports.
     pub fn device(&self) -> Device {
         self.device
     }
 
-    /// Whether this takes such a tensor.
-    pub fn takes(&self, tensor: &Tensor) -> bool {
+    /// Returns true if device and type of the tensor are supported.
+    pub fn supports(&self, tensor: &Tensor) -> bool {
         tensor.device() == self.device && data_type(tensor.kind()).is_some()
     }
 
-    /// Fills `all` with the `own` of all ranks in their order; `own` has as many values on each.
+    /// Fills `all` with the tensors `own` of all ranks, in their order. `own` must have equally many values on all
+    /// ranks.
     ///
     /// # Errors
-    /// A rank is gone or silent, or the run was cancelled.
+    /// A rank is lost or silent, or the run was cancelled.
     pub fn all_gather(&self, own: &Tensor, all: &Tensor) -> Result<()> {
-        self.work(vec![Call::Gather { own: own.shallow_clone(), all: all.shallow_clone() }])
+        self.run_batch(vec![CollectiveCall::Gather { own: own.shallow_clone(), all: all.shallow_clone() }])
     }
 
-    /// Replaces each of `flats`, in place, by its sum over all ranks. NCCL adds up every value in one place and hands the
-    /// result around unchanged, so it has the same bits on all ranks: <https://github.com/NVIDIA/nccl/issues/855>.
+    /// Replaces each of `flats`, in place, by its sum over all ranks. NCCL sums every value on one rank and distributes
+    /// the result, so it is bitwise equal on all ranks: <https://github.com/NVIDIA/nccl/issues/855>.
     ///
     /// # Errors
-    /// As [`Communicator::all_gather`].
-    pub fn sum(&self, flats: &[Tensor]) -> Result<()> {
-        self.work(flats.iter().map(|flat| Call::Sum(flat.shallow_clone())).collect())
+    /// Same as [`Communicator::all_gather`].
+    pub fn all_reduce_sum(&self, flats: &[Tensor]) -> Result<()> {
+        self.run_batch(flats.iter().map(|flat| CollectiveCall::Sum(flat.shallow_clone())).collect())
     }
 
-    fn work(&self, calls: Vec<Call>) -> Result<()> {
-        let (done, said) = sync_channel(1);
-        let jobs = self.jobs.as_ref().filter(|_| !self.stop.load(Ordering::SeqCst)).ok_or_else(gone)?;
-        jobs.send(Job { calls, done }).map_err(|_| gone())?;
-        self.answer(&said)?.map_err(Error::peer)
+    fn run_batch(&self, calls: Vec<CollectiveCall>) -> Result<()> {
+        let (done, answer) = sync_channel(1);
+        let batches = self.batches.as_ref().filter(|_| !self.stop.load(Ordering::SeqCst)).ok_or_else(disconnected)?;
+        batches.send(CollectiveBatch { calls, done }).map_err(|_| disconnected())?;
+        self.wait_for_answer(&answer)?.map_err(Error::peer)
     }
 
-    /// Waits for an answer of the thread, as long as it may take.
-    fn answer<T>(&self, said: &Receiver<T>) -> Result<T> {
+    /// Waits for an answer of the thread. Aborts on timeout or cancellation.
+    fn wait_for_answer<T>(&self, answer: &Receiver<T>) -> Result<T> {
         let mut waited = Duration::ZERO;
         loop {
-            match said.recv_timeout(LOOK) {
+            match answer.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-                Err(RecvTimeoutError::Timeout) => waited += LOOK,
+                Err(RecvTimeoutError::Disconnected) => return Err(disconnected()),
+                Err(RecvTimeoutError::Timeout) => waited += POLL_INTERVAL,
             }
-            let silent = || Error::peer(format!("NCCL has waited {} s for another rank", self.patience.as_secs()));
-            let late = if waited >= self.patience { Err(silent()) } else { Ok(()) };
-            if let Err(error) = self.cancel.proceed().and(late) {
-                self.abandon();
-                // Where NCCL itself does not come back, the thread stays behind with its tensors: the process ends soon.
-                let _ = said.recv_timeout(GRACE);
+            let timed_out = || Error::peer(format!("NCCL has waited {} s for another rank", self.timeout.as_secs()));
+            let timeout = if waited >= self.timeout { Err(timed_out()) } else { Ok(()) };
+            if let Err(error) = self.cancel.check().and(timeout) {
+                self.abort();
+                // If the call of NCCL does not return, the thread stays blocked with its tensors; the process ends
+                // soon.
+                let _ = answer.recv_timeout(SHUTDOWN_TIMEOUT);
                 return Err(error);
             }
         }
     }
 }
 
-fn gone() -> Error {
-    Error::peer("NCCL is not connected any more")
+fn disconnected() -> Error {
+    Error::peer("the NCCL communicator is closed")
 }
 
-/// An error as the reason not to use NCCL, but for one that ends the run.
-pub fn told<T>(result: Result<T>) -> Result<Result<T, String>> {
+/// Turns an error into the reason not to use NCCL, unless it is an interruption.
+pub fn refusal_unless_interrupted<T>(result: Result<T>) -> Result<Result<T, String>> {
     match result {
-        Err(error) if error.kind() == Kind::Interrupted => Err(error),
+        Err(error) if error.category() == ErrorCategory::Interrupted => Err(error),
         result => Ok(result.map_err(|error| error.to_string())),
     }
 }
@@ -165,38 +169,38 @@ impl std::fmt::Debug for Communicator {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        self.jobs = None;
-        // Ranks of one machine take leave of each other: that ends when all do, and never if one is gone.
-        let _ = self.ended.recv_timeout(GRACE);
+        self.batches = None;
+        // Ranks of one machine wait for each other here. That never ends if one of them is lost.
+        let _ = self.ended.recv_timeout(SHUTDOWN_TIMEOUT);
     }
 }
 
-/// A collective, with the tensors that it reads and writes: they must stay until it is over.
-enum Call {
+/// Collective operation, with the tensors that it reads and writes. They must be kept until it is finished.
+enum CollectiveCall {
     Gather { own: Tensor, all: Tensor },
     Sum(Tensor),
 }
 
-/// Collectives that are waited for together.
-struct Job {
-    calls: Vec<Call>,
+/// Collective operations that are waited for together.
+struct CollectiveBatch {
+    calls: Vec<CollectiveCall>,
     done: SyncSender<Result<(), String>>,
 }
 
-/// The communicator itself. It stays on the thread that made it.
-struct Connection {
-    library: Library,
+/// Owner of the `ncclComm_t`. It stays on the thread that created it.
+struct NcclComm {
+    library: NcclLibrary,
     comm: RawComm,
     stop: Arc<AtomicBool>,
     broken: bool,
 }
 
-impl Connection {
-    /// Waits for all ranks.
+impl NcclComm {
+    /// Creates the communicator. Waits for all ranks.
     fn open(gpu: Gpu, id: UniqueId, rank: c_int, ranks: c_int, stop: Arc<AtomicBool>) -> Result<Self, String> {
         let library = gpu.library;
-        // For all calls of this thread.
-        // SAFETY: it takes any number.
+        // Applies to all calls of this thread.
+        // SAFETY: any number is a valid argument.
         library.cuda("cudaSetDevice", unsafe { (library.cuda_set_device)(gpu.number) })?;
         let mut comm = std::ptr::null_mut();
         // SAFETY: the pointer is valid for the call.
@@ -205,13 +209,13 @@ impl Connection {
         Ok(Self { library, comm, stop, broken: false })
     }
 
-    /// Works until there is nothing more to do, or an error.
-    fn serve(mut self, jobs: &Receiver<Job>) {
-        while let Ok(Job { calls, done }) = jobs.recv() {
+    /// Runs batches until the channel is closed or an operation fails.
+    fn serve(mut self, batches: &Receiver<CollectiveBatch>) {
+        while let Ok(CollectiveBatch { calls, done }) = batches.recv() {
             let result = calls.iter().try_for_each(|call| self.begin(call)).and_then(|()| self.wait());
             self.broken = result.is_err();
             if self.broken {
-                // Ends what is under way, so that the tensors can be let go.
+                // Aborts pending operations, so that the tensors can be freed.
                 drop(self);
                 drop(calls);
                 let _ = done.send(result);
@@ -222,33 +226,33 @@ impl Connection {
         }
     }
 
-    /// Puts a collective on the stream.
-    fn begin(&self, call: &Call) -> Result<(), String> {
+    /// Enqueues an operation on the stream.
+    fn begin(&self, call: &CollectiveCall) -> Result<(), String> {
         let kind = |tensor: &Tensor| {
             data_type(tensor.kind()).ok_or_else(|| format!("NCCL has no type for {:?}", tensor.kind()))
         };
         let Self { library, comm, .. } = self;
         match call {
-            Call::Gather { own, all } => {
+            CollectiveCall::Gather { own, all } => {
                 let (from, to, kind) = (own.data_ptr(), all.data_ptr(), kind(own)?);
-                // SAFETY: the tensors are contiguous, `all` is as many times as long as there are ranks, and both outlive
-                // the call.
+                // SAFETY: the tensors are contiguous, `all` has space for the values of all ranks, and both outlive the
+                // operation.
                 let result = unsafe { (library.all_gather)(from, to, own.numel(), kind, *comm, DEFAULT_STREAM) };
                 library.nccl("ncclAllGather", result)
             }
-            Call::Sum(flat) => {
+            CollectiveCall::Sum(flat) => {
                 let (at, kind) = (flat.data_ptr(), kind(flat)?);
-                // SAFETY: the tensor is contiguous and outlives the call, which may work in place.
+                // SAFETY: the tensor is contiguous and outlives the operation, which may work in place.
                 let result = unsafe { (library.all_reduce)(at, at, flat.numel(), kind, SUM, *comm, DEFAULT_STREAM) };
                 library.nccl("ncclAllReduce", result)
             }
         }
     }
 
-    /// Comes back when all that is on the stream is over.
+    /// Waits until all operations on the stream are finished.
     fn wait(&self) -> Result<(), String> {
         let Self { library, comm, .. } = self;
-        let (mut looks, mut nap) = (0, Duration::from_micros(20));
+        let (mut polls, mut pause) = (0, Duration::from_micros(20));
         loop {
             let mut state = SUCCESS;
             // SAFETY: the communicator is open, and the pointer valid for the call.
@@ -257,34 +261,34 @@ impl Connection {
             if state != IN_PROGRESS {
                 library.nccl("a collective", state)?;
             }
-            // SAFETY: this stream is always there.
+            // SAFETY: this stream always exists.
             let result = unsafe { (library.cuda_stream_query)(DEFAULT_STREAM) };
             if result != NOT_READY {
                 return library.cuda("cudaStreamQuery", result);
             }
-            // "Not ready" is kept as an error, which the next one who asks for errors would take for his.
-            // SAFETY: it takes nothing.
+            // CUDA stores "not ready" as the last error, which the next caller would take for its own.
+            // SAFETY: the function has no arguments.
             unsafe { (library.cuda_get_last_error)() };
             if self.stop.load(Ordering::SeqCst) {
-                return Err("given up".to_owned());
+                return Err("aborted".to_owned());
             }
-            looks += 1;
-            if looks <= SPINS {
+            polls += 1;
+            if polls <= SPIN_POLLS {
                 std::thread::yield_now();
             } else {
-                std::thread::sleep(nap);
-                nap = NAP.min(nap * 2);
+                std::thread::sleep(pause);
+                pause = MAX_POLL_INTERVAL.min(pause * 2);
             }
         }
     }
 }
 
-impl Drop for Connection {
+impl Drop for NcclComm {
     fn drop(&mut self) {
-        let broken = self.broken || self.stop.load(Ordering::SeqCst);
-        let end = if broken { self.library.comm_abort } else { self.library.comm_destroy };
-        // Nothing can be done about an error any more.
-        // SAFETY: the communicator is open, and used no more.
+        let is_broken = self.broken || self.stop.load(Ordering::SeqCst);
+        let end = if is_broken { self.library.comm_abort } else { self.library.comm_destroy };
+        // An error is ignored, since nothing can be done about it.
+        // SAFETY: the communicator is open and not used any more.
         unsafe { end(self.comm) };
     }
 }

@@ -4,23 +4,23 @@ use std::ffi::c_int;
 
 use tch::Device;
 
-use super::library::Library;
+use super::library::NcclLibrary;
 
-/// A GPU, and the functions that reach it.
+/// A GPU, and the functions to use it.
 #[derive(Debug, Clone, Copy)]
 pub struct Gpu {
-    pub library: Library,
-    /// CUDA's number of it.
+    pub library: NcclLibrary,
+    /// CUDA device number.
     pub number: c_int,
-    /// Where libtorch has the tensors that it works on.
+    /// Device in libtorch of the tensors on this GPU.
     pub device: Device,
 }
 
 impl Gpu {
-    /// That of a rank which computes on `device`; or why NCCL cannot serve it.
+    /// GPU of a rank that computes on `device`, or the reason why NCCL cannot be used.
     pub fn of(device: Device) -> Result<Self, String> {
-        let Device::Cuda(number) = device else { return Err("it computes on the processor".to_owned()) };
+        let Device::Cuda(number) = device else { return Err("it computes on the CPU".to_owned()) };
         let number = c_int::try_from(number).map_err(|error| error.to_string())?;
-        Ok(Self { library: Library::load()?, number, device })
+        Ok(Self { library: NcclLibrary::load()?, number, device })
     }
 }

@@ -1,4 +1,4 @@
-//! The functions of NCCL and of the CUDA runtime that are used here, as a table: `nccl.h` of NCCL 2 and
+//! Table of the functions of NCCL and of the CUDA runtime that are used here: from `nccl.h` of NCCL 2 and
 //! `cuda_runtime_api.h` of CUDA 12 and 13.
 
 #![expect(unsafe_code, reason = "NCCL and CUDA are C")]
@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use libloading::os::unix;
 use tch::Kind;
 
-/// `ncclUniqueId`: what ranks that want to meet must know.
+/// `ncclUniqueId`: identifier that all ranks of a communicator share.
 pub type UniqueId = [u8; 128];
 
 /// `ncclUniqueId`, which C passes by value.
@@ -29,15 +29,15 @@ pub const IN_PROGRESS: c_int = 7;
 pub const SUM: c_int = 0;
 /// `cudaErrorNotReady`.
 pub const NOT_READY: c_int = 600;
-/// The legacy default stream, on which libtorch computes.
+/// Legacy default stream, on which libtorch computes.
 pub const DEFAULT_STREAM: RawStream = std::ptr::null_mut();
 
-/// The version that has all types of ours, bf16 the last of them: 2.10.
-const OLDEST: c_int = 21_000;
+/// Oldest version with all types used here, of which bf16 came last: 2.10.
+const MIN_VERSION: c_int = 21_000;
 
-/// The functions. Each is to be called as its C documentation says.
+/// Table of functions. The requirements of each call are in its C documentation.
 #[derive(Debug, Clone, Copy)]
-pub struct Library {
+pub struct NcclLibrary {
     pub get_version: unsafe extern "C" fn(version: *mut c_int) -> c_int,
     pub get_error_string: unsafe extern "C" fn(result: c_int) -> *const c_char,
     pub get_unique_id: unsafe extern "C" fn(id: *mut RawId) -> c_int,
@@ -69,7 +69,7 @@ pub struct Library {
     pub cuda_device_get_pci_bus_id: unsafe extern "C" fn(id: *mut c_char, length: c_int, device: c_int) -> c_int,
 }
 
-/// A function of a place, by its name.
+/// Looks up a function by name.
 macro_rules! function {
     ($place:ident, $name:literal) => {
         // SAFETY: the type is that of the field, which is that of the header.
@@ -77,12 +77,12 @@ macro_rules! function {
     };
 }
 
-impl Library {
-    /// Looks the functions up: first in what libtorch has loaded, be it with NCCL inside or beside it, then in libraries
-    /// of the usual names. Says what is missing otherwise.
+impl NcclLibrary {
+    /// Looks up the functions, first in the libraries that are loaded already (libtorch contains NCCL or links it),
+    /// then in libraries with the usual names. The error names the missing function.
     pub fn load() -> Result<Self, String> {
-        let nccl = Place::new(&["libnccl.so.2"]);
-        let cuda = Place::new(&["libcudart.so.13", "libcudart.so.12"]);
+        let nccl = SymbolLookup::new(&["libnccl.so.2"]);
+        let cuda = SymbolLookup::new(&["libcudart.so.13", "libcudart.so.12"]);
         Ok(Self {
             get_version: function!(nccl, "ncclGetVersion"),
             get_error_string: function!(nccl, "ncclGetErrorString"),
@@ -101,19 +101,19 @@ impl Library {
         })
     }
 
-    /// NCCL's version, such as 22703 for 2.27.3.
+    /// Version of NCCL, such as 22703 for 2.27.3.
     pub fn version(&self) -> Result<c_int, String> {
         let mut version = 0;
         // SAFETY: the pointer is valid for the call.
         self.nccl("ncclGetVersion", unsafe { (self.get_version)(&raw mut version) })?;
-        if version < OLDEST {
-            Err(format!("NCCL is of version {version}, wanted {OLDEST} or newer"))
+        if version < MIN_VERSION {
+            Err(format!("NCCL is of version {version}, wanted {MIN_VERSION} or newer"))
         } else {
             Ok(version)
         }
     }
 
-    /// A new id for ranks to meet under.
+    /// Creates an id for a new communicator.
     pub fn unique_id(&self) -> Result<UniqueId, String> {
         let mut id = RawId([0; 128]);
         // SAFETY: as above.
@@ -121,41 +121,41 @@ impl Library {
         Ok(id.0)
     }
 
-    /// Where GPU `device` is on the bus of its machine.
+    /// PCI bus id of GPU `device`.
     pub fn bus_id(&self, device: c_int) -> Result<String, String> {
         // `0000:3b:00.0` and the zero byte take 13; domains of more digits exist.
         let mut text = [0; 32];
-        // SAFETY: the text is as long as it says.
+        // SAFETY: the buffer has the given length.
         let result = unsafe { (self.cuda_device_get_pci_bus_id)(text.as_mut_ptr().cast(), 32, device) };
         self.cuda("cudaDeviceGetPCIBusId", result)?;
         let text = CStr::from_bytes_until_nul(&text).map_err(|error| error.to_string())?;
         Ok(text.to_string_lossy().to_ascii_lowercase())
     }
 
-    /// A result of an NCCL function, in words if it is an error.
+    /// Checks the result of an NCCL function. The error is its description.
     pub fn nccl(&self, function: &str, result: c_int) -> Result<(), String> {
-        // SAFETY: it takes any number.
-        in_words(function, result, || unsafe { (self.get_error_string)(result) })
+        // SAFETY: any number is a valid argument.
+        check_status(function, result, || unsafe { (self.get_error_string)(result) })
     }
 
-    /// A result of a function of the CUDA runtime, in words if it is an error.
+    /// Checks the result of a function of the CUDA runtime. The error is its description.
     pub fn cuda(&self, function: &str, result: c_int) -> Result<(), String> {
-        // SAFETY: it takes any number.
-        in_words(function, result, || unsafe { (self.cuda_get_error_string)(result) })
+        // SAFETY: any number is a valid argument.
+        check_status(function, result, || unsafe { (self.cuda_get_error_string)(result) })
     }
 }
 
-fn in_words(function: &str, result: c_int, text: impl FnOnce() -> *const c_char) -> Result<(), String> {
+fn check_status(function: &str, result: c_int, text: impl FnOnce() -> *const c_char) -> Result<(), String> {
     if result == SUCCESS {
         return Ok(());
     }
     let text = text();
-    // SAFETY: a text of theirs ends with a zero byte and stays.
+    // SAFETY: the texts of both libraries are null-terminated and static.
     let text = if text.is_null() { "".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy() };
-    Err(format!("{function}: {} ({result})", crate::error::visible(&text)))
+    Err(format!("{function}: {} ({result})", crate::error::escape_control(&text)))
 }
 
-/// `ncclDataType_t` of a type of libtorch's, if gradients or rows may be of it.
+/// `ncclDataType_t` of a libtorch type, for the types that gradients and rows may have.
 pub fn data_type(kind: Kind) -> Option<c_int> {
     Some(match kind {
         Kind::Uint8 => 1,
@@ -168,27 +168,27 @@ pub fn data_type(kind: Kind) -> Option<c_int> {
     })
 }
 
-/// Where functions are looked for.
-struct Place {
+/// Libraries in which functions are looked up.
+struct SymbolLookup {
     loaded: unix::Library,
     names: &'static [&'static str],
     named: Option<unix::Library>,
 }
 
-impl Place {
+impl SymbolLookup {
     fn new(names: &'static [&'static str]) -> Self {
-        // SAFETY: their initialisation asks nothing of the program.
+        // SAFETY: the initialisation of these libraries has no requirements.
         let named = names.iter().find_map(|name| unsafe { unix::Library::new(*name) }.ok());
         Self { loaded: unix::Library::this(), names, named }
     }
 
-    /// The function `name`. Its library stays loaded for good.
+    /// Looks up the function `name`. Its library stays loaded until the process ends.
     ///
     /// # Safety
-    /// `F` is the type of a pointer to that function.
+    /// `F` must be the type of a pointer to that function.
     unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, String> {
         for library in [Some(&self.loaded), self.named.as_ref()].into_iter().flatten() {
-            // SAFETY: the caller knows the type.
+            // SAFETY: the caller guarantees the type.
             if let Ok(function) = unsafe { library.get::<F>(name) } {
                 return Ok(*function);
             }
@@ -197,7 +197,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SymbolLookup {
     fn drop(&mut self) {
         if let Some(named) = self.named.take() {
             let _ = named.into_raw();

@@ -1,31 +1,31 @@
-//! NCCL, which connects GPUs directly: the functions of its library, who may use it, and what is done with it.
+//! NCCL: collective operations directly between GPUs.
 //!
-//! NCCL's C interface has been stable since version 2.4, so nothing is built against it: its functions, and the five of the
-//! CUDA runtime that are wanted beside them, are looked up when a rank computes on a GPU (`library.rs`). A CUDA libtorch
-//! brings both along.
+//! The C interface of NCCL has been stable since version 2.4, so the crate does not link it. Its functions, and five of
+//! the CUDA runtime, are looked up at run time when a rank computes on a GPU (`library.rs`). A CUDA build of libtorch
+//! ships both libraries.
 //!
-//! Either all ranks use it or none (`agreement.rs`). NCCL serves one rank for each GPU, so ranks that share a GPU exchange
-//! tensors over gloo, through the memory of the processor.
+//! Either all ranks use NCCL or none (`negotiation.rs`). NCCL requires a separate GPU for each rank, so ranks that
+//! share a GPU exchange tensors over gloo, through CPU memory.
 //!
-//! libtorch computes on the *legacy default stream* of a GPU unless told otherwise, and tch never tells it. What NCCL does is
-//! put on the same stream: behind the kernels that make a tensor, and before those that read the result.
+//! libtorch computes on the *legacy default stream* of a GPU by default, and tch does not change that. NCCL operations
+//! are enqueued on the same stream: after the kernels that compute a tensor, and before those that read the result.
 //!
-//! All calls of a communicator are made by one thread of its own (`communicator.rs`): a call may wait for another rank
-//! that is gone, as the first one of a kind does to connect, and whoever waits in it cannot be cancelled.
+//! Each communicator has a thread that makes all its calls (`communicator.rs`). A call may block on a lost rank, for
+//! example the first call of an operation, which opens connections; a thread in such a call cannot be cancelled.
 //!
-//! Tests run against functions that work on the memory of the processor (`stand_in.rs`). They show the order of calls, counts,
-//! types, padding, cancellation and agreement. They show nothing of a real GPU: neither that streams order NCCL's work
-//! behind libtorch's, nor how NCCL fails, nor how fast it is.
+//! Tests use a fake NCCL in CPU memory (`testing.rs`). They cover the order of calls, counts, types, padding,
+//! cancellation and negotiation. They do not cover real GPUs: neither the order of NCCL and libtorch on a stream, nor
+//! failures of NCCL, nor speed.
 
 mod library;
 mod gpu;
-mod agreement;
+mod negotiation;
 mod communicator;
 #[cfg(test)]
-mod stand_in;
+mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(super) use agreement::{Messages, agree};
 pub(super) use communicator::Communicator;
 pub(super) use gpu::Gpu;
+pub(super) use negotiation::{RankExchange, negotiate};

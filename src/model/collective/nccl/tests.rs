@@ -1,4 +1,4 @@
-//! Ranks as threads, with the functions of `stand_in.rs` in place of NCCL's.
+//! Tests with the fake NCCL of `testing.rs`. Ranks are threads.
 
 use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex};
@@ -7,30 +7,30 @@ use std::time::Duration;
 use tch::{Device, Kind, Tensor};
 
 use super::gpu::Gpu;
-use super::library::{Library, data_type};
-use super::stand_in::{LIBRARY, OLDER, Trouble, calls, gpus, trouble};
-use crate::error::{Error, Kind as ErrorKind};
-use crate::model::collective::tests::{HOST, place};
-use crate::model::collective::{Group, KeyStore};
-use crate::runtime::Cancel;
+use super::library::{NcclLibrary, data_type};
+use super::testing::{FAKE_LIBRARY, FAKE_OLD_LIBRARY, GpuFault, calls, inject_fault, new_gpus};
+use crate::error::{Error, ErrorCategory};
+use crate::model::collective::testing::{HOST, test_process_group};
+use crate::model::collective::{CollectiveGroup, TcpStore};
+use crate::runtime::CancelToken;
 
-const TRIAL: [&str; 2] = ["gather 3 of 4", "sum 3 of 4"];
+const TRIAL_CALLS: [&str; 2] = ["gather 3 of 4", "sum 3 of 4"];
 
 fn gpu(number: c_int) -> Gpu {
-    Gpu { library: LIBRARY, number, device: Device::Cpu }
+    Gpu { library: FAKE_LIBRARY, number, device: Device::Cpu }
 }
 
-/// What each rank gives, with the GPU that `bring` says.
+/// Runs `work` on each rank with its GPU in `bring`, and returns their results.
 fn on_ranks<T: Send>(
     bring: &[Result<Gpu, String>],
-    patience: Duration,
-    cancel: &Cancel,
-    work: impl Fn(usize, Group) -> T + Sync,
+    timeout: Duration,
+    cancel: &CancelToken,
+    work: impl Fn(usize, CollectiveGroup) -> T + Sync,
 ) -> Vec<T> {
-    let store = KeyStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
+    let store = TcpStore::serve(HOST, 0, Duration::from_secs(10)).unwrap();
     let join = |rank| {
-        let place = place(&store, rank, bring.len(), patience);
-        Group::join_with(&place, || bring[rank].clone(), cancel).unwrap()
+        let place = test_process_group(&store, rank, bring.len(), timeout);
+        CollectiveGroup::join_with(&place, || bring[rank].clone(), cancel).unwrap()
     };
     std::thread::scope(|scope| {
         let (join, work) = (&join, &work);
@@ -39,26 +39,26 @@ fn on_ranks<T: Send>(
     })
 }
 
-/// What each rank of as many as there are GPUs gives.
-fn on_gpus<T: Send>(gpus: &[c_int], work: impl Fn(Group) -> T + Sync) -> Vec<T> {
+/// Runs `work` on one rank per GPU, and returns their results. All ranks must use NCCL.
+fn on_gpus<T: Send>(gpus: &[c_int], work: impl Fn(CollectiveGroup) -> T + Sync) -> Vec<T> {
     let bring: Vec<_> = gpus.iter().copied().map(gpu).map(Ok).collect();
-    on_ranks(&bring, Duration::from_secs(20), &Cancel::new(), |_, group| {
-        assert_eq!(group.why_not_nccl(), None);
+    on_ranks(&bring, Duration::from_secs(20), &CancelToken::new(), |_, group| {
+        assert_eq!(group.nccl_unavailable_reason(), None);
         work(group)
     })
 }
 
-/// Calls of a GPU after the trial.
+/// Calls for a GPU after those of the trial.
 fn after_trial(gpu: c_int, rank: usize, of: usize) -> Vec<String> {
     let calls = calls(gpu);
-    assert_eq!(calls[..3], [&format!("init {rank} of {of}"), TRIAL[0], TRIAL[1]]);
+    assert_eq!(calls[..3], [&format!("init {rank} of {of}"), TRIAL_CALLS[0], TRIAL_CALLS[1]]);
     calls[3..].to_vec()
 }
 
 #[test]
 fn rows_are_padded_gathered_and_cut() {
     for shares in [vec![2, 2, 2], vec![3, 0, 1], vec![0, 0, 5]] {
-        let gpus = gpus(3);
+        let gpus = new_gpus(3);
         let gathered = on_gpus(&gpus, |group| {
             let n = shares[group.rank()];
             let first: i64 = shares[..group.rank()].iter().sum();
@@ -78,8 +78,8 @@ fn rows_are_padded_gathered_and_cut() {
 }
 
 #[test]
-fn all_types_that_nccl_has_pass_through_it_and_others_do_not() {
-    let gpus = gpus(2);
+fn tensors_of_supported_types_are_exchanged_by_nccl_and_others_by_gloo() {
+    let gpus = new_gpus(2);
     // As nccl.h numbers them.
     let types =
         [(Kind::Uint8, 1), (Kind::Int64, 4), (Kind::Half, 6), (Kind::Float, 7), (Kind::Double, 8), (Kind::BFloat16, 9)];
@@ -98,8 +98,8 @@ fn all_types_that_nccl_has_pass_through_it_and_others_do_not() {
 }
 
 #[test]
-fn sums_are_queued_together_in_buckets_and_written_back() {
-    let gpus = gpus(3);
+fn sums_are_enqueued_together_in_buckets_and_written_back() {
+    let gpus = new_gpus(3);
     let large = 7_i64 << 20;
     let sums = on_gpus(&gpus, |group| {
         let own = i64::try_from(group.rank()).unwrap();
@@ -113,7 +113,7 @@ fn sums_are_queued_together_in_buckets_and_written_back() {
             Tensor::full([2], own + 9, float),
         ];
         let view = tensors[0].view(-1);
-        group.sum(&tensors).unwrap();
+        group.all_reduce_sum(&tensors).unwrap();
         (Vec::<f32>::try_from(view).unwrap(), tensors)
     });
     for (view, tensors) in sums {
@@ -128,26 +128,26 @@ fn sums_are_queued_together_in_buckets_and_written_back() {
 }
 
 #[test]
-fn sums_of_other_sizes_are_refused_on_all_ranks() {
-    let gpus = gpus(2);
+fn sums_of_different_sizes_are_an_error_on_all_ranks() {
+    let gpus = new_gpus(2);
     let errors = on_gpus(&gpus, |group| {
         let size = if group.rank() == 0 { 4 } else { 5 };
-        let none = group.sum(&[Tensor::zeros([0], (Kind::Float, Device::Cpu))]);
+        let none = group.all_reduce_sum(&[Tensor::zeros([0], (Kind::Float, Device::Cpu))]);
         assert!(none.is_ok());
-        group.sum(&[Tensor::zeros([size], (Kind::Float, Device::Cpu))]).unwrap_err().to_string()
+        group.all_reduce_sum(&[Tensor::zeros([size], (Kind::Float, Device::Cpu))]).unwrap_err().to_string()
     });
-    assert_eq!(errors, ["rank 1 adds up 5 values, rank 0 4"; 2]);
+    assert_eq!(errors, ["rank 1 sums 5 values, rank 0 4"; 2]);
 }
 
-/// Why ranks that bring this do not use NCCL; they work over gloo all the same.
+/// Reason why ranks with these GPUs do not use NCCL. Also checks that they work over gloo.
 fn refusal(bring: &[Result<Gpu, String>]) -> String {
-    let reasons = on_ranks(bring, Duration::from_secs(4), &Cancel::new(), |rank, group| {
+    let reasons = on_ranks(bring, Duration::from_secs(4), &CancelToken::new(), |rank, group| {
         let one = Tensor::full([1, 1], i64::try_from(rank).unwrap(), (Kind::Float, Device::Cpu));
         let gathered = Vec::<f32>::try_from(group.all_gather(&one).unwrap().view(-1)).unwrap();
         assert_eq!(gathered, [0.0, 1.0, 2.0]);
-        group.sum(std::slice::from_ref(&one)).unwrap();
+        group.all_reduce_sum(std::slice::from_ref(&one)).unwrap();
         assert_eq!(one.double_value(&[0, 0]), 3.0);
-        group.why_not_nccl().unwrap().to_owned()
+        group.nccl_unavailable_reason().unwrap().to_owned()
     });
     assert!(reasons.iter().all(|reason| *reason == reasons[0]), "{reasons:?}");
     reasons[0].clone()
@@ -155,7 +155,7 @@ fn refusal(bring: &[Result<Gpu, String>]) -> String {
 
 #[test]
 fn all_ranks_use_nccl_or_none() {
-    let numbers = gpus(3);
+    let numbers = new_gpus(3);
     let all = || numbers.iter().copied().map(gpu).map(Ok).collect::<Vec<_>>();
     let with = |rank: usize, other| {
         let mut bring = all();
@@ -164,100 +164,100 @@ fn all_ranks_use_nccl_or_none() {
     };
     let none = Err("there is no `ncclAllGather` here".to_owned());
     assert_eq!(refusal(&with(2, none)), "rank 2: there is no `ncclAllGather` here");
-    assert_eq!(refusal(&with(1, Gpu::of(Device::Cpu))), "rank 1: it computes on the processor");
-    let older = Gpu { library: OLDER, ..gpu(numbers[0]) };
+    assert_eq!(refusal(&with(1, Gpu::of(Device::Cpu))), "rank 1: it computes on the CPU");
+    let older = Gpu { library: FAKE_OLD_LIBRARY, ..gpu(numbers[0]) };
     assert_eq!(refusal(&with(0, Ok(older))), "rank 0 has NCCL 21005, and rank 1 has 22703");
     let shared = refusal(&with(2, Ok(gpu(numbers[0]))));
-    let wanted = format!("ranks 0 and 2 share the GPU at 0000:{:02x}:00.0, and NCCL wants one for each", numbers[0]);
+    let wanted = format!("ranks 0 and 2 share the GPU at 0000:{:02x}:00.0, and NCCL requires one for each", numbers[0]);
     assert_eq!(shared, wanted);
-    // Up to here nobody has been asked to connect.
+    // No rank has tried to connect so far.
     assert!(numbers.iter().all(|&gpu| calls(gpu).is_empty()));
 }
 
 #[test]
-fn what_fails_at_the_start_leaves_all_with_gloo() {
-    let numbers = gpus(3);
+fn all_ranks_use_gloo_if_nccl_fails_at_the_start() {
+    let numbers = new_gpus(3);
     let all: Vec<_> = numbers.iter().copied().map(gpu).map(Ok).collect();
-    trouble(numbers[1], Trouble::Init);
+    inject_fault(numbers[1], GpuFault::Init);
     let reason = refusal(&all);
-    // The first one to say something; the others saw that rank 1 was gone.
+    // The first reason counts. Rank 0 lost the connection to rank 1.
     assert_eq!(reason, "rank 0: ncclCommInitRank: remote error of the test (6)");
-    let numbers = gpus(3);
+    let numbers = new_gpus(3);
     let all: Vec<_> = numbers.iter().copied().map(gpu).map(Ok).collect();
-    trouble(numbers[2], Trouble::Sums);
+    inject_fault(numbers[2], GpuFault::Sums);
     let reason = refusal(&all);
     assert!(reason.starts_with("rank 2: a trial gave [1, 1, 1, 2, 2, 2, 3, 3, 3, "), "{reason}");
     for (rank, &gpu) in numbers.iter().enumerate() {
         assert_eq!(after_trial(gpu, rank, 3), ["abort"]);
     }
-    let numbers = gpus(3);
+    let numbers = new_gpus(3);
     let all: Vec<_> = numbers.iter().copied().map(gpu).map(Ok).collect();
-    trouble(numbers[0], Trouble::Stream(1));
+    inject_fault(numbers[0], GpuFault::Stream(1));
     let reason = refusal(&all);
     assert_eq!(reason, "rank 0: cudaStreamQuery: illegal address (700)");
 }
 
-/// The error of rank 0 when something goes wrong with its first collective after the trial, and of what it tries next.
-fn failure(of: &[c_int], patience: Duration, cancel: &Cancel, others: fn(&Group)) -> (Error, Error) {
+/// Errors of rank 0 in its first operation after the trial, which must fail, and in the next one.
+fn failure(of: &[c_int], timeout: Duration, cancel: &CancelToken, others: fn(&CollectiveGroup)) -> (Error, Error) {
     let bring: Vec<_> = of.iter().copied().map(gpu).map(Ok).collect();
-    let errors = on_ranks(&bring, patience, cancel, |rank, group| {
+    let errors = on_ranks(&bring, timeout, cancel, |rank, group| {
         if rank > 0 {
             others(&group);
             return None;
         }
         let rows = Tensor::ones([2, 2], (Kind::Float, Device::Cpu));
         let nccl = group.nccl_for(&rows).unwrap();
-        let first = nccl.sum(std::slice::from_ref(&rows)).unwrap_err();
-        Some((first, nccl.sum(&[rows]).unwrap_err()))
+        let first = nccl.all_reduce_sum(std::slice::from_ref(&rows)).unwrap_err();
+        Some((first, nccl.all_reduce_sum(&[rows]).unwrap_err()))
     });
     errors.into_iter().flatten().next().unwrap()
 }
 
 #[test]
-fn a_silent_rank_is_given_up_after_the_patience() {
-    let gpus = gpus(2);
-    let silent = |_: &Group| std::thread::sleep(Duration::from_secs(2));
-    let (error, next) = failure(&gpus, Duration::from_secs(1), &Cancel::new(), silent);
+fn a_silent_rank_is_an_error_after_the_timeout() {
+    let gpus = new_gpus(2);
+    let silent = |_: &CollectiveGroup| std::thread::sleep(Duration::from_secs(2));
+    let (error, next) = failure(&gpus, Duration::from_secs(1), &CancelToken::new(), silent);
     assert!(error.is_peer() && next.is_peer());
     assert_eq!(error.to_string(), "NCCL has waited 1 s for another rank");
-    assert_eq!(next.to_string(), "NCCL is not connected any more");
+    assert_eq!(next.to_string(), "the NCCL communicator is closed");
     assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7", "abort"]);
 }
 
 #[test]
 fn waiting_ends_when_the_run_is_cancelled() {
-    let gpus = gpus(2);
-    static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
-    let cancels = |_: &Group| {
+    let gpus = new_gpus(2);
+    static CANCEL: LazyLock<CancelToken> = LazyLock::new(CancelToken::new);
+    let cancels = |_: &CollectiveGroup| {
         std::thread::sleep(Duration::from_millis(300));
         CANCEL.cancel();
     };
     let (error, next) = failure(&gpus, Duration::from_hours(1), &CANCEL, cancels);
-    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert_eq!(error.category(), ErrorCategory::Interrupted);
     assert!(next.is_peer());
     assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7", "abort"]);
 }
 
 #[test]
-fn waiting_ends_even_if_nccl_does_not_come_back() {
-    let gpus = gpus(2);
-    trouble(gpus[0], Trouble::Stuck(2));
-    let (error, _) = failure(&gpus, Duration::from_secs(1), &Cancel::new(), |_| {});
+fn waiting_ends_even_if_a_call_of_nccl_does_not_return() {
+    let gpus = new_gpus(2);
+    inject_fault(gpus[0], GpuFault::Stuck(2));
+    let (error, _) = failure(&gpus, Duration::from_secs(1), &CancelToken::new(), |_| {});
     assert_eq!(error.to_string(), "NCCL has waited 1 s for another rank");
-    // Nobody else may touch a communicator that is in use.
+    // A communicator in use must not be aborted from another thread.
     assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7"]);
 }
 
 #[test]
-fn errors_of_nccl_and_cuda_are_told_and_end_the_communicator() {
-    let silent = |_: &Group| std::thread::sleep(Duration::from_millis(500));
+fn errors_of_nccl_and_cuda_are_returned_and_end_the_communicator() {
+    let silent = |_: &CollectiveGroup| std::thread::sleep(Duration::from_millis(500));
     for (trouble_is, wanted) in [
-        (Trouble::Asynchronous(2), "a collective: remote error of the test (6)"),
-        (Trouble::Stream(2), "cudaStreamQuery: illegal address (700)"),
+        (GpuFault::Asynchronous(2), "a collective: remote error of the test (6)"),
+        (GpuFault::Stream(2), "cudaStreamQuery: illegal address (700)"),
     ] {
-        let gpus = gpus(2);
-        trouble(gpus[0], trouble_is);
-        let (error, next) = failure(&gpus, Duration::from_hours(1), &Cancel::new(), silent);
+        let gpus = new_gpus(2);
+        inject_fault(gpus[0], trouble_is);
+        let (error, next) = failure(&gpus, Duration::from_hours(1), &CancelToken::new(), silent);
         assert!(error.is_peer() && next.is_peer());
         assert_eq!(error.to_string(), wanted);
         assert_eq!(after_trial(gpus[0], 0, 2), ["sum 4 of 7", "abort"]);
@@ -265,23 +265,23 @@ fn errors_of_nccl_and_cuda_are_told_and_end_the_communicator() {
 }
 
 #[test]
-fn a_rank_that_is_gone_is_seen_before_nccl_waits_for_it() {
-    let gpus = gpus(2);
+fn a_lost_rank_is_detected_before_nccl_waits_for_it() {
+    let gpus = new_gpus(2);
     let errors = Mutex::new(vec![]);
     on_gpus(&gpus, |group| {
         if group.rank() == 0 {
-            let error = group.sum(&[Tensor::ones([4], (Kind::Float, Device::Cpu))]).unwrap_err();
+            let error = group.all_reduce_sum(&[Tensor::ones([4], (Kind::Float, Device::Cpu))]).unwrap_err();
             errors.lock().unwrap().push((error.is_peer(), error.to_string()));
         }
     });
     let (is_peer, text) = errors.into_inner().unwrap().remove(0);
-    assert!(is_peer && text.starts_with("cannot add up over the ranks: cannot exchange sizes: "), "{text}");
+    assert!(is_peer && text.starts_with("cannot sum over the ranks: cannot exchange sizes: "), "{text}");
     assert!(!after_trial(gpus[0], 0, 2).contains(&"sum 4 of 7".to_owned()));
 }
 
 #[test]
-fn the_functions_are_those_of_the_real_libraries() {
-    let library = match Library::load() {
+fn the_functions_are_found_in_the_real_libraries() {
+    let library = match NcclLibrary::load() {
         Ok(library) => library,
         Err(why) => {
             test_data::impossible(why);

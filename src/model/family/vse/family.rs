@@ -1,36 +1,37 @@
-//! VSE++ as one of the families.
+//! Implementation of [`Family`] for VSE++.
 
-use super::config::{Config, WORDS};
+use super::config::{VseConfig, WORD_VECTORS};
 use super::model::Vse;
-use super::published::{self, PublishedSettings};
-use super::settings::Settings;
+use super::published::{self, PublishedVseSettings};
+use super::settings::VseSettings;
 use crate::error::Result;
-use crate::model::family::contract::{Capabilities, Checkpoint, Family, Problems};
-use crate::model::family::data::Data;
+use crate::model::family::contract::{Capabilities, Family, PublishedCheckpoint};
+use crate::model::family::input_spec::InputSpec;
 use crate::model::family::model::Model;
-use crate::model::family::parameters::{Parameter, Parameters};
+use crate::model::family::parameters::{ParameterSpec, Parameters};
+use crate::model::setting_problems::SettingProblems;
 
-impl Family for Config {
-    type Settings = Settings;
-    type Published = PublishedSettings;
+impl Family for VseConfig {
+    type Settings = VseSettings;
+    type Published = PublishedVseSettings;
 
-    fn capabilities(settings: &Settings) -> Capabilities {
+    fn capabilities(settings: &VseSettings) -> Capabilities {
         Capabilities {
             similarity: Some(settings.similarity),
-            pictures: true,
+            finetuning: true,
             mixed_precision: true,
-            ranks: true,
-            word_vectors: Some(WORDS),
-            losses: Vec::new(),
+            multi_rank: true,
+            word_vectors_parameter: Some(WORD_VECTORS),
+            auxiliary_losses: Vec::new(),
         }
     }
 
-    fn problems(settings: &Settings) -> Problems {
+    fn problems(settings: &VseSettings) -> SettingProblems {
         settings.problems()
     }
 
-    fn of(settings: &Settings, data: Data) -> Self {
-        let &Settings { embedding, word, bidirectional, pooling, similarity } = settings;
+    fn from_settings(settings: &VseSettings, data: InputSpec) -> Self {
+        let &VseSettings { embed_size: embedding, word_dim: word, bidirectional, pooling, similarity } = settings;
         let absolute = similarity.takes_absolute_values();
         Self {
             data,
@@ -38,27 +39,31 @@ impl Family for Config {
             pooling,
             absolute,
             similarity,
-            ..Self::vse(data.image, data.words, word, embedding)
+            ..Self::new(data.image, data.words, word, embedding)
         }
     }
 
-    fn data(&self) -> &Data {
+    fn input_spec(&self) -> &InputSpec {
         &self.data
     }
 
-    fn data_mut(&mut self) -> &mut Data {
+    fn input_spec_mut(&mut self) -> &mut InputSpec {
         &mut self.data
     }
 
-    fn parameters(&self) -> Result<Vec<Parameter>> {
-        self.parameters()
+    fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
+        self.parameter_specs()
     }
 
-    fn model(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
+    fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
         Ok(Box::new(Vse::new(self.clone(), parameters)))
     }
 
-    fn published(settings: &PublishedSettings, checkpoint: &[u8], words: usize) -> Result<Checkpoint<Self>> {
+    fn read_published(
+        settings: &PublishedVseSettings,
+        checkpoint: &[u8],
+        words: usize,
+    ) -> Result<PublishedCheckpoint<Self>> {
         published::read(settings, checkpoint, words)
     }
 }

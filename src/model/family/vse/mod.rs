@@ -1,4 +1,4 @@
-//! VSE++ (Faghri, Fleet, Kiros, Fidler, BMVC 2018) and its relatives, with gradients of our own.
+//! VSE++ (Faghri, Fleet, Kiros, Fidler, BMVC 2018) and its variants, with hand-written gradients.
 
 pub mod config;
 pub mod settings;
@@ -6,6 +6,10 @@ pub mod model;
 pub mod published;
 mod family;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod edge_tests;

@@ -1,57 +1,57 @@
-//! The joint embedding: images through a linear layer, captions through words and a GRU, both ending on the unit sphere.
+//! VSE++ model: images through a linear layer, captions through word vectors and a GRU, both L2-normalised.
 
 use std::ops::Range;
 
 use az::SaturatingAs;
 use tch::Tensor;
 
-use super::config::Config;
+use super::config::VseConfig;
 use crate::error::{Error, Result};
-use crate::model::encoder::{Precision, captions, images};
-use crate::model::family::data::Data;
-use crate::model::family::encoded::Encoded;
-use crate::model::family::model::{Block, Forward, Model, Pulled, Share};
+use crate::model::encoder::{MatmulPrecision, captions, images};
+use crate::model::family::encoded_items::EncodedItems;
+use crate::model::family::image_rows::ImageRows;
+use crate::model::family::input_spec::InputSpec;
+use crate::model::family::model::{EncodedBatch, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use crate::model::family::parameters::Parameters;
-use crate::model::family::rows::Rows;
-use crate::model::similarity::Similarity;
+use crate::model::similarity::EmbeddingSimilarity;
 
-/// Where the parameters of the GRU start, after those of the linear layer.
-const CAPTIONS: usize = 2;
+/// Index of the first parameter of the caption encoder, after those of the linear layer.
+const FIRST_CAPTION_PARAMETER: usize = 2;
 
-/// A joint embedding of images and captions. Names of parameters are those of the published checkpoints of VSE++.
+/// Joint embedding of images and captions. Parameters have the names of the published checkpoints of VSE++.
 #[derive(Debug)]
 pub struct Vse {
-    config: Config,
+    config: VseConfig,
     parameters: Parameters,
-    precision: Precision,
+    precision: MatmulPrecision,
 }
 
 impl Vse {
-    /// The model with these parameters, those that [`Config::parameters`] describes.
+    /// Creates the model with parameters that fit [`VseConfig::parameter_specs`].
     #[must_use]
-    pub fn new(config: Config, parameters: Parameters) -> Self {
-        Self { config, parameters, precision: Precision::default() }
+    pub fn new(config: VseConfig, parameters: Parameters) -> Self {
+        Self { config, parameters, precision: MatmulPrecision::default() }
     }
 
-    fn linear(&self) -> [&Tensor; 2] {
+    fn image_layer(&self) -> [&Tensor; 2] {
         [&self.parameters.tensors()[0], &self.parameters.tensors()[1]]
     }
 
-    /// The parameters of the captions' half.
-    fn of_captions(&self) -> &[Tensor] {
-        &self.parameters.own()[CAPTIONS..]
+    /// Parameters of the caption encoder.
+    fn caption_parameters(&self) -> &[Tensor] {
+        &self.parameters.own_tensors()[FIRST_CAPTION_PARAMETER..]
     }
 
-    /// An empty share.
-    fn nothing(&self) -> Forward<'_> {
+    /// Encodes an empty local batch.
+    fn encode_empty_batch(&self) -> EncodedBatch<'_> {
         let none = || {
             let width = self.parameters.tensors()[1].size()[0];
-            Encoded::one_each(Tensor::zeros([0, width], (self.parameters.kind(), self.parameters.device())))
+            EncodedItems::from_vectors(Tensor::zeros([0, width], (self.parameters.kind(), self.parameters.device())))
         };
         let backward = |_: &Tensor, _: &Tensor| {
-            Ok(self.parameters.trained().iter().map(|(_, parameter)| parameter.zeros_like()).collect())
+            Ok(self.parameters.trainable().iter().map(|(_, parameter)| parameter.zeros_like()).collect())
         };
-        Forward { images: none(), captions: none(), losses: Vec::new(), backward: Box::new(backward) }
+        EncodedBatch { images: none(), captions: none(), losses: Vec::new(), backward: Box::new(backward) }
     }
 }
 
@@ -60,81 +60,81 @@ impl Model for Vse {
         &self.parameters
     }
 
-    fn data(&self) -> &Data {
+    fn input_spec(&self) -> &InputSpec {
         &self.config.data
     }
 
-    fn similarity(&self) -> Option<Similarity> {
+    fn similarity(&self) -> Option<EmbeddingSimilarity> {
         Some(self.config.similarity)
     }
 
-    fn set_precision(&mut self, precision: Precision) -> Result<()> {
+    fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {
         self.precision = precision;
         Ok(())
     }
 
-    fn encode_images(&self, images: &Rows<'_>) -> Result<Encoded> {
+    fn encode_images(&self, images: &ImageRows<'_>) -> Result<EncodedItems> {
         tch::no_grad(|| {
-            let features = self.parameters.features(images.tensor().shallow_clone(), &self.config.data)?;
+            let features = self.parameters.image_features(images.tensor().shallow_clone(), &self.config.data)?;
             let absolute = self.config.absolute;
-            let (vectors, _) = images::forward(features, self.linear(), true, absolute, self.precision);
-            Ok(Encoded::one_each(vectors))
+            let (vectors, _) = images::forward(features, self.image_layer(), true, absolute, self.precision);
+            Ok(EncodedItems::from_vectors(vectors))
         })
     }
 
-    fn encode_captions(&self, captions: &[&[i32]]) -> Result<Encoded> {
-        let options = self.config.captions();
-        let (vectors, _) = tch::no_grad(|| captions::forward(captions, self.of_captions(), options, self.precision));
-        Ok(Encoded::one_each(vectors))
+    fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems> {
+        let options = self.config.caption_options();
+        let (vectors, _) =
+            tch::no_grad(|| captions::forward(captions, self.caption_parameters(), options, self.precision));
+        Ok(EncodedItems::from_vectors(vectors))
     }
 
-    fn scores(&self, images: &Encoded, captions: &Encoded) -> Result<Tensor> {
+    fn scores(&self, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
         Ok(self.config.similarity.scores(&images.vectors, &captions.vectors))
     }
 
-    fn forward<'m>(&'m self, share: &'m Share<'m>) -> Result<Forward<'m>> {
-        if share.images.len() != share.captions.len() {
-            let (images, captions) = (share.images.len(), share.captions.len());
-            return Err(Error::internal(format!("{captions} captions for {images} images")));
+    fn encode_batch<'m>(&'m self, batch: &'m LocalBatch<'m>) -> Result<EncodedBatch<'m>> {
+        if batch.images.len() != batch.captions.len() {
+            let (images, captions) = (batch.images.len(), batch.captions.len());
+            return Err(Error::internal(format!("got {captions} captions for {images} images")));
         }
-        if share.captions.is_empty() {
-            return Ok(self.nothing());
+        if batch.captions.is_empty() {
+            return Ok(self.encode_empty_batch());
         }
-        let rows = share.images.tensor();
-        let pictures = self.parameters.learn(rows, &self.config.data)?;
-        let Config { normalize_images, absolute, .. } = self.config;
-        let (precision, options) = (self.precision, self.config.captions());
-        let ((images, of_images), (captions, of_captions)) = tch::no_grad(|| {
-            let features =
-                pictures.as_ref().map_or_else(|| rows.shallow_clone(), |learning| learning.features.detach());
-            let images = images::forward(features, self.linear(), normalize_images, absolute, precision);
-            (images, captions::forward(share.captions, self.of_captions(), options, precision))
+        let rows = batch.images.tensor();
+        let cnn = self.parameters.cnn_features_with_tape(rows, &self.config.data)?;
+        let VseConfig { normalize_images, absolute, .. } = self.config;
+        let (precision, options) = (self.precision, self.config.caption_options());
+        let ((images, image_tape), (captions, caption_tape)) = tch::no_grad(|| {
+            let features = cnn.as_ref().map_or_else(|| rows.shallow_clone(), |cnn| cnn.features.detach());
+            let images = images::forward(features, self.image_layer(), normalize_images, absolute, precision);
+            (images, captions::forward(batch.captions, self.caption_parameters(), options, precision))
         });
         let backward = move |d_images: &Tensor, d_captions: &Tensor| {
             let (linear, rest) = tch::no_grad(|| {
-                let linear = of_images.backward(d_images, self.linear()[0], pictures.is_some(), precision);
-                (linear, of_captions.backward(d_captions, self.of_captions(), options, precision))
+                let linear = image_tape.backward(d_images, self.image_layer()[0], cnn.is_some(), precision);
+                (linear, caption_tape.backward(d_captions, self.caption_parameters(), options, precision))
             });
             let mut gradients = vec![linear.weight, linear.bias];
             gradients.extend(rest.into_iter().flatten());
-            if let (Some(learning), Some(d)) = (pictures, linear.features) {
-                gradients.extend(learning.backward(&d));
+            if let (Some(cnn), Some(d)) = (cnn, linear.features) {
+                gradients.extend(cnn.backward(&d));
             }
             Ok(gradients)
         };
-        let (images, captions) = (Encoded::one_each(images), Encoded::one_each(captions));
-        Ok(Forward { images, captions, losses: Vec::new(), backward: Box::new(backward) })
+        let (images, captions) = (EncodedItems::from_vectors(images), EncodedItems::from_vectors(captions));
+        Ok(EncodedBatch { images, captions, losses: Vec::new(), backward: Box::new(backward) })
     }
 
-    fn block<'m>(&'m self, images: &'m Encoded, captions: &'m Encoded) -> Result<Block<'m>> {
+    fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>> {
         let similarity = self.config.similarity;
         let (images, captions) = (&images.vectors, &captions.vectors);
         let scores = similarity.scores(images, captions);
         let backward = move |d_scores: &Tensor, own: Range<usize>| {
             let own = [own.start, own.end].map(SaturatingAs::saturating_as::<i64>);
             let (images, captions) = similarity.backward(images, captions, d_scores, &(own[0]..own[1]));
-            Ok(Pulled { images, captions, parameters: None })
+            Ok(ScoreGradients { images, captions, parameters: None })
         };
-        Ok(Block { scores, losses: Vec::new(), backward: Box::new(backward) })
+        Ok(ScoredBatch { scores, losses: Vec::new(), backward: Box::new(backward) })
     }
 }

@@ -1,9 +1,9 @@
-//! Parameters out of the published checkpoints of VSE++, HAL and those that keep their form.
+//! Published checkpoints of VSE++, HAL and projects with the same layout.
 //!
-//! Such a checkpoint holds one dictionary of parameters for images and one for captions; in a file of safetensors their
-//! names begin with `img_enc.` and `txt_enc.`. What was trained on several GPUs has a `module.` somewhere in its names
-//! (`torch.nn.DataParallel`), and what was trained on pictures holds the whole network, of which the layer after it is
-//! needed alone: here features of pictures are tables.
+//! Such a checkpoint holds one dictionary of parameters for images and one for captions; in a safetensors file their
+//! names begin with `img_enc.` and `txt_enc.`. Models trained on several GPUs have a `module.` in their names
+//! (`torch.nn.DataParallel`). Models trained on raw images contain the whole CNN, of which only the layer after it is
+//! read, because CNN features come from a table here.
 
 use std::collections::BTreeMap;
 
@@ -12,87 +12,91 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
-use super::config::{Config, WORDS};
+use super::config::{VseConfig, WORD_VECTORS};
 use crate::error::{Error, Result, TruncatedList};
-use crate::model::family::contract::Checkpoint;
-use crate::model::family::parameters::Parameter;
-use crate::model::named::Named;
-use crate::model::similarity::{Form, Similarity};
-use crate::model::tensor_file;
+use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::parameters::ParameterSpec;
+use crate::model::named_tensors::NamedTensors;
+use crate::model::safetensors_file;
+use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
 
-/// What the names of a network for pictures begin with.
-const NETWORK: &str = "img_enc.cnn.";
+/// Prefix of the names of a CNN's parameters.
+const CNN_PREFIX: &str = "img_enc.cnn.";
 
-/// The layer for images.
-const LAYER: &str = "img_enc.fc.weight";
+/// Weight of the linear layer for images.
+const IMAGE_LAYER: &str = "img_enc.fc.weight";
 
-/// Lines of Python that turn a published checkpoint into safetensors; README.md has them too.
-const PYTHON: &str = r#"import argparse, torch
+/// Python code that converts a published checkpoint to safetensors. README.md contains it too.
+const CONVERSION_SCRIPT: &str = r#"import argparse, torch
 from safetensors.torch import save_file
 torch.serialization.add_safe_globals([argparse.Namespace])
 parts = zip(["img_enc", "txt_enc"], torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"])
 save_file({f"{part}.{name}": value.contiguous() for part, state in parts for name, value in state.items()}, "published.safetensors")"#;
 
-/// Settings that a published checkpoint of VSE++, HAL, or one of the same layout does not hold.
+/// Settings of a published checkpoint of VSE++, HAL or the same layout that the checkpoint does not contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PublishedVse")]
-pub struct PublishedSettings {
+pub struct PublishedVseSettings {
     /// True if both embeddings end with |·|: order embeddings, trained with `--use_abs`.
     #[serde(default)]
     pub absolute: bool,
 }
 
-/// Reads the parameters of a published checkpoint, of a model that knows `words` words.
+/// Reads a published checkpoint of a model with a vocabulary of `words` words.
 ///
 /// # Errors
-/// Bytes that are not safetensors; parameters that are missing, unknown or there twice, hold other than finite f32 numbers,
-/// or have shapes that do not fit each other or the vocabulary: all of them in one message.
-pub(super) fn read(settings: &PublishedSettings, bytes: &[u8], words: usize) -> Result<Checkpoint<Config>> {
-    let file = tensor_file::open(bytes).map_err(|error| {
-        if !tensor_file::is_pickle(bytes) {
+/// Bytes that are not safetensors. Parameters that are missing, unknown or duplicate, that are not finite f32 numbers,
+/// or whose shapes do not fit each other or the vocabulary, all in one message.
+pub(super) fn read(
+    settings: &PublishedVseSettings,
+    bytes: &[u8],
+    words: usize,
+) -> Result<PublishedCheckpoint<VseConfig>> {
+    let file = safetensors_file::parse(bytes).map_err(|error| {
+        if !safetensors_file::is_pickle(bytes) {
             return error;
         }
-        Error::data("a checkpoint of `torch.save`, which is not read because reading its pickle runs it")
-            .hint(format!("convert it once with Python:\n{PYTHON}"))
+        Error::data("got a pickle of `torch.save`, which is not read because reading a pickle can run code")
+            .hint(format!("convert it once with Python:\n{CONVERSION_SCRIPT}"))
     })?;
     let mut mistakes = TruncatedList::default();
     let (mut views, network_tensors) = plain_views(&file, &mut mistakes);
     let config = config(&views, words, settings);
-    let wanted = config.parameters().unwrap_or_else(|error| {
+    let wanted = config.parameter_specs().unwrap_or_else(|error| {
         mistakes.push(error.to_string());
         Vec::new()
     });
     let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
-    for Parameter { name, shape, .. } in wanted {
+    for ParameterSpec { name, shape, .. } in wanted {
         let Some(view) = views.remove(&name) else {
             mistakes.push(format!("`{name}` is missing"));
             continue;
         };
-        match tensor_file::tensor(&name, &view, None) {
+        match safetensors_file::read_tensor(&name, &view, None) {
             Err(mistake) => mistakes.push(mistake),
             Ok(tensor) if tensor.size() != shape => {
                 let got = view.shape();
-                mistakes.push(format!("`{name}` has shape {got:?}, wanted {shape:?}{}", because(&name, words)));
+                mistakes.push(format!("`{name}` has shape {got:?}, wanted {shape:?}{}", shape_reason(&name, words)));
             }
             Ok(tensor) => drop(tensors.insert(name, tensor)),
         }
     }
-    mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not of this form of model")));
-    if let Some(error) = tensor_file::mistaken(&mistakes) {
+    mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));
+    if let Some(error) = safetensors_file::mistakes_error(&mistakes) {
         let wanted = "wanted the model of VSE++ or HAL: a layer for images, and words and a GRU for captions";
         return Err(error.hint(wanted));
     }
     let warning = (network_tensors > 0).then(|| {
         format!(
-            "{network_tensors} tensors of the network for pictures are passed over: features come from `extract`, with \
-             `normalize = true` as in VSE++; if the network was fine-tuned, `extract` needs its weights"
+            "{network_tensors} tensors of the CNN are ignored: features come from `extract`, with \
+             `normalize = true` as in VSE++; if the CNN was fine-tuned, `extract` needs its weights"
         )
     });
-    Ok(Checkpoint { config, parameters: Named { tensors, text: None }.to_bytes()?, warning })
+    Ok(PublishedCheckpoint { config, parameters: NamedTensors { tensors, text: None }.to_bytes()?, warning })
 }
 
-/// The tensors of a file under the names of one process, and how many are of a network for pictures.
+/// Returns the tensors of the encoders, named without `module.`, and the number of tensors of a CNN.
 fn plain_views<'f>(
     file: &'f SafeTensors<'f>,
     mistakes: &mut TruncatedList,
@@ -100,32 +104,36 @@ fn plain_views<'f>(
     let (mut views, mut network) = (BTreeMap::new(), 0);
     for (name, view) in file.tensors() {
         let plain = name.split('.').filter(|part| *part != "module").collect::<Vec<_>>().join(".");
-        if plain.starts_with(NETWORK) {
+        if plain.starts_with(CNN_PREFIX) {
             network += 1;
         } else if views.insert(plain.clone(), view).is_some() {
-            mistakes.push(format!("`{plain}` is there with and without `module.`"));
+            mistakes.push(format!("`{plain}` appears with and without `module.`"));
         }
     }
     (views, network)
 }
 
-/// Description of the model. Its widths are read from the layer for images and the embedded words, or, where these are
-/// missing, from the GRU.
-fn config(views: &BTreeMap<String, TensorView<'_>>, words: usize, settings: &PublishedSettings) -> Config {
+/// Derives the description of the model. Widths are those of the layer for images and of the word vectors, or those of
+/// the GRU where these tensors are missing.
+fn config(views: &BTreeMap<String, TensorView<'_>>, words: usize, settings: &PublishedVseSettings) -> VseConfig {
     let width = |name: &str, dim: usize| views.get(name).and_then(|view| view.shape().get(dim).copied());
-    let image = width(LAYER, 1).unwrap_or(1);
-    let joint = width(LAYER, 0).or_else(|| width("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1);
-    let word = width(WORDS, 1).or_else(|| width("txt_enc.rnn.weight_ih_l0", 1)).unwrap_or(1);
-    // What the published code computes of absolute values.
-    let similarity = if settings.absolute { Similarity::Order { form: Form::Norm } } else { Similarity::Cosine };
-    Config { absolute: settings.absolute, similarity, ..Config::vse(image, words, word, joint) }
+    let image = width(IMAGE_LAYER, 1).unwrap_or(1);
+    let joint = width(IMAGE_LAYER, 0).or_else(|| width("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1);
+    let word = width(WORD_VECTORS, 1).or_else(|| width("txt_enc.rnn.weight_ih_l0", 1)).unwrap_or(1);
+    // The published code scores absolute values with the norm.
+    let similarity = if settings.absolute {
+        EmbeddingSimilarity::Order { form: OrderPenalty::Norm }
+    } else {
+        EmbeddingSimilarity::Cosine
+    };
+    VseConfig { absolute: settings.absolute, similarity, ..VseConfig::new(image, words, word, joint) }
 }
 
-/// Why the shape of a tensor is wanted.
-fn because(name: &str, words: usize) -> String {
+/// Reason for the wanted shape of a tensor, for error messages.
+fn shape_reason(name: &str, words: usize) -> String {
     match name {
-        WORDS => format!(" (the vocabulary has {words} words)"),
-        _ => format!(" (beside `{LAYER}` and `{WORDS}`)"),
+        WORD_VECTORS => format!(" (the vocabulary has {words} words)"),
+        _ => format!(" (beside `{IMAGE_LAYER}` and `{WORD_VECTORS}`)"),
     }
 }
 
@@ -136,7 +144,7 @@ mod tests {
     use super::*;
 
     fn names() -> Vec<String> {
-        let parameters = Config::vse(5, 7, 3, 2).parameters().expect("widths");
+        let parameters = VseConfig::new(5, 7, 3, 2).parameter_specs().expect("widths");
         parameters.into_iter().map(|parameter| parameter.name).collect()
     }
 
@@ -157,26 +165,26 @@ mod tests {
     }
 
     fn refused(tensors: &[(String, Dtype, Vec<usize>)], words: usize) -> String {
-        read(&PublishedSettings::default(), &bytes(tensors), words).expect_err("a mistake").to_string()
+        read(&PublishedVseSettings::default(), &bytes(tensors), words).expect_err("a mistake").to_string()
     }
 
     #[test]
-    fn names_of_several_gpus_and_the_network_for_pictures_do_not_matter() {
+    fn data_parallel_names_are_read_and_a_cnn_is_ignored() {
         let mut tensors = checkpoint();
         for (name, ..) in &mut tensors {
             *name = name.replacen('.', ".module.", 1);
         }
         tensors.push(("img_enc.cnn.module.conv1.weight".to_owned(), Dtype::F32, vec![2, 3, 1, 1]));
         tensors.push(("img_enc.cnn.module.bn1.num_batches_tracked".to_owned(), Dtype::I64, vec![]));
-        let published = read(&PublishedSettings::default(), &bytes(&tensors), 7).expect("a model");
-        assert_eq!(published.config, Config::vse(5, 7, 3, 2));
-        assert!(published.warning.is_some_and(|told| told.starts_with("2 tensors of the network")));
-        let named = Named::from_bytes(&published.parameters).expect("a file of ours");
+        let published = read(&PublishedVseSettings::default(), &bytes(&tensors), 7).expect("a model");
+        assert_eq!(published.config, VseConfig::new(5, 7, 3, 2));
+        assert!(published.warning.is_some_and(|told| told.starts_with("2 tensors of the CNN")));
+        let named = NamedTensors::from_bytes(&published.parameters).expect("a valid file");
         assert!(named.tensors.keys().eq(names().iter().collect::<std::collections::BTreeSet<_>>()));
     }
 
     #[test]
-    fn every_mistake_is_named_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let mut tensors = checkpoint();
         tensors[0].2 = vec![4, 5];
         tensors[3].1 = Dtype::F64;
@@ -186,8 +194,8 @@ mod tests {
         let message = refused(&tensors, 9);
         for part in [
             "`txt_enc.rnn.bias_hh_l0` is missing",
-            "`txt_enc.rnn.weight_ih_l0_reverse` is not of this form",
-            "`img_enc.fc.bias` is there with and without `module.`",
+            "`txt_enc.rnn.weight_ih_l0_reverse` is not a parameter of this model",
+            "`img_enc.fc.bias` appears with and without `module.`",
             "`img_enc.fc.bias` has shape [2], wanted [4] (beside `img_enc.fc.weight`",
             "`txt_enc.embed.weight` has shape [7, 3], wanted [9, 3] (the vocabulary has 9 words)",
             "`txt_enc.rnn.weight_ih_l0` holds F64, wanted F32",
@@ -198,27 +206,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pickle_is_answered_with_the_lines_of_the_readme() {
-        assert!(include_str!("../../../../README.md").contains(PYTHON));
+    fn a_pickle_is_refused_with_the_script_of_the_readme() {
+        assert!(include_str!("../../../../README.md").contains(CONVERSION_SCRIPT));
         for bytes in [&b"PK\x03\x04"[..], b"\x80\x02\x8a\x0al\xfc\x9cF\xf9"] {
-            let error = read(&PublishedSettings::default(), bytes, 7).expect_err("a pickle");
-            assert!(error.hint_text().is_some_and(|hint| hint.ends_with(PYTHON)), "{error}");
+            let error = read(&PublishedVseSettings::default(), bytes, 7).expect_err("a pickle");
+            assert!(error.hint_text().is_some_and(|hint| hint.ends_with(CONVERSION_SCRIPT)), "{error}");
         }
     }
 
     #[test]
-    fn shapes_of_any_kind_are_no_panic() {
+    fn malformed_shapes_are_errors_and_not_panics() {
         for (i, shape) in [(0, vec![]), (0, vec![0, 0]), (0, vec![2, 0]), (2, vec![]), (2, vec![7, 0]), (3, vec![1])] {
             let mut tensors = checkpoint();
             tensors[i].2 = shape.clone();
-            assert!(read(&PublishedSettings::default(), &bytes(&tensors), 7).is_err(), "{i} {shape:?}");
+            assert!(read(&PublishedVseSettings::default(), &bytes(&tensors), 7).is_err(), "{i} {shape:?}");
         }
         assert!(
-            read(&PublishedSettings::default(), &bytes(&[]), 7)
+            read(&PublishedVseSettings::default(), &bytes(&[]), 7)
                 .expect_err("nothing")
                 .to_string()
                 .contains("`img_enc.fc.weight` is missing")
         );
-        assert!(read(&PublishedSettings::default(), &bytes(&checkpoint()), 0).is_err());
+        assert!(read(&PublishedVseSettings::default(), &bytes(&checkpoint()), 0).is_err());
     }
 }

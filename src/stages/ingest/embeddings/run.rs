@@ -1,57 +1,62 @@
-//! The work of `embeddings`: every row is looked at before the first one is written.
+//! Reading of embedding files: all rows are checked before the first one is written.
 
 use std::path::Path;
 
-use super::Embeddings;
-use super::arrays::Arrays;
-use super::rows::{Pass, Row};
+use super::PrecomputedEmbeddings;
+use super::embedding_pass::{EmbeddingPass, EmbeddingRow};
+use super::npy_files::NpyFiles;
 use super::table_files::TableFiles;
 use crate::error::{Error, Result};
 use crate::io::npy::is_npy;
-use crate::stage::Cx;
+use crate::stage::StageContext;
 
-/// Reads the files twice: to find all mistakes, so that nothing is published of files that have any, and to write.
+/// Reads the files twice: first to find all mistakes, then to write. So nothing is published of files with mistakes.
 ///
-/// - Rows keep the order of their file. In npy files identifiers are rows, counted from 0.
-/// - A caption is of the split of its image.
-/// - Vectors become f32, and unit vectors where `normalize` says so; the length is computed in f64.
+/// - Rows keep the order of their file. The identifiers of npy files are row numbers, from 0.
+/// - A caption has the split of its image.
+/// - Vectors are converted to f32, and scaled to unit length if `normalize` is set; the length is computed in f64.
 ///
-/// Memory: 4,096 rows and the identifiers.
-pub(in super::super) fn run(set: &Embeddings, cx: &mut Cx<'_>) -> Result<()> {
+/// Memory: 4,096 rows, and all identifiers.
+pub(in super::super) fn run(settings: &PrecomputedEmbeddings, cx: &mut StageContext<'_>) -> Result<()> {
     let (images, captions) = (cx.source("embeddings.images")?, cx.source("embeddings.captions")?);
-    let image_of = set.image_of.is_some().then(|| cx.source("embeddings.image_of")).transpose()?;
-    let files = Files::open(set, &images, &captions, image_of.as_deref())?;
+    let image_of = settings.image_of.is_some().then(|| cx.source("embeddings.image_of")).transpose()?;
+    let files = EmbeddingFiles::open(settings, &images, &captions, image_of.as_deref())?;
     for write in [false, true] {
-        let mut pass = Pass::new(&images, None, set.normalize, write);
+        let mut pass = EmbeddingPass::new(&images, None, settings.normalize, write);
         files.images(|row| pass.push(cx, row))?;
         let known = pass.finish(cx)?;
-        let mut pass = Pass::new(&captions, Some(&known), set.normalize, write);
+        let mut pass = EmbeddingPass::new(&captions, Some(&known), settings.normalize, write);
         files.captions(|row| pass.push(cx, row))?;
         pass.finish(cx)?;
     }
     Ok(())
 }
 
-/// The files of either form.
-enum Files<'s> {
-    Arrays(Arrays<'s>),
+/// Embedding files of either format.
+enum EmbeddingFiles<'s> {
+    Arrays(NpyFiles<'s>),
     Tables(TableFiles<'s>),
 }
 
-impl<'s> Files<'s> {
-    fn open(set: &'s Embeddings, images: &Path, captions: &Path, image_of: Option<&Path>) -> Result<Self> {
+impl<'s> EmbeddingFiles<'s> {
+    fn open(
+        settings: &'s PrecomputedEmbeddings,
+        images: &Path,
+        captions: &Path,
+        image_of: Option<&Path>,
+    ) -> Result<Self> {
         match (is_npy(images)?, is_npy(captions)?) {
-            (true, true) if set.columns.is_some() => Err(Error::usage(format!(
+            (true, true) if settings.columns.is_some() => Err(Error::usage(format!(
                 "`embeddings.columns` names columns, and `{}` is an npy file, which has none",
                 images.display()
             ))),
-            (true, true) => Ok(Self::Arrays(Arrays::open(set, images, captions, image_of)?)),
+            (true, true) => Ok(Self::Arrays(NpyFiles::open(settings, images, captions, image_of)?)),
             (false, false) => {
-                let tables = TableFiles::open(set, images, captions)?;
-                let setting = if set.image_of.is_some() { "image_of" } else { "captions_per_image" };
-                if set.image_of.is_some() || set.captions_per_image.is_some() {
+                let tables = TableFiles::open(settings, images, captions)?;
+                let setting = if settings.image_of.is_some() { "image_of" } else { "captions_per_image" };
+                if settings.image_of.is_some() || settings.captions_per_image.is_some() {
                     let message = format!(
-                        "`embeddings.{setting}` is for npy files, and `{}` is none: its rows say which image they describe",
+                        "`embeddings.{setting}` is for npy files, and `{}` is not one: it has a column for the image",
                         captions.display()
                     );
                     return Err(Error::usage(message).hint(format!("leave out `{setting}`")));
@@ -63,22 +68,22 @@ impl<'s> Files<'s> {
         }
     }
 
-    fn images(&self, act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
+    fn images(&self, visit: impl FnMut(EmbeddingRow<'_>) -> Result<()>) -> Result<()> {
         match self {
-            Self::Arrays(files) => files.images(act),
-            Self::Tables(files) => files.images(act),
+            Self::Arrays(files) => files.images(visit),
+            Self::Tables(files) => files.images(visit),
         }
     }
 
-    fn captions(&self, act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
+    fn captions(&self, visit: impl FnMut(EmbeddingRow<'_>) -> Result<()>) -> Result<()> {
         match self {
-            Self::Arrays(files) => files.captions(act),
-            Self::Tables(files) => files.captions(act),
+            Self::Arrays(files) => files.captions(visit),
+            Self::Tables(files) => files.captions(visit),
         }
     }
 }
 
 fn mixed(array: &Path, other: &Path) -> Error {
     let (array, other) = (array.display(), other.display());
-    Error::data(format!("`{array}` is an npy file and `{other}` is none, wanted two of one form"))
+    Error::data(format!("`{array}` is an npy file and `{other}` is not, wanted two files of the same format"))
 }

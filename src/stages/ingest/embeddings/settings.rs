@@ -1,56 +1,57 @@
-//! What `embeddings` reads.
+//! Settings of `embeddings`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::listing;
-use crate::stage::{Input, Output, Problem, Source};
+use crate::stage::{Problem, SourceRef, StageInput, StageOutput};
 use crate::tables;
 
-/// Rows of a part, as `embed` has them.
+/// Number of rows of a part, as in `embed`.
 const PART_ROWS: usize = 4096;
 
-/// Vectors of images and captions that another program computed, in two files of one form.
+/// Embeddings of images and captions that another program computed, in two files of the same format.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Embeddings {
-    /// The images: an `.npy` file of a row an image, or a Parquet or Arrow file with columns `image_id`, `split` and
-    /// `embedding`.
-    pub images: Source,
-    /// The captions: an `.npy` file of a row a caption, or a Parquet or Arrow file with columns `caption_id`, `image_id` and
-    /// `embedding`.
-    pub captions: Source,
-    /// The split of all rows, in place of a column; `test` for npy files where not given.
+pub struct PrecomputedEmbeddings {
+    /// Image embeddings: an `.npy` file with one row per image, or a Parquet or Arrow file with columns `image_id`,
+    /// `split` and `embedding`.
+    pub images: SourceRef,
+    /// Caption embeddings: an `.npy` file with one row per caption, or a Parquet or Arrow file with columns
+    /// `caption_id`, `image_id` and `embedding`.
+    pub captions: SourceRef,
+    /// Split of all rows, instead of a column; by default `test` for npy files.
     #[serde(default)]
     pub split: Option<String>,
-    /// npy: captions of each image, which stand together in the order of the images; 5 where not given.
+    /// Number of captions of each image in npy files, where the captions are in the order of the images; by default 5.
     #[serde(default)]
     pub captions_per_image: Option<usize>,
-    /// npy: a text file that says on line i which image caption i describes, as its row counted from 0.
+    /// Text file for npy files: line i is the row number, from 0, of the image that caption i describes.
     #[serde(default)]
-    pub image_of: Option<Source>,
-    /// Parquet and Arrow: names of columns where they differ.
+    pub image_of: Option<SourceRef>,
+    /// Column names of Parquet and Arrow files, if they differ from the defaults.
     #[serde(default)]
     pub columns: Option<EmbeddingColumns>,
-    /// Whether every vector is scaled to unit length, as cosines want it. Not for order embeddings, which mean their length.
-    #[serde(default = "yes")]
+    /// True if vectors are scaled to unit length, as the cosine needs. Order embeddings need false, since their length
+    /// has a meaning.
+    #[serde(default = "default_normalize")]
     pub normalize: bool,
 }
 
-/// Names of the columns of Parquet and Arrow files.
+/// Column names of Parquet and Arrow files.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddingColumns {
-    /// In both files: the image, a whole number.
+    /// Column of the image identifier, an integer, in both files.
     pub image_id: String,
-    /// In the captions: the caption, a whole number.
+    /// Column of the caption identifier, an integer, in the caption file.
     pub caption_id: String,
-    /// In the images, where `split` is not given: the split, `train`, `restval`, `val` or `test`. If the captions have the
-    /// column too, it must say the same.
+    /// Column of the split, `train`, `restval`, `val` or `test`, in the image file; not used if the setting `split` is
+    /// given. If the caption file has the column too, its values must be equal.
     pub split: String,
-    /// In the images: the vector.
+    /// Column of the vector in the image file.
     pub image_embedding: String,
-    /// In the captions: the vector.
+    /// Column of the vector in the caption file.
     pub caption_embedding: String,
 }
 
@@ -67,24 +68,26 @@ impl Default for EmbeddingColumns {
     }
 }
 
-impl Embeddings {
-    pub(in super::super) fn inputs(&self) -> Vec<Input> {
-        let files =
-            [Input::source("embeddings.images", &self.images), Input::source("embeddings.captions", &self.captions)];
-        let image_of = self.image_of.as_ref().map(|file| Input::source("embeddings.image_of", file));
+impl PrecomputedEmbeddings {
+    pub(in super::super) fn inputs(&self) -> Vec<StageInput> {
+        let files = [
+            StageInput::source("embeddings.images", &self.images),
+            StageInput::source("embeddings.captions", &self.captions),
+        ];
+        let image_of = self.image_of.as_ref().map(|file| StageInput::source("embeddings.image_of", file));
         files.into_iter().chain(image_of).collect()
     }
 
-    pub(in super::super) fn outputs() -> Vec<Output> {
+    pub(in super::super) fn outputs() -> Vec<StageOutput> {
         [tables::image_embeddings::table(), tables::caption_embeddings::table()]
-            .map(|table| Output::table(table.name, table.schema(), PART_ROWS))
+            .map(|table| StageOutput::table(table.name, table.schema(), PART_ROWS))
             .into()
     }
 
-    /// What can be told without the files: whether they are npy or tables shows in their first bytes.
+    /// Checks the settings without reading files. The format of a file is detected later, from its first bytes.
     pub(in super::super) fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if let Some(Err(message)) = self.split.as_deref().map(listing::split) {
+        if let Some(Err(message)) = self.split.as_deref().map(listing::parse_split) {
             problems.push(Problem::new("embeddings.split", message));
         }
         if self.captions_per_image == Some(0) {
@@ -96,13 +99,13 @@ impl Embeddings {
         }
         let arrays = self.captions_per_image.is_some() || self.image_of.is_some();
         if arrays && self.columns.is_some() {
-            let message = "got `columns`, which are of Parquet and Arrow files, beside a setting of npy files";
+            let message = "got `columns`, which is for Parquet and Arrow files, with a setting for npy files";
             problems.push(Problem::new("embeddings.columns", message));
         }
         problems
     }
 }
 
-fn yes() -> bool {
+fn default_normalize() -> bool {
     true
 }

@@ -1,22 +1,22 @@
-//! Parquet and Arrow files: columns say what rows are.
+//! Embeddings in Parquet and Arrow files, with columns for identifiers and splits.
 
 use std::path::Path;
 
 use arrow::array::{Array, Int64Array};
 
-use super::rows::{Row, Said};
-use super::{EmbeddingColumns, Embeddings};
+use super::embedding_pass::{EmbeddingRow, Parsed};
+use super::{EmbeddingColumns, PrecomputedEmbeddings};
 use crate::error::Result;
-use crate::io::table_file::{Kind, TableFile, texts, vectors, whole_numbers};
+use crate::io::table_file::{ColumnKind, TableFile, integers, texts, vectors};
 
-/// The two files, which have the columns that are wanted.
+/// Image file and caption file, both with the needed columns.
 pub(super) struct TableFiles<'s> {
     images: TableFile,
     captions: TableFile,
     columns: EmbeddingColumns,
-    /// The split of all rows, in place of a column.
+    /// Split of all rows, instead of a column.
     split: Option<&'s str>,
-    /// Whether the captions have a column of splits.
+    /// True if the caption file has a column of splits.
     captions_have_splits: bool,
 }
 
@@ -24,32 +24,34 @@ impl<'s> TableFiles<'s> {
     /// Opens the files.
     ///
     /// # Errors
-    /// One is no Parquet or Arrow file, or lacks a column.
-    pub(super) fn open(set: &'s Embeddings, images: &Path, captions: &Path) -> Result<Self> {
-        let columns = set.columns.clone().unwrap_or_default();
+    /// A file is not a Parquet or Arrow file, or lacks a column.
+    pub(super) fn open(settings: &'s PrecomputedEmbeddings, images: &Path, captions: &Path) -> Result<Self> {
+        let columns = settings.columns.clone().unwrap_or_default();
         let (images, captions) = (TableFile::open(images)?, TableFile::open(captions)?);
-        let mut wanted =
-            vec![(columns.image_id.as_str(), Kind::WholeNumbers), (columns.image_embedding.as_str(), Kind::Vectors)];
-        if set.split.is_none() {
-            wanted.push((&columns.split, Kind::Texts));
+        let mut wanted = vec![
+            (columns.image_id.as_str(), ColumnKind::Integers),
+            (columns.image_embedding.as_str(), ColumnKind::Vectors),
+        ];
+        if settings.split.is_none() {
+            wanted.push((&columns.split, ColumnKind::Texts));
         }
         let hint = "name them with `columns`, and the split of all rows with `split`";
-        images.expect(&wanted, hint)?;
-        let captions_have_splits = set.split.is_none() && captions.has(&columns.split);
+        images.check_columns(&wanted, hint)?;
+        let captions_have_splits = settings.split.is_none() && captions.has_column(&columns.split);
         let mut wanted = vec![
-            (columns.caption_id.as_str(), Kind::WholeNumbers),
-            (columns.image_id.as_str(), Kind::WholeNumbers),
-            (columns.caption_embedding.as_str(), Kind::Vectors),
+            (columns.caption_id.as_str(), ColumnKind::Integers),
+            (columns.image_id.as_str(), ColumnKind::Integers),
+            (columns.caption_embedding.as_str(), ColumnKind::Vectors),
         ];
         if captions_have_splits {
-            wanted.push((&columns.split, Kind::Texts));
+            wanted.push((&columns.split, ColumnKind::Texts));
         }
-        captions.expect(&wanted, hint)?;
-        Ok(Self { images, captions, columns, split: set.split.as_deref(), captions_have_splits })
+        captions.check_columns(&wanted, hint)?;
+        Ok(Self { images, captions, columns, split: settings.split.as_deref(), captions_have_splits })
     }
 
-    /// Calls `act` for every image.
-    pub(super) fn images(&self, mut act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
+    /// Calls `visit` for every image.
+    pub(super) fn images(&self, mut visit: impl FnMut(EmbeddingRow<'_>) -> Result<()>) -> Result<()> {
         let columns = &self.columns;
         let mut names = vec![columns.image_id.as_str(), &columns.image_embedding];
         if self.split.is_none() {
@@ -57,8 +59,7 @@ impl<'s> TableFiles<'s> {
         }
         for batch in self.images.batches(&names)? {
             let batch = batch?;
-            let (ids, vectors) =
-                (whole_numbers(&batch, &columns.image_id)?, vectors(&batch, &columns.image_embedding)?);
+            let (ids, vectors) = (integers(&batch, &columns.image_id)?, vectors(&batch, &columns.image_embedding)?);
             let splits = self.split.is_none().then(|| texts(&batch, &columns.split)).transpose()?;
             for row in 0..batch.num_rows() {
                 let split = match (&splits, self.split) {
@@ -66,14 +67,14 @@ impl<'s> TableFiles<'s> {
                     (None, split) => Ok(split.unwrap_or_default()),
                 };
                 let image_id = id(&ids, row, &columns.image_id);
-                act(Row { image_id, caption_id: None, split: Some(split), vector: vectors.get(row) })?;
+                visit(EmbeddingRow { image_id, caption_id: None, split: Some(split), vector: vectors.get(row) })?;
             }
         }
         Ok(())
     }
 
-    /// Calls `act` for every caption.
-    pub(super) fn captions(&self, mut act: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
+    /// Calls `visit` for every caption.
+    pub(super) fn captions(&self, mut visit: impl FnMut(EmbeddingRow<'_>) -> Result<()>) -> Result<()> {
         let columns = &self.columns;
         let mut names = vec![columns.caption_id.as_str(), &columns.image_id, &columns.caption_embedding];
         if self.captions_have_splits {
@@ -81,8 +82,7 @@ impl<'s> TableFiles<'s> {
         }
         for batch in self.captions.batches(&names)? {
             let batch = batch?;
-            let (ids, images) =
-                (whole_numbers(&batch, &columns.caption_id)?, whole_numbers(&batch, &columns.image_id)?);
+            let (ids, images) = (integers(&batch, &columns.caption_id)?, integers(&batch, &columns.image_id)?);
             let vectors = vectors(&batch, &columns.caption_embedding)?;
             let splits = self.captions_have_splits.then(|| texts(&batch, &columns.split)).transpose()?;
             for row in 0..batch.num_rows() {
@@ -90,14 +90,14 @@ impl<'s> TableFiles<'s> {
                     splits.as_ref().map(|splits| splits.get(row).ok_or_else(|| "the split is missing".to_owned()));
                 let caption_id = Some(id(&ids, row, &columns.caption_id));
                 let image_id = id(&images, row, &columns.image_id);
-                act(Row { image_id, caption_id, split, vector: vectors.get(row) })?;
+                visit(EmbeddingRow { image_id, caption_id, split, vector: vectors.get(row) })?;
             }
         }
         Ok(())
     }
 }
 
-fn id(ids: &Int64Array, row: usize, name: &str) -> Said<i64> {
+fn id(ids: &Int64Array, row: usize, name: &str) -> Parsed<i64> {
     let missing = || format!("`{name}` is missing or too large for 64 bits");
     ids.is_valid(row).then(|| ids.value(row)).ok_or_else(missing)
 }

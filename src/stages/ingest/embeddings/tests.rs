@@ -1,4 +1,4 @@
-//! Files of vectors that NumPy and pyarrow wrote (`tests/golden/embeddings.py`), and files with every mistake.
+//! Tests with files that NumPy and pyarrow wrote (`tests/golden/embeddings.py`), and with invalid files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,21 +10,24 @@ use serde_json::{Value, json};
 
 use super::super::Ingest;
 use super::super::testing::{folder, ingest, npy, refused};
-use crate::error::{Kind, Result};
-use crate::stage::{Form, Stage, missing_columns};
-use crate::stages::testing::MemoryWorld;
-use crate::tables::{floats, ids, texts};
+use crate::error::{ErrorCategory, Result};
+use crate::stage::{OutputKind, Stage, missing_columns};
+use crate::stages::testing::InMemoryHost;
+use crate::tables::{int_column, text_column, vector_column};
 
 fn golden() -> (PathBuf, Value) {
     (test_data::golden(""), test_data::golden_json("embeddings.json"))
 }
 
-/// Identifier, image, split and vector of every row of a table.
-fn rows(world: &MemoryWorld, table: &str, id: &str) -> Vec<(i64, i64, String, Vec<f32>)> {
-    let batch = world.output(table);
-    let (own, images, splits) =
-        (ids(&batch, id).unwrap(), ids(&batch, "image_id").unwrap(), texts(&batch, "split").unwrap());
-    let (values, width) = floats(&batch, "embedding").unwrap();
+/// Returns identifier, image, split and vector of every row of a table.
+fn rows(host: &InMemoryHost, table: &str, id: &str) -> Vec<(i64, i64, String, Vec<f32>)> {
+    let batch = host.output(table);
+    let (own, images, splits) = (
+        int_column(&batch, id).unwrap(),
+        int_column(&batch, "image_id").unwrap(),
+        text_column(&batch, "split").unwrap(),
+    );
+    let (values, width) = vector_column(&batch, "embedding").unwrap();
     let vectors = values.chunks_exact(width);
     (0..)
         .zip(vectors)
@@ -32,19 +35,19 @@ fn rows(world: &MemoryWorld, table: &str, id: &str) -> Vec<(i64, i64, String, Ve
         .collect()
 }
 
-fn images(world: &MemoryWorld) -> Vec<(i64, i64, String, Vec<f32>)> {
-    rows(world, "image_embeddings", "image_id")
+fn images(host: &InMemoryHost) -> Vec<(i64, i64, String, Vec<f32>)> {
+    rows(host, "image_embeddings", "image_id")
 }
 
-fn captions(world: &MemoryWorld) -> Vec<(i64, i64, String, Vec<f32>)> {
-    rows(world, "caption_embeddings", "caption_id")
+fn captions(host: &InMemoryHost) -> Vec<(i64, i64, String, Vec<f32>)> {
+    rows(host, "caption_embeddings", "caption_id")
 }
 
 fn integers(value: &Value) -> Vec<i64> {
     value.as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
 }
 
-/// That a vector is that of the golden file to the last digit of f32.
+/// Asserts that a vector equals that of the golden file up to f32 rounding.
 fn close(got: &[f32], wanted: &Value) {
     let wanted: Vec<f64> = wanted.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect();
     assert_eq!(got.len(), wanted.len());
@@ -54,10 +57,10 @@ fn close(got: &[f32], wanted: &Value) {
 }
 
 #[test]
-fn every_form_of_file_comes_to_the_same_rows() {
+fn every_file_format_gives_the_same_rows() {
     let (folder, golden) = golden();
     let (image_ids, order) = (integers(&golden["image_ids"]), integers(&golden["caption_ids"]));
-    let at = |place: i64| usize::try_from(place).unwrap();
+    let at = |index: i64| usize::try_from(index).unwrap();
     for settings in [
         json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.npy", "captions_per_image": 3}),
         json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.npy", "image_of": "embeddings_image_of.txt"}),
@@ -67,8 +70,8 @@ fn every_form_of_file_comes_to_the_same_rows() {
         }}),
     ] {
         let arrays = settings["images"].as_str().unwrap().contains("npy");
-        let world = ingest(&folder, json!({ "embeddings": settings })).unwrap();
-        let images = images(&world);
+        let host = ingest(&folder, json!({ "embeddings": settings })).unwrap();
+        let images = images(&host);
         assert_eq!(images.len(), 16);
         let split = |image: usize| if arrays { "test" } else { golden["splits"][image].as_str().unwrap() };
         for (row, (id, _, got, vector)) in images.iter().enumerate() {
@@ -78,7 +81,7 @@ fn every_form_of_file_comes_to_the_same_rows() {
             );
             close(vector, &golden["images"][row]);
         }
-        let captions = captions(&world);
+        let captions = captions(&host);
         assert_eq!(captions.len(), 48);
         for (row, (id, image_id, got, vector)) in captions.iter().enumerate() {
             let caption = if arrays { row } else { at(order[row]) };
@@ -87,31 +90,30 @@ fn every_form_of_file_comes_to_the_same_rows() {
             assert_eq!((*image_id, got.as_str()), (images[image].0, split(image)));
             close(vector, &golden["captions"][caption]);
         }
-        let batch = world.output("caption_embeddings");
-        assert!(texts(&batch, "tokenizer").unwrap().iter().all(|name| name == Some("unknown")));
+        let batch = host.output("caption_embeddings");
+        assert!(text_column(&batch, "tokenizer").unwrap().iter().all(|name| name == Some("unknown")));
         for output in serde_json::from_value::<Ingest>(json!({ "embeddings": settings })).unwrap().outputs() {
-            let Form::Table { schema, .. } = output.form else { panic!("{} is no table", output.name) };
-            assert_eq!(missing_columns(&schema, &world.output(output.name).schema()), [] as [String; 0]);
+            let OutputKind::Table { schema, .. } = output.kind else { panic!("{} is no table", output.name) };
+            assert_eq!(missing_columns(&schema, &host.output(output.name).schema()), [] as [String; 0]);
         }
     }
 }
 
-/// 3-4-5: the length of a vector is 5 and is kept, or becomes 1.
+/// The vector (3, 4) has length 5, which becomes 1 with `normalize`.
 #[test]
-fn vectors_are_scaled_unless_told_not_to() {
+fn vectors_are_normalized_unless_the_setting_is_false() {
     let set = folder(&[("i.npy", &npy(&[vec![3.0, 4.0]])), ("c.npy", &npy(&[vec![0.0, -2.0], vec![0.6, 0.8]]))]);
     let settings = |normalize| json!({"embeddings": {"images": "i.npy", "captions": "c.npy", "captions_per_image": 2, "split": "val", "normalize": normalize}});
-    let vectors = |world: &MemoryWorld| {
-        [images(world), captions(world)].concat().into_iter().map(|row| row.3).collect::<Vec<_>>()
-    };
-    let world = ingest(set.path(), settings(true)).unwrap();
-    assert_eq!(vectors(&world), [[0.6, 0.8], [0.0, -1.0], [0.6, 0.8]]);
-    assert!(images(&world).iter().chain(&captions(&world)).all(|row| row.2 == "val"));
-    let world = ingest(set.path(), settings(false)).unwrap();
-    assert_eq!(vectors(&world), [[3.0, 4.0], [0.0, -2.0], [0.6, 0.8]]);
+    let vectors =
+        |host: &InMemoryHost| [images(host), captions(host)].concat().into_iter().map(|row| row.3).collect::<Vec<_>>();
+    let host = ingest(set.path(), settings(true)).unwrap();
+    assert_eq!(vectors(&host), [[0.6, 0.8], [0.0, -1.0], [0.6, 0.8]]);
+    assert!(images(&host).iter().chain(&captions(&host)).all(|row| row.2 == "val"));
+    let host = ingest(set.path(), settings(false)).unwrap();
+    assert_eq!(vectors(&host), [[3.0, 4.0], [0.0, -2.0], [0.6, 0.8]]);
 }
 
-fn of_arrays(images: &[Vec<f32>], captions: &[Vec<f32>], more: &[(&str, Value)]) -> Result<MemoryWorld> {
+fn of_arrays(images: &[Vec<f32>], captions: &[Vec<f32>], more: &[(&str, Value)]) -> Result<InMemoryHost> {
     let set = folder(&[("i.npy", &npy(images)), ("c.npy", &npy(captions)), ("of.txt", b"0\n1\n1\n")]);
     let mut settings = json!({"images": "i.npy", "captions": "c.npy"});
     for (name, value) in more {
@@ -125,7 +127,7 @@ fn distinct(count: u8) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn counts_that_do_not_fit_say_what_may_be_meant() {
+fn errors_for_mismatched_counts_suggest_a_setting() {
     let one = |n: u64| [("captions_per_image", json!(n))];
     let told = |images: &[Vec<f32>], captions: u8, more: &[(&str, Value)]| {
         refused(of_arrays(images, &distinct(captions), more))
@@ -136,7 +138,7 @@ fn counts_that_do_not_fit_say_what_may_be_meant() {
         message.contains("c.npy` has 12: wanted 5 captions for each image\nset `captions_per_image = 3`"),
         "{message}"
     );
-    assert!(told(&distinct(4), 13, &[]).contains("say with `image_of` which image each caption describes"));
+    assert!(told(&distinct(4), 13, &[]).contains("give the image of each caption with `image_of`"));
     let message = told(&distinct(10), 10, &[]);
     assert!(message.contains("set `captions_per_image = 1`; or") && message.contains("x[::5]"), "{message}");
     let repeated: Vec<_> = distinct(4).into_iter().flat_map(|row| vec![row; 3]).collect();
@@ -145,7 +147,7 @@ fn counts_that_do_not_fit_say_what_may_be_meant() {
         assert!(message.contains("has every row 3 times, once for each caption of"), "{message}");
         assert!(message.contains("numpy.save(path, x[::3])"), "{message}");
     }
-    // Two images that are equal are two images.
+    // Equal vectors of two images are allowed.
     let mut twins = distinct(4);
     twins[1] = twins[0].clone();
     assert_eq!(captions(&of_arrays(&twins, &distinct(4), &one(1)).unwrap()).len(), 4);
@@ -160,12 +162,12 @@ fn counts_that_do_not_fit_say_what_may_be_meant() {
 }
 
 #[test]
-fn the_image_of_every_caption_is_a_row() {
+fn image_of_maps_captions_to_image_rows() {
     let of = [("image_of", json!("of.txt"))];
-    let world = of_arrays(&distinct(2), &distinct(3), &of).unwrap();
-    assert_eq!(captions(&world).iter().map(|row| row.1).collect::<Vec<_>>(), [0, 1, 1]);
+    let host = of_arrays(&distinct(2), &distinct(3), &of).unwrap();
+    assert_eq!(captions(&host).iter().map(|row| row.1).collect::<Vec<_>>(), [0, 1, 1]);
     let message = refused(of_arrays(&distinct(1), &distinct(3), &of));
-    for line in ["line 2: `1` is no row of `", "line 3: `1` is no row of `", "wanted 0 to 0", "numpy.savetxt"] {
+    for line in ["line 2: `1` is not a row of `", "line 3: `1` is not a row of `", "wanted 0 to 0", "numpy.savetxt"] {
         assert!(message.contains(line), "{line}: {message}");
     }
     assert!(
@@ -176,9 +178,9 @@ fn the_image_of_every_caption_is_a_row() {
     assert!(message.contains("is not UTF-8"), "{message}");
 }
 
-/// Of the images, since captions are not looked at before these are right; and nothing is written of either.
+/// The error names the images only, since captions are checked after valid images.
 #[test]
-fn vectors_without_a_direction_are_all_named_and_nothing_is_written() {
+fn zero_and_non_finite_vectors_are_all_named_and_nothing_is_written() {
     let mut images = distinct(4);
     images[1] = vec![0.0, 0.0];
     images[2] = vec![1.0, f32::NAN];
@@ -186,11 +188,11 @@ fn vectors_without_a_direction_are_all_named_and_nothing_is_written() {
     let set = folder(&[("i.npy", &npy(&images)), ("c.npy", &npy(&distinct(20)))]);
     let stage: Ingest =
         serde_json::from_value(json!({"embeddings": {"images": "i.npy", "captions": "c.npy"}})).unwrap();
-    let mut world = MemoryWorld::default();
+    let mut host = InMemoryHost::default();
     for name in ["images", "captions"] {
-        world.paths.insert(format!("embeddings.{name}"), set.path().join(format!("{}.npy", &name[..1])));
+        host.source_paths.insert(format!("embeddings.{name}"), set.path().join(format!("{}.npy", &name[..1])));
     }
-    let message = world.run(&stage).unwrap_err().to_string();
+    let message = host.run(&stage).unwrap_err().to_string();
     for line in [
         "i.npy` has 3 mistakes:",
         "row 1 (from 0): the vector is zero and so has no direction",
@@ -199,17 +201,17 @@ fn vectors_without_a_direction_are_all_named_and_nothing_is_written() {
     ] {
         assert!(message.contains(line), "{line}: {message}");
     }
-    assert!(world.written.is_empty());
-    // A mistake in the last caption: the images are right, and still not written.
+    assert!(host.output_tables.is_empty());
+    // With a mistake in the last caption, the images are not written either, although they are valid.
     let mut last = distinct(20);
     last[19] = vec![0.0, 0.0];
     std::fs::write(set.path().join("i.npy"), npy(&distinct(4))).unwrap();
     std::fs::write(set.path().join("c.npy"), npy(&last)).unwrap();
-    assert!(world.run(&stage).unwrap_err().to_string().contains("c.npy` row 19 (from 0): the vector is zero"));
-    assert!(world.written.is_empty());
+    assert!(host.run(&stage).unwrap_err().to_string().contains("c.npy` row 19 (from 0): the vector is zero"));
+    assert!(host.output_tables.is_empty());
 }
 
-/// An Arrow file with these columns.
+/// Returns an Arrow file with these columns.
 fn arrow(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let mut writer = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
@@ -283,7 +285,7 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
         "row 5 (from 0): the split is missing",
         "row 5 (from 0): the value of column 1 is missing",
         "row 6 (from 0): the vector has 0 values, wanted 1 to 65536",
-        "once each, not once for each of their captions",
+        "wanted one row per image, not one per caption",
     ] {
         assert!(message.contains(line), "{line}: {message}");
     }
@@ -291,21 +293,21 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
     for line in [
         "c.arrow` has 5 mistakes",
         "row 1 (from 0): image id 9 is not in `",
-        "row 2 (from 0): split is `test`, wanted `val`, which is that of its image",
+        "row 2 (from 0): split is `test`, wanted `val`, the split of its image",
         "row 2 (from 0): caption id 1 is also that of row 0",
         "row 3 (from 0): `caption_id` is missing or too large",
         "row 3 (from 0): the vector is zero",
     ] {
         assert!(message.contains(line), "{line}: {message}");
     }
-    // With `split` nothing is asked of the columns of that name.
+    // With the setting `split`, the columns of that name are not checked.
     let settings = json!({"embeddings": {"images": "i.arrow", "captions": "i.arrow", "split": "test", "columns": {"caption_id": "image_id"}}});
-    let world = ingest(set.path(), settings).unwrap();
-    assert_eq!(captions(&world).iter().map(|row| row.2.as_str()).collect::<Vec<_>>(), ["test", "test"]);
+    let host = ingest(set.path(), settings).unwrap();
+    assert_eq!(captions(&host).iter().map(|row| row.2.as_str()).collect::<Vec<_>>(), ["test", "test"]);
 }
 
 #[test]
-fn columns_that_are_not_there_are_named_with_those_that_are() {
+fn the_error_for_missing_columns_lists_the_existing_ones() {
     let (folder, _) = golden();
     let settings = json!({"images": "embeddings_images.feather", "captions": "embeddings_captions.arrows"});
     let message = refused(ingest(&folder, json!({ "embeddings": settings })));
@@ -338,14 +340,17 @@ fn settings_and_files_must_fit() {
     let (folder, _) = golden();
     let run = |settings: Value| {
         let error = ingest(&folder, json!({ "embeddings": settings })).unwrap_err();
-        (error.kind(), error.to_string())
+        (error.category(), error.to_string())
     };
     let (kind, message) = run(json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.parquet"}));
-    assert!(kind == Kind::Data && message.contains("wanted two of one form"), "{message}");
+    assert!(kind == ErrorCategory::Data && message.contains("wanted two files of the same format"), "{message}");
     let (kind, message) =
         run(json!({"images": "embeddings_images.npy", "captions": "embeddings_captions.npy", "columns": {}}));
-    assert!(kind == Kind::Usage && message.contains("npy file, which has none"), "{message}");
+    assert!(kind == ErrorCategory::Usage && message.contains("npy file, which has none"), "{message}");
     let parquet = json!({"images": "embeddings_images.parquet", "captions": "embeddings_captions.parquet", "captions_per_image": 3});
     let (kind, message) = run(parquet);
-    assert!(kind == Kind::Usage && message.contains("`embeddings.captions_per_image` is for npy files"), "{message}");
+    assert!(
+        kind == ErrorCategory::Usage && message.contains("`embeddings.captions_per_image` is for npy files"),
+        "{message}"
+    );
 }

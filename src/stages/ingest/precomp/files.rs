@@ -1,35 +1,35 @@
-//! The files of one split of a `*_precomp` folder, checked against each other.
+//! Files of one split of a `*_precomp` folder, checked for consistency.
 
 use std::path::Path;
 
-use super::super::rows;
-use crate::error::{Error, Mistakes, Result};
+use super::super::writer;
+use crate::error::{Error, Result, ValidationErrors};
 use crate::io::{
     files::is_file,
-    npy::{Matrix, Rows},
+    npy::{NpyFile, NpyRowKind},
     text_lines::TextLines,
 };
 
-/// Captions of an image in every published folder.
-const CAPTIONS: usize = 5;
+/// Number of captions of an image in the published folders.
+const CAPTIONS_PER_IMAGE: usize = 5;
 
-/// The files of one split.
-pub(super) struct Files {
+/// Files of one split.
+pub(super) struct SplitFiles {
     pub split: &'static str,
-    pub ims: Matrix,
+    pub ims: NpyFile,
     pub caps: TextLines,
     pub captions: usize,
     pub ids: Option<Vec<i64>>,
-    /// Rows of `ims` and lines of `caps` that belong to one image.
+    /// Number of rows of `ims` for each image: 1, or 5 equal ones.
     pub rows_per_image: usize,
     pub captions_per_image: usize,
-    /// Captions that are used, from the first.
-    pub used: usize,
+    /// Number of captions that are used, from the first.
+    pub used_captions: usize,
 }
 
-impl Files {
-    /// Opens the files called `name`; `None` if neither features nor captions are there.
-    pub fn open(folder: &Path, name: &str, split: &'static str, form: Rows) -> Result<Option<Self>> {
+impl SplitFiles {
+    /// Opens the files with the prefix `name`. Returns `None` if there are neither features nor captions.
+    pub fn open(folder: &Path, name: &str, split: &'static str, row_kind: NpyRowKind) -> Result<Option<Self>> {
         let path = |suffix: &str| folder.join(format!("{name}_{suffix}"));
         let (ims, caps, ids) = (path("ims.npy"), path("caps.txt"), path("ids.txt"));
         match (is_file(&ims)?, is_file(&caps)?) {
@@ -37,47 +37,48 @@ impl Files {
             (true, true) => {}
             (has_ims, _) => {
                 let (has, lacks) = if has_ims { (ims, caps) } else { (caps, ims) };
-                return Err(Error::data(format!("`{}` is there without `{}`", has.display(), lacks.display())));
+                return Err(Error::data(format!("`{}` exists, but `{}` does not", has.display(), lacks.display())));
             }
         }
-        let ims = Matrix::open(&ims, form)?;
+        let ims = NpyFile::open(&ims, row_kind)?;
         let caps = TextLines::read(&caps)?;
         let captions = check_captions(&caps)?;
         let (rows_per_image, captions_per_image) = layout(&ims, &caps, captions)?;
         let images = ims.rows() / rows_per_image;
         let ids = if is_file(&ids)? { Some(read_ids(&ids, images, captions)?) } else { None };
-        Ok(Some(Self { split, ims, caps, captions, ids, rows_per_image, captions_per_image, used: captions }))
+        Ok(Some(Self { split, ims, caps, captions, ids, rows_per_image, captions_per_image, used_captions: captions }))
     }
 
     pub fn images(&self) -> usize {
         self.ims.rows() / self.rows_per_image
     }
 
-    /// Rows come in equal fives everywhere or nowhere; anything else is damage.
+    /// Checks that the five rows from `row` are equal if and only if the first five rows of the file are.
     pub fn check_repeats(&self, row: usize) -> Result<()> {
-        let repeats = self.rows_per_image == CAPTIONS;
-        let one_row_a_caption = self.ims.rows() == self.captions && self.captions.is_multiple_of(CAPTIONS);
-        if !one_row_a_caption || !row.is_multiple_of(CAPTIONS) || repeats_at(&self.ims, row) == repeats {
+        let repeats = self.rows_per_image == CAPTIONS_PER_IMAGE;
+        let one_row_per_caption = self.ims.rows() == self.captions && self.captions.is_multiple_of(CAPTIONS_PER_IMAGE);
+        if !one_row_per_caption || !row.is_multiple_of(CAPTIONS_PER_IMAGE) || rows_are_equal(&self.ims, row) == repeats
+        {
             return Ok(());
         }
-        let (here, before) = if repeats { ("differ", "repeat") } else { ("repeat", "differ") };
+        let (here, before) = if repeats { ("differ", "are equal") } else { ("are equal", "differ") };
         Err(Error::data(format!(
-            "`{}` rows {row} to {} {here}, while the first five {before}: wanted one or the other in the whole file",
+            "`{}` rows {row} to {} {here}, but the first five {before}: wanted every five rows equal, or none",
             self.ims.path().display(),
-            row + CAPTIONS - 1
+            row + CAPTIONS_PER_IMAGE - 1
         )))
     }
 }
 
-/// Rows and captions of one image.
-fn layout(ims: &Matrix, caps: &TextLines, captions: usize) -> Result<(usize, usize)> {
+/// Returns the numbers of rows and of captions of each image.
+fn layout(ims: &NpyFile, caps: &TextLines, captions: usize) -> Result<(usize, usize)> {
     let rows = ims.rows();
     if rows > 0 && rows == captions {
-        let repeat = captions.is_multiple_of(CAPTIONS) && repeats_at(ims, 0);
-        return Ok(if repeat { (CAPTIONS, CAPTIONS) } else { (1, 1) });
+        let repeat = captions.is_multiple_of(CAPTIONS_PER_IMAGE) && rows_are_equal(ims, 0);
+        return Ok(if repeat { (CAPTIONS_PER_IMAGE, CAPTIONS_PER_IMAGE) } else { (1, 1) });
     }
-    if rows > 0 && rows.checked_mul(CAPTIONS) == Some(captions) {
-        return Ok((1, CAPTIONS));
+    if rows > 0 && rows.checked_mul(CAPTIONS_PER_IMAGE) == Some(captions) {
+        return Ok((1, CAPTIONS_PER_IMAGE));
     }
     Err(Error::data(format!(
         "`{}` has {rows} rows and `{}` has {captions} captions: wanted as many rows as captions, or a fifth of them",
@@ -86,36 +87,36 @@ fn layout(ims: &Matrix, caps: &TextLines, captions: usize) -> Result<(usize, usi
     )))
 }
 
-fn repeats_at(ims: &Matrix, row: usize) -> bool {
-    (row + 1..row + CAPTIONS).all(|other| ims.row_bytes(other) == ims.row_bytes(row))
+fn rows_are_equal(ims: &NpyFile, row: usize) -> bool {
+    (row + 1..row + CAPTIONS_PER_IMAGE).all(|other| ims.row_bytes(other) == ims.row_bytes(row))
 }
 
-/// The number of captions, none of them empty.
+/// Checks all captions and returns their number.
 fn check_captions(caps: &TextLines) -> Result<usize> {
-    let mut mistakes = Mistakes::of(caps.path());
+    let mut mistakes = ValidationErrors::in_file(caps.path());
     let mut count = 0;
     for (line, content) in caps.iter() {
         count += 1;
-        if let Err(problem) = rows::caption(content) {
+        if let Err(problem) = writer::clean_caption(content) {
             mistakes.add(format_args!("line {line}"), problem);
         }
     }
-    mistakes.finish()?;
+    mistakes.into_result()?;
     Ok(count)
 }
 
-/// One number an image, from a file of a line an image or a line a caption.
+/// Reads the id of each image from a file with one line per image or one line per caption.
 fn read_ids(path: &Path, images: usize, captions: usize) -> Result<Vec<i64>> {
     let file = TextLines::read(path)?;
-    let mut mistakes = Mistakes::of(path);
+    let mut mistakes = ValidationErrors::in_file(path);
     let mut ids: Vec<i64> = Vec::new();
     for (line, content) in file.iter() {
         ids.push(content.trim().parse().unwrap_or_else(|_| {
-            mistakes.add(format_args!("line {line}"), format_args!("`{content}` is no whole number"));
+            mistakes.add(format_args!("line {line}"), format_args!("`{content}` is not a whole number"));
             0
         }));
     }
-    mistakes.finish()?;
+    mistakes.into_result()?;
     if ids.len() == images {
         return Ok(ids);
     }
@@ -127,7 +128,7 @@ fn read_ids(path: &Path, images: usize, captions: usize) -> Result<Vec<i64>> {
         )));
     }
     let group = captions / images;
-    let mut mistakes = Mistakes::of(path);
+    let mut mistakes = ValidationErrors::in_file(path);
     for (image, ids) in ids.chunks(group).enumerate() {
         if ids.iter().any(|id| *id != ids[0]) {
             let first = image * group + 1;
@@ -135,6 +136,6 @@ fn read_ids(path: &Path, images: usize, captions: usize) -> Result<Vec<i64>> {
             mistakes.add(format_args!("lines {first} to {}", first + group - 1), message);
         }
     }
-    mistakes.finish()?;
+    mistakes.into_result()?;
     Ok(ids.into_iter().step_by(group).collect())
 }

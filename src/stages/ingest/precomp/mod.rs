@@ -1,6 +1,6 @@
-//! `*_precomp` folders: `{train,dev,test,testall}_{ims.npy,caps.txt,ids.txt}`.
+//! Reader of `precomp`: folders with the files `{train,dev,test,testall}_{ims.npy,caps.txt,ids.txt}`.
 //!
-//! Format: the folders published with VSE++ (Faghri et al., BMVC 2018) and read alike by the repositories after it.
+//! Format: the folders published with VSE++ (Faghri et al., BMVC 2018), which later repositories read in the same way.
 
 mod read;
 mod files;

@@ -1,40 +1,44 @@
-//! The reader of `precomp`: what the files of all splits come to.
+//! Reading of all splits of a `*_precomp` folder.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::super::parts::{FEATURE_PART_ROWS, REGION_PART_ROWS};
-use super::super::rows::{Image, Rows};
+use super::super::part_rows::{FEATURE_PART_ROWS, REGION_PART_ROWS};
+use super::super::writer::{DataSetWriter, ImageRow};
 use super::super::{Precomp, PrecompTest};
-use super::files::Files;
-use crate::error::{Error, Mistakes, Result};
+use super::files::SplitFiles;
+use crate::error::{Error, Result, ValidationErrors};
 use crate::io::npy;
-use crate::stage::Cx;
-use crate::tables::regions::Regions;
-use crate::tables::{Vectors, features, regions};
+use crate::stage::StageContext;
+use crate::tables::regions::RegionColumn;
+use crate::tables::{VectorColumn, features, regions};
 
 /// Reads the folder and writes images, captions, and features or regions.
 ///
-/// - Where `ims` has a row a caption and rows repeat in fives, one row an image is kept.
-/// - `image_id` is the number in the ids files, which may have a line an image or a line a caption; if a split lacks its
-///   file, images are counted over `train`, `dev`, `test` instead. `caption_id` counts lines over the three.
-/// - Files called `dev` become the split `val`.
-pub(in super::super) fn run(set: &Precomp, cx: &mut Cx<'_>) -> Result<()> {
+/// - If `ims` has one row per caption and every five rows are equal, one row per image is kept.
+/// - `image_id` is the number in the ids files, which may have one line per image or one line per caption. If a split
+///   has no such file, images are numbered over `train`, `dev`, `test` instead. `caption_id` numbers the lines over the
+///   three.
+/// - The files `dev_*` are the split `val`.
+pub(in super::super) fn run(settings: &Precomp, cx: &mut StageContext<'_>) -> Result<()> {
     let folder = cx.source("precomp.folder")?;
-    let test = match set.test {
+    let test = match settings.test {
         PrecompTest::Test => "test",
         PrecompTest::Testall => "testall",
     };
-    let form = if set.regions { npy::Rows::Stacks } else { npy::Rows::Vectors };
+    let row_kind = if settings.regions { npy::NpyRowKind::VectorSets } else { npy::NpyRowKind::Vectors };
     let mut all = Vec::new();
     for (name, split) in [("train", "train"), ("dev", "val"), (test, "test")] {
-        match Files::open(&folder, name, split, form)? {
+        match SplitFiles::open(&folder, name, split, row_kind)? {
             Some(files) => all.push(files),
             None if name == "testall" => {
                 return Err(Error::data(format!("no `testall_ims.npy` in `{}`", folder.display()))
                     .hint("use `test = \"test\"`"));
             }
-            None => cx.warn(name, format!("`{name}_ims.npy` and `{name}_caps.txt` are not there: no split `{split}`")),
+            None => cx.warn(
+                name,
+                format!("`{name}_ims.npy` and `{name}_caps.txt` are missing, so there is no split `{split}`"),
+            ),
         }
     }
     let Some(first) = all.first() else {
@@ -44,17 +48,26 @@ pub(in super::super) fn run(set: &Precomp, cx: &mut Cx<'_>) -> Result<()> {
         )));
     };
     check_shapes(first, &all)?;
-    let shape = if set.regions { vec![first.ims.vectors(), first.ims.width()] } else { vec![first.ims.width()] };
-    if let Some(dev) = all.iter_mut().find(|files| files.split == "val" && files.captions > set.dev_captions) {
-        dev.used = set.dev_captions;
-        let message = format!("the first {} of {} captions are used, as `dev_captions` says", dev.used, dev.captions);
+    let shape = if settings.regions { vec![first.ims.vectors(), first.ims.width()] } else { vec![first.ims.width()] };
+    if let Some(dev) = all.iter_mut().find(|files| files.split == "val" && files.captions > settings.dev_captions) {
+        dev.used_captions = settings.dev_captions;
+        let message = format!(
+            "the first {} of {} captions are used, by the setting `dev_captions`",
+            dev.used_captions, dev.captions
+        );
         cx.warn(dev.caps.path().display().to_string(), message);
     }
-    let numbered = use_ids(cx, &all, &folder)?;
-    let mut writer = Writer { shape, rows: Rows::default(), ids: Vec::new(), splits: Vec::new(), values: Vec::new() };
+    let use_ids = check_ids(cx, &all, &folder)?;
+    let mut writer = FeatureWriter {
+        shape,
+        rows: DataSetWriter::default(),
+        ids: Vec::new(),
+        splits: Vec::new(),
+        values: Vec::new(),
+    };
     let (mut images, mut captions) = (0, 0);
     for files in &all {
-        writer.write(cx, files, numbered, images, captions)?;
+        writer.write(cx, files, use_ids, images, captions)?;
         images += files.images();
         captions += files.captions;
     }
@@ -62,11 +75,11 @@ pub(in super::super) fn run(set: &Precomp, cx: &mut Cx<'_>) -> Result<()> {
     writer.rows.finish(cx)
 }
 
-/// Every split has the regions and the width of the first.
-fn check_shapes(first: &Files, all: &[Files]) -> Result<()> {
-    let shape = |files: &Files| [files.ims.vectors(), files.ims.width()];
+/// Checks that all splits have the number of regions and the width of the first.
+fn check_shapes(first: &SplitFiles, all: &[SplitFiles]) -> Result<()> {
+    let shape = |files: &SplitFiles| [files.ims.vectors(), files.ims.width()];
     let Some(other) = all.iter().find(|files| shape(files) != shape(first)) else { return Ok(()) };
-    let described = |files: &Files| match shape(files) {
+    let described = |files: &SplitFiles| match shape(files) {
         [1, width] => format!("{width}"),
         [vectors, width] => format!("{vectors} × {width}"),
     };
@@ -79,8 +92,11 @@ fn check_shapes(first: &Files, all: &[Files]) -> Result<()> {
     )))
 }
 
-/// Whether images are called by the ids files: every split has one, and no number comes twice.
-fn use_ids(cx: &mut Cx<'_>, all: &[Files], folder: &Path) -> Result<bool> {
+/// Returns true if the ids files define the identifiers of images, which needs such a file for every split.
+///
+/// # Errors
+/// An id occurs twice.
+fn check_ids(cx: &mut StageContext<'_>, all: &[SplitFiles], folder: &Path) -> Result<bool> {
     let lacking: Vec<String> = all
         .iter()
         .filter(|files| files.ids.is_none())
@@ -88,12 +104,12 @@ fn use_ids(cx: &mut Cx<'_>, all: &[Files], folder: &Path) -> Result<bool> {
         .collect();
     if !lacking.is_empty() {
         if lacking.len() < all.len() {
-            let message = format!("{} without a file of ids: images are numbered by position", lacking.join(", "));
+            let message = format!("no ids file for {}: images are numbered by position", lacking.join(", "));
             cx.warn(folder.display().to_string(), message);
         }
         return Ok(false);
     }
-    let mut mistakes = Mistakes::of(folder);
+    let mut mistakes = ValidationErrors::in_file(folder);
     let mut seen: HashMap<i64, (&str, usize)> = HashMap::new();
     for files in all {
         for (image, &id) in files.ids.iter().flatten().enumerate() {
@@ -106,36 +122,43 @@ fn use_ids(cx: &mut Cx<'_>, all: &[Files], folder: &Path) -> Result<bool> {
         }
     }
     mistakes.hint("remove the `*_ids.txt` files to number images by position");
-    mistakes.finish()?;
+    mistakes.into_result()?;
     Ok(true)
 }
 
-/// Features that are not written yet, at most a part, and the other tables' rows.
-struct Writer {
-    /// Of a row: the width of its vector, or its regions and their width.
+/// Writer of features or regions, at most one part of which is buffered, and of the other tables.
+struct FeatureWriter {
+    /// Shape of a row: `[width]` of a vector, or `[regions, width]`.
     shape: Vec<usize>,
-    rows: Rows,
+    rows: DataSetWriter,
     ids: Vec<i64>,
     splits: Vec<&'static str>,
     values: Vec<f32>,
 }
 
-impl Writer {
-    /// Writes the split; images and captions before it are `images` and `captions`.
-    fn write(&mut self, cx: &mut Cx<'_>, files: &Files, numbered: bool, images: usize, captions: usize) -> Result<()> {
+impl FeatureWriter {
+    /// Writes a split. The splits before it have `images_before` images and `captions_before` captions.
+    fn write(
+        &mut self,
+        cx: &mut StageContext<'_>,
+        files: &SplitFiles,
+        use_ids: bool,
+        images_before: usize,
+        captions_before: usize,
+    ) -> Result<()> {
         let file_name = files.ims.path().file_name().unwrap_or_default().to_string_lossy();
-        let mut lines = files.caps.iter().take(files.used);
-        for image in 0..files.used.div_ceil(files.captions_per_image) {
-            cx.proceed()?;
+        let mut lines = files.caps.iter().take(files.used_captions);
+        for image in 0..files.used_captions.div_ceil(files.captions_per_image) {
+            cx.check_cancelled()?;
             let row = image * files.rows_per_image;
             files.check_repeats(row)?;
             let image_id = match &files.ids {
-                Some(ids) if numbered => ids[image],
-                _ => id(images + image)?,
+                Some(ids) if use_ids => ids[image],
+                _ => to_id(images_before + image)?,
             };
-            let first = id(captions + image * files.captions_per_image)?;
+            let first = to_id(captions_before + image * files.captions_per_image)?;
             let texts = lines.by_ref().take(files.captions_per_image).map(|(_, line)| line.trim());
-            let image = Image {
+            let image = ImageRow {
                 id: image_id,
                 split: files.split,
                 file_name: &format!("{file_name}#{row}"),
@@ -145,8 +168,8 @@ impl Writer {
             files.ims.read_row(row, &mut self.values)?;
             self.ids.push(image_id);
             self.splits.push(files.split);
-            let part = if self.shape.len() == 1 { FEATURE_PART_ROWS } else { REGION_PART_ROWS };
-            if self.ids.len() == part {
+            let part_rows = if self.shape.len() == 1 { FEATURE_PART_ROWS } else { REGION_PART_ROWS };
+            if self.ids.len() == part_rows {
                 self.write_features(cx)?;
             }
             self.rows.push(cx, &image, (first..).zip(texts))?;
@@ -154,7 +177,7 @@ impl Writer {
         Ok(())
     }
 
-    fn write_features(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+    fn write_features(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
         if self.ids.is_empty() {
             return Ok(());
         }
@@ -163,18 +186,18 @@ impl Writer {
         let values = std::mem::take(&mut self.values);
         match self.shape[..] {
             [count, width] => {
-                let regions = Regions::new(values, count, width)?;
-                cx.write("regions", regions::Columns { image_id, split, regions }.into_batch()?)
+                let regions = RegionColumn::new(values, count, width)?;
+                cx.write("regions", regions::TableColumns { image_id, split, regions }.into_batch()?)
             }
             _ => {
-                let feature = Vectors::new(values, self.shape[0])?;
-                cx.write("features", features::Columns { image_id, split, feature }.into_batch()?)
+                let feature = VectorColumn::new(values, self.shape[0])?;
+                cx.write("features", features::TableColumns { image_id, split, feature }.into_batch()?)
             }
         }
     }
 }
 
-fn id(number: usize) -> Result<i64> {
+fn to_id(number: usize) -> Result<i64> {
     i64::try_from(number).map_err(|_| Error::data(format!("{number} is too large for an id")))
 }
 
@@ -188,9 +211,9 @@ mod tests {
 
     use super::super::super::Ingest;
     use super::super::super::testing::{captions, folder, images, ingest, npy, npy_of, refused, split_counts};
-    use crate::stage::{Form, Stage, missing_columns};
-    use crate::stages::testing::MemoryWorld;
-    use crate::tables::{self, floats, ids};
+    use crate::stage::{OutputKind, Stage, missing_columns};
+    use crate::stages::testing::InMemoryHost;
+    use crate::tables::{self, int_column, vector_column};
 
     fn settings() -> serde_json::Value {
         json!({"precomp": {"folder": ""}})
@@ -200,17 +223,23 @@ mod tests {
         (0..count).map(|i| format!("{prefix} {i}\n")).collect::<String>().into_bytes()
     }
 
-    /// `images` distinct rows, each `times` times.
+    /// Npy file of `images` distinct rows, each repeated `times` times.
     fn rows(images: u8, times: usize) -> Vec<u8> {
         let rows = (0..images).flat_map(|i| vec![vec![f32::from(i), 0.5]; times]);
         npy(&rows.collect::<Vec<_>>())
     }
 
-    fn features(world: &MemoryWorld) -> Vec<(i64, f32)> {
-        let batch = world.output("features");
-        let (values, width) = floats(&batch, "feature").unwrap();
+    fn features(host: &InMemoryHost) -> Vec<(i64, f32)> {
+        let batch = host.output("features");
+        let (values, width) = vector_column(&batch, "feature").unwrap();
         assert_eq!(width, 2);
-        ids(&batch, "image_id").unwrap().values().iter().copied().zip(values.iter().copied().step_by(2)).collect()
+        int_column(&batch, "image_id")
+            .unwrap()
+            .values()
+            .iter()
+            .copied()
+            .zip(values.iter().copied().step_by(2))
+            .collect()
     }
 
     fn set(train: (&[u8], &[u8])) -> TempDir {
@@ -218,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn one_row_an_image_is_kept_whatever_the_layout() {
+    fn one_row_per_image_is_kept_in_every_layout() {
         for (ims, caps) in [(rows(3, 5), 15), (rows(3, 1), 15), (rows(3, 1), 3)] {
             let set = set((&ims, &lines("caption", caps)));
-            let world = ingest(set.path(), settings()).unwrap();
-            assert_eq!(features(&world), [(0, 0.0), (1, 1.0), (2, 2.0)]);
-            assert_eq!(split_counts(&world), [3, 0, 0]);
-            let got = captions(&world);
+            let host = ingest(set.path(), settings()).unwrap();
+            assert_eq!(features(&host), [(0, 0.0), (1, 1.0), (2, 2.0)]);
+            assert_eq!(split_counts(&host), [3, 0, 0]);
+            let got = captions(&host);
             let each = caps / 3;
             assert_eq!(got.len(), caps);
             for (i, (id, image, split, text)) in got.into_iter().enumerate() {
@@ -232,14 +261,14 @@ mod tests {
                 assert_eq!(((id, image), split.as_str(), text), (wanted, "train", format!("caption {i}")));
             }
             assert_eq!(
-                world.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
+                host.warnings.iter().map(|warning| warning.subject.as_str()).collect::<Vec<_>>(),
                 ["dev", "test"]
             );
         }
     }
 
     #[test]
-    fn splits_ids_and_the_dev_convention() {
+    fn splits_have_their_ids_and_dev_captions_are_limited() {
         let set = folder(&[
             ("train_ims.npy", &rows(2, 1)),
             ("train_caps.txt", &lines("t", 10)),
@@ -257,8 +286,8 @@ mod tests {
             "{message}"
         );
         std::fs::write(set.path().join("dev_ids.txt"), "7\n".repeat(5) + &"8\n".repeat(5) + &"9\n".repeat(5)).unwrap();
-        let world = ingest(set.path(), json!({"precomp": {"folder": "", "dev_captions": 7}})).unwrap();
-        let got: Vec<_> = images(&world).into_iter().map(|(id, split, name, _)| (id, split, name)).collect();
+        let host = ingest(set.path(), json!({"precomp": {"folder": "", "dev_captions": 7}})).unwrap();
+        let got: Vec<_> = images(&host).into_iter().map(|(id, split, name, _)| (id, split, name)).collect();
         let wanted = [
             (30, "train", "train_ims.npy#0"),
             (31, "train", "train_ims.npy#1"),
@@ -267,13 +296,13 @@ mod tests {
             (1, "test", "test_ims.npy#0"),
         ];
         assert_eq!(got, wanted.map(|(id, split, name)| (id, split.to_owned(), name.to_owned())));
-        assert_eq!(features(&world), [(30, 0.0), (31, 1.0), (7, 0.0), (8, 1.0), (1, 0.0)]);
-        let got: Vec<_> = captions(&world).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
+        assert_eq!(features(&host), [(30, 0.0), (31, 1.0), (7, 0.0), (8, 1.0), (1, 0.0)]);
+        let got: Vec<_> = captions(&host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect();
         assert_eq!(got.len(), 22);
         assert_eq!(got[16], (16, 8, "d 6".to_owned()));
         assert_eq!(got[17], (25, 1, "e 0".to_owned()));
-        assert_eq!(world.warnings.len(), 1);
-        assert!(world.warnings[0].message.contains("first 7 of 15"), "{:?}", world.warnings);
+        assert_eq!(host.warnings.len(), 1);
+        assert!(host.warnings[0].message.contains("first 7 of 15"), "{:?}", host.warnings);
     }
 
     #[test]
@@ -287,18 +316,18 @@ mod tests {
         ]);
         assert!(refused(ingest(set.path(), settings())).contains("train_ids.txt` lines 1 to 5"));
         std::fs::write(set.path().join("train_ids.txt"), "3\n3x\n").unwrap();
-        assert!(refused(ingest(set.path(), settings())).contains("train_ids.txt` line 2: `3x` is no whole number"));
+        assert!(refused(ingest(set.path(), settings())).contains("train_ids.txt` line 2: `3x` is not a whole number"));
         std::fs::write(set.path().join("train_ids.txt"), "3\n4\n").unwrap();
-        let world = ingest(set.path(), settings()).unwrap();
-        assert_eq!(images(&world).iter().map(|image| image.0).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(world.warnings.iter().any(|warning| warning.message.contains("`test_ims.npy` without a file of ids")));
+        let host = ingest(set.path(), settings()).unwrap();
+        assert_eq!(images(&host).iter().map(|image| image.0).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(host.warnings.iter().any(|warning| warning.message.contains("no ids file for `test_ims.npy`")));
         std::fs::write(set.path().join("test_ids.txt"), "4\n").unwrap();
         let message = refused(ingest(set.path(), settings()));
         assert!(message.contains("image 0 of `test`: id 4 is also that of image 1 of `train`"), "{message}");
     }
 
     #[test]
-    fn rows_that_do_not_fit_are_refused_with_both_files_and_numbers() {
+    fn mismatched_row_counts_are_refused_with_both_files_and_counts() {
         let set_ = set((&rows(3, 1), &lines("t", 14)));
         let message = refused(ingest(set_.path(), settings()));
         assert!(message.contains("train_ims.npy` has 3 rows and "), "{message}");
@@ -308,12 +337,12 @@ mod tests {
         broken[12][1] = 0.25;
         let set_ = set((&npy(&broken), &lines("t", 15)));
         let message = refused(ingest(set_.path(), settings()));
-        assert!(message.contains("train_ims.npy` rows 10 to 14 differ, while the first five repeat"), "{message}");
+        assert!(message.contains("train_ims.npy` rows 10 to 14 differ, but the first five are equal"), "{message}");
         broken[2][1] = 0.25;
         broken[12][1] = 0.5;
         let set_ = set((&npy(&broken), &lines("t", 15)));
         let message = refused(ingest(set_.path(), settings()));
-        assert!(message.contains("train_ims.npy` rows 5 to 9 repeat, while the first five differ"), "{message}");
+        assert!(message.contains("train_ims.npy` rows 5 to 9 are equal, but the first five differ"), "{message}");
 
         let set_ = set((&npy(&[vec![1.0], vec![f32::INFINITY]]), &lines("t", 10)));
         assert!(
@@ -321,9 +350,9 @@ mod tests {
         );
     }
 
-    /// SCAN's layouts: train one row an image, dev and test five, and every row a stack of vectors.
+    /// Layouts of SCAN: one row per image in train, five in dev and test; every row is a stack of vectors.
     #[test]
-    fn regions_are_a_table_of_their_own() {
+    fn regions_are_written_as_their_own_table() {
         let image = |i: u8| -> Vec<f32> { (0..6u8).map(|value| f32::from(10 * i + value)).collect() };
         let stacks = |images: u8, times: usize| {
             let rows: Vec<_> = (0..images).flat_map(|i| vec![image(i); times]).collect();
@@ -338,19 +367,19 @@ mod tests {
             ("test_caps.txt", &lines("e", 15)),
         ]);
         let regions = json!({"precomp": {"folder": "", "regions": true}});
-        let world = ingest(set.path(), regions.clone()).unwrap();
-        assert_eq!(split_counts(&world), [2, 1, 3]);
-        assert_eq!(captions(&world).len(), 30);
-        assert!(!world.written.contains_key("features"));
-        let batch = world.output("regions");
-        assert_eq!(ids(&batch, "image_id").unwrap().values(), &[0, 1, 2, 3, 4, 5]);
+        let host = ingest(set.path(), regions.clone()).unwrap();
+        assert_eq!(split_counts(&host), [2, 1, 3]);
+        assert_eq!(captions(&host).len(), 30);
+        assert!(!host.output_tables.contains_key("features"));
+        let batch = host.output("regions");
+        assert_eq!(int_column(&batch, "image_id").unwrap().values(), &[0, 1, 2, 3, 4, 5]);
         let wanted: Vec<f32> = [0, 1, 0, 0, 1, 2].into_iter().flat_map(image).collect();
         assert_eq!(tables::regions::values(&batch).unwrap(), (&wanted[..], 2, 3));
-        // What is declared before any data is seen accepts what is written.
+        // The written table fits the schema that was declared without data.
         let stage: Ingest = serde_json::from_value(regions.clone()).unwrap();
         let outputs = stage.outputs();
         assert_eq!(outputs.iter().map(|output| output.name).collect::<Vec<_>>(), ["images", "captions", "regions"]);
-        let Form::Table { schema, .. } = &outputs[2].form else { panic!("regions are a table") };
+        let OutputKind::Table { schema, .. } = &outputs[2].kind else { panic!("regions are a table") };
         assert_eq!(missing_columns(schema, &batch.schema()), Vec::<String>::new());
 
         let message = refused(ingest(set.path(), settings()));
@@ -364,9 +393,9 @@ mod tests {
         assert!(message.contains("wanted vectors of regions: (images, regions, width)"), "{message}");
     }
 
-    /// Results of before there were regions keep their keys.
+    /// Results from before the setting `regions` existed keep their keys.
     #[test]
-    fn regions_enter_the_settings_only_when_they_are_asked_for() {
+    fn regions_enter_the_settings_only_if_true() {
         let settings = |regions: bool| {
             let stage = json!({"precomp": {"folder": "", "regions": regions}});
             serde_json::from_value::<Ingest>(stage).unwrap().settings()
@@ -376,10 +405,10 @@ mod tests {
     }
 
     #[test]
-    fn half_a_split_no_split_and_other_widths_are_refused() {
+    fn incomplete_splits_and_mixed_widths_are_refused() {
         let set_ = folder(&[("train_ims.npy", &rows(3, 1))]);
         let message = refused(ingest(set_.path(), settings()));
-        assert!(message.contains("train_ims.npy` is there without") && message.contains("train_caps.txt"), "{message}");
+        assert!(message.contains("train_ims.npy` exists, but") && message.contains("train_caps.txt"), "{message}");
         assert!(refused(ingest(folder(&[]).path(), settings())).contains("no `train_ims.npy`"));
         let set_ = set((&rows(1, 1), b"a\n\nb\nc\nd\n"));
         assert!(refused(ingest(set_.path(), settings())).contains("train_caps.txt` line 2: caption is empty"));
@@ -392,31 +421,31 @@ mod tests {
         assert!(message.contains("dev_ims.npy` has 3 values a row, wanted 2 as in"), "{message}");
     }
 
-    /// Counts of the data's own description: 753 train rows, 565 dev rows and 625 test rows, five a picture.
+    /// Counts from the description of the data: 753 train rows, 565 dev rows and 625 test rows, five per image.
     #[test]
-    fn a_published_layout_gives_one_row_an_image() {
+    fn a_published_layout_gives_one_row_per_image() {
         let Some(folder) = public("precomp/f8k_mini_precomp") else { return };
-        let world = ingest(&folder, settings()).unwrap();
-        assert_eq!(split_counts(&world), [753, 113, 125]);
-        assert_eq!(captions(&world).len(), 5 * 991);
-        assert_eq!(world.warnings, []);
-        let batch = world.output("features");
-        let (values, width) = floats(&batch, "feature").unwrap();
+        let host = ingest(&folder, settings()).unwrap();
+        assert_eq!(split_counts(&host), [753, 113, 125]);
+        assert_eq!(captions(&host).len(), 5 * 991);
+        assert_eq!(host.warnings, []);
+        let batch = host.output("features");
+        let (values, width) = vector_column(&batch, "feature").unwrap();
         assert_eq!((width, values.len()), (1024, 991 * 1024));
         // Image 1 of `dev` is row 5 of its file, whose values start after a header of 128 bytes.
         let file = std::fs::read(folder.join("dev_ims.npy")).unwrap();
         let row: Vec<u8> = values[754 * 1024..755 * 1024].iter().flat_map(|value| value.to_le_bytes()).collect();
         assert_eq!(row, file[128 + 5 * 4096..][..4096]);
-        // The captions are those of the same pictures in another form, under ids of their own.
+        // The same images in another format have the same captions, with other ids.
         let Some(flickr) = public("flickr8k-1k") else { return };
         let karpathy = json!({"karpathy": {"json": "dataset_flickr8k.json", "images": "images"}});
-        let groups = |world: &MemoryWorld| {
+        let groups = |host: &InMemoryHost| {
             let mut groups: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
-            for (_, image, split, text) in captions(world) {
+            for (_, image, split, text) in captions(host) {
                 groups.entry(image).or_insert_with(|| (split, BTreeSet::new())).1.insert(text);
             }
             groups.into_values().collect::<BTreeSet<_>>()
         };
-        assert!(groups(&world) == groups(&ingest(&flickr, karpathy).unwrap()), "captions differ");
+        assert!(groups(&host) == groups(&ingest(&flickr, karpathy).unwrap()), "captions differ");
     }
 }

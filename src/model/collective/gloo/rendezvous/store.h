@@ -1,5 +1,5 @@
-// Stands in for a header of gloo, which libtorch contains and whose headers it does not ship: the base of a class of
-// c10d that is declared beside the one that is used. No object of it is made here.
+// Replacement for a header of gloo, which is part of libtorch, but whose headers libtorch does not ship. It declares
+// the base of a class of c10d that is not used here.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Stands in for a header of gloo, which libtorch contains and whose headers it does not ship: c10d hands devices around
-// by pointer.
+// Replacement for a header of gloo, which is part of libtorch, but whose headers libtorch does not ship. c10d uses
+// devices only through pointers.
 #pragma once
 
 namespace gloo::transport {

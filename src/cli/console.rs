@@ -1,0 +1,110 @@
+//! Printing: data to stdout, everything else to stderr. A closed pipe is no error.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+use serde::Serialize;
+
+use super::args::{ColorChoice, CommonArgs};
+use crate::error::{Error, Result, escape_control};
+
+/// Output options of a command, and functions that print.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Console {
+    /// True if data is printed as JSON Lines instead of text.
+    pub(super) json: bool,
+    pub(super) quiet: bool,
+    pub(super) verbose: bool,
+    /// True if text on stderr has ANSI colours.
+    pub(super) colour: bool,
+    /// True if progress bars are drawn.
+    pub(super) has_bars: bool,
+}
+
+impl Console {
+    pub(super) fn new(common: &CommonArgs) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let colour = match common.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => terminal && !plain,
+        };
+        let bars = terminal && !common.no_progress && !common.quiet && !common.json;
+        Self { json: common.json, quiet: common.quiet, verbose: common.verbose, colour, has_bars: bars }
+    }
+
+    /// Prints data to stdout.
+    ///
+    /// # Errors
+    /// stdout cannot be written.
+    #[expect(clippy::unused_self, reason = "printing requires a `Console`, like all other methods")]
+    pub(super) fn print(self, text: &str) -> Result<()> {
+        ignore_broken_pipe(std::io::stdout().lock().write_all(text.as_bytes()))
+    }
+
+    /// Prints an object to stdout as one line of JSON.
+    ///
+    /// # Errors
+    /// stdout cannot be written.
+    pub(super) fn print_json(self, object: &impl Serialize) -> Result<()> {
+        let line = serde_json::to_string(object).map_err(|error| Error::internal(error.to_string()))?;
+        self.print(&format!("{line}\n"))
+    }
+
+    /// Prints a message to stderr, unless `--quiet` is given.
+    pub(super) fn info(self, text: &str) {
+        if !self.quiet {
+            write_stderr(text);
+        }
+    }
+
+    /// Prints an error and its hint to stderr; with `--json` also as an object to stdout.
+    pub(super) fn print_error(self, error: &Error) {
+        let red = |text: &str| if self.colour { format!("\u{1b}[1;31m{text}\u{1b}[0m") } else { text.to_owned() };
+        let hint = error.hint_text().map(|hint| format!("\n\nhint: {}", escape_control(hint))).unwrap_or_default();
+        write_stderr(&format!("{}: {}{hint}\n", red("error"), escape_control(&error.to_string())));
+        if self.json {
+            let object = serde_json::json!({
+                "event": "error",
+                "exit_code": error.category().exit_code(),
+                "message": error.to_string(),
+                "hint": error.hint_text(),
+            });
+            // A closed stdout is no further error: the message is on stderr.
+            let _ = self.print_json(&object);
+        }
+    }
+}
+
+/// Writes to stderr and ignores failures.
+pub(super) fn write_stderr(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Turns the result of a write to stdout into ours. A broken pipe (`| head`) counts as success.
+pub(super) fn ignore_broken_pipe(result: std::io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::stage(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Formats rows as aligned columns. `right` marks the columns that are aligned to the right (numbers).
+pub(super) fn align_columns(rows: &[Vec<String>], right: &[bool]) -> String {
+    let width = |i: usize| rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..right.len()).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (i, cell) in row.iter().enumerate() {
+            let space = " ".repeat(widths[i].saturating_sub(cell.chars().count()));
+            line.push_str(&if right[i] { format!("{space}{cell}  ") } else { format!("{cell}{space}  ") });
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

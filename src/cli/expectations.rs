@@ -1,0 +1,97 @@
+//! Checks of the `[[expect]]` queries of a pipeline.
+
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type};
+
+use crate::error::{Error, Result};
+use crate::pipeline::{Expectation, Pipeline};
+use crate::plan::Plan;
+use crate::sql::Session;
+use crate::stage::{OutputKind, Stage};
+use crate::stages::AnyStage;
+use crate::store::Store;
+use crate::store::record::{ExpectationRecord, RunRecord};
+
+/// Plans every query against empty tables with the columns that the pipeline will write, so that a wrong query is found
+/// before anything runs. Returns the index and the error of each wrong query.
+pub(super) fn check_queries(plan: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
+    if expectations.is_empty() {
+        return vec![];
+    }
+    let mut tables = Vec::new();
+    for node in plan.stages() {
+        for output in node.stage.outputs() {
+            if let OutputKind::Table { schema, .. } = output.kind {
+                tables.push((node.name.clone(), output.name.to_owned(), schema));
+            }
+        }
+    }
+    let session = match Session::of_empty_tables(tables) {
+        Ok(session) => session,
+        Err(error) => return vec![(0, error)],
+    };
+    let problem = |expectation: &Expectation| match session.query(&expectation.sql) {
+        Ok(rows) => match rows.schema().fields().len() {
+            1 => None,
+            columns => Some(Error::usage(format!("the query gives {columns} columns, wanted one number"))),
+        },
+        Err(error) => Some(error),
+    };
+    let numbered = expectations.iter().enumerate();
+    numbered.filter_map(|(i, expectation)| Some((i, problem(expectation)?))).collect()
+}
+
+/// Evaluates every expectation on the tables of the run and saves the results in the run's record.
+///
+/// # Errors
+/// A query is wrong or does not give a single number (the other expectations are still evaluated), or the store cannot
+/// be read or written.
+pub(super) fn check_expectations(pipeline: &Pipeline<AnyStage>, store: &Store, record: &mut RunRecord) -> Result<()> {
+    if pipeline.expectations.is_empty() {
+        return Ok(());
+    }
+    let stages = record.stages.iter().map(|stage| (stage.name.clone(), stage.kind.clone(), stage.key.clone()));
+    let session = Session::of_stages(store, stages)?;
+    let mut first_error = None;
+    for expectation in &pipeline.expectations {
+        let value = match query_value(&session, expectation) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let place = format!("{}:{}", pipeline.path.display(), expectation.line);
+                first_error.get_or_insert(error.context(place));
+                None
+            }
+        };
+        record.expectations.push(ExpectationRecord {
+            sql: expectation.sql.clone(),
+            value,
+            wanted: expectation.wanted(),
+            held: value.is_some_and(|value| expectation.holds(value)),
+        });
+    }
+    record.save(store)?;
+    first_error.map_or(Ok(()), Err)
+}
+
+/// Single number that a query gives.
+fn query_value(session: &Session, expectation: &Expectation) -> Result<f64> {
+    let mut number = None;
+    let mut rows = 0;
+    let result = session.query(&expectation.sql)?;
+    let columns = result.schema().fields().len();
+    for batch in result {
+        let batch = batch?;
+        rows += batch.num_rows();
+        if columns == 1 && batch.num_rows() > 0 {
+            let numbers = cast(batch.column(0), &DataType::Float64)?;
+            let numbers = numbers.as_primitive::<Float64Type>();
+            number = numbers.is_valid(0).then(|| numbers.value(0));
+        }
+    }
+    match number {
+        Some(value) if rows == 1 => Ok(value),
+        None if rows == 1 && columns == 1 => Err(Error::usage("the value is not a number")),
+        _ => Err(Error::usage(format!("the query gave {rows} rows of {columns} columns, wanted one number"))),
+    }
+}

@@ -1,0 +1,87 @@
+//! Queue of stages that want exclusive use of the machine.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::runtime::CancelToken;
+
+/// Time between two checks of a waiting stage.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Queue of stages of a run, which gives exclusive use to one stage at a time, first come, first served.
+#[derive(Debug, Default)]
+pub(super) struct ExclusiveQueue(Mutex<ExclusiveQueueState>);
+
+#[derive(Debug, Default)]
+struct ExclusiveQueueState {
+    /// Number of the next ticket.
+    next_ticket: u64,
+    /// Tickets in use. The first has exclusive use; the others wait.
+    waiting: Vec<u64>,
+}
+
+/// Position in the queue; the first has exclusive use. Dropping the ticket leaves the queue.
+#[derive(Debug)]
+pub(super) struct ExclusiveTicket {
+    queue: Arc<ExclusiveQueue>,
+    ticket: u64,
+}
+
+impl ExclusiveQueue {
+    /// Waits for exclusive use.
+    ///
+    /// # Errors
+    /// The run was cancelled.
+    pub fn wait(self: &Arc<Self>, cancel: &CancelToken) -> Result<ExclusiveTicket> {
+        let turn = self.enqueue();
+        while !turn.is_first() {
+            cancel.check()?;
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(turn)
+    }
+
+    fn enqueue(self: &Arc<Self>) -> ExclusiveTicket {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        queue.waiting.push(ticket);
+        ExclusiveTicket { queue: Arc::clone(self), ticket }
+    }
+}
+
+impl ExclusiveTicket {
+    fn is_first(&self) -> bool {
+        let queue = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.first() == Some(&self.ticket)
+    }
+}
+
+impl Drop for ExclusiveTicket {
+    fn drop(&mut self) {
+        let mut queue = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.retain(|ticket| *ticket != self.ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exclusive_use_is_given_to_one_ticket_at_a_time_in_order() {
+        let turns = Arc::new(ExclusiveQueue::default());
+        let (first, second, third) = (turns.enqueue(), turns.enqueue(), turns.enqueue());
+        assert!(first.is_first() && !second.is_first() && !third.is_first());
+        drop(second);
+        assert!(first.is_first() && !third.is_first());
+        drop(first);
+        assert!(third.is_first());
+        let cancel = CancelToken::default();
+        cancel.cancel();
+        assert!(turns.wait(&cancel).is_err(), "waiting can be cancelled");
+        drop(third);
+        assert!(turns.wait(&CancelToken::default()).is_ok());
+    }
+}

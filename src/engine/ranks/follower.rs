@@ -1,0 +1,263 @@
+//! Follower: a rank other than 0, which waits for jobs of rank 0 and runs them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::environment::RankEnvironment;
+use super::follower_host::FollowerHost;
+use super::message::{ErrorMessage, HelloMessage, RankJob, ResultMessage, plan_description};
+use super::message_store::{MessageStore, POLL_INTERVAL};
+use super::worker_group::{START_TIMEOUT, WorkerGroup};
+use crate::engine::cache::LazyCache;
+use crate::engine::feed::ArtefactFeed;
+use crate::engine::inputs::{OpenInput, StageInputs};
+use crate::engine::ordered_map::catch_panic;
+use crate::engine::reader::TableReader;
+use crate::engine::run::RunOptions;
+use crate::engine::sources;
+use crate::error::{Error, ErrorCategory, Result};
+use crate::plan::Plan;
+use crate::runtime::{CancelToken, ProcessGroup, Resources};
+use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, TableRef};
+use crate::store::key::InputIdentity;
+use crate::store::{Artefact, Store};
+
+/// Time for a job to stop after its cancellation. Then the process is ended, since calls of libtorch cannot be
+/// cancelled.
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
+/// Timeout for the root cause of an error, which rank 0 sends.
+const CAUSE_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Runs the jobs of rank 0, until rank 0 ends the run or is lost.
+///
+/// # Errors
+/// The error that ended the run, on whichever rank it happened.
+pub fn run_follower<S: RunnableStage>(
+    plan: &Plan<S>,
+    store: &Store,
+    options: &RunOptions,
+    environment: &RankEnvironment,
+    cancel: &CancelToken,
+) -> Result<()> {
+    let messages = send_hello(options, environment, Ok(plan_description(plan)), cancel)?;
+    let mut number = 0;
+    loop {
+        if let Some(end) = run_result(&messages, environment)? {
+            return end;
+        }
+        if let Err(error) = cancel.check() {
+            messages.put(
+                &format!("left/{}", environment.rank),
+                &ResultMessage { result: Err(ErrorMessage::from(&error)) },
+            )?;
+            return Err(error);
+        }
+        let Some(job) = messages.get::<RankJob>(&format!("job/{number}")).map_err(lost_rank_0)? else {
+            std::thread::sleep(POLL_INTERVAL);
+            continue;
+        };
+        let result = run_watched_job(plan, store, options, environment, job, number, &messages, cancel);
+        let report = ResultMessage { result: result.as_ref().copied().map_err(ErrorMessage::from) };
+        messages.put(&format!("report/{number}/{}", environment.rank), &report).map_err(lost_rank_0)?;
+        if let Err(error) = result {
+            return Err(wait_for_cause(error, &messages, environment));
+        }
+        number += 1;
+    }
+}
+
+/// Reports the error because of which this process has no plan, and ends all ranks with it. Returns the error.
+pub fn report_startup_error(
+    options: &RunOptions,
+    environment: &RankEnvironment,
+    error: Error,
+    cancel: &CancelToken,
+) -> Error {
+    if environment.rank == 0 {
+        // The result is `error` again.
+        let _ = WorkerGroup::connect(&options.ranks, environment, Err(&error), cancel);
+    } else if let Ok(messages) = send_hello(options, environment, Err(ErrorMessage::from(&error)), cancel) {
+        return wait_for_cause(error, &messages, environment);
+    }
+    error
+}
+
+fn send_hello(
+    options: &RunOptions,
+    environment: &RankEnvironment,
+    plan: Result<Value, ErrorMessage>,
+    cancel: &CancelToken,
+) -> Result<MessageStore> {
+    let backend = options.ranks.backend;
+    let backend = backend.ok_or_else(|| Error::usage("this program cannot connect to other ranks"))?;
+    // A rank without a plan does not wait long for the others.
+    let timeout = if plan.is_ok() { START_TIMEOUT } else { Duration::from_secs(10) };
+    let messages = MessageStore::connect(backend, environment, timeout, cancel)?;
+    messages.put(&format!("hello/{}", environment.rank), &HelloMessage { plan })?;
+    Ok(messages)
+}
+
+/// Result of the run, if rank 0 has ended it.
+fn run_result(messages: &MessageStore, environment: &RankEnvironment) -> Result<Option<Result<()>>> {
+    let Some(ResultMessage { result }) = messages.get("end").map_err(lost_rank_0)? else { return Ok(None) };
+    // Rank 0 waits for this message only for a few seconds, so an error does no harm.
+    let _ = messages.put(&format!("bye/{}", environment.rank), &Value::Bool(true));
+    Ok(Some(result.map_err(Error::from)))
+}
+
+fn lost_rank_0(error: Error) -> Error {
+    if error.is_peer() { Error::peer("lost the connection to rank 0") } else { error }
+}
+
+/// Waits for the error with which rank 0 ends the run. Returns `own` if rank 0 sends none.
+#[expect(clippy::disallowed_methods, reason = "waiting for another process is not work")]
+fn wait_for_cause(own: Error, messages: &MessageStore, environment: &RankEnvironment) -> Error {
+    let begun = Instant::now();
+    while begun.elapsed() < CAUSE_TIMEOUT {
+        match run_result(messages, environment) {
+            Ok(Some(Err(error))) => return error,
+            Ok(Some(Ok(()))) => return own,
+            Ok(None) => std::thread::sleep(POLL_INTERVAL),
+            Err(lost) => return if own.is_peer() { lost } else { own },
+        }
+    }
+    own
+}
+
+/// Runs a job, and cancels it when rank 0 stops it or is lost.
+#[expect(clippy::too_many_arguments, reason = "the context of a follower and the job")]
+fn run_watched_job<S: RunnableStage>(
+    plan: &Plan<S>,
+    store: &Store,
+    options: &RunOptions,
+    environment: &RankEnvironment,
+    job: RankJob,
+    number: u64,
+    messages: &MessageStore,
+    cancel: &CancelToken,
+) -> Result<()> {
+    let stop = cancel.child();
+    let done = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        let watch = std::thread::Builder::new().name("watch rank 0".to_owned());
+        watch
+            .spawn_scoped(scope, || watch_rank_0(messages, number, options, &stop, &done))
+            .map_err(|error| Error::internal(format!("no thread: {error}")))?;
+        let result = catch_panic(|| run_job(plan, store, options, environment, job, &stop));
+        done.store(true, Ordering::SeqCst);
+        result
+    });
+    match result {
+        // The interruption came from rank 0, not from a signal to this process.
+        Err(error) if error.category() == ErrorCategory::Interrupted && !cancel.is_cancelled() => {
+            Err(Error::peer("stopped, because rank 0 stopped"))
+        }
+        result => result,
+    }
+}
+
+/// Cancels `stop` when rank 0 stops the job or is lost. Ends the process if the job does not stop in time.
+#[expect(clippy::disallowed_methods, reason = "waiting for another process is not work")]
+fn watch_rank_0(messages: &MessageStore, number: u64, options: &RunOptions, stop: &CancelToken, done: &AtomicBool) {
+    let mut stopped: Option<Instant> = None;
+    while !done.load(Ordering::SeqCst) {
+        if stopped.is_none() {
+            let is_wanted = [format!("stop/{number}"), "end".to_owned()]
+                .iter()
+                .all(|name| matches!(messages.get::<Value>(name), Ok(None)));
+            if !is_wanted || stop.is_cancelled() {
+                stop.cancel();
+                stopped = Some(Instant::now());
+            }
+        }
+        if stopped.is_some_and(|stopped| stopped.elapsed() > STOP_TIMEOUT)
+            && let Some(abort) = options.ranks.abort_process
+        {
+            abort();
+        }
+        std::thread::sleep(4 * POLL_INTERVAL);
+    }
+}
+
+fn run_job<S: RunnableStage>(
+    plan: &Plan<S>,
+    store: &Store,
+    options: &RunOptions,
+    environment: &RankEnvironment,
+    job: RankJob,
+    cancel: &CancelToken,
+) -> Result<()> {
+    let node = plan.stages().iter().find(|node| node.name == job.stage);
+    let node = node.ok_or_else(|| {
+        Error::internal(format!("rank 0 runs stage `{}`, which is not in the plan of this rank", job.stage))
+    })?;
+    let state = job.state.map(|file| (store.artefact(&job.identity.kind, &job.identity.key()), file));
+    let cache = LazyCache::new(&options.cache);
+    let mut inputs = BTreeMap::new();
+    for input in node.stage.inputs() {
+        let artefact = || match job.identity.inputs.get(&input.name) {
+            Some(InputIdentity::Artefact { kind, key, .. }) => Ok(store.artefact(kind, key)),
+            _ => Err(Error::internal(format!("the job of rank 0 has no artefact for input `{}`", input.name))),
+        };
+        let feed = Arc::new(ArtefactFeed::default());
+        let open = match &input.origin {
+            InputOrigin::Source(source) => {
+                let digest = sources::digest(store, source.path(), options.threads, cancel, &|_| ())?;
+                if job.identity.inputs.get(&input.name) != Some(&InputIdentity::Source(digest)) {
+                    let (name, rank) = (&input.name, environment.rank);
+                    let message = format!("the content of `{name}` on rank {rank} differs from that on rank 0");
+                    return Err(Error::usage(message).hint("all ranks must read the same files"));
+                }
+                OpenInput::Source(source.path().to_owned())
+            }
+            InputOrigin::Table { from, .. } => {
+                let parts = job.parts.get(&input.name).cloned().unwrap_or_default();
+                feed.complete([(from.table().to_owned(), parts)].into(), BTreeMap::new());
+                let artefact: Artefact = artefact()?;
+                let reader =
+                    TableReader::new(from.to_string(), artefact, from.table().to_owned(), feed, cancel.clone());
+                OpenInput::Table(Box::new(reader), table_root(plan, from))
+            }
+            InputOrigin::Files { from } => {
+                let files = job.files.get(&input.name).cloned().unwrap_or_default();
+                feed.complete(BTreeMap::new(), [(from.table().to_owned(), files)].into());
+                let (name, artefact, output) = (from.to_string(), artefact()?, from.table().to_owned());
+                OpenInput::Files { name, artefact, output, feed }
+            }
+        };
+        inputs.insert(input.name, open);
+    }
+    let ranks = ProcessGroup {
+        rank: environment.rank,
+        world_size: environment.world_size,
+        local_rank: environment.local_rank,
+        rendezvous: Some(job.rendezvous),
+    };
+    let threads = super::threads_per_process(options.threads, environment.local_world_size);
+    let resources = Resources { threads, device: options.device, cancel: cancel.clone() };
+    let mut host = FollowerHost {
+        identity: &job.identity,
+        inputs: StageInputs { stage: node.name.clone(), inputs },
+        state,
+        cache: &cache,
+        resources,
+        process_group: ranks,
+    };
+    node.stage.run(&mut host)
+}
+
+/// Folder that paths in a table are relative to, if its producer declares one.
+fn table_root<S: Stage>(plan: &Plan<S>, table: &TableRef) -> Option<std::path::PathBuf> {
+    let producer = plan.stages().iter().find(|node| node.name == table.stage())?;
+    let output = producer.stage.outputs().into_iter().find(|output| output.name == table.table())?;
+    let OutputKind::Table { root: Some(root), .. } = output.kind else { return None };
+    let input = producer.stage.inputs().into_iter().find(|input| input.name == root)?;
+    match input.origin {
+        InputOrigin::Source(source) => Some(source.path().to_owned()),
+        _ => None,
+    }
+}

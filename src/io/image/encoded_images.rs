@@ -1,0 +1,64 @@
+//! Encoded images of a batch of the table `images`.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringArray};
+
+use crate::error::{Error, Result};
+use crate::tables;
+
+use super::{DecodedImage, decode, read_image_file};
+
+/// Names, paths and bytes of the images of a batch.
+#[derive(Debug)]
+pub struct EncodedImages<'b> {
+    names: &'b StringArray,
+    paths: &'b StringArray,
+    bytes: &'b BinaryArray,
+    root: Option<&'b Path>,
+}
+
+impl<'b> EncodedImages<'b> {
+    /// Images of `batch`, whose paths are relative to `root`.
+    ///
+    /// # Errors
+    /// A column is missing or of another type.
+    pub fn new(batch: &'b RecordBatch, root: Option<&'b Path>) -> Result<Self> {
+        let bytes = batch
+            .column_by_name("bytes")
+            .and_then(|column| column.as_binary_opt::<i32>())
+            .ok_or_else(|| Error::data("table `images` has no column `bytes` (Binary)"))?;
+        let (names, paths) = (tables::text_column(batch, "file_name")?, tables::text_column(batch, "path")?);
+        Ok(Self { names, paths, bytes, root })
+    }
+
+    /// File name of image `row`, for messages.
+    pub fn name(&self, row: usize) -> &'b str {
+        self.names.value(row)
+    }
+
+    /// Reads and decodes image `row`. Error messages do not name the image.
+    ///
+    /// # Errors
+    /// The image is missing, in another format, damaged or too large; all of these have the category
+    /// [`Data`](crate::error::ErrorCategory::Data).
+    pub fn decode(&self, row: usize) -> Result<DecodedImage> {
+        decode(&self.encoded(row)?)
+    }
+
+    fn encoded(&self, row: usize) -> Result<Cow<'b, [u8]>> {
+        if self.paths.is_null(row) {
+            if self.bytes.is_null(row) {
+                return Err(Error::data("it has neither a `path` nor `bytes`"));
+            }
+            return Ok(Cow::Borrowed(self.bytes.value(row)));
+        }
+        let path = self.paths.value(row);
+        let Some(root) = self.root else {
+            return Err(Error::data(format!("its path `{path}` is relative, but there is no image folder"))
+                .hint("the stage that writes `images` gives no image folder, wanted `bytes`"));
+        };
+        read_image_file(root, path).map(Cow::Owned)
+    }
+}

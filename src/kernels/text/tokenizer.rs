@@ -1,0 +1,110 @@
+//! The tokenisers of a pipeline: they cut a caption into words.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::sentences::split_sentences;
+use super::{ptb, python, treebank};
+
+/// Tokeniser: cuts a caption into words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Tokenizer {
+    /// NLTK's `word_tokenize`, as VSE++ and its successors use it: the Treebank rules, applied to each sentence. The
+    /// period at the end of a sentence is a word; `don't` becomes `do` and `n't`.
+    #[default]
+    Treebank,
+    /// Splits at white space.
+    Whitespace,
+    /// The tokeniser of the COCO evaluation: Stanford's Penn Treebank tokeniser, then punctuation is dropped.
+    Ptb,
+    /// `treebank` applied to the trimmed caption as Python 3 prints bytes, `b'a dog .'`. The published code of HAL,
+    /// CVSE and SAM does this under Python 3. For checkpoints that were trained with it.
+    Python3Bytes,
+}
+
+impl Tokenizer {
+    /// All tokenisers.
+    pub const ALL: [Self; 4] = [Self::Ptb, Self::Treebank, Self::Whitespace, Self::Python3Bytes];
+
+    /// Cuts `caption` into words, in lower case if `lowercase`.
+    #[must_use]
+    pub fn tokenize(self, caption: &str, lowercase: bool) -> Vec<String> {
+        if self == Self::Ptb {
+            // The rules depend on case, so the words are lowercased, not the caption.
+            return ptb::tokenize(caption, lowercase);
+        }
+        let caption = if self == Self::Python3Bytes { &python::bytes_repr(caption.trim()) } else { caption };
+        let caption = if lowercase { &caption.to_lowercase() } else { caption };
+        match self {
+            Self::Whitespace => caption.split_whitespace().map(str::to_owned).collect(),
+            _ => split_sentences(caption).into_iter().flat_map(treebank::tokenize).collect(),
+        }
+    }
+
+    /// The name in tables and settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ptb => "ptb",
+            Self::Treebank => "treebank",
+            Self::Whitespace => "whitespace",
+            Self::Python3Bytes => "python3_bytes",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares with `golden`, whose lines are a caption, a tab and its words in JSON.
+    fn assert_agrees(tokenizer: Tokenizer, lowercase: bool, golden: &str) {
+        let mut different = Vec::new();
+        for line in golden.lines() {
+            let (caption, wanted) = line.split_once('\t').expect("a line has two fields");
+            let wanted: Vec<String> = serde_json::from_str(wanted).expect("words are JSON");
+            let got = tokenizer.tokenize(caption, lowercase);
+            if got != wanted {
+                different.push(format!("{caption}\n  got    {got:?}\n  wanted {wanted:?}"));
+            }
+        }
+        let count = golden.lines().count();
+        assert!(count >= 200, "only {count} golden captions");
+        assert!(different.is_empty(), "{} of {count}:\n{}", different.len(), different.join("\n"));
+    }
+
+    /// `tests/golden/tokens.py` wrote the file.
+    #[test]
+    fn agrees_with_nltk_on_every_golden_caption() {
+        assert_agrees(Tokenizer::Treebank, true, include_str!("../../../tests/golden/tokens.tsv"));
+    }
+
+    /// `tests/golden/tokens_cased.py` wrote the file.
+    #[test]
+    fn agrees_with_nltk_on_captions_with_capitals() {
+        assert_agrees(Tokenizer::Treebank, false, include_str!("../../../tests/golden/tokens_cased.tsv"));
+    }
+
+    /// `tests/golden/python_bytes.py` wrote the file.
+    #[test]
+    fn agrees_with_python_on_captions_read_as_bytes() {
+        assert_agrees(Tokenizer::Python3Bytes, true, include_str!("../../../tests/golden/python_bytes.tsv"));
+    }
+
+    #[test]
+    fn splits_at_white_space() {
+        let words = |caption, lowercase| Tokenizer::Whitespace.tokenize(caption, lowercase);
+        assert_eq!(words(" A dog's  BALL.\u{a0}!\n", true), ["a", "dog's", "ball.", "!"]);
+        assert_eq!(words("A dog", false), ["A", "dog"]);
+        assert!(words(" \t", true).is_empty());
+        assert!(Tokenizer::Treebank.tokenize("", true).is_empty());
+    }
+
+    #[test]
+    fn keeps_every_letter() {
+        let caption = "Two \"dogs\" -- (brown & white), aren't they? -- they're running... at 3.5 m/s, cannot stop. Ok";
+        let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+        assert_eq!(letters(&Tokenizer::Treebank.tokenize(caption, true).concat()), letters(&caption.to_lowercase()));
+    }
+}

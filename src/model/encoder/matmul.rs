@@ -1,0 +1,46 @@
+//! Matrix products in f32 or mixed precision.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tch::{Kind, Tensor};
+
+use crate::kernels::product::ElementType;
+
+/// Precision of matrix products. Everything else (weights, gradients, optimiser, normalisation, loss) is f32.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MatmulPrecision {
+    /// f32 throughout.
+    #[default]
+    F32,
+    /// Factors rounded to bf16 (8 bits of precision, the range of f32), their products summed in f32
+    /// (Kalamkar et al., "A Study of BFLOAT16 for Deep Learning Training", 2019).
+    Mixed,
+}
+
+impl MatmulPrecision {
+    /// Element type of this project's kernels.
+    #[must_use]
+    pub fn element_type(self) -> ElementType {
+        match self {
+            Self::F32 => ElementType::F32,
+            Self::Mixed => ElementType::Bf16,
+        }
+    }
+
+    /// Converts a factor to the type in which it is multiplied.
+    pub fn cast_factor(self, tensor: &Tensor) -> Tensor {
+        match self {
+            Self::F32 => tensor.shallow_clone(),
+            Self::Mixed => tensor.to_kind(Kind::BFloat16),
+        }
+    }
+
+    /// `a · b`, in the type of `a`.
+    pub fn matmul(self, a: &Tensor, b: &Tensor) -> Tensor {
+        match self {
+            Self::F32 => a.mm(b),
+            Self::Mixed => self.cast_factor(a).mm(&self.cast_factor(b)).to_kind(a.kind()),
+        }
+    }
+}

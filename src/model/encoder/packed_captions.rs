@@ -1,0 +1,114 @@
+//! Packed sequence of captions of different lengths, without padding.
+
+/// Packed sequence of a batch of captions, as PyTorch's `PackedSequence`: captions are sorted by decreasing length, and
+/// the first words of all captions are followed by the second words of those that have one, and so on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackedCaptions {
+    /// Row of each word in `distinct`.
+    pub token_rows: Vec<usize>,
+    /// Distinct token ids of the batch, ascending.
+    pub distinct_token_ids: Vec<i64>,
+    /// Number of captions that have a word at position `t`, decreasing in `t`.
+    pub batch_sizes: Vec<usize>,
+    /// Index of each caption of the original order in the sorted order.
+    pub unsorted_indices: Vec<usize>,
+}
+
+impl PackedCaptions {
+    /// Packs captions of at least one word each. Captions of equal length keep their order.
+    #[must_use]
+    pub fn new(captions: &[&[i32]]) -> Self {
+        let mut order: Vec<usize> = (0..captions.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(captions[i].len()));
+        let mut places = vec![0; captions.len()];
+        for (place, &i) in order.iter().enumerate() {
+            places[i] = place;
+        }
+        let longest = order.first().map_or(0, |&i| captions[i].len());
+        let mut sequence: Vec<i32> = Vec::with_capacity(captions.iter().map(|caption| caption.len()).sum());
+        let mut sizes = Vec::with_capacity(longest);
+        for t in 0..longest {
+            let before = sequence.len();
+            sequence.extend(order.iter().map_while(|&i| captions[i].get(t)));
+            sizes.push(sequence.len() - before);
+        }
+        let mut distinct = sequence.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let words = sequence.iter().map(|word| distinct.partition_point(|d| d < word)).collect();
+        // libtorch's indices are i64.
+        let distinct = distinct.into_iter().map(i64::from).collect();
+        Self { token_rows: words, distinct_token_ids: distinct, batch_sizes: sizes, unsorted_indices: places }
+    }
+
+    /// Number of words of each caption, longest caption first.
+    #[must_use]
+    pub fn lengths(&self) -> Vec<usize> {
+        let mut lengths = vec![0; self.unsorted_indices.len()];
+        for &size in &self.batch_sizes {
+            lengths[..size].iter_mut().for_each(|length| *length += 1);
+        }
+        lengths
+    }
+
+    /// Index of the caption, longest first, of each word.
+    #[must_use]
+    pub fn caption_of_word(&self) -> Vec<usize> {
+        self.batch_sizes.iter().flat_map(|&size| 0..size).collect()
+    }
+
+    /// Permutation that reverses every caption: word `i` of the reversed captions is word `reverse[i]` of these, and
+    /// vice versa.
+    #[must_use]
+    pub fn reversed_order(&self) -> Vec<usize> {
+        let starts = self.position_starts();
+        let lengths = self.lengths();
+        let positions = self.batch_sizes.iter().enumerate();
+        positions
+            .flat_map(|(t, &size)| (0..size).map(move |c| (t, c)))
+            .map(|(t, c)| starts[lengths[c] - 1 - t] + c)
+            .collect()
+    }
+
+    /// Index of the last word of each caption, longest caption first.
+    #[must_use]
+    pub fn last_words(&self) -> Vec<usize> {
+        let mut ends = vec![0; self.unsorted_indices.len()];
+        let mut start = 0;
+        for &size in &self.batch_sizes {
+            ends[..size].iter_mut().enumerate().for_each(|(caption, end)| *end = start + caption);
+            start += size;
+        }
+        ends
+    }
+
+    /// Index of the first word of each position.
+    fn position_starts(&self) -> Vec<usize> {
+        let before = self.batch_sizes.iter().scan(0, |next, &size| {
+            *next += size;
+            Some(*next - size)
+        });
+        before.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_ordered_by_position_and_captions_by_length() {
+        let packed = PackedCaptions::new(&[&[1, 2], &[1, 9, 5, 2], &[1, 7, 2]]);
+        assert_eq!(packed.batch_sizes, [3, 3, 2, 1]);
+        assert_eq!(packed.unsorted_indices, [2, 0, 1]);
+        let sequence = |rows: &[usize]| {
+            rows.iter().map(|&row| packed.distinct_token_ids[packed.token_rows[row]]).collect::<Vec<_>>()
+        };
+        assert_eq!(sequence(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), [1, 1, 1, 9, 7, 2, 5, 2, 2]);
+        assert_eq!(packed.distinct_token_ids, [1, 2, 5, 7, 9]);
+        assert_eq!(packed.lengths(), [4, 3, 2]);
+        assert_eq!(packed.caption_of_word(), [0, 1, 2, 0, 1, 2, 0, 1, 0]);
+        assert_eq!(sequence(&packed.last_words()), [2, 2, 2]);
+        assert_eq!(sequence(&packed.reversed_order()), [2, 2, 2, 5, 7, 1, 9, 1, 1]);
+    }
+}

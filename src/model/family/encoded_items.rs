@@ -1,0 +1,183 @@
+//! Encoded images or captions: one vector each, or a set of vectors each.
+
+use std::ops::Range;
+
+use az::SaturatingAs;
+use tch::{Kind, Tensor};
+
+use crate::error::{Error, Result};
+use crate::model::collective::CollectiveGroup;
+
+/// Encoded images, or encoded captions.
+#[derive(Debug)]
+pub struct EncodedItems {
+    /// The vectors of all items, `[rows, d]`, item by item.
+    pub vectors: Tensor,
+    /// Number of vectors of each item; `None` if each item has exactly one.
+    pub lengths: Option<Vec<i64>>,
+}
+
+impl EncodedItems {
+    /// Creates items of one vector each from `[n, d]`.
+    #[must_use]
+    pub fn from_vectors(vectors: Tensor) -> Self {
+        Self { vectors, lengths: None }
+    }
+
+    /// Number of items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.lengths {
+            Some(lengths) => lengths.len(),
+            None => self.vectors.size()[0].saturating_as::<usize>(),
+        }
+    }
+
+    /// True if there are no items.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True if all values are finite.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        self.vectors.isfinite().all().int64_value(&[]) != 0
+    }
+
+    /// Range of rows of `vectors` that belong to a range of items.
+    #[must_use]
+    pub fn row_range(&self, items: Range<usize>) -> Range<i64> {
+        match &self.lengths {
+            Some(lengths) => {
+                let start = lengths[..items.start].iter().sum();
+                start..start + lengths[items].iter().sum::<i64>()
+            }
+            None => [items.start, items.end].map(size).into_iter().fold(0..0, |range, at| range.end..at),
+        }
+    }
+
+    /// Returns a range of items as a view of the same memory.
+    #[must_use]
+    pub fn slice(&self, items: Range<usize>) -> Self {
+        let rows = self.row_range(items.clone());
+        let vectors = self.vectors.narrow(0, rows.start, rows.end - rows.start);
+        Self { vectors, lengths: self.lengths.as_ref().map(|lengths| lengths[items].to_vec()) }
+    }
+
+    /// Returns the items with other vectors in place of theirs.
+    #[must_use]
+    pub fn with_vectors(&self, vectors: Tensor) -> Self {
+        Self { vectors, lengths: self.lengths.clone() }
+    }
+
+    /// Concatenates items into a copy.
+    ///
+    /// # Errors
+    /// `parts` is empty, or only some of the parts are sets of vectors.
+    pub fn concat(parts: &[Self]) -> Result<Self> {
+        let sets = parts.iter().filter_map(|part| part.lengths.as_ref()).collect::<Vec<_>>();
+        if parts.is_empty() || (!sets.is_empty() && sets.len() != parts.len()) {
+            return Err(Error::internal(format!(
+                "cannot concatenate {} encoded blocks, {} of them sets",
+                parts.len(),
+                sets.len()
+            )));
+        }
+        let lengths = (!sets.is_empty()).then(|| sets.into_iter().flatten().copied().collect());
+        Ok(Self { vectors: Tensor::cat(&parts.iter().map(|part| &part.vectors).collect::<Vec<_>>(), 0), lengths })
+    }
+
+    /// Copies the items of these indices, in the order given.
+    #[must_use]
+    pub fn select(&self, items: &[usize]) -> Self {
+        let Some(lengths) = &self.lengths else {
+            let rows: Vec<i64> = items.iter().copied().map(size).collect();
+            let rows = Tensor::from_slice(&rows).to_device(self.vectors.device());
+            return Self::from_vectors(self.vectors.index_select(0, &rows));
+        };
+        let starts: Vec<i64> = std::iter::once(0)
+            .chain(lengths.iter().scan(0, |end, length| {
+                *end += length;
+                Some(*end)
+            }))
+            .collect();
+        let rows: Vec<i64> = items.iter().flat_map(|&item| starts[item]..starts[item + 1]).collect();
+        let rows = Tensor::from_slice(&rows).to_device(self.vectors.device());
+        let lengths = items.iter().map(|&item| lengths[item]).collect();
+        Self { vectors: self.vectors.index_select(0, &rows), lengths: Some(lengths) }
+    }
+
+    /// Gathers the items of all ranks in the order of ranks, without gradient.
+    ///
+    /// # Errors
+    /// As [`CollectiveGroup::all_gather`].
+    pub fn all_gather(&self, group: &CollectiveGroup) -> Result<Self> {
+        let vectors = group.all_gather(&self.vectors)?;
+        let Some(lengths) = &self.lengths else { return Ok(Self::from_vectors(vectors)) };
+        let lengths = group.all_gather(&Tensor::from_slice(lengths).view([-1, 1]))?.view(-1);
+        let lengths = Vec::<i64>::try_from(lengths).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(Self { vectors, lengths: Some(lengths) })
+    }
+
+    /// Pads the sets with zeros to `[n, longest, d]`. The second tensor, `[n, longest]`, is true for a vector and false
+    /// for padding.
+    pub fn padded(&self) -> (Tensor, Tensor) {
+        let ones = vec![1; self.len()];
+        let lengths = self.lengths.as_ref().unwrap_or(&ones);
+        let (longest, options) = (lengths.iter().copied().max().unwrap_or(0), (Kind::Int64, self.vectors.device()));
+        let places: Vec<i64> =
+            (0..).zip(lengths).flat_map(|(item, &length)| (0..length).map(move |at| item * longest + at)).collect();
+        let places = Tensor::from_slice(&places).to_device(self.vectors.device());
+        let (n, d) = (size(lengths.len()), self.vectors.size()[1]);
+        let sets = Tensor::zeros([n * longest, d], (self.vectors.kind(), self.vectors.device()));
+        let sets = sets.index_copy(0, &places, &self.vectors).view([n, longest, d]);
+        let index = Tensor::arange(longest, options).unsqueeze(0);
+        let lengths = Tensor::from_slice(lengths).to_device(self.vectors.device()).unsqueeze(1);
+        (sets, index.lt_tensor(&lengths))
+    }
+}
+
+fn size(size: usize) -> i64 {
+    size.saturating_as::<i64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(tensor: &Tensor) -> Vec<f64> {
+        Vec::try_from(tensor.to_kind(Kind::Double).contiguous().view(-1)).expect("values")
+    }
+
+    /// Sets of 2, 0, 3 and 1 vectors of width 2: rows 0 1, none, 2 3 4, 5.
+    #[test]
+    fn sets_of_vectors_are_sliced_selected_and_concatenated() {
+        let vectors = Tensor::arange(12, (Kind::Double, tch::Device::Cpu)).view([6, 2]);
+        let sets = EncodedItems { vectors, lengths: Some(vec![2, 0, 3, 1]) };
+        assert_eq!((sets.len(), sets.row_range(1..3), sets.row_range(3..3)), (4, 2..5, 5..5));
+        let part = sets.slice(2..4);
+        assert_eq!((numbers(&part.vectors), part.lengths), ((4..12).map(f64::from).collect(), Some(vec![3, 1])));
+        let some = sets.select(&[3, 1, 0]);
+        assert_eq!((numbers(&some.vectors), &some.lengths), (vec![10., 11., 0., 1., 2., 3.], &Some(vec![1, 0, 2])));
+        let joined = EncodedItems::concat(&[some, sets.slice(1..2)]).expect("sets");
+        assert_eq!((joined.len(), joined.lengths), (4, Some(vec![1, 0, 2, 0])));
+        assert!(
+            EncodedItems::concat(&[
+                sets.slice(0..1),
+                EncodedItems::from_vectors(Tensor::zeros([1, 2], (Kind::Double, tch::Device::Cpu)))
+            ])
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn sets_are_padded_with_zeros() {
+        let vectors = Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]);
+        let (sets, mask) = EncodedItems { vectors, lengths: Some(vec![2, 1]) }.padded();
+        assert_eq!((sets.size(), numbers(&sets)), (vec![2, 2, 1], vec![1.0, 2.0, 3.0, 0.0]));
+        assert_eq!(numbers(&mask), [1.0, 1.0, 1.0, 0.0]);
+        let one = EncodedItems::from_vectors(Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]));
+        assert_eq!((one.padded().0.size(), one.row_range(1..3)), (vec![3, 1, 1], 1..3));
+    }
+}

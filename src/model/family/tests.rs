@@ -1,0 +1,198 @@
+//! Tests of the code for all families with the family for tests: gradients, ranks, sets of vectors.
+
+use tch::{Device, Kind, Tensor};
+
+use super::encode;
+use super::model::Model;
+use super::registry;
+use super::testing::{LateInteractionConfig, LateInteractionSettings};
+use crate::error;
+use crate::kernels::epoch::rank_share;
+use crate::kernels::random::Rng;
+use crate::model::collective::CollectiveGroup;
+use crate::model::collective::testing::on_ranks;
+use crate::model::loss::Loss;
+use crate::model::loss::info_nce::InfoNceLoss;
+use crate::model::memory_bank::TrainingPair;
+use crate::model::model_scores::ModelScores;
+use crate::model::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
+use crate::runtime::CancelToken;
+use crate::search::{MatrixSide, Positives, ScoreMatrix, SearchRequest, SearchResults};
+
+const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
+
+fn config() -> LateInteractionConfig {
+    use super::contract::Family;
+    use super::input_spec::InputSpec;
+    LateInteractionConfig::from_settings(
+        &LateInteractionSettings { width: 4, ..LateInteractionSettings::default() },
+        InputSpec::for_features(3, 9),
+    )
+}
+
+fn images() -> Vec<f32> {
+    let mut rng = Rng::new(2, &[]);
+    #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
+    (0..15).map(|_| rng.uniform() as f32 - 0.5).collect()
+}
+
+/// Model in f64 whose initial parameters are moved by `by` along a fixed direction.
+fn moved(by: f64) -> Box<dyn Model> {
+    let config = registry::ModelConfig::Late(config());
+    let drawn = config.create(7, Device::Cpu).expect("a model");
+    let direction = |tensor: &Tensor| {
+        let count = i64::try_from(tensor.numel()).expect("a few");
+        (Tensor::arange(count, (Kind::Double, Device::Cpu)) * 1.7).sin().view(tensor.size().as_slice())
+    };
+    let tensors = drawn.parameters().tensors().iter();
+    config
+        .with_parameters(tensors.map(|tensor| tensor.to_kind(Kind::Double) + direction(tensor) * by).collect())
+        .expect("a model")
+}
+
+fn of_batch(model: &dyn Model, group: &CollectiveGroup) -> LossAndGradients {
+    let own = rank_share(5, group.rank(), group.world_size());
+    let (images, members) = (images(), TrainingPair::unrelated(5));
+    let (images, captions) = (&images[3 * own.start..3 * own.end], &CAPTIONS[own]);
+    let pairs = PairBatch { images, captions, pairs: &members, relevance: None };
+    let recipe = StepOptions::from(Loss::InfoNce(InfoNceLoss { temperature: 0.1 }));
+    loss_and_gradients(model, &pairs, &recipe, None, 0, group).expect("gradients")
+}
+
+/// Central differences in f64 of the sum of the objective and both auxiliary losses.
+#[test]
+fn gradients_are_central_differences_of_the_objective_and_losses() {
+    let value = |by: f64| {
+        let LossAndGradients { loss, auxiliary, .. } = of_batch(&*moved(by), &CollectiveGroup::single());
+        assert_eq!(auxiliary.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["word_norm", "image_spread"]);
+        loss + auxiliary.iter().map(|(_, value)| value).sum::<f64>()
+    };
+    let wanted = (value(1e-5) - value(-1e-5)) / 2e-5;
+    let (model, other) = (moved(0.0), moved(1.0));
+    let slope: f64 = of_batch(&*model, &CollectiveGroup::single())
+        .parameters
+        .iter()
+        .zip(model.parameters().tensors().iter().zip(other.parameters().tensors()))
+        .map(|(gradient, (from, to))| (gradient * (to - from)).sum(Kind::Double).double_value(&[]))
+        .sum();
+    assert!((slope - wanted).abs() < 1e-7 * wanted.abs().max(1.0), "{slope}, by differences {wanted}");
+}
+
+/// Sets of vectors are gathered over ranks with different numbers of pairs, and one with none.
+#[test]
+fn several_ranks_with_sets_of_vectors_have_the_gradients_of_one() {
+    let numbers = |found: &LossAndGradients| -> Vec<f64> {
+        let losses = std::iter::once(found.loss).chain(found.auxiliary.iter().map(|(_, value)| *value));
+        let parameters =
+            found.parameters.iter().flat_map(|gradient| Vec::<f64>::try_from(gradient.view(-1)).expect("f64"));
+        losses.chain(parameters).collect()
+    };
+    let alone = numbers(&of_batch(&*moved(0.0), &CollectiveGroup::single()));
+    for ranks in [2, 3, 6] {
+        for found in on_ranks(ranks, |group| numbers(&of_batch(&*moved(0.0), &group))) {
+            assert_eq!(found.len(), alone.len());
+            assert!(found.iter().zip(&alone).all(|(got, wanted)| (got - wanted).abs() < 1e-12), "{ranks} ranks");
+        }
+    }
+}
+
+/// Ranks of a search with the model's scores are those of all scores computed at once in f64: in both directions, on
+/// any number of threads, with images or captions as rows.
+#[test]
+fn searches_rank_by_the_scores_of_the_model() {
+    let config = registry::ModelConfig::Late(config());
+    let model = config.create(7, Device::Cpu).expect("a model");
+    let mut rng = Rng::new(4, &[]);
+    #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
+    let features: Vec<f32> = (0..3 * 70).map(|_| rng.uniform() as f32 - 0.5).collect();
+    let captions: Vec<Vec<i32>> = (0..90i32).map(|i| (0..=i % 5).map(|t| (i * 7 + t * t) % 9).collect()).collect();
+    let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
+    let sides = || {
+        [encode::images(&*model, &features).expect("images"), encode::captions(&*model, &captions).expect("captions")]
+    };
+
+    let double = config
+        .with_parameters(model.parameters().tensors().iter().map(|tensor| tensor.to_kind(Kind::Double)).collect());
+    let double = double.expect("a model");
+    let [images, texts] = sides();
+    let all = [images, texts].map(|side| side.with_vectors(side.vectors.to_kind(Kind::Double)));
+    let all: Vec<f64> = Vec::try_from(double.scores(&all[0], &all[1]).expect("scores").view(-1)).expect("f64");
+    let score = |image: usize, caption: usize| all[image * 90 + caption];
+    // f32 scores are within 1e-6 of f64, so a rank may differ only by the items whose scores are that near to the
+    // match's.
+    let places = |own: f64, others: &dyn Fn(usize) -> f64, count: usize| {
+        let above = |least: f64| (0..count).filter(|&other| others(other) > least).count();
+        above(own + 1e-6)..above(own - 1e-6)
+    };
+    let of_image: Vec<Vec<usize>> = (0..70).map(|image| vec![image]).collect();
+    let of_caption: Vec<Vec<usize>> = (0..90).map(|caption| vec![caption * 3 % 70]).collect();
+    let ids: Vec<i64> = (0..90).collect();
+    let ids = [&ids[..70], &ids];
+    let mut found = Vec::new();
+    for threads in [1, 3] {
+        let scores = ModelScores::new(&config, &*model, sides(), ids, threads, &CancelToken::new()).expect("scores");
+        let [i2t, t2i] = [&of_image, &of_caption]
+            .map(|of| SearchRequest { positives: Positives::Lists(of), ..SearchRequest::default() });
+        let columns =
+            scores.search(MatrixSide::Columns).expect("a search").find(&i2t, &t2i, &mut |_, _| Ok(())).expect("ranks");
+        let rows =
+            scores.search(MatrixSide::Rows).expect("a search").find(&t2i, &i2t, &mut |_, _| Ok(())).expect("ranks");
+        let ranks = |of: &SearchResults| of.ranks.iter().flatten().map(|rank| rank.rank).collect::<Vec<_>>();
+        for (query, (rank, again)) in ranks(&columns[0]).into_iter().zip(ranks(&rows[1])).enumerate() {
+            let wanted = places(score(query, query), &|caption| score(query, caption), 90);
+            assert!(
+                rank == again && wanted.contains(&rank),
+                "image {query}, {threads} threads: {rank} {again} {wanted:?}"
+            );
+        }
+        for (query, (rank, again)) in ranks(&columns[1]).into_iter().zip(ranks(&rows[0])).enumerate() {
+            let wanted = places(score(of_caption[query][0], query), &|image| score(image, query), 70);
+            assert!(
+                rank == again && wanted.contains(&rank),
+                "caption {query}, {threads} threads: {rank} {again} {wanted:?}"
+            );
+        }
+        found.push((ranks(&columns[0]), ranks(&columns[1])));
+    }
+    assert_eq!(found[0], found[1], "on any number of threads");
+}
+
+/// The result has the order of the captions, with one vector for each word.
+#[test]
+fn captions_of_any_length_are_encoded_in_order() {
+    let model = moved(0.0);
+    let captions: Vec<Vec<i32>> = (0..600i32).map(|i| (0..=i % 7).map(|t| (i + t) % 9).collect()).collect();
+    let all: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
+    let together = encode::captions(&*model, &all).expect("captions");
+    assert_eq!(together.len(), 600);
+    for at in [0, 1, 255, 256, 599] {
+        let alone = model.encode_captions(&[all[at]]).expect("a caption");
+        let part = together.slice(at..at + 1);
+        assert_eq!((alone.lengths, alone.vectors), (part.lengths, part.vectors), "caption {at}");
+    }
+    assert!(encode::single_vectors(&together).is_err());
+}
+
+/// A score that is not finite is reported with its image and caption; a cancelled run ends.
+#[test]
+fn scores_that_are_not_finite_and_cancellation_are_errors() {
+    let config = registry::ModelConfig::Late(config());
+    let model = config.create(7, Device::Cpu).expect("a model");
+    let tensors = |value: f64| {
+        let all = model.parameters().tensors().iter();
+        all.map(|tensor| if tensor.numel() == 1 { tensor.full_like(value) } else { tensor.copy() }).collect::<Vec<_>>()
+    };
+    let sides =
+        || [encode::images(&*model, &images()), encode::captions(&*model, &CAPTIONS)].map(|side| side.expect("five"));
+    let ids: [&[i64]; 2] = [&[10, 11, 12, 13, 14], &[100, 101, 102, 103, 104]];
+    let scores = |value: f64, cancel: &CancelToken| {
+        let model = config.with_parameters(tensors(value)).expect("a model");
+        ModelScores::new(&config, &*model, sides(), ids, 2, cancel)
+    };
+    scores(1.0, &CancelToken::new()).expect("scores");
+    let error = scores(f64::NAN, &CancelToken::new()).expect_err("no number").to_string();
+    assert_eq!(error, "the model gives image_id 10 and caption_id 100 the score NaN");
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    assert_eq!(scores(1.0, &cancel).expect_err("cancelled").category(), error::ErrorCategory::Interrupted);
+}

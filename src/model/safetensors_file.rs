@@ -1,0 +1,77 @@
+//! Parsing and checking of safetensors files.
+//!
+//! Format: an 8-byte length, a JSON header, raw little-endian tensors (<https://huggingface.co/docs/safetensors>).
+//! Pickles (`.pth`, `.pt`) are not read, because reading a pickle runs the program in it.
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use tch::{Kind, Tensor};
+
+use crate::error::{Error, Result, TruncatedList};
+
+/// Parses a safetensors file. The tensors stay bytes.
+///
+/// # Errors
+/// Bytes that are not safetensors, or are truncated.
+pub(super) fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>> {
+    SafeTensors::deserialize(bytes).map_err(|error| {
+        let this = Error::data(format!("not a safetensors file ({error:?})"));
+        if is_pickle(bytes) {
+            return this.hint(
+                "this looks like a pickle of `torch.save`, which is not read because that can run code; convert it once \
+                 with `safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)`",
+            );
+        }
+        this
+    })
+}
+
+/// Returns true if the bytes look like a file of `torch.save`: a zip archive, or a bare pickle, which begins with 0x80.
+pub(super) fn is_pickle(bytes: &[u8]) -> bool {
+    let bare = bytes.first() == Some(&0x80) && bytes.get(1).is_some_and(|&version| version <= 5);
+    bare || bytes.starts_with(b"PK")
+}
+
+/// Reads the f32 tensor `name` to the CPU and checks its shape if `shape` is given.
+///
+/// # Errors
+/// Message about values that are not f32 or not finite, or about another shape.
+pub(super) fn read_tensor(
+    name: &str,
+    view: &TensorView<'_>,
+    shape: Option<&[usize]>,
+) -> std::result::Result<Tensor, String> {
+    if view.dtype() != Dtype::F32 {
+        return Err(format!("`{name}` holds {:?}, wanted F32", view.dtype()));
+    }
+    if let Some(shape) = shape.filter(|shape| view.shape() != *shape) {
+        return Err(format!("`{name}` has shape {:?}, wanted {shape:?}", view.shape()));
+    }
+    let mut values = view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    if !values.all(f32::is_finite) {
+        return Err(format!("`{name}` holds a NaN or an infinity"));
+    }
+    let of_tensor = |error: Error| format!("`{name}`: {error}");
+    let shape = to_tensor_shape(view.shape()).map_err(of_tensor)?;
+    Tensor::f_from_data_size(view.data(), &shape, Kind::Float).map_err(|error| of_tensor(libtorch_error(&error)))
+}
+
+/// Error of a file with these mistakes; `None` without mistakes.
+pub(super) fn mistakes_error(mistakes: &TruncatedList) -> Option<Error> {
+    (!mistakes.is_empty()).then(|| Error::data(mistakes.join("; ")))
+}
+
+/// Converts a shape to libtorch's type.
+///
+/// # Errors
+/// A size of 2⁶³ or more.
+pub(super) fn to_tensor_shape(shape: &[usize]) -> Result<Vec<i64>> {
+    let sizes = shape.iter().map(|&size| i64::try_from(size)).collect::<std::result::Result<_, _>>();
+    sizes.map_err(|_| Error::data(format!("shape {shape:?} is too large")))
+}
+
+/// Error of libtorch, without the C++ stack frames that follow the first line.
+pub(super) fn libtorch_error(error: &dyn std::fmt::Display) -> Error {
+    let text = error.to_string();
+    Error::stage(format!("libtorch failed: {}", text.lines().next().unwrap_or_default()))
+}

@@ -1,0 +1,163 @@
+//! Trained model as files: `model.safetensors` (parameters with the names of published checkpoints) and `model.json`.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tch::Device;
+
+use super::cnn::Network;
+use super::device::{set_thread_count, to_tch};
+use super::family::encode;
+use super::family::encoded_items::EncodedItems;
+use super::family::model::Model;
+use super::family::registry::ModelConfig;
+use super::model_scores::ModelScores;
+use super::named_tensors::NamedTensors;
+use crate::error::{Error, Result};
+use crate::kernels::text::{Tokenizer, Vocabulary};
+use crate::runtime::{self, CancelToken};
+
+/// Name of the file with the parameters.
+pub const PARAMETERS_FILE: &str = "model.safetensors";
+/// Name of the file with the description of the model.
+pub const DESCRIPTION_FILE: &str = "model.json";
+
+/// Description of a trained model: everything except its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelDescription {
+    /// Family of the model and its settings.
+    #[serde(flatten)]
+    pub config: ModelConfig,
+    /// Epoch of the parameters, from 0.
+    pub epoch: u64,
+    /// Number of optimiser steps done.
+    pub step: u64,
+    /// Sum of the six recalls on the validation split in percent, if there was one.
+    pub rsum: Option<f64>,
+    /// Tokenizer of captions.
+    pub tokenizer: Tokenizer,
+    /// Settings of the training.
+    pub settings: serde_json::Value,
+    /// Words in the order of their token ids.
+    pub vocabulary: Vec<String>,
+}
+
+impl ModelDescription {
+    /// Reads the bytes of [`DESCRIPTION_FILE`].
+    ///
+    /// # Errors
+    /// Bytes that are not a description of a model.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| Error::data(format!("not a description of a model: {error}")).context(DESCRIPTION_FILE))
+    }
+}
+
+/// Trained model, ready to encode images and captions.
+#[derive(Debug)]
+pub struct TrainedModel {
+    config: ModelConfig,
+    model: Box<dyn Model>,
+    /// CNN that was fine-tuned with the model; its L2-normalised features are the model's input.
+    pub network: Option<Network>,
+    vocabulary: Vocabulary,
+    tokenizer: Tokenizer,
+}
+
+impl TrainedModel {
+    /// Reads the files of a model, whose contents `file` returns by name. From then on libtorch uses `threads` threads.
+    ///
+    /// # Errors
+    /// The device is not available, or as [`TrainedModel::read`].
+    pub fn open(mut file: impl FnMut(&str) -> Result<Bytes>, device: runtime::Device, threads: usize) -> Result<Self> {
+        set_thread_count(threads);
+        let device = to_tch(device)?;
+        Self::read(&file(DESCRIPTION_FILE)?, &file(PARAMETERS_FILE)?, device)
+    }
+
+    /// Reads the two files of a model.
+    ///
+    /// # Errors
+    /// A file that is damaged, or files that do not fit each other.
+    pub fn read(description: &[u8], parameters: &[u8], device: Device) -> Result<Self> {
+        let description = ModelDescription::read(description)?;
+        let vocabulary =
+            Vocabulary::from_words(description.vocabulary).map_err(|e| Error::data(e).context(DESCRIPTION_FILE))?;
+        let in_parameters = |error: Error| error.context(PARAMETERS_FILE);
+        let words = vocabulary.words().len();
+        let described = description.config.input_spec().words;
+        if described != 0 && described != words {
+            return Err(
+                Error::data(format!("`words` is {described}, `vocabulary` has {words}")).context(DESCRIPTION_FILE)
+            );
+        }
+        let network = description.config.input_spec().pictures.map(|pictures| pictures.network);
+        let config = description.config.with_vocabulary_size(words).without_network();
+        let mut named = NamedTensors::from_bytes(parameters).map_err(in_parameters)?;
+        let model = config.load(&mut named, "", device).map_err(in_parameters)?;
+        Ok(Self { config, model, network, vocabulary, tokenizer: description.tokenizer })
+    }
+
+    /// Number of values of the feature of an image.
+    #[must_use]
+    pub fn values_per_image(&self) -> usize {
+        self.model.input_spec().values_per_image()
+    }
+
+    /// Encodes at least one image from row-major features.
+    ///
+    /// # Errors
+    /// A number of values that is not a multiple of [`values_per_image`](Self::values_per_image).
+    pub fn encode_images(&self, features: &[f32]) -> Result<EncodedItems> {
+        encode::images(&*self.model, features)
+    }
+
+    /// Encodes at least one caption from the token ids of [`TrainedModel::token_ids`].
+    ///
+    /// # Errors
+    /// A caption without tokens.
+    pub fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems> {
+        encode::captions(&*self.model, captions)
+    }
+
+    /// Vectors of encoded items, row-major.
+    ///
+    /// # Errors
+    /// The scores of the model do not follow from one vector of an image and one of a caption.
+    pub fn single_vectors(&self, encoded: &EncodedItems) -> Result<Vec<f32>> {
+        if self.model.similarity().is_none() {
+            return Err(Error::data(
+                "the scores of this model do not follow from one vector of an image and one of a caption",
+            )
+            .hint("leave out `embed`, and evaluate with `scores = { model = …, features = …, captions = … }`"));
+        }
+        encode::single_vectors(encoded)
+    }
+
+    /// Scores of encoded images with encoded captions, computed on `threads` threads.
+    ///
+    /// # Errors
+    /// As [`ModelScores::new`].
+    pub fn scores(
+        &self,
+        sides: [EncodedItems; 2],
+        ids: [&[i64]; 2],
+        threads: usize,
+        cancel: &CancelToken,
+    ) -> Result<ModelScores> {
+        ModelScores::new(&self.config, &*self.model, sides, ids, threads, cancel)
+    }
+
+    /// Tokenizer of the model.
+    #[must_use]
+    pub fn tokenizer(&self) -> Tokenizer {
+        self.tokenizer
+    }
+
+    /// Token ids of `caption`, with `<start>` and `<end>`.
+    ///
+    /// # Errors
+    /// As [`Vocabulary::encode_caption`].
+    pub fn token_ids(&self, caption: &str) -> Result<Vec<i32>> {
+        self.vocabulary.encode_caption(self.tokenizer, caption).map_err(Error::data)
+    }
+}

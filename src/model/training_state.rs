@@ -1,0 +1,147 @@
+//! State of a training: the model, the optimiser and the best parameters so far. It can be saved and resumed bit for
+//! bit.
+
+use bytes::Bytes;
+use tch::{Device, Tensor};
+
+use super::adam::{Adam, global_norm};
+use super::family::model::Model;
+use super::family::registry::ModelConfig;
+use super::malloc::keep_freed_memory;
+use super::memory_bank::{MemoryBank, SavedMemoryBank};
+use super::named_tensors::NamedTensors;
+use crate::error::{Error, Result};
+
+/// State of a training in progress.
+#[derive(Debug)]
+pub struct TrainingState {
+    config: ModelConfig,
+    model: Box<dyn Model>,
+    /// Trainable parameters of `model` with their names.
+    trainable: Vec<(String, Tensor)>,
+    adam: Adam,
+    best: Option<Bytes>,
+}
+
+impl TrainingState {
+    /// Creates the state before the first step of `model`, which `config` describes.
+    #[must_use]
+    pub fn new(config: ModelConfig, model: Box<dyn Model>) -> Self {
+        keep_freed_memory();
+        let trained = model.parameters().trainable();
+        let adam = Adam::new(trained.iter().map(|(_, parameter)| parameter));
+        Self { config, model, trainable: trained, adam, best: None }
+    }
+
+    /// Description of the model.
+    #[must_use]
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Current model.
+    #[must_use]
+    pub fn model(&self) -> &dyn Model {
+        &*self.model
+    }
+
+    /// Current model, mutable, to change its precision.
+    pub fn model_mut(&mut self) -> &mut dyn Model {
+        &mut *self.model
+    }
+
+    /// Makes one step of Adam with `gradients`, their global L2 norm clipped to `clip_norm` as by `clip_grad_norm_`.
+    /// Returns the norm before clipping. If the norm is not finite, the parameters do not change.
+    ///
+    /// Gradients are in the order of [`Parameters::trainable`](super::family::parameters::Parameters::trainable).
+    pub fn apply_gradients(&mut self, gradients: &[Tensor], clip_norm: f64, learning_rate: f64) -> f64 {
+        let norm = global_norm(gradients);
+        if norm.is_finite() {
+            let scale = (clip_norm / (norm + 1e-6)).min(1.0);
+            let parameters = self.trainable.iter().map(|(_, parameter)| parameter);
+            self.adam.step(parameters, gradients, scale, learning_rate);
+        }
+        norm
+    }
+
+    /// Saves the current parameters as the best so far.
+    ///
+    /// # Errors
+    /// The parameters do not fit into memory.
+    pub fn save_best(&mut self) -> Result<()> {
+        self.best = Some(self.model.parameters().to_bytes()?);
+        Ok(())
+    }
+
+    /// Bytes of [`PARAMETERS_FILE`](super::trained_model::PARAMETERS_FILE) with the best parameters so far, or with the
+    /// current ones if none were saved.
+    ///
+    /// # Errors
+    /// The parameters do not fit into memory.
+    pub fn best_parameters(&self) -> Result<Bytes> {
+        self.best.clone().map_or_else(|| self.model.parameters().to_bytes(), Ok)
+    }
+
+    /// Serialises the state, the memory bank if there is one, and a text of the caller.
+    ///
+    /// # Errors
+    /// The state does not fit into memory.
+    pub fn to_bytes(&self, text: String, bank: Option<&MemoryBank>) -> Result<Bytes> {
+        let mut all = self.model.parameters().to_named_tensors("now.");
+        if let Some(bank) = bank {
+            bank.save_to(&mut all);
+        }
+        for ((m, v), (name, _)) in self.adam.moments().iter().zip(&self.trainable) {
+            all.tensors.insert(format!("first.{name}"), m.shallow_clone());
+            all.tensors.insert(format!("second.{name}"), v.shallow_clone());
+        }
+        if let Some(best) = &self.best {
+            let best = NamedTensors::from_bytes(best)?;
+            all.tensors.extend(best.tensors.into_iter().map(|(name, tensor)| (format!("best.{name}"), tensor)));
+        }
+        all.text = Some(serde_json::json!([self.adam.steps(), text, self.config]).to_string());
+        all.to_bytes()
+    }
+
+    /// Restores the state of a training of the model `config` from the bytes of [`TrainingState::to_bytes`]. The
+    /// precision of matrix products is the default.
+    ///
+    /// # Errors
+    /// Damaged bytes, or a checkpoint of another model.
+    pub fn from_bytes(
+        bytes: &[u8],
+        config: &ModelConfig,
+        device: Device,
+    ) -> Result<(Self, String, Option<SavedMemoryBank>)> {
+        keep_freed_memory();
+        let mut all = NamedTensors::from_bytes(bytes)?;
+        let bank = SavedMemoryBank::from_named_tensors(&mut all, device)?;
+        let header = all.text.take().unwrap_or_default();
+        let (steps, text, saved): (i32, String, ModelConfig) = serde_json::from_str(&header)
+            .map_err(|error| Error::data(format!("the checkpoint has a damaged header: {error}")))?;
+        if saved != *config {
+            let [saved, wanted] = [&saved, config].map(|config| serde_json::json!(config));
+            return Err(Error::data(format!("the checkpoint is of another model: got {saved}, wanted {wanted}")));
+        }
+        let model = config.load(&mut all, "now.", device)?;
+        let parameters = model.parameters().trainable();
+        let mut moments = Vec::with_capacity(parameters.len());
+        for (name, parameter) in &parameters {
+            let mut moment = |order: &str| -> Result<Tensor> {
+                let moment = all.take(&format!("{order}.{name}"))?.to_device(device);
+                if moment.size() != parameter.size() {
+                    return Err(Error::data(format!("the moments of `{name}` do not fit it")));
+                }
+                Ok(moment)
+            };
+            moments.push((moment("first")?, moment("second")?));
+        }
+        let best = if all.tensors.is_empty() {
+            None
+        } else {
+            Some(config.load(&mut all, "best.", Device::Cpu)?.parameters().to_bytes()?)
+        };
+        let adam = Adam::from_moments(steps, moments);
+        Ok((Self { config: config.clone(), model, trainable: parameters, adam, best }, text, bank))
+    }
+}

@@ -1,0 +1,186 @@
+//! Diagnostics of a pipeline file, rendered as compilers do: message, source line, carets, hint.
+
+use std::fmt::{self, Write as _};
+
+use serde_json::{Value, json};
+
+use super::source_map::{SourceMap, SourceSpan};
+use crate::error::TruncatedList;
+use crate::error::escape_control;
+use crate::suggest::{closest_name, quoted_list};
+
+/// Maximum number of characters shown of a source line.
+const LINE_CHARACTERS: usize = 160;
+
+/// Mistake in a pipeline file, with its source span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub(super) span: SourceSpan,
+    /// Message: the value got and what was wanted.
+    pub message: String,
+    /// Valid alternatives: `` valid: `a`, `b` ``.
+    pub note: Option<String>,
+    /// Suggestion for a fix.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    pub(super) fn new(span: SourceSpan, message: impl Into<String>) -> Self {
+        Self { span, message: message.into(), note: None, hint: None }
+    }
+
+    pub(super) fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a note with the valid names, and a hint with the one closest to `got`.
+    pub(super) fn with_valid_names<'n>(mut self, got: &str, names: impl IntoIterator<Item = &'n str> + Clone) -> Self {
+        if let Some(name) = closest_name(got, names.clone()) {
+            self.hint = Some(format!("did you mean `{name}`?"));
+        }
+        let list = quoted_list(names);
+        self.note =
+            Some(if list.is_empty() { "there are no valid names".to_owned() } else { format!("valid: {list}") });
+        self
+    }
+}
+
+/// All mistakes of a pipeline file and of the overrides on the command line.
+#[derive(Debug, Clone)]
+pub struct Diagnostics {
+    source_map: SourceMap,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    pub(super) fn new(source_map: SourceMap, mut diagnostics: Vec<Diagnostic>) -> Self {
+        diagnostics.sort_by_key(|diagnostic| diagnostic.span);
+        diagnostics.dedup();
+        Self { source_map, diagnostics }
+    }
+
+    /// Diagnostics in the order of the source.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// Line and column of a diagnostic, from 1; for an override, within the argument `--set …`.
+    #[must_use]
+    pub fn position(&self, diagnostic: &Diagnostic) -> (usize, usize) {
+        let position = self.source_map.position(diagnostic.span);
+        (position.line, position.column)
+    }
+
+    /// Renders the diagnostics as text, with or without ANSI colours.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let paint = Paint { colour };
+        let diagnostics: TruncatedList =
+            self.diagnostics.iter().map(|diagnostic| self.render_diagnostic(diagnostic, &paint)).collect();
+        let mut text = diagnostics.join("\n");
+        text.push_str(if diagnostics.is_truncated() { "; `--json` shows all\n\n" } else { "\n" });
+        let count = match self.diagnostics.len() {
+            1 => "1 mistake".to_owned(),
+            n => format!("{n} mistakes"),
+        };
+        let _ = writeln!(text, "{}: {count} in `{}`", paint.red("error"), escape_control(&self.source_map.name));
+        text
+    }
+
+    fn render_diagnostic(&self, diagnostic: &Diagnostic, paint: &Paint) -> String {
+        let mut text = String::new();
+        let position = self.source_map.position(diagnostic.span);
+        let (line, width) = self.source_map.line(diagnostic.span);
+        let (number, location) = if diagnostic.span.is_argument() {
+            (String::new(), "command line".to_owned())
+        } else {
+            let name = escape_control(&self.source_map.name);
+            (position.line.to_string(), format!("{name}:{}:{}", position.line, position.column))
+        };
+        let margin = " ".repeat(number.len());
+        let bar = paint.blue("|");
+        let _ = writeln!(text, "{}: {}", paint.red("error"), paint.bold(&escape_control(&diagnostic.message)));
+        let _ = writeln!(text, "{margin}{} {location}", paint.blue("-->"));
+        let (shown, before) = visible_part(line, position.column - 1);
+        if !line.is_empty() {
+            let carets = "^".repeat(width.min(shown.chars().count().saturating_sub(before)).max(1));
+            let _ = writeln!(text, "{margin} {bar}");
+            let _ = writeln!(text, "{} {bar} {shown}", paint.blue(&number));
+            let _ = writeln!(text, "{margin} {bar} {}{}", " ".repeat(before), paint.red(&carets));
+        }
+        if let Some(note) = &diagnostic.note {
+            let _ = writeln!(text, "{margin} {} {}", paint.blue("="), escape_control(note));
+        }
+        if let Some(hint) = &diagnostic.hint {
+            let _ = writeln!(text, "{margin} {} {}: {}", paint.blue("="), paint.bold("hint"), escape_control(hint));
+        }
+        text
+    }
+
+    /// Returns a JSON object for each diagnostic, with `event` (`"fault"`), `file`, `argument`, `line`, `column`,
+    /// `message`, `note` and `hint`.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<Value> {
+        let object = |diagnostic: &Diagnostic| {
+            let position = self.source_map.position(diagnostic.span);
+            let argument =
+                diagnostic.span.is_argument().then(|| self.source_map.sources[diagnostic.span.source_index].clone());
+            json!({
+                "event": "fault",
+                "file": self.source_map.name,
+                "argument": argument,
+                "line": position.line,
+                "column": position.column,
+                "message": diagnostic.message,
+                "note": diagnostic.note,
+                "hint": diagnostic.hint,
+            })
+        };
+        self.diagnostics.iter().map(object).collect()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Part of a line around column `at` (from 0), at most [`LINE_CHARACTERS`] long, and the position of `at` in it.
+/// Control characters become spaces, so that carets align.
+fn visible_part(line: &str, at: usize) -> (String, usize) {
+    let start = if at < LINE_CHARACTERS { 0 } else { at - LINE_CHARACTERS / 2 };
+    let shown = line.chars().skip(start).take(LINE_CHARACTERS);
+    (shown.map(|c| if c.is_control() { ' ' } else { c }).collect(), at - start)
+}
+
+struct Paint {
+    colour: bool,
+}
+
+impl Paint {
+    fn with(&self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn red(&self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+
+    fn blue(&self, text: &str) -> String {
+        self.with("1;34", text)
+    }
+
+    fn bold(&self, text: &str) -> String {
+        self.with("1", text)
+    }
+}

@@ -1,0 +1,126 @@
+//! Format of a pipeline file, as Rust types and as JSON Schema.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A pipeline: stages, their connections, and expectations of the results.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, title = "Pairloom pipeline")]
+#[expect(dead_code, reason = "only its schema is used: the file is checked against it and read stage by stage")]
+struct PipelineFile<S> {
+    /// Random seed of all stages that set none of their own.
+    #[serde(default)]
+    seed: u64,
+    /// Stages by name: `[stage.NAME.KIND]`.
+    stage: BTreeMap<StageName, S>,
+    /// Conditions that the results must satisfy.
+    #[serde(default)]
+    expect: Vec<Expectation>,
+}
+
+/// Name of a stage.
+struct StageName;
+
+/// Regular expression for names of stages.
+pub(super) const STAGE_NAME: &str = "^[A-Za-z0-9_-]+$";
+
+impl JsonSchema for StageName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "StageName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": "string", "pattern": STAGE_NAME })
+    }
+}
+
+/// A check of the results: an SQL query for a single number, and bounds for that number.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// SQL query with one row and one column. Tables of this pipeline are called `stage.table`.
+    pub sql: String,
+    /// Lower bound of the value, inclusive.
+    pub at_least: Option<f64>,
+    /// Upper bound of the value, inclusive.
+    pub at_most: Option<f64>,
+    /// Exact value.
+    pub equals: Option<f64>,
+    /// Line of the file where the expectation begins, from 1.
+    #[serde(skip)]
+    pub line: usize,
+}
+
+impl Expectation {
+    /// Bounds as text: `at least 300`.
+    #[must_use]
+    pub fn wanted(&self) -> String {
+        let bounds = [("at least", self.at_least), ("at most", self.at_most), ("exactly", self.equals)];
+        let texts = bounds.into_iter().filter_map(|(word, bound)| Some(format!("{word} {}", bound?)));
+        texts.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// Returns true if `value` satisfies all bounds. NaN satisfies none.
+    #[must_use]
+    pub fn holds(&self, value: f64) -> bool {
+        // Exact equality with the number in the file; -0 equals 0.
+        let equal = |wanted: f64| (value - wanted).abs() <= 0.0;
+        !value.is_nan()
+            && self.at_least.is_none_or(|bound| value >= bound)
+            && self.at_most.is_none_or(|bound| value <= bound)
+            && self.equals.is_none_or(equal)
+    }
+}
+
+/// JSON Schema of pipeline files with stages of type `S`.
+#[must_use]
+pub fn schema<S: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12();
+    let mut schema = settings.into_generator().into_root_schema_for::<PipelineFile<S>>();
+    Shorthand { definitions: schema.get("$defs").cloned().unwrap_or_default() }.transform(&mut schema);
+    schema.to_value()
+}
+
+/// Transform that allows the name alone, `loss = "max"`, for an alternative whose settings all have defaults.
+struct Shorthand {
+    definitions: Value,
+}
+
+impl Transform for Shorthand {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(Value::Array(alternatives)) = schema.get_mut("oneOf") else { return };
+        let short: Vec<Value> = alternatives
+            .iter()
+            .filter_map(|alternative| {
+                let (name, content) = sole_property(alternative)?;
+                let content = resolve(&self.definitions, content);
+                let object = content.get("type")?.as_str()? == "object";
+                let needed = content.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+                let description = alternative.get("description").or_else(|| content.get("description"));
+                (object && needed == 0).then(|| json!({ "type": "string", "const": name, "description": description.cloned().unwrap_or_default() }))
+            })
+            .collect();
+        alternatives.extend(short);
+    }
+}
+
+/// Schema that `schema` refers to, or `schema` itself.
+pub(super) fn resolve<'s>(definitions: &'s Value, schema: &'s Value) -> &'s Value {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix("#/$defs/"));
+    name.and_then(|name| definitions.get(name)).unwrap_or(schema)
+}
+
+/// Name and content of an alternative `{ name = … }`: an object with exactly one property, which is required.
+pub(super) fn sole_property(alternative: &Value) -> Option<(&String, &Value)> {
+    let properties = alternative.get("properties")?.as_object()?;
+    if properties.len() != 1 || alternative.get("required")?.as_array()?.len() != 1 {
+        return None;
+    }
+    properties.iter().next()
+}

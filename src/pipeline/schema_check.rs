@@ -1,0 +1,391 @@
+//! Checks a TOML tree against the JSON Schema of the settings and prepares it for serde: resolves paths, fills in
+//! seeds, expands shorthands.
+
+use std::path::Path;
+
+use regex::Regex;
+use serde_json::Value as Json;
+
+use super::diagnostic::Diagnostic;
+use super::file_format::{resolve, sole_property};
+use super::source_map::{SourceMap, SourceSpan};
+use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use crate::suggest::quoted_list;
+
+/// Checker of TOML values against a JSON Schema. Collects all diagnostics.
+pub(super) struct SchemaChecker<'a> {
+    /// `$defs` of the schema.
+    pub(super) definitions: &'a Json,
+    pub(super) source_map: &'a SourceMap,
+    /// Folder that paths in the file are relative to.
+    pub(super) folder: &'a Path,
+    /// Lookup of environment variables.
+    pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
+    /// True if an unset environment variable or a missing source is a mistake.
+    pub(super) sources_needed: bool,
+    /// Seed of stages that give none; `None` outside of stages.
+    pub(super) seed: Option<TomlNode>,
+    /// Names of settings that were dropped because they are wrong.
+    pub(super) dropped: Vec<String>,
+    /// Every reference `stage.table`, with its source span.
+    pub(super) references: Vec<(String, SourceSpan)>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+/// Name of a checked value in messages, and the span that a message points to if something is missing from it.
+#[derive(Clone)]
+pub(super) struct ValueLabel {
+    pub(super) name: String,
+    pub(super) span: SourceSpan,
+}
+
+impl ValueLabel {
+    pub(super) fn new(name: impl Into<String>, span: SourceSpan) -> Self {
+        Self { name: name.into(), span }
+    }
+}
+
+impl SchemaChecker<'_> {
+    /// Checks `node` against `schema` and prepares it for serde.
+    pub(super) fn check(&mut self, node: &mut TomlNode, schema: &Json, subject: &ValueLabel) {
+        let definition = schema.get("$ref").and_then(Json::as_str).unwrap_or_default();
+        let schema = resolve(self.definitions, schema);
+        if let Some(Json::Array(options)) = schema.get("anyOf") {
+            // An optional value: TOML has no null.
+            if let Some(option) = options.iter().find(|option| option.get("type") != Some(&Json::from("null"))) {
+                self.check(node, option, subject);
+            }
+        } else if schema.get("oneOf").is_some() || schema.get("enum").is_some() || schema.get("const").is_some() {
+            self.check_choice(node, &Alternative::all(schema), subject);
+        } else {
+            match schema_type(schema) {
+                "string" => self.check_text(node, schema, definition, subject),
+                "integer" => self.check_integer(node, schema, subject),
+                "number" => self.check_number(node, schema, subject),
+                "boolean" if !matches!(node.value, TomlValue::Boolean(_)) => {
+                    self.report_mismatch(node, subject, "`true` or `false`")
+                }
+                "array" => self.check_array(node, schema, subject),
+                "object" => self.check_object(node, schema, subject),
+                _ => {}
+            }
+        }
+    }
+
+    fn report_mismatch(&mut self, node: &TomlNode, subject: &ValueLabel, wanted: &str) {
+        let message = format!("{} is {}, wanted {wanted}", subject.name, node.describe());
+        self.diagnostics.push(Diagnostic::new(node.span, message));
+    }
+
+    /// Turns a scalar of a `--set` argument into text, its characters as they are, where TOML read a number or a date.
+    fn argument_as_text(&self, node: &mut TomlNode) {
+        let scalar = matches!(
+            node.value,
+            TomlValue::Integer(_) | TomlValue::Float(_) | TomlValue::Boolean(_) | TomlValue::Date(_)
+        );
+        if scalar && node.span.is_argument() {
+            node.value = TomlValue::Text(self.source_map.slice(node.span).to_owned());
+        }
+    }
+
+    fn check_text(&mut self, node: &mut TomlNode, schema: &Json, definition: &str, subject: &ValueLabel) {
+        self.argument_as_text(node);
+        let TomlValue::Text(text) = &node.value else {
+            let wanted = match definition {
+                "#/$defs/TableRef" => "a table of another stage, written \"stage.table\"",
+                "#/$defs/Source" => "a path, in quotes",
+                _ => "a string, in quotes",
+            };
+            self.report_mismatch(node, subject, wanted);
+            return;
+        };
+        if schema.get("minLength").is_some() && text.is_empty() {
+            self.report_mismatch(node, subject, "a path");
+        } else if let Some(pattern) = schema.get("pattern").and_then(Json::as_str)
+            && !matches_pattern(pattern, text)
+        {
+            let wanted = match definition {
+                "#/$defs/TableRef" => "a table of another stage, written \"stage.table\"".to_owned(),
+                _ => format!("text of the form `{pattern}`"),
+            };
+            self.report_mismatch(node, subject, &wanted);
+        } else if definition == "#/$defs/TableRef" {
+            self.references.push((text.clone(), node.span));
+        } else if definition == "#/$defs/Source" {
+            self.resolve_source(node, subject);
+        }
+    }
+
+    /// Replaces `${NAME}`, makes the path relative to the current folder, and checks that it exists.
+    fn resolve_source(&mut self, node: &mut TomlNode, subject: &ValueLabel) {
+        let TomlValue::Text(text) = &node.value else { return };
+        let begins_with_variable = text.starts_with("${");
+        let mut path = String::new();
+        let mut rest = text.as_str();
+        while let Some((before, after)) = rest.split_once("${") {
+            path.push_str(before);
+            let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.is_empty()) else {
+                self.report_mismatch(node, subject, "`${NAME}` with a name and a closing brace");
+                return;
+            };
+            rest = after;
+            match (self.environment)(name) {
+                Some(value) if !value.is_empty() => path.push_str(&value),
+                _ if !self.sources_needed => {
+                    path.push_str("${");
+                    path.push_str(name);
+                    path.push('}');
+                }
+                _ => {
+                    let message = format!("{} names the environment variable `{name}`, which is not set", subject.name);
+                    let diagnostic = Diagnostic::new(node.span, message);
+                    self.diagnostics.push(
+                        diagnostic
+                            .hint(format!("set it: `{name}=/path/to/it pairloom …`, or give the path with `--set`")),
+                    );
+                    return;
+                }
+            }
+        }
+        path.push_str(rest);
+        if !node.span.is_argument() && !begins_with_variable {
+            match self.folder.join(&path).into_os_string().into_string() {
+                Ok(joined) => path = joined,
+                Err(_) => self.report_mismatch(
+                    node,
+                    subject,
+                    "a path of Unicode text, and so the folder of the pipeline file",
+                ),
+            }
+        }
+        if self.sources_needed && !Path::new(&path).exists() {
+            let message = format!("{} is `{path}`, which does not exist", subject.name);
+            self.diagnostics.push(Diagnostic::new(node.span, message).hint(
+                if node.span.is_argument() || begins_with_variable {
+                    "relative paths of `--set` and of environment variables start at the current folder"
+                } else {
+                    "relative paths start at the folder of the pipeline file"
+                },
+            ));
+        }
+        node.value = TomlValue::Text(path);
+    }
+
+    fn check_integer(&mut self, node: &TomlNode, schema: &Json, subject: &ValueLabel) {
+        let TomlValue::Integer(number) = node.value else {
+            self.report_mismatch(node, subject, "an integer");
+            return;
+        };
+        let (low, high) = integer_bounds(schema);
+        if number < low {
+            self.report_mismatch(node, subject, &format!("an integer of at least {low}"));
+        } else if number > high {
+            self.report_mismatch(node, subject, &format!("an integer of at most {high}"));
+        }
+    }
+
+    fn check_number(&mut self, node: &TomlNode, schema: &Json, subject: &ValueLabel) {
+        let number = match node.value {
+            TomlValue::Float(number) if number.is_finite() => number,
+            #[expect(clippy::cast_precision_loss, reason = "compared with bounds only")]
+            TomlValue::Integer(number) => number as f64,
+            _ => return self.report_mismatch(node, subject, "a finite number"),
+        };
+        let bound = |name| schema.get(name).and_then(Json::as_f64);
+        if bound("minimum").is_some_and(|low| number < low) || bound("maximum").is_some_and(|high| number > high) {
+            let low = bound("minimum").map(|low| format!("at least {low}"));
+            let high = bound("maximum").map(|high| format!("at most {high}"));
+            let wanted: Vec<_> = low.into_iter().chain(high).collect();
+            self.report_mismatch(node, subject, &wanted.join(" and "));
+        }
+    }
+
+    fn check_array(&mut self, node: &mut TomlNode, schema: &Json, subject: &ValueLabel) {
+        if !matches!(node.value, TomlValue::Array(_)) {
+            self.report_mismatch(node, subject, "an array, written `[…]`");
+            return;
+        }
+        let (TomlValue::Array(items), Some(schema)) = (&mut node.value, schema.get("items")) else { return };
+        for (i, item) in items.iter_mut().enumerate() {
+            let name = format!("item {} of {}", i + 1, subject.name);
+            let subject = ValueLabel::new(name, item.span);
+            self.check(item, schema, &subject);
+        }
+    }
+
+    fn check_object(&mut self, node: &mut TomlNode, schema: &Json, subject: &ValueLabel) {
+        if !matches!(node.value, TomlValue::Table(_)) {
+            self.report_mismatch(node, subject, "a table, written `{ … }`");
+            return;
+        }
+        let TomlValue::Table(entries) = &mut node.value else { return };
+        let empty = serde_json::Map::new();
+        let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
+        // Schema of the values of a table with arbitrary keys, as in `published = { all = 0.734 }`.
+        let any = schema.get("additionalProperties").filter(|any| any.is_object());
+        let required = schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
+        // A wrong optional setting is dropped, so that serde can read the other settings and their mistakes are found.
+        entries.retain_mut(|entry| {
+            let Some(property) = properties.get(&entry.key).or(any) else {
+                let message = format!("{} has no setting `{}`", subject.name, entry.key);
+                let names = properties.keys().map(String::as_str);
+                self.diagnostics.push(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names));
+                return false;
+            };
+            let before = self.diagnostics.len();
+            let subject = ValueLabel::new(format!("`{}`", entry.key), entry.key_span);
+            self.check(&mut entry.node, property, &subject);
+            let kept = self.diagnostics.len() == before || required.clone().any(|name| name == entry.key);
+            if !kept {
+                self.dropped.push(entry.key.clone());
+            }
+            kept
+        });
+        let absent = |name: &str| !entries.iter().any(|entry| entry.key == name);
+        for name in required.clone().filter(|name| absent(name)) {
+            let about = properties.get(name).map(|property| self.setting_description(property)).unwrap_or_default();
+            let diagnostic = Diagnostic::new(subject.span, format!("{} lacks the setting `{name}`", subject.name));
+            self.diagnostics.push(if about.is_empty() {
+                diagnostic
+            } else {
+                diagnostic.note(format!("`{name}`: {about}"))
+            });
+        }
+        if let Some(seed) = self.seed.clone().filter(|_| properties.contains_key("seed") && absent("seed")) {
+            entries.push(TomlEntry { key: "seed".to_owned(), key_span: seed.span, node: seed });
+        }
+    }
+
+    /// First line of the description of a setting.
+    fn setting_description(&self, schema: &Json) -> String {
+        let text = schema.get("description").or_else(|| resolve(self.definitions, schema).get("description"));
+        text.and_then(Json::as_str).and_then(|text| text.lines().next()).unwrap_or_default().to_owned()
+    }
+
+    /// Checks a value with named alternatives: `"name"` or `{ name = … }`.
+    pub(super) fn check_choice(&mut self, node: &mut TomlNode, alternatives: &[Alternative<'_>], subject: &ValueLabel) {
+        self.argument_as_text(node);
+        let names = alternatives.iter().map(|alternative| alternative.name);
+        if let TomlValue::Text(name) = &node.value {
+            match alternatives.iter().find(|alternative| alternative.name == name) {
+                None => {
+                    let message = format!("{} is {}", subject.name, node.describe());
+                    self.diagnostics.push(Diagnostic::new(node.span, message).with_valid_names(name, names));
+                }
+                Some(Alternative { by_name: true, content: None, .. }) => {}
+                Some(Alternative { by_name: true, name, content: Some(content) }) => {
+                    let entry =
+                        TomlEntry { key: (*name).to_owned(), key_span: node.span, node: TomlNode::empty(node.span) };
+                    *node = TomlNode { span: node.span, value: TomlValue::Table(vec![entry]) };
+                    self.check_content(node, content);
+                }
+                Some(Alternative { name, .. }) => {
+                    let message = format!("{} is {name:?}, which needs a value", subject.name);
+                    self.diagnostics
+                        .push(Diagnostic::new(node.span, message).hint(format!("write `{{ {name} = … }}`")));
+                }
+            }
+            return;
+        }
+        let TomlValue::Table(entries) = &mut node.value else {
+            let message =
+                format!("{} is {}, wanted one of {}", subject.name, node.describe(), quoted_list(names.clone()));
+            self.diagnostics.push(Diagnostic::new(node.span, message));
+            return;
+        };
+        if entries.is_empty() {
+            let message = format!("{} is an empty table, wanted one of {}", subject.name, quoted_list(names.clone()));
+            self.diagnostics.push(Diagnostic::new(subject.span, message));
+        }
+        if let [first, second, ..] = entries.as_slice()
+            && entries.iter().all(|entry| names.clone().any(|name| name == entry.key))
+        {
+            let message = format!("{} is both `{}` and `{}`, wanted one", subject.name, first.key, second.key);
+            self.diagnostics.push(Diagnostic::new(second.key_span, message));
+        }
+        for entry in entries {
+            match alternatives.iter().find(|alternative| alternative.name == entry.key) {
+                None => {
+                    let message = format!("{} has no alternative `{}`", subject.name, entry.key);
+                    self.diagnostics
+                        .push(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names.clone()));
+                }
+                Some(Alternative { content: Some(content), .. }) => {
+                    let subject = ValueLabel::new(format!("`{}`", entry.key), entry.key_span);
+                    self.check(&mut entry.node, content, &subject);
+                }
+                Some(_) => {
+                    let message = format!("`{}` takes no value, wanted {:?} alone", entry.key, entry.key);
+                    self.diagnostics.push(Diagnostic::new(entry.key_span, message));
+                }
+            }
+        }
+    }
+
+    /// Checks the values of all entries of a table against one schema.
+    fn check_content(&mut self, node: &mut TomlNode, schema: &Json) {
+        let TomlValue::Table(entries) = &mut node.value else { return };
+        for entry in entries {
+            let subject = ValueLabel::new(format!("`{}`", entry.key), entry.key_span);
+            self.check(&mut entry.node, schema, &subject);
+        }
+    }
+}
+
+/// Named alternative of a value.
+pub(super) struct Alternative<'s> {
+    pub(super) name: &'s str,
+    /// True if `"name"` alone is valid.
+    pub(super) by_name: bool,
+    /// Schema of the value in `{ name = … }`.
+    pub(super) content: Option<&'s Json>,
+}
+
+impl<'s> Alternative<'s> {
+    /// Alternatives of a schema, in the order of the Rust type.
+    pub(super) fn all(schema: &'s Json) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let parts = schema.get("oneOf").and_then(Json::as_array).map_or(std::slice::from_ref(schema), Vec::as_slice);
+        for part in parts {
+            let several = part.get("enum").and_then(Json::as_array).into_iter().flatten();
+            for name in part.get("const").into_iter().chain(several).filter_map(Json::as_str) {
+                match all.iter_mut().find(|alternative| alternative.name == name) {
+                    Some(known) => known.by_name = true,
+                    None => all.push(Self { name, by_name: true, content: None }),
+                }
+            }
+            if let Some((name, content)) = sole_property(part) {
+                all.push(Self { name, by_name: false, content: Some(content) });
+            }
+        }
+        all
+    }
+}
+
+/// Type that a schema wants, other than null.
+fn schema_type(schema: &Json) -> &str {
+    match schema.get("type") {
+        Some(Json::String(name)) => name,
+        Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).find(|name| *name != "null").unwrap_or(""),
+        _ => "",
+    }
+}
+
+/// Smallest and largest integer that a schema allows, within the i64 range of TOML.
+fn integer_bounds(schema: &Json) -> (i128, i128) {
+    let (low, high) = match schema.get("format").and_then(Json::as_str).unwrap_or("") {
+        "uint8" => (0, u8::MAX.into()),
+        "uint16" => (0, u16::MAX.into()),
+        "uint32" => (0, u32::MAX.into()),
+        "uint64" | "uint" => (0, i64::MAX.into()),
+        "int32" => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN.into(), i64::MAX.into()),
+    };
+    let bound = |name| schema.get(name).and_then(Json::as_i64).map(i128::from);
+    (bound("minimum").map_or(low, |own| own.max(low)), bound("maximum").map_or(high, |own| own.min(high)))
+}
+
+/// Returns true if `text` matches the regular expression `pattern` of a schema.
+pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
+    Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
+}

@@ -1,0 +1,250 @@
+//! Helpers for tests: a synthetic pool with its exact scores, and sample settings of every method.
+
+use schemars::schema_for;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use toml::{Table, Value};
+
+use super::method::{ListedMethod, MethodContext, ScoreKind};
+use crate::error::Result;
+use crate::kernels::hubness::dense_scores::DenseScores;
+use crate::kernels::hubness::parameter_checks::MAX_INVERSE_TEMPERATURE;
+use crate::kernels::random::Rng;
+use crate::retrieval::{
+    Callbacks, Collection, Evaluation, EvaluationResults, ImageCaptionVectors, Matches, Method, MethodLabel, Rankings,
+    VectorSource, evaluate,
+};
+use crate::search::CpuSearchFactory;
+
+const WIDTH: usize = 6;
+/// Number of captions of an image.
+pub(in crate::retrieval) const CAPTIONS_PER_IMAGE: usize = 3;
+
+/// Random unit vectors around a common direction, so that there are hubs.
+#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+fn vectors(seed: u64, count: usize) -> Vec<f32> {
+    let mut rng = Rng::new(seed, &[]);
+    let mut vector = || -> Vec<f32> {
+        let drawn: Vec<f64> = (0..WIDTH).map(|_| 0.4 + 2.0 * rng.uniform() - 1.0).collect();
+        let norm = drawn.iter().map(|x| x * x).sum::<f64>().sqrt();
+        drawn.iter().map(|x| (x / norm) as f32).collect()
+    };
+    (0..count).flat_map(|_| vector()).collect()
+}
+
+/// Vectors of 12 images with three captions each, and of a query bank of 9 images with two captions each.
+pub(in crate::retrieval) struct SyntheticPool {
+    images: Vec<f32>,
+    captions: Vec<f32>,
+    bank_images: Vec<f32>,
+    bank_captions: Vec<f32>,
+}
+
+/// Results and rankings of several methods.
+pub(in crate::retrieval) struct MethodRankings {
+    pub(in crate::retrieval) results: EvaluationResults,
+    /// Rankings of each method: image to text, text to image.
+    pub(in crate::retrieval) rankings: Vec<[Rankings; 2]>,
+}
+
+impl Callbacks for Vec<[Rankings; 2]> {
+    fn add_pool(&mut self, _: &MethodLabel, rankings: &[Rankings; 2]) -> Result<()> {
+        self.push(rankings.clone());
+        Ok(())
+    }
+}
+
+impl SyntheticPool {
+    pub(in crate::retrieval) fn new() -> Self {
+        Self {
+            images: vectors(1, 12),
+            captions: vectors(3, 36),
+            bank_images: vectors(2, 9),
+            bank_captions: vectors(4, 18),
+        }
+    }
+
+    /// Ranks by each method.
+    pub(in crate::retrieval) fn evaluate(&self, methods: &[Method], cutoffs: &[usize]) -> Result<MethodRankings> {
+        let bank = ImageCaptionVectors::new(&self.bank_images, &self.bank_captions, WIDTH, " of the bank")?;
+        let factory = &CpuSearchFactory { order: None, threads: 2 };
+        let (images, captions) = (&self.images, &self.captions);
+        let scores = VectorSource { images, captions, width: WIDTH, bank: Some(&bank), factory };
+        let ids: Vec<i64> = (0..36).collect();
+        let first: Vec<usize> = (0..=12).map(|image| image * CAPTIONS_PER_IMAGE).collect();
+        let matches = Matches::Grouped(&first);
+        let collection = Collection { image_ids: &ids[..12], caption_ids: &ids, matches, scores: &scores };
+        let evaluation = Evaluation { methods, cutoffs, bank: Some("train"), ..Evaluation::of(collection) };
+        let mut rankings = Vec::new();
+        let results = evaluate(&evaluation, &mut rankings)?;
+        Ok(MethodRankings { results, rankings })
+    }
+}
+
+/// Exact scores of one direction, as dense matrices.
+pub(in crate::retrieval) struct ReferenceScores<'d> {
+    /// Scores of the queries with the items.
+    pub(in crate::retrieval) test: DenseScores,
+    /// Scores of the bank's queries with the items.
+    pub(in crate::retrieval) bank: DenseScores,
+    /// Scores of the queries with the bank's items.
+    pub(in crate::retrieval) with_bank_items: DenseScores,
+    /// Scores of the bank's items with the items.
+    pub(in crate::retrieval) bank_items: DenseScores,
+    /// Scores of the bank's queries with the bank's items.
+    pub(in crate::retrieval) within_bank: DenseScores,
+    pub(in crate::retrieval) queries: Vec<&'d [f32]>,
+    pub(in crate::retrieval) items: Vec<&'d [f32]>,
+}
+
+impl<'d> ReferenceScores<'d> {
+    pub(in crate::retrieval) fn both_directions(data: &'d SyntheticPool) -> [Self; 2] {
+        let rows = |values: &'d [f32]| -> Vec<&'d [f32]> { values.chunks_exact(WIDTH).collect() };
+        let (images, captions) = (rows(&data.images), rows(&data.captions));
+        let (bank_images, bank_captions) = (rows(&data.bank_images), rows(&data.bank_captions));
+        let side = |queries: &[&'d [f32]], items: &[&'d [f32]], of_queries: &[&[f32]], of_items: &[&[f32]]| Self {
+            test: matrix(queries, items),
+            bank: matrix(of_queries, items),
+            with_bank_items: matrix(queries, of_items),
+            bank_items: matrix(of_items, items),
+            within_bank: matrix(of_queries, of_items),
+            queries: queries.to_vec(),
+            items: items.to_vec(),
+        };
+        [side(&images, &captions, &bank_images, &bank_captions), side(&captions, &images, &bank_captions, &bank_images)]
+    }
+
+    /// Scores of the bank's queries with the items if `bank` is true.
+    pub(in crate::retrieval) fn bank_if(&self, bank: bool) -> Option<&DenseScores> {
+        bank.then_some(&self.bank)
+    }
+
+    /// Scores of the items with the items.
+    pub(in crate::retrieval) fn among_items(&self) -> DenseScores {
+        matrix(&self.items, &self.items)
+    }
+
+    /// Scores minus a shift of each item.
+    pub(in crate::retrieval) fn less(&self, h: &[f64]) -> DenseScores {
+        DenseScores::from_fn(self.test.queries, self.test.items, |q, i| self.test.at(q, i) - h[i])
+    }
+}
+
+fn matrix(queries: &[&[f32]], items: &[&[f32]]) -> DenseScores {
+    DenseScores::from_fn(queries.len(), items.len(), |q, i| {
+        queries[q].iter().zip(items[i]).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+    })
+}
+
+/// Settings that are not derived: activation sets of some items, weights of different size, more iterations.
+const ADDITIONAL_SAMPLES: [&str; 10] = [
+    "qb_norm = { k = 1 }",
+    "db_norm = { beta_queries = 8.0, dynamic = false }",
+    "db_norm = { beta_queries = 8.0, dynamic = true }",
+    "dual_softmax = { beta = 20.0 }",
+    "sinkhorn = { tau = 0.1, iterations = 7, query_bank = false }",
+    "sinkhorn = { tau = 0.1, iterations = 7, query_bank = true }",
+    "dual_bank_sinkhorn = { tau = 0.1, iterations = 7 }",
+    "localized_centering = { k = 2, gamma = 2.0 }",
+    "relaxed_greedy = { lambda = 1.6, strict = true }",
+    "k_best_assignment = { k = 4 }",
+];
+
+impl Method {
+    /// Every method with settings for a pool of twelve: all flags and choices, all methods that it can be combined
+    /// with, and small numbers.
+    pub(crate) fn samples() -> Vec<Self> {
+        let small = |count: i64, float: fn(f64) -> f64| {
+            move |_: &str, value: &Value| match value {
+                Value::Integer(_) => vec![Value::Integer(count)],
+                Value::Float(default) => vec![Value::Float(float(*default))],
+                // A method.
+                Value::Table(_) => Self::all().iter().map(value_of).collect(),
+                other => vec![other.clone()],
+            }
+        };
+        // With larger exponents, scores of a pool of twelve differ by rounding only.
+        let near = |default: f64| default.clamp(0.1, 30.0);
+        let all = Self::all();
+        let made = all.iter().flat_map(|method| method.with(&small(3, near)));
+        let ones = all.iter().flat_map(|method| method.with(&small(1, |_| 1.0)));
+        let mut samples: Vec<Self> = Vec::new();
+        for method in made.chain(ones).chain(ADDITIONAL_SAMPLES.map(|text| toml::from_str(text).expect("a method"))) {
+            if !samples.contains(&method) {
+                samples.push(method);
+            }
+        }
+        samples
+    }
+
+    /// Every method with the most extreme settings that are valid, with `k` for counts.
+    pub(crate) fn extremes(k: usize) -> Vec<Self> {
+        let k = i64::try_from(k).expect("a count");
+        let rising = [0.0, 1e-9, 1.0 / MAX_INVERSE_TEMPERATURE, 1.0, MAX_INVERSE_TEMPERATURE, 1e9, f64::INFINITY]
+            .map(Value::Float);
+        let extreme = |method: &Self| {
+            let values = |name: &str, value: &Value| match value {
+                Value::Integer(_) if name == "k" => [1, k].map(Value::Integer).to_vec(),
+                Value::Integer(_) => vec![Value::Integer(3)],
+                Value::Float(_) => {
+                    let fits = |value: &&Value| method.of(set(&method.settings(), name, value)).is_some();
+                    let ends = [rising.iter().find(fits), rising.iter().rfind(fits)];
+                    ends.into_iter().flatten().cloned().collect()
+                }
+                other => vec![other.clone()],
+            };
+            method.with(&values)
+        };
+        Self::all().iter().flat_map(extreme).collect()
+    }
+
+    /// The method with all valid combinations of `values` of its settings, and of all values of flags and choices.
+    fn with(&self, values: &dyn Fn(&str, &Value) -> Vec<Value>) -> Vec<Self> {
+        let mut combinations = vec![self.settings()];
+        for (name, value) in self.settings() {
+            let values = match value {
+                Value::Boolean(_) => [false, true].map(Value::Boolean).to_vec(),
+                Value::String(_) => choices(self.name(), &name),
+                value => values(&name, &value),
+            };
+            let every = |settings: &Table| values.iter().map(|value| set(settings, &name, value)).collect::<Vec<_>>();
+            combinations = combinations.iter().flat_map(every).collect();
+        }
+        combinations.into_iter().filter_map(|settings| self.of(settings)).collect()
+    }
+
+    fn settings(&self) -> Table {
+        value_of(self)[self.name()].as_table().expect("settings").clone()
+    }
+
+    /// The method with other settings, if they are valid.
+    fn of(&self, settings: Table) -> Option<Self> {
+        let table = Table::from_iter([(self.name().to_owned(), Value::Table(settings))]);
+        let method = Self::deserialize(table).expect("a method");
+        let context = MethodContext { query_bank: true, has_validation_split: true, score_kind: ScoreKind::Cosine };
+        method.problems("methods.0", context).is_empty().then_some(method)
+    }
+}
+
+fn value_of(method: &Method) -> Value {
+    Value::try_from(method).expect("a table")
+}
+
+fn set(settings: &Table, name: &str, value: &Value) -> Table {
+    let mut settings = settings.clone();
+    settings.insert(name.to_owned(), value.clone());
+    settings
+}
+
+/// Values of a setting with several choices, by the schema.
+fn choices(method: &str, setting: &str) -> Vec<Value> {
+    let schema = schema_for!(Method).to_value();
+    let settings =
+        schema["oneOf"].as_array().expect("methods").iter().map(|one| &one["properties"][method]["properties"]);
+    let of = settings.map(|all| &all[setting]).find(|of| !of.is_null()).expect("a setting");
+    let of = of["$ref"].as_str().map_or(of, |at| schema.pointer(&at[1..]).expect("a definition"));
+    let list = |of: &Json| of.as_array().cloned().unwrap_or_default();
+    let one = |of: Json| [list(&of["enum"]), vec![of["const"].clone()]].concat();
+    let all = list(&of["oneOf"]).into_iter().chain([of.clone()]).flat_map(one);
+    all.filter_map(|value| value.as_str().map(|text| Value::String(text.to_owned()))).collect()
+}

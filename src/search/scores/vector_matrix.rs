@@ -1,0 +1,134 @@
+//! Matrix of vectors that can be searched.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::error::{Error, Result, ValidationErrors};
+use crate::kernels::product::{ElementType, NormBound};
+
+/// Maximum norm, 2⁶²: products of two such vectors do not overflow f32.
+const MAX_NORM: f64 = 4.611_686_018_427_388e18;
+
+/// Vectors of one width, row-major. All values are finite, and no vector is 0.
+#[derive(Debug, Clone)]
+pub struct VectorMatrix<'v> {
+    values: Cow<'v, [f32]>,
+    width: usize,
+    norms: Vec<f64>,
+}
+
+impl<'v> VectorMatrix<'v> {
+    /// Checks the vectors; `name` is their name in error messages.
+    ///
+    /// # Shapes
+    /// `values`: `n × width`, row-major; n may be 0.
+    ///
+    /// # Errors
+    /// Rows with values that are not finite, with norm 0 or above 2⁶², which are named from 0. More than 2³² rows.
+    /// `width` is 0, or `values` are no whole number of vectors.
+    pub fn new(name: &str, values: &'v [f32], width: usize) -> Result<Self> {
+        if width == 0 || !values.len().is_multiple_of(width) {
+            let message = format!("`{name}` has {} values, no whole number of vectors of width {width}", values.len());
+            return Err(Error::internal(message));
+        }
+        if u32::try_from(values.len() / width).is_err() {
+            return Err(Error::data(format!("`{name}` has {} rows, wanted fewer than 2³²", values.len() / width)));
+        }
+        let mut mistakes = ValidationErrors::in_table(name);
+        let norms: Vec<f64> =
+            values.chunks_exact(width).map(|row| NormBound::of_packed(ElementType::F32, row).norm).collect();
+        for (row, &norm) in norms.iter().enumerate() {
+            if !norm.is_finite() {
+                let vector = &values[row * width..][..width];
+                let (place, value) = vector.iter().enumerate().find(|(_, x)| !x.is_finite()).unwrap_or((0, &f32::NAN));
+                mistakes.add(format_args!("row {row}"), format_args!("got {value} at {place}, wanted finite numbers"));
+            } else if norm == 0.0 {
+                mistakes.add(format_args!("row {row}"), "got a vector of zeros, which has no direction");
+            } else if norm > MAX_NORM {
+                mistakes.add(format_args!("row {row}"), format_args!("got norm {norm:.1e}, wanted at most 2⁶²"));
+            }
+        }
+        mistakes.into_result()?;
+        Ok(Self { values: Cow::Borrowed(values), width, norms })
+    }
+
+    /// Copies some of the vectors, in this order.
+    pub(super) fn subset(&self, some: &[usize]) -> Self {
+        Self {
+            values: some.iter().flat_map(|&i| self.row(i).iter().copied()).collect(),
+            width: self.width,
+            norms: some.iter().map(|&i| self.norms[i]).collect(),
+        }
+    }
+
+    /// Number of vectors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.norms.len()
+    }
+
+    /// Returns true if there are no vectors.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.norms.is_empty()
+    }
+
+    /// Number of values of a vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns vector `i`.
+    #[must_use]
+    pub fn row(&self, i: usize) -> &[f32] {
+        &self.values[i * self.width..][..self.width]
+    }
+
+    /// Returns the values of a range of vectors, row-major.
+    #[must_use]
+    pub fn rows(&self, some: Range<usize>) -> &[f32] {
+        &self.values[some.start * self.width..some.end * self.width]
+    }
+
+    /// Returns the L2 norms of the vectors.
+    #[must_use]
+    pub fn norms(&self) -> &[f64] {
+        &self.norms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_rows_are_named() {
+        let fails = |values: &[f32], width| VectorMatrix::new("captions", values, width).expect_err("bad").to_string();
+        let message = fails(&[1.0, 0.0, f32::NAN, 1.0, 0.0, 0.0, 1.0, f32::INFINITY, 1e30, 0.0], 2);
+        for wanted in [
+            "`captions` has 4 mistakes",
+            "row 1: got NaN at 0",
+            "row 2: got a vector of zeros",
+            "row 3: got inf at 1",
+            "row 4: got norm 1.0e30",
+        ] {
+            assert!(message.contains(wanted), "{message}");
+        }
+        let many = fails(&[0.0; 50], 2);
+        assert!(many.contains("25 mistakes") && many.ends_with("and 5 more"), "{many}");
+        assert!(fails(&[1.0; 3], 2).contains("3 values"));
+        assert!(fails(&[1.0; 3], 0).contains("width 0"));
+        // Finite values have a finite norm.
+        assert!(fails(&[f32::MAX; 2], 2).contains("row 0: got norm"));
+    }
+
+    #[test]
+    fn rows_and_norms() {
+        let vectors = VectorMatrix::new("images", &[3.0, 4.0, 0.0, -2.0], 2).expect("good");
+        assert_eq!((vectors.len(), vectors.width(), vectors.row(1)), (2, 2, &[0.0, -2.0][..]));
+        assert_eq!((vectors.rows(0..2), vectors.rows(1..2)), (&[3.0, 4.0, 0.0, -2.0][..], vectors.row(1)));
+        assert_eq!(vectors.norms(), [5.0, 2.0]);
+        assert!(VectorMatrix::new("images", &[], 7).expect("none").is_empty());
+    }
+}

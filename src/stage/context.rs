@@ -1,0 +1,165 @@
+//! Interface through which a running stage reads, writes and reports.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{MapFn, MapInput, Progress, StageEvent, Warning};
+use crate::error::{Error, Result};
+use crate::io::shard::Shard;
+use crate::io::table_shards::TableShards;
+use crate::runtime::{CancelToken, Device, ProcessGroup, Resources};
+
+/// Context of a running stage: a [`StageHost`] with convenience methods.
+pub type StageContext<'w> = dyn StageHost + 'w;
+
+/// Services of the engine for a running stage.
+///
+/// # Errors
+/// Every method that can fail does so with [`ErrorCategory::Interrupted`](crate::error::ErrorCategory) once the run is
+/// cancelled, and with an internal error for an input or output that the stage does not declare. Methods that read fail
+/// if the producer failed or its output is damaged. Methods that write fail if the store cannot be written.
+#[expect(clippy::missing_errors_doc, reason = "the trait documents the errors that its methods share")]
+pub trait StageHost {
+    /// Reads the next rows of a table input, in order, at most 8,192; `None` at the end of the table. The call after
+    /// the end starts again at the first row.
+    ///
+    /// Waits for the producer, which may still be running: each part can be read once it is committed.
+    fn read_next(&mut self, input: &str) -> Result<Option<RecordBatch>>;
+
+    /// Returns the parts of a table input as shards: memory-mapped files in a cache, for random access to rows. Waits
+    /// until the producer has finished.
+    fn shards(&mut self, input: &str) -> Result<TableShards>;
+
+    /// Reads a file of a files input, such as `model.safetensors` of a model. Waits until the producer has finished.
+    fn file(&mut self, input: &str, name: &str) -> Result<Bytes>;
+
+    /// Returns the path of a source input, or the folder that the paths in a table input are relative to, if its
+    /// producer declared one.
+    fn path(&self, input: &str) -> Result<Option<PathBuf>>;
+
+    /// Appends rows to a table output. The engine splits the rows into parts and publishes each part when it is full.
+    ///
+    /// Fails if the columns are not those of the output.
+    fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()>;
+
+    /// Maps blocks of `size` rows or indices to parts of `output`, in order, on several threads.
+    ///
+    /// Block `i` starts at row or index `i·size`, independently of the parts of the producer, and becomes part `i` of
+    /// the output. After a crash, only blocks whose part is missing are mapped again. Holds a few blocks in memory at a
+    /// time.
+    ///
+    /// Fails with the first error of `function`, in the order of the blocks.
+    fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()>;
+
+    /// Writes a file of a files output.
+    fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()>;
+
+    /// Returns the rows that [`StageHost::cache`] stored under this name for the same `settings` and the same content
+    /// of all inputs; `None` if the cache does not hold them.
+    fn cached(&mut self, name: &str, settings: &Value) -> Result<Option<Arc<Shard>>>;
+
+    /// Stores rows, which must depend on `settings` and the inputs only, in the cache of shards, and returns them as a
+    /// shard. A resumed run, or another run with the same `settings`, finds them there and need not compute them again.
+    ///
+    /// Fails if the cache cannot be written.
+    fn cache(&mut self, name: &str, settings: &Value, batch: RecordBatch) -> Result<Arc<Shard>>;
+
+    /// Returns the last state that [`StageHost::save_state`] saved for this artefact; `None` on a fresh start.
+    ///
+    /// A stage that finds a state resumes from it: the rows that it wrote before that save are already committed, so it
+    /// writes only the rows after them.
+    fn saved_state(&mut self) -> Result<Option<Bytes>>;
+
+    /// Saves `state` and commits everything written so far, also parts that are not full. Call it at positions that
+    /// depend on the data only, never on the clock, since it determines where parts end.
+    ///
+    /// Keeps the `last` most recent states, at least one. If the most recent state is damaged, the stage resumes from
+    /// the one before it.
+    fn save_state(&mut self, state: Bytes, last: usize) -> Result<()>;
+
+    /// Emits an event for the user: a warning, progress, or data stalls.
+    fn emit(&mut self, event: StageEvent);
+
+    /// Threads and device that the stage may use, and its cancellation token.
+    fn resources(&self) -> &Resources;
+
+    /// Waits for exclusive use of the machine: until no other stage that called this is running. For stages that use
+    /// all threads or the GPU. The exclusive use ends with the stage.
+    ///
+    /// Call it after all inputs are complete. A stage that waits for a producer while it holds exclusive use would
+    /// deadlock if the producer needs it too.
+    fn wait_for_exclusive(&mut self) -> Result<()>;
+
+    /// Runs this stage in a group of `world_size` processes. With 1, the group has the processes that the program was
+    /// launched as (`torchrun`, SLURM), which is usually one.
+    ///
+    /// Waits until all inputs are complete. The other processes call the same
+    /// [`RunnableStage::run`](super::RunnableStage::run) with the same settings, inputs and state, and get their rank
+    /// from this method. Everything that they write, save and emit is discarded. Call this method before the first
+    /// [`StageHost::save_state`] and before any communication between the processes. Afterwards
+    /// [`StageHost::resources`] has this process's share of the threads of its machine.
+    ///
+    /// If a process ends early, the others are cancelled, and the error says how it ended. Fails if the program was
+    /// launched as another number of processes, and if processes cannot be started, do not answer or have other
+    /// settings.
+    fn process_group(&mut self, world_size: usize) -> Result<ProcessGroup>;
+}
+
+impl dyn StageHost + '_ {
+    /// Reads all rows of a table input as batches. Holds the whole table in memory.
+    ///
+    /// # Errors
+    /// Same as [`StageHost::read_next`].
+    pub fn read_all(&mut self, input: &str) -> Result<Vec<RecordBatch>> {
+        std::iter::from_fn(|| self.read_next(input).transpose()).collect()
+    }
+
+    /// Returns the path of a source input.
+    ///
+    /// # Errors
+    /// The stage declares no such source.
+    pub fn source(&self, input: &str) -> Result<PathBuf> {
+        self.path(input)?.ok_or_else(|| Error::internal(format!("`{input}` is no source")))
+    }
+
+    /// Emits a warning.
+    pub fn warn(&mut self, subject: impl Into<String>, message: impl Into<String>) {
+        self.emit(StageEvent::Warning(Warning { subject: subject.into(), message: message.into() }));
+    }
+
+    /// Emits progress.
+    pub fn progress(&mut self, done: u64, total: Option<u64>) {
+        self.emit(StageEvent::Progress(Progress { done, total }));
+    }
+
+    /// Number of threads that the stage may keep busy.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.resources().threads
+    }
+
+    /// Device of the tensors.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        self.resources().device
+    }
+
+    /// Cancellation token of the stage, for operations that run outside of this context, such as connections between
+    /// processes.
+    #[must_use]
+    pub fn cancel(&self) -> &CancelToken {
+        &self.resources().cancel
+    }
+
+    /// Fails if the run is cancelled. For long work between calls of other methods.
+    ///
+    /// # Errors
+    /// The run is cancelled.
+    pub fn check_cancelled(&self) -> Result<()> {
+        self.cancel().check()
+    }
+}

@@ -1,0 +1,65 @@
+//! Binary relevance from human ratings, in the order of the pool.
+
+use std::collections::HashSet;
+
+use super::pool::{SplitPool, positions_by_id};
+use super::similarity::reject_faults;
+use crate::error::{Error, Result, TruncatedList};
+use crate::retrieval::BinaryRelevance;
+use crate::stage::StageContext;
+use crate::tables;
+
+/// Reads the pairs of the pool with a rating of `at_least`. Pairs without a rating are not relevant.
+///
+/// # Errors
+/// A pair with two ratings, a rating that is not finite, or no relevant pair in the pool.
+pub(super) fn read_relevant_pairs(
+    cx: &mut StageContext<'_>,
+    input: &str,
+    name: &str,
+    at_least: f64,
+    pool: &SplitPool,
+) -> Result<BinaryRelevance> {
+    let (images, captions) = (positions_by_id(&pool.images), positions_by_id(&pool.captions));
+    let mut this = BinaryRelevance {
+        name: name.to_owned(),
+        captions_of: vec![Vec::new(); images.len()],
+        images_of: vec![Vec::new(); captions.len()],
+    };
+    let (mut seen, mut faults) = (HashSet::new(), TruncatedList::default());
+    let (mut outside, mut relevant) = (0usize, 0usize);
+    while let Some(batch) = cx.read_next(input)? {
+        let (caption_ids, image_ids) =
+            (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
+        let ratings = tables::float_column(&batch, "rating")?;
+        for row in 0..batch.num_rows() {
+            let (caption_id, image_id, rating) = (caption_ids.value(row), image_ids.value(row), ratings.value(row));
+            let pair = || format!("caption_id {caption_id} with image_id {image_id}");
+            if !rating.is_finite() {
+                faults.push(format_args!("{} is rated {rating}", pair()));
+            }
+            if !seen.insert((caption_id, image_id)) {
+                faults.push(format_args!("{} appears twice", pair()));
+                continue;
+            }
+            let (Some(&caption), Some(&image)) = (captions.get(&caption_id), images.get(&image_id)) else {
+                outside += 1;
+                continue;
+            };
+            if rating >= at_least {
+                this.captions_of[image].push(caption);
+                this.images_of[caption].push(image);
+                relevant += 1;
+            }
+        }
+    }
+    reject_faults(input, &faults)?;
+    if relevant == 0 {
+        return Err(Error::data(format!("`{input}` has no pair of the split that is rated {at_least} or higher")));
+    }
+    if outside > 0 {
+        let message = format!("{outside} of {} rated pairs are not of this split and left out", seen.len());
+        cx.warn(input, message);
+    }
+    Ok(this)
+}

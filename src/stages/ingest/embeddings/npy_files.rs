@@ -1,0 +1,168 @@
+//! Embeddings in npy files, whose rows are images or captions in order.
+
+use std::path::Path;
+
+use az::SaturatingAs;
+
+use super::PrecomputedEmbeddings;
+use super::embedding_pass::EmbeddingRow;
+use crate::error::{Error, Result, ValidationErrors};
+use crate::io::npy::{NpyFile, NpyRowKind};
+use crate::io::text_lines::TextLines;
+
+/// Default number of captions of an image, as in the published data sets.
+const CAPTIONS_PER_IMAGE: usize = 5;
+
+/// Image file and caption file, checked for consistency.
+pub(super) struct NpyFiles<'s> {
+    images: NpyFile,
+    captions: NpyFile,
+    split: &'s str,
+    image_of: CaptionImages,
+}
+
+/// Mapping from captions to images.
+enum CaptionImages {
+    /// Number of captions of each image, which are adjacent.
+    Consecutive(usize),
+    /// Row of the image of each caption.
+    Listed(Vec<i64>),
+}
+
+impl<'s> NpyFiles<'s> {
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// A file is not an npy file of vectors, or the numbers of rows do not match.
+    pub(super) fn open(
+        settings: &'s PrecomputedEmbeddings,
+        images: &Path,
+        captions: &Path,
+        image_of: Option<&Path>,
+    ) -> Result<Self> {
+        let (images, captions) =
+            (NpyFile::open(images, NpyRowKind::Vectors)?, NpyFile::open(captions, NpyRowKind::Vectors)?);
+        for file in [&images, &captions] {
+            if file.rows() == 0 {
+                return Err(Error::data(format!("`{}` has no rows", file.path().display())));
+            }
+        }
+        let image_of = match image_of {
+            Some(path) => CaptionImages::Listed(read_image_of(path, &images, &captions)?),
+            None => CaptionImages::Consecutive(check_captions_per_image(
+                settings.captions_per_image.unwrap_or(CAPTIONS_PER_IMAGE),
+                &images,
+                &captions,
+            )?),
+        };
+        Ok(Self { images, captions, split: settings.split.as_deref().unwrap_or("test"), image_of })
+    }
+
+    /// Calls `visit` for every image.
+    pub(super) fn images(&self, mut visit: impl FnMut(EmbeddingRow<'_>) -> Result<()>) -> Result<()> {
+        let mut values = Vec::new();
+        for row in 0..self.images.rows() {
+            values.clear();
+            self.images.read_row_unchecked(row, &mut values);
+            let vector = Ok(values.as_slice());
+            visit(EmbeddingRow {
+                image_id: Ok(row.saturating_as::<i64>()),
+                caption_id: None,
+                split: Some(Ok(self.split)),
+                vector,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` for every caption.
+    pub(super) fn captions(&self, mut visit: impl FnMut(EmbeddingRow<'_>) -> Result<()>) -> Result<()> {
+        let mut values = Vec::new();
+        for row in 0..self.captions.rows() {
+            values.clear();
+            self.captions.read_row_unchecked(row, &mut values);
+            let image_id = match &self.image_of {
+                CaptionImages::Consecutive(captions) => (row / captions).saturating_as::<i64>(),
+                CaptionImages::Listed(images) => images[row],
+            };
+            visit(EmbeddingRow {
+                image_id: Ok(image_id),
+                caption_id: Some(Ok(row.saturating_as::<i64>())),
+                split: None,
+                vector: Ok(&values),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks that each image has `captions_per_image` captions, by the numbers of rows.
+fn check_captions_per_image(captions_per_image: usize, images: &NpyFile, captions: &NpyFile) -> Result<usize> {
+    let (n_images, n_captions) = (images.rows(), captions.rows());
+    // Image files with one row per caption are common: they repeat the row of an image for each of its captions.
+    if n_images == n_captions
+        && let Some(times) = repeat_count(images)
+    {
+        return Err(Error::data(format!(
+            "`{}` has every row {times} times, once for each caption of `{}`: wanted one row per image",
+            images.path().display(),
+            captions.path().display()
+        ))
+        .hint(format!("keep one of them: `numpy.save(path, x[::{times}])`")));
+    }
+    if n_images.checked_mul(captions_per_image) == Some(n_captions) {
+        return Ok(captions_per_image);
+    }
+    let error = Error::data(format!(
+        "`{}` has {n_images} rows and `{}` has {n_captions}: wanted {captions_per_image} captions for each image",
+        images.path().display(),
+        captions.path().display()
+    ));
+    Err(if n_images == n_captions {
+        error.hint(format!(
+            "set `captions_per_image = 1`; or, if the row of an image is repeated for each of its captions, keep one: \
+             `numpy.save(path, x[::{captions_per_image}])`"
+        ))
+    } else if n_captions.is_multiple_of(n_images) {
+        error.hint(format!("set `captions_per_image = {}`", n_captions / n_images))
+    } else {
+        error.hint("give the image of each caption with `image_of`")
+    })
+}
+
+/// Returns how many times each row is repeated, if all rows are repeated equally often and more than once.
+fn repeat_count(file: &NpyFile) -> Option<usize> {
+    let equal = |row: usize, other: usize| file.row_bytes(row) == file.row_bytes(other);
+    let times = (1..file.rows()).take_while(|&row| equal(row, 0)).count() + 1;
+    let all =
+        times > 1 && file.rows().is_multiple_of(times) && (0..file.rows()).all(|row| equal(row, row - row % times));
+    all.then_some(times)
+}
+
+/// Reads the image of every caption from a file with one line per caption.
+fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Vec<i64>> {
+    let hint = "write it with `numpy.savetxt(path, x, fmt=\"%d\")`";
+    let file = TextLines::read(path).map_err(|error| error.hint(hint))?;
+    let mut mistakes = ValidationErrors::in_file(path);
+    mistakes.hint(hint);
+    let mut listed = Vec::with_capacity(captions.rows());
+    for (line, content) in file.iter() {
+        let row = content.trim().parse::<usize>();
+        if !row.as_ref().is_ok_and(|row| *row < images.rows()) {
+            let message = format!("`{}` is not a row of `{}`", content.escape_debug(), images.path().display());
+            mistakes.add(format_args!("line {line}"), format_args!("{message}: wanted 0 to {}", images.rows() - 1));
+        }
+        listed.push(row.map_or(0, SaturatingAs::saturating_as));
+    }
+    mistakes.into_result()?;
+    if listed.len() == captions.rows() {
+        return Ok(listed);
+    }
+    Err(Error::data(format!(
+        "`{}` has {} lines, wanted {}, one for each row of `{}`",
+        path.display(),
+        listed.len(),
+        captions.rows(),
+        captions.path().display()
+    )))
+}

@@ -1,0 +1,109 @@
+//! Buffered writer of `images` and `captions`.
+
+use arrow::array::{BinaryBuilder, Int64Builder, StringBuilder};
+
+use super::part_rows::{CAPTION_PART_ROWS, IMAGE_PART_ROWS};
+use crate::error::Result;
+use crate::stage::StageContext;
+use crate::tables::{Nullable, captions, images};
+
+/// Maximum length of a caption, in bytes: ten times that of the longest caption in known data sets.
+const MAX_CAPTION_BYTES: usize = 16 * 1024;
+
+/// Row of `images`.
+#[derive(Debug)]
+pub(super) struct ImageRow<'a> {
+    pub id: i64,
+    pub split: &'a str,
+    pub file_name: &'a str,
+    pub path: Option<&'a str>,
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// Writer that buffers at most one part of each table.
+#[derive(Debug, Default)]
+pub(super) struct DataSetWriter {
+    /// Number of images so far.
+    pub count: usize,
+    image_id: Int64Builder,
+    image_split: StringBuilder,
+    file_name: StringBuilder,
+    path: StringBuilder,
+    bytes: BinaryBuilder,
+    caption_id: Int64Builder,
+    caption_image_id: Int64Builder,
+    caption_split: StringBuilder,
+    text: StringBuilder,
+}
+
+impl DataSetWriter {
+    /// Adds an image and its captions, as (id, text), and writes full batches.
+    pub fn push<'t>(
+        &mut self,
+        cx: &mut StageContext<'_>,
+        image: &ImageRow<'_>,
+        captions: impl IntoIterator<Item = (i64, &'t str)>,
+    ) -> Result<()> {
+        self.count += 1;
+        self.image_id.append_value(image.id);
+        self.image_split.append_value(image.split);
+        self.file_name.append_value(image.file_name);
+        self.path.append_option(image.path);
+        self.bytes.append_option(image.bytes);
+        for (id, text) in captions {
+            self.caption_id.append_value(id);
+            self.caption_image_id.append_value(image.id);
+            self.caption_split.append_value(image.split);
+            self.text.append_value(text);
+            if self.caption_id.values_slice().len() == CAPTION_PART_ROWS {
+                self.write_captions(cx)?;
+            }
+        }
+        if self.image_id.values_slice().len() == IMAGE_PART_ROWS { self.write(cx) } else { Ok(()) }
+    }
+
+    /// Writes the remaining rows.
+    pub fn finish(mut self, cx: &mut StageContext<'_>) -> Result<()> {
+        self.write(cx)
+    }
+
+    fn write(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
+        if self.image_id.values_slice().is_empty() {
+            return Ok(());
+        }
+        let images = images::TableColumns {
+            image_id: self.image_id.finish(),
+            split: self.image_split.finish(),
+            file_name: self.file_name.finish(),
+            path: Nullable(self.path.finish()),
+            bytes: Nullable(self.bytes.finish()),
+        };
+        cx.write("images", images.into_batch()?)?;
+        self.write_captions(cx)
+    }
+
+    fn write_captions(&mut self, cx: &mut StageContext<'_>) -> Result<()> {
+        if self.caption_id.values_slice().is_empty() {
+            return Ok(());
+        }
+        let captions = captions::TableColumns {
+            caption_id: self.caption_id.finish(),
+            image_id: self.caption_image_id.finish(),
+            split: self.caption_split.finish(),
+            text: self.text.finish(),
+        };
+        cx.write("captions", captions.into_batch()?)
+    }
+}
+
+/// Returns a caption without surrounding white space, or an error message.
+pub(super) fn clean_caption(raw: &str) -> Result<&str, String> {
+    let text = raw.trim();
+    match text.len() {
+        0 => Err("caption is empty".to_owned()),
+        bytes if bytes > MAX_CAPTION_BYTES => {
+            Err(format!("caption has {bytes} bytes, wanted at most {MAX_CAPTION_BYTES}"))
+        }
+        _ => Ok(text),
+    }
+}

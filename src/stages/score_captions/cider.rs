@@ -1,0 +1,119 @@
+//! φ as CIDEr-D or CIDEr: captions → n-grams → tf-idf vectors → φ.
+
+use arrow::array::Int64Array;
+
+use super::settings::{CAPTION_PART_ROWS, CiderSettings, ScoreCaptions};
+use super::similarity_rows::{self, MeasureInfo};
+use super::split_captions::{self, SplitCaptions};
+use crate::error::{Error, Result};
+use crate::kernels::text::cider::{CaptionVectors, Cider, CiderVariant, DocumentFrequency, Idf, NgramVocabulary};
+use crate::kernels::text::tokenizer::Tokenizer;
+use crate::stage::StageContext;
+use crate::tables::{self, ListColumn, repeated};
+
+/// Reads captions; writes their tf-idf vectors, and φ of the selected pairs.
+pub(super) fn run(
+    stage: &ScoreCaptions,
+    form: CiderVariant,
+    settings: &CiderSettings,
+    cx: &mut StageContext<'_>,
+) -> Result<()> {
+    let counted = settings.document_frequency_split.as_deref().filter(|split| *split != stage.split);
+    let (corpus, others) = match counted {
+        Some(counted) => {
+            let [corpus, others] = split_captions::read_splits(cx, [&stage.split, counted])?;
+            (corpus, Some(others))
+        }
+        None => {
+            let [corpus] = split_captions::read_splits(cx, [&stage.split])?;
+            (corpus, None)
+        }
+    };
+    let rows = stage.selected_pairs(cx, &corpus)?;
+    let tokenizer = settings.tokenizer;
+    let vectors = tf_idf_vectors(&corpus, others.as_ref(), settings, cx)?;
+    write_vectors(cx, &corpus, &vectors, tokenizer)?;
+    let Some(rows) = rows else { return Ok(()) };
+    let cider = Cider::new(vectors, form, settings.own_caption);
+    if cider.is_zero() {
+        cx.warn(
+            format!("split `{}`", stage.split),
+            "φ is 0 for every pair: all idf weights are 0, because document frequencies are counted over too few \
+             images (over one image, each is 1 of 1)",
+        );
+    }
+    let info = MeasureInfo { measure: stage.measure.name(), tokenizer: tokenizer.name() };
+    similarity_rows::write_similarities(cx, &corpus, &cider, &rows, info)
+}
+
+/// Computes the tf-idf vectors of the captions of `corpus`, with document frequencies over `others` if given.
+fn tf_idf_vectors(
+    corpus: &SplitCaptions,
+    others: Option<&SplitCaptions>,
+    settings: &CiderSettings,
+    cx: &mut StageContext<'_>,
+) -> Result<CaptionVectors> {
+    let tokenizer = settings.tokenizer;
+    let words =
+        |corpus: &SplitCaptions| corpus.parallel_map(cx.threads(), |text| tokenizer.tokenize(text, settings.lowercase));
+    let mut ngrams = NgramVocabulary::default();
+    let lengths: Vec<usize>;
+    let counted: Vec<_> = {
+        let words = words(corpus);
+        lengths = words.iter().map(Vec::len).collect();
+        words.iter().map(|words| ngrams.count_ngrams(words)).collect()
+    };
+    cx.check_cancelled()?;
+    let idf = if settings.uniform {
+        Idf::uniform()
+    } else {
+        let mut frequency = DocumentFrequency::default();
+        let other: Vec<_> = others
+            .map(|others| words(others).iter().map(|words| ngrams.count_ngrams(words)).collect())
+            .unwrap_or_default();
+        let (first, counted) =
+            others.map_or((&corpus.first_caption, &counted), |others| (&others.first_caption, &other));
+        for ends in first.windows(2) {
+            frequency.add_image(counted[ends[0]..ends[1]].iter().map(Vec::as_slice));
+        }
+        let images = settings.document_count.map(u32::try_from).transpose();
+        let images = images.map_err(|_| Error::internal("`document_count` was checked to fit in 32 bits"))?;
+        frequency
+            .idf(images)
+            .map_err(|problem| Error::data(problem).hint("leave `document_count` out to count the images"))?
+    };
+    cx.check_cancelled()?;
+    let mut vectors = CaptionVectors::default();
+    for ((image, words), ngrams) in corpus.image_of().into_iter().zip(lengths).zip(&counted) {
+        vectors.push(image, words, ngrams, &idf);
+    }
+    Ok(vectors)
+}
+
+fn write_vectors(
+    cx: &mut StageContext<'_>,
+    corpus: &SplitCaptions,
+    vectors: &CaptionVectors,
+    tokenizer: Tokenizer,
+) -> Result<()> {
+    let image_of = corpus.image_of();
+    for start in (0..vectors.len()).step_by(CAPTION_PART_ROWS) {
+        let range = start..vectors.len().min(start + CAPTION_PART_ROWS);
+        let captions: Vec<_> = range.clone().map(|caption| vectors.caption(caption)).collect();
+        let lengths = || captions.iter().map(|caption| caption.ngrams.len());
+        let image_ids = range.clone().map(|caption| corpus.image_ids[image_of[caption]]);
+        let ngrams = captions.iter().flat_map(|caption| caption.ngrams.iter().map(|&number| i64::from(number)));
+        let columns = tables::caption_ngrams::TableColumns {
+            caption_id: corpus.caption_ids[range.clone()].to_vec().into(),
+            image_id: Int64Array::from_iter_values(image_ids),
+            n_tokens: Int64Array::from_iter_values(captions.iter().map(|caption| i64::from(caption.words))),
+            ngrams: ListColumn::new(lengths(), ngrams)?,
+            orders: ListColumn::new(lengths(), captions.iter().flat_map(|caption| caption.orders.iter().copied()))?,
+            counts: ListColumn::new(lengths(), captions.iter().flat_map(|caption| caption.counts.iter().copied()))?,
+            weights: ListColumn::new(lengths(), captions.iter().flat_map(|caption| caption.weights.iter().copied()))?,
+            tokenizer: repeated(tokenizer.name(), range.len()),
+        };
+        cx.write("caption_ngrams", columns.into_batch()?)?;
+    }
+    Ok(())
+}

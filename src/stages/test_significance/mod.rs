@@ -1,0 +1,11 @@
+//! `test_significance`: significance tests of the differences between two evaluations, or between methods of one.
+//! `rankings` → `significance_tests`.
+
+mod settings;
+mod run;
+mod hits;
+mod paired;
+#[cfg(test)]
+mod tests;
+
+pub use settings::TestSignificance;

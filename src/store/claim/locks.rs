@@ -1,0 +1,198 @@
+//! Claims and locks of a run: to build an artefact, to use the store, to remove artefacts from it.
+
+use std::fs::File;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::runtime::CancelToken;
+use crate::store::claim::lease::{HolderObservation, Lease, LeaseAttempt, is_held};
+use crate::store::lock;
+use crate::store::process_identity::random_token;
+use crate::store::{Artefact, LOCKS_FOLDER, Store};
+
+/// Time between two attempts to take a file lock.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time between two checks of a lease of another process.
+const LEASE_POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Name of the lease of a process that removes artefacts.
+const REMOVAL_LEASE: &str = "removal";
+
+/// Exclusive claim to build an artefact, released on drop.
+#[derive(Debug)]
+pub struct ArtefactClaim(HeldLock);
+
+/// Lock on a store: shared by runs that use it, or exclusive for removal. Released on drop.
+#[derive(Debug)]
+pub struct StoreLock {
+    _lock: HeldLock,
+}
+
+#[derive(Debug)]
+enum HeldLock {
+    Lock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File),
+    Lease(Box<Lease>),
+}
+
+impl ArtefactClaim {
+    /// Publishes an object of the artefact. Replaces one that an earlier run left.
+    ///
+    /// At a URL the object is created. If it exists already, it is replaced only while the claim is held and if its
+    /// version is the one seen before the claim was renewed. So objects of a successor are never overwritten.
+    ///
+    /// # Errors
+    /// The store cannot be written, or another process builds the artefact.
+    pub fn publish(&self, artefact: &Artefact, name: &str, content: Bytes) -> Result<()> {
+        let HeldLock::Lease(lease) = &self.0 else { return artefact.put(name, content) };
+        lease.check()?;
+        if artefact.create(name, content.clone())? {
+            return Ok(());
+        }
+        let seen = artefact.version(name)?;
+        // Renewed after the version was read and before the write: so that version is older than any successor.
+        lease.renew()?;
+        let is_written = match seen {
+            Some(seen) => artefact.replace(name, content, &seen)?,
+            None => artefact.create(name, content)?,
+        };
+        if is_written { Ok(()) } else { Err(concurrent_builder_error(artefact)) }
+    }
+
+    /// Publishes the object that completes the artefact.
+    ///
+    /// # Errors
+    /// Same as [`ArtefactClaim::publish`].
+    pub fn publish_last(&self, artefact: &Artefact, name: &str, content: Bytes) -> Result<()> {
+        if let HeldLock::Lease(lease) = &self.0 {
+            lease.renew()?;
+        }
+        self.publish(artefact, name, content)
+    }
+}
+
+/// Error for an artefact that another process builds too.
+pub(crate) fn concurrent_builder_error(artefact: &Artefact) -> Error {
+    Error::stage(format!("another process builds `{}` too", artefact.display_path("")))
+        .hint("wait for it to end, then run the same command again")
+}
+
+/// Claims an artefact. Waits while another process builds it, and calls `waiting` once if it has to wait.
+///
+/// # Errors
+/// The store cannot be written, or the run was cancelled.
+pub fn claim_artefact(
+    store: &Store,
+    artefact: &Artefact,
+    cancel: &CancelToken,
+    waiting: impl FnOnce(),
+) -> Result<ArtefactClaim> {
+    let mut waiting = Some(waiting);
+    let mut observation = HolderObservation::default();
+    loop {
+        cancel.check()?;
+        let pause = match artefact.folder() {
+            Some(folder) => match lock::lock_folder(&folder, File::try_lock)? {
+                Some(lock) => return Ok(ArtefactClaim(HeldLock::Lock(lock))),
+                None => LOCK_POLL_INTERVAL,
+            },
+            None => match Lease::acquire(
+                store.objects(),
+                &artefact.name("claim"),
+                store.process_identity(),
+                &mut observation,
+            )? {
+                LeaseAttempt::Acquired(lease) => return Ok(ArtefactClaim(HeldLock::Lease(Box::new(lease)))),
+                LeaseAttempt::HeldOnThisMachine => LOCK_POLL_INTERVAL,
+                LeaseAttempt::HeldElsewhere => LEASE_POLL_INTERVAL.min(store.process_identity().heartbeat_interval),
+            },
+        };
+        if let Some(waiting) = waiting.take() {
+            waiting();
+        }
+        sleep_cancellable(pause, cancel)?;
+    }
+}
+
+/// Takes the shared lock of a store for a run. Waits while another process removes artefacts.
+///
+/// # Errors
+/// The store cannot be written, or the run was cancelled.
+pub fn lock_for_run(store: &Store, cancel: &CancelToken) -> Result<StoreLock> {
+    if let Some(folder) = store.objects().folder() {
+        loop {
+            cancel.check()?;
+            if let Some(lock) = lock::lock_folder(folder, File::try_lock_shared)? {
+                return Ok(StoreLock { _lock: HeldLock::Lock(lock) });
+            }
+            std::thread::sleep(LOCK_POLL_INTERVAL);
+        }
+    }
+    let (objects, process) = (store.objects(), store.process_identity());
+    let name = format!("{LOCKS_FOLDER}/{}-{}", process.machine, random_token());
+    let LeaseAttempt::Acquired(lease) = Lease::acquire(objects, &name, process, &mut HolderObservation::default())?
+    else {
+        return Err(Error::internal(format!("the name `{name}` is used by another lease")));
+    };
+    // A run creates its own lease first and then looks for a removal; a removal does the same with runs. So at least
+    // one of the two sees the other.
+    for other in objects.list(LOCKS_FOLDER)? {
+        // Removes leases of killed runs of this machine. Those of other machines are left to `gc`, which can wait for
+        // them to expire.
+        if other != name && other.starts_with(&format!("{LOCKS_FOLDER}/{}-", process.machine)) {
+            is_held(objects, &other, process, &mut HolderObservation::default())?;
+        }
+    }
+    let mut observation = HolderObservation::default();
+    let removal = format!("{LOCKS_FOLDER}/{REMOVAL_LEASE}");
+    while is_held(objects, &removal, process, &mut observation)? {
+        sleep_cancellable(LEASE_POLL_INTERVAL.min(process.heartbeat_interval), cancel)?;
+    }
+    Ok(StoreLock { _lock: HeldLock::Lease(Box::new(lease)) })
+}
+
+/// Takes the exclusive lock of a store, for removing artefacts; `None` if a run uses the store. At a URL it may take a
+/// minute to find out that the lease of a run on another machine has expired.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn try_lock_for_removal(store: &Store) -> Result<Option<StoreLock>> {
+    if let Some(folder) = store.objects().folder() {
+        let lock = lock::lock_folder(folder, File::try_lock)?;
+        return Ok(lock.map(|lock| StoreLock { _lock: HeldLock::Lock(lock) }));
+    }
+    let (objects, process) = (store.objects(), store.process_identity());
+    let removal = format!("{LOCKS_FOLDER}/{REMOVAL_LEASE}");
+    let mut observation = HolderObservation::default();
+    let lease = loop {
+        match Lease::acquire(objects, &removal, process, &mut observation)? {
+            LeaseAttempt::Acquired(lease) => break lease,
+            LeaseAttempt::HeldElsewhere if !observation.has_changed => {
+                std::thread::sleep(LEASE_POLL_INTERVAL.min(process.heartbeat_interval))
+            }
+            _ => return Ok(None),
+        }
+    };
+    for other in objects.list(LOCKS_FOLDER)?.into_iter().filter(|name| *name != removal) {
+        let mut observation = HolderObservation::default();
+        while is_held(objects, &other, process, &mut observation)? {
+            if observation.has_changed || observation.is_on_this_machine() {
+                return Ok(None);
+            }
+            std::thread::sleep(LEASE_POLL_INTERVAL.min(process.heartbeat_interval));
+        }
+    }
+    Ok(Some(StoreLock { _lock: HeldLock::Lease(Box::new(lease)) }))
+}
+
+/// Sleeps in short intervals, so that a cancellation is noticed soon.
+fn sleep_cancellable(time: Duration, cancel: &CancelToken) -> Result<()> {
+    let mut left = time;
+    while !left.is_zero() {
+        cancel.check()?;
+        let piece = left.min(LOCK_POLL_INTERVAL);
+        std::thread::sleep(piece);
+        left -= piece;
+    }
+    cancel.check()
+}

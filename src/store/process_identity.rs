@@ -1,0 +1,88 @@
+//! Identity of this process, for leases on objects of a store at a URL.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::store::lock::TemporaryLock;
+
+/// Default time between two heartbeats of a lease.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+/// Default time without a heartbeat after which a lease has expired.
+const LEASE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Identity of a process that uses a store at a URL, and the timing of its leases.
+#[derive(Debug, Clone)]
+pub struct ProcessIdentity {
+    /// Folder with a lock for each lease of this user on this machine; `None` if no such folder can be written.
+    folder: Option<PathBuf>,
+    /// Identifier of the machine, equal exactly for processes that share the lock folder.
+    pub(super) machine: String,
+    pub(super) heartbeat_interval: Duration,
+    pub(super) lease_timeout: Duration,
+}
+
+impl ProcessIdentity {
+    /// The identity of this process, with `folder` for locks. Without such a folder, or if it cannot be written, leases
+    /// of a killed process expire after a minute; with it, other processes of this machine take them over at once.
+    #[must_use]
+    pub fn new(folder: Option<&Path>) -> Self {
+        let shared = folder.and_then(|folder| Some((folder.to_owned(), machine_id(folder)?)));
+        let (folder, machine) = match shared {
+            Some((folder, machine)) => (Some(folder), machine),
+            None => (None, random_token()),
+        };
+        Self { folder, machine, heartbeat_interval: HEARTBEAT_INTERVAL, lease_timeout: LEASE_TIMEOUT }
+    }
+
+    /// The same identity with other times, for tests.
+    #[must_use]
+    pub fn with_times(self, heartbeat_interval: Duration, lease_timeout: Duration) -> Self {
+        Self { heartbeat_interval, lease_timeout, ..self }
+    }
+
+    /// Takes the lock of the lease with this `token` on this machine; `None` if its holder is alive. Without a folder
+    /// for locks, returns a placeholder.
+    pub(super) fn lock(&self, token: &str) -> Result<Option<TemporaryLock>> {
+        let Some(folder) = &self.folder else { return Ok(Some(TemporaryLock::none())) };
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Error::data(format!("`{token}` is not the token of a lease, wanted hexadecimal digits")));
+        }
+        // The user may empty the cache folder at any time.
+        fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
+        TemporaryLock::try_lock(&folder.join(token))
+    }
+
+    /// Returns true if this process can check the locks of lease holders on `machine`.
+    pub(super) fn shares_locks_with(&self, machine: &str) -> bool {
+        self.folder.is_some() && self.machine == machine
+    }
+}
+
+/// Random unique token.
+pub(super) fn random_token() -> String {
+    let noise = fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&noise).update(&std::process::id().to_le_bytes());
+    hasher.update(&jiff::Timestamp::now().as_nanosecond().to_le_bytes());
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+/// Identifier of the lock folder and the running system. Both are needed: machines that share a network folder may not
+/// see each other's locks in it, and containers on one machine have different lock folders.
+fn machine_id(folder: &Path) -> Option<String> {
+    fs::create_dir_all(folder).ok()?;
+    let path = folder.join("machine");
+    if !path.exists() {
+        let new = folder.join(format!("machine.{}", random_token()));
+        fs::write(&new, random_token()).ok()?;
+        // Fails if another process was faster.
+        let _ = fs::hard_link(&new, &path);
+        let _ = fs::remove_file(&new);
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&fs::read(&path).ok()?);
+    hasher.update(&fs::read("/proc/sys/kernel/random/boot_id").ok()?);
+    Some(hasher.finalize().to_hex()[..16].to_owned())
+}
