@@ -208,7 +208,7 @@ impl StoredTable<'_> {
             Arc::new(Int64Array::from_iter_values((0..self.rows).map(number)))
         };
         let words = Arc::new(Int32Array::from(self.tokens.to_vec()));
-        let words = tables::list_array(&schema, "words", vec![TOKENS; self.rows], words)?;
+        let words = tables::list_array(&schema, "token_ids", vec![TOKENS; self.rows], words)?;
         let (shard, row) = (column(&|i| i / self.part_rows), column(&|i| i % self.part_rows));
         let columns = vec![column(&|_| 0), column(&|i| i), column(&|i| i), column(&|i| i), shard, row, words];
         tables::batch(&schema, columns)

@@ -99,7 +99,7 @@ impl LoaderData {
             }
             shards_of.push(groups);
         }
-        let (captions, rows, words) = (table.ids("caption_id")?, table.ids("row")?, table.int32_lists("words")?);
+        let (captions, rows, words) = (table.ids("caption_id")?, table.ids("row")?, table.int32_lists("token_ids")?);
         Ok(Self { sets, starts, shards_of, captions, shards, rows, token_ids: words })
     }
 

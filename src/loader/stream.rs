@@ -34,9 +34,9 @@ pub struct LoaderStart {
 }
 
 impl LoaderStart {
-    /// Start of a single rank at `batch` of `epoch`.
+    /// Start of a single rank at `first_batch` of `epoch`.
     #[must_use]
-    pub fn single_rank(epoch: u64, batch: usize, threads: usize) -> Self {
+    pub fn single_rank(epoch: u64, first_batch: usize, threads: usize) -> Self {
         Self { epoch, first_batch, rank: 0, world_size: 1, threads }
     }
 }

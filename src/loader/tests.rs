@@ -49,7 +49,8 @@ fn samples(sets: &[&[usize]]) -> Arc<Shard> {
     let schema = tables::samples::table().schema();
     let lengths = rows.iter().map(|row| image(row) % 4 + row.3 + 1);
     let words = lengths.clone().flat_map(|length| (0..length).map(|word| i32::try_from(word).unwrap()));
-    let words = tables::list_array(&schema, "words", lengths, Arc::new(Int32Array::from_iter_values(words))).unwrap();
+    let words =
+        tables::list_array(&schema, "token_ids", lengths, Arc::new(Int32Array::from_iter_values(words))).unwrap();
     let columns = vec![
         column(&|row| row.0),
         column(&|_| 0),

@@ -18,7 +18,7 @@ pub(crate) const LOCKS_FOLDER: &str = "holds";
 #[derive(Debug, Clone)]
 pub struct Store {
     objects: ObjectStorage,
-    claimant: ProcessIdentity,
+    process_identity: ProcessIdentity,
 }
 
 impl Store {
@@ -42,14 +42,14 @@ impl Store {
 
     /// A store over these objects, for tests with a faulty object store.
     #[must_use]
-    pub fn with_objects(objects: ObjectStorage, claimant: ProcessIdentity) -> Self {
-        Self { objects, claimant }
+    pub fn with_objects(objects: ObjectStorage, process_identity: ProcessIdentity) -> Self {
+        Self { objects, process_identity }
     }
 
     /// Identity of this process, for others that use the store.
     #[must_use]
     pub fn process_identity(&self) -> &ProcessIdentity {
-        &self.claimant
+        &self.process_identity
     }
 
     /// Objects of the store.

@@ -8,7 +8,7 @@
 //! whether the holder is alive.
 //!
 //! A process that was suspended for longer than a minute does no harm when it continues. It can neither renew its lease
-//! nor overwrite objects of its successor ([`ArtefactClaim::publish`](rights::ArtefactClaim::publish)), and the entries
+//! nor overwrite objects of its successor ([`ArtefactClaim::publish`](locks::ArtefactClaim::publish)), and the entries
 //! of the journal are created, never replaced.
 
 pub mod locks;
