@@ -115,7 +115,7 @@ mod tests {
                 Field::List(length) => fields.write_list_length(*length),
                 Field::Floats(bits) => fields.write_f64s(&bits.iter().copied().map(f64::from_bits).collect::<Vec<_>>()),
                 Field::Singles(bits) => {
-                    fields.write_f32s(&bits.iter().copied().map(f32::from_bits).collect::<Vec<_>>())
+                    fields.write_f32s(&bits.iter().copied().map(f32::from_bits).collect::<Vec<_>>());
                 }
                 Field::Numbers(numbers) => fields.write_usizes(numbers),
                 Field::Bytes(bytes) => fields.write_bytes(bytes),

@@ -220,7 +220,7 @@ impl<'g> ClauseReader<'g> {
             PosTag::Preposition if text == "of" && self.quantity.is_some() => {}
             PosTag::Preposition => self.push_preposition(text),
             PosTag::To if !matches!(rest.first(), Some(Chunk::Verb { form: PosTag::Verb, .. })) => {
-                self.push_preposition(text)
+                self.push_preposition(text);
             }
             PosTag::Conjunction | PosTag::Comma => {
                 let clause = matches!(

@@ -176,7 +176,7 @@ impl MemoryBank {
                     );
                 }
                 MemoryBankMask::OwnCaption => {
-                    places.extend(self.index_of_row.get(&pair.row).map(|&column| (i, column)))
+                    places.extend(self.index_of_row.get(&pair.row).map(|&column| (i, column)));
                 }
                 MemoryBankMask::BatchCaptions => {
                     let column = self.index_of_row.get(&pair.row);

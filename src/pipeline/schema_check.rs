@@ -63,7 +63,7 @@ impl SchemaChecker<'_> {
                 "integer" => self.check_integer(node, schema, subject),
                 "number" => self.check_number(node, schema, subject),
                 "boolean" if !matches!(node.value, TomlValue::Boolean(_)) => {
-                    self.report_mismatch(node, subject, "`true` or `false`")
+                    self.report_mismatch(node, subject, "`true` or `false`");
                 }
                 "array" => self.check_array(node, schema, subject),
                 "object" => self.check_object(node, schema, subject),

@@ -84,10 +84,10 @@ def triplet(inputs, x, margin, k):
     return total
 
 
-def local_scaling(inputs, margin, k, over, exponent):
+def local_scaling(inputs, margin, k, over, density):
     n, s = inputs.n, inputs.s
     plain = s.detach().tolist()
-    seen = s.detach() if exponent == "detached" else s
+    seen = s.detach() if density == "detached" else s
     rows = []
     for i in range(n):
         row = []
@@ -279,9 +279,9 @@ OBJECTIVES = [
     ({"loss": {"knn_margin": {"margin": 0.2, "k": 3}}}, None),
     ({"loss": {"knn_margin": {"margin": 0.05, "k": 10}}}, None),
     *(
-        ({"loss": {"local_scaling": {"margin": 0.2, "k": k, "over": over, "exponent": exponent}}}, None)
+        ({"loss": {"local_scaling": {"margin": 0.2, "k": k, "over": over, "density": density}}}, None)
         for k, over in [(3, "sum"), (1, "max")]
-        for exponent in ["detached", "differentiated"]
+        for density in ["detached", "differentiated"]
     ),
     *(
         ({"loss": {"hal": {"gamma": gamma, "epsilon": epsilon, "variant": variant}}}, bank)

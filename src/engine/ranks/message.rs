@@ -140,7 +140,7 @@ mod tests {
         other["fit"]["train"]["batch_size"] = json!(64);
         assert_eq!(
             describe_differences(2, &own, &other).unwrap(),
-            "`fit.train.batch` is nothing on rank 0 and 64 on rank 2; `fit.train.loss.hal.gamma` is 60.0 on rank 0 and \
+            "`fit.train.batch_size` is nothing on rank 0 and 64 on rank 2; `fit.train.loss.hal.gamma` is 60.0 on rank 0 and \
              30.0 on rank 2"
         );
         let many: Value = (0..30).map(|i| (i.to_string(), json!(1))).collect::<serde_json::Map<_, _>>().into();

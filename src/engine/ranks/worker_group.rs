@@ -134,7 +134,7 @@ impl WorkerGroup {
                         problems.push(format!("rank {rank}: {}", Error::from(failure)));
                     }
                     (Some(HelloMessage { plan: Ok(other) }), Ok(own)) => {
-                        problems.extend(describe_differences(rank, own, &other))
+                        problems.extend(describe_differences(rank, own, &other));
                     }
                     (Some(_), Err(_)) => {}
                 }
@@ -331,7 +331,7 @@ impl RunningJob {
                     // A consequence of the failure of another rank.
                     Ok(Some(RankOutcome::Failed(error))) if error.is_peer() => {}
                     Ok(Some(RankOutcome::Failed(error))) if error.category() == ErrorCategory::Interrupted => {
-                        interrupted = true
+                        interrupted = true;
                     }
                     Ok(Some(RankOutcome::Failed(error))) => return self.failure_error(rank, &error),
                     Ok(Some(RankOutcome::Done)) => {}

@@ -12,7 +12,7 @@ pub enum MemoryBankSampling {
     /// A fixed number of samples, drawn uniformly without replacement.
     Samples(usize),
     /// Whole batches of a shuffled data set: batch size, and the probability of each batch. The number of samples
-    /// varies from epoch to epoch, with a standard deviation of √(p·(1−p)/n_batches) of the data set.
+    /// varies from epoch to epoch, with a standard deviation of √(p·(1−p)/b) of the data set, for `b` batches.
     Batches(usize, f64),
 }
 

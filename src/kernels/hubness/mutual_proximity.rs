@@ -9,8 +9,8 @@ use super::statistic::Statistic;
 use crate::identity::IdentityWriter;
 use crate::normal::{log_ndtr, log_ndtr_approx};
 
-/// Mutual proximity with Gaussian distances: `s'(q, i) = P(D_q > d) · P(D_i > d)`. D_q is the distance of the query to
-/// items and D_i that of the item to queries, of a bank (inductive) or of the test (transductive). Both are taken as
+/// Mutual proximity with Gaussian distances: `s'(q, i) = P(D_q > d) · P(D_i > d)`. `D_q` is the distance of the query to
+/// items and `D_i` that of the item to queries, of a bank (inductive) or of the test (transductive). Both are taken as
 /// independent Gaussians with their mean and standard deviation.
 ///
 /// D may be any decreasing affine function of the score, such as the squared distance of unit vectors, or −s: all of

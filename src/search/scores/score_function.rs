@@ -41,7 +41,7 @@ impl ScoreFunction {
                 scores.extend(others.iter().map(|image| order_similarity(image, vector, form)));
             }
             Self::Order { form, .. } => {
-                scores.extend(others.iter().map(|caption| order_similarity(vector, caption, form)))
+                scores.extend(others.iter().map(|caption| order_similarity(vector, caption, form)));
             }
         }
     }

@@ -93,7 +93,7 @@ impl Extract {
                         kept.push(row);
                     }
                     Err(error) if error.category() == ErrorCategory::Data => {
-                        undecodable.push((images.name(row), error))
+                        undecodable.push((images.name(row), error));
                     }
                     Err(error) => return Err(error.context(format!("image `{}`", images.name(row)))),
                 }

@@ -322,7 +322,7 @@ fn invalid_captions_and_pairs_are_refused_with_their_rows() {
     let message = refused(&PICTURES[..5], both);
     assert!(message.contains("no captions of split `train`; there are `test`"), "{message}");
     assert!(refused(&[], measure.clone()).contains("there are no rows at all"));
-    let message = refused(&PICTURES, json!({"measure": {"cider_d": {"images": 1}}}));
+    let message = refused(&PICTURES, json!({"measure": {"cider_d": {"document_count": 1}}}));
     assert!(message.contains('1'), "{message}");
 
     let mut host = InMemoryHost::default();
@@ -347,10 +347,10 @@ fn settings_without_effect_are_refused() {
         stage.check().into_iter().map(|problem| problem.setting).collect::<Vec<_>>()
     };
     assert_eq!(
-        check(json!({"measure": {"cider_d": {"images": 0}}, "pairs": {"top": 0}, "split": " "})),
-        ["split", "pairs.top", "measure.cider_d.images"]
+        check(json!({"measure": {"cider_d": {"document_count": 0}}, "pairs": {"top": 0}, "split": " "})),
+        ["split", "pairs.top", "measure.cider_d.document_count"]
     );
-    assert_eq!(check(json!({"measure": {"cider": {"images": 1_u64 << 32}}})), ["measure.cider.images"]);
-    assert_eq!(check(json!({"measure": {"cider": {"uniform": true, "images": 3}}})), ["measure.cider"]);
+    assert_eq!(check(json!({"measure": {"cider": {"document_count": 1_u64 << 32}}})), ["measure.cider.document_count"]);
+    assert_eq!(check(json!({"measure": {"cider": {"uniform": true, "document_count": 3}}})), ["measure.cider"]);
     assert_eq!(check(json!({"measure": {"spice": {"graphs": "a.b"}}, "pairs": "on_demand"})), ["pairs"]);
 }

@@ -168,7 +168,7 @@ pub fn try_lock_for_removal(store: &Store) -> Result<Option<StoreLock>> {
         match Lease::acquire(objects, &removal, process, &mut observation)? {
             LeaseAttempt::Acquired(lease) => break lease,
             LeaseAttempt::HeldElsewhere if !observation.has_changed => {
-                std::thread::sleep(LEASE_POLL_INTERVAL.min(process.heartbeat_interval))
+                std::thread::sleep(LEASE_POLL_INTERVAL.min(process.heartbeat_interval));
             }
             _ => return Ok(None),
         }
