@@ -1,5 +1,5 @@
-//! The dot product by which scores are defined. [`product_error`](super::product::product_error) bounds the error of a
-//! faster one.
+//! Dot product that defines exact scores. [`product_error_bound`](super::product::product_error_bound) bounds the
+//! error of the faster products.
 
 /// Partial sums of a dot product, so that the compiler can use vector instructions.
 const LANES: usize = 8;

@@ -51,19 +51,19 @@ impl MissingPeriod {
     }
 }
 
-/// The scene graph of `caption` as SPICE's parser would read it: [`parse_as`] with [`UnfinishedCaption::AsSpice`].
+/// Parses a caption as SPICE's parser does: [`parse_as`] with [`MissingPeriod::AsSpice`].
 #[must_use]
 pub fn parse(caption: &str) -> SceneGraph {
     parse_as(caption, MissingPeriod::AsSpice)
 }
 
-/// The scene graph of `caption`, cut into words by [`Tokenizer::Treebank`]. Cost: linear in the words.
+/// Parses a caption into its scene graph. Words are those of [`Tokenizer::Treebank`]. Cost: linear in the words.
 ///
-/// The table above is of captions that end with a period; what others are taken for is `unfinished`'s to say.
+/// The table above describes captions that end with a period; `missing_period` decides how others are read.
 #[must_use]
-pub fn parse_as(caption: &str, unfinished: MissingPeriod) -> SceneGraph {
+pub fn parse_as(caption: &str, missing_period: MissingPeriod) -> SceneGraph {
     let mut words = Tokenizer::Treebank.tokenize(caption, true);
-    if unfinished == MissingPeriod::AsSentence && !words.is_empty() {
+    if missing_period == MissingPeriod::AsSentence && !words.is_empty() {
         // A second period ends an empty sentence.
         words.push(".".to_owned());
     }
@@ -86,9 +86,9 @@ mod tests {
         let ride = vec![ride.into()];
         assert_eq!(relation(parse("man riding a horse")), []);
         assert_eq!(relation(parse_as("man riding a horse", MissingPeriod::AsSentence)), ride);
-        for unfinished in [MissingPeriod::AsSpice, MissingPeriod::AsSentence] {
-            assert_eq!(relation(parse_as("man riding a horse .", unfinished)), ride);
-            assert_eq!(parse_as("", unfinished), SceneGraph::default());
+        for missing_period in [MissingPeriod::AsSpice, MissingPeriod::AsSentence] {
+            assert_eq!(relation(parse_as("man riding a horse .", missing_period)), ride);
+            assert_eq!(parse_as("", missing_period), SceneGraph::default());
         }
         assert_ne!(MissingPeriod::AsSpice.parser_name(), MissingPeriod::AsSentence.parser_name());
     }
