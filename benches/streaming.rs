@@ -55,10 +55,10 @@ fn main() -> Result<()> {
     {
         return loader::StoredTable::first(rest);
     }
-    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let selected: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let forms: [(&str, usize, &[usize]); 2] = [("vectors", 40_000, &[1024]), ("regions", 2000, &[36, 2048])];
     for (name, rows, shape) in forms {
-        if asked.is_empty() || asked.iter().any(|asked| asked == name) {
+        if selected.is_empty() || selected.iter().any(|selection| selection == name) {
             let folder = std::env::temp_dir().join(format!("pairloom-bench-{}-{name}", std::process::id()));
             let done = measure_data_set(&BenchRows::draw(name, rows, shape), &folder);
             let _ = fs::remove_dir_all(&folder);

@@ -127,7 +127,8 @@ fn check_output_fits(wanted: &InputOrigin, from: &TableRef, output: &StageOutput
     }
 }
 
-/// Topological order of the nodes, as indices. On failure the names along each cycle, ending with the first name again.
+/// Sorts the nodes topologically and returns their indices. The error lists the names along each cycle; the first name
+/// is repeated at the end.
 fn topological_order<S: Stage>(
     nodes: &[PlanNode<S>],
     index: &HashMap<&str, usize>,
@@ -186,7 +187,7 @@ fn cycles<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>], mut done: Vec<bool
     cycles
 }
 
-/// Breadth-first search from `start` along `next`: the predecessor of every reachable node on a shortest path.
+/// Breadth-first search from `start` along `next`. Returns the predecessor of every reachable node on a shortest path.
 fn shortest_paths(next: &[Vec<usize>], start: usize) -> Vec<Option<usize>> {
     let mut from = vec![None; next.len()];
     let mut queue = VecDeque::from([start]);

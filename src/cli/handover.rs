@@ -13,7 +13,7 @@ const BUILD: &str = env!("PAIRLOOM_BUILD");
 /// Environment variable with the hash of the sources of the program that handed over.
 const BUILD_VARIABLE: &str = "PAIRLOOM_HANDED_OVER_BY";
 /// File name of the program with libtorch, in the folder of this program.
-const SIBLING: &str = "pairloom-torch";
+const TORCH_PROGRAM: &str = "pairloom-torch";
 
 /// Replaces this process by `pairloom-torch` with the same arguments. Returns only on failure.
 pub(super) fn hand_over() -> Error {
@@ -21,7 +21,7 @@ pub(super) fn hand_over() -> Error {
         Ok(path) => path,
         Err(error) => return Error::internal(format!("cannot find the path of this program: {error}")),
     };
-    let sibling = here.with_file_name(SIBLING);
+    let sibling = here.with_file_name(TORCH_PROGRAM);
     let mut program = Command::new(&sibling);
     program.args(std::env::args_os().skip(1)).env(BUILD_VARIABLE, BUILD);
     // Idle OpenMP threads would otherwise spin on cores that other stages use. The variable is read when the library
@@ -40,10 +40,10 @@ pub(super) fn hand_over() -> Error {
 /// The builds differ.
 pub(super) fn check_build() -> Result<()> {
     match std::env::var(BUILD_VARIABLE) {
-        Ok(build) if build != BUILD => {
-            Err(Error::usage(format!("`pairloom` and `{SIBLING}` come from different builds: {build} and {BUILD}"))
-                .hint("build both programs: `cargo build --bins`"))
-        }
+        Ok(build) if build != BUILD => Err(Error::usage(format!(
+            "`pairloom` and `{TORCH_PROGRAM}` come from different builds: {build} and {BUILD}"
+        ))
+        .hint("build both programs: `cargo build --bins`")),
         _ => Ok(()),
     }
 }

@@ -12,9 +12,9 @@ use crate::runtime::CancelToken;
 /// The signal handler cannot be installed.
 pub(super) fn cancel_on_signal(cancel: &CancelToken) -> Result<()> {
     let cancel = cancel.clone();
-    let asked = AtomicBool::new(false);
+    let is_interrupted = AtomicBool::new(false);
     ctrlc::set_handler(move || {
-        if asked.swap(true, Ordering::SeqCst) {
+        if is_interrupted.swap(true, Ordering::SeqCst) {
             exit_now(ErrorCategory::Interrupted);
         }
         cancel.cancel();

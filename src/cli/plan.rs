@@ -26,7 +26,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     progress.clear();
     if console.json {
         for status in &statuses {
-            let (verdict, rows) = verdict(status);
+            let (verdict, rows) = action_and_rows(status);
             console.print_json(&json!({
                 "stage": status.name, "kind": status.kind, "key": status.key.as_str(),
                 "verdict": verdict, "rows": rows, "reasons": status.reasons,
@@ -37,7 +37,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     let title = ["stage", "kind", "key", "would be", "rows", "why"].map(str::to_owned).to_vec();
     let mut rows = vec![title];
     for status in &statuses {
-        let (verdict, there) = verdict(status);
+        let (verdict, there) = action_and_rows(status);
         let there = there.map(format_count).unwrap_or_default();
         let mut reasons = status.reasons.iter();
         let first = reasons.next().cloned().unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
 }
 
 /// Name of the action, and the number of rows that exist already.
-fn verdict(status: &StageStatus) -> (&'static str, Option<u64>) {
+fn action_and_rows(status: &StageStatus) -> (&'static str, Option<u64>) {
     match &status.action {
         StageAction::Reuse(manifest) => ("reused", Some(manifest.rows())),
         StageAction::Resume { rows } => ("resumed", Some(*rows)),

@@ -18,14 +18,14 @@ use crate::runtime::CancelToken;
 pub struct TorchRendezvous;
 
 impl RendezvousBackend for TorchRendezvous {
-    fn serve(&self, host: &str, port: u16, patience: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
-        let store = TcpStore::serve(host, port, patience)?;
+    fn serve(&self, host: &str, port: u16, timeout: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
+        let store = TcpStore::serve(host, port, timeout)?;
         let port = store.port();
         Ok((Box::new(store), port))
     }
 
-    fn connect(&self, host: &str, port: u16, patience: Duration) -> Result<Box<dyn RendezvousStore>> {
-        Ok(Box::new(TcpStore::connect(host, port, patience)?))
+    fn connect(&self, host: &str, port: u16, timeout: Duration) -> Result<Box<dyn RendezvousStore>> {
+        Ok(Box::new(TcpStore::connect(host, port, timeout)?))
     }
 }
 

@@ -91,7 +91,7 @@ impl EventFileExporter {
     fn export_training(&mut self, pipeline: &str, stage: &StageRecord, console: Console) -> Result<()> {
         let artefact = self.store.artefact(&stage.kind, &stage.key);
         let mut files = Vec::new();
-        // Listed in reverse order of publication: if a row of a table is listed, tables before it have that row too.
+        // The order is the reverse of publication. So a row that is found in one table exists in all earlier tables.
         for table in EXPORTED_TABLES.iter().rev() {
             let parts = artefact.list(table)?.into_iter().filter(|name| name.ends_with(".parquet"));
             for part in parts.filter(|part| !self.exported_parts.contains(&artefact.name(part))).collect::<Vec<_>>() {

@@ -34,12 +34,12 @@ impl ExclusiveQueue {
     /// # Errors
     /// The run was cancelled.
     pub fn wait(self: &Arc<Self>, cancel: &CancelToken) -> Result<ExclusiveTicket> {
-        let turn = self.enqueue();
-        while !turn.is_first() {
+        let ticket = self.enqueue();
+        while !ticket.is_first() {
             cancel.check()?;
             std::thread::sleep(POLL_INTERVAL);
         }
-        Ok(turn)
+        Ok(ticket)
     }
 
     fn enqueue(self: &Arc<Self>) -> ExclusiveTicket {

@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn frequent_stalls_are_kept_back_and_the_last_ones_are_sent_at_the_end() {
-        let told = Mutex::new(Vec::new());
+        let reported = Mutex::new(Vec::new());
         let observer = |event: &Event| {
             if let Event::Loading { stalls, .. } = event {
-                told.lock().expect("no panic").push(stalls.trainer);
+                reported.lock().expect("no panic").push(stalls.trainer);
             }
         };
         let mut meter = ProgressReporter::new(&observer, "fit".to_owned());
@@ -108,9 +108,9 @@ mod tests {
         for trainer in [1.0, 2.0, 3.0] {
             meter.report_stalls(Stalls { trainer, ..Stalls::default() });
         }
-        assert!(told.lock().expect("no panic").is_empty());
+        assert!(reported.lock().expect("no panic").is_empty());
         meter.flush_stalls();
         meter.flush_stalls();
-        assert_eq!(*told.lock().expect("no panic"), [3.0]);
+        assert_eq!(*reported.lock().expect("no panic"), [3.0]);
     }
 }

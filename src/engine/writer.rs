@@ -58,7 +58,7 @@ impl ArtefactCommitter<'_> {
         self.append_entry(JournalEntry::File { output: output.to_owned(), file })
     }
 
-    /// Publishes a state, and removes all but the `last` most recent earlier ones.
+    /// Publishes a state, and deletes all states but the `last` most recent ones. The new state always stays.
     pub fn commit_state(&mut self, content: Bytes, warnings: Vec<Warning>, last: usize) -> Result<()> {
         let name = format!("state-{:08}", self.committed.entries);
         let bytes = content.len() as u64;
@@ -94,9 +94,9 @@ pub(super) struct TableWriter {
     part_rows: usize,
     /// Columns with actual list widths, known from the first batch on.
     schema: Option<SchemaRef>,
-    /// Rows that the stage has written, including those that earlier runs wrote before the state that it resumed from.
+    /// Number of rows that the stage has written, including rows of earlier runs up to the state that it resumed from.
     position: u64,
-    /// Rows that earlier runs committed and that are not written again.
+    /// Number of rows that earlier runs committed. They are not written again.
     committed: u64,
     buffer: Vec<RecordBatch>,
     buffered: usize,

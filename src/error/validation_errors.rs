@@ -31,7 +31,7 @@ impl ValidationErrors {
         self.list.push(format_args!("{place}: {message}"));
     }
 
-    /// Adds a hint, shown if there is an error. If there is a hint already, keeps that.
+    /// Sets the hint, which is shown if there is an error. An earlier hint is kept instead.
     pub fn hint(&mut self, hint: impl Into<String>) {
         self.hint.get_or_insert_with(|| hint.into());
     }

@@ -54,7 +54,7 @@ impl DelimitedFile {
         let mut builder = ReaderBuilder::new();
         builder.delimiter(if tabs { b'\t' } else { b',' }).quoting(!tabs).flexible(true);
         let mut this = Self { path: path.to_owned(), header: vec![], reader: builder.from_reader(content) };
-        let header = this.reader.byte_headers().map_err(|error| broken(path, &error))?.clone();
+        let header = this.reader.byte_headers().map_err(|error| csv_error(path, &error))?.clone();
         let name = |field: &[u8]| String::from_utf8_lossy(field).trim_start_matches('\u{feff}').trim().to_owned();
         this.header = header.iter().map(name).collect();
         if this.header.iter().all(String::is_empty) {
@@ -78,13 +78,13 @@ impl DelimitedFile {
     /// Columns are missing or duplicated. The error lists all of them.
     pub fn columns<const N: usize>(&self, names: [&str; N]) -> Result<[usize; N]> {
         let mut mistakes = ValidationErrors::in_file(&self.path);
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let places = names.map(|name| {
             let mut at = self.header.iter().enumerate().filter(|(_, header)| *header == name).map(|(i, _)| i);
             let first = at.next();
-            if first.is_none() && told.insert(name) {
+            if first.is_none() && reported.insert(name) {
                 mistakes.add("header", format_args!("no column `{name}`"));
-            } else if at.next().is_some() && told.insert(name) {
+            } else if at.next().is_some() && reported.insert(name) {
                 mistakes.add("header", format_args!("column `{name}` is there twice"));
             }
             first.unwrap_or(0)
@@ -103,7 +103,7 @@ impl DelimitedFile {
         let mut mistakes = ValidationErrors::in_file(&self.path);
         let mut record = ByteRecord::new();
         let mut bytes = 0u64;
-        while self.reader.read_byte_record(&mut record).map_err(|error| broken(&self.path, &error))? {
+        while self.reader.read_byte_record(&mut record).map_err(|error| csv_error(&self.path, &error))? {
             bytes = self.reader.position().byte();
             let line = record.position().map_or(0, csv::Position::line);
             let place = format_args!("line {line}").to_string();
@@ -128,7 +128,7 @@ impl DelimitedFile {
     }
 }
 
-fn broken(path: &Path, error: &csv::Error) -> Error {
+fn csv_error(path: &Path, error: &csv::Error) -> Error {
     match error.kind() {
         // The error of the gzip decoder for a file that is not gzip.
         csv::ErrorKind::Io(error) if error.kind() == ErrorKind::InvalidInput => {

@@ -72,9 +72,9 @@ impl TableShards {
         sources: Vec<ShardSource>,
         cache: ShardCache,
         read: Box<ReadPart>,
-        proceed: Box<CancelCheck>,
+        check_cancelled: Box<CancelCheck>,
     ) -> Self {
-        Self::with(name.into(), sources, Some(cache), read, proceed)
+        Self::with(name.into(), sources, Some(cache), read, check_cancelled)
     }
 
     /// Shards of batches in memory.
@@ -94,14 +94,14 @@ impl TableShards {
         sources: Vec<ShardSource>,
         cache: Option<ShardCache>,
         read: Box<ReadPart>,
-        proceed: Box<CancelCheck>,
+        check_cancelled: Box<CancelCheck>,
     ) -> Self {
         Self(Arc::new(TableShardsInner {
             name,
             sources,
             cache,
             read,
-            check_cancelled: proceed,
+            check_cancelled,
             schema: OnceLock::new(),
             state: Mutex::default(),
             slots: Arc::new(Semaphore::new(CONCURRENT_PREFETCHES)),

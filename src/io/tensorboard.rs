@@ -108,7 +108,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shifted))
 }
 
-/// Masked CRC, as `TFRecord` stores it: the CRC of data that contains CRCs is weak.
+/// Masks a CRC, as `TFRecord` does. Without the mask, the CRC of data that contains CRCs would be weak.
 fn mask_crc(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }

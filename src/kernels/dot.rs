@@ -64,15 +64,15 @@ mod avx512 {
 
     /// Number of scores computed together. The additions of one score depend on each other, so others fill the
     /// pipeline.
-    const TOGETHER: usize = 8;
+    const GROUP_SIZE: usize = 8;
 
     pub(super) fn dots(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
-        for group in others.chunks(TOGETHER) {
+        for group in others.chunks(GROUP_SIZE) {
             macro_rules! groups {
                 ($($count:literal)*) => {
                     match group.len() {
                         // SAFETY: the caller has checked that the CPU has AVX-512.
-                        $($count => unsafe { together::<$count>(a, group, scores) },)*
+                        $($count => unsafe { dot_group::<$count>(a, group, scores) },)*
                         _ => {}
                     }
                 };
@@ -82,7 +82,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f")]
-    fn together<const N: usize>(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
+    fn dot_group<const N: usize>(a: &[f32], others: &[&[f32]], scores: &mut Vec<f32>) {
         let width = others.iter().map(|b| b.len()).fold(a.len(), usize::min);
         let (blocks, rest) = a[..width].as_chunks::<LANES>();
         let others: [(&[[f32; LANES]], &[f32]); N] = std::array::from_fn(|n| others[n][..width].as_chunks::<LANES>());

@@ -73,9 +73,9 @@ impl<'s> IdentityWriter<'s> {
 
     /// Writes many values in few pieces: a hasher is slow on small ones.
     fn write_values<T: Copy, const N: usize>(&mut self, values: &[T], bytes: impl Fn(T) -> [u8; N]) {
-        const TOGETHER: usize = 1 << 12;
-        let mut piece = Vec::with_capacity(values.len().min(TOGETHER) * N);
-        for values in values.chunks(TOGETHER) {
+        const VALUES_PER_PIECE: usize = 1 << 12;
+        let mut piece = Vec::with_capacity(values.len().min(VALUES_PER_PIECE) * N);
+        for values in values.chunks(VALUES_PER_PIECE) {
             piece.clear();
             piece.extend(values.iter().flat_map(|&value| bytes(value)));
             (self.sink)(&piece);

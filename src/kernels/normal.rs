@@ -46,7 +46,7 @@ fn mills_ratio(x: f64) -> f64 {
 /// interpolation in a table.
 #[must_use]
 pub fn log_ndtr_approx(z: f64) -> f64 {
-    let place = (z - LOWEST) * STEPS;
+    let place = (z - TABLE_START) * STEPS_PER_UNIT;
     if place < 0.0 || z.is_nan() {
         return log_ndtr(z);
     }
@@ -55,21 +55,21 @@ pub fn log_ndtr_approx(z: f64) -> f64 {
     let Some(&[(from, slope), (to, end_slope)]) = TABLE.get(left..).and_then(<[_]>::first_chunk) else { return 0.0 };
     #[expect(clippy::cast_precision_loss, reason = "tables are far below 2⁵³")]
     let t = place - left as f64;
-    let (slope, end_slope) = (slope / STEPS, end_slope / STEPS);
+    let (slope, end_slope) = (slope / STEPS_PER_UNIT, end_slope / STEPS_PER_UNIT);
     let rise = to - from;
     from + t * (slope + t * ((3.0 * rise - 2.0 * slope - end_slope) + t * (slope + end_slope - 2.0 * rise)))
 }
 
 /// The first z of the table. It ends at z = 9; beyond, the value is 0 to 18 digits.
-const LOWEST: f64 = -16.0;
+const TABLE_START: f64 = -16.0;
 /// Intervals of the table per unit of z.
-const STEPS: f64 = 32.0;
+const STEPS_PER_UNIT: f64 = 32.0;
 
 /// Value and derivative at each point of the table.
 static TABLE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     (0..=25 * 32u32)
         .map(|place| {
-            let z = LOWEST + f64::from(place) / STEPS;
+            let z = TABLE_START + f64::from(place) / STEPS_PER_UNIT;
             let value = log_ndtr(z);
             (value, (-0.5 * z * z - LN_ROOT_TAU - value).exp())
         })

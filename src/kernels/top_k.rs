@@ -38,7 +38,7 @@ pub fn top_k(scores: &[f32], k: usize) -> Vec<ScoredItem> {
     best.items
 }
 
-/// Scores compared with the threshold at a time.
+/// Number of scores that are compared with the threshold at once.
 const BLOCK: usize = 256;
 
 /// Number of scores that satisfy `fits`, counted in 32 bits, so that the compiler can use vector instructions.

@@ -92,7 +92,7 @@ impl ClauseReader<'_> {
 
     /// The relation of `preposition`, given the last chunk before it.
     fn governed(&mut self, governor: Option<&Chunk>, preposition: &str, noun: usize) -> OpenRelation {
-        let last = self.last;
+        let last = self.last_noun;
         let unattached = OpenRelation { subjects: Vec::new(), label: preposition.to_owned(), is_suppressed: true };
         match (governor, &mut self.verb) {
             (Some(Chunk::Verb { .. }), Some(verb)) => {

@@ -15,7 +15,7 @@ pub(super) struct ClauseReader<'g> {
     pub(super) verb: Option<PendingVerb>,
     /// Attachment of the last noun.
     pub(super) attachment: Attachment,
-    pub(super) last: Option<usize>,
+    pub(super) last_noun: Option<usize>,
     /// Preposition without its object yet.
     pub(super) preposition: Option<String>,
     /// True after a form of `be`, until its complement.
@@ -82,7 +82,7 @@ impl<'g> ClauseReader<'g> {
             subjects: Vec::new(),
             verb: None,
             attachment: Attachment::None,
-            last: None,
+            last_noun: None,
             preposition: None,
             after_be: false,
             quantity: None,
@@ -120,7 +120,7 @@ impl<'g> ClauseReader<'g> {
         phrase.modifiers.extend(self.quantity.take());
         let noun = self.add(phrase);
         self.attach(noun, chunks, at);
-        self.last = Some(noun);
+        self.last_noun = Some(noun);
     }
 
     /// Adds a noun with its attributes and owners to the graph.
@@ -192,9 +192,9 @@ impl<'g> ClauseReader<'g> {
         } else if self.nouns.is_empty() {
             self.preposition = None;
         } else {
-            let (attachment, last) = (self.attachment.clone(), self.last);
+            let (attachment, last) = (self.attachment.clone(), self.last_noun);
             self.attach(0, chunks, at);
-            (self.attachment, self.last) = (attachment, last);
+            (self.attachment, self.last_noun) = (attachment, last);
         }
     }
 
@@ -237,7 +237,7 @@ impl<'g> ClauseReader<'g> {
                 self.preposition = None;
             }
             PosTag::Relative => {
-                if let Some(last) = self.last {
+                if let Some(last) = self.last_noun {
                     self.finish_verb();
                     self.subjects = vec![last];
                 }
@@ -265,7 +265,7 @@ impl<'g> ClauseReader<'g> {
         self.finish_verb();
         self.subjects.clear();
         self.attachment = Attachment::None;
-        self.last = None;
+        self.last_noun = None;
         self.after_be = false;
         self.preposition = None;
     }
@@ -356,7 +356,7 @@ impl<'g> ClauseReader<'g> {
         let after_of = matches!(&self.attachment, Attachment::Relation(relation) if relation.label == "of");
         let nearest =
             form == PosTag::Past && !after_of || form == PosTag::Gerund && self.fragment && self.nouns.len() > 1;
-        match self.last {
+        match self.last_noun {
             Some(last) if nearest || self.subjects.is_empty() => vec![last],
             _ => self.subjects.clone(),
         }
@@ -374,7 +374,7 @@ impl<'g> ClauseReader<'g> {
             phrase.modifiers.push(head.clone());
         }
         let noun = self.add(phrase);
-        self.last = Some(noun);
+        self.last_noun = Some(noun);
         self.subjects = vec![noun];
     }
 }

@@ -25,7 +25,8 @@ pub enum GerundReading {
     Noun,
     /// An attribute of the noun after the gerund.
     Attribute(String),
-    /// An attribute of the noun after the gerund, and so are the subjects: `girl swinging tennis racket`.
+    /// An attribute of the noun after the gerund. The subjects are attributes of that noun too: `girl swinging tennis
+    /// racket`.
     Compound(String),
     /// The end of a noun phrase, after which another begins: `a batter swinging | the bat at a game`.
     PhraseEnd,

@@ -1,8 +1,8 @@
 //! Part-of-speech tagger with lemmas.
 //!
-//! A word of an open class is lemmatised and looked up in WordNet. If it is ambiguous, its neighbours decide, by rules
-//! for captions: most captions are noun phrases, and after a complete noun phrase a word that can be a verb usually is
-//! one. One pass, linear in the number of words.
+//! A word of an open class is lemmatised and looked up in WordNet. If it is ambiguous, rules
+//! decide by its neighbours. The rules are made for captions: most captions are noun phrases, and a word that can be a
+//! verb usually is a verb if it follows a complete noun phrase. One pass, linear in the number of words.
 
 use super::lemmatizer::VerbForm;
 use super::lexicon::Lexicon;
@@ -14,7 +14,7 @@ use super::word_analysis::WordAnalysis;
 pub struct TaggedWord {
     /// The word in the caption, in lower case.
     pub text: String,
-    /// Its lemma as this part of speech.
+    /// Its lemma, given its part of speech.
     pub lemma: String,
     /// Its part of speech.
     pub tag: PosTag,
@@ -44,9 +44,9 @@ pub fn tag(lexicon: &Lexicon, words: &[String]) -> Vec<TaggedWord> {
             words: &words,
             word_classes: &candidates,
             tagged: &tagged,
-            before,
+            previous_tag: before,
             after_singular: single,
-            at,
+            index: at,
         };
         let (tag, lemma) = match &candidates[at] {
             WordClass::Closed(tag) => (context.tag_closed(*tag), if text == "w/" { "with" } else { text }),
@@ -108,17 +108,17 @@ struct TaggingContext<'a> {
     words: &'a [String],
     word_classes: &'a [WordClass],
     tagged: &'a [TaggedWord],
-    /// The last tag before it other than an adverb.
-    before: Option<PosTag>,
+    /// Tag of the last word before it that is no adverb.
+    previous_tag: Option<PosTag>,
     /// True if the noun phrase before it is a singular with a determiner: `a dog`.
     after_singular: bool,
-    at: usize,
+    index: usize,
 }
 
 impl TaggingContext<'_> {
     /// The tag of the next word if its class is closed; `None` if it is open.
     fn next_closed_tag(&self) -> Option<PosTag> {
-        match self.word_classes.get(self.at + 1) {
+        match self.word_classes.get(self.index + 1) {
             Some(WordClass::Closed(tag)) => Some(*tag),
             Some(WordClass::Open(_)) => None,
             None => Some(PosTag::SentenceEnd),
@@ -127,12 +127,12 @@ impl TaggingContext<'_> {
 
     /// True if the next word can be part of the same noun phrase.
     fn next_is_nominal(&self) -> bool {
-        match self.word_classes.get(self.at + 1) {
+        match self.word_classes.get(self.index + 1) {
             Some(WordClass::Closed(tag)) => matches!(tag, PosTag::Number | PosTag::Adjective),
             Some(WordClass::Open(analysis)) => match analysis.form() {
                 Some(VerbForm::Gerund) => analysis.forms_compound || analysis.names_thing,
                 // In `a white top stopped at the light`, `top` is no adjective.
-                Some(VerbForm::Past) => matches!(self.word_classes.get(self.at + 2), Some(WordClass::Open(_))),
+                Some(VerbForm::Past) => matches!(self.word_classes.get(self.index + 2), Some(WordClass::Open(_))),
                 _ => analysis.noun.is_some() || analysis.adjective.is_some(),
             },
             None => false,
@@ -141,8 +141,8 @@ impl TaggingContext<'_> {
 
     /// True if the next word can follow an auxiliary verb.
     fn next_follows_auxiliary(&self) -> bool {
-        match self.word_classes.get(self.at + 1) {
-            Some(WordClass::Closed(PosTag::Be)) => self.words[self.at + 1] == "be",
+        match self.word_classes.get(self.index + 1) {
+            Some(WordClass::Closed(PosTag::Be)) => self.words[self.index + 1] == "be",
             Some(WordClass::Closed(tag)) => matches!(tag, PosTag::Auxiliary | PosTag::Pronoun),
             Some(WordClass::Open(analysis)) => analysis.adverb.is_some() || analysis.form() == Some(VerbForm::Base),
             None => false,
@@ -153,7 +153,7 @@ impl TaggingContext<'_> {
     fn tag_closed(&self, tag: PosTag) -> PosTag {
         let before = self.tagged.last().map(|word| word.tag);
         let next = self.next_closed_tag();
-        match self.words[self.at].as_str() {
+        match self.words[self.index].as_str() {
             "'s" if matches!(before, Some(PosTag::Pronoun | PosTag::Existential)) => PosTag::Be,
             "'" if !matches!(before, Some(PosTag::Plural | PosTag::Noun)) => PosTag::Comma,
             "her" if next.is_some() && !self.next_is_nominal() => PosTag::Pronoun,
@@ -168,7 +168,7 @@ impl TaggingContext<'_> {
             // `a trash can on a sidewalk`.
             "can" if before == Some(PosTag::Noun) && !self.next_follows_auxiliary() => PosTag::Noun,
             "back" if before.is_some_and(|tag| tag.opens_noun_phrase() || tag == PosTag::Preposition) => PosTag::Noun,
-            "other" if self.at > 0 && self.words[self.at - 1] == "each" => PosTag::Noun,
+            "other" if self.index > 0 && self.words[self.index - 1] == "each" => PosTag::Noun,
             "other" if matches!(next, Some(PosTag::SentenceEnd | PosTag::Preposition)) => PosTag::Noun,
             "one" if matches!(next, Some(PosTag::Be | PosTag::Preposition)) && before == Some(PosTag::Determiner) => {
                 PosTag::Noun
@@ -179,7 +179,7 @@ impl TaggingContext<'_> {
 
     /// The tag of a word of an open class.
     fn tag_open(&self, analysis: &WordAnalysis) -> PosTag {
-        match (self.before, analysis.form()) {
+        match (self.previous_tag, analysis.form()) {
             (Some(PosTag::Auxiliary), Some(VerbForm::Base)) => PosTag::Verb,
             (Some(PosTag::Relative), Some(VerbForm::Base)) if verb_frequency(analysis) > noun_frequency(analysis) => {
                 PosTag::Verb
@@ -252,7 +252,7 @@ impl TaggingContext<'_> {
             }
             _ => {
                 // `a bowl full of fruit`.
-                let ends = matches!(self.words.get(self.at + 1).map(String::as_str), Some("of" | "to"));
+                let ends = matches!(self.words.get(self.index + 1).map(String::as_str), Some("of" | "to"));
                 let described = |count| nouns.is_none_or(|nouns| count > 5 * nouns);
                 if ends && analysis.adjective.is_some_and(described) {
                     PosTag::Adjective
@@ -265,16 +265,16 @@ impl TaggingContext<'_> {
 
     /// The tag of a word where a noun phrase can begin or continue.
     fn tag_elsewhere(&self, analysis: &WordAnalysis) -> PosTag {
-        let inside = self.before.is_some_and(PosTag::opens_noun_phrase);
-        let listed = matches!(self.before, Some(PosTag::Conjunction | PosTag::Comma | PosTag::Relative));
+        let inside = self.previous_tag.is_some_and(PosTag::opens_noun_phrase);
+        let listed = matches!(self.previous_tag, Some(PosTag::Conjunction | PosTag::Comma | PosTag::Relative));
         let next = self.next_closed_tag();
         let modifies = next.is_none() && self.next_is_nominal();
         match analysis.form() {
             Some(VerbForm::Gerund) if analysis.forms_compound => PosTag::Adjective,
             Some(VerbForm::Gerund) => {
                 let verb_likely =
-                    (listed || self.before == Some(PosTag::Gerund)) && analysis.adjective.unwrap_or(0) == 0;
-                if analysis.names_thing || inside && self.before != Some(PosTag::Number) && !modifies {
+                    (listed || self.previous_tag == Some(PosTag::Gerund)) && analysis.adjective.unwrap_or(0) == 0;
+                if analysis.names_thing || inside && self.previous_tag != Some(PosTag::Number) && !modifies {
                     PosTag::Noun
                 } else if modifies && !verb_likely {
                     PosTag::Adjective
@@ -303,8 +303,8 @@ impl TaggingContext<'_> {
 
     /// True if a past form is a noun here: `left` in `on the left`.
     fn is_past_noun(&self, analysis: &WordAnalysis, inside: bool) -> bool {
-        let regular = self.words[self.at].ends_with("ed");
-        !regular && (inside || self.before == Some(PosTag::Preposition))
+        let regular = self.words[self.index].ends_with("ed");
+        !regular && (inside || self.previous_tag == Some(PosTag::Preposition))
             || noun_frequency(analysis) * 2 > verb_frequency(analysis)
     }
 
@@ -312,7 +312,7 @@ impl TaggingContext<'_> {
     fn tag_nominal(&self, analysis: &WordAnalysis) -> PosTag {
         let (adjectives, nouns) = (analysis.adjective.unwrap_or(0), noun_frequency(analysis));
         let verb_before =
-            matches!(self.before, Some(PosTag::Verb | PosTag::ThirdPerson | PosTag::Gerund | PosTag::Past));
+            matches!(self.previous_tag, Some(PosTag::Verb | PosTag::ThirdPerson | PosTag::Gerund | PosTag::Past));
         // `blue and clear`, without a noun after them.
         let after_adjectives = matches!(self.tagged, [.., first, and]
             if first.tag == PosTag::Adjective && matches!(and.tag, PosTag::Conjunction | PosTag::Comma));

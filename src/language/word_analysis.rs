@@ -79,7 +79,7 @@ impl WordAnalysis {
             found.adjective = found.adjective.max(found.noun);
         }
         if found.noun.is_none() && found.verb.is_none() && found.adjective.is_none() && found.adverb.is_none() {
-            found.guess(word);
+            found.guess_parts_of_speech(word);
         }
         found
     }
@@ -114,7 +114,7 @@ impl WordAnalysis {
     }
 
     /// Guesses the parts of speech of a word that is not in WordNet from its ending.
-    fn guess(&mut self, word: &str) {
+    fn guess_parts_of_speech(&mut self, word: &str) {
         let stem = |ending: &str| word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 3);
         let verb = |stem: &str, form| Some(VerbAnalysis { count: 0, lemma: stem.to_owned(), form });
         if word.contains('-') || stem("ish").is_some() {

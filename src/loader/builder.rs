@@ -1,4 +1,4 @@
-//! Assembly of batches on a reader thread.
+//! Assembly of batches on a worker thread.
 
 use std::time::{Duration, Instant};
 

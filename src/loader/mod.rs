@@ -1,7 +1,7 @@
 //! Data loader: reads shards in the order of an epoch and assembles batches on several threads.
 //!
 //! ```text
-//! DataOrder, epoch ─► reader threads, each every n-th batch ─► bounded channels ─► Loader::next, in order
+//! DataOrder, epoch ─► worker threads, each every n-th batch ─► bounded channels ─► Loader::next, in order
 //!                   │ rows of mapped shards, or decoded images                 │
 //!                   └─◄─ prefetch: the next window of shards ◄───────────────────┘ position of the trainer
 //! ```

@@ -53,14 +53,14 @@ pub struct Loader {
     threads: Vec<JoinHandle<()>>,
     prefetcher: Prefetcher,
     first_batch: usize,
-    next: usize,
+    next_batch: usize,
     stalls: Stalls,
     /// Time at which the last call of [`Loader::next`] returned.
-    returned: Option<Instant>,
+    last_return: Option<Instant>,
 }
 
 impl Loader {
-    /// Starts the reader threads.
+    /// Starts the worker threads.
     ///
     /// # Errors
     /// There are more ranks than samples in a batch, the rank is out of range, or a thread cannot be started.
@@ -87,9 +87,9 @@ impl Loader {
             receivers: vec![],
             threads: vec![],
             first_batch,
-            next: first_batch,
+            next_batch: first_batch,
             stalls: Stalls::default(),
-            returned: None,
+            last_return: None,
             data,
             order,
             windows,
@@ -98,7 +98,7 @@ impl Loader {
         let count = threads.clamp(1, (this.order.batch_count().saturating_sub(first_batch)).max(1));
         for thread in 0..count {
             let (sender, receiver) = bounded(BATCHES_PER_THREAD);
-            let reader = ReaderThread {
+            let worker = LoaderWorker {
                 data: Arc::clone(&this.data),
                 order: Arc::clone(&this.order),
                 windows: Arc::clone(&this.windows),
@@ -108,43 +108,43 @@ impl Loader {
                 step: count,
                 sender,
             };
-            let builder = std::thread::Builder::new().name(format!("reader {thread}"));
-            let spawned = builder.spawn(move || reader.run());
+            let builder = std::thread::Builder::new().name(format!("loader worker {thread}"));
+            let spawned = builder.spawn(move || worker.run());
             this.threads.push(spawned.map_err(|error| Error::stage(format!("cannot start a thread: {error}")))?);
             this.receivers.push(receiver);
         }
         Ok(this)
     }
 
-    /// Returns the next batch; `None` at the end of the epoch. Calls `proceed` every 50 ms while it waits.
+    /// Returns the next batch; `None` at the end of the epoch. Calls `check_cancelled` every 50 ms while it waits.
     ///
     /// # Errors
-    /// A shard cannot be read, or `proceed` fails.
-    pub fn next(&mut self, proceed: impl Fn() -> Result<()>) -> Result<Option<Batch>> {
-        if self.next == self.order.batch_count() {
+    /// A shard cannot be read, or `check_cancelled` fails.
+    pub fn next(&mut self, check_cancelled: impl Fn() -> Result<()>) -> Result<Option<Batch>> {
+        if self.next_batch == self.order.batch_count() {
             return Ok(None);
         }
         let called = now();
-        if let Some(returned) = self.returned {
+        if let Some(returned) = self.last_return {
             self.stalls.trainer += called.duration_since(returned).as_secs_f64();
         }
         self.prefetch();
-        let receiver = &self.receivers[(self.next - self.first_batch) % self.receivers.len()];
+        let receiver = &self.receivers[(self.next_batch - self.first_batch) % self.receivers.len()];
         let built = loop {
             // A short timeout, so that a cancellation takes effect soon.
             match receiver.recv_timeout(Duration::from_millis(50)) {
                 Ok(built) => break built?,
-                Err(error) if error.is_timeout() => proceed()?,
-                Err(_) => return Err(Error::internal("a reader thread ended before its epoch")),
+                Err(error) if error.is_timeout() => check_cancelled()?,
+                Err(_) => return Err(Error::internal("a loader worker ended before its epoch")),
             }
         };
-        self.next += 1;
+        self.next_batch += 1;
         let returned = now();
         let waited = returned.duration_since(called).as_secs_f64();
         let (storage, decode) = (built.storage.as_secs_f64(), built.decode.as_secs_f64());
         let storage = waited * storage / (storage + decode).max(f64::MIN_POSITIVE);
         self.stalls += Stalls { storage, decode: waited - storage, trainer: 0.0 };
-        self.returned = Some(returned);
+        self.last_return = Some(returned);
         Ok(Some(built.batch))
     }
 
@@ -155,7 +155,7 @@ impl Loader {
     }
 
     fn prefetch(&mut self) {
-        let position = self.order.batch_positions(self.next).start;
+        let position = self.order.batch_positions(self.next_batch).start;
         self.prefetcher.prefetch(position, &self.windows, &self.data);
     }
 }
@@ -172,8 +172,8 @@ impl Drop for Loader {
     }
 }
 
-/// Reader thread: assembles every `step`-th batch.
-struct ReaderThread {
+/// Worker thread: assembles every `step`-th batch.
+struct LoaderWorker {
     data: Arc<LoaderData>,
     order: Arc<DataOrder>,
     windows: Arc<Vec<ShardWindow>>,
@@ -184,7 +184,7 @@ struct ReaderThread {
     sender: Sender<Result<BuiltBatch>>,
 }
 
-impl ReaderThread {
+impl LoaderWorker {
     fn run(self) {
         let epoch = self.order.epoch(self.start.epoch);
         let mut builder = BatchBuilder {
@@ -204,7 +204,7 @@ impl ReaderThread {
             behind.release_columns(self.order.batch_positions(number).start, &self.windows, &mut builder.mapped);
             let build = std::panic::AssertUnwindSafe(|| builder.build(number));
             let built = std::panic::catch_unwind(build)
-                .unwrap_or_else(|_| Err(Error::internal(format!("batch {number}: a reader thread panicked"))));
+                .unwrap_or_else(|_| Err(Error::internal(format!("batch {number}: a loader worker panicked"))));
             let failed = built.is_err();
             if self.sender.send(built).is_err() || failed {
                 return;

@@ -112,9 +112,9 @@ mod tests {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
         program.args(["--ignored", "--exact", "model::device::tests::tf32_child_process", "--show-output"]);
         let output = program.env("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
-        print!("{said}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
+        print!("{stdout}");
     }
 
     #[test]

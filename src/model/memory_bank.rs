@@ -22,7 +22,7 @@ pub enum MemoryBankMask {
     /// Samples of its image, with any caption.
     #[default]
     OwnImage,
-    /// Its own caption only; other captions of its image count, as in the paper's formula.
+    /// Its own caption only, as in the paper's formula; other captions of its image are compared.
     OwnCaption,
     /// All captions of the batch, as in the published code.
     BatchCaptions,
@@ -66,8 +66,8 @@ pub struct MemoryBank {
 }
 
 impl MemoryBank {
-    /// Gathers the memory bank of these pairs, of which each rank has encoded its
-    /// [share](crate::kernels::epoch::rank_share).
+    /// Gathers the memory bank of these pairs. Each rank has encoded its [share](crate::kernels::epoch::rank_share) of
+    /// them.
     ///
     /// # Errors
     /// As [`MemoryBank::new`] and [`CollectiveGroup::all_gather`].

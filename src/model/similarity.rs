@@ -18,8 +18,8 @@ pub enum EmbeddingSimilarity {
     /// Cosine: the inner product of unit vectors.
     #[default]
     Cosine,
-    /// Order embeddings (Vendrov et al., ICLR 2016): the negative penalty of the entries by which the caption exceeds
-    /// the image, in the absolute values of unit vectors.
+    /// Order embeddings (Vendrov et al., ICLR 2016): the negative of a penalty for entries of the caption that exceed
+    /// the image's. Both are absolute values of unit vectors.
     Order {
         /// Penalty of the order violations.
         #[serde(default)]

@@ -25,7 +25,7 @@ use super::training_state::TrainingState;
 use crate::error::{Error, Result};
 use crate::kernels::epoch::rank_share;
 
-/// Batch of matching pairs, of which this rank has the inputs of its local batch.
+/// Batch of matching pairs. This rank has the inputs of its local batch only.
 #[derive(Debug)]
 pub struct PairBatch<'b> {
     /// Inputs of the images of the local batch, row-major, one row for each pair.

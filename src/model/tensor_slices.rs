@@ -16,7 +16,7 @@ pub(super) fn as_slice(tensor: &Tensor) -> &[f32] {
         return &[];
     }
     // SAFETY: the tensor is contiguous and has this many f32 in memory, which it keeps alive. Encoders do not change
-    // parameters, and the optimiser's slices end before it returns.
+    // parameters. The optimiser does, but its slices do not outlive its call.
     #[expect(unsafe_code, reason = "tch gives the memory of a tensor as a pointer")]
     unsafe {
         std::slice::from_raw_parts(tensor.data_ptr().cast(), tensor.numel())

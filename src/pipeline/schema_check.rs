@@ -32,7 +32,7 @@ pub(super) struct SchemaChecker<'a> {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// Name of a checked value in messages, and the span that a message points to if something is missing from it.
+/// Label of a checked value for messages: its name, and the span for messages about missing settings.
 #[derive(Clone)]
 pub(super) struct ValueLabel {
     pub(super) name: String,
@@ -51,7 +51,7 @@ impl SchemaChecker<'_> {
         let definition = schema.get("$ref").and_then(Json::as_str).unwrap_or_default();
         let schema = resolve(self.definitions, schema);
         if let Some(Json::Array(options)) = schema.get("anyOf") {
-            // An optional value: TOML has no null.
+            // The value is optional. TOML has no null, so only the other alternative can occur.
             if let Some(option) = options.iter().find(|option| option.get("type") != Some(&Json::from("null"))) {
                 self.check(node, option, subject);
             }
@@ -77,7 +77,7 @@ impl SchemaChecker<'_> {
         self.diagnostics.push(Diagnostic::new(node.span, message));
     }
 
-    /// Turns a scalar of a `--set` argument into text, its characters as they are, where TOML read a number or a date.
+    /// Turns a scalar of a `--set` argument that TOML parsed as a number, a date or a boolean into its original text.
     fn argument_as_text(&self, node: &mut TomlNode) {
         let scalar = matches!(
             node.value,
@@ -151,11 +151,9 @@ impl SchemaChecker<'_> {
         if !node.span.is_argument() && !begins_with_variable {
             match self.folder.join(&path).into_os_string().into_string() {
                 Ok(joined) => path = joined,
-                Err(_) => self.report_mismatch(
-                    node,
-                    subject,
-                    "a path of Unicode text, and so the folder of the pipeline file",
-                ),
+                Err(_) => {
+                    self.report_mismatch(node, subject, "a path in Unicode, including the folder of the pipeline file")
+                }
             }
         }
         if self.sources_needed && !Path::new(&path).exists() {

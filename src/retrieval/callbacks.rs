@@ -43,7 +43,8 @@ pub trait Callbacks {
         None
     }
 
-    /// Grades φ of the graded relevance with this index. Called once for each, in order, after all pools are ranked.
+    /// Returns the grades φ of graded relevance number `number`. Called once for each graded relevance, in order, after
+    /// all pools are ranked.
     fn relevance_grades(&mut self, number: usize) -> Result<Box<dyn RelevanceGrades>> {
         Err(Error::internal(format!("no callback provides φ of relevance {number}")))
     }
@@ -84,22 +85,22 @@ pub(super) struct MethodProgress<'c> {
 #[derive(Debug, Clone, Copy)]
 struct ProgressUnits {
     done: u64,
-    left: u64,
+    remaining: u64,
     total: u64,
     /// Rows of the current pass that are done.
     rows: u64,
 }
 
 impl ProgressUnits {
-    /// Units that are done when `rows` of `all` rows of the current pass are done. Fewer rows than before start a new
-    /// pass.
+    /// Returns the units that are done when `rows` of `all` rows of the current pass are done. A new pass begins when
+    /// `rows` is less than in the last call.
     fn advance(&mut self, rows: u64, all: u64) -> u64 {
         if rows < self.rows {
-            self.done += self.left / 2;
-            self.left -= self.left / 2;
+            self.done += self.remaining / 2;
+            self.remaining -= self.remaining / 2;
         }
         self.rows = rows;
-        self.done + (u128::from(self.left / 2) * u128::from(rows) / u128::from(all.max(1))).saturating_as::<u64>()
+        self.done + (u128::from(self.remaining / 2) * u128::from(rows) / u128::from(all.max(1))).saturating_as::<u64>()
     }
 }
 
@@ -109,9 +110,9 @@ impl<'c> MethodProgress<'c> {
         Self { callbacks, units: None }
     }
 
-    /// Progress of passes that share the next `left` of `total` units, after `done` units.
-    pub(super) fn of(callbacks: &'c mut dyn Callbacks, done: u64, left: u64, total: u64) -> Self {
-        Self { callbacks, units: Some(ProgressUnits { done, left, total, rows: 0 }) }
+    /// Progress of passes that share `remaining` of `total` units, when `done` units are done already.
+    pub(super) fn of(callbacks: &'c mut dyn Callbacks, done: u64, remaining: u64, total: u64) -> Self {
+        Self { callbacks, units: Some(ProgressUnits { done, remaining, total, rows: 0 }) }
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn every_pass_gets_half_of_the_remaining_units() {
-        let mut units = ProgressUnits { done: 100, left: 80, total: 200, rows: 0 };
+        let mut units = ProgressUnits { done: 100, remaining: 80, total: 200, rows: 0 };
         let done = [(0, 10), (5, 10), (10, 10), (0, 4), (4, 4), (1, 2)].map(|(rows, all)| units.advance(rows, all));
         assert_eq!(done, [100, 120, 140, 140, 160, 165]);
     }

@@ -46,7 +46,7 @@ pub(super) struct DirectionHits {
 }
 
 /// Metrics, hits for confidence intervals, and Nₖ of every item at each cut-off.
-pub(super) struct MeasuredDirection {
+pub(super) struct DirectionResults {
     pub(super) metrics: DirectionMetrics,
     pub(super) hits: DirectionHits,
     pub(super) counts: Vec<(usize, Vec<usize>)>,
@@ -67,7 +67,7 @@ impl DirectionEvaluator<'_> {
     ///
     /// # Errors
     /// No query has a match, or none has a relevant item.
-    pub(super) fn measure(&self, rankings: &Rankings) -> Result<MeasuredDirection> {
+    pub(super) fn measure(&self, rankings: &Rankings) -> Result<DirectionResults> {
         let (task, cutoffs, items) = (self.task, self.cutoffs, self.task.item_ids.len());
         let lists: Vec<Vec<usize>> =
             rankings.top.iter().map(|top| top.iter().map(|best| best.item).collect()).collect();
@@ -115,7 +115,7 @@ impl DirectionEvaluator<'_> {
         // A matching has no interval of hs-sum: it depends on all queries, so none can be left out.
         let lists = if rankings.sets.is_some() { Vec::new() } else { lists };
         let direction_hits = DirectionHits { hits, image_of, lists, image_of_query: task.image_of.clone(), items };
-        Ok(MeasuredDirection {
+        Ok(DirectionResults {
             metrics: DirectionMetrics { recalls, means, rank_metrics, occurrence_metrics, binary_relevance, n_queries },
             hits: direction_hits,
             counts,

@@ -274,9 +274,9 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
                     pool_name: &pool_name,
                 };
                 let measured = evaluator.measure(rankings)?;
-                let subject = chosen.label.subject(&folds.protocol, fold, task.direction);
-                write_rankings(self.callbacks, evaluation.cutoffs, &subject, task, rankings, &measured.hits)?;
-                write_hubs(self.callbacks, evaluation.cutoffs, &subject, task, &measured.counts)?;
+                let scope = chosen.label.scope(&folds.protocol, fold, task.direction);
+                write_rankings(self.callbacks, evaluation.cutoffs, &scope, task, rankings, &measured.hits)?;
+                write_hubs(self.callbacks, evaluation.cutoffs, &scope, task, &measured.counts)?;
                 of.metrics[side].push(measured.metrics);
                 hits.push(measured.hits);
             }
@@ -307,7 +307,11 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
                 (few_relevant, queries_measured) = (0, 0);
                 for (images, lists) in folds.images.iter().zip(lists) {
                     let whole = pools.folds == 1 && images.end < evaluation.collection.image_ids.len();
-                    let options = GradedOptions { cutoffs: evaluation.cutoffs, neighbours: &graded.neighbours, whole };
+                    let options = GradedOptions {
+                        cutoffs: evaluation.cutoffs,
+                        neighbours: &graded.neighbours,
+                        uses_whole_split: whole,
+                    };
                     let collection = &evaluation.collection;
                     let pool = measure_graded(self.callbacks, grades.as_ref(), collection, images, lists, &options)?;
                     let queries = images.len() + collection.captions_of(images)?.len();

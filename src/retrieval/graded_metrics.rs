@@ -78,7 +78,7 @@ pub(super) struct GradedOptions<'w> {
     pub(super) neighbours: &'w [usize],
     /// True if the fold, the first of its split, is also measured with φ of all captions of the split; see
     /// [`GradedQuery::whole_split_phi`].
-    pub(super) whole: bool,
+    pub(super) uses_whole_split: bool,
 }
 
 /// Computes the graded measures of one pool, image to text and text to image.
@@ -148,7 +148,7 @@ pub(super) fn measure_graded(
             matches: &own,
             official_neighbours: near.each_ref().map(Vec::as_slice),
             whole_split_phi: options
-                .whole
+                .uses_whole_split
                 .then(|| grades.row(images.start + image, &(0..collection.caption_ids.len()))),
         };
         few_relevant += has_few(query.phi);

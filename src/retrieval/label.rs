@@ -18,7 +18,7 @@ pub struct MethodLabel {
 
 impl MethodLabel {
     /// Columns that are equal in all rows of a pool and a direction.
-    pub(super) fn subject<'s>(&'s self, protocol: &'s str, fold: usize, direction: Direction) -> RankingScope<'s> {
+    pub(super) fn scope<'s>(&'s self, protocol: &'s str, fold: usize, direction: Direction) -> RankingScope<'s> {
         let (method, parameters) = (&self.method, self.parameters.as_deref());
         RankingScope { protocol, fold, method, parameters, direction: direction.name() }
     }

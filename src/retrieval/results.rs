@@ -32,7 +32,7 @@ pub(super) struct ProtocolPools<'p> {
 pub struct EvaluationResults {
     cutoffs: Vec<usize>,
     /// Cut-offs of sums as text, if they are not the usual ones.
-    sums: Option<String>,
+    sum_label: Option<String>,
     metrics: Vec<MetricRow>,
     /// One row for each protocol and method, in their order. `hs_sum` is NaN if k-occurrences were not counted.
     pub summary: Vec<summary::SummaryRow>,
@@ -49,7 +49,7 @@ impl EvaluationResults {
     pub(super) fn new(cutoffs: &[usize]) -> Self {
         let list = cutoffs.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let sums = (cutoffs != tables::DEFAULT_CUTOFFS).then(|| format!("at {list}"));
-        Self { cutoffs: cutoffs.to_vec(), sums, metrics: Vec::new(), summary: Vec::new() }
+        Self { cutoffs: cutoffs.to_vec(), sum_label: sums, metrics: Vec::new(), summary: Vec::new() }
     }
 
     /// The rows of `metrics`.
@@ -141,7 +141,7 @@ impl EvaluationResults {
 
     /// Adds the cut-offs to the variant of the last row, a sum, if they are not the usual ones.
     fn label_last_sum(&mut self) {
-        if let (Some(sums), Some(row)) = (&self.sums, self.metrics.last_mut()) {
+        if let (Some(sums), Some(row)) = (&self.sum_label, self.metrics.last_mut()) {
             row.variant = Some(row.variant.take().map_or_else(|| sums.clone(), |variant| format!("{variant} {sums}")));
         }
     }

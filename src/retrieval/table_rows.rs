@@ -17,7 +17,7 @@ const QUERIES: usize = 512;
 pub(super) fn write_rankings(
     callbacks: &mut dyn Callbacks,
     cutoffs: &[usize],
-    subject: &RankingScope<'_>,
+    scope: &RankingScope<'_>,
     task: &RetrievalTask<'_>,
     ranked: &Rankings,
     direction_hits: &DirectionHits,
@@ -41,7 +41,7 @@ pub(super) fn write_rankings(
             });
         }
         if rows.len() == QUERIES || query + 1 == task.query_ids.len() {
-            callbacks.add_rankings(rankings::batch(cutoffs, subject, &rows)?)?;
+            callbacks.add_rankings(rankings::batch(cutoffs, scope, &rows)?)?;
             rows.clear();
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn write_rankings(
 pub(super) fn write_hubs(
     callbacks: &mut dyn Callbacks,
     cutoffs: &[usize],
-    subject: &RankingScope<'_>,
+    scope: &RankingScope<'_>,
     task: &RetrievalTask<'_>,
     counts: &[(usize, Vec<usize>)],
 ) -> Result<()> {
@@ -63,5 +63,5 @@ pub(super) fn write_hubs(
         matches: own[item],
     };
     let rows: Vec<hubs::HubRow> = task.item_ids.iter().enumerate().map(row).collect();
-    callbacks.add_hubs(hubs::batch(cutoffs, subject, &rows)?)
+    callbacks.add_hubs(hubs::batch(cutoffs, scope, &rows)?)
 }

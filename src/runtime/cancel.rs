@@ -19,7 +19,7 @@ impl CancelToken {
         Self::default()
     }
 
-    /// A child token: cancelled when it is cancelled itself, or when this one is.
+    /// A child token. Cancelling this token also cancels the child; cancelling the child does not affect this token.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { raised: Arc::default(), parent: Some(Box::new(self.clone())) }

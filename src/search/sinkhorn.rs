@@ -153,7 +153,8 @@ struct PotentialState {
     potentials: [Vec<f64>; 2],
 }
 
-/// Potentials that a pass updates: first those of the rows from those of the columns, then the other way round.
+/// Potentials that a pass updates: first `rows` from the potentials of the columns, then `columns` from those of the
+/// rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PassUpdates {
     rows: bool,

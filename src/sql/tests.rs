@@ -98,7 +98,7 @@ fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
     record.save(store).unwrap();
 }
 
-/// Store with two runs: the second evaluates `test` again; `cnn` has two parts.
+/// Store with two runs. The second run evaluates `test` again. The table of `cnn` has two parts.
 fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
     let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();

@@ -37,8 +37,8 @@ pub trait StageHost {
     /// Reads a file of a files input, such as `model.safetensors` of a model. Waits until the producer has finished.
     fn file(&mut self, input: &str, name: &str) -> Result<Bytes>;
 
-    /// Returns the path of a source input, or the folder that the paths in a table input are relative to, if its
-    /// producer declared one.
+    /// Returns the path of a source input. For a table input, returns the folder that paths in the table are relative
+    /// to, if its producer declared one.
     fn path(&self, input: &str) -> Result<Option<PathBuf>>;
 
     /// Appends rows to a table output. The engine splits the rows into parts and publishes each part when it is full.
@@ -62,8 +62,8 @@ pub trait StageHost {
     /// of all inputs; `None` if the cache does not hold them.
     fn cached(&mut self, name: &str, settings: &Value) -> Result<Option<Arc<Shard>>>;
 
-    /// Stores rows, which must depend on `settings` and the inputs only, in the cache of shards, and returns them as a
-    /// shard. A resumed run, or another run with the same `settings`, finds them there and need not compute them again.
+    /// Stores rows in the shard cache and returns them as a shard. The rows must depend on `settings` and the inputs
+    /// only. A resumed run, or another run with the same `settings`, reads them from the cache.
     ///
     /// Fails if the cache cannot be written.
     fn cache(&mut self, name: &str, settings: &Value, batch: RecordBatch) -> Result<Arc<Shard>>;
@@ -87,15 +87,15 @@ pub trait StageHost {
     /// Threads and device that the stage may use, and its cancellation token.
     fn resources(&self) -> &Resources;
 
-    /// Waits for exclusive use of the machine: until no other stage that called this is running. For stages that use
-    /// all threads or the GPU. The exclusive use ends with the stage.
+    /// Waits for exclusive use of the machine, which ends with the stage. Only stages that call this method wait for
+    /// each other. Meant for stages that use all threads or the GPU.
     ///
     /// Call it after all inputs are complete. A stage that waits for a producer while it holds exclusive use would
     /// deadlock if the producer needs it too.
     fn wait_for_exclusive(&mut self) -> Result<()>;
 
-    /// Runs this stage in a group of `world_size` processes. With 1, the group has the processes that the program was
-    /// launched as (`torchrun`, SLURM), which is usually one.
+    /// Runs this stage in a group of `world_size` processes. If `world_size` is 1, the group consists of the processes
+    /// that the launcher (`torchrun`, SLURM) started; without a launcher this is one process.
     ///
     /// Waits until all inputs are complete. The other processes call the same
     /// [`RunnableStage::run`](super::RunnableStage::run) with the same settings, inputs and state, and get their rank

@@ -82,9 +82,9 @@ impl RunnableStage for Embed {
         }
         write(images.finish()?, "image_embeddings", &trained, cx)?;
         if images.ids.is_empty() {
-            let asked =
+            let splits =
                 if self.splits.is_empty() { "any".to_owned() } else { format!("`{}`", self.splits.join("`, `")) };
-            return Err(Error::data(format!("nothing to embed: no feature of split {asked} in `{}`", self.features)));
+            return Err(Error::data(format!("nothing to embed: no feature of split {splits} in `{}`", self.features)));
         }
         for split in self.splits.iter().filter(|split| !images.splits.contains(*split)) {
             cx.warn(split, format!("no image of split `{split}` has a feature"));

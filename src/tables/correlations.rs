@@ -13,7 +13,7 @@ table! {
         /// Set of rated pairs: `all`, or a subset that the pipeline file names, such as `non_gt`.
         pairs: StringArray,
         /// Number of rated pairs.
-        n: Int64Array,
+        n_pairs: Int64Array,
         /// Pearson's r. If the score is constant, all coefficients are 0.
         pearson: Float64Array,
         /// Spearman's rho: Pearson's r of the ranks, with mean ranks for ties.

@@ -16,8 +16,8 @@ table! {
         pairs: Int64Array,
         /// Value of the objective on the batch before the step, summed or averaged as in the paper of the loss.
         loss: Float64Array,
-        /// Value of the objective if all scores of the batch were equal (a collapsed model); missing if that value
-        /// depends on more than the number of pairs.
+        /// Value of the objective of a collapsed model, whose scores are all equal; missing if it depends on more than
+        /// the number of pairs.
         collapsed_loss: Nullable<Float64Array>,
         /// Global L2 norm of the gradient before clipping.
         gradient_norm: Float64Array,

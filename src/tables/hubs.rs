@@ -34,7 +34,7 @@ fn columns(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[HubRow]) -> Tabl
         columns.with(format!("n{k}"), description, counts(rows, |row| row.k_occurrences[index]))
     };
     let columns = cutoffs.iter().enumerate().fold(columns, with_k_occurrences);
-    columns.with("matches", "Number of queries that the item matches.", counts(rows, |row| row.matches))
+    columns.with("n_matches", "Number of queries that the item matches.", counts(rows, |row| row.matches))
 }
 
 /// Describes the table, with a column `nK` for each cut-off K. Without cut-offs, it has the other columns only.
@@ -54,7 +54,7 @@ pub fn cutoffs(schema: &Schema) -> Vec<usize> {
 /// Builds a batch of rows.
 ///
 /// # Errors
-/// None for rows with a value for each cut-off.
+/// A row does not have one value for each cut-off.
 pub fn batch(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[HubRow]) -> Result<RecordBatch> {
     columns(cutoffs, scope, rows).batch()
 }

@@ -75,7 +75,7 @@ fn columns(rows: &[MetricRow]) -> TableBuilder {
             "Evaluation protocol, which defines the ranked pools: `coco-5k`, `coco-1k-five-fold`.",
             texts(rows, |row| &row.protocol),
         )
-        .with("folds", "Number of folds that the value is the mean of.", counts(rows, |row| row.folds))
+        .with("folds", "Number of folds; the value is their mean.", counts(rows, |row| row.folds))
         .with("method", "Ranking method: `nns` is the nearest neighbour.", texts(rows, |row| &row.method))
         .with_parameters(optional_texts(rows, |row| row.parameters.as_deref()))
         .with(

@@ -56,8 +56,8 @@ impl ColumnValues for RegionColumn {
     }
 }
 
-/// Returns the column `regions` without a copy, as (values image by image and region by region, regions of an image,
-/// values of a region).
+/// Returns the column `regions` without a copy, as (values, number of regions of an image, width of a region). The
+/// values are ordered by image, then by region.
 ///
 /// # Errors
 /// The column is missing or has another type, or a value is missing.

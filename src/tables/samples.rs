@@ -7,7 +7,7 @@ use super::ListColumn;
 use super::values::table;
 
 table! {
-    /// One row per training sample, which is a caption with its image, in the order of their numbers.
+    /// One row per training sample: a caption with its image. Rows are in the order of `data_set` and `sample`.
     "samples" {
         /// Number of the data set, from 0: data set 0 is that of `features` and `captions`.
         data_set: Int64Array,

@@ -120,7 +120,7 @@ fn all_mistakes_of_the_file_are_reported_with_exit_code_2() {
         let output = run(folder.path(), &[verb, "p.toml"]);
         assert_code(&output, 2);
         let text = stderr(&output);
-        assert!(text.contains("p.toml:1:1") && text.contains("p.toml:4:20"), "{text}");
+        assert!(text.contains("p.toml:1:1") && text.contains("p.toml:4:23"), "{text}");
         assert!(text.contains("did you mean `seed`?") && text.contains("2 mistakes in `p.toml`"), "{text}");
         assert!(!text.contains('\u{1b}'), "no colours without a terminal: {text:?}");
     }

@@ -132,6 +132,23 @@ fn doc_comments_open_with_the_thing() {
     assert!(found.is_empty(), "{} doc comments:\n{}", found.len(), found.join("\n"));
 }
 
+/// Stages of the JSON Schema that the drawing of the flow in `readme` lacks.
+fn stages_missing_in_flow(schema: &str, readme: &str) -> Vec<String> {
+    let schema: serde_json::Value = serde_json::from_str(schema).expect("the schema is JSON");
+    let stages = schema["$defs"]["AnyStage"]["oneOf"].as_array().expect("the schema lists the stages");
+    let names = stages.iter().filter_map(|stage| stage["required"][0].as_str()).map(str::to_owned);
+    let flow = readme.split("## The flow").nth(1).and_then(|text| text.split("```").nth(1)).unwrap_or_default();
+    names.filter(|name| !flow.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == name)).collect()
+}
+
+#[test]
+fn the_flow_in_the_readme_shows_every_stage() {
+    let read = |name: &str| fs::read_to_string(test_data::root().join(name)).expect("it is there");
+    let (schema, readme) = (read("schemas/pipeline.schema.json"), read("README.md"));
+    assert_eq!(stages_missing_in_flow(&schema, &readme), [""; 0]);
+    assert_eq!(stages_missing_in_flow(&schema, &readme.replace("import_model", "other")), ["import_model"]);
+}
+
 #[test]
 fn everything_that_a_document_names_exists() {
     let found = dead_ends(test_data::root());

@@ -35,6 +35,14 @@ fn violations(root: &Path) -> Vec<String> {
 }
 
 #[test]
+fn every_mark_occurs_in_the_code() {
+    let files = source::files(&test_data::root().join("src"));
+    let code: String = files.iter().filter_map(|(_, path)| fs::read_to_string(path).ok()).collect();
+    let unused: Vec<_> = IDENTITY_MARKS.iter().filter(|mark| !code.contains(**mark)).collect();
+    assert!(unused.is_empty(), "{unused:?} no longer mark identities; name what replaced them");
+}
+
+#[test]
 fn no_identity_contains_debug_output() {
     let found = violations(test_data::root());
     assert!(found.is_empty(), "write these field by field (`kernels::identity`):\n{}", found.join("\n"));

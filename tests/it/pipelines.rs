@@ -97,7 +97,7 @@ fn a_training_is_initialised_from_another_of_the_same_pipeline() {
     let file = pipeline(folder.path(), "two.toml", |tiny| {
         let (begin, end) = (tiny.find("[stage.fit.train]").unwrap(), tiny.find("[stage.joint.embed]").unwrap());
         let fit = &tiny[begin..end];
-        let more = fit.replace("[stage.fit.train]", "[stage.a-more.train]\nstart = \"fit.model\"");
+        let more = fit.replace("[stage.fit.train]", "[stage.a-more.train]\ninit_from = \"fit.model\"");
         format!("{}{more}{fit}", &tiny[..begin])
     });
     run(pairloom().args(["run", "--quiet", "--store"]).arg(&store).arg(file));
@@ -264,7 +264,12 @@ fn the_most_similar_caption_of_an_image_is_its_own() {
     let store = folder.path().join("store");
     let mut command = pairloom();
     command.arg("run").arg("--store").arg(&store).arg(file("flickr30k-top.toml")).env("F30K", f30k);
-    command.args(["--set", "stage.meaning.compare.split=test", "--set", "stage.graphs.compare.split=test"]);
+    command.args([
+        "--set",
+        "stage.meaning.score_captions.split=test",
+        "--set",
+        "stage.graphs.score_captions.split=test",
+    ]);
     run(&mut command);
     let rows = "SELECT image_id, unnest(caption_ids) AS caption_id, unnest(similarities) AS phi FROM meaning.caption_similarity";
     assert_eq!(number_of(&store, &format!("SELECT count(*) FROM ({rows})")), 100_000.0);

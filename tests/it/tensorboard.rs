@@ -43,8 +43,8 @@ fn event_files_have_all_metrics_of_a_training() {
     let (store, curves) = (folder.path().join("store"), folder.path().join("curves"));
     pairloom_in(&store, &["run", "--quiet", file.to_str().unwrap()]);
     let write = || pairloom_in(&store, &["tensorboard", curves.to_str().unwrap()]);
-    let said = write();
-    assert!(said.contains("tiny.fit-") && said.contains(": up to step 30"), "{said}");
+    let output = write();
+    assert!(output.contains("tiny.fit-") && output.contains(": up to step 30"), "{output}");
 
     let files = event_files(&curves);
     let events: Vec<Vec<u8>> =

@@ -29,7 +29,7 @@ pub(super) struct FollowerHost<'e> {
 }
 
 impl FollowerHost<'_> {
-    fn proceed(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         self.resources.cancel.check()
     }
 }
@@ -52,7 +52,7 @@ impl StageHost for FollowerHost<'_> {
     }
 
     fn write(&mut self, _output: &str, _batch: RecordBatch) -> Result<()> {
-        self.proceed()
+        self.check_cancelled()
     }
 
     fn map(&mut self, _input: MapInput<'_>, _output: &str, _size: usize, _function: &MapFn<'_>) -> Result<()> {
@@ -61,7 +61,7 @@ impl StageHost for FollowerHost<'_> {
     }
 
     fn put_file(&mut self, _output: &str, _name: &str, _content: Bytes) -> Result<()> {
-        self.proceed()
+        self.check_cancelled()
     }
 
     fn cached(&mut self, name: &str, settings: &Value) -> Result<Option<Arc<Shard>>> {
@@ -78,7 +78,7 @@ impl StageHost for FollowerHost<'_> {
     }
 
     fn save_state(&mut self, _state: Bytes, _last: usize) -> Result<()> {
-        self.proceed()
+        self.check_cancelled()
     }
 
     fn emit(&mut self, _event: StageEvent) {}
@@ -89,7 +89,7 @@ impl StageHost for FollowerHost<'_> {
 
     fn wait_for_exclusive(&mut self) -> Result<()> {
         // Rank 0 waits on behalf of all ranks.
-        self.proceed()
+        self.check_cancelled()
     }
 
     fn process_group(&mut self, _world_size: usize) -> Result<ProcessGroup> {

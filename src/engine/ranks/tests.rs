@@ -22,13 +22,13 @@ use crate::tables;
 struct TcpBackend;
 
 impl RendezvousBackend for TcpBackend {
-    fn serve(&self, host: &str, port: u16, patience: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
-        let store = TcpStore::serve(host, port, patience)?;
+    fn serve(&self, host: &str, port: u16, timeout: Duration) -> Result<(Box<dyn RendezvousStore>, u16)> {
+        let store = TcpStore::serve(host, port, timeout)?;
         let port = store.port();
         Ok((Box::new(TcpRendezvousStore(store)), port))
     }
-    fn connect(&self, host: &str, port: u16, patience: Duration) -> Result<Box<dyn RendezvousStore>> {
-        Ok(Box::new(TcpRendezvousStore(TcpStore::connect(host, port, patience)?)))
+    fn connect(&self, host: &str, port: u16, timeout: Duration) -> Result<Box<dyn RendezvousStore>> {
+        Ok(Box::new(TcpRendezvousStore(TcpStore::connect(host, port, timeout)?)))
     }
 }
 
@@ -52,8 +52,8 @@ enum InjectedFailure {
     Signal,
 }
 
-/// Toy stage: writes numbers, or sums blocks of ten numbers, of which each rank adds its share. `failure` has the rank,
-/// the block before which it fails, and how.
+/// Toy stage: writes numbers, or sums blocks of ten numbers. Each rank adds its share of a block. `failure` holds the
+/// rank that fails, the block before which it fails, and the kind of failure.
 #[derive(Debug, Clone)]
 enum RankToyStage {
     Count(i64),

@@ -17,7 +17,7 @@ fn stores<const N: usize>(locks: &Path) -> [Store; N] {
     [(); N].map(|()| Store::with_objects(ObjectStorage::at_url(&inner, &location), ProcessIdentity::new(Some(locks))))
 }
 
-/// Content of all parts and files, by the names they have in a folder.
+/// Content of all parts and files, by name. The names are those of the same objects in a folder.
 fn content_of(store: &Store) -> BTreeMap<String, Vec<u8>> {
     let names = store.objects().list("").unwrap().into_iter();
     let names = names.filter(|name| name.ends_with(".parquet") || name.ends_with(".txt"));

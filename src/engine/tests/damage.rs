@@ -87,9 +87,9 @@ fn damaged_states_are_skipped_with_a_warning() {
         }
         let (summary, events) = run(&pipeline(), &store);
         assert!(summary.error.is_none(), "{:?}", summary.error);
-        let told =
+        let is_warning =
             |event: &Event| matches!(event, Event::Warned { warning, .. } if warning.message.contains("damaged"));
-        assert_eq!(events.iter().filter(|event| told(event)).count(), damaged);
+        assert_eq!(events.iter().filter(|event| is_warning(event)).count(), damaged);
         assert_eq!(content(folder.path()), expected);
     }
 }

@@ -104,9 +104,9 @@ pub(super) fn remove_damaged(folder: &CacheFolder, key: &str, damaged: Option<Fi
 /// Removes the files of killed processes. The caller holds the lock of the cache.
 pub(super) fn remove_leftovers(folder: &CacheFolder) -> Result<()> {
     build_lock::remove_unfinished_builds(folder)?;
-    let gone = folder.gone();
-    let failed = |error: io::Error| folder.io_error("remove", &gone, &error);
-    for entry in std::fs::read_dir(&gone).map_err(failed)? {
+    let removed = folder.removed_shards();
+    let failed = |error: io::Error| folder.io_error("remove", &removed, &error);
+    for entry in std::fs::read_dir(&removed).map_err(failed)? {
         std::fs::remove_dir_all(entry.map_err(failed)?.path()).map_err(failed)?;
     }
     Ok(())
@@ -114,7 +114,7 @@ pub(super) fn remove_leftovers(folder: &CacheFolder) -> Result<()> {
 
 /// Removes the shard of `key` atomically. The caller holds the lock of the cache.
 fn remove(folder: &CacheFolder, key: &str) -> Result<()> {
-    let (path, gone) = (folder.shard(key), folder.gone().join(key));
+    let (path, gone) = (folder.shard(key), folder.removed_shards().join(key));
     let remove = || {
         ignore_missing(std::fs::remove_dir_all(&gone))?;
         std::fs::rename(&path, &gone)?;

@@ -17,7 +17,7 @@ const EMFILE: i32 = 24;
 #[derive(Debug)]
 pub(super) struct CacheFolder {
     /// Path of the folder.
-    named: PathBuf,
+    path: PathBuf,
     /// Subfolder for this version of the layout.
     root: PathBuf,
     /// Identity of the lock file when the cache was opened. Another file at its path means that the cache was replaced.
@@ -77,12 +77,12 @@ impl CacheFolder {
         let path = root.join("lock");
         let file = open_private(&path, true).map_err(|error| failed(&path, &error))?;
         let lock = FileIdentity::of(&file).map_err(|error| failed(&path, &error))?;
-        Ok(Self { named, root, lock, _lock: file })
+        Ok(Self { path: named, root, lock, _lock: file })
     }
 
     /// Path of the folder.
     pub fn path(&self) -> &Path {
-        &self.named
+        &self.path
     }
 
     /// Folder of the shard of a key.
@@ -98,7 +98,7 @@ impl CacheFolder {
         self.root.join("tmp")
     }
 
-    pub fn gone(&self) -> PathBuf {
+    pub fn removed_shards(&self) -> PathBuf {
         self.root.join("gone")
     }
 
@@ -116,7 +116,7 @@ impl CacheFolder {
 
     /// Error for a folder that was removed while in use.
     pub fn removed_error(&self) -> Error {
-        Error::data(format!("the shard cache was removed while it was in use: `{}`", self.named.display()))
+        Error::data(format!("the shard cache was removed while it was in use: `{}`", self.path.display()))
             .hint("run the same command again: missing shards are built again")
     }
 
@@ -133,7 +133,7 @@ impl CacheFolder {
         failed
     }
 
-    /// Waits for the exclusive lock of the cache, which drop releases.
+    /// Waits for the exclusive lock of the cache. Dropping the returned file releases the lock.
     ///
     /// # Errors
     /// `cancel` returned an error, or the folder was removed.
@@ -180,14 +180,14 @@ pub(super) fn open_private(path: &Path, create: bool) -> io::Result<File> {
     OpenOptions::new().create(create).truncate(false).write(true).mode(0o600).open(path)
 }
 
-/// Effective user id: the owner of a file that this process creates, since the standard library has no function for it.
+/// Effective user id, read from the owner of a new file, since the standard library has no function for it.
 fn effective_user_id(folder: &Path) -> io::Result<u32> {
     let path = folder.join(".owner");
     loop {
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => {
                 let user = file.metadata()?.uid();
-                // Another process of the user may have removed it.
+                // Another process of the user may have removed the file.
                 ignore_missing(std::fs::remove_file(&path))?;
                 return Ok(user);
             }

@@ -200,6 +200,6 @@ fn a_full_disk_is_an_error_that_leaves_complete_shards() {
         test_data::impossible("no small file system can be made here");
         return;
     };
-    let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("full after "), "{said}\n{told}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && stdout.contains("full after "), "{stdout}\n{stderr}");
 }

@@ -216,8 +216,9 @@ fn a_builder_that_fails_or_is_cancelled_or_panics_releases_its_lock() {
         });
         inside.wait();
         for waiting in [&other, &cache] {
-            let asked = AtomicUsize::new(0);
-            let cancel = || if asked.fetch_add(1, Ordering::Relaxed) < 3 { Ok(()) } else { Err(Error::interrupted()) };
+            let n_checks = AtomicUsize::new(0);
+            let cancel =
+                || if n_checks.fetch_add(1, Ordering::Relaxed) < 3 { Ok(()) } else { Err(Error::interrupted()) };
             let error = waiting.get_or_make(&key(1), || panic!("another makes it"), &cancel).unwrap_err();
             assert_eq!(error.category(), ErrorCategory::Interrupted);
             assert!(waiting.get(&key(1)).unwrap().is_none());

@@ -14,7 +14,7 @@ use super::decoded_image::{MAX_PIXELS, check_size};
 use crate::error::{Error, Result};
 
 /// Bytes of the largest pixel (16-bit RGBA).
-const WIDEST: u64 = 8;
+const MAX_PIXEL_BYTES: u64 = 8;
 
 /// Decodes a PNG image.
 ///
@@ -22,7 +22,7 @@ const WIDEST: u64 = 8;
 /// The image is damaged, truncated or too large.
 pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
     let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_PIXELS * WIDEST);
+    limits.max_alloc = Some(MAX_PIXELS * MAX_PIXEL_BYTES);
     let mut decoder = PngDecoder::with_limits(Cursor::new(bytes), limits.clone()).map_err(|e| damaged(&e))?;
     let (width, height) = decoder.dimensions();
     check_size(u64::from(width), u64::from(height))?;

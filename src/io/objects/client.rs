@@ -1,9 +1,9 @@
 //! Client of a store at a URL: server, settings, retries and time-outs.
 //!
 //! A request with a transient failure (no connection, a time-out, a server error, "slow down") is retried after 0.1 s,
-//! then after random pauses of up to 10 s, for a minute in total ([`RetryPolicy::Usual`]). Before the server has
+//! then after random pauses of up to 10 s, for a minute in total ([`RetryPolicy::Standard`]). Before the server has
 //! answered once, and after it has failed for a minute, requests are retried for five seconds only
-//! ([`RetryPolicy::Short`]), so that a wrong address is reported soon and a run whose server is down ends soon. The
+//! ([`RetryPolicy::Short`]). So a wrong address is reported soon, and a run ends soon when its server is down. The
 //! time-out is 5 s for a connection and 30 s for a request; a request of more than 16 MiB may take 10 minutes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,13 +23,13 @@ use url::Url;
 
 use crate::error::{Error, Result};
 
-/// Maximum bytes of a request with the usual time-out.
+/// Maximum bytes of a request with the standard time-out.
 pub(super) const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
 /// Clients of one store, by retry policy.
 #[derive(Debug)]
 pub(super) struct UrlClient {
-    usual: Arc<dyn ObjectStore>,
+    standard: Arc<dyn ObjectStore>,
     short: Arc<dyn ObjectStore>,
     large: Arc<dyn ObjectStore>,
     /// Prefix of all names in the bucket.
@@ -44,10 +44,10 @@ pub(super) struct UrlClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryPolicy {
     /// Retries for a minute.
-    Usual,
+    Standard,
     /// Retries for five seconds.
     Short,
-    /// As `Usual`, with the time-out for large requests.
+    /// As `Standard`, with the time-out for large requests.
     Large,
 }
 
@@ -56,18 +56,18 @@ impl UrlClient {
     pub(super) fn new(url: &Url, settings: &[(String, String)]) -> Result<Self> {
         let (_, prefix) = ObjectStoreScheme::parse(url)
             .map_err(|error| Error::usage(format!("cannot open the store at `{url}`: {error}")))?;
-        let whole = open(url, settings, RetryPolicy::Usual)?;
+        let whole = open(url, settings, RetryPolicy::Standard)?;
         let below = |store| -> Arc<dyn ObjectStore> { Arc::new(PrefixStore::new(store, prefix.clone())) };
-        let usual = below(Arc::clone(&whole));
+        let standard = below(Arc::clone(&whole));
         let short = below(open(url, settings, RetryPolicy::Short)?);
         let large = below(open(url, settings, RetryPolicy::Large)?);
-        Ok(Self { usual, short, large, prefix, bucket: whole, is_reachable: AtomicBool::new(false) })
+        Ok(Self { standard, short, large, prefix, bucket: whole, is_reachable: AtomicBool::new(false) })
     }
 
     /// Uses `inner` for every policy, for tests.
     pub(super) fn single(inner: &Arc<dyn ObjectStore>) -> Self {
-        let [usual, short, large, whole] = [(); 4].map(|()| Arc::clone(inner));
-        Self { usual, short, large, prefix: Name::default(), bucket: whole, is_reachable: AtomicBool::new(true) }
+        let [standard, short, large, whole] = [(); 4].map(|()| Arc::clone(inner));
+        Self { standard, short, large, prefix: Name::default(), bucket: whole, is_reachable: AtomicBool::new(true) }
     }
 
     /// Client of the whole bucket for readers with their own threads. Objects have their [full names](Self::full_name).
@@ -80,17 +80,17 @@ impl UrlClient {
         self.prefix.parts().chain(Name::from(name).parts()).collect::<Name>().to_string()
     }
 
-    /// Client for a request with a retry policy: always the short one while the server does not answer.
+    /// Client for a request with this retry policy. While the server does not answer, the policy is always `Short`.
     pub(super) fn client_for(&self, policy: RetryPolicy) -> &Arc<dyn ObjectStore> {
         match policy {
             _ if !self.is_reachable.load(Ordering::Relaxed) => &self.short,
             RetryPolicy::Short => &self.short,
-            RetryPolicy::Usual => &self.usual,
+            RetryPolicy::Standard => &self.standard,
             RetryPolicy::Large => &self.large,
         }
     }
 
-    /// Records if the server answered. A failure within the short policy does not count: it may be transient.
+    /// Records whether the server answered. A failure after the short retries is not recorded, as it may be transient.
     pub(super) fn record_result<T>(&self, policy: RetryPolicy, result: &object_store::Result<T>) {
         let silent = matches!(result, Err(object_store::Error::Generic { .. }));
         if !silent || policy != RetryPolicy::Short {

@@ -102,8 +102,8 @@ mod tests {
         assert!(refused("file:///a").contains("without `file://`"));
         assert!(refused("s3://").contains("no bucket"));
         for text in ["s3://key:secret@bucket/a", "https://key:secret@host/a", "az://c:secret@account/a"] {
-            let told = refused(text);
-            assert!(told.contains("password") && !told.contains("secret"), "{told}");
+            let error_text = refused(text);
+            assert!(error_text.contains("password") && !error_text.contains("secret"), "{error_text}");
         }
         assert!(!refused("https://host/a?sig=secret").contains("secret"));
     }

@@ -1,8 +1,8 @@
 //! Synchronous interface to an object store.
 //!
-//! Writes are atomic, so an object is either absent or complete: `put` replaces it, `create` writes only if it is
-//! absent, `replace` only if it has a given version. Calls may come from several threads at once, but not from a thread
-//! of tokio.
+//! Writes are atomic, so an object is either absent or complete. `put` writes in any case, `create` writes only if the
+//! object is absent, and `replace` writes only if the object has a given version. Calls may come from several threads at
+//! once, but not from a thread of tokio.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::io::objects::{Location, storage_error};
 const CONCURRENT_REQUESTS: usize = 8;
 /// Maximum number of attempts of a conditional write whose outcome is unknown.
 const MAX_WRITE_ATTEMPTS: u32 = 4;
-/// Maximum time after which a failure in the middle of an answer is retried.
+/// Time limit for retries: a request that fails in the middle of an answer is retried within this time from its start.
 const MID_ANSWER_RETRY_TIME: Duration = Duration::from_secs(4);
 
 /// Storage of named byte objects, in a folder or at a URL.
@@ -52,8 +52,8 @@ pub struct ObjectVersion {
 }
 
 impl ObjectStorage {
-    /// Opens the storage at a location: a folder, which is created if missing, or a URL, whose settings have the names
-    /// of environment variables (`AWS_REGION`). Sends no request.
+    /// Opens the storage at a location, without sending a request. A missing folder is created. The settings of a URL
+    /// have the names of environment variables (`AWS_REGION`).
     ///
     /// # Errors
     /// The folder cannot be created, or a setting is wrong.
@@ -62,7 +62,7 @@ impl ObjectStorage {
             Location::Folder(folder) => Self::local(folder),
             Location::Url(url) => {
                 let client = Arc::new(UrlClient::new(url, settings)?);
-                Ok(Self { backend: Backend::Url(client, location.clone()), policy: RetryPolicy::Usual })
+                Ok(Self { backend: Backend::Url(client, location.clone()), policy: RetryPolicy::Standard })
             }
         }
     }
@@ -81,12 +81,15 @@ impl ObjectStorage {
 
     /// Storage over `inner`, whose objects are in `folder`: for tests with a faulty store.
     pub fn with_inner(inner: Arc<dyn ObjectStore>, folder: &Path) -> Self {
-        Self { backend: Backend::Folder(inner, folder.to_owned()), policy: RetryPolicy::Usual }
+        Self { backend: Backend::Folder(inner, folder.to_owned()), policy: RetryPolicy::Standard }
     }
 
     /// Storage over `inner` as if at a URL, for tests.
     pub fn at_url(inner: &Arc<dyn ObjectStore>, location: &Location) -> Self {
-        Self { backend: Backend::Url(Arc::new(UrlClient::single(inner)), location.clone()), policy: RetryPolicy::Usual }
+        Self {
+            backend: Backend::Url(Arc::new(UrlClient::single(inner)), location.clone()),
+            policy: RetryPolicy::Standard,
+        }
     }
 
     /// The same storage with the short retry policy: errors are returned within about five seconds.
@@ -157,7 +160,7 @@ impl ObjectStorage {
         let object = Name::from(name);
         let at_url = self.folder().is_none();
         let read = |store| read(store, object.clone(), at_url);
-        match self.send_idempotent(RetryPolicy::Usual, read).await {
+        match self.send_idempotent(RetryPolicy::Standard, read).await {
             Ok(found) => Ok(Some(found)),
             Err(StoreError::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.error("read", name, &error)),
@@ -233,8 +236,8 @@ impl ObjectStorage {
         self.block_on(self.conditional_put(name, content, PutMode::Create))?
     }
 
-    /// Replaces an object atomically if it still has the version `seen`; `None` if it has another one or is absent. Not
-    /// supported for objects in a folder.
+    /// Replaces an object atomically if it still has the version `seen`; `None` if it has another version or is absent.
+    /// Not supported for objects in a folder.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -268,13 +271,15 @@ impl ObjectStorage {
                 return Err(self.error("write", name, &error));
             }
             // The answer got lost, or a retry followed a successful request: compare with the object in the store.
-            let there =
-                match self.send_idempotent(RetryPolicy::Usual, |store| async move { store.head(object).await }).await {
-                    Ok(meta) if meta.size == content.len() as u64 => self.read_version(name).await?,
-                    Ok(_) if refused => return Ok(None),
-                    Ok(_) | Err(StoreError::NotFound { .. }) => None,
-                    Err(_) => return Err(self.error("write", name, &error)),
-                };
+            let there = match self
+                .send_idempotent(RetryPolicy::Standard, |store| async move { store.head(object).await })
+                .await
+            {
+                Ok(meta) if meta.size == content.len() as u64 => self.read_version(name).await?,
+                Ok(_) if refused => return Ok(None),
+                Ok(_) | Err(StoreError::NotFound { .. }) => None,
+                Err(_) => return Err(self.error("write", name, &error)),
+            };
             match there {
                 Some((found, version)) if found == content => return Ok(Some(version)),
                 Some(_) if refused => return Ok(None),
@@ -304,7 +309,7 @@ impl ObjectStorage {
         let list = |store: Arc<dyn ObjectStore>| async move {
             store.list(below).map_ok(|meta| (meta.location.to_string(), meta.size)).try_collect().await
         };
-        match self.block_on(self.send_idempotent(RetryPolicy::Usual, list))? {
+        match self.block_on(self.send_idempotent(RetryPolicy::Standard, list))? {
             Ok(sizes) => Ok(sizes),
             Err(error) => Err(self.error("list", prefix, &error)),
         }
@@ -340,7 +345,7 @@ impl ObjectStorage {
     async fn remove(&self, name: &str) -> Result<()> {
         let object = Name::from(name);
         let object = &object;
-        match self.send_idempotent(RetryPolicy::Usual, |store| async move { store.delete(object).await }).await {
+        match self.send_idempotent(RetryPolicy::Standard, |store| async move { store.delete(object).await }).await {
             Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
             Err(error) => Err(self.error("remove", name, &error)),
         }
@@ -359,7 +364,7 @@ impl ObjectStorage {
     fn head(&self, name: &str) -> Result<object_store::Result<ObjectMeta>> {
         let object = Name::from(name);
         let object = &object;
-        self.block_on(self.send_idempotent(RetryPolicy::Usual, |store| async move { store.head(object).await }))
+        self.block_on(self.send_idempotent(RetryPolicy::Standard, |store| async move { store.head(object).await }))
     }
 
     /// Sends an idempotent request. `object_store` retries failures before an answer begins; failures in the middle of
@@ -418,7 +423,7 @@ impl ObjectStorage {
 }
 
 fn retry_policy(content: &Bytes) -> RetryPolicy {
-    if content.len() as u64 > MAX_REQUEST_BYTES { RetryPolicy::Large } else { RetryPolicy::Usual }
+    if content.len() as u64 > MAX_REQUEST_BYTES { RetryPolicy::Large } else { RetryPolicy::Standard }
 }
 
 /// Reads an object and its version.
@@ -427,7 +432,7 @@ async fn read(store: Arc<dyn ObjectStore>, name: Name, at_url: bool) -> object_s
     let meta = found.meta.clone();
     let version = ObjectVersion { tag: meta.e_tag.clone(), generation: meta.version };
     let content = match meta.e_tag {
-        // Several requests, each within its time-out, for the same version.
+        // A large object is read by several requests, each with a time-out of its own, for the same version.
         Some(tag) if at_url && meta.size > MAX_REQUEST_BYTES => {
             drop(found);
             read_ranges(store, name, meta.size, tag).await?

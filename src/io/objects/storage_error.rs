@@ -76,15 +76,15 @@ fn request(error: &object_store::Error) -> Option<(String, String)> {
 /// Request and attempts: `PUT http://host/bucket/a, 4 times in 5s`.
 fn attempts(error: &object_store::Error) -> Option<String> {
     let (head, _) = request(error)?;
-    let (asked, rest) = head.split_once(" in ")?;
+    let (request_line, rest) = head.split_once(" in ")?;
     // The query of the URL may contain a signature.
-    let asked = asked.split('?').next().unwrap_or(asked);
+    let request_line = request_line.split('?').next().unwrap_or(request_line);
     let mut rest = rest.split(", ");
     let time = rest.next().unwrap_or_default();
     let retries = rest.find_map(|piece| piece.strip_prefix("after ")?.strip_suffix(" retries")?.parse::<u64>().ok());
     Some(match retries {
-        Some(retries) => format!("{asked}, {} times in {}", retries + 1, without_decimals(time)),
-        None => format!("{asked}, once"),
+        Some(retries) => format!("{request_line}, {} times in {}", retries + 1, without_decimals(time)),
+        None => format!("{request_line}, once"),
     })
 }
 

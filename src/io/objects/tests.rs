@@ -81,11 +81,11 @@ fn an_unreachable_server_is_reported_within_seconds() {
     let clock = tokio::time::Instant::now();
     let error = objects.get("a").unwrap_err();
     assert!(clock.elapsed() < std::time::Duration::from_secs(20), "{:?}", clock.elapsed());
-    let told = error.to_string();
-    assert!(told.starts_with("cannot read `s3://bucket/store/a`: Connection refused"), "{told}");
+    let message = error.to_string();
+    assert!(message.starts_with("cannot read `s3://bucket/store/a`: Connection refused"), "{message}");
     assert!(
-        told.contains(&format!("GET http://127.0.0.1:{port}/bucket/store/a, ")) && told.contains("times"),
-        "{told}"
+        message.contains(&format!("GET http://127.0.0.1:{port}/bucket/store/a, ")) && message.contains("times"),
+        "{message}"
     );
-    assert!(!told.contains("secret") && error.hint_text().is_some_and(|hint| hint.contains("AWS_ENDPOINT_URL")));
+    assert!(!message.contains("secret") && error.hint_text().is_some_and(|hint| hint.contains("AWS_ENDPOINT_URL")));
 }

@@ -54,7 +54,7 @@ pub fn size(batch: &RecordBatch) -> Result<ShardSize> {
     Ok(ShardSize { shard: count.0, digests: chunk_digests::file_size(count.0) })
 }
 
-/// Creates both files in `folder` with their final lengths, so that other processes count their size.
+/// Creates both files in `folder` with their final lengths. So other processes see the space that the shard will take.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -66,9 +66,9 @@ pub fn reserve(folder: &Path, size: ShardSize) -> Result<()> {
     Ok(())
 }
 
-/// Writes `batch` as a shard into the existing folder `folder`, with read-only files.
+/// Writes `batch` as a shard into `folder`, which must exist, and makes the files read-only.
 ///
-/// The files are not synced to disk: losses by a power failure are found by the digests.
+/// The files are not synced to disk. The digests detect data that a power failure lost.
 ///
 /// # Errors
 /// A column has an unsupported type, or the folder cannot be written.

@@ -61,7 +61,8 @@ impl TableFile {
     /// Checks that these columns exist and are of these kinds.
     ///
     /// # Errors
-    /// Lists all columns that are missing or of another kind; the hint lists the columns of the file, then `hint`.
+    /// Columns are missing or of another kind. The error lists all of them. Its hint lists the columns of the file, and
+    /// ends with `hint`.
     pub fn check_columns(&self, columns: &[(&str, ColumnKind)], hint: &str) -> Result<()> {
         let mut mistakes = ValidationErrors::in_file(&self.path);
         for &(name, kind) in columns {
@@ -130,7 +131,8 @@ fn format_error(begin: [u8; 8]) -> Error {
         [b'P', b'K', 3, 4, ..] => (
             "is a zip archive (`.npz`, or a PyTorch file)",
             Some(
-                "save each array to its own file: `numpy.save(path, x)`, a tensor `numpy.save(path, x.cpu().numpy())`",
+                "save each array to its own file: `numpy.save(path, x)`, a tensor as \
+                 `numpy.save(path, x.cpu().numpy())`",
             ),
         ),
         [0x80, 2..=5, ..] => (

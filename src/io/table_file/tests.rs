@@ -127,7 +127,7 @@ fn all_missing_and_mistyped_columns_are_reported() {
     )
     .unwrap();
     let wanted = [("split", ColumnKind::Texts), ("part", ColumnKind::Integers), ("picture", ColumnKind::Vectors)];
-    let told = message(file.check_columns(&wanted, "name them"));
+    let error_text = message(file.check_columns(&wanted, "name them"));
     for part in [
         "column `split`: is not there",
         "column `part`: is LargeUtf8, wanted whole numbers",
@@ -135,7 +135,7 @@ fn all_missing_and_mistyped_columns_are_reported() {
         "the file has `picture` (UInt16), `part` (LargeUtf8), `vector` (List(Float64",
         "; name them",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(error_text.contains(part), "{part}: {error_text}");
     }
     assert!(message(file.batches(&["part", "none"]).map(|_| ())).contains("none"));
 }

@@ -8,21 +8,21 @@ pub struct PretrainedWordVectors {
     width: usize,
     values: Vec<f32>,
     /// Offset of the values of each word of the vocabulary.
-    places: Vec<Option<usize>>,
+    offsets: Vec<Option<usize>>,
 }
 
 impl PretrainedWordVectors {
     /// Vector of the word with index `word` in the vocabulary, if the file has one.
     #[must_use]
     pub fn get(&self, word: usize) -> Option<&[f32]> {
-        let start = (*self.places.get(word)?)?;
+        let start = (*self.offsets.get(word)?)?;
         self.values.get(start..start + self.width)
     }
 
     /// Number of words that have a vector.
     #[must_use]
     pub fn n_found(&self) -> usize {
-        self.places.iter().flatten().count()
+        self.offsets.iter().flatten().count()
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) struct WordVectorCollector<'w> {
     words: HashMap<&'w str, usize>,
     exact: Vec<Option<usize>>,
     by_case: Vec<Option<usize>>,
-    kept: PretrainedWordVectors,
+    vectors: PretrainedWordVectors,
 }
 
 /// Word of the vocabulary whose vector is wanted.
@@ -46,17 +46,18 @@ pub(super) struct WantedWord {
 
 impl<'w> WordVectorCollector<'w> {
     pub(super) fn new(words: &'w [String], width: usize) -> Self {
-        let kept = PretrainedWordVectors { width, values: Vec::new(), places: Vec::new() };
+        let kept = PretrainedWordVectors { width, values: Vec::new(), offsets: Vec::new() };
         let none = vec![None; words.len()];
         let words = words.iter().enumerate().map(|(i, word)| (word.as_str(), i)).collect();
-        Self { words, exact: none.clone(), by_case: none, kept }
+        Self { words, exact: none.clone(), by_case: none, vectors: kept }
     }
 
     pub(super) fn width(&self) -> usize {
-        self.kept.width
+        self.vectors.width
     }
 
-    /// Returns the word of the vocabulary that wants the vector of `word`, if any. None wants a word that is not UTF-8.
+    /// Returns the word of the vocabulary that is to get the vector of `word`; `None` if there is none or `word` is not
+    /// UTF-8.
     pub(super) fn wanted_word(&mut self, word: &[u8]) -> Option<WantedWord> {
         let word = std::str::from_utf8(word).ok()?;
         if let Some(&word) = self.words.get(word) {
@@ -72,12 +73,12 @@ impl<'w> WordVectorCollector<'w> {
     /// Stores the vector of a wanted word.
     pub(super) fn store(&mut self, slot: WantedWord, values: &[f32]) {
         let places = if slot.exact { &mut self.exact } else { &mut self.by_case };
-        places[slot.word] = Some(self.kept.values.len());
-        self.kept.values.extend_from_slice(values);
+        places[slot.word] = Some(self.vectors.values.len());
+        self.vectors.values.extend_from_slice(values);
     }
 
     pub(super) fn finish(self) -> PretrainedWordVectors {
         let places = self.exact.iter().zip(&self.by_case).map(|(exact, by_case)| exact.or(*by_case)).collect();
-        PretrainedWordVectors { places, ..self.kept }
+        PretrainedWordVectors { offsets: places, ..self.vectors }
     }
 }

@@ -20,17 +20,17 @@ const INSPECTED_BYTES: std::ops::Range<usize> = 64..4096;
 /// Reads the vectors of `words` from the file at `path`. The vectors must have `width` values.
 ///
 /// A word gets the vector of its first exact match in the file, otherwise of the first entry that matches when
-/// lower-cased. `proceed` is called regularly and cancels the reading by an error.
+/// lower-cased. `cancel_check` is called regularly and cancels the reading by an error.
 ///
 /// # Errors
 /// The file cannot be read, is truncated or longer than announced, its vectors have another width, lines have too few
-/// values, values of wanted words are not finite numbers (the error lists all such lines), or `proceed` returned an
-/// error.
+/// values, values of wanted words are not finite numbers (the error lists all such lines), or `cancel_check` returned
+/// an error.
 pub fn read(
     path: &Path,
     words: &[String],
     width: usize,
-    proceed: &mut dyn FnMut() -> Result<()>,
+    cancel_check: &mut dyn FnMut() -> Result<()>,
 ) -> Result<PretrainedWordVectors> {
     if width == 0 {
         return Err(Error::internal("word vectors of width 0 were requested"));
@@ -46,7 +46,7 @@ pub fn read(
     content.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(failed)?;
     let form = detect_format(&head, width).map_err(|error| error.context(format!("`{}`", path.display())))?;
     let rest = BufReader::with_capacity(1 << 16, content);
-    let mut reader = WordVectorReader { path, content: Box::new(Cursor::new(head).chain(rest)), proceed };
+    let mut reader = WordVectorReader { path, content: Box::new(Cursor::new(head).chain(rest)), cancel_check };
     let mut collector = WordVectorCollector::new(words, width);
     match form {
         WordVectorFormat::Text { announced } => text::read(&mut reader, &mut collector, announced)?,

@@ -14,13 +14,13 @@ const CANCEL_CHECK_ENTRIES: u64 = 4096;
 pub(super) struct WordVectorReader<'s> {
     pub(super) path: &'s Path,
     pub(super) content: Box<dyn BufRead + 's>,
-    pub(super) proceed: &'s mut dyn FnMut() -> Result<()>,
+    pub(super) cancel_check: &'s mut dyn FnMut() -> Result<()>,
 }
 
 impl WordVectorReader<'_> {
     /// Checks for cancellation before every 4,096th entry.
     pub(super) fn check_cancelled(&mut self, number: u64) -> Result<()> {
-        if number.is_multiple_of(CANCEL_CHECK_ENTRIES) { (self.proceed)() } else { Ok(()) }
+        if number.is_multiple_of(CANCEL_CHECK_ENTRIES) { (self.cancel_check)() } else { Ok(()) }
     }
 
     pub(super) fn io_error(&self, error: &io::Error) -> Error {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, ValidationErrors};
 /// Number of lines from which the width is inferred.
 const LINES: usize = 64;
 /// Maximum length of a value with a space, in bytes.
-const LONGEST_VALUE: usize = 64;
+const MAX_VALUE_BYTES: usize = 64;
 
 /// Reads lines of a word and its values. If `announced` is given, the first line is the header and skipped.
 ///
@@ -24,7 +24,7 @@ pub(super) fn read(
     announced: Option<u64>,
 ) -> Result<()> {
     let mut mistakes = ValidationErrors::in_file(reader.path);
-    let longest = MAX_WORD_BYTES + collector.width() * LONGEST_VALUE;
+    let longest = MAX_WORD_BYTES + collector.width() * MAX_VALUE_BYTES;
     let mut line = Vec::new();
     let (mut number, mut entries) = (0u64, 0u64);
     loop {

@@ -11,7 +11,7 @@ use crate::random::Rng;
 const ROUNDS: usize = 8;
 
 /// Minimum number of bits, since smaller halves mix badly. For a few samples, more values are skipped in exchange.
-const SMALLEST: u32 = 8;
+const MIN_BITS: u32 = 8;
 
 /// A permutation of `0..n`.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl Permutation {
         let mut rng = Rng::new(seed, path);
         let keys = std::array::from_fn(|_| rng.next_u64());
         let n = n as u64;
-        let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(SMALLEST);
+        let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(MIN_BITS);
         Self { n, high: bits / 2, low: bits - bits / 2, keys }
     }
 

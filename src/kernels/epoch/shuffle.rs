@@ -19,8 +19,8 @@ pub enum Shuffle {
     #[default]
     Global,
     /// A permutation of the shards (parts of `features`), then of the samples in each window of this many consecutive
-    /// shards. For data that does not fit into the cache. Two windows must fit (one in use, one read ahead), or four
-    /// batches if those are larger, beside the table of samples.
+    /// shards. For data that does not fit into the cache. The cache must hold the table of samples and two windows (one
+    /// in use, one read ahead), or four batches if these are larger.
     Windows(usize),
 }
 

@@ -18,9 +18,10 @@ use super::statistic::Statistic;
 /// the test.
 ///
 /// The ranking is by `s − r(i)/2`, one shift for each item; `s − r(i)/2 − r(q)/2` is comparable between queries. An
-/// earlier draft (Liu and Ye, submitted to EMNLP 2019, equation 6) prints for each direction only the term of its
-/// queries, which changes no ranking; its two lines are probably swapped. In all sources r(i) includes the query
-/// itself. Without it, r(i) would be different for the k queries that are nearest to the item, and so would rankings.
+/// earlier draft (Liu and Ye, submitted to EMNLP 2019, equation 6) prints only the term r(q) of the queries for each
+/// direction. That term changes no ranking, so its two lines are probably swapped. In all sources r(i) includes the
+/// query itself. Without it, r(i) would be different for the k queries that are nearest to the item, and so would
+/// rankings.
 ///
 /// # Cost
 /// One pass over the scores for the largest scores of every item, then one subtraction for each score.
@@ -30,7 +31,7 @@ use super::statistic::Statistic;
 pub struct Csls {
     /// Number of neighbours whose mean score is subtracted.
     pub k: usize,
-    /// True for the queries of the bank, false for the test queries.
+    /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
 }
 

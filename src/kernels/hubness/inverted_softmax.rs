@@ -19,8 +19,8 @@ use super::statistic::{Statistic, log_sum_exp};
 /// The ranking is by `s − ln Σ exp(β·s(q̄, i)) / β`, one shift for each item. The sum includes the query itself in
 /// MUSE's code and excludes it in the papers. This changes no ranking and no matching: if p is the score with the query
 /// included, it is p / (1 − p) without it, the same increasing function for all pairs. So there is no setting for it.
-/// (If β times the lead of a query over all others is above 16 for several items, their p is 1 up to rounding, and
-/// rounding decides among them.)
+/// (The exception is rounding: a p near 1 rounds to 1. This happens if β times the lead of a query over all other
+/// queries is above 16, and rounding then decides among such items.)
 ///
 /// # Cost
 /// One pass over the scores of the queries of the sum, then one subtraction for each score.
@@ -30,7 +30,7 @@ use super::statistic::{Statistic, log_sum_exp};
 pub struct InvertedSoftmax {
     /// Inverse temperature, β. The papers take 30, for cosines that span all of [−1, 1].
     pub beta: f64,
-    /// True for the queries of the bank, false for the test queries.
+    /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
 }
 

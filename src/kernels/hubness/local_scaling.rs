@@ -25,9 +25,9 @@ use super::statistic::Statistic;
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct LocalScaling {
-    /// Rank of the neighbour whose distance is the unit, from 1.
+    /// Rank k of the neighbour that defines σ, from 1.
     pub k: usize,
-    /// True for the queries of the bank, false for the test queries.
+    /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
 }
 

@@ -26,7 +26,7 @@ fn taken(matching: &IncrementalMatching) -> Vec<Vec<usize>> {
 #[test]
 fn an_incremental_matching_equals_the_one_of_all_pairs() {
     let mut rng = Rng::new(5, &[]);
-    let mut asked = 0;
+    let mut n_extended = 0;
     for round in 0..300 {
         let (queries, items) = (1 + rng.uniform_below(25), 1 + rng.uniform_below(12));
         let s = random_scores(&mut rng, queries, items, [2, 16, 4096][round % 3]);
@@ -42,7 +42,7 @@ fn an_incremental_matching_equals_the_one_of_all_pairs() {
                 break;
             }
             assert!(short.is_sorted());
-            asked += short.len();
+            n_extended += short.len();
             let open = matching.open_items();
             let longer: Vec<_> = short
                 .into_iter()
@@ -60,7 +60,7 @@ fn an_incremental_matching_equals_the_one_of_all_pairs() {
         let counts = k_occurrences(wanted.iter().map(Vec::as_slice), items, limits.items_per_query);
         assert!(counts.iter().all(|&count| count <= limits.queries_per_item));
     }
-    assert!(asked > 300, "too few lists had to be extended: {asked}");
+    assert!(n_extended > 300, "too few lists had to be extended: {n_extended}");
 }
 
 /// Inverted softmax or CSLS with relaxed greedy matching: comparable scores give the matching of the definitions.

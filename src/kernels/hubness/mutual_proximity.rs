@@ -22,7 +22,7 @@ use crate::normal::{log_ndtr, log_ndtr_approx};
 /// One pass over the scores for their means and deviations, then two table look-ups for each score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GaussianMutualProximity {
-    /// True for the queries of the bank, false for the test queries.
+    /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
 }
 

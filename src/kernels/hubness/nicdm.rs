@@ -28,7 +28,7 @@ use super::statistic::Statistic;
 pub struct Nicdm {
     /// Number of neighbours.
     pub k: usize,
-    /// True for the queries of the bank, false for the test queries.
+    /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
 }
 

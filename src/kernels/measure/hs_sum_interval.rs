@@ -6,7 +6,7 @@
 /// Largest number of groups.
 const GROUPS: usize = 200;
 /// Half the width of a 95 % interval, in standard errors.
-const WIDTH: f64 = 1.959_963_984_540_054;
+const HALF_WIDTH: f64 = 1.959_963_984_540_054;
 
 /// Ranked items of the queries of one direction.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub fn hs_sum_interval(folds: &[FoldRankings<'_>], cutoffs: &[usize]) -> Option<
     let each: Option<Vec<(f64, f64)>> = folds.iter().map(|fold| jackknife(fold, cutoffs)).collect();
     let (count, each) = (folds.len() as f64, each.filter(|each| !each.is_empty())?);
     let mean = each.iter().map(|(sum, _)| sum).sum::<f64>() / count;
-    let half = WIDTH * each.iter().map(|(_, variance)| variance).sum::<f64>().sqrt() / count;
+    let half = HALF_WIDTH * each.iter().map(|(_, variance)| variance).sum::<f64>().sqrt() / count;
     Some((mean - half, mean + half))
 }
 
@@ -140,7 +140,7 @@ mod tests {
         // θᵢ = 0, 0, t: the mean is t/3, the sum of squares 2·t²/9 + 4·t²/9 = 2·t²/3, the standard error √(2/3 · 2/3) ·
         // t = 2·t/3.
         let (low, high) = interval(&[fold(&[of], 3)]).expect("three groups");
-        assert!((high - low - 2.0 * WIDTH * 2.0 * one / 3.0).abs() < 1e-9, "{low} {high}");
+        assert!((high - low - 2.0 * HALF_WIDTH * 2.0 * one / 3.0).abs() < 1e-9, "{low} {high}");
     }
 
     /// The two cases above as folds. N = (1, 1, 0, 0) has skewness 0 and a standard error of 0. N = (2, 1, 0, 0) has
@@ -153,12 +153,12 @@ mod tests {
         let second = RankedLists { lists: &second, groups: &[0, 1, 2], items: 4 };
         let (low, high) = interval(&[fold(&[first], 2), fold(&[second], 3)]).expect("two folds");
         let t = 3.0 * 2.0 / 3f64.sqrt();
-        assert!((high - low - 2.0 * WIDTH * t / 3.0).abs() < 1e-9, "{low} {high}");
+        assert!((high - low - 2.0 * HALF_WIDTH * t / 3.0).abs() < 1e-9, "{low} {high}");
         let skewness = 9.0 / 32.0 / (11.0 / 16.0f64).powf(1.5);
         assert!((f64::midpoint(low, high) - 3.0 * skewness / 2.0).abs() < 1e-9, "{low} {high}");
         // Twice the same fold: the error decreases by √2.
         let (low, high) = interval(&[fold(&[second], 3), fold(&[second], 3)]).expect("two folds");
-        assert!((high - low - 2.0 * WIDTH * 2.0 * t / 3.0 / 2f64.sqrt()).abs() < 1e-9, "{low} {high}");
+        assert!((high - low - 2.0 * HALF_WIDTH * 2.0 * t / 3.0 / 2f64.sqrt()).abs() < 1e-9, "{low} {high}");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! 2. ã·b̃ − a·b = ã·δb + δa·b, which is at most ‖ã‖·‖δb‖ + ‖δa‖·‖b‖.
 //! 3. [`dot`](crate::dot::dot) is within 2u·‖a‖·‖b‖ of a·b: one rounding to f32, doubled to cover the f64 sum.
 //! 4. CPUs may flush numbers below 2⁻¹²⁶ to 0. The error is at most 2⁻¹²⁶ for each product of bf16, each partial sum
-//!    and the result, 2⁻¹²⁵·(n + 1) in total. In δa, a value that packing makes so small counts as packed to 0.
+//!    and the result, 2⁻¹²⁵·(n + 1) in total. Packed values below 2⁻¹²⁶ count as 0 in δa.
 //!
 //! The same bound holds for a product in f32 by a library on any device; there δa is the error of flushing small values
 //! to 0.
@@ -49,8 +49,8 @@ impl NormBound {
 
     /// Bounds for a vector that a library multiplies in f32, which may flush numbers below 2⁻¹²⁶ to 0.
     ///
-    /// ‖δa‖ ≤ √n·2⁻¹²⁶, doubled because the differences of two vectors, which order similarity sums, may be flushed
-    /// too.
+    /// ‖δa‖ ≤ √n·2⁻¹²⁶. This is doubled, because order similarity sums differences of two vectors, and these may be
+    /// flushed too.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "widths are far below 2⁵³")]
     pub fn of_unpacked(norm: f64, width: usize) -> Self {
@@ -104,7 +104,8 @@ mod tests {
     use crate::product::{LeftFactor, RightFactor, Tile, add_product};
     use crate::random::Rng;
 
-    /// Errors are within the bound. For bf16 values that are all rounded in the same direction, they exceed half of it.
+    /// Errors are within the bound. If all bf16 values are rounded in the same direction, errors exceed half of the
+    /// bound.
     #[test]
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "test values are small")]
     fn tiles_are_within_the_bound_and_it_is_not_much_larger() {

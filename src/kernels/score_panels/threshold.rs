@@ -238,9 +238,9 @@ mod tests {
                     let (by_row, by_column) = (scores[i][c] - columns.shifts[c], scores[i][c] - row.shift);
                     above[i] += u32::from(by_row > row.high);
                     above_columns[c] += u32::from(by_column > columns.high[c]);
-                    let doubt = |score: f32, low: f32, high: f32| score >= low && score <= high;
-                    of_row |= u32::from(doubt(by_row, row.low, row.high) || by_row >= row.top) << c;
-                    let found = doubt(by_column, columns.low[c], columns.high[c]) || by_column >= columns.top[c];
+                    let is_uncertain = |score: f32, low: f32, high: f32| score >= low && score <= high;
+                    of_row |= u32::from(is_uncertain(by_row, row.low, row.high) || by_row >= row.top) << c;
+                    let found = is_uncertain(by_column, columns.low[c], columns.high[c]) || by_column >= columns.top[c];
                     of_column |= u32::from(found) << c;
                 }
                 if of_row | of_column != 0 {

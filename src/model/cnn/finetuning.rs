@@ -1,8 +1,8 @@
 //! Fine-tuning of a CNN together with the model that reads its features.
 //!
 //! libtorch differentiates the CNN. Batch normalisation uses the stored mean and variance and does not update them.
-//! Published code puts the whole network in training mode instead, so they drift with the batches even if nothing else
-//! is trained.
+//! Published code puts the whole network in training mode instead, so mean and variance drift with the batches even if
+//! nothing else is trained.
 
 use tch::{Kind, Tensor};
 

@@ -35,7 +35,7 @@ unsafe extern "C" {
         timeout_ms: i64,
         group: *mut *mut c_void,
     ) -> *mut c_char;
-    fn pairloom_group_patience(group: *mut c_void, timeout_ms: i64) -> *mut c_char;
+    fn pairloom_group_set_timeout(group: *mut c_void, timeout_ms: i64) -> *mut c_char;
     fn pairloom_group_leave(group: *mut c_void);
     fn pairloom_group_all_gather(group: *mut c_void, rows: *const c_void, all: *const c_void) -> *mut c_char;
     fn pairloom_group_sum(group: *mut c_void, content: *const c_void, work: *mut *mut c_void) -> *mut c_char;
@@ -124,7 +124,7 @@ impl GlooBackend {
     /// Sets the timeout of later operations.
     pub fn set_timeout(&mut self, timeout_ms: i64) -> Result<()> {
         // SAFETY: the group is open.
-        check_error(unsafe { pairloom_group_patience(self.0, timeout_ms) })
+        check_error(unsafe { pairloom_group_set_timeout(self.0, timeout_ms) })
     }
 
     pub fn all_gather(&self, rows: &Tensor, all: &Tensor) -> Result<()> {

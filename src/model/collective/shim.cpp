@@ -148,7 +148,7 @@ char* pairloom_group_join(
   });
 }
 
-char* pairloom_group_patience(void* group, int64_t timeout_ms) {
+char* pairloom_group_set_timeout(void* group, int64_t timeout_ms) {
   return caught([&] {
     Group& of = *static_cast<Group*>(group);
     of.timeout = std::chrono::milliseconds(timeout_ms);

@@ -11,7 +11,7 @@ use az::SaturatingAs;
 use super::ffi::RawStore;
 use crate::error::{Error, Result};
 
-/// Client of a key-value store. In one process it is the server too.
+/// Client of a key-value store. One of the processes is also the server.
 #[derive(Debug)]
 pub struct TcpStore {
     pub(super) store: RawStore,
@@ -19,15 +19,15 @@ pub struct TcpStore {
 }
 
 impl TcpStore {
-    /// Starts a server and connects to it. Listens at `host` only if that is an address of this machine, else at all of
-    /// its addresses. Port 0 chooses a free port.
+    /// Starts a server and connects to it. The server listens at the address `host` if this machine has that address,
+    /// else at all addresses of this machine. Port 0 chooses a free port.
     ///
     /// # Errors
     /// The port is in use, or `host` cannot be resolved.
     pub fn serve(host: &str, port: u16, timeout: Duration) -> Result<Self> {
         let refused = |error: std::io::Error| Error::stage(format!("cannot listen at `{host}:{port}`: {error}"));
         let listener = match TcpListener::bind((host, port)) {
-            // A name by which other machines reach this one, such as that of a service.
+            // `host` may be a name by which only other machines reach this one, such as the name of a service.
             Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
                 TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)))
             }

@@ -101,7 +101,7 @@ fn a_group_of_one_needs_no_network() {
 
 #[test]
 fn a_lost_rank_is_an_error_at_once() {
-    #[expect(clippy::disallowed_methods, reason = "the time until the error is what is tested")]
+    #[expect(clippy::disallowed_methods, reason = "the test measures the time until the error")]
     let clock = std::time::Instant::now();
     let errors = on_ranks(2, |group| {
         group.all_gather_bytes(b"").unwrap();

@@ -1,10 +1,10 @@
 //! Packed sequence of captions of different lengths, without padding.
 
-/// Packed sequence of a batch of captions, as PyTorch's `PackedSequence`: captions are sorted by decreasing length, and
-/// the first words of all captions are followed by the second words of those that have one, and so on.
+/// Packed sequence of a batch of captions, as PyTorch's `PackedSequence`. Captions are sorted by decreasing length. The
+/// first words of all captions come first, then the second words of all captions with at least two words, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedCaptions {
-    /// Row of each word in `distinct`.
+    /// Index of each word in `distinct_token_ids`.
     pub token_rows: Vec<usize>,
     /// Distinct token ids of the batch, ascending.
     pub distinct_token_ids: Vec<i64>,
@@ -51,14 +51,14 @@ impl PackedCaptions {
         lengths
     }
 
-    /// Index of the caption, longest first, of each word.
+    /// For each word, the index of its caption, longest caption first.
     #[must_use]
     pub fn caption_of_word(&self) -> Vec<usize> {
         self.batch_sizes.iter().flat_map(|&size| 0..size).collect()
     }
 
-    /// Permutation that reverses every caption: word `i` of the reversed captions is word `reverse[i]` of these, and
-    /// vice versa.
+    /// Permutation that reverses every caption: word `i` of the reversed captions is word `p[i]` of these, for the
+    /// returned `p`, and vice versa.
     #[must_use]
     pub fn reversed_order(&self) -> Vec<usize> {
         let starts = self.position_starts();

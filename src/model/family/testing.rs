@@ -35,7 +35,7 @@ impl Default for LateInteractionSettings {
     }
 }
 
-/// Settings of published checkpoints, of which there are none.
+/// Settings of published checkpoints. This family has no published checkpoints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unpublished {}

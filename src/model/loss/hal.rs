@@ -44,9 +44,9 @@ pub struct HalLoss {
     pub gamma: f64,
     /// Margin ε. The paper uses 0.3 for MS-COCO and 0.7 for Flickr30k.
     pub epsilon: f64,
-    /// Formula of the paper, or that of the published code: matching pairs are among their own negatives, matching
-    /// scores below 0 have no gradient, and with a memory bank the margins differ and neighbours are at most the pairs
-    /// of the batch.
+    /// Formula of the paper or of the published code. The code differs in these points: matching pairs are among their
+    /// own negatives, and matching scores below 0 have no gradient. With a memory bank, the margins differ and the
+    /// neighbours are at most the pairs of the batch.
     pub variant: FormulaVariant,
     /// Margin of an additional MAX loss, averaged over the batch. Without it there is none.
     #[serde(skip_serializing_if = "Option::is_none")]

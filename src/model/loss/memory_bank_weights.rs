@@ -113,7 +113,7 @@ mod tests {
         [found.negative, found.positive].map(|weight| weight.view(-1).double_value(&[0]))
     }
 
-    /// One pair and a memory bank of three samples, of which two count.
+    /// One pair and a memory bank of three samples. Two of the samples count.
     #[test]
     fn the_nearest_samples_weigh_a_pair() {
         const NONE: f64 = f64::NEG_INFINITY;

@@ -41,9 +41,9 @@ pub struct SemanticMargin {
     pub sampler: NegativeSampler,
     /// Keep the triplet loss with a constant margin beside this one.
     pub keep_triplet: bool,
-    /// Formula of the paper, or that of the published code: both negatives are chosen along rows, as the second of a
-    /// ranking that includes the matching pair; margins are swapped between the directions and taken from the
-    /// negative's row.
+    /// Formula of the paper or of the published code. The code differs in these points: both negatives are chosen along
+    /// rows, as the second of a ranking that includes the matching pair. Margins are swapped between the directions and
+    /// taken from the negative's row.
     pub variant: FormulaVariant,
     /// Weight of this term of the objective. The published code uses 5 beside three other terms.
     pub weight: f64,

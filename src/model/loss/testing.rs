@@ -75,7 +75,7 @@ pub(super) fn evaluate(loss: &dyn LossFunction, scores: &[f64]) -> (f64, Vec<f64
     evaluate_masked(loss, scores, &vec![false; scores.len()])
 }
 
-/// Value and gradient on n² scores, of which some are masked.
+/// Value and gradient on n² scores. Scores with `masked` true are no negatives.
 pub(super) fn evaluate_masked(loss: &dyn LossFunction, scores: &[f64], masked: &[bool]) -> (f64, Vec<f64>) {
     let scores = square(scores);
     let negatives = Negatives::new(&scores, Some(&Tensor::from_slice(masked).view_as(&scores)));

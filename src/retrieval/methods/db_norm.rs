@@ -28,7 +28,7 @@ pub struct DbNorm {
     pub beta_queries: f64,
     /// Inverse temperature over items, β₂.
     pub beta_items: f64,
-    /// Number of first items of each member of the bank that are in the activation set; with `dynamic`.
+    /// Depth of the activation sets: they hold the `k` best items of each query of a bank. Only with `dynamic`.
     pub k: usize,
     /// True if only queries whose nearest item is in the activation set are corrected (`DualDIS`), false if all queries
     /// are (`DualIS`).

@@ -68,7 +68,7 @@ impl RankingMethod for DualBankSinkhorn {
 
     #[cfg(test)]
     fn reference_scores(&self, reference: &ReferenceScores<'_>) -> Option<DenseScores> {
-        Some(reference.less(&kernel::dual_bank_sinkhorn(
+        Some(reference.minus_item_shifts(&kernel::dual_bank_sinkhorn(
             &reference.bank,
             &reference.within_bank,
             self.tau,

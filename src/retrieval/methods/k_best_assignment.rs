@@ -19,9 +19,9 @@ use crate::search::SearchProgress;
 /// Largest number of assignments: more take hours, and hardly differ.
 const MAX_ASSIGNMENTS: usize = 1_000;
 
-/// The k assignments with the largest sums of scores (Murty, 1968). The ranking of a query is the different items that
-/// it has in them, best assignment first. Assignments that are nearly as good as the best differ in few pairs, so most
-/// queries have only one item, and R@5 is little more than R@1. Limits of size as for `assignment`.
+/// The k assignments with the largest sums of scores (Murty, 1968). A query is ranked with the distinct items that
+/// these assignments give it, best assignment first. Assignments that are nearly as good as the best differ in few
+/// pairs, so most queries have only one item, and R@5 is little more than R@1. Limits of size as for `assignment`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]

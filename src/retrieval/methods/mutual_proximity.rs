@@ -28,7 +28,7 @@ use crate::search::SearchProgress;
 pub struct MutualProximity {
     /// Distribution of the distances to others.
     pub distribution: Distribution,
-    /// True for the queries of the bank, false for the test queries.
+    /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
 }
 
@@ -39,8 +39,8 @@ pub enum Distribution {
     /// Normal distribution with the mean and the standard deviation: two numbers for each item.
     #[default]
     Normal,
-    /// Empirical distribution: all scores of both sides, sorted, 4 bytes each. More than 2 GiB is an error; 5,000
-    /// images and 25,000 captions with each other take 0.9 GiB.
+    /// Empirical distribution: all scores of both sides, sorted, 4 bytes each. More than 2 GiB is an error. The scores
+    /// of 5,000 images and 25,000 captions take 0.9 GiB.
     Empirical,
 }
 
@@ -85,8 +85,8 @@ impl MutualProximity {
         kernel::GaussianMutualProximity { query_bank: self.query_bank }
     }
 
-    /// Corrections from the sorted scores of every image and of every caption with the other side, of the test or of
-    /// the bank.
+    /// Corrections from the sorted scores of every image with all captions and of every caption with all images. The
+    /// captions and images on the other side are those of the bank or of the test split.
     fn empirical(self, ranker: &Ranker<'_>, progress: &mut dyn SearchProgress) -> Result<Corrections> {
         let others = if self.query_bank {
             [ScoreSet::BankCaptions, ScoreSet::BankImages]
@@ -116,8 +116,8 @@ impl MutualProximity {
     }
 }
 
-/// Refuses lists of more than [`MAX_LIST_BYTES`] bytes, for two sides, each given as (vectors, vectors that each is
-/// compared with).
+/// Returns an error if the sorted scores take more than [`MAX_LIST_BYTES`] bytes. Each side is given as (number of its
+/// vectors, number of vectors that each of them is compared with).
 fn check_memory(sides: [(usize, usize); 2]) -> Result<()> {
     let bytes = EmpiricalMutualProximity::memory_bytes(sides);
     if bytes <= MAX_LIST_BYTES {

@@ -26,7 +26,7 @@ use crate::search::SearchProgress;
 pub struct QbNorm {
     /// Inverse temperature, β.
     pub beta: f64,
-    /// Number of first items of each query of the bank that are in the activation set.
+    /// Depth of the activation set: it holds the `k` best items of each query of the bank.
     pub k: usize,
 }
 

@@ -26,8 +26,8 @@ use crate::search::{GreedyMatching, GreedyRequest, SearchProgress};
 pub struct RelaxedGreedy<M: Default> {
     /// Relaxation, λ, at least 1.
     pub lambda: f64,
-    /// True for the capacities of the paper's pseudo-code, which matches at most a fifth of the captions if each image
-    /// has five.
+    /// True if items have the capacities of the paper's pseudo-code. With five captions an image, it matches at most a
+    /// fifth of the captions.
     pub strict: bool,
     /// Method that corrects the scores. Its scores of different queries must be comparable; other methods are refused
     /// when the file is checked.

@@ -26,7 +26,7 @@ pub struct Sinkhorn {
     pub tau: f64,
     /// Number of iterations.
     pub iterations: usize,
-    /// True for the queries of the bank, false for the test queries.
+    /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
 }
 

@@ -21,7 +21,7 @@ const WIDTH: usize = 6;
 pub(in crate::retrieval) const CAPTIONS_PER_IMAGE: usize = 3;
 
 /// Random unit vectors around a common direction, so that there are hubs.
-#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+#[expect(clippy::cast_possible_truncation, reason = "embeddings are f32")]
 fn vectors(seed: u64, count: usize) -> Vec<f32> {
     let mut rng = Rng::new(seed, &[]);
     let mut vector = || -> Vec<f32> {
@@ -125,7 +125,7 @@ impl<'d> ReferenceScores<'d> {
     }
 
     /// Scores minus a shift of each item.
-    pub(in crate::retrieval) fn less(&self, h: &[f64]) -> DenseScores {
+    pub(in crate::retrieval) fn minus_item_shifts(&self, h: &[f64]) -> DenseScores {
         DenseScores::from_fn(self.test.queries, self.test.items, |q, i| self.test.at(q, i) - h[i])
     }
 }
@@ -136,7 +136,8 @@ fn matrix(queries: &[&[f32]], items: &[&[f32]]) -> DenseScores {
     })
 }
 
-/// Settings that are not derived: activation sets of some items, weights of different size, more iterations.
+/// Settings that [`Method::samples`] cannot derive from the defaults and the schema: activation sets that contain some
+/// of the items, weights of different size, more iterations.
 const ADDITIONAL_SAMPLES: [&str; 10] = [
     "qb_norm = { k = 1 }",
     "db_norm = { beta_queries = 8.0, dynamic = false }",
@@ -151,14 +152,14 @@ const ADDITIONAL_SAMPLES: [&str; 10] = [
 ];
 
 impl Method {
-    /// Every method with settings for a pool of twelve: all flags and choices, all methods that it can be combined
-    /// with, and small numbers.
+    /// Every method with settings for a pool of twelve images. Flags and choices have all values, a method inside a
+    /// method is each method that is allowed there, and numbers are small.
     pub(crate) fn samples() -> Vec<Self> {
         let small = |count: i64, float: fn(f64) -> f64| {
             move |_: &str, value: &Value| match value {
                 Value::Integer(_) => vec![Value::Integer(count)],
                 Value::Float(default) => vec![Value::Float(float(*default))],
-                // A method.
+                // The setting is a method itself.
                 Value::Table(_) => Self::all().iter().map(value_of).collect(),
                 other => vec![other.clone()],
             }
@@ -198,7 +199,8 @@ impl Method {
         Self::all().iter().flat_map(extreme).collect()
     }
 
-    /// The method with all valid combinations of `values` of its settings, and of all values of flags and choices.
+    /// The method with all valid combinations of settings. Flags and choices take all their values; `values` returns
+    /// the values of any other setting.
     fn with(&self, values: &dyn Fn(&str, &Value) -> Vec<Value>) -> Vec<Self> {
         let mut combinations = vec![self.settings()];
         for (name, value) in self.settings() {

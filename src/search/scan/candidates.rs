@@ -13,7 +13,7 @@ pub type ExactKeys<'s> = &'s mut dyn FnMut(&[u32], &mut Vec<f64>) -> Result<()>;
 #[derive(Debug, Clone)]
 pub struct CandidateList {
     k: usize,
-    error: f64,
+    error_bound: f64,
     threshold: f32,
     capacity: usize,
     approximate: Vec<(f32, u32)>,
@@ -25,7 +25,14 @@ impl CandidateList {
     /// List of the `k` best of scores that are within `error` of the exact ones.
     pub fn new(k: usize, error: f64) -> Self {
         let bar = if k == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
-        Self { k, error, threshold: bar, capacity: k + k.max(32), approximate: Vec::new(), exact: Vec::new() }
+        Self {
+            k,
+            error_bound: error,
+            threshold: bar,
+            capacity: k + k.max(32),
+            approximate: Vec::new(),
+            exact: Vec::new(),
+        }
     }
 
     /// Raises the threshold by `best`, exact keys of other items, best first. These items do not become candidates.
@@ -92,10 +99,10 @@ impl CandidateList {
         }
         let kth = if self.exact.is_empty() {
             let (_, &mut (kth, _), _) = self.approximate.select_nth_unstable_by(self.k - 1, |a, b| b.0.total_cmp(&a.0));
-            f64::from(kth) - self.error
+            f64::from(kth) - self.error_bound
         } else {
             let mut lower_bounds: Vec<f64> =
-                self.approximate.iter().map(|&(score, _)| f64::from(score) - self.error).collect();
+                self.approximate.iter().map(|&(score, _)| f64::from(score) - self.error_bound).collect();
             lower_bounds.extend(self.exact.iter().map(|&(score, _)| score));
             *lower_bounds.select_nth_unstable_by(self.k - 1, |a, b| b.total_cmp(a)).1
         };
@@ -120,7 +127,7 @@ impl CandidateList {
     /// Raises the threshold, given that k items have at least the exact key `kth`.
     #[expect(clippy::cast_possible_truncation, reason = "rounded downwards by the step that follows")]
     fn raise_threshold(&mut self, kth: f64) {
-        self.threshold = self.threshold.max(((kth - self.error) as f32).next_down());
+        self.threshold = self.threshold.max(((kth - self.error_bound) as f32).next_down());
     }
 }
 

@@ -50,7 +50,7 @@ fn search_both_sides(
     if let Some(count) = counts.iter().find(|&&count| u32::try_from(count).is_err()) {
         return Err(Error::data(format!("got {count} vectors on one side, wanted fewer than 2³²")));
     }
-    let keep = [requests[0].list_length(counts[0], counts[1])?, requests[1].list_length(counts[1], counts[0])?];
+    let list_lengths = [requests[0].list_length(counts[0], counts[1])?, requests[1].list_length(counts[1], counts[0])?];
     let summed = SumStatistics::new(scan, [requests[0].statistics, requests[1].statistics])?;
     let identity = |fields: &mut IdentityWriter<'_>| {
         fields.write_text("find");
@@ -62,7 +62,7 @@ fn search_both_sides(
     let sections = Sections::new(stripe_count(counts[0]), scan.cost(), identity, progress);
     let coarse = summed.is_none() && scan.scores.has_coarse() && scan.overrides.precision != Some(ScorePrecision::Fine);
     let mut precision = if coarse { ScorePrecision::Coarse } else { ScorePrecision::Fine };
-    let pass = SearchPass { requests, kept: keep, counts, sums: summed, sections };
+    let pass = SearchPass { requests, list_lengths, counts, sums: summed, sections };
     let mut state = pass.resume(progress)?;
     progress.report(state.rows.top.len() as u64, counts[0] as u64)?;
     while state.section < pass.sections.stripes.len() {
@@ -90,8 +90,8 @@ fn scan_sections(
     let [rows, columns] = pass.requests;
     let context = NearestContext {
         scan: *scan,
-        rows: SideQueries::new(scan, MatrixSide::Rows, *rows, pass.kept[0], &row_bounds)?,
-        columns: SideQueries::new(scan, MatrixSide::Columns, *columns, pass.kept[1], &column_bounds)?,
+        rows: SideQueries::new(scan, MatrixSide::Rows, *rows, pass.list_lengths[0], &row_bounds)?,
+        columns: SideQueries::new(scan, MatrixSide::Columns, *columns, pass.list_lengths[1], &column_bounds)?,
         may_abandon: precision == ScorePrecision::Coarse && scan.overrides.precision.is_none(),
         abandoned: AtomicBool::new(false),
     };
@@ -129,8 +129,8 @@ fn side_results(request: &SearchRequest<'_>, found: Vec<QueryResult>, sums: Opti
         _ => sums,
     };
     let statistics = request.statistics.iter().zip(sums).map(statistic).collect();
-    let asked = request.positives.n_queries().is_some();
-    let ranks = if asked { found.iter().map(|found| found.rank).collect() } else { Vec::new() };
+    let has_positives = request.positives.n_queries().is_some();
+    let ranks = if has_positives { found.iter().map(|found| found.rank).collect() } else { Vec::new() };
     let cut = |mut found: QueryResult| {
         found.top.truncate(request.k);
         found.top

@@ -22,9 +22,9 @@ pub struct SideQueries<'a> {
     side: MatrixSide,
     request: SearchRequest<'a>,
     /// Number of best items kept for each query, at least `request.k`.
-    n_kept: usize,
+    list_length: usize,
     /// Error bound of the ranking keys of each query, if they are computed in f32.
-    errors: Vec<f64>,
+    error_bounds: Vec<f64>,
     best_positives: Vec<Option<BestPositive>>,
     /// Shift of every item (`request.item_shifts`), in f32.
     item_shifts: Vec<f32>,
@@ -40,7 +40,7 @@ impl<'a> SideQueries<'a> {
         scan: &Scan<'_>,
         side: MatrixSide,
         request: SearchRequest<'a>,
-        n_kept: usize,
+        list_length: usize,
         bounds: &[ScoreBound],
     ) -> Result<Self> {
         let largest = request.item_shifts.iter().fold(0.0f64, |largest, number| largest.max(number.abs()));
@@ -50,7 +50,7 @@ impl<'a> SideQueries<'a> {
             let message = format!("item {item} has shift {number}, wanted a number below {MAX_ITEM_SHIFT:e}");
             return Err(Error::data(message));
         }
-        // The shift is rounded, and so is the difference; without shifts nothing is.
+        // The shift and the difference are rounded. Without shifts there is no such rounding.
         let rounding =
             |score: f64| if request.item_shifts.is_empty() { 0.0 } else { f64::from(f32::EPSILON) * (largest + score) };
         let error = |&ScoreBound { error, largest }: &ScoreBound| error + rounding(largest + error) * (1.0 + 1e-6);
@@ -61,17 +61,24 @@ impl<'a> SideQueries<'a> {
             request.item_shifts.iter().map(|&h| h as f32).collect()
         };
         let best_positives = BestPositive::find_all(scan, side, &request)?;
-        Ok(Self { side, request, n_kept, errors: bounds.iter().map(error).collect(), best_positives, item_shifts })
+        Ok(Self {
+            side,
+            request,
+            list_length,
+            error_bounds: bounds.iter().map(error).collect(),
+            best_positives,
+            item_shifts,
+        })
     }
 
     /// Range of uncertain scores. Items with scores above the range rank before the best positive.
     fn uncertain_range(&self, query: usize) -> (f32, f32) {
         let best = self.best_positives.get(query).copied().flatten();
-        best.map_or((f32::INFINITY, f32::INFINITY), |best| best.uncertain_range(self.errors[query]))
+        best.map_or((f32::INFINITY, f32::INFINITY), |best| best.uncertain_range(self.error_bounds[query]))
     }
 
     fn candidates(&self, query: usize) -> CandidateList {
-        CandidateList::new(self.n_kept, self.errors[query])
+        CandidateList::new(self.list_length, self.error_bounds[query])
     }
 
     /// Final state of a query: computes the exact keys of its candidates.

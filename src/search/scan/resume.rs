@@ -14,7 +14,7 @@ pub struct SearchPass<'p> {
     /// Requests of rows and of columns. All pairs of fields are in this order.
     pub requests: [&'p SearchRequest<'p>; 2],
     /// Number of best items kept for each query.
-    pub kept: [usize; 2],
+    pub list_lengths: [usize; 2],
     pub counts: [usize; 2],
     pub sums: Option<SumStatistics>,
     pub sections: Sections,
@@ -96,7 +96,7 @@ impl SearchPass<'_> {
     fn read_columns(&self, section: usize, payload: &[i32]) -> Option<(Vec<QueryState>, Option<ColumnTotals>)> {
         let mut payload = PayloadReader(payload);
         let seen = stripe_rows_range(&self.sections.stripes[section], self.counts[0]).end;
-        let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, seen, self.kept[1]));
+        let known = (0..self.counts[1]).map(|_| QueryState::read(&mut payload, seen, self.list_lengths[1]));
         let known = known.collect::<Option<Vec<_>>>()?;
         let sums = match &self.sums {
             Some(summed) => Some(summed.read(&mut payload)?),

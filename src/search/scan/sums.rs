@@ -191,7 +191,7 @@ struct RowTotals {
 /// Visitor that sums scores, on one thread.
 #[derive(Debug)]
 pub struct SumVisitor<'s> {
-    summed: &'s SumStatistics,
+    statistics: &'s SumStatistics,
     /// Sums of the columns over the stripe.
     columns: ColumnTotals,
     /// Log-sum-exps of the rows of the block, by β and row.
@@ -202,13 +202,13 @@ pub struct SumVisitor<'s> {
 }
 
 impl<'s> SumVisitor<'s> {
-    pub fn new(summed: &'s SumStatistics) -> Self {
+    pub fn new(statistics: &'s SumStatistics) -> Self {
         let columns = ColumnTotals { logs: Vec::new(), moments: Vec::new() };
-        Self { summed, columns, logs: Vec::new(), moments: Vec::new(), zeros: Vec::new(), rows: Vec::new() }
+        Self { statistics, columns, logs: Vec::new(), moments: Vec::new(), zeros: Vec::new(), rows: Vec::new() }
     }
 
     fn start(&mut self, rows: usize) {
-        self.logs = self.summed.betas[0].iter().map(|_| vec![RunningLogSumExp::EMPTY; rows]).collect();
+        self.logs = self.statistics.betas[0].iter().map(|_| vec![RunningLogSumExp::EMPTY; rows]).collect();
         self.moments = vec![Moments::default(); rows];
         self.zeros = vec![0.0; rows];
     }
@@ -222,35 +222,35 @@ pub fn to_f32(beta: f64) -> f32 {
 
 impl ScoreVisitor for SumVisitor<'_> {
     fn begin_stripe(&mut self, _stripe: usize) {
-        self.columns = self.summed.empty_totals();
+        self.columns = self.statistics.empty_totals();
     }
 
     fn visit_panel(&mut self, rows: Range<usize>, panel: usize, scores: &[PanelRow]) -> Result<()> {
-        let summed = self.summed;
+        let statistics = self.statistics;
         if panel == 0 {
             self.start(rows.len());
         }
         let first = panel * TILE_COLUMNS;
-        let used = (summed.counts[1] - first).min(TILE_COLUMNS);
+        let used = (statistics.counts[1] - first).min(TILE_COLUMNS);
         let mut outside = [0.0; TILE_COLUMNS];
         outside[used..].fill(f32::NEG_INFINITY);
-        for (&beta, sums) in summed.betas[0].iter().zip(&mut self.logs) {
+        for (&beta, sums) in statistics.betas[0].iter().zip(&mut self.logs) {
             add_exp_rows(to_f32(beta), scores, &outside, sums);
         }
-        for (&beta, sums) in summed.betas[1].iter().zip(&mut self.columns.logs) {
+        for (&beta, sums) in statistics.betas[1].iter().zip(&mut self.columns.logs) {
             add_exp_columns(to_f32(beta), scores, &self.zeros, &mut sums[panel]);
         }
-        if summed.moments {
+        if statistics.moments {
             let mut shifts = [0.0; TILE_COLUMNS];
-            shifts[..used].copy_from_slice(&summed.moment_shifts[1][first..first + used]);
+            shifts[..used].copy_from_slice(&statistics.moment_shifts[1][first..first + used]);
             let to = &mut self.columns.moments[panel];
-            add_moments(scores, used, &summed.moment_shifts[0][rows], &shifts, &mut self.moments, to);
+            add_moments(scores, used, &statistics.moment_shifts[0][rows], &shifts, &mut self.moments, to);
         }
         Ok(())
     }
 
     fn end_block(&mut self, rows: Range<usize>) -> Result<()> {
-        if self.summed.counts[1] == 0 {
+        if self.statistics.counts[1] == 0 {
             self.start(rows.len());
         }
         let first = rows.start;
@@ -264,13 +264,13 @@ impl ScoreVisitor for SumVisitor<'_> {
 
     fn end_stripe(&mut self, stripe: usize) {
         let part = std::mem::replace(&mut self.columns, ColumnTotals { logs: Vec::new(), moments: Vec::new() });
-        let betas = &self.summed.betas[1];
+        let betas = &self.statistics.betas[1];
         let merge = |total: &mut ColumnTotals, part: ColumnTotals| {
             for ((total, part), &beta) in total.logs.iter_mut().zip(&part.logs).zip(betas) {
                 total.iter_mut().zip(part).for_each(|(total, part)| total.merge(part, to_f32(beta)));
             }
             total.moments.iter_mut().zip(&part.moments).for_each(|(total, part)| total.merge(part));
         };
-        self.summed.columns().add(stripe, part, merge);
+        self.statistics.columns().add(stripe, part, merge);
     }
 }

@@ -18,13 +18,13 @@ pub(in crate::search) fn subset<'s>(
     items: &[usize],
 ) -> Result<Box<dyn Scores + 's>> {
     let own = source.subset(side, queries, items)?;
-    Ok(own.unwrap_or_else(|| Box::new(SubsetScores { of: source, side, indices: [queries.to_vec(), items.to_vec()] })))
+    Ok(own.unwrap_or_else(|| Box::new(SubsetScores { source, side, indices: [queries.to_vec(), items.to_vec()] })))
 }
 
 /// Generic subset of a source: it computes the exact score of every pair.
 #[derive(Debug)]
 struct SubsetScores<'s> {
-    of: &'s dyn Scores,
+    source: &'s dyn Scores,
     /// Side of the full source that the rows of the subset come from.
     side: MatrixSide,
     /// Indices of the rows and of the columns in the full source.
@@ -37,11 +37,11 @@ impl Scores for SubsetScores<'_> {
     }
 
     fn cost(&self) -> u64 {
-        self.of.cost()
+        self.source.cost()
     }
 
     fn bounds(&self, precision: ScorePrecision) -> [Vec<ScoreBound>; 2] {
-        let mut bounds = self.of.bounds(precision);
+        let mut bounds = self.source.bounds(precision);
         if self.side == MatrixSide::Columns {
             bounds.reverse();
         }
@@ -64,7 +64,7 @@ impl Scores for SubsetScores<'_> {
         let [queries, items] = &self.indices;
         let (mut all, mut scores) = (Vec::with_capacity(rows.len() * items.len()), Vec::new());
         for &query in &queries[rows] {
-            self.of.exact_scores(self.side, query, items, &mut scores)?;
+            self.source.exact_scores(self.side, query, items, &mut scores)?;
             all.append(&mut scores);
         }
         consume_row_major(&all, items.len(), buffer, consume)
@@ -74,13 +74,13 @@ impl Scores for SubsetScores<'_> {
         let [of_queries, of_items] = if side == MatrixSide::Rows { [0, 1] } else { [1, 0] };
         let items: Vec<usize> = items.iter().map(|&item| self.indices[of_items][item]).collect();
         let side = if side == MatrixSide::Rows { self.side } else { self.side.other() };
-        self.of.exact_scores(side, self.indices[of_queries][query], &items, scores)
+        self.source.exact_scores(side, self.indices[of_queries][query], &items, scores)
     }
 
     fn identity(&self, fields: &mut IdentityWriter<'_>) {
         fields.write_text("subset");
         fields.write_text(self.side.name());
         self.indices.iter().for_each(|some| fields.write_usizes(some));
-        self.of.identity(fields);
+        self.source.identity(fields);
     }
 }

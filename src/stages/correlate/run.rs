@@ -41,7 +41,7 @@ impl RunnableStage for Correlate {
         for (number, score) in self.scores.iter().enumerate() {
             let values = match &score.sampling {
                 Some(sampling) => {
-                    sampling_exists(&rated, sampling)?;
+                    check_sampling(&rated, sampling)?;
                     rated.samplings.iter().map(|of| if of == sampling { 1.0 } else { 0.0 }).collect()
                 }
                 None => rated.similarities(cx, &similarity_input(number))?,
@@ -78,11 +78,11 @@ impl RunnableStage for Correlate {
 /// Indices of the pairs of a set.
 fn pair_indices(rated: &RatedPairs, name: &str, of: Option<&PairSet>) -> Result<Vec<usize>> {
     let Some(of) = of else { return Ok((0..rated.ratings.len()).collect()) };
-    sampling_exists(rated, &of.sampling).map_err(|error| error.context(format!("`pairs.{name}`")))?;
+    check_sampling(rated, &of.sampling).map_err(|error| error.context(format!("`pairs.{name}`")))?;
     Ok((0..rated.ratings.len()).filter(|&place| rated.samplings[place] == of.sampling).collect())
 }
 
-fn sampling_exists(rated: &RatedPairs, wanted: &str) -> Result<()> {
+fn check_sampling(rated: &RatedPairs, wanted: &str) -> Result<()> {
     if rated.samplings.iter().any(|sampling| sampling == wanted) {
         return Ok(());
     }
@@ -101,7 +101,7 @@ fn write(cx: &mut StageContext<'_>, rows: &[CorrelationRow]) -> Result<()> {
     let columns = tables::correlations::TableColumns {
         score: texts(|row| &row.score),
         pairs: texts(|row| &row.pairs),
-        n: Int64Array::from_iter_values(rows.iter().map(|row| row.n.saturating_as::<i64>())),
+        n_pairs: Int64Array::from_iter_values(rows.iter().map(|row| row.n.saturating_as::<i64>())),
         pearson: coefficient(0),
         spearman: coefficient(1),
         kendall_b: coefficient(2),

@@ -24,7 +24,7 @@ pub struct Correlate {
     pub pairs: BTreeMap<String, PairSet>,
 }
 
-/// Score of pairs: φ of a table, or 1 for pairs of one sampling and 0 for others.
+/// Score of pairs: φ from a table, or a binary score that is 1 for the pairs of one sampling.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Score {

@@ -74,7 +74,7 @@ fn rows(host: &InMemoryHost) -> CorrelationRows {
         .map(|row| {
             let coefficients = ["pearson", "spearman", "kendall_b", "kendall_c"].map(|name| number(name, row));
             let published = batch["published"].is_valid(row).then(|| number("published", row));
-            let n = batch["n"].as_primitive::<Int64Type>().value(row);
+            let n = batch["n_pairs"].as_primitive::<Int64Type>().value(row);
             ((text("score", row), text("pairs", row)), (n, coefficients, published))
         })
         .collect()
@@ -83,7 +83,8 @@ fn rows(host: &InMemoryHost) -> CorrelationRows {
 const RATED: [(i64, i64, f64, &str); 5] =
     [(1, 10, 5.0, OWN), (2, 10, 2.0, OTHER), (3, 11, 4.0, OWN), (1, 11, 1.0, OTHER), (3, 10, 3.0, OTHER)];
 
-/// φ: image 10 with captions 2, 1, 3 is 1, 2, 3; image 11, in two rows, with captions 1 and 3 is 0 and 4.
+/// Table of φ. For image 10, captions 2, 1 and 3 have φ 1, 2 and 3. For image 11, in two rows, captions 1 and 3 have
+/// φ 0 and 4.
 fn phi() -> Vec<RecordBatch> {
     let nan = f32::NAN;
     vec![
@@ -113,7 +114,7 @@ fn coefficients_of_five_rated_pairs() {
     // Of ten pairs of pairs two are discordant: (5, 2) with (4, 4), and with (3, 3).
     close(tau_b, 0.6);
     close(tau_c, 0.6);
-    // Without the images' own: ratings 2 1 3, φ 1 0 3.
+    // Pairs without the images' own captions: ratings 2 1 3, φ 1 0 3.
     let (n, [pearson, spearman, ..], published) = get("phi", "non_gt");
     assert_eq!((n, published), (3, Some(-0.2)));
     close(pearson, 3.0 / (2.0f64 * 14.0 / 3.0).sqrt());

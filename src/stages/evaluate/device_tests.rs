@@ -19,7 +19,7 @@ use crate::runtime::Device;
 const WIDTH: usize = 9;
 
 /// Unit vectors around a common direction without negative values, so that both similarities can score them.
-#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+#[expect(clippy::cast_possible_truncation, reason = "embeddings are f32")]
 fn vectors(seed: u64, count: usize) -> Vec<f32> {
     let mut rng = Rng::new(seed, &[]);
     let mut vector = || -> Vec<f32> {

@@ -74,8 +74,8 @@ fn reorder_rows(vectors: Vec<f32>, order: &[usize], width: usize) -> Vec<f32> {
 fn warn_of_similarity_mismatch(cx: &mut StageContext<'_>, similarity: EmbeddingSimilarity, below_zero: bool) {
     let message = match (similarity, below_zero) {
         (EmbeddingSimilarity::Cosine, false) => {
-            "no value of the embeddings is below 0, which is typical of order embeddings, but `evaluate` ranks by cosine: if \
-             the model was trained with `similarity = \"order\"`, set the same in `evaluate`"
+            "no value of the embeddings is below 0, which is typical of order embeddings, but `evaluate` ranks by \
+             cosine: if the model was trained with `similarity = \"order\"`, set it in `evaluate` too"
         }
         (EmbeddingSimilarity::Order { .. }, true) => {
             "some values of the embeddings are below 0, which order embeddings never have: if the model was trained with the \
@@ -156,7 +156,7 @@ fn norm_problem(vector: &[f32], similarity: EmbeddingSimilarity) -> Option<Strin
     }
     let (wrong, wanted) = match similarity {
         EmbeddingSimilarity::Cosine => ((norm - 1.0).abs() > NORM_TOLERANCE, "1"),
-        EmbeddingSimilarity::Order { .. } => (norm == 0.0, "one above 0"),
+        EmbeddingSimilarity::Order { .. } => (norm == 0.0, "a norm above 0"),
     };
     wrong.then(|| format!("the embedding has norm {norm:.4}, wanted {wanted}"))
 }

@@ -18,7 +18,7 @@ use crate::tables;
 const WIDTH: usize = 6;
 
 /// Unit vectors around a common direction, so that there are hubs.
-#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+#[expect(clippy::cast_possible_truncation, reason = "embeddings are f32")]
 fn vectors(seed: u64, count: usize) -> Vec<Vec<f32>> {
     let mut rng = Rng::new(seed, &[]);
     (0..count)

@@ -24,7 +24,8 @@ pub struct QueryBankSettings {
     /// Split of both tables that is the query bank.
     #[serde(default = "default_split")]
     pub split: String,
-    /// A `memory_bank`, in place of embeddings; its last epoch. The model has changed a little since that epoch began.
+    /// Table `memory_bank` of a training, in place of embeddings. Its last epoch is used, embedded by the model as it
+    /// was at the start of that epoch.
     pub memory_bank: Option<TableRef>,
 }
 

@@ -49,7 +49,7 @@ pub struct Evaluate {
     /// have columns for each.
     #[serde(default = "default_cutoffs")]
     pub cutoffs: Vec<usize>,
-    /// Relevance beside the queries' own matches.
+    /// Additional relevances, besides the queries' own matches.
     #[serde(default)]
     pub relevance: Vec<RelevanceSource>,
 }
@@ -65,8 +65,8 @@ pub struct RelevanceSource {
     pub similarity: Option<TableRef>,
     /// Binary relevance: pairs with a human rating of `at_least`.
     pub ratings: Option<TableRef>,
-    /// Numbers of neighbours of a query that are relevant to Semantic Recall, NCS of the paper, mAP@R and R-precision;
-    /// each number is evaluated on its own. Only with `similarity`; default `[5]`.
+    /// Numbers m: the m items with the largest φ are relevant to a query, for Semantic Recall, NCS of the paper, mAP@R
+    /// and R-precision. Each m is evaluated separately. Only with `similarity`; default `[5]`.
     pub neighbours: Option<Vec<usize>>,
     /// Lowest rating of relevant pairs. Only with `ratings`.
     pub at_least: Option<f64>,

@@ -79,7 +79,7 @@ pub(super) fn halves(batch: &RecordBatch) -> Vec<RecordBatch> {
     vec![batch.slice(0, middle), batch.slice(middle, batch.num_rows() - middle)]
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+#[expect(clippy::cast_possible_truncation, reason = "embeddings are f32")]
 pub(super) fn unit(degrees: f64) -> Vec<f32> {
     vec![degrees.to_radians().cos() as f32, degrees.to_radians().sin() as f32]
 }
@@ -130,7 +130,7 @@ fn ranks_recalls_and_hubs_of_three_images_on_a_circle() {
     // 23 of retrieval, hs-sum, and of hubs seven measures at three cut-offs and five counts each way; five more where
     // image 10 counts for each of its two captions.
     assert_eq!(metrics.num_rows(), 23 + 1 + 2 * (21 + 5) + 5);
-    let found_by = |variant: Option<&str>, m: i64| {
+    let occurrence_rate = |variant: Option<&str>, m: i64| {
         let variants = metrics["variant"].as_string::<i32>();
         let row = (0..metrics.num_rows()).find(|&row| {
             let is = |name: &str, wanted: &str| metrics[name].as_string::<i32>().value(row) == wanted;
@@ -143,8 +143,8 @@ fn ranks_recalls_and_hubs_of_three_images_on_a_circle() {
     };
     // Captions 2, 3, 1, 4 have images 10, 11, 11, 12 first: one image for two of them, two for one; image 10 is two of
     // four rows.
-    assert_eq!([0, 1, 2, 5].map(|m| found_by(None, m)), [0.0, 200.0 / 3.0, 100.0 / 3.0, 0.0]);
-    assert_eq!([0, 1, 2, 5].map(|m| found_by(Some("duplicated"), m)), [25.0, 50.0, 25.0, 0.0]);
+    assert_eq!([0, 1, 2, 5].map(|m| occurrence_rate(None, m)), [0.0, 200.0 / 3.0, 100.0 / 3.0, 0.0]);
+    assert_eq!([0, 1, 2, 5].map(|m| occurrence_rate(Some("duplicated"), m)), [25.0, 50.0, 25.0, 0.0]);
     assert!((value(&metrics, "made-3", "i2t", "recall", Some(1)) - 200.0 / 3.0).abs() < 1e-9);
     assert!((value(&metrics, "made-3", "t2i", "recall", Some(1)) - 75.0).abs() < 1e-9);
     assert!((value(&metrics, "made-3", "both", "rsum", None) - (200.0 / 3.0 + 75.0 + 400.0)).abs() < 1e-9);
@@ -236,7 +236,7 @@ fn bad_embeddings_are_named() {
 }
 
 /// Images and two captions each, close to their image.
-#[expect(clippy::cast_possible_truncation, reason = "f32 is what embeddings are")]
+#[expect(clippy::cast_possible_truncation, reason = "embeddings are f32")]
 pub(super) fn random(count: i64, width: usize, seed: u64) -> (TestImages, TestCaptions) {
     let mut rng = Rng::new(seed, &[]);
     let mut near = |centre: Option<&[f32]>| {

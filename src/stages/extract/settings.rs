@@ -10,12 +10,12 @@ use crate::tables;
 /// Number of rows of a part of `features`: a few seconds of work on two cores, except for the deepest networks.
 pub(super) const PART_ROWS: usize = 128;
 
-/// Allowed sides of an input of the network, in pixels. Below, its last feature maps would be empty; above, memory
-/// would run out.
+/// Allowed sides of an input of the network, in pixels. Smaller inputs give empty feature maps in the last layers;
+/// larger inputs need too much memory.
 const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
 
 /// Maximum number of values of a batch, 128 MiB: 222 images of 224 pixels, or 2 of 2048.
-const LARGEST_INPUT: u64 = 32 << 20;
+const MAX_INPUT_VALUES: u64 = 32 << 20;
 
 /// Computes feature vectors of images with a convolutional network.
 ///
@@ -31,7 +31,7 @@ pub struct Extract {
     pub network: Network,
     /// Weights of the network.
     pub weights: WeightSource,
-    /// Output of the network that is the feature.
+    /// Output of the network to use as the feature.
     #[serde(default)]
     pub pooling: FeaturePooling,
     /// True if features are divided by their L2 norm, as VSE++ does before its linear layer.
@@ -43,7 +43,7 @@ pub struct Extract {
     /// Side of the centre crop, a square, in pixels. The memory of a thread grows with the square of the side.
     #[serde(default = "default_crop")]
     pub crop: u32,
-    /// Images that go through the network together, in every thread: some 10 MB each at 224 pixels.
+    /// Number of images in a batch of a thread. An image takes some 10 MB at 224 pixels.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
     /// Treatment of images that cannot be decoded.
@@ -66,7 +66,7 @@ pub enum WeightSource {
     Random,
 }
 
-/// Output of the network that is the feature of an image.
+/// Output of the network to use as the feature of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeaturePooling {
@@ -140,7 +140,7 @@ impl Stage for Extract {
         if matches!(self.weights, WeightSource::Model(_))
             && !(self.normalize && self.pooling == FeaturePooling::Average)
         {
-            let message = "a model is trained on normalised averages";
+            let message = "the model was trained on normalised averages";
             problems.push(
                 Problem::new("weights.model", message).hint("set `normalize = true` and `pooling = \"average\"`"),
             );
@@ -158,18 +158,19 @@ impl Stage for Extract {
         if self.batch_size == 0 {
             problems.push(Problem::new("batch_size", "0 images, wanted at least 1"));
         }
-        // An invalid side has its own message and may be 0.
+        // An invalid side was reported above. It may be 0, so it is excluded before the division.
         let image = 3 * u64::from(self.crop).pow(2);
         let values = (self.batch_size as u64).saturating_mul(image);
-        if SIDES.contains(&self.crop) && values > LARGEST_INPUT {
+        if SIDES.contains(&self.crop) && values > MAX_INPUT_VALUES {
             let message = format!(
                 "{} images × 3 × {crop}² pixels are {values} values at once in every thread, wanted at most \
-                 {LARGEST_INPUT} (128 MiB)",
+                 {MAX_INPUT_VALUES} (128 MiB)",
                 self.batch_size,
                 crop = self.crop,
             );
-            problems
-                .push(Problem::new("batch_size", message).hint(format!("make it at most {}", LARGEST_INPUT / image)));
+            problems.push(
+                Problem::new("batch_size", message).hint(format!("make it at most {}", MAX_INPUT_VALUES / image)),
+            );
         }
         problems
     }

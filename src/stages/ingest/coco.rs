@@ -15,7 +15,7 @@ use crate::io::json;
 use crate::stage::StageContext;
 
 /// Description of a valid file, for error messages.
-const WANTED: &str =
+const EXPECTED_FORMAT: &str =
     "an object with the lists `images` (`id`, `file_name`) and `annotations` (`id`, `image_id`, `caption`)";
 
 /// Fields of an annotation file that are read.
@@ -63,7 +63,7 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
     for (number, part) in settings.files.iter().enumerate() {
         let split = listing::parse_split(&part.split).map_err(Error::usage)?;
         let path = cx.source(&format!("coco.files.{number}.captions"))?;
-        let file: CocoAnnotations = json::read(&path, WANTED)?;
+        let file: CocoAnnotations = json::read(&path, EXPECTED_FORMAT)?;
         let mut mistakes = ValidationErrors::in_file(&path);
         let mut by_id: HashMap<i64, usize> = HashMap::with_capacity(file.images.len());
         for (index, image) in file.images.into_iter().enumerate() {

@@ -14,7 +14,7 @@ use crate::io::json;
 use crate::stage::StageContext;
 
 /// Description of a valid file, for error messages.
-const WANTED: &str =
+const EXPECTED_FORMAT: &str =
     "an object with the list `images`, each with `filename`, `imgid`, `split` and `sentences` (`raw`, `sentid`)";
 
 /// Fields of a split file that are read. `tokens` is ignored: it is `raw` in lower case without punctuation.
@@ -57,7 +57,7 @@ impl fmt::Display for KarpathyLocation {
 /// the annotation files. `caption_id` is `sentid`, which for COCO is *not* an annotation id.
 pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> {
     let path = cx.source("karpathy.json")?;
-    let file: KarpathySplits = json::read(&path, WANTED)?;
+    let file: KarpathySplits = json::read(&path, EXPECTED_FORMAT)?;
     let mut mistakes = ValidationErrors::in_file(&path);
     let mut seen = DuplicateFinder::new();
     let mut entries = Vec::with_capacity(file.images.len());

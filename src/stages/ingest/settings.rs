@@ -116,7 +116,7 @@ pub struct Precomp {
     pub dev_captions: usize,
 }
 
-/// Files of a `*_precomp` folder that are the split `test`.
+/// Choice of the files of a `*_precomp` folder for the split `test`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrecompTest {

@@ -17,7 +17,7 @@ pub(super) fn section(cx: &mut StageContext<'_>, input: &str) -> Result<Section>
     let mut table = PageTable::new(&["score", "pairs"], &numbers);
     while let Some(batch) = cx.read_next(input)? {
         let (scores, pairs) = (tables::text_column(&batch, "score")?, tables::text_column(&batch, "pairs")?);
-        let (n, published) = (tables::int_column(&batch, "n")?, tables::float_column(&batch, "published")?);
+        let (n, published) = (tables::int_column(&batch, "n_pairs")?, tables::float_column(&batch, "published")?);
         let pearson = tables::float_column(&batch, "pearson")?;
         for row in 0..batch.num_rows() {
             let here = pearson.value(row);

@@ -1,19 +1,19 @@
-//! Card of a document: a text or image, a verdict on it, and lists of related items.
+//! Card of a document: a text or image, a sentence on its result, and lists of related items.
 
 use super::text::{PageLabel, Span};
 
 /// Card.
 #[derive(Debug)]
 pub(super) struct Card {
-    pub(super) grade: Grade,
+    pub(super) quality: CardQuality,
     pub(super) heading: PageLabel,
-    pub(super) verdict: Vec<Span>,
+    pub(super) result: Vec<Span>,
     pub(super) lists: Vec<CardList>,
 }
 
-/// Grade of a card, which decides its colour.
+/// Quality that a card shows, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Grade {
+pub(super) enum CardQuality {
     Good,
     Middling,
     Bad,

@@ -10,7 +10,7 @@ use super::text::Span;
 pub(super) struct Document {
     pub(super) title: String,
     /// Blocks before the first section.
-    pub(super) lead: Vec<PageBlock>,
+    pub(super) intro: Vec<PageBlock>,
     pub(super) sections: Vec<Section>,
 }
 
@@ -31,7 +31,7 @@ impl Section {
 #[derive(Debug)]
 pub(super) enum PageBlock {
     /// Opening sentence of a page.
-    Lead(Vec<Span>),
+    Intro(Vec<Span>),
     /// Key figures in large print: name and value.
     Numbers(Vec<(String, Cell)>),
     /// Heading within a section.

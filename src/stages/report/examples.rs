@@ -4,7 +4,7 @@ use super::card::{Card, CardItem, CardList};
 use super::document::{PageBlock, Section};
 use super::item_labels::ItemLabels;
 use super::page_data::DIRECTIONS;
-use super::rankings::{ExampleQuery, SampledRankings, grade_of_rank};
+use super::rankings::{ExampleQuery, SampledRankings, quality_of_rank};
 use super::text::PageLabel;
 use super::text::Span::{Plain, Strong};
 use crate::error::Result;
@@ -74,7 +74,7 @@ fn card(rank: i64, heading: PageLabel, found: Vec<CardItem>, matches: Vec<CardIt
         items: matches,
     }));
     let verdict = vec![Plain("best match in ".to_owned()), Strong(ordinal(rank)), Plain(" place".to_owned())];
-    Card { grade: grade_of_rank(rank), heading, verdict, lists }
+    Card { quality: quality_of_rank(rank), heading, result: verdict, lists }
 }
 
 /// Ordinal of a rank from 0: `1st`, `22nd`.

@@ -29,10 +29,10 @@ pub(super) enum Series {
     Muted,
 }
 
-/// Drawing of a scene graph under its caption. Markdown shows `words` instead.
+/// Drawing of a scene graph under its caption. Markdown shows `plain_text` instead.
 #[derive(Debug)]
 pub(super) struct Drawing {
     pub(super) text: String,
     pub(super) svg: Markup,
-    pub(super) words: String,
+    pub(super) plain_text: String,
 }

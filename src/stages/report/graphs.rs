@@ -28,7 +28,7 @@ pub(super) fn section(cx: &mut StageContext<'_>, count: usize, seed: u64) -> Res
     texts(cx, &mut graphs)?;
     let drawings = graphs.into_iter().map(|CaptionGraph { text, graph, .. }| {
         let words = sentence(&graph);
-        Drawing { text, svg: draw_graph(&graph, &words), words }
+        Drawing { text, svg: draw_graph(&graph, &words), plain_text: words }
     });
     let drawings: Vec<Drawing> = drawings.collect();
     Ok((!drawings.is_empty()).then(|| Section::new("Scene graphs", vec![PageBlock::Drawings(drawings)])))

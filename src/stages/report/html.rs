@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::card::{Card, CardItem, Grade};
+use super::card::{Card, CardItem, CardQuality};
 use super::document::{Document, PageBlock};
 use super::figure::{Figure, Series};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
@@ -27,7 +27,7 @@ pub(super) fn page(document: &Document) -> String {
             body {
                 main {
                     h1 { (document.title) }
-                    @for block in &document.lead { (self::block(block)) }
+                    @for block in &document.intro { (self::block(block)) }
                     @for section in &document.sections {
                         section { h2 { (section.title) } @for block in &section.blocks { (self::block(block)) } }
                     }
@@ -43,7 +43,7 @@ pub(super) fn page(document: &Document) -> String {
 fn block(block: &PageBlock) -> Markup {
     html! {
         @match block {
-            PageBlock::Lead(spans) => { p.lead { (sentence(spans)) } }
+            PageBlock::Intro(spans) => { p.lead { (sentence(spans)) } }
             PageBlock::Numbers(numbers) => {
                 dl.figures { @for (name, value) in numbers { div {
                     dt { (name) }
@@ -146,10 +146,10 @@ fn figure(figure: &Figure) -> Markup {
 }
 
 fn card(card: &Card) -> Markup {
-    let class = match card.grade {
-        Grade::Good => "good",
-        Grade::Middling => "middling",
-        Grade::Bad => "bad",
+    let class = match card.quality {
+        CardQuality::Good => "good",
+        CardQuality::Middling => "middling",
+        CardQuality::Bad => "bad",
     };
     let of_pictures = card.lists.iter().flat_map(|list| &list.items).any(|item| item.label.picture.is_some());
     let list = if of_pictures { "pictures" } else { "texts" };
@@ -161,7 +161,7 @@ fn card(card: &Card) -> Markup {
                     p.query {
                         @if card.heading.picture.is_some() { code { (card.heading.text) } } @else { "“" (card.heading.text) "”" }
                     }
-                    p.verdict { (sentence(&card.verdict)) }
+                    p.verdict { (sentence(&card.result)) }
                 }
             }
             @for of in &card.lists {

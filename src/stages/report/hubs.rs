@@ -66,7 +66,7 @@ pub(super) fn read(
         let (protocols, directions) =
             (tables::text_column(&batch, "protocol")?, tables::text_column(&batch, "direction")?);
         let number = |name: &str| tables::int_column(&batch, name);
-        let (folds, items, matches) = (number("fold")?, number("item_id")?, number("matches")?);
+        let (folds, items, matches) = (number("fold")?, number("item_id")?, number("n_matches")?);
         cutoffs = tables::hubs::cutoffs(&batch.schema());
         if cutoffs.is_empty() {
             return Err(Error::data("`hubs` has no counts, wanted a column such as `n1`"));

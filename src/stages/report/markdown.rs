@@ -8,7 +8,7 @@ use super::text::Span;
 
 /// Renders a page. Every block begins with an empty line. Sections of plots only are omitted.
 pub(super) fn page(document: &Document) -> String {
-    let mut page = format!("# {}\n{}", escaped(&document.title), blocks(&document.lead));
+    let mut page = format!("# {}\n{}", escaped(&document.title), blocks(&document.intro));
     for section in &document.sections {
         let blocks = blocks(&section.blocks);
         if !blocks.is_empty() {
@@ -24,15 +24,15 @@ fn blocks(blocks: &[PageBlock]) -> String {
 
 fn block(block: &PageBlock) -> String {
     match block {
-        PageBlock::Lead(spans) => format!("\n{}\n", sentence(spans)),
+        PageBlock::Intro(spans) => format!("\n{}\n", sentence(spans)),
         PageBlock::Numbers(numbers) => items(numbers, |(name, value)| format!("- {}: {}", escaped(name), cell(value))),
         PageBlock::Heading(text) => format!("\n### {}\n", escaped(text)),
         PageBlock::Table(table) => self::table(table),
         PageBlock::Note(text) => format!("\n{}\n", escaped(text)),
         PageBlock::Figures(_) => String::new(),
-        PageBlock::Drawings(drawings) => {
-            items(drawings, |drawing| format!("- **{}**: {}", escaped(&drawing.text), escaped_within(&drawing.words)))
-        }
+        PageBlock::Drawings(drawings) => items(drawings, |drawing| {
+            format!("- **{}**: {}", escaped(&drawing.text), escaped_within(&drawing.plain_text))
+        }),
         PageBlock::Cards(cards) => cards.iter().map(card).collect(),
     }
 }
@@ -64,7 +64,7 @@ fn cell(cell: &Cell) -> String {
 
 fn card(card: &Card) -> String {
     let lists: String = card.lists.iter().map(list).collect();
-    format!("\n**{}**, {}:\n{lists}", escaped(&card.heading.text), sentence(&card.verdict))
+    format!("\n**{}**, {}:\n{lists}", escaped(&card.heading.text), sentence(&card.result))
 }
 
 fn list(list: &CardList) -> String {

@@ -75,7 +75,7 @@ pub(super) struct ValidationEpoch {
 }
 
 /// Returns the epoch whose model was kept: the last one that was the best so far.
-pub(super) fn kept_epoch(epochs: &[ValidationEpoch]) -> Option<&ValidationEpoch> {
+pub(super) fn best_epoch(epochs: &[ValidationEpoch]) -> Option<&ValidationEpoch> {
     epochs.iter().rev().find(|epoch| epoch.best)
 }
 

@@ -48,7 +48,7 @@ pub(super) fn draw_steps(x: (f64, f64), lines: &[Curve], least: Option<f64>) -> 
         return draw(x.0..x.1, (low / 1.1..high * 1.1).log_scale().base(axis_base(high / low)), "step", lines, &[]);
     }
     let low = least.map_or(low, |least| low.min(least));
-    draw(x.0..x.1, padded(low.min(high * 0.9), high), "step", lines, &[])
+    draw(x.0..x.1, padded_range(low.min(high * 0.9), high), "step", lines, &[])
 }
 
 /// Base of a logarithmic axis. Labels are at its powers, so the base is chosen for a handful of labels.
@@ -61,7 +61,7 @@ pub(super) fn value_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if low < high { (low, high) } else { (low - 0.5, high + 0.5) }
 }
 
-pub(super) fn padded(low: f64, high: f64) -> std::ops::Range<f64> {
+pub(super) fn padded_range(low: f64, high: f64) -> std::ops::Range<f64> {
     let pad = (high - low).max(f64::MIN_POSITIVE) * 0.06;
     (if low >= 0.0 { (low - pad).max(0.0) } else { low - pad })..high + pad
 }

@@ -3,7 +3,7 @@
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Float32Type, Int64Type};
 
-use super::card::Grade;
+use super::card::CardQuality;
 use super::page_data::ResultRow;
 use super::ranks::RankHistogram;
 use super::read;
@@ -68,12 +68,12 @@ pub(super) fn read(cx: &mut StageContext<'_>, result: &ResultRow, count: usize, 
     Ok(SampledRankings { ranks, examples: reservoirs.map(StratifiedReservoir::finish) })
 }
 
-/// Grade of a query by the rank of its best match: first, among the first ten, or later.
-pub(super) fn grade_of_rank(rank: i64) -> Grade {
+/// Quality of a query by the rank of its best match: first, among the first ten, or later.
+pub(super) fn quality_of_rank(rank: i64) -> CardQuality {
     match rank {
-        ..=0 => Grade::Good,
-        1..=9 => Grade::Middling,
-        _ => Grade::Bad,
+        ..=0 => CardQuality::Good,
+        1..=9 => CardQuality::Middling,
+        _ => CardQuality::Bad,
     }
 }
 
@@ -91,7 +91,7 @@ impl StratifiedReservoir {
     }
 
     fn offer(&mut self, rank: i64, query: impl FnOnce() -> ExampleQuery) {
-        let (seen, kept) = &mut self.classes[grade_of_rank(rank) as usize];
+        let (seen, kept) = &mut self.classes[quality_of_rank(rank) as usize];
         *seen += 1;
         if kept.len() < self.count {
             kept.push(query());

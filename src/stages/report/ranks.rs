@@ -49,8 +49,8 @@ pub(super) fn figure(ranks: &[RankHistogram; 2], pool: &ResultRow) -> Result<Opt
     });
     let lines = [
         Curve::new(by_chance.collect(), Muted, 1),
-        Curve::new(stairs(&t2i, most as f64), B, 2),
-        Curve::new(stairs(&i2t, most as f64), A, 2),
+        Curve::new(step_points(&t2i, most as f64), B, 2),
+        Curve::new(step_points(&i2t, most as f64), A, 2),
     ];
     let svg = draw((1.0..most as f64).log_scale().base(axis_base(most as f64)), 0.0..100.0, "k", &lines, &[])?;
     let legend =
@@ -59,21 +59,21 @@ pub(super) fn figure(ranks: &[RankHistogram; 2], pool: &ResultRow) -> Result<Opt
 }
 
 /// Points of a cumulative curve as a step function from 1 to `most`.
-fn stairs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
-    let mut stairs = Vec::with_capacity(points.len() * 2 + 1);
+fn step_points(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
+    let mut steps = Vec::with_capacity(points.len() * 2 + 1);
     let mut height = 0.0;
     if points.first().is_some_and(|first| first.0 > 1.0) {
-        stairs.push((1.0, height));
+        steps.push((1.0, height));
     }
     for &(k, share) in points {
         if k > 1.0 {
-            stairs.push((k, height));
+            steps.push((k, height));
         }
-        stairs.push((k, share));
+        steps.push((k, share));
         height = share;
     }
-    stairs.push((most, height));
-    stairs
+    steps.push((most, height));
+    steps
 }
 
 #[cfg(test)]

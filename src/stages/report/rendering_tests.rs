@@ -49,7 +49,7 @@ fn names_of_markdown(page: &str) -> &str {
 fn document(table: PageTable) -> Document {
     let sections =
         vec![Section::new("a <title>", vec![PageBlock::Table(table), PageBlock::Note("* a note".to_owned())])];
-    Document { title: "t".to_owned(), lead: vec![], sections }
+    Document { title: "t".to_owned(), intro: vec![], sections }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::table::{Cell, PageColumn, PageColumnKind, PageRow, PageTable};
 use super::text::Span::{Code, Plain};
 
 /// Opening blocks of the page: pool and key figures of the first result.
-pub(super) fn lead(results: &SummaryResults) -> Vec<PageBlock> {
+pub(super) fn intro(results: &SummaryResults) -> Vec<PageBlock> {
     let Some(row) = results.rows.first() else { return Vec::new() };
     let pool = format!(": {} images, {} captions in the pool.", row.n_images, row.n_captions);
     let protocol = [Plain("Protocol ".to_owned()), Code(row.protocol.clone())];
@@ -22,7 +22,7 @@ pub(super) fn lead(results: &SummaryResults) -> Vec<PageBlock> {
         let chance = chance.as_ref().map(|chance| chance.directions[side].recalls[0]);
         numbers.push((format!("{} R@{first}", direction.name), number(row.directions[side].recalls[0], chance)));
     }
-    vec![PageBlock::Lead(protocol.into_iter().chain(method).collect()), PageBlock::Numbers(numbers)]
+    vec![PageBlock::Intro(protocol.into_iter().chain(method).collect()), PageBlock::Numbers(numbers)]
 }
 
 /// Section of all results. After the rows of a protocol comes a row of the expected results by chance.

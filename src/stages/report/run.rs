@@ -57,7 +57,7 @@ impl Report {
         if let Some(rankings) = &rankings {
             sections.extend(examples::sections(cx, rankings, &mut labels)?);
         }
-        Ok(Document { title: self.title.clone(), lead: results::lead(&found), sections })
+        Ok(Document { title: self.title.clone(), intro: results::intro(&found), sections })
     }
 
     fn results(&self, cx: &mut StageContext<'_>) -> Result<SummaryResults> {

@@ -7,7 +7,7 @@ use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
 /// Maximum number of examples in each direction; with more, a page is too large to open.
-const MOST_EXAMPLES: usize = 100;
+const MAX_EXAMPLES: usize = 100;
 
 /// Writes a Markdown page and a self-contained HTML page about results.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -27,7 +27,8 @@ pub struct Report {
     pub significance_tests: Vec<TableRef>,
     /// Rankings, for the examples and the curve of ranks; needs `summary`.
     pub rankings: Option<TableRef>,
-    /// k-occurrences of every item, for the hubs of the first and of the best other method; needs `summary`.
+    /// k-occurrences of every item. The report shows hubs of the first method and of the best other one; needs
+    /// `summary`.
     pub hubs: Option<TableRef>,
     /// History of a training, for the curves of loss, gradient norm and learning rate.
     pub history: Option<TableRef>,
@@ -59,7 +60,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        6
+        7
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -122,8 +123,8 @@ impl Stage for Report {
                 problems.push(Problem::new(setting, "needs the `captions` that belong to it"));
             }
         }
-        if self.examples > MOST_EXAMPLES {
-            let message = format!("got {} examples, wanted at most {MOST_EXAMPLES}", self.examples);
+        if self.examples > MAX_EXAMPLES {
+            let message = format!("got {} examples, wanted at most {MAX_EXAMPLES}", self.examples);
             problems.push(Problem::new("examples", message).hint("all images are embedded in the page"));
         }
         problems

@@ -11,7 +11,7 @@ const HISTOGRAM_BINS: usize = 1000;
 /// Bins of the plot.
 const PLOT_BINS: usize = 40;
 /// Largest possible φ of CIDEr. That of SPICE is 1.
-const LARGEST_CIDER: f32 = 10.0;
+const MAX_CIDER: f32 = 10.0;
 
 /// Summary of a table `caption_similarity`.
 #[derive(Debug, Clone, Default)]
@@ -113,7 +113,7 @@ pub(super) fn read(cx: &mut StageContext<'_>, examples: usize) -> Result<Similar
         if summary.measure.is_empty() && batch.num_rows() > 0 {
             measures.value(0).clone_into(&mut summary.measure);
             tokenizers.value(0).clone_into(&mut summary.tokenizer);
-            let scale = if summary.measure == "spice" { 1.0 } else { LARGEST_CIDER };
+            let scale = if summary.measure == "spice" { 1.0 } else { MAX_CIDER };
             summary.histograms =
                 [0, 1].map(|_| PhiHistogram { scale, counts: vec![0; HISTOGRAM_BINS], ..PhiHistogram::default() });
         }

@@ -2,7 +2,7 @@
 
 use plotters::coord::combinators::IntoLogRange;
 
-use super::card::{Card, CardItem, CardList, Grade};
+use super::card::{Card, CardItem, CardList, CardQuality};
 use super::document::{PageBlock, Section};
 use super::figure::Series::{A, B};
 use super::figure::{Figure, legend_entry};
@@ -31,8 +31,8 @@ pub(super) fn section(similarity: &SimilaritySummary) -> Result<Section> {
     let mut blocks = vec![PageBlock::Table(table), PageBlock::Note(note)];
     blocks.extend(distribution(similarity)?.map(|figure| PageBlock::Figures(vec![figure])));
     for (title, grade, pairs) in [
-        ("Captions of other images with the largest φ", Grade::Middling, &similarity.high),
-        ("Captions of the image itself with the smallest φ", Grade::Bad, &similarity.low),
+        ("Captions of other images with the largest φ", CardQuality::Middling, &similarity.high),
+        ("Captions of the image itself with the smallest φ", CardQuality::Bad, &similarity.low),
     ] {
         if !pairs.is_empty() {
             let cards = pairs.iter().map(|pair| card(grade, pair)).collect();
@@ -60,13 +60,13 @@ fn distribution(similarity: &SimilaritySummary) -> Result<Option<Figure>> {
     Ok(Some(Figure { title: "Distribution of φ, percent of pairs".to_owned(), legend, svg }))
 }
 
-fn card(grade: Grade, pair: &ExtremePair) -> Card {
+fn card(grade: CardQuality, pair: &ExtremePair) -> Card {
     let value = Strong(format!("{:.3}", pair.value));
     let item = |text: &String| CardItem { label: text.into(), score: None, is_match: false };
     Card {
-        grade,
+        quality: grade,
         heading: pair.caption.clone().into(),
-        verdict: vec![Plain("φ = ".to_owned()), value, Plain(" with the captions".to_owned())],
+        result: vec![Plain("φ = ".to_owned()), value, Plain(" with the captions".to_owned())],
         lists: vec![CardList { title: None, ordered: false, items: pair.references.iter().map(item).collect() }],
     }
 }

@@ -6,7 +6,7 @@ const MAX_POINTS: usize = 400;
 const WINDOWS: usize = 40;
 
 /// Downsamples a curve to at most [`MAX_POINTS`] points: the means of consecutive points.
-pub(super) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(super) fn downsampled(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(MAX_POINTS).max(1);
     let mean =
         |group: &[(f64, f64)], get: fn(&(f64, f64)) -> f64| group.iter().map(get).sum::<f64>() / point_count(group);
@@ -47,11 +47,11 @@ mod tests {
     #[test]
     fn downsampling_averages_consecutive_points() {
         let points: Vec<(f64, f64)> = (0..1000).map(|i| (f64::from(i), f64::from(i % 7))).collect();
-        let thin = thinned(&points);
+        let thin = downsampled(&points);
         assert_eq!(thin.len(), 334);
         assert_eq!(thin[0], (1.0, 1.0));
-        assert_eq!(thinned(&points[..3]), points[..3]);
-        assert_eq!(thinned(&[]), []);
+        assert_eq!(downsampled(&points[..3]), points[..3]);
+        assert_eq!(downsampled(&[]), []);
     }
 
     #[test]

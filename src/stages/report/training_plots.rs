@@ -2,15 +2,15 @@
 
 use super::figure::Series::{A, B, Muted};
 use super::figure::{Figure, LegendEntry, legend_entry};
-use super::page_data::{DIRECTIONS, TrainingStep, ValidationEpoch, kept_epoch, one_decimal};
-use super::plots::{Curve, draw, draw_steps, padded, value_range};
-use super::smoothing::{smoothed, thinned};
+use super::page_data::{DIRECTIONS, TrainingStep, ValidationEpoch, best_epoch, one_decimal};
+use super::plots::{Curve, draw, draw_steps, padded_range, value_range};
+use super::smoothing::{downsampled, smoothed};
 use crate::error::Result;
 
 /// Plots the loss by step, raw and smoothed, and the loss of equal scores where known.
 pub(super) fn losses(history: &[TrainingStep]) -> Result<Option<Figure>> {
     let collapsed: Vec<_> = history.iter().filter_map(|step| Some((step.number, step.collapsed_loss?))).collect();
-    let line = || (Curve::new(thinned(&collapsed), B, 1), legend_entry(B, "if all scores were equal"));
+    let line = || (Curve::new(downsampled(&collapsed), B, 1), legend_entry(B, "if all scores were equal"));
     let beside = (!collapsed.is_empty()).then(line);
     plot_by_step(history, "Training loss", |step| step.loss, beside, None)
 }
@@ -29,7 +29,7 @@ fn plot_by_step(
 ) -> Result<Option<Figure>> {
     let Some(x) = step_range(history) else { return Ok(None) };
     let points: Vec<(f64, f64)> = history.iter().map(|step| (step.number, value(step))).collect();
-    let mut lines = vec![Curve::new(thinned(&points), Muted, 1), Curve::new(thinned(&smoothed(&points)), A, 2)];
+    let mut lines = vec![Curve::new(downsampled(&points), Muted, 1), Curve::new(downsampled(&smoothed(&points)), A, 2)];
     let mut legend = vec![legend_entry(Muted, "each step (means of neighbours)"), legend_entry(A, "smoothed")];
     if let Some((line, key)) = beside {
         lines.push(line);
@@ -62,14 +62,14 @@ pub(super) fn validation(epochs: &[ValidationEpoch]) -> Result<Option<Figure>> {
         return Ok(None);
     }
     let points = by_epoch(epochs, |epoch| epoch.rsum);
-    let best = kept_epoch(epochs);
+    let best = best_epoch(epochs);
     let text = |best: &ValidationEpoch| {
         format!("best: {} after epoch {} (mean loss {:.3})", one_decimal(best.rsum), best.number, best.loss)
     };
     let legend = best.map(|best| legend_entry(B, text(best))).into_iter().collect();
     let marks: Vec<(f64, f64)> = best.map(|epoch| (number(epoch), epoch.rsum)).into_iter().collect();
     let (x, y) = (value_range(points.iter().map(|p| p.0)), value_range(points.iter().map(|p| p.1)));
-    let svg = draw(x.0..x.1, padded(y.0, y.1), "epoch", &[Curve::new(points, A, 2)], &marks)?;
+    let svg = draw(x.0..x.1, padded_range(y.0, y.1), "epoch", &[Curve::new(points, A, 2)], &marks)?;
     Ok(Some(Figure { title: "Validation rsum".to_owned(), legend, svg }))
 }
 
@@ -85,10 +85,10 @@ pub(super) fn recalls(epochs: &[ValidationEpoch]) -> Result<Option<Figure>> {
         }
     }
     let x = value_range(epochs.iter().map(number));
-    let y = padded(0.0, value_range(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1))).1);
+    let y = padded_range(0.0, value_range(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1))).1);
     let mut legend = vec![legend_entry(A, DIRECTIONS[0].name), legend_entry(B, DIRECTIONS[1].name)];
     legend.push(LegendEntry { series: None, text: "from thick to thin: R@1, R@5, R@10".to_owned() });
-    if let Some(best) = kept_epoch(epochs) {
+    if let Some(best) = best_epoch(epochs) {
         lines.insert(0, Curve::new(vec![(number(best), y.start), (number(best), y.end)], Muted, 1));
         legend.push(legend_entry(Muted, "the epoch that was kept"));
     }

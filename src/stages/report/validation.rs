@@ -1,7 +1,7 @@
 //! Section of the table of validation by epoch.
 
 use super::document::{PageBlock, Section};
-use super::page_data::{DIRECTIONS, ValidationEpoch, kept_epoch, one_decimal};
+use super::page_data::{DIRECTIONS, ValidationEpoch, best_epoch, one_decimal};
 use super::table::{PageColumn, PageColumnKind, PageTable};
 use crate::tables::DEFAULT_CUTOFFS;
 
@@ -14,7 +14,7 @@ pub(super) fn section(epochs: &[ValidationEpoch]) -> Option<Section> {
     table
         .columns
         .extend([PageColumn::number("rsum"), PageColumn { kind: PageColumnKind::Text, ..PageColumn::number("") }]);
-    let kept = kept_epoch(epochs).map(|epoch| epoch.number);
+    let kept = best_epoch(epochs).map(|epoch| epoch.number);
     for epoch in epochs {
         let mut cells = vec![epoch.number.to_string(), format!("{:.4}", epoch.loss)];
         cells.extend(epoch.recalls.iter().flatten().chain([&epoch.rsum]).map(|&value| one_decimal(value)));

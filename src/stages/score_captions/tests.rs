@@ -169,11 +169,11 @@ fn top_equals_the_best_pairs_of_dense() {
 
 #[test]
 fn only_the_requested_pairs_are_scored_and_spice_sub_scores_are_written() {
-    let asked = [(3, 30), (1, 21), (1, 11), (2, 10)];
+    let requested = [(3, 30), (1, 21), (1, 11), (2, 10)];
     for measure in [json!({"cider_d": {}}), json!({"spice": {}})] {
         let mut host = InMemoryHost::default();
         host.input_tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
-        host.input_tables.insert("pairs.table".to_owned(), vec![pairs(&asked[..2]), pairs(&asked[2..])]);
+        host.input_tables.insert("pairs.table".to_owned(), vec![pairs(&requested[..2]), pairs(&requested[2..])]);
         let host = run(host, json!({"measure": measure, "pairs": {"table": "people.ratings"}})).unwrap();
         let rows = similarity(&host);
         let ids: Vec<(i64, Vec<i64>)> =

@@ -33,7 +33,7 @@ pub(super) struct Difference {
 ///
 /// # Errors
 /// A query is in only one of the results, or belongs to different images.
-fn check_same_queries(ours: &[QueryHits], theirs: &[QueryHits]) -> Result<()> {
+fn check_same_queries(hits: &[QueryHits], baseline_hits: &[QueryHits]) -> Result<()> {
     let missing = |from: &[QueryHits], of: &[QueryHits], name: &str| -> Option<Error> {
         let is_missing = |hits: &&QueryHits| from.binary_search_by_key(&hits.query, |other| other.query).is_err();
         let missing: TruncatedList = of.iter().filter(is_missing).map(|hits| hits.query).collect();
@@ -41,10 +41,12 @@ fn check_same_queries(ours: &[QueryHits], theirs: &[QueryHits]) -> Result<()> {
         (!missing.is_empty())
             .then(|| Error::data(message).hint("both must be evaluations of the same split of the same data set"))
     };
-    if let Some(error) = missing(theirs, ours, "the baseline").or_else(|| missing(ours, theirs, "the result")) {
+    if let Some(error) =
+        missing(baseline_hits, hits, "the baseline").or_else(|| missing(hits, baseline_hits, "the result"))
+    {
         return Err(error);
     }
-    match ours.iter().zip(theirs).find(|(one, other)| one.image != other.image) {
+    match hits.iter().zip(baseline_hits).find(|(one, other)| one.image != other.image) {
         Some((one, other)) => Err(Error::data(format!(
             "{} belongs to image {} in the result, but to image {} in the baseline",
             one.query, one.image, other.image
@@ -58,14 +60,18 @@ fn check_same_queries(ours: &[QueryHits], theirs: &[QueryHits]) -> Result<()> {
 /// resampled and swapped together, since they are not independent.
 ///
 /// # Shapes
-/// - `ours`, `theirs`: hits of each query once, sorted by query
+/// - `hits`, `baseline_hits`: hits of each query once, sorted by query
 ///
 /// # Errors
 /// The queries are not the same, or there are none.
-pub(super) fn differences(ours: &[QueryHits], theirs: &[QueryHits], cutoffs: &[usize]) -> Result<Vec<Difference>> {
-    check_same_queries(ours, theirs)?;
+pub(super) fn differences(
+    hits: &[QueryHits],
+    baseline_hits: &[QueryHits],
+    cutoffs: &[usize],
+) -> Result<Vec<Difference>> {
+    check_same_queries(hits, baseline_hits)?;
     let mut places = HashMap::new();
-    let groups: Vec<usize> = ours
+    let groups: Vec<usize> = hits
         .iter()
         .map(|hits| {
             let next = places.len();
@@ -77,14 +83,14 @@ pub(super) fn differences(ours: &[QueryHits], theirs: &[QueryHits], cutoffs: &[u
     let all = std::iter::once(("rsum".to_owned(), recalls.as_slice()));
     let name = |&(direction, cutoff): &(usize, usize)| format!("{}_r{}", DIRECTIONS[direction], cutoffs[cutoff]);
     let each = recalls.iter().map(|recall| (name(recall), std::slice::from_ref(recall)));
-    let both = PairedHits { ours, theirs, groups: &groups, images: places.len() };
+    let both = PairedHits { hits, baseline_hits, groups: &groups, images: places.len() };
     all.chain(each).map(|(measure, recalls)| both.difference(measure, recalls)).collect()
 }
 
 /// Two results of the same queries, paired by query.
 struct PairedHits<'b> {
-    ours: &'b [QueryHits],
-    theirs: &'b [QueryHits],
+    hits: &'b [QueryHits],
+    baseline_hits: &'b [QueryHits],
     /// Index of the image of each query, from 0.
     groups: &'b [usize],
     images: usize,
@@ -100,34 +106,35 @@ impl PairedHits<'_> {
         let mut over_queries: Vec<(Vec<f64>, Vec<usize>)> = Vec::new();
         let mut shares: [Vec<f64>; 2] = Default::default();
         let mut groups = Vec::new();
-        let mut asked = [0; DIRECTIONS.len()];
+        let mut queries_per_direction = [0; DIRECTIONS.len()];
         for &(direction, cutoff) in recalls {
             let mut folds: Vec<Vec<usize>> = Vec::new();
-            for (place, hits) in self.ours.iter().enumerate().filter(|(_, hits)| hits.query.direction == direction) {
+            for (place, hits) in self.hits.iter().enumerate().filter(|(_, hits)| hits.query.direction == direction) {
                 match folds.last_mut() {
-                    Some(fold) if self.ours[fold[0]].query.fold == hits.query.fold => fold.push(place),
+                    Some(fold) if self.hits[fold[0]].query.fold == hits.query.fold => fold.push(place),
                     _ => folds.push(vec![place]),
                 }
             }
             if folds.is_empty() {
                 return Err(Error::data(format!("no query of direction `{}`", DIRECTIONS[direction])));
             }
-            asked[direction] = folds.iter().map(Vec::len).sum();
+            queries_per_direction[direction] = folds.iter().map(Vec::len).sum();
             for fold in &folds {
                 let hit = |results: &[QueryHits], place: usize| results[place].hits[cutoff];
                 let percent = |hit: bool| if hit { 100.0 / folds.len() as f64 } else { 0.0 };
                 for &place in fold {
-                    let both = [hit(self.ours, place), hit(self.theirs, place)];
+                    let both = [hit(self.hits, place), hit(self.baseline_hits, place)];
                     won += usize::from(both == [true, false]);
                     lost += usize::from(both == [false, true]);
                     shares.iter_mut().zip(both).for_each(|(shares, hit)| shares.push(percent(hit) / fold.len() as f64));
                     groups.push(self.groups[place]);
                 }
-                for (value, results) in values.iter_mut().zip([self.ours, self.theirs]) {
+                for (value, results) in values.iter_mut().zip([self.hits, self.baseline_hits]) {
                     let hits = fold.iter().filter(|&&place| hit(results, place)).count();
                     *value += 100.0 * hits as f64 / fold.len() as f64 / folds.len() as f64;
                 }
-                let difference = |&place: &usize| percent(hit(self.ours, place)) - percent(hit(self.theirs, place));
+                let difference =
+                    |&place: &usize| percent(hit(self.hits, place)) - percent(hit(self.baseline_hits, place));
                 let of = fold.iter().map(|&place| self.groups[place]).collect();
                 over_queries.push((fold.iter().map(difference).collect(), of));
             }
@@ -138,7 +145,7 @@ impl PairedHits<'_> {
         let (Some(ci95), Some(p_value)) = (ci95, p_value) else {
             return Err(Error::internal("no queries to compare"));
         };
-        let n_queries = asked.iter().sum();
+        let n_queries = queries_per_direction.iter().sum();
         Ok(Difference { measure, values, ci95, p_value, wins: won, losses: lost, n_queries, n_images: self.images })
     }
 }

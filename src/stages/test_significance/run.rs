@@ -12,7 +12,7 @@ use crate::tables::{self, Nullable};
 
 /// Row of `significance_tests`.
 struct SignificanceRow<'f> {
-    found: &'f MethodHits,
+    method: &'f MethodHits,
     baseline: &'f MethodHits,
     difference: Difference,
 }
@@ -53,7 +53,7 @@ impl RunnableStage for TestSignificance {
             cx.check_cancelled()?;
             let of_pair = differences(&found.queries, &baseline.queries, &cutoffs)
                 .map_err(|error| error.context(format!("{} against {}", place(found), baseline.method)))?;
-            rows.extend(of_pair.into_iter().map(|difference| SignificanceRow { found, baseline, difference }));
+            rows.extend(of_pair.into_iter().map(|difference| SignificanceRow { method: found, baseline, difference }));
             cx.progress(number as u64 + 1, Some(pairs.len() as u64));
         }
         write(cx, &rows)
@@ -100,9 +100,9 @@ fn write(cx: &mut StageContext<'_>, rows: &[SignificanceRow<'_>]) -> Result<()> 
         Int64Array::from_iter_values(rows.iter().map(count))
     };
     let columns = tables::significance_tests::TableColumns {
-        protocol: text(|row| &row.found.protocol),
-        method: text(|row| &row.found.method.name),
-        parameters: parameters(|row| row.found),
+        protocol: text(|row| &row.method.protocol),
+        method: text(|row| &row.method.method.name),
+        parameters: parameters(|row| row.method),
         baseline: text(|row| &row.baseline.method.name),
         baseline_parameters: parameters(|row| row.baseline),
         measure: text(|row| &row.difference.measure),

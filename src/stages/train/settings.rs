@@ -53,8 +53,8 @@ pub struct Train {
     #[serde(default)]
     pub semantic_margin: Option<SemanticMargin>,
     /// N-gram vectors of the training captions, from `score_captions` with `pairs = "on_demand"`. φ of the pairs of
-    /// each batch is computed from them: CIDEr-D with a caption among its own references, whatever the measure of that
-    /// stage. Tokens and weights are those of that stage.
+    /// each batch is computed from them. It is always CIDEr-D, and a caption is among its own references. Tokens and
+    /// weights are those of the stage `score_captions`.
     #[serde(default)]
     pub caption_ngrams: Option<TableRef>,
     /// Treatment of pairs of a batch that have the same image.
@@ -83,8 +83,8 @@ pub struct Train {
     /// Tokenizer of the captions.
     #[serde(default)]
     pub tokenizer: Tokenizer,
-    /// Minimum frequency of a word in the training captions: rarer words become `<unk>`. More than half of all tokens
-    /// unknown is a warning; all of them unknown is an error.
+    /// Minimum frequency of a word in the training captions: rarer words become `<unk>`. If more than half of all
+    /// tokens are unknown, there is a warning; if all are, an error.
     #[serde(default = "min_count")]
     pub min_count: usize,
     /// Initial learning rate of Adam.

@@ -83,10 +83,10 @@ fn evaluate_both_directions(
     collection: Collection<'_>,
     select: SelectionMetric,
     phi: Option<&Phi>,
-    proceed: &dyn Fn() -> Result<()>,
+    cancel_check: &dyn Fn() -> Result<()>,
 ) -> Result<ValidationResult> {
     let lists = if select.needs_relevance() { DEFAULT_CUTOFFS.into_iter().max().unwrap_or(0) } else { 0 };
-    let mut ranked = RankingCollector { rankings: None, proceed };
+    let mut ranked = RankingCollector { rankings: None, cancel_check };
     let detail = EvaluationDetail::Recalls { lists };
     let results = evaluate(&Evaluation { detail, ..Evaluation::of(collection) }, &mut ranked)?;
     let summary = results.summary.into_iter().next();
@@ -110,7 +110,7 @@ fn evaluate_both_directions(
 /// Callbacks that keep the rankings, and stop when the run is cancelled.
 struct RankingCollector<'r> {
     rankings: Option<[Rankings; 2]>,
-    proceed: &'r dyn Fn() -> Result<()>,
+    cancel_check: &'r dyn Fn() -> Result<()>,
 }
 
 impl Callbacks for RankingCollector<'_> {
@@ -120,7 +120,7 @@ impl Callbacks for RankingCollector<'_> {
     }
 
     fn check_cancelled(&self) -> Result<()> {
-        (self.proceed)()
+        (self.cancel_check)()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Claims and locks of a run: to build an artefact, to use the store, to remove artefacts from it.
+//! Claim of a run on an artefact that it builds, and locks of a run on the store, to use it or to remove artefacts.
 
 use std::fs::File;
 use std::time::Duration;
@@ -38,8 +38,8 @@ enum HeldLock {
 impl ArtefactClaim {
     /// Publishes an object of the artefact. Replaces one that an earlier run left.
     ///
-    /// At a URL the object is created. If it exists already, it is replaced only while the claim is held and if its
-    /// version is the one seen before the claim was renewed. So objects of a successor are never overwritten.
+    /// At a URL the object is created. If it exists already, its version is read, then the claim is renewed, then the
+    /// object is replaced if it still has that version. So objects of a successor are never overwritten.
     ///
     /// # Errors
     /// The store cannot be written, or another process builds the artefact.
@@ -50,7 +50,7 @@ impl ArtefactClaim {
             return Ok(());
         }
         let seen = artefact.version(name)?;
-        // Renewed after the version was read and before the write: so that version is older than any successor.
+        // The claim still holds after the version was read, so a successor cannot have written that version.
         lease.renew()?;
         let is_written = match seen {
             Some(seen) => artefact.replace(name, content, &seen)?,
@@ -134,8 +134,8 @@ pub fn lock_for_run(store: &Store, cancel: &CancelToken) -> Result<StoreLock> {
     else {
         return Err(Error::internal(format!("the name `{name}` is used by another lease")));
     };
-    // A run creates its own lease first and then looks for a removal; a removal does the same with runs. So at least
-    // one of the two sees the other.
+    // A run creates its own lease first and then looks for a removal; a removal first creates its
+    // lease and then looks for runs. So at least one of the two sees the other.
     for other in objects.list(LOCKS_FOLDER)? {
         // Removes leases of killed runs of this machine. Those of other machines are left to `gc`, which can wait for
         // them to expire.

@@ -96,7 +96,7 @@ fn rare_ngrams_weigh_more_and_length_differences_are_penalised() {
     let (w, l) = ((3f64 / 2.0).ln(), 3f64.ln());
     let wanted = 10.0 / 4.0 * (1.0 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
     assert!((cider.pair(2, 0) - wanted).abs() < 1e-12, "{} {wanted}", cider.pair(2, 0));
-    // The other way round the clipping halves the unigrams: min = w, r = w; w²/(2w · w).
+    // With hypothesis and reference exchanged, clipping halves the unigrams: min = w, r = w; w²/(2w · w).
     let wanted = 10.0 / 4.0 * (0.5 + w / w.hypot(l)) * (-1f64 / 72.0).exp();
     assert!((cider.pair(0, 2) - wanted).abs() < 1e-12);
     // Without clipping and penalty both directions are the cosine.
@@ -156,7 +156,7 @@ fn captions_that_are_empty_long_or_in_other_scripts_match_the_formula() {
         assert!((cider.pair(1, 1) - 2.5).abs() < 1e-12);
         assert!(!cider.is_zero());
     }
-    // If it is left out, the only caption of an image has no references.
+    // The only caption of an image has no references if it is left out.
     let cider = Cider::new(vectors(&images, 4, counted), CiderVariant::CiderD, OwnCaption::LeaveOut);
     assert_eq!(cider.pair(1, 1), 0.0);
     assert!(cider.pair(3, 11 - 1) > 0.0 || cider.pair(3, 1) > 0.0);

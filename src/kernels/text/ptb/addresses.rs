@@ -3,7 +3,7 @@
 use super::pattern_match::{PatternMatch, run_length, starts_with_ignoring_case, whole_match};
 
 /// Maximum length of a host name. Bounds the cost of looking ahead.
-const LONGEST_NAME: usize = 254;
+const MAX_NAME_LENGTH: usize = 254;
 
 /// URLs and host names.
 pub(super) fn address(text: &[char]) -> Option<PatternMatch> {
@@ -19,7 +19,7 @@ pub(super) fn address(text: &[char]) -> Option<PatternMatch> {
         }
     }
     let host =
-        run_length(&text[..text.len().min(LONGEST_NAME)], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+        run_length(&text[..text.len().min(MAX_NAME_LENGTH)], |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
     let host: String = text[..host].iter().collect();
     let host = host.trim_end_matches(['.', '-']);
     let parts: Vec<&str> = host.split('.').collect();
@@ -36,7 +36,7 @@ pub(super) fn address(text: &[char]) -> Option<PatternMatch> {
 /// Email addresses.
 pub(super) fn mail(text: &[char]) -> Option<PatternMatch> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
-    let name = run_length(&text[..text.len().min(LONGEST_NAME)], part);
+    let name = run_length(&text[..text.len().min(MAX_NAME_LENGTH)], part);
     if name == 0 || text.get(name) != Some(&'@') {
         return None;
     }

@@ -57,8 +57,8 @@ impl TupleVocabulary {
         found
     }
 
-    /// For each tuple, all tuples that match it, itself included: equally many elements, each equal or with a common
-    /// synset.
+    /// For each tuple, all tuples that match it, itself included. Tuples match if they have the same number of elements
+    /// and the elements at each position are equal or share a synset.
     pub fn matches(&self) -> Vec<Vec<u32>> {
         let synonyms = self.synonyms();
         let of = |element: u32| synonyms.get(element as usize).map_or(&[NONE][..], Vec::as_slice);

@@ -21,9 +21,9 @@ use crate::runtime::CancelToken;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time to wait for the end of an aborted call, and for the end of the thread.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Number of queries of a stream without a pause. They take some 50 µs; most operations are finished by then.
+/// Number of polls of a stream before the first pause. They take some 50 µs; most operations are finished by then.
 const SPIN_POLLS: u32 = 50;
-/// Longest pause between two queries of a stream.
+/// Longest pause between two polls of a stream.
 const MAX_POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 /// NCCL communicator of a rank. Each rank has a GPU of its own. All ranks must call the same operations in the same
@@ -170,7 +170,7 @@ impl std::fmt::Debug for Communicator {
 impl Drop for Communicator {
     fn drop(&mut self) {
         self.batches = None;
-        // Ranks of one machine wait for each other here. That never ends if one of them is lost.
+        // The thread waits here for the other ranks of its machine. The wait never ends if one of them is lost.
         let _ = self.ended.recv_timeout(SHUTDOWN_TIMEOUT);
     }
 }
@@ -199,7 +199,7 @@ impl NcclComm {
     /// Creates the communicator. Waits for all ranks.
     fn open(gpu: Gpu, id: UniqueId, rank: c_int, ranks: c_int, stop: Arc<AtomicBool>) -> Result<Self, String> {
         let library = gpu.library;
-        // Applies to all calls of this thread.
+        // The device applies to all later calls of this thread.
         // SAFETY: any number is a valid argument.
         library.cuda("cudaSetDevice", unsafe { (library.cuda_set_device)(gpu.number) })?;
         let mut comm = std::ptr::null_mut();

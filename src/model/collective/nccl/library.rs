@@ -32,7 +32,7 @@ pub const NOT_READY: c_int = 600;
 /// Legacy default stream, on which libtorch computes.
 pub const DEFAULT_STREAM: RawStream = std::ptr::null_mut();
 
-/// Oldest version with all types used here, of which bf16 came last: 2.10.
+/// Oldest supported version, 2.10: the first with bf16, the newest of the types used here.
 const MIN_VERSION: c_int = 21_000;
 
 /// Table of functions. The requirements of each call are in its C documentation.

@@ -19,8 +19,8 @@ const SYSTEM: c_int = 2;
 const ARGUMENT: c_int = 4;
 const USAGE: c_int = 5;
 const REMOTE: c_int = 6;
-/// Number of queries for which a stream is not ready, even if all ranks are: more than the communicator makes without a
-/// pause.
+/// Number of polls for which a stream reports that it is not ready, even if all ranks have enqueued the operation. The
+/// communicator makes fewer polls before its first pause.
 const NOT_READY_POLLS: u32 = 60;
 
 /// Fault of a GPU.
@@ -73,7 +73,7 @@ pub fn inject_fault(gpu: c_int, fault: GpuFault) {
     devices().entry(gpu).or_default().fault = fault;
 }
 
-/// Calls made for a GPU so far, without queries.
+/// Calls made for a GPU so far, except polls of its stream.
 pub fn calls(gpu: c_int) -> Vec<String> {
     devices().get(&gpu).map(|device| device.calls.clone()).unwrap_or_default()
 }
@@ -82,12 +82,12 @@ pub fn calls(gpu: c_int) -> Vec<String> {
 struct FakeGpu {
     fault: GpuFault,
     calls: Vec<String>,
-    /// Pending operations: ranks, number of the operation, and number of further queries for which it is not ready.
+    /// Pending operations, each as (its ranks, its number, the number of further polls that report "not ready").
     queue: Vec<(Arc<FakeRankGroup>, usize, u32)>,
 }
 
 static DEVICES: LazyLock<Mutex<HashMap<c_int, FakeGpu>>> = LazyLock::new(Mutex::default);
-static WORLDS: LazyLock<Mutex<HashMap<UniqueId, Arc<FakeRankGroup>>>> = LazyLock::new(Mutex::default);
+static RANK_GROUPS: LazyLock<Mutex<HashMap<UniqueId, Arc<FakeRankGroup>>>> = LazyLock::new(Mutex::default);
 
 thread_local! {
     static DEVICE: Cell<Option<c_int>> = const { Cell::new(None) };
@@ -103,19 +103,19 @@ fn devices() -> MutexGuard<'static, HashMap<c_int, FakeGpu>> {
 #[derive(Default)]
 struct FakeRankGroup {
     state: Mutex<FakeGroupState>,
-    all_here: Condvar,
+    all_joined: Condvar,
 }
 
 #[derive(Default)]
 struct FakeGroupState {
-    here: c_int,
+    n_joined: c_int,
     collectives: Vec<FakeCollective>,
 }
 
 #[derive(Default)]
 struct FakeCollective {
     parts: Vec<Option<FakeBuffers>>,
-    over: bool,
+    is_complete: bool,
     /// True if the operations of the ranks do not match.
     wrong: bool,
 }
@@ -128,12 +128,12 @@ struct FakeBuffers {
     kind: c_int,
     sum: bool,
     /// True if the sum is to be wrong.
-    off: bool,
+    is_corrupt: bool,
 }
 
 /// Target of `ncclComm_t`.
 struct FakeComm {
-    world: Arc<FakeRankGroup>,
+    group: Arc<FakeRankGroup>,
     rank: usize,
     ranks: usize,
     device: c_int,
@@ -179,31 +179,31 @@ unsafe extern "C" fn comm_init_rank(comm: *mut RawComm, ranks: c_int, id: RawId,
         if at.fault == GpuFault::Init {
             // The other ranks notice that the connections of this one close.
             drop(devices);
-            let world = Arc::clone(WORLDS.lock().unwrap().entry(id.0).or_default());
-            world.state.lock().unwrap().here = -1000;
-            world.all_here.notify_all();
+            let group = Arc::clone(RANK_GROUPS.lock().unwrap().entry(id.0).or_default());
+            group.state.lock().unwrap().n_joined = -1000;
+            group.all_joined.notify_all();
             return SYSTEM;
         }
     }
-    let world = Arc::clone(WORLDS.lock().unwrap().entry(id.0).or_default());
-    let mut state = world.state.lock().unwrap();
-    state.here += 1;
-    world.all_here.notify_all();
-    let missing = |state: &mut FakeGroupState| (0..ranks).contains(&state.here);
-    let (state, late) = world.all_here.wait_timeout_while(state, Duration::from_secs(20), missing).unwrap();
-    if late.timed_out() || state.here != ranks {
+    let group = Arc::clone(RANK_GROUPS.lock().unwrap().entry(id.0).or_default());
+    let mut state = group.state.lock().unwrap();
+    state.n_joined += 1;
+    group.all_joined.notify_all();
+    let missing = |state: &mut FakeGroupState| (0..ranks).contains(&state.n_joined);
+    let (state, late) = group.all_joined.wait_timeout_while(state, Duration::from_secs(20), missing).unwrap();
+    if late.timed_out() || state.n_joined != ranks {
         return REMOTE;
     }
     drop(state);
     let [rank, ranks] = [rank, ranks].map(|number| usize::try_from(number).unwrap());
-    unsafe { *comm = Box::into_raw(Box::new(FakeComm { world, rank, ranks, device, begun: Cell::new(0) })).cast() };
+    unsafe { *comm = Box::into_raw(Box::new(FakeComm { group, rank, ranks, device, begun: Cell::new(0) })).cast() };
     SUCCESS
 }
 
 unsafe extern "C" fn comm_get_async_error(comm: RawComm, result: *mut c_int) -> c_int {
     let comm = unsafe { &*comm.cast::<FakeComm>() };
     let trouble = devices()[&comm.device].fault;
-    let state = comm.world.state.lock().unwrap();
+    let state = comm.group.state.lock().unwrap();
     let failed = matches!(trouble, GpuFault::Asynchronous(at) if at < comm.begun.get());
     let wrong = state.collectives.iter().any(|collective| collective.wrong);
     unsafe {
@@ -231,10 +231,10 @@ unsafe fn end(comm: RawComm, how: &str) -> c_int {
     let mut devices = devices();
     let device = devices.get_mut(&comm.device).unwrap();
     device.calls.push(how.to_owned());
-    device.queue.retain(|(world, ..)| !Arc::ptr_eq(world, &comm.world));
+    device.queue.retain(|(world, ..)| !Arc::ptr_eq(world, &comm.group));
     // Its tensors may be freed now, so its pending operations are dropped.
-    let mut state = comm.world.state.lock().unwrap();
-    for collective in state.collectives.iter_mut().filter(|collective| !collective.over) {
+    let mut state = comm.group.state.lock().unwrap();
+    for collective in state.collectives.iter_mut().filter(|collective| !collective.is_complete) {
         collective.parts[comm.rank] = None;
     }
     SUCCESS
@@ -254,7 +254,7 @@ unsafe extern "C" fn all_gather(
         count,
         kind,
         sum: false,
-        off: false,
+        is_corrupt: false,
     };
     begin(part, unsafe { &*comm.cast::<FakeComm>() }, stream, format!("gather {count} of {kind}"))
 }
@@ -277,7 +277,7 @@ unsafe extern "C" fn all_reduce(
         count,
         kind,
         sum: true,
-        off: false,
+        is_corrupt: false,
     };
     begin(part, unsafe { &*comm.cast::<FakeComm>() }, stream, format!("sum {count} of {kind}"))
 }
@@ -291,19 +291,19 @@ fn begin(mut part: FakeBuffers, comm: &FakeComm, stream: RawStream, call: String
     device.calls.push(call);
     let number = comm.begun.get();
     comm.begun.set(number + 1);
-    part.off = device.fault == GpuFault::Sums;
+    part.is_corrupt = device.fault == GpuFault::Sums;
     if matches!(device.fault, GpuFault::Stuck(at) if at <= number) {
         drop(devices);
         // Longer than any test.
         std::thread::sleep(Duration::from_hours(1));
         return UNHANDLED;
     }
-    let mut state = comm.world.state.lock().unwrap();
+    let mut state = comm.group.state.lock().unwrap();
     if state.collectives.len() <= number {
         state.collectives.push(FakeCollective { parts: vec![None; comm.ranks], ..FakeCollective::default() });
     }
     state.collectives[number].parts[comm.rank] = Some(part);
-    device.queue.push((Arc::clone(&comm.world), number, NOT_READY_POLLS));
+    device.queue.push((Arc::clone(&comm.group), number, NOT_READY_POLLS));
     SUCCESS
 }
 
@@ -358,8 +358,8 @@ unsafe extern "C" fn cuda_device_get_pci_bus_id(id: *mut c_char, length: c_int, 
 impl FakeCollective {
     /// Executes the operation if all ranks have enqueued it. Returns true if it is finished.
     fn done(&mut self) -> bool {
-        if self.over || self.wrong {
-            return self.over;
+        if self.is_complete || self.wrong {
+            return self.is_complete;
         }
         let Some(parts) = self.parts.iter().copied().collect::<Option<Vec<FakeBuffers>>>() else { return false };
         let form = |part: &FakeBuffers| (part.count, part.kind, part.sum);
@@ -388,8 +388,8 @@ impl FakeCollective {
                 write(part.receive, &bytes);
             }
         }
-        self.over = !self.wrong;
-        self.over
+        self.is_complete = !self.wrong;
+        self.is_complete
     }
 }
 
@@ -400,7 +400,7 @@ fn add_up<T: Copy>(parts: &[FakeBuffers], add: impl Fn(&mut T, T)) {
     }
     for part in parts {
         let mut own = sums.clone();
-        if part.off {
+        if part.is_corrupt {
             own.reverse();
             own.truncate(part.count - 1);
         }
@@ -409,7 +409,7 @@ fn add_up<T: Copy>(parts: &[FakeBuffers], add: impl Fn(&mut T, T)) {
 }
 
 fn read<T: Copy>(at: usize, count: usize) -> Vec<T> {
-    // The thread that enqueued the operation keeps the tensor until it is finished.
+    // The thread that enqueued the operation keeps the tensor until the operation is finished.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(at), count) }.to_vec()
 }
 

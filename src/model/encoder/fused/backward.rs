@@ -298,8 +298,8 @@ fn distribute_rows<'v>(
 ) -> Vec<GradientRows<'v>> {
     let GradientBuffers { vectors, w_ih, w_hh, b_ih, b_hh } = gradients;
     let (h, word) = (input.state_size(), input.word_dim());
-    let together = input.n_distinct().div_ceil(thread_units.len()).max(1);
-    let mut vectors = vectors.map(|vectors| vectors.chunks_mut(together * word));
+    let words_per_thread = input.n_distinct().div_ceil(thread_units.len()).max(1);
+    let mut vectors = vectors.map(|vectors| vectors.chunks_mut(words_per_thread * word));
     let mut matrices = [(w_ih, word), (w_hh, h), (b_ih, 1), (b_hh, 1)]
         .map(|(matrix, width)| matrix.chunks_exact_mut(width).map(Some).collect::<Vec<_>>());
     let mut deal = |(thread, units): (usize, &ThreadUnits)| {
@@ -308,7 +308,7 @@ fn distribute_rows<'v>(
             (0..3 * units.width()).map(row).collect()
         };
         let (w_ih, w_hh, b_ih, b_hh) = (rows(0), rows(1), rows(2), rows(3));
-        let vectors = vectors.as_mut().map(|vectors| (thread * together, vectors.next().unwrap_or_default()));
+        let vectors = vectors.as_mut().map(|vectors| (thread * words_per_thread, vectors.next().unwrap_or_default()));
         GradientRows { vectors, w_ih, w_hh, b_ih, b_hh }
     };
     thread_units.iter().enumerate().map(&mut deal).collect()

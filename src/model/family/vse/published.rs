@@ -2,8 +2,8 @@
 //!
 //! Such a checkpoint holds one dictionary of parameters for images and one for captions; in a safetensors file their
 //! names begin with `img_enc.` and `txt_enc.`. Models trained on several GPUs have a `module.` in their names
-//! (`torch.nn.DataParallel`). Models trained on raw images contain the whole CNN, of which only the layer after it is
-//! read, because CNN features come from a table here.
+//! (`torch.nn.DataParallel`). Models trained on raw images also contain the whole CNN. It is ignored,
+//! because CNN features come from a table here.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 parts = zip(["img_enc", "txt_enc"], torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"])
 save_file({f"{part}.{name}": value.contiguous() for part, state in parts for name, value in state.items()}, "published.safetensors")"#;
 
-/// Settings of a published checkpoint of VSE++, HAL or the same layout that the checkpoint does not contain.
+/// Settings that a published checkpoint of VSE++, HAL or the same layout does not contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PublishedVse")]
@@ -84,7 +84,7 @@ pub(super) fn read(
     }
     mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));
     if let Some(error) = safetensors_file::mistakes_error(&mistakes) {
-        let wanted = "wanted the model of VSE++ or HAL: a layer for images, and words and a GRU for captions";
+        let wanted = "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions";
         return Err(error.hint(wanted));
     }
     let warning = (network_tensors > 0).then(|| {
@@ -120,7 +120,7 @@ fn config(views: &BTreeMap<String, TensorView<'_>>, words: usize, settings: &Pub
     let image = width(IMAGE_LAYER, 1).unwrap_or(1);
     let joint = width(IMAGE_LAYER, 0).or_else(|| width("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1);
     let word = width(WORD_VECTORS, 1).or_else(|| width("txt_enc.rnn.weight_ih_l0", 1)).unwrap_or(1);
-    // The published code scores absolute values with the norm.
+    // If embeddings are absolute values, the published code uses the norm of the order violations.
     let similarity = if settings.absolute {
         EmbeddingSimilarity::Order { form: OrderPenalty::Norm }
     } else {
@@ -133,7 +133,7 @@ fn config(views: &BTreeMap<String, TensorView<'_>>, words: usize, settings: &Pub
 fn shape_reason(name: &str, words: usize) -> String {
     match name {
         WORD_VECTORS => format!(" (the vocabulary has {words} words)"),
-        _ => format!(" (beside `{IMAGE_LAYER}` and `{WORD_VECTORS}`)"),
+        _ => format!(" (to match `{IMAGE_LAYER}` and `{WORD_VECTORS}`)"),
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
         tensors.push(("img_enc.cnn.module.bn1.num_batches_tracked".to_owned(), Dtype::I64, vec![]));
         let published = read(&PublishedVseSettings::default(), &bytes(&tensors), 7).expect("a model");
         assert_eq!(published.config, VseConfig::new(5, 7, 3, 2));
-        assert!(published.warning.is_some_and(|told| told.starts_with("2 tensors of the CNN")));
+        assert!(published.warning.is_some_and(|warning| warning.starts_with("2 tensors of the CNN")));
         let named = NamedTensors::from_bytes(&published.parameters).expect("a valid file");
         assert!(named.tensors.keys().eq(names().iter().collect::<std::collections::BTreeSet<_>>()));
     }
@@ -196,7 +196,7 @@ mod tests {
             "`txt_enc.rnn.bias_hh_l0` is missing",
             "`txt_enc.rnn.weight_ih_l0_reverse` is not a parameter of this model",
             "`img_enc.fc.bias` appears with and without `module.`",
-            "`img_enc.fc.bias` has shape [2], wanted [4] (beside `img_enc.fc.weight`",
+            "`img_enc.fc.bias` has shape [2], wanted [4] (to match `img_enc.fc.weight`",
             "`txt_enc.embed.weight` has shape [7, 3], wanted [9, 3] (the vocabulary has 9 words)",
             "`txt_enc.rnn.weight_ih_l0` holds F64, wanted F32",
             "`txt_enc.rnn.weight_hh_l0` has shape [6, 2], wanted [12, 4]",

@@ -129,21 +129,21 @@ fn distinct(count: u8) -> Vec<Vec<f32>> {
 #[test]
 fn errors_for_mismatched_counts_suggest_a_setting() {
     let one = |n: u64| [("captions_per_image", json!(n))];
-    let told = |images: &[Vec<f32>], captions: u8, more: &[(&str, Value)]| {
+    let error_message = |images: &[Vec<f32>], captions: u8, more: &[(&str, Value)]| {
         refused(of_arrays(images, &distinct(captions), more))
     };
-    let message = told(&distinct(4), 12, &[]);
+    let message = error_message(&distinct(4), 12, &[]);
     assert!(message.contains("i.npy` has 4 rows and `"), "{message}");
     assert!(
         message.contains("c.npy` has 12: wanted 5 captions for each image\nset `captions_per_image = 3`"),
         "{message}"
     );
-    assert!(told(&distinct(4), 13, &[]).contains("give the image of each caption with `image_of`"));
-    let message = told(&distinct(10), 10, &[]);
+    assert!(error_message(&distinct(4), 13, &[]).contains("give the image of each caption with `image_of`"));
+    let message = error_message(&distinct(10), 10, &[]);
     assert!(message.contains("set `captions_per_image = 1`; or") && message.contains("x[::5]"), "{message}");
     let repeated: Vec<_> = distinct(4).into_iter().flat_map(|row| vec![row; 3]).collect();
     for more in [&one(3)[..], &one(1), &[]] {
-        let message = told(&repeated, 12, more);
+        let message = error_message(&repeated, 12, more);
         assert!(message.contains("has every row 3 times, once for each caption of"), "{message}");
         assert!(message.contains("numpy.save(path, x[::3])"), "{message}");
     }

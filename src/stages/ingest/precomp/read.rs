@@ -17,8 +17,8 @@ use crate::tables::{VectorColumn, features, regions};
 ///
 /// - If `ims` has one row per caption and every five rows are equal, one row per image is kept.
 /// - `image_id` is the number in the ids files, which may have one line per image or one line per caption. If a split
-///   has no such file, images are numbered over `train`, `dev`, `test` instead. `caption_id` numbers the lines over the
-///   three.
+///   has no such file, images are numbered over `train`, `dev`, `test` instead. `caption_id` numbers the lines of all
+///   three splits consecutively.
 /// - The files `dev_*` are the split `val`.
 pub(in super::super) fn run(settings: &Precomp, cx: &mut StageContext<'_>) -> Result<()> {
     let folder = cx.source("precomp.folder")?;
@@ -92,7 +92,7 @@ fn check_shapes(first: &SplitFiles, all: &[SplitFiles]) -> Result<()> {
     )))
 }
 
-/// Returns true if the ids files define the identifiers of images, which needs such a file for every split.
+/// Checks the ids files. Returns true if every split has one, so that they define the identifiers of images.
 ///
 /// # Errors
 /// An id occurs twice.
@@ -126,7 +126,7 @@ fn check_ids(cx: &mut StageContext<'_>, all: &[SplitFiles], folder: &Path) -> Re
     Ok(true)
 }
 
-/// Writer of features or regions, at most one part of which is buffered, and of the other tables.
+/// Writer of features or regions, and of the other tables. Buffers at most one part of features or regions.
 struct FeatureWriter {
     /// Shape of a row: `[width]` of a vector, or `[regions, width]`.
     shape: Vec<usize>,
