@@ -152,7 +152,7 @@ impl SchemaChecker<'_> {
             match self.folder.join(&path).into_os_string().into_string() {
                 Ok(joined) => path = joined,
                 Err(_) => {
-                    self.report_mismatch(node, subject, "a path in Unicode, including the folder of the pipeline file")
+                    self.report_mismatch(node, subject, "a path in Unicode, including the folder of the pipeline file");
                 }
             }
         }
