@@ -128,7 +128,7 @@ fn all_mistakes_of_the_file_are_reported_with_exit_code_2() {
     assert!(stderr(&coloured).contains("\u{1b}[1;31merror\u{1b}[0m"));
     let json = json_lines(&run(folder.path(), &["check", "p.toml", "--json"]));
     assert_eq!((&json[0]["line"], &json[0]["column"], &json[0]["event"]), (&1.into(), &1.into(), &"fault".into()));
-    assert_eq!((&json[1]["line"], &json[1]["column"]), (&4.into(), &20.into()));
+    assert_eq!((&json[1]["line"], &json[1]["column"]), (&4.into(), &23.into()));
 }
 
 #[test]
