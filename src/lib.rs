@@ -1,18 +1,7 @@
 //! A streaming data-pipeline engine for image-text retrieval.
 //!
-//! ```text
-//!            images, captions      features              model, history       embeddings           rankings, metrics
-//! sources ─► ingest ─────────────► extract ────────────► train ─────────────► embed ─────────────► evaluate ────────► report
-//!              │ captions                                  ▲                    ▲                    ▲                  ▲
-//!              ├───────────────────────────────────────────┴────────────────────┘                    │                  │
-//!              ├─────► score_captions ───────────────────────────────────────────────────────────────┤                  │
-//!              │       caption_similarity, scene_graphs, caption_ngrams                              ▼                  │
-//!              └─────► human ratings ───────────────────────────────────────────────────────────► correlate ────────────┘
-//!                                                                                                 SQL over any table
-//! ```
-//!
-//! Start with [`stages`] (the flow), the file of one stage, and [`stage`] (the contract): that is all one needs to write a
-//! stage. `ARCHITECTURE.md` describes the whole code.
+//! To write a stage, read [`stages`], the file of one stage, and [`stage`] (the contract). `README.md` draws the flow of
+//! the stages; `ARCHITECTURE.md` describes the whole code.
 
 pub mod error;
 pub mod suggest;

@@ -108,7 +108,7 @@ fn find_output<S: Stage>(
     })
 }
 
-/// Checks that an output has the form and the columns that an input wants.
+/// Checks that an output has the kind (table or files) and the columns that an input wants.
 fn check_output_fits(wanted: &InputOrigin, from: &TableRef, output: &StageOutput) -> Result<(), ProblemText> {
     match (wanted, &output.kind) {
         (InputOrigin::Table { required_columns: wanted, .. }, OutputKind::Table { schema, .. }) => {

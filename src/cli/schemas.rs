@@ -89,13 +89,17 @@ mod tests {
                 stale.push(name.clone());
             }
         }
-        let there = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        let there = there.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        stale.extend(
-            there
-                .filter(|name| !files.iter().any(|(known, _)| known == name))
-                .map(|name| format!("{name} (no longer generated)")),
-        );
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if files.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            if update {
+                std::fs::remove_file(entry.path()).unwrap();
+            } else {
+                stale.push(format!("{name} (no longer generated)"));
+            }
+        }
         assert!(
             stale.is_empty(),
             "schemas/ is out of date: {stale:?}; update it with `UPDATE_GENERATED=1 cargo test generated`"

@@ -102,15 +102,15 @@ mod tests {
                 reported.lock().expect("no panic").push(stalls.trainer);
             }
         };
-        let mut meter = ProgressReporter::new(&observer, "fit".to_owned());
+        let mut reporter = ProgressReporter::new(&observer, "fit".to_owned());
         // The last event lies hours in the future, so every further one is too early.
-        meter.last_stalls = Some(now() + Duration::from_secs(10_000));
+        reporter.last_stalls = Some(now() + Duration::from_secs(10_000));
         for trainer in [1.0, 2.0, 3.0] {
-            meter.report_stalls(Stalls { trainer, ..Stalls::default() });
+            reporter.report_stalls(Stalls { trainer, ..Stalls::default() });
         }
         assert!(reported.lock().expect("no panic").is_empty());
-        meter.flush_stalls();
-        meter.flush_stalls();
+        reporter.flush_stalls();
+        reporter.flush_stalls();
         assert_eq!(*reported.lock().expect("no panic"), [3.0]);
     }
 }

@@ -11,23 +11,23 @@ use crate::error::{Error, Result};
 /// Maximum size in bytes of a list of images or captions: many times the largest published one.
 pub const MAX_LIST_BYTES: u64 = 4 << 30;
 
-/// Reads a file of at most `most` bytes.
+/// Reads a file of at most `max_bytes` bytes.
 ///
 /// # Errors
 /// The file is missing, not a regular file (a pipe would wait for a writer, a device may be endless), or larger.
-pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let failed = |error: io::Error| Error::io("read", path, &error);
     if !path.metadata().map_err(failed)?.is_file() {
         return Err(Error::data(format!("`{}` is not a file", path.display())));
     }
     let file = File::open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
-    if size > most {
-        return Err(Error::data(format!("`{}` has {size} bytes, wanted at most {most}", path.display())));
+    if size > max_bytes {
+        return Err(Error::data(format!("`{}` has {size} bytes, wanted at most {max_bytes}", path.display())));
     }
     let mut bytes = Vec::with_capacity(size.saturating_as::<usize>());
     // The file may grow while it is read.
-    file.take(most).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(max_bytes).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
 

@@ -1,5 +1,5 @@
 //! Lemmatiser for nouns and verbs, after WordNet's `morphy`: irregular forms first, then the endings whose lemma is in
-//! WordNet. Of several lemmas, the most frequent one is taken.
+//! WordNet. Among several lemmas, the most frequent one is taken.
 
 use super::lexicon::{Lexicon, PartOfSpeech};
 use super::tags::list_contains;

@@ -57,7 +57,7 @@ impl PosTag {
     }
 }
 
-/// Prepositions of several words. Of two with the same beginning, the longer one comes first.
+/// Prepositions of several words. Among two with the same beginning, the longer one comes first.
 pub const MULTIWORD_PREPOSITIONS: &[&[&str]] = &[
     &["in", "front", "of"],
     &["on", "top", "of"],

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 #[schemars(deny_unknown_fields, title = "Pairloom pipeline")]
 #[expect(dead_code, reason = "only its schema is used: the file is checked against it and read stage by stage")]
 struct PipelineFile<S> {
-    /// Random seed of all stages that set none of their own.
+    /// Random seed of the stages that do not set their own.
     #[serde(default)]
     seed: u64,
     /// Stages by name: `[stage.NAME.KIND]`.

@@ -1,7 +1,7 @@
 //! Pipeline files: TOML text to connected stages. All mistakes of a file are reported at once, by line and column.
 //!
 //! ```text
-//! text ─► tree (values with places) ─► + overrides ─► checked against the schema ─► stages ─► connections checked
+//! text ─► tree (values with spans)  ─► + overrides ─► checked against the schema ─► stages ─► connections checked
 //!          toml_tree.rs                 overrides.rs   schema_check.rs               load.rs    load.rs
 //! ```
 //!

@@ -115,7 +115,7 @@ impl<'s> Search<'s> {
     }
 
     /// Ranks the columns for every row by the scores that `correction` makes of the row. Unlike [`Search::find`] it
-    /// takes corrections of any form. Of equal scores the lower index comes first; a score that is not a number counts
+    /// takes corrections of any form. Among equal scores the lower index comes first; a score that is not a number counts
     /// as −∞.
     ///
     /// No exact scores are computed: if two corrected scores differ by less than the error of fine scores, their order

@@ -141,11 +141,11 @@ pub fn replay_for_resume(artefact: &Artefact) -> Result<(CommittedContent, Vec<S
     Ok((committed, skipped))
 }
 
-/// Replays the first `most` entries.
-fn replay_entries(artefact: &Artefact, most: usize) -> Result<CommittedContent> {
+/// Replays the first `max_entries` entries.
+fn replay_entries(artefact: &Artefact, max_entries: usize) -> Result<CommittedContent> {
     let mut committed = CommittedContent::default();
     let sizes = artefact.sizes()?;
-    for name in sizes.keys().filter(|name| name.starts_with("journal/")).take(most) {
+    for name in sizes.keys().filter(|name| name.starts_with("journal/")).take(max_entries) {
         if *name != entry_name(committed.entries) {
             break;
         }

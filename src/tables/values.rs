@@ -47,7 +47,7 @@ impl_column_values! {
     BinaryArray: DataType::Binary,
 }
 
-/// Column of which some values may be missing.
+/// Column whose values may be missing.
 #[derive(Debug)]
 pub struct Nullable<V>(pub V);
 

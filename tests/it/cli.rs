@@ -8,7 +8,7 @@ const PAIRLOOM: &str = env!("CARGO_BIN_EXE_pairloom");
 const PAIRLOOM_TORCH: &str = env!("CARGO_BIN_EXE_pairloom-torch");
 
 /// Pipeline of synthetic images only, without sources.
-const SCENES: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n";
+const SYNTHETIC: &str = "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n";
 
 /// Command in `folder`, with an empty environment.
 fn command(program: &str, folder: &Path, arguments: &[&str]) -> Command {
@@ -63,7 +63,7 @@ fn pairloom_does_not_link_libtorch() {
 
 #[test]
 fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
-    let folder = folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
+    let folder = folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nequals = 8\n"));
     let first = run(folder.path(), &["run", "p.toml"]);
     assert_code(&first, 0);
     assert!(stderr(&first).contains("expectation held: 8, wanted exactly 8"), "{}", stderr(&first));
@@ -82,7 +82,7 @@ fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
 
 #[test]
 fn programs_of_different_builds_are_refused() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     let mut stale = command(PAIRLOOM_TORCH, folder.path(), &["run", "p.toml"]);
     let output = stale.env("PAIRLOOM_HANDED_OVER_BY", "0123456789abcdef").output().expect("starts");
     assert_code(&output, 2);
@@ -91,7 +91,8 @@ fn programs_of_different_builds_are_refused() {
 
 #[test]
 fn a_failed_expectation_has_exit_code_1() {
-    let folder = folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nat_least = 9\n"));
+    let folder =
+        folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.images\"\nat_least = 9\n"));
     let output = run(folder.path(), &["run", "p.toml"]);
     assert_code(&output, 1);
     assert!(stderr(&output).contains("expectation did not hold: 8, wanted at least 9"), "{}", stderr(&output));
@@ -101,7 +102,7 @@ fn a_failed_expectation_has_exit_code_1() {
 #[test]
 fn an_expectation_with_an_invalid_query_is_a_mistake_of_the_file() {
     let folder =
-        folder(&format!("{SCENES}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.pictures\"\nat_least = 9\n"));
+        folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.pictures\"\nat_least = 9\n"));
     for verb in ["run", "plan", "check"] {
         let output = run(folder.path(), &[verb, "p.toml", "--json"]);
         assert_code(&output, 2);
@@ -133,7 +134,7 @@ fn all_mistakes_of_the_file_are_reported_with_exit_code_2() {
 
 #[test]
 fn usage_errors_and_missing_files_have_exit_code_2() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     assert_code(&run(folder.path(), &["run"]), 2);
     assert_code(&run(folder.path(), &["fly"]), 2);
     assert_code(&run(folder.path(), &["run", "p.toml", "--device", "abacus"]), 2);
@@ -159,7 +160,7 @@ fn check_does_not_need_the_sources_and_plan_does() {
 
 #[test]
 fn plan_reports_the_changed_setting() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     let before = run(folder.path(), &["plan", "p.toml"]);
     assert_code(&before, 0);
     assert!(stdout(&before).contains("there is no earlier result"), "{}", stdout(&before));
@@ -174,7 +175,7 @@ fn plan_reports_the_changed_setting() {
 
 #[test]
 fn events_are_json_lines() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     let events = json_lines(&run(folder.path(), &["run", "p.toml", "--json"]));
     let names: Vec<_> = events.iter().map(|event| event["event"].as_str().expect("a name")).collect();
     assert_eq!(names.first(), Some(&"run_started"));
@@ -184,7 +185,7 @@ fn events_are_json_lines() {
 
 #[test]
 fn options_can_be_environment_variables() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     let mut quiet = command(PAIRLOOM, folder.path(), &["run", "p.toml"]);
     let output = quiet.env("PAIRLOOM_QUIET", "1").env("PAIRLOOM_STORE", "elsewhere").output().expect("starts");
     assert_code(&output, 0);
@@ -194,7 +195,7 @@ fn options_can_be_environment_variables() {
 
 #[test]
 fn query_results_in_every_format() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let query = "SELECT split, count(*) AS n FROM pairs.images GROUP BY split ORDER BY split";
     let csv = run(folder.path(), &["sql", query, "--format", "csv"]);
@@ -222,7 +223,7 @@ fn query_results_in_every_format() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let long = "SELECT a.text FROM pairs.captions a, pairs.captions b, pairs.captions c, pairs.captions d";
     for arguments in [vec!["sql", long, "--format", "csv"], vec!["schema"], vec!["completions", "bash"]] {
@@ -237,7 +238,7 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn runs_are_listed_and_gc_removes_with_delete_only() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     assert_code(&run(folder.path(), &["run", "p.toml", "--set", "seed=5"]), 0);
     let runs = json_lines(&run(folder.path(), &["runs", "--json"]));
@@ -256,7 +257,7 @@ fn runs_are_listed_and_gc_removes_with_delete_only() {
 
 #[test]
 fn a_report_without_a_run_has_exit_code_3() {
-    let folder = folder(SCENES);
+    let folder = folder(SYNTHETIC);
     assert_code(&run(folder.path(), &["report"]), 3);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let output = run(folder.path(), &["report"]);

@@ -4,7 +4,6 @@
 //! counts as a use of the defining file, so that re-exports neither hide nor create a cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs;
 use std::path::Path;
 
 use crate::source::{self, Use};
@@ -175,11 +174,7 @@ fn files_of_a_module_have_no_cyclic_dependencies() {
 #[test]
 fn re_exports_neither_hide_nor_create_cycles() {
     let root = tempfile::tempdir().expect("a temporary folder");
-    let write = |name: &str, text: &str| {
-        let path = root.path().join("src").join(name);
-        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
-        fs::write(path, text).expect("it can be written");
-    };
+    let write = |name: &str, text: &str| source::write(&root.path().join("src"), name, text);
     write("lib.rs", "pub mod a; pub mod b; pub mod c; pub mod d; pub mod e;");
     // Through a renaming re-export and a folder: `one` → `two` → `three` → `one`.
     write("a/mod.rs", "mod one; mod two; mod folder; pub use two::Two as Other; pub(super) use folder::Three;");

@@ -43,9 +43,9 @@ fn badly_formed(root: &Path, long: &[(&str, &str)]) -> Vec<String> {
 const POOR_OPENINGS: &[&str] =
     &["What", "Whether", "Who", "Whom", "Whose", "Those", "Of", "That", "How", "Which", "Where", "Why"];
 
-/// Doc comments of Rust files, and opening comments of other files, that begin with one of [`POOR_OPENINGS`].
+/// Paragraphs of doc comments in Rust files, and head comments of TOML files, that open with one of [`POOR_OPENINGS`].
 fn poor_openings(root: &Path) -> Vec<String> {
-    let opening = Regex::new(r"^\s*(?:///|//!|#:?)\s*[`*_(]*(\w+)").expect("a valid pattern");
+    let opening = Regex::new(r"^\s*(?:///|//!|#)\s*[`*_(]*(\w+)").expect("a valid pattern");
     let mut found = Vec::new();
     for (name, path) in source::files(root) {
         let rust = name.ends_with(".rs");
@@ -53,9 +53,11 @@ fn poor_openings(root: &Path) -> Vec<String> {
             continue;
         }
         let text = fs::read_to_string(&path).expect("source code is text");
+        // Editors read `#:schema` lines of TOML files; the comment for people follows.
+        let head = text.lines().position(|line| !line.starts_with("#:"));
         let mut before = "";
         for (number, line) in text.lines().enumerate() {
-            let begins = if rust { !is_doc(before) && is_doc(line) } else { number == 0 };
+            let begins = if rust { is_doc(line) && !continues_paragraph(before) } else { Some(number) == head };
             let word = opening.captures(line).filter(|_| begins).map(|found| found[1].to_owned());
             if let Some(word) = word.filter(|word| POOR_OPENINGS.contains(&word.as_str())) {
                 found.push(format!(
@@ -68,6 +70,11 @@ fn poor_openings(root: &Path) -> Vec<String> {
         }
     }
     found
+}
+
+/// True if `line` is a line of a doc comment with text, so that the next line continues its paragraph.
+fn continues_paragraph(line: &str) -> bool {
+    is_doc(line) && !matches!(line.trim(), "///" | "//!")
 }
 
 fn is_doc(line: &str) -> bool {
@@ -108,7 +115,7 @@ fn machine_paths(root: &Path) -> Vec<String> {
     let path = Regex::new(&format!(r#"(?:^|[\s"'`=(\[,:<])/(?:{folders})/[A-Za-z0-9._-]"#)).expect("a valid pattern");
     let mut found = Vec::new();
     for (name, file) in source::files(root) {
-        // The lock file is cargo's; what is not text has no paths to read.
+        // Binary files have no paths to read, and cargo writes the lock file.
         let Ok(text) = fs::read_to_string(&file) else { continue };
         if name == "Cargo.lock" {
             continue;
@@ -164,18 +171,22 @@ fn no_file_names_a_path_of_one_machine() {
 #[test]
 fn each_of_these_checks_can_fail() {
     let root = tempfile::tempdir().expect("a temporary folder");
-    let write = |name: &str, text: &str| {
-        let path = root.path().join(name);
-        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
-        fs::write(path, text).expect("it can be written");
-    };
+    let write = |name: &str, text: &str| source::write(root.path(), name, text);
     write("src/good.rs", "//! Good.\n");
     write("src/bare.rs", "fn f() {}\n");
     write(
         "src/poor.rs",
-        "//! Poor.\n\n/// What it is.\nfn f() {\n    // How it is done.\n    /// The sum\n    /// Of all.\n    fn g() {}\n}\n",
+        "//! Poor.\n\n/// What it is.\nfn f() {\n    // How it is done.\n    /// The sum\n    /// Of all.\n    ///\n    /// Of none.\n    fn g() {}\n}\n",
     );
-    assert_eq!(poor_openings(root.path()), ["src/poor.rs:3: opens with `What`; name the thing first: /// What it is."]);
+    write("pipelines/poor.toml", "#:schema a.json\n# How it goes.\n# What follows.\nseed = 1\n");
+    assert_eq!(
+        poor_openings(root.path()),
+        [
+            "pipelines/poor.toml:2: opens with `How`; name the thing first: # How it goes.",
+            "src/poor.rs:3: opens with `What`; name the thing first: /// What it is.",
+            "src/poor.rs:9: opens with `Of`; name the thing first: /// Of none.",
+        ]
+    );
     write("src/long.rs", &("//! Long.\n".to_owned() + &"//\n".repeat(LONGEST)));
     write("target/debug/generated.rs", "not ours");
     assert_eq!(

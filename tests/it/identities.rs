@@ -51,11 +51,7 @@ fn no_identity_contains_debug_output() {
 #[test]
 fn debug_output_in_an_identity_is_found() {
     let root = tempfile::tempdir().expect("a temporary folder");
-    let write = |name: &str, text: &str| {
-        let path = root.path().join("src").join(name);
-        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
-        fs::write(path, text).expect("it can be written");
-    };
+    let write = |name: &str, text: &str| source::write(&root.path().join("src"), name, text);
     write("a/one.rs", "fn f() {}\nfn name() {\n    blake3::hash(format!(\"{asked:?}\").as_bytes())\n}\n");
     write(
         "a/two.rs",

@@ -170,11 +170,7 @@ fn modules_use_only_allowed_dependencies() {
 #[test]
 fn violations_are_reported_with_file_and_line() {
     let root = tempfile::tempdir().expect("a temporary folder");
-    let write = |name: &str, text: &str| {
-        let path = root.path().join(name);
-        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
-        fs::write(path, text).expect("it can be written");
-    };
+    let write = |name: &str, text: &str| source::write(root.path(), name, text);
     write("Cargo.toml", "[dependencies]\narrow = \"1\"\ntch = \"1\"\nproc-macro = \"1\"\n");
     write("src/lib.rs", "pub use pairloom_kernels as kernels;\npub mod language;");
     write("src/kernels/Cargo.toml", "[dependencies]\narrow = \"1\"");

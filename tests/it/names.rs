@@ -66,11 +66,7 @@ fn test_files_are_named_by_one_scheme() {
 #[test]
 fn each_check_of_names_can_fail() {
     let root = tempfile::tempdir().expect("a temporary folder");
-    let write = |name: &str, text: &str| {
-        let path = root.path().join(name);
-        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
-        fs::write(path, text).expect("it can be written");
-    };
+    let write = |name: &str, text: &str| source::write(root.path(), name, text);
     write("src/a.rs", "//! A.\npub struct Row;\nimpl Iterator for Row {\n    type Item = u8;\n}\nstruct Both;\n");
     write(
         "src/b.rs",

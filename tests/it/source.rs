@@ -24,6 +24,13 @@ pub(crate) fn files(root: &Path) -> Vec<(String, PathBuf)> {
     files
 }
 
+/// Writes a file of a made-up checkout, with its folders.
+pub(crate) fn write(root: &Path, name: &str, text: &str) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().expect("it has one")).expect("it can be created");
+    fs::write(path, text).expect("it can be written");
+}
+
 /// Module path of a file of `src/`: `["stages", "train"]` for `stages/train/mod.rs`, empty for `lib.rs`.
 pub(crate) fn module_of(name: &str) -> Vec<&str> {
     name.trim_end_matches(".rs").split('/').filter(|part| !matches!(*part, "mod" | "lib")).collect()

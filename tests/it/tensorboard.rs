@@ -79,7 +79,7 @@ fn event_files_have_all_metrics_of_a_training() {
 #[test]
 fn a_store_without_a_training_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("scenes.toml");
+    let file = folder.path().join("synthetic.toml");
     std::fs::write(&file, "[stage.pairs.ingest]\nsynthetic = { train = 4, val = 2, test = 2, pixels = 32 }\n").unwrap();
     let store = folder.path().join("store");
     pairloom_in(&store, &["run", "--quiet", file.to_str().unwrap()]);

@@ -25,7 +25,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage> {
     }
     // libjpeg reports errors by a non-local exit from C, which the crate turns into unwinding without the panic hook.
     match catch_unwind(AssertUnwindSafe(|| pixels(bytes))) {
-        Ok(picture) => picture,
+        Ok(image) => image,
         Err(payload) => {
             let reason = payload.downcast_ref::<String>().map_or("libjpeg gave up", String::as_str);
             let reason = reason.strip_prefix("libjpeg fatal error: ").unwrap_or(reason);

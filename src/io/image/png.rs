@@ -1,7 +1,7 @@
 //! PNG to RGB.
 //!
-//! Of 16-bit values PIL keeps the upper 8 bits in an image with colour or alpha, but clamps them to 255 in plain grey.
-//! The same is done here, so that features agree with torchvision's.
+//! PIL reduces 16-bit values to their upper 8 bits in images with colour or alpha, but clamps them to 255 in plain grey.
+//! This module does the same, so that features agree with torchvision's.
 
 use std::io::Cursor;
 

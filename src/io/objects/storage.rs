@@ -27,8 +27,8 @@ use crate::io::objects::{Location, storage_error};
 const CONCURRENT_REQUESTS: usize = 8;
 /// Maximum number of attempts of a conditional write whose outcome is unknown.
 const MAX_WRITE_ATTEMPTS: u32 = 4;
-/// Time limit for retries: a request that fails in the middle of an answer is retried within this time from its start.
-const MID_ANSWER_RETRY_TIME: Duration = Duration::from_secs(4);
+/// Time limit for retries: a request that fails in the middle of a response is retried within this time from its start.
+const MID_RESPONSE_RETRY_TIME: Duration = Duration::from_secs(4);
 
 /// Storage of named byte objects, in a folder or at a URL.
 #[derive(Debug, Clone)]
@@ -219,7 +219,7 @@ impl ObjectStorage {
 
     /// Writes an object atomically if it is absent. Returns true if it was written.
     ///
-    /// At a URL the answer to a successful write may get lost. So an existing object with the same content counts as
+    /// At a URL the response to a successful write may get lost. So an existing object with the same content counts as
     /// written by this call; writers that must be distinguished need distinct contents.
     ///
     /// # Errors
@@ -270,7 +270,7 @@ impl ObjectStorage {
             if !refused && (self.folder().is_some() || !matches!(error, StoreError::Generic { .. })) {
                 return Err(self.error("write", name, &error));
             }
-            // The answer got lost, or a retry followed a successful request: compare with the object in the store.
+            // The response got lost, or a retry followed a successful request: compare with the object in the store.
             let there = match self
                 .send_idempotent(RetryPolicy::Standard, |store| async move { store.head(object).await })
                 .await
@@ -367,8 +367,8 @@ impl ObjectStorage {
         self.block_on(self.send_idempotent(RetryPolicy::Standard, |store| async move { store.head(object).await }))
     }
 
-    /// Sends an idempotent request. `object_store` retries failures before an answer begins; failures in the middle of
-    /// an answer are retried here, within [`MID_ANSWER_RETRY_TIME`].
+    /// Sends an idempotent request. `object_store` retries failures before a response begins; failures in the middle of
+    /// a response are retried here, within [`MID_RESPONSE_RETRY_TIME`].
     async fn send_idempotent<T, F: Future<Output = object_store::Result<T>>>(
         &self,
         policy: RetryPolicy,
@@ -379,7 +379,7 @@ impl ObjectStorage {
         loop {
             let answer = self.record_result(policy, call(Arc::clone(self.store_for(policy))).await);
             let broken = answer.as_ref().is_err_and(storage_error::is_connection_error) && self.folder().is_none();
-            if !broken || begun.elapsed() > MID_ANSWER_RETRY_TIME {
+            if !broken || begun.elapsed() > MID_RESPONSE_RETRY_TIME {
                 return answer;
             }
             tokio::time::sleep(pause).await;

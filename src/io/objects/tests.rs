@@ -68,7 +68,7 @@ fn an_object_with_the_same_content_counts_as_created() {
 
 #[test]
 fn an_unreachable_server_is_reported_within_seconds() {
-    // A free port that nobody listens on.
+    // A free port that no process listens on.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let settings = [
         ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),

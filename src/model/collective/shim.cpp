@@ -142,9 +142,9 @@ char* pairloom_group_join(
     } else {
       options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
     }
-    Store meeting = c10::make_intrusive<c10d::PrefixStore>(name, *static_cast<Store*>(store));
-    auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(meeting, rank, ranks, options);
-    *group = new Group{meeting, std::move(gloo), options->timeout};
+    Store group_store = c10::make_intrusive<c10d::PrefixStore>(name, *static_cast<Store*>(store));
+    auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(group_store, rank, ranks, options);
+    *group = new Group{group_store, std::move(gloo), options->timeout};
   });
 }
 

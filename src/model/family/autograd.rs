@@ -13,7 +13,7 @@ use crate::model::safetensors_file::libtorch_error;
 /// Auxiliary losses as (name, scalar tensor), already weighted as they enter the objective.
 pub type AuxiliaryLossTensors = Vec<(&'static str, Tensor)>;
 
-/// Model of which only the forward computation is written; libtorch differentiates it. Implements [`Model`].
+/// Model that autograd differentiates, from its forward computation alone. Implements [`Model`].
 ///
 /// The argument `parameters` holds [`Differentiable::parameters`] itself, or leaves of a graph with the same values.
 pub trait Differentiable: std::fmt::Debug + Send {
@@ -24,7 +24,7 @@ pub trait Differentiable: std::fmt::Debug + Send {
     fn input_spec(&self) -> &InputSpec;
 
     /// Encodes images `[n, D]`: features, or the L2-normalised CNN features of raw images. In a training step `batch`
-    /// is given, for what is drawn at random.
+    /// is given; its seed determines random draws.
     ///
     /// # Errors
     /// Images that the model cannot read.

@@ -4,7 +4,7 @@
 //! its settings. [`losses!`](function) lists them. libtorch differentiates them, in [`Objective::evaluate`] only.
 //! `tests/golden/losses.py` computes the same in PyTorch, from the formulas.
 //!
-//! Scores are finite. Of equal scores the one with the lower index ranks first. The derivative of \[x\]₊ at 0 is 0. A
+//! Scores are finite. Among equal scores the lower index ranks first. The derivative of \[x\]₊ at 0 is 0. A
 //! batch of one pair has no negatives.
 
 pub mod function;

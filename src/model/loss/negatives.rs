@@ -26,7 +26,7 @@ impl Negatives {
     }
 }
 
-/// Mask of the `k` highest scores of each row among `candidates`. Of equal scores the lower index is chosen. If a row
+/// Mask of the `k` highest scores of each row among `candidates`. Among equal scores the lower index is chosen. If a row
 /// has fewer than `k` candidates, all are chosen.
 pub fn top_k_mask(scores: &Tensor, candidates: &Tensor, k: i64) -> Tensor {
     let width = scores.size()[1];

@@ -36,7 +36,7 @@ fn golden_losses() -> Vec<Loss> {
     losses
 }
 
-/// All losses, and semantic margins. Those of the published code are not symmetric and are optional.
+/// All losses, and semantic margins. The official variants are not symmetric and are optional.
 fn objectives(with_official_margins: bool) -> Vec<Objective> {
     let mut all: Vec<Objective> = golden_losses().into_iter().map(loss_objective).collect();
     for sampler in [NegativeSampler::Nearest, NegativeSampler::Furthest] {

@@ -133,15 +133,15 @@ impl Method {
         ListedMethod::name(self)
     }
 
-    /// Label of its results in tables; `bank` is the name of the bank, `chosen` the split on which its numbers were
-    /// chosen.
+    /// Label of its results in tables. `bank` is the name of the query bank, `chosen_on` the split on which its
+    /// parameters were chosen.
     #[must_use]
-    pub fn label(&self, bank: Option<&str>, chosen: Option<&str>) -> MethodLabel {
+    pub fn label(&self, bank: Option<&str>, chosen_on: Option<&str>) -> MethodLabel {
         let method = self.get();
         let bank = bank.filter(|_| method.uses_query_bank());
         let mut parameters = parameter_text::parameters(self, &self.default_of(), method.unused_settings());
         parameters.extend(bank.map(|bank| format!("query bank {bank}")));
-        parameters.extend(chosen.map(|split| format!("chosen on {split}")));
+        parameters.extend(chosen_on.map(|split| format!("chosen on {split}")));
         MethodLabel {
             method: self.name().to_owned(),
             parameters: (!parameters.is_empty()).then(|| parameters.join(", ")),

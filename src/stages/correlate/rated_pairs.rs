@@ -100,7 +100,7 @@ impl RatedPairs {
         if !lacking.is_empty() {
             let (n, all) = (lacking.len(), self.ids.len());
             return Err(Error::data(format!("`{input}` lacks {n} of {all} rated pairs: {}", lacking.join("; "))).hint(
-                "`score_captions` writes φ of just these pairs with `pairs = …`, and of all pairs in its dense form",
+                "`score_captions` writes φ of these pairs with `pairs = { table = … }`, and of all pairs with `pairs = \"dense\"`",
             ));
         }
         Ok(found.into_iter().flatten().collect())

@@ -74,7 +74,8 @@ impl SimilarityMatrix {
             }
         }
         reject_faults(input, &faults).map_err(|error| {
-            error.hint("φ of every image with every caption of the split is needed: the dense form of `score_captions`")
+            error
+                .hint("`pairs = \"dense\"` of `score_captions` writes φ of every image with every caption of the split")
         })
     }
 }

@@ -87,7 +87,7 @@ fn both_pages_of_a_report_show_the_same_cells() {
     let (markdown, html) = pages(&host);
     assert!(!html.contains("class=\"\""), "{html}");
     let (of_markdown, of_html) = (cells_of_markdown(&markdown), cells_of_html(&html));
-    // Results and chance, 3 and 1 of metrics, 2 correlations, a contrast, 3 epochs, 6 captions and 4 images in hubs.
+    // Results and chance, 3 and 1 of metrics, 2 correlations, a significance test, 3 epochs, 6 captions and 4 images in hubs.
     assert_eq!(of_html.len(), 22, "{of_html:?}");
     let one_line = |rows: Vec<Vec<String>>| -> Vec<Vec<String>> {
         rows.into_iter().map(|row| row.into_iter().map(|cell| cell.replace('\n', " ")).collect()).collect()

@@ -14,7 +14,7 @@ use crate::tables::{self, ListColumn, repeated};
 /// Reads captions; writes their tf-idf vectors, and φ of the selected pairs.
 pub(super) fn run(
     stage: &ScoreCaptions,
-    form: CiderVariant,
+    variant: CiderVariant,
     settings: &CiderSettings,
     cx: &mut StageContext<'_>,
 ) -> Result<()> {
@@ -34,7 +34,7 @@ pub(super) fn run(
     let vectors = tf_idf_vectors(&corpus, others.as_ref(), settings, cx)?;
     write_vectors(cx, &corpus, &vectors, tokenizer)?;
     let Some(rows) = rows else { return Ok(()) };
-    let cider = Cider::new(vectors, form, settings.own_caption);
+    let cider = Cider::new(vectors, variant, settings.own_caption);
     if cider.is_zero() {
         cx.warn(
             format!("split `{}`", stage.split),

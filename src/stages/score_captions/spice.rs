@@ -23,12 +23,12 @@ const TOKENIZER: Tokenizer = Tokenizer::Treebank;
 pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut StageContext<'_>) -> Result<()> {
     let [corpus] = split_captions::read_splits(cx, [&stage.split])?;
     let rows = stage.selected_pairs(cx, &corpus)?;
-    let unfinished = settings.missing_period;
+    let missing_period = settings.missing_period;
     let (graphs, tokenizer) = if settings.graphs.is_some() {
-        read_graphs(cx, &corpus, &unfinished.parser_name())?
+        read_graphs(cx, &corpus, &missing_period.parser_name())?
     } else {
-        let graphs = corpus.parallel_map(cx.threads(), |text| scene_graph::parse_as(text, unfinished));
-        write_graphs(cx, stage, &corpus, &graphs, &unfinished.parser_name())?;
+        let graphs = corpus.parallel_map(cx.threads(), |text| scene_graph::parse_as(text, missing_period));
+        write_graphs(cx, stage, &corpus, &graphs, &missing_period.parser_name())?;
         (graphs, TOKENIZER.name().to_owned())
     };
     let Some(rows) = rows else { return Ok(()) };

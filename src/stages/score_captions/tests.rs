@@ -14,7 +14,7 @@ use crate::tables;
 /// Caption of a test data set: (caption, image, split, text).
 type CaptionFixture<'t> = (i64, i64, &'t str, &'t str);
 
-const PICTURES: [CaptionFixture<'static>; 7] = [
+const CAPTIONS: [CaptionFixture<'static>; 7] = [
     (10, 1, "test", "A brown dog runs on the beach."),
     (11, 1, "test", "the dog is running on sand"),
     (20, 2, "test", "Two men are playing a red guitar"),
@@ -44,7 +44,7 @@ fn pairs(pairs: &[(i64, i64)]) -> RecordBatch {
     tables::batch(&tables::ratings::table().schema(), columns).unwrap()
 }
 
-fn compare(rows: &[CaptionFixture<'_>], settings: serde_json::Value) -> Result<InMemoryHost> {
+fn score_captions(rows: &[CaptionFixture<'_>], settings: serde_json::Value) -> Result<InMemoryHost> {
     let mut host = InMemoryHost::default();
     host.input_tables.insert("captions".to_owned(), vec![captions(rows)]);
     run(host, settings)
@@ -122,15 +122,15 @@ fn close(got: f32, wanted: f64) -> bool {
 
 #[test]
 fn dense_is_every_image_with_every_caption_of_the_split() {
-    let host = compare(&PICTURES, json!({"measure": {"cider_d": {"tokenizer": "whitespace"}}})).unwrap();
-    let images = references(&PICTURES, "test");
+    let host = score_captions(&CAPTIONS, json!({"measure": {"cider_d": {"tokenizer": "whitespace"}}})).unwrap();
+    let images = references(&CAPTIONS, "test");
     let all: Vec<Vec<&str>> = images.iter().map(|image| image.1.clone()).collect();
     let rows = similarity(&host);
     assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3]);
     for ((_, row), (_, references)) in rows.iter().zip(&images) {
         assert_eq!(row.iter().map(|pair| pair.0).collect::<Vec<_>>(), [10, 11, 20, 21, 30]);
         for &(caption, got) in row {
-            let text = PICTURES.iter().find(|row| row.0 == caption).unwrap().3;
+            let text = CAPTIONS.iter().find(|row| row.0 == caption).unwrap().3;
             let wanted = cider_d(text, references, &all);
             assert!(close(got, wanted), "caption {caption}: {got}, wanted {wanted}");
         }
@@ -143,21 +143,21 @@ fn dense_is_every_image_with_every_caption_of_the_split() {
 
 #[test]
 fn document_frequencies_can_come_from_another_split() {
-    let rows = [PICTURES[0], PICTURES[2], PICTURES[5], (50, 5, "train", "a man with a guitar")];
+    let rows = [CAPTIONS[0], CAPTIONS[2], CAPTIONS[5], (50, 5, "train", "a man with a guitar")];
     let settings = json!({"measure": {"cider_d": {"tokenizer": "whitespace", "document_frequency_split": "train"}}});
-    let host = compare(&rows, settings).unwrap();
+    let host = score_captions(&rows, settings).unwrap();
     let train: Vec<Vec<&str>> = references(&rows, "train").into_iter().map(|image| image.1).collect();
     let own = similarity(&host)[1].1[1].1;
     assert!(close(own, cider_d(rows[1].3, &[rows[1].3], &train)), "{own}");
     // Counted over the split itself, the weight is ln 2 for every word except those of both images.
-    assert!(similarity(&compare(&rows, json!({"measure": {"cider_d": {}}})).unwrap())[1].1[1].1 > 0.0);
+    assert!(similarity(&score_captions(&rows, json!({"measure": {"cider_d": {}}})).unwrap())[1].1[1].1 > 0.0);
 }
 
 #[test]
 fn top_equals_the_best_pairs_of_dense() {
     for measure in [json!({"cider_d": {}}), json!({"cider": {}}), json!({"spice": {}})] {
-        let dense = similarity(&compare(&PICTURES, json!({"measure": measure})).unwrap());
-        let top = similarity(&compare(&PICTURES, json!({"measure": measure, "pairs": {"top": 2}})).unwrap());
+        let dense = similarity(&score_captions(&CAPTIONS, json!({"measure": measure})).unwrap());
+        let top = similarity(&score_captions(&CAPTIONS, json!({"measure": measure, "pairs": {"top": 2}})).unwrap());
         for ((image, mut all), (of, best)) in dense.into_iter().zip(top) {
             assert_eq!(image, of);
             all.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -172,14 +172,14 @@ fn only_the_requested_pairs_are_scored_and_spice_sub_scores_are_written() {
     let requested = [(3, 30), (1, 21), (1, 11), (2, 10)];
     for measure in [json!({"cider_d": {}}), json!({"spice": {}})] {
         let mut host = InMemoryHost::default();
-        host.input_tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+        host.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
         host.input_tables.insert("pairs.table".to_owned(), vec![pairs(&requested[..2]), pairs(&requested[2..])]);
         let host = run(host, json!({"measure": measure, "pairs": {"table": "people.ratings"}})).unwrap();
         let rows = similarity(&host);
         let ids: Vec<(i64, Vec<i64>)> =
             rows.iter().map(|row| (row.0, row.1.iter().map(|pair| pair.0).collect())).collect();
         assert_eq!(ids, [(1, vec![21, 11]), (2, vec![10]), (3, vec![30])]);
-        let dense = similarity(&compare(&PICTURES, json!({"measure": measure})).unwrap());
+        let dense = similarity(&score_captions(&CAPTIONS, json!({"measure": measure})).unwrap());
         for (image, row) in rows {
             for (caption, value) in row {
                 let all = &dense.iter().find(|row| row.0 == image).unwrap().1;
@@ -202,23 +202,23 @@ fn only_the_requested_pairs_are_scored_and_spice_sub_scores_are_written() {
 
 #[test]
 fn written_graphs_can_be_read_by_another_run() {
-    let host = compare(&PICTURES, json!({"measure": {"spice": {}}, "pairs": "on_demand"})).unwrap();
+    let host = score_captions(&CAPTIONS, json!({"measure": {"spice": {}}, "pairs": "on_demand"})).unwrap();
     assert!(!host.output_tables.contains_key("caption_similarity"));
     let graphs = host.output("scene_graphs");
     let rows = tables::scene_graphs::rows(&graphs).unwrap();
     assert_eq!(rows[4].objects, ["car", "street"]);
     assert_eq!(rows[4].attributes, [["car".to_owned(), "red".to_owned()]]);
     assert_eq!(rows[4].relations, [["car", "in", "street"].map(str::to_owned)]);
-    let dense = compare(&PICTURES, json!({"measure": {"spice": {}}})).unwrap();
+    let dense = score_captions(&CAPTIONS, json!({"measure": {"spice": {}}})).unwrap();
     let mut again = InMemoryHost::default();
-    again.input_tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+    again.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
     again.input_tables.insert("measure.spice.graphs".to_owned(), vec![graphs.clone()]);
     let again = run(again, json!({"measure": {"spice": {"graphs": "meaning.scene_graphs"}}})).unwrap();
     assert_eq!(similarity(&again), similarity(&dense));
     assert!(!again.output_tables.contains_key("scene_graphs"));
     // The graph of one caption is missing.
     let mut short = InMemoryHost::default();
-    short.input_tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+    short.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
     short.input_tables.insert("measure.spice.graphs".to_owned(), vec![graphs.slice(1, 4)]);
     let error = run(short, json!({"measure": {"spice": {"graphs": "meaning.scene_graphs"}}})).unwrap_err();
     assert!(error.to_string().contains("1 captions have no scene graph: caption_id 10"), "{error}");
@@ -226,7 +226,7 @@ fn written_graphs_can_be_read_by_another_run() {
 
 #[test]
 fn tf_idf_vectors_of_captions_are_written() {
-    let host = compare(&PICTURES, json!({"measure": {"cider": {}}, "pairs": "on_demand"})).unwrap();
+    let host = score_captions(&CAPTIONS, json!({"measure": {"cider": {}}, "pairs": "on_demand"})).unwrap();
     let vectors = host.output("caption_ngrams");
     assert_eq!(vectors.num_rows(), 5);
     // "a red car in the street": six words, so 6 + 5 + 4 + 3 n-grams.
@@ -240,7 +240,7 @@ fn tf_idf_vectors_of_captions_are_written() {
 fn any_block_of_pairs_can_be_computed_from_the_vectors_of_the_table() {
     use crate::kernels::caption_similarity::CaptionSimilarity;
     use crate::kernels::text::cider::{CaptionVectors, Cider, CiderVariant, OwnCaption};
-    let host = compare(&PICTURES, json!({"measure": {"cider_d": {}}, "pairs": "on_demand"})).unwrap();
+    let host = score_captions(&CAPTIONS, json!({"measure": {"cider_d": {}}, "pairs": "on_demand"})).unwrap();
     let table = host.output("caption_ngrams");
     let (mut vectors, mut images) = (CaptionVectors::default(), Vec::new());
     for row in tables::caption_ngrams::rows(&table).unwrap() {
@@ -252,7 +252,7 @@ fn any_block_of_pairs_can_be_computed_from_the_vectors_of_the_table() {
     }
     let cider = Cider::new(vectors, CiderVariant::CiderD, OwnCaption::Keep);
     let block = cider.block(&[2, 0], &[4, 1, 0]);
-    let dense = similarity(&compare(&PICTURES, json!({"measure": {"cider_d": {}}})).unwrap());
+    let dense = similarity(&score_captions(&CAPTIONS, json!({"measure": {"cider_d": {}}})).unwrap());
     let wanted: Vec<f32> =
         [2, 0].iter().flat_map(|&image: &usize| [4, 1, 0].map(|c: usize| dense[image].1[c].1)).collect();
     assert!(block.iter().zip(&wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-6), "{block:?} {wanted:?}");
@@ -262,22 +262,22 @@ fn any_block_of_pairs_can_be_computed_from_the_vectors_of_the_table() {
 #[test]
 fn rows_of_other_splits_in_the_table_of_pairs_are_ignored() {
     let mut host = InMemoryHost::default();
-    host.input_tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
-    host.input_tables.insert("pairs.table".to_owned(), vec![captions(&PICTURES)]);
+    host.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
+    host.input_tables.insert("pairs.table".to_owned(), vec![captions(&CAPTIONS)]);
     let host = run(host, json!({"measure": {"cider_d": {}}, "pairs": {"table": "pairs.captions"}})).unwrap();
     assert_eq!(similarity(&host).iter().map(|row| row.1.len()).collect::<Vec<_>>(), [2, 2, 1]);
 }
 
 #[test]
 fn a_split_with_one_image_warns_that_cider_is_zero() {
-    let host = compare(&PICTURES[..2], json!({"measure": {"cider_d": {}}})).unwrap();
+    let host = score_captions(&CAPTIONS[..2], json!({"measure": {"cider_d": {}}})).unwrap();
     assert_eq!(similarity(&host), [(1, vec![(10, 0.0), (11, 0.0)])]);
     assert!(host.warnings[0].message.starts_with("φ is 0 for every pair"), "{:?}", host.warnings);
     // Images may have different numbers of captions: seven and one.
-    let mut rows: Vec<CaptionFixture<'_>> = (0..).zip(&PICTURES).map(|(i, row)| (i, 1, "test", row.3)).collect();
+    let mut rows: Vec<CaptionFixture<'_>> = (0..).zip(&CAPTIONS).map(|(i, row)| (i, 1, "test", row.3)).collect();
     assert_eq!(rows.len(), 7);
     rows.push((30, 3, "test", "zebras sleep below tall trees"));
-    let host = compare(&rows, json!({"measure": {"cider_d": {}}})).unwrap();
+    let host = score_captions(&rows, json!({"measure": {"cider_d": {}}})).unwrap();
     assert_eq!(host.warnings, []);
     assert!(similarity(&host)[1].1[7].1 > 9.9, "{:?}", similarity(&host));
 }
@@ -294,7 +294,7 @@ fn unusual_captions_have_a_similarity() {
         (6, 4, "test", "\u{0}\u{7f} \u{feff}"),
     ];
     for measure in [json!({"cider_d": {}}), json!({"cider": {"tokenizer": "python3_bytes"}}), json!({"spice": {}})] {
-        let host = compare(&rows, json!({"measure": measure})).unwrap();
+        let host = score_captions(&rows, json!({"measure": measure})).unwrap();
         let rows = similarity(&host);
         assert_eq!(rows.len(), 4);
         assert!(
@@ -308,25 +308,25 @@ fn unusual_captions_have_a_similarity() {
 #[test]
 fn invalid_captions_and_pairs_are_refused_with_their_rows() {
     let refused = |rows: &[CaptionFixture<'_>], settings: serde_json::Value| {
-        let error = compare(rows, settings).unwrap_err();
+        let error = score_captions(rows, settings).unwrap_err();
         assert_eq!(error.category(), ErrorCategory::Data, "{error}");
         error.to_string()
     };
     let measure = json!({"measure": {"cider_d": {}}});
-    let twice = [PICTURES[0], PICTURES[0], (11, 1, "train", "x")];
+    let twice = [CAPTIONS[0], CAPTIONS[0], (11, 1, "train", "x")];
     let mut both = measure.clone();
     both["measure"]["cider_d"]["document_frequency_split"] = json!("train");
     let message = refused(&twice, both.clone());
     assert!(message.contains("row 1: caption_id 10 is also in row 0"), "{message}");
     assert!(message.contains("row 2: image_id 1 is in split `train` here and in `test` before"), "{message}");
-    let message = refused(&PICTURES[..5], both);
+    let message = refused(&CAPTIONS[..5], both);
     assert!(message.contains("no captions of split `train`; there are `test`"), "{message}");
     assert!(refused(&[], measure.clone()).contains("there are no rows at all"));
-    let message = refused(&PICTURES, json!({"measure": {"cider_d": {"document_count": 1}}}));
+    let message = refused(&CAPTIONS, json!({"measure": {"cider_d": {"document_count": 1}}}));
     assert!(message.contains('1'), "{message}");
 
     let mut host = InMemoryHost::default();
-    host.input_tables.insert("captions".to_owned(), vec![captions(&PICTURES)]);
+    host.input_tables.insert("captions".to_owned(), vec![captions(&CAPTIONS)]);
     host.input_tables.insert("pairs.table".to_owned(), vec![pairs(&[(1, 10), (1, 10), (9, 10), (1, 99), (4, 40)])]);
     let error = run(host, json!({"measure": {"cider_d": {}}, "pairs": {"table": "a.b"}})).unwrap_err().to_string();
     for part in [

@@ -101,7 +101,7 @@ impl PairedHits<'_> {
     #[expect(clippy::cast_precision_loss, reason = "queries are far below 2⁵³")]
     fn difference(&self, measure: String, recalls: &[(usize, usize)]) -> Result<Difference> {
         let mut values = [0.0; 2];
-        let (mut won, mut lost) = (0, 0);
+        let (mut wins, mut losses) = (0, 0);
         // Differences of all queries for each recall and fold; contributions of each query to the measure.
         let mut over_queries: Vec<(Vec<f64>, Vec<usize>)> = Vec::new();
         let mut shares: [Vec<f64>; 2] = Default::default();
@@ -124,8 +124,8 @@ impl PairedHits<'_> {
                 let percent = |hit: bool| if hit { 100.0 / folds.len() as f64 } else { 0.0 };
                 for &place in fold {
                     let both = [hit(self.hits, place), hit(self.baseline_hits, place)];
-                    won += usize::from(both == [true, false]);
-                    lost += usize::from(both == [false, true]);
+                    wins += usize::from(both == [true, false]);
+                    losses += usize::from(both == [false, true]);
                     shares.iter_mut().zip(both).for_each(|(shares, hit)| shares.push(percent(hit) / fold.len() as f64));
                     groups.push(self.groups[place]);
                 }
@@ -146,6 +146,6 @@ impl PairedHits<'_> {
             return Err(Error::internal("no queries to compare"));
         };
         let n_queries = queries_per_direction.iter().sum();
-        Ok(Difference { measure, values, ci95, p_value, wins: won, losses: lost, n_queries, n_images: self.images })
+        Ok(Difference { measure, values, ci95, p_value, wins, losses, n_queries, n_images: self.images })
     }
 }

@@ -157,12 +157,12 @@ fn either_features_or_finetune_is_required() {
         stage.check().into_iter().map(|problem| problem.setting).collect()
     };
     assert_eq!(settings(""), ["features"]);
-    let pictures = "finetune = { images = \"x.images\", network = \"resnet18\", weights = \"random\"";
-    assert_eq!(settings(&format!("features = \"x.features\"\n{pictures} }}")), ["finetune"]);
+    let finetune = "finetune = { images = \"x.images\", network = \"resnet18\", weights = \"random\"";
+    assert_eq!(settings(&format!("features = \"x.features\"\n{finetune} }}")), ["finetune"]);
     assert_eq!(
-        settings(&format!("{pictures}, crop = 8, resize = 4 }}")),
+        settings(&format!("{finetune}, crop = 8, resize = 4 }}")),
         ["finetune.crop", "finetune.resize", "finetune.resize"]
     );
     let mixed = "mixed_with = [{ features = \"y.features\", captions = \"y.captions\", weight = 1.0 }]";
-    assert_eq!(settings(&format!("{pictures} }}\n{mixed}")), ["mixed_with"]);
+    assert_eq!(settings(&format!("{finetune} }}\n{mixed}")), ["mixed_with"]);
 }

@@ -162,17 +162,17 @@ fn warm_up_is_sum_before_the_objective() {
 /// By hand: NCS of a model that ranks by φ is 100 at every cut-off in both directions, so their sum is 600.
 #[test]
 fn the_selection_metric_selects_the_best_epoch() {
-    for (select, least, most) in [("rsum", 500.0, 600.0), ("t2i", 250.0, 300.0), ("ncs", 400.0, 600.0)] {
+    for (metric, least, most) in [("rsum", 500.0, 600.0), ("t2i", 250.0, 300.0), ("ncs", 400.0, 600.0)] {
         let mut host = host_with_ngrams();
-        let ngrams = if select == "ncs" { NGRAMS } else { "" };
-        host.run(&stage(&format!("epochs = 30\nselection_metric = \"{select}\"\nloss = {{ sum = {{}} }}\n{ngrams}")))
+        let ngrams = if metric == "ncs" { NGRAMS } else { "" };
+        host.run(&stage(&format!("epochs = 30\nselection_metric = \"{metric}\"\nloss = {{ sum = {{}} }}\n{ngrams}")))
             .unwrap();
         let validation = host.output("validation");
         let scores = validation["selection_score"].as_primitive::<Float64Type>().values();
         let best = scores.iter().copied().fold(0.0, f64::max);
-        assert!((least..=most).contains(&best), "{select}: {best}");
+        assert!((least..=most).contains(&best), "{metric}: {best}");
         let epoch = scores.iter().position(|&score| score == best).unwrap();
-        assert_eq!(description(&host).epoch, epoch as u64, "{select}");
+        assert_eq!(description(&host).epoch, epoch as u64, "{metric}");
     }
 }
 

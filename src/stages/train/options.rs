@@ -40,7 +40,7 @@ impl WarmUp {
     }
 }
 
-/// Measure on the validation split that selects the best epoch. Of equal epochs, the first is selected.
+/// Measure on the validation split that selects the best epoch. Among equal epochs the first is selected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SelectionMetric {

@@ -83,7 +83,7 @@ impl DataOrderIdentity {
         let Self { samples, shards, weights, order, batch, seed } = self;
         let weights: Vec<f64> = weights.iter().copied().map(f64::from_bits).collect();
         format!(
-            "samples {samples:?} in shards {shards:?}, weights {weights:?}, order {order:?}, batch {batch}, seed {seed}"
+            "samples {samples:?} in shards {shards:?}, weights {weights:?}, shuffle {order:?}, batch size {batch}, seed {seed}"
         )
     }
 }

@@ -254,7 +254,7 @@ fn a_checkpoint_with_another_data_order_is_refused() {
     let text = error.to_string();
     assert!(text.contains("the checkpoint has another data order: got samples [80]"), "{text}");
     assert!(
-        text.contains("batch 16, seed") && text.contains("wanted samples [80]") && text.contains("batch 20"),
+        text.contains("batch size 16, seed") && text.contains("wanted samples [80]") && text.contains("batch size 20"),
         "{text}"
     );
 }

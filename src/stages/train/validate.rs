@@ -213,7 +213,7 @@ mod tests {
                 ncs(&i2t, kind, &|image, caption| phi.0[image * m + caption])
                     + ncs(&t2i, kind, &|caption, image| phi.0[image * m + caption])
             };
-            for (select, wanted) in [
+            for (metric, wanted) in [
                 (SelectionMetric::Rsum, rsum(&recalls[0], &recalls[1])),
                 (SelectionMetric::T2i, recalls[1].recalls.iter().sum()),
                 (SelectionMetric::Ncs, both(official_ncs)),
@@ -223,8 +223,8 @@ mod tests {
                 let scores = VectorSource { images: &images, captions: &captions, width, bank: None, factory };
                 let (image_ids, matches) = (&ids[..n], Matches::ImageOfCaption(&image_of));
                 let collection = Collection { image_ids, caption_ids: &ids, matches, scores: &scores };
-                let got = evaluate_both_directions(collection, select, Some(&phi), &|| Ok(())).expect("a ranking");
-                assert_eq!(got.score.to_bits(), wanted.to_bits(), "{similarity:?} {select:?}");
+                let got = evaluate_both_directions(collection, metric, Some(&phi), &|| Ok(())).expect("a ranking");
+                assert_eq!(got.score.to_bits(), wanted.to_bits(), "{similarity:?} {metric:?}");
                 for (got, wanted) in [&got.summary.i2t, &got.summary.t2i].into_iter().zip(&recalls) {
                     assert_eq!(got.recalls, wanted.recalls);
                 }

@@ -137,7 +137,7 @@ pub fn lock_for_run(store: &Store, cancel: &CancelToken) -> Result<StoreLock> {
     // A run creates its own lease first and then looks for a removal; a removal first creates its
     // lease and then looks for runs. So at least one of the two sees the other.
     for other in objects.list(LOCKS_FOLDER)? {
-        // Removes leases of killed runs of this machine. Those of other machines are left to `gc`, which can wait for
+        // Removes leases of killed runs of this machine. Leases of other machines are left to `gc`, which can wait for
         // them to expire.
         if other != name && other.starts_with(&format!("{LOCKS_FOLDER}/{}-", process.machine)) {
             is_held(objects, &other, process, &mut HolderObservation::default())?;

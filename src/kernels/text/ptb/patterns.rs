@@ -10,7 +10,7 @@ use super::pattern_match::{
 /// A pattern: `None` if the text does not start with it.
 type Pattern = fn(&[char]) -> Option<PatternMatch>;
 
-/// All patterns. Of matches that examined equally many characters, the first one wins.
+/// All patterns. Among matches that examined equally many characters, the first one wins.
 const PATTERNS: [Pattern; 21] = [
     fused_words,
     before_not,

@@ -67,14 +67,15 @@ mod tests {
     use super::*;
     use crate::stage::Stage;
 
-    fn scenes(seed: u64, train: u32) -> serde_json::Value {
+    fn settings(seed: u64, train: u32) -> serde_json::Value {
         json!({"synthetic": {"train": train, "val": 3, "test": 4, "pixels": 48, "seed": seed}})
     }
 
     #[test]
     fn an_image_depends_only_on_seed_and_index() {
         let run = |settings| ingest(std::path::Path::new(""), settings).unwrap();
-        let (a, b, longer, other) = (run(scenes(1, 70)), run(scenes(1, 70)), run(scenes(1, 90)), run(scenes(2, 70)));
+        let (a, b, longer, other) =
+            (run(settings(1, 70)), run(settings(1, 70)), run(settings(1, 90)), run(settings(2, 70)));
         assert_eq!(split_counts(&a), [70, 3, 4]);
         assert_eq!((images(&a), encoded_images(&a), captions(&a)), (images(&b), encoded_images(&b), captions(&b)));
         assert_eq!(encoded_images(&a), encoded_images(&longer)[..77]);
