@@ -107,6 +107,7 @@ fn main() -> Result<()> {
     };
     let options = RunOptions {
         pipeline: "bench".to_owned(),
+        command: pairloom::store::record::RunCommand::default(),
         threads: 2,
         memory: 256 << 20,
         device: Device::Cpu,

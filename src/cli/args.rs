@@ -101,9 +101,19 @@ pub enum Command {
     Report(ReportArgs),
     /// Export training curves for TensorBoard, also of a training in progress
     Tensorboard(TensorboardArgs),
-    /// List runs, latest first
+    /// List runs, latest first, with what differs between them
     Runs(RunsArgs),
-    /// List or remove artefacts that no recent run used
+    /// Compare two runs: settings, sources, scores
+    Diff(DiffArgs),
+    /// Show a run, a stage or an artefact: files, sizes, lineage, command
+    Show(ShowArgs),
+    /// Give a run a tag, or list tags; garbage collection spares tagged runs
+    Tag(TagArgs),
+    /// Write or show the note of a run; garbage collection spares runs with a note
+    Note(NoteArgs),
+    /// Keep the results of a run, or a result and all that it follows from; or list what is pinned
+    Pin(PinArgs),
+    /// List or remove results of old runs
     Gc(GcArgs),
     /// Print the JSON Schema of pipeline files
     Schema,
@@ -135,9 +145,13 @@ pub struct CheckArgs {
 /// Arguments of `sql`.
 #[derive(Debug, Args)]
 pub struct SqlArgs {
-    /// SQL query, or `-` for stdin. Tables are `stage.table` of the latest runs, and `store.runs`, `store.stages`,
-    /// `store.artefacts`, `store.parts`, `store.warnings`, `store.expectations`
+    /// SQL query, or `-` for stdin. `stage.table` is a table of one run, `all_runs.table` has the rows of all runs, and
+    /// `store.runs`, `store.stages`, `store.parameters`, `store.artefacts`, `store.inputs`, `store.lineage`,
+    /// `store.parts`, `store.warnings`, `store.expectations` are the records of the store
     pub query: String,
+    /// Run of the tables `stage.table`
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
     /// Output format [default: by the extension of the output file; otherwise table, or jsonl with --json]
     #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "jsonl", "csv", "parquet"])]
     pub format: Option<String>,
@@ -161,11 +175,26 @@ impl SqlArgs {
     }
 }
 
+/// Choice of one run of a store.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunChoiceArgs {
+    /// Run: its name, the last four digits of its name, a tag, or a pipeline; `~1` after it is the different run before
+    /// [default: the last run that finished]
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// Pipeline whose last finished run is used: its file or the last components of its path
+    #[arg(long, value_name = "NAME", conflicts_with = "run")]
+    pub pipeline: Option<String>,
+}
+
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// Stage that wrote the report [default: the last `report` stage of the run]
     pub stage: Option<String>,
+    /// Run of the report
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
     /// Folder to copy the report to
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -191,15 +220,88 @@ pub struct RunsArgs {
     /// Maximum number of runs to list
     #[arg(long, short, value_name = "N", default_value = "20")]
     pub limit: usize,
+    /// List runs of this pipeline only
+    #[arg(long, value_name = "NAME")]
+    pub pipeline: Option<String>,
+    /// List runs with this outcome only
+    #[arg(long, value_name = "OUTCOME", value_parser = ["finished", "failed", "interrupted", "unfinished"])]
+    pub outcome: Option<String>,
+    /// List runs with this value of a parameter only: `fit.loss=max`, `fit.epochs=30`
+    #[arg(long = "where", value_name = "STAGE.PARAMETER=VALUE")]
+    pub parameters: Vec<String>,
+    /// List runs with a tag, a note or a pin only
+    #[arg(long)]
+    pub labelled: bool,
+    /// Also list runs that repeated an earlier one and changed nothing
+    #[arg(long, short)]
+    pub all: bool,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// First run: its name, the last four digits of its name, a tag, a pipeline, or `latest`
+    pub first: String,
+    /// Second run [default: the last finished run]
+    #[arg(default_value = "latest")]
+    pub second: String,
+}
+
+/// Arguments of `show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Run, stage, or key of an artefact (at least six digits) [default: the last finished run]
+    pub target: Option<String>,
+    /// Run of the stage
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
+}
+
+/// Arguments of `tag`.
+#[derive(Debug, Args)]
+pub struct TagArgs {
+    /// Run to tag; without it, tags are listed
+    #[arg(requires = "tag")]
+    pub run: Option<String>,
+    /// Tag
+    pub tag: Option<String>,
+    /// Move a tag that another run has
+    #[arg(long)]
+    pub force: bool,
+    /// Remove a tag
+    #[arg(long, value_name = "TAG", exclusive = true)]
+    pub delete: Option<String>,
+}
+
+/// Arguments of `note`.
+#[derive(Debug, Args)]
+pub struct NoteArgs {
+    /// Run
+    pub run: String,
+    /// Text of the note; without it, the note is shown. An empty text removes it
+    pub text: Option<String>,
+}
+
+/// Arguments of `pin`.
+#[derive(Debug, Args)]
+pub struct PinArgs {
+    /// Run, stage, or key of an artefact (at least six digits); without it, pins are listed
+    pub target: Option<String>,
+    /// Run of the stage
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
+    /// Remove the pin
+    #[arg(long, requires = "target")]
+    pub remove: bool,
 }
 
 /// Arguments of `gc`.
 #[derive(Debug, Args)]
 pub struct GcArgs {
-    /// Keep the artefacts that the last N runs used
+    /// Keep the results of the last N different finished runs of each pipeline; repeats count once
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_runs: u32,
-    /// Remove the artefacts instead of listing them
+    /// Remove the results instead of listing them
     #[arg(long)]
     pub delete: bool,
 }
@@ -237,7 +339,9 @@ mod tests {
     fn output_format_by_option_extension_and_default() {
         let form = |format: Option<&str>, output: Option<&str>, json| {
             let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
-            SqlArgs { query: String::new(), format, output }.output_format(json).map_err(|error| error.to_string())
+            SqlArgs { query: String::new(), of: RunChoiceArgs::default(), format, output }
+                .output_format(json)
+                .map_err(|error| error.to_string())
         };
         assert_eq!(form(None, None, false), Ok(OutputFormat::Table));
         assert_eq!(form(None, Some("answer"), true), Ok(OutputFormat::Jsonl));

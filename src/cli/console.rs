@@ -92,6 +92,11 @@ pub(super) fn ignore_broken_pipe(result: std::io::Result<()>) -> Result<()> {
     }
 }
 
+/// Text on one line, with control characters escaped.
+pub(super) fn one_line(text: &str) -> String {
+    escape_control(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
 /// Formats rows as aligned columns. `right` marks the columns that are aligned to the right (numbers).
 pub(super) fn align_columns(rows: &[Vec<String>], right: &[bool]) -> String {
     let width = |i: usize| rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max().unwrap_or(0);

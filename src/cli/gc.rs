@@ -1,37 +1,88 @@
-//! `pairloom gc`: garbage collection of artefacts.
+//! `pairloom gc`: garbage collection of the results of old runs.
 
 use az::SaturatingAs;
 use serde_json::json;
 
 use super::args::{CommonArgs, GcArgs};
-use super::console::{Console, align_columns};
+use super::console::{Console, align_columns, one_line};
 use super::open;
-use super::units::format_bytes;
-use crate::error::Result;
-use crate::store::gc::collect_garbage;
+use super::units::{format_age, format_bytes};
+use crate::error::{Result, TruncatedList, escape_control};
+use crate::store::gc::{Garbage, GarbageCollection, collect_garbage};
 
-/// Lists the artefacts that no recent run used, and removes them if `--delete` is given.
+/// Runs that the summary names.
+const SHOWN_RUNS: usize = 10;
+
+/// Lists the results that nothing keeps, and removes them if `--delete` is given.
 ///
 /// # Errors
 /// The store cannot be read or written.
 pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
     let keep = arguments.keep_runs.saturating_as::<usize>();
-    let garbage = collect_garbage(&store, keep, arguments.delete)?;
+    let GarbageCollection { garbage, runs, spared_runs } = collect_garbage(&store, keep, arguments.delete)?;
     if console.json {
         for item in &garbage {
-            console.print_json(&json!({ "name": item.name, "bytes": item.bytes, "removed": arguments.delete }))?;
+            console.print_json(&json!({
+                "kind": item.kind, "key": item.key, "name": format!("{}/{}", item.kind, item.key),
+                "stages": item.stages, "pipelines": item.pipelines, "bytes": item.bytes,
+                "last_run": item.last_use.as_ref().map(|(run, _)| run),
+                "last_used": item.last_use.as_ref().map(|(_, time)| time),
+                "reason": reason(item, keep), "removed": arguments.delete,
+            }))?;
         }
         return Ok(());
     }
-    let rows: Vec<_> = garbage.iter().map(|item| vec![item.name.clone(), format_bytes(item.bytes)]).collect();
-    console.print(&align_columns(&rows, &[false, true]))?;
+    if !garbage.is_empty() {
+        let title = ["stage", "kind", "key", "pipeline", "size", "last used", "why"].map(str::to_owned).to_vec();
+        let rows: Vec<_> = std::iter::once(title).chain(garbage.iter().map(|item| table_row(item, keep))).collect();
+        console.print(&align_columns(&rows, &[false, false, false, false, true, false, false]))?;
+    }
     let total = format_bytes(garbage.iter().map(|item| item.bytes).sum());
-    let artefacts = garbage.len();
-    console.info(&match (artefacts, arguments.delete) {
-        (0, _) => format!("nothing to remove: the last {keep} runs use all artefacts\n"),
-        (_, true) => format!("removed {artefacts} artefacts, {total}\n"),
-        (_, false) => format!("{artefacts} artefacts, {total}, can be removed: run with `--delete`\n"),
+    let results = garbage.len();
+    console.info(&match (results, arguments.delete) {
+        (0, _) => format!("nothing to remove: the last {keep} different runs of each pipeline use all results\n"),
+        (_, true) => format!("removed {results} results, {total}\n"),
+        (_, false) => format!("{results} results, {total}, can be removed: run with `--delete`\n"),
     });
+    if !runs.is_empty() {
+        let mut names = TruncatedList::new(SHOWN_RUNS);
+        names.extend(runs.iter().map(|(run, pipeline)| format!("{run} of {pipeline}")));
+        let (lose, keep) = if arguments.delete { ("lost", "stay") } else { ("would lose", "would stay") };
+        console.info(&format!(
+            "{} runs {lose} results; their records {keep}, and their commands can run again:\n  {}\n",
+            runs.len(),
+            escape_control(&names.join("\n  "))
+        ));
+    }
+    if !spared_runs.is_empty() {
+        let mut names = TruncatedList::new(SHOWN_RUNS);
+        names.extend(spared_runs.iter().map(|(run, reason)| format!("{run} ({reason})")));
+        console.info(&format!("kept because of a label: {}\n", escape_control(&names.join(", "))));
+    }
     Ok(())
+}
+
+fn table_row(item: &Garbage, keep: usize) -> Vec<String> {
+    let join = |names: &std::collections::BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    [
+        join(&item.stages),
+        item.kind.clone(),
+        item.key.get(..8).unwrap_or(&item.key).to_owned(),
+        join(&item.pipelines),
+        format_bytes(item.bytes),
+        item.last_use.as_ref().map(|(_, time)| format_age(*time)).unwrap_or_default(),
+        reason(item, keep),
+    ]
+    .map(|cell| one_line(&cell))
+    .to_vec()
+}
+
+/// Reason why nothing keeps a result.
+fn reason(item: &Garbage, keep: usize) -> String {
+    match (&item.last_use, keep) {
+        (None, _) => "no run of this store used it".to_owned(),
+        (Some(_), 1) => "a different run of its pipeline is newer".to_owned(),
+        (Some(_), keep) => format!("{keep} different runs of its pipeline are newer"),
+    }
 }

@@ -1,6 +1,8 @@
 //! Pipeline files, stores and run options from the arguments of the command line.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 
 use super::args::CommonArgs;
 use super::console::{Console, write_stderr};
@@ -13,14 +15,22 @@ use crate::io::objects::Location;
 use crate::pipeline::{self, Diagnostics, Pipeline};
 use crate::stages::AnyStage;
 use crate::store::Store;
+use crate::store::record::RunCommand;
 
-/// Loads a pipeline file, or returns all of its mistakes.
+/// Loads a pipeline file, or returns all of its mistakes. Adds the environment variables that the file uses to
+/// `variables`.
 pub(super) fn load_pipeline(
     file: &Path,
     set: &[String],
     sources_needed: bool,
+    variables: &mut BTreeMap<String, String>,
 ) -> Result<Pipeline<AnyStage>, Diagnostics> {
-    let environment = |name: &str| std::env::var(name).ok();
+    let used = RefCell::new(variables);
+    let environment = |name: &str| {
+        let value = std::env::var(name).ok()?;
+        used.borrow_mut().insert(name.to_owned(), value.clone());
+        Some(value)
+    };
     pipeline::load(
         file,
         &pipeline::LoadOptions {
@@ -90,7 +100,8 @@ pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
 /// Options of a run.
 pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) -> RunOptions {
     RunOptions {
-        pipeline: file.display().to_string(),
+        pipeline: pipeline_name(file),
+        command: RunCommand { device: common.device.to_string(), threads: threads(common), ..RunCommand::default() },
         threads: threads(common),
         memory: common.memory,
         device: common.device,
@@ -100,6 +111,13 @@ pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) 
         },
         ranks,
     }
+}
+
+/// Path of a pipeline file for records: as on the command line without `.` components, relative to the current folder
+/// if it is below it.
+fn pipeline_name(file: &Path) -> String {
+    let plain: PathBuf = file.components().filter(|part| !matches!(part, Component::CurDir)).collect();
+    relative_to_current(plain.display().to_string())
 }
 
 /// Threads of a stage.

@@ -1,5 +1,7 @@
 //! `pairloom plan FILE`: dry run.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::args::{CommonArgs, PipelineArgs};
@@ -16,7 +18,7 @@ use crate::runtime::CancelToken;
 /// # Errors
 /// The pipeline file has mistakes, or the store cannot be read.
 pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Console) -> Result<()> {
-    let pipeline = open::load_pipeline(&arguments.file, &arguments.set, true)
+    let pipeline = open::load_pipeline(&arguments.file, &arguments.set, true, &mut BTreeMap::new())
         .map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
     let store = open::open_store(common)?;
     open::note_thread_limit(common, console);

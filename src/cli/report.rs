@@ -3,9 +3,11 @@
 use super::args::{CommonArgs, ReportArgs};
 use super::console::Console;
 use super::open;
+use super::run_choice::require_run;
 use crate::error::{Error, Result};
 use crate::store::Artefact;
-use crate::store::record::{RunOutcome, StageRecord, records};
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
+use crate::store::run_log::RunLog;
 
 /// Prints the Markdown report of the latest finished run, or copies all files of the report.
 ///
@@ -13,16 +15,8 @@ use crate::store::record::{RunOutcome, StageRecord, records};
 /// There is no such report, or the output cannot be written.
 pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
-    let wanted = |stage: &&StageRecord| match &arguments.stage {
-        Some(name) => stage.name == *name,
-        None => stage.kind == "report",
-    };
-    let mut finished = records(&store)?.filter(|run| run.outcome == RunOutcome::Finished);
-    let stage = finished.find_map(|run| run.stages.iter().rfind(wanted).cloned()).ok_or_else(|| {
-        let what =
-            arguments.stage.as_ref().map_or("a stage of kind `report`".to_owned(), |name| format!("a stage `{name}`"));
-        Error::data(format!("no finished run has {what}")).hint("`pairloom runs` lists the runs")
-    })?;
+    let log = RunLog::open(&store)?;
+    let (_, stage) = find_report(&log, arguments)?;
     let artefact = store.artefact(&stage.kind, &stage.key);
     let files: Vec<String> = artefact
         .manifest()?
@@ -47,6 +41,28 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
         Error::data(format!("stage `{}` wrote no Markdown file", stage.name)).hint("copy its files with `--output DIR`")
     })?;
     console.print(&String::from_utf8_lossy(&read_file(&artefact, page)?))
+}
+
+/// Stage that wrote the report, with its run: of the chosen run, otherwise of the last finished run that has a report.
+fn find_report<'l>(log: &'l RunLog, arguments: &ReportArgs) -> Result<(&'l RunRecord, &'l StageRecord)> {
+    let wanted = |stage: &&StageRecord| match &arguments.stage {
+        Some(name) => stage.name == *name,
+        None => stage.kind == "report",
+    };
+    let of_run = |run: &'l RunRecord| Some((run, run.stages.iter().rfind(wanted)?));
+    let is_chosen = arguments.of.run.is_some() || arguments.of.pipeline.is_some();
+    let (found, of) = if is_chosen {
+        let run = require_run(log, &arguments.of)?;
+        (of_run(run), format!("the run `{}` of `{}` has not", run.run, run.pipeline))
+    } else {
+        let mut finished = log.readable().filter(|run| run.outcome == RunOutcome::Finished);
+        (finished.find_map(of_run), "no finished run has".to_owned())
+    };
+    found.ok_or_else(|| {
+        let what =
+            arguments.stage.as_ref().map_or("a stage of kind `report`".to_owned(), |name| format!("a stage `{name}`"));
+        Error::data(format!("{of} {what}")).hint("`pairloom runs` lists the runs")
+    })
 }
 
 fn read_file(artefact: &Artefact, file: &str) -> Result<bytes::Bytes> {

@@ -1,10 +1,12 @@
 //! `pairloom run FILE`: runs a pipeline.
 
+use std::collections::BTreeMap;
+
 use super::args::{CommonArgs, PipelineArgs};
 use super::console::Console;
 use super::progress::ProgressDisplay;
 use super::torch::TorchFunctions;
-use super::{expectations, handover, interrupt, open, ranks, summary};
+use super::{expectations, handover, interrupt, open, ranks, run_scores, summary};
 use crate::engine::ranks::{RankEnvironment, report_startup_error};
 use crate::engine::run::{RunOptions, RunSummary, finish_reused};
 use crate::engine::status::stage_statuses;
@@ -33,9 +35,14 @@ pub(super) fn run(
         Some(_) if torch.is_none() => return Err(handover::hand_over()),
         _ => {}
     }
-    let options = open::run_options(common, &arguments.file, ranks::rank_options(common, torch, environment.as_ref()));
-    let (pipeline, store) = match open::load_pipeline(&arguments.file, &arguments.set, true) {
+    let mut options =
+        open::run_options(common, &arguments.file, ranks::rank_options(common, torch, environment.as_ref()));
+    let mut variables = BTreeMap::new();
+    let (pipeline, store) = match open::load_pipeline(&arguments.file, &arguments.set, true, &mut variables) {
         Ok(pipeline) => {
+            options.command.overrides.clone_from(&arguments.set);
+            options.command.environment = variables;
+            options.command.seed = Some(pipeline.seed);
             (pipeline, open::open_store(common).map_err(|error| abort_run(error, environment.as_ref(), &options))?)
         }
         Err(diagnostics) => {
@@ -84,7 +91,11 @@ fn finish(
     console: Console,
 ) -> Result<()> {
     let checked = match &summary.error {
-        None => expectations::check_expectations(pipeline, store, &mut summary.record),
+        None => {
+            summary.record.scores = run_scores::best_scores(store, &summary.record)?;
+            summary.record.save(store)?;
+            expectations::check_expectations(pipeline, store, &mut summary.record)
+        }
         Some(_) => Ok(()),
     };
     summary::show_summary(store, &summary, progress, console)?;

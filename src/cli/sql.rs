@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::args::{CommonArgs, SqlArgs};
 use super::console::Console;
 use super::open;
+use super::run_choice::choose_run;
 use crate::error::{Error, Result};
 use crate::sql::{OutputFormat, Session};
+use crate::store::run_log::RunLog;
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -22,8 +24,14 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     let store = open::open_existing_store(common)?;
     let query = if arguments.query == "-" { read_query()? } else { arguments.query.clone() };
     let format = arguments.output_format(console.json)?;
-    let session = Session::open(&store)?;
+    let log = Arc::new(RunLog::open(&store)?);
+    let run = choose_run(&log, &arguments.of)?;
+    let session = Session::of_run(&log, run)?;
     let rows = session.query(&query)?;
+    if let Some(run) = run.filter(|_| session.has_read_stage()) {
+        // Several pipelines have stages of the same name, so the run is named.
+        console.info(&format!("run {} of {}\n", run.run, run.pipeline));
+    }
     let schema = rows.schema();
     let Some(path) = &arguments.output else {
         if format == OutputFormat::Parquet && std::io::stdout().is_terminal() {

@@ -7,7 +7,7 @@ use clap::Parser;
 use super::args::{Cli, Command};
 use super::console::Console;
 use super::torch::TorchFunctions;
-use super::{check, completions, gc, handover, plan, report, run, runs, schema, sql, tensorboard};
+use super::{check, completions, diff, gc, handover, labels, plan, report, run, runs, schema, show, sql, tensorboard};
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
 pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
@@ -23,6 +23,11 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Report(page) => report::report(common, page, console),
         Command::Tensorboard(which) => tensorboard::tensorboard(common, which, console),
         Command::Runs(which) => runs::runs(common, which, console),
+        Command::Diff(which) => diff::diff(common, which, console),
+        Command::Show(which) => show::show(common, which, console),
+        Command::Tag(what) => labels::tag(common, what, console),
+        Command::Note(what) => labels::note(common, what, console),
+        Command::Pin(what) => labels::pin(common, what, console),
         Command::Gc(what) => gc::gc(common, what, console),
         Command::Schema => schema::schema(console),
         Command::Completions(shell) => completions::completions(shell, console),

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::console::{Console, align_columns};
+use super::console::{Console, align_columns, one_line};
 use super::open::relative_to_current;
 use super::progress::{EventSummary, ProgressDisplay};
 use super::units::{format_bytes, format_count, format_duration};
 use crate::engine::run::RunSummary;
-use crate::error::{Result, TruncatedList, escape_control};
+use crate::error::{Result, TruncatedList};
 use crate::store::Store;
 
 /// Warnings shown per stage without `--verbose`.
@@ -107,9 +107,4 @@ fn html_pages(store: &Store, summary: &RunSummary) -> Vec<(String, String)> {
         }));
     }
     pages
-}
-
-/// Text on one line, with control characters escaped.
-fn one_line(text: &str) -> String {
-    escape_control(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

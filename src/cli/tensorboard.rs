@@ -12,7 +12,8 @@ use super::console::Console;
 use super::open;
 use crate::error::{Error, Result};
 use crate::io::{parquet, tensorboard};
-use crate::store::record::{StageRecord, records};
+use crate::store::record::StageRecord;
+use crate::store::run_log::RunLog;
 use crate::store::{Artefact, Store};
 use crate::tables;
 
@@ -77,8 +78,8 @@ impl EventFileExporter {
     /// Exports new parts and prints the trainings that they belong to.
     fn update(&mut self, console: Console) -> Result<()> {
         let mut done = BTreeSet::new();
-        let runs: Vec<_> = records(&self.store)?.take(self.limit).collect();
-        for run in &runs {
+        let log = RunLog::open(&self.store)?;
+        for run in log.readable().take(self.limit) {
             for stage in run.stages.iter().filter(|stage| stage.kind == "train") {
                 if done.insert(&stage.key) {
                     self.export_training(&run.pipeline, stage, console)?;

@@ -77,9 +77,45 @@ pub(super) fn format_duration(seconds: f64) -> String {
     }
 }
 
+/// Formats a score with at most two decimal places: `242.8`, `0.73`.
+pub(super) fn format_score(score: f64) -> String {
+    let text = format!("{score:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Formats the time since `then`: `just now`, `5 min ago`, `3 h ago`, `12 days ago`.
+pub(super) fn format_age(then: jiff::Timestamp) -> String {
+    format_elapsed((jiff::Timestamp::now() - then).total(jiff::Unit::Second).unwrap_or(0.0))
+}
+
+fn format_elapsed(seconds: f64) -> String {
+    let duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    match duration.as_secs() {
+        0..60 => "just now".to_owned(),
+        short @ 60..3600 => format!("{} min ago", short / 60),
+        hours @ 3600..172_800 => format!("{} h ago", hours / 3600),
+        long => format!("{} days ago", long / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scores_and_ages_are_formatted_for_eyes() {
+        assert_eq!([format_score(242.8), format_score(300.0), format_score(0.734_9)], ["242.8", "300", "0.73"]);
+        assert_eq!(
+            [
+                format_elapsed(-3.0),
+                format_elapsed(59.9),
+                format_elapsed(3599.0),
+                format_elapsed(100_000.0),
+                format_elapsed(864_000.0)
+            ],
+            ["just now", "just now", "59 min ago", "27 h ago", "10 days ago"]
+        );
+    }
 
     #[test]
     fn sizes_are_parsed_with_units() {

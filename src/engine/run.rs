@@ -22,7 +22,7 @@ use crate::runtime::{CancelToken, Device, Resources, Stalls};
 use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, TableRef, Warning};
 use crate::store::claim::{check_conditional_writes, claim_artefact, lock_for_run};
 use crate::store::journal::{self, CommittedContent};
-use crate::store::record::{RunOutcome, RunRecord, StageRecord};
+use crate::store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Presence, Store};
 
 /// Options of a run.
@@ -30,6 +30,8 @@ use crate::store::{Artefact, Manifest, Presence, Store};
 pub struct RunOptions {
     /// Name of the pipeline file, for the record of the run.
     pub pipeline: String,
+    /// Rest of the command line, for the record of the run.
+    pub command: RunCommand,
     /// Number of threads that a stage may keep busy.
     pub threads: usize,
     /// Maximum number of bytes in flight between threads.
@@ -173,13 +175,16 @@ fn begin_record(
     options: &RunOptions,
     observer: &Observer<'_>,
 ) -> Result<RunRecord> {
-    let mut record = RunRecord::start(&options.pipeline);
+    let mut record = RunRecord::start(&options.pipeline, options.command.clone());
     record.stages = statuses
         .iter()
         .map(|status| StageRecord {
             name: status.name.clone(),
             kind: status.kind.clone(),
             key: status.key.clone(),
+            identity: Some(status.identity.clone()),
+            tables: status.tables.clone(),
+            sources: status.sources.clone(),
             reused: status.is_reuse(),
             seconds: None,
             stalls: None,

@@ -7,10 +7,10 @@ use crate::engine::sources;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::runtime::CancelToken;
-use crate::stage::{InputOrigin, Stage};
+use crate::stage::{InputOrigin, OutputKind, Stage};
 use crate::store::journal;
 use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
-use crate::store::record::{RunRecord, records};
+use crate::store::run_log::RunLog;
 use crate::store::{Artefact, Manifest, Presence, Store};
 
 /// Status of a stage before a run.
@@ -22,6 +22,10 @@ pub struct StageStatus {
     pub kind: String,
     /// Identity of its artefact.
     pub identity: ArtefactIdentity,
+    /// Names of the tables that it writes.
+    pub tables: Vec<String>,
+    /// Paths of its sources, by name of the input.
+    pub sources: BTreeMap<String, String>,
     /// Key of its artefact.
     pub key: Key,
     /// Action of a run.
@@ -74,11 +78,12 @@ pub fn stage_statuses<S: Stage>(
     let mut digests = HashMap::new();
     let mut history = RunHistory::default();
     for node in plan.stages() {
-        let mut inputs = BTreeMap::new();
+        let (mut inputs, mut sources_read) = (BTreeMap::new(), BTreeMap::new());
         for input in node.stage.inputs() {
             let identity = match &input.origin {
                 InputOrigin::Source(source) => {
                     let path = source.path().to_owned();
+                    sources_read.insert(input.name.clone(), path.display().to_string());
                     if !digests.contains_key(&path) {
                         let digest = sources::digest(store, &path, threads, cancel, observer)
                             .map_err(|error| error.context(format!("stage `{}`, `{}`", node.name, input.name)))?;
@@ -118,14 +123,18 @@ pub fn stage_statuses<S: Stage>(
                 _ => (StageAction::Run, history.reasons(store, &node.name, &identity, &key)?),
             },
         };
-        done.push(StageStatus { name: node.name.clone(), kind, identity, key, action: verdict, reasons });
+        let outputs = node.stage.outputs().into_iter();
+        let tables = outputs.filter(|output| matches!(output.kind, OutputKind::Table { .. }));
+        let tables = tables.map(|output| output.name.to_owned()).collect();
+        let (name, sources) = (node.name.clone(), sources_read);
+        done.push(StageStatus { name, kind, identity, tables, sources, key, action: verdict, reasons });
     }
     Ok(done)
 }
 
 /// Records of earlier runs, read on first use.
 #[derive(Default)]
-struct RunHistory(Option<Vec<RunRecord>>);
+struct RunHistory(Option<RunLog>);
 
 /// Number of recent runs that are searched for a stage with the same name.
 const HISTORY_LIMIT: usize = 50;
@@ -133,9 +142,10 @@ const HISTORY_LIMIT: usize = 50;
 impl RunHistory {
     fn reasons(&mut self, store: &Store, name: &str, identity: &ArtefactIdentity, key: &Key) -> Result<Vec<String>> {
         if self.0.is_none() {
-            self.0 = Some(records(store)?.take(HISTORY_LIMIT).collect());
+            self.0 = Some(RunLog::open(store)?);
         }
-        let stages = self.0.iter().flatten().flat_map(|run| &run.stages).filter(|stage| stage.name == name);
+        let runs = self.0.iter().flat_map(RunLog::readable).take(HISTORY_LIMIT);
+        let stages = runs.flat_map(|run| &run.stages).filter(|stage| stage.name == name);
         for stage in stages {
             if stage.key == *key {
                 return Ok(vec!["it was started before and committed nothing, or its result was removed".to_owned()]);

@@ -37,7 +37,7 @@ impl ErrorCategory {
 /// An error with a category, a message with the actual and the expected value, and an optional hint.
 ///
 /// Messages are lower case, without a final period, with names in backticks and the path last.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorCategory,
     message: String,

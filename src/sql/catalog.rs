@@ -1,29 +1,43 @@
-//! Catalog of the store's tables: resolves `stage.table` to the parts of an artefact.
+//! Catalog of a session: resolves `stage.table` to the parts of an artefact of one run.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use crate::error::{Error, Result, TruncatedList};
+use crate::error::{Error, Result};
+use crate::sql::unknown_table;
 use crate::store::key::Key;
-use crate::store::record::{RunRecord, records};
+use crate::store::record::{RunOutcome, RunRecord};
+use crate::store::run_log::RunLog;
 use crate::store::{Artefact, Manifest, Presence, Store};
 use crate::tables;
 
-/// Tables of the schema `store`: the store's own records.
-pub(super) const STORE_TABLES: [&str; 6] = ["runs", "stages", "expectations", "artefacts", "parts", "warnings"];
+/// Schema of the store's own records.
+pub(super) const STORE_SCHEMA: &str = "store";
+/// Schema of the tables over all runs.
+pub(super) const ALL_RUNS_SCHEMA: &str = "all_runs";
+/// Tables of the schema `store`.
+pub(super) const STORE_TABLES: [&str; 9] =
+    ["runs", "stages", "parameters", "artefacts", "inputs", "lineage", "parts", "warnings", "expectations"];
 
 /// Catalog that resolves names of stages and tables.
+#[derive(Debug)]
 pub(super) struct StoreCatalog {
-    /// `None` if the catalog has declared tables only.
-    store: Option<Store>,
-    /// Artefacts of the stages; `None` if they are looked up in the records of runs.
-    fixed_stages: Option<Vec<StageArtefact>>,
+    /// Runs of the store; `None` if the catalog has declared tables only.
+    log: Option<Arc<RunLog>>,
+    scope: CatalogScope,
+}
+
+/// Stages that a catalog knows.
+#[derive(Debug)]
+pub(super) enum CatalogScope {
+    /// Stages of this run; none if it is `None`.
+    Run(Option<Box<RunRecord>>),
+    /// Exactly these stages.
+    Stages(Vec<StageArtefact>),
     /// Tables without rows, to check queries before a run.
-    declared: Option<Vec<DeclaredTable>>,
-    /// Cached records of all runs, latest first.
-    records: OnceCell<Vec<RunRecord>>,
+    Declared(Vec<DeclaredTable>),
 }
 
 /// Name, kind and key of a stage.
@@ -41,48 +55,49 @@ pub(super) enum TableContent {
 }
 
 impl StoreCatalog {
-    /// Catalog in which a stage means its artefact in the latest run that completed it.
-    pub(super) fn of_runs(store: &Store) -> Self {
-        Self { store: Some(store.clone()), fixed_stages: None, declared: None, records: OnceCell::new() }
+    /// Catalog of the stages of one run, over the store of `log`.
+    pub(super) fn of_run(log: &Arc<RunLog>, run: Option<&RunRecord>) -> Self {
+        Self { log: Some(Arc::clone(log)), scope: CatalogScope::Run(run.cloned().map(Box::new)) }
     }
 
     /// Catalog of tables without rows, without a store.
     pub(super) fn of_declared(tables: Vec<DeclaredTable>) -> Self {
-        Self { store: None, fixed_stages: Some(vec![]), declared: Some(tables), records: OnceCell::new() }
+        Self { log: None, scope: CatalogScope::Declared(tables) }
     }
 
     /// Catalog of exactly these stages.
-    pub(super) fn of_stages(store: &Store, stages: Vec<StageArtefact>) -> Self {
-        Self { store: Some(store.clone()), fixed_stages: Some(stages), declared: None, records: OnceCell::new() }
+    pub(super) fn of_stages(log: &Arc<RunLog>, stages: Vec<StageArtefact>) -> Self {
+        Self { log: Some(Arc::clone(log)), scope: CatalogScope::Stages(stages) }
     }
 
     pub(super) fn store(&self) -> Option<&Store> {
-        self.store.as_ref()
+        self.log.as_ref().map(|log| log.store())
     }
 
-    /// Records of all runs, latest first.
-    pub(super) fn records(&self) -> Result<&[RunRecord]> {
-        if self.records.get().is_none() {
-            // Only this thread fills the cell.
-            let _ = self.records.set(match &self.store {
-                Some(store) => records(store)?.collect(),
-                None => vec![],
-            });
+    /// Runs of the store; `None` without a store.
+    pub(super) fn log(&self) -> Option<&RunLog> {
+        self.log.as_deref()
+    }
+
+    /// Run whose stages the catalog knows, if they are those of a run.
+    pub(super) fn run(&self) -> Option<&RunRecord> {
+        match &self.scope {
+            CatalogScope::Run(run) => run.as_deref(),
+            _ => None,
         }
-        Ok(self.records.get().map_or(&[], Vec::as_slice))
     }
 
     /// Content of `stage.table`; `None` if there is no such table.
     ///
     /// # Errors
-    /// The artefact is damaged.
+    /// The artefact is damaged or was removed.
     pub(super) fn table(&self, stage: &str, table: &str) -> Result<Option<TableContent>> {
-        if let Some(declared) = &self.declared {
+        if let CatalogScope::Declared(declared) = &self.scope {
             let of = resolve_name(declared.iter().map(|(of, _, _)| of.as_str()), stage);
             let found = declared.iter().find(|(name, kind, _)| Some(name.as_str()) == of && names_match(kind, table));
             return Ok(found.map(|(_, _, schema)| TableContent::Empty(schema.clone())));
         }
-        let Some((artefact, manifest, _)) = self.artefact(stage)? else { return Ok(None) };
+        let Some((artefact, manifest)) = self.artefact_of(stage)? else { return Ok(None) };
         let Some((name, parts)) = manifest.tables.iter().find(|(name, _)| names_match(name, table)) else {
             return Ok(None);
         };
@@ -99,95 +114,78 @@ impl StoreCatalog {
         Ok(Some(TableContent::Parts(parts.iter().map(|part| object(part.index)).collect(), bytes)))
     }
 
-    /// Complete artefact of `stage`, with its manifest.
+    /// Complete artefact of `stage`, with its manifest; `None` if there is no such stage, or if it did not finish. An
+    /// exact match of the name wins over one that differs in letter case.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the artefact of a finished run was removed.
+    pub(super) fn artefact_of(&self, stage: &str) -> Result<Option<(Artefact, Manifest)>> {
+        let Some(store) = self.store() else { return Ok(None) };
+        let stages = self.stage_artefacts();
+        let name = resolve_name(stages.iter().map(|(name, _, _)| name.as_str()), stage);
+        let Some((name, kind, key)) = stages.iter().find(|(of, _, _)| Some(of.as_str()) == name) else {
+            return Ok(None);
+        };
+        let artefact = store.artefact(kind, key);
+        if let Some(manifest) = artefact.manifest()? {
+            return Ok(Some((artefact, manifest)));
+        }
+        match self.run() {
+            Some(run) if run.outcome == RunOutcome::Finished => {
+                Err(Error::data(format!("the result of stage `{name}` of the run `{}` was removed", run.run))
+                    .hint(format!("compute it again: {}", run.command_line())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Name, kind and key of each stage; empty for declared tables.
+    pub(super) fn stage_artefacts(&self) -> Vec<StageArtefact> {
+        match &self.scope {
+            CatalogScope::Run(run) => {
+                let stages = run.iter().flat_map(|run| &run.stages);
+                stages.map(|stage| (stage.name.clone(), stage.kind.clone(), stage.key.clone())).collect()
+            }
+            CatalogScope::Stages(stages) => stages.clone(),
+            CatalogScope::Declared(_) => vec![],
+        }
+    }
+
+    /// Names of the tables of each stage, by name of the stage. Reads manifests only for stages whose record does not
+    /// name their tables.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(super) fn artefact_of(&self, stage: &str) -> Result<Option<(Artefact, Manifest)>> {
-        Ok(self.artefact(stage)?.map(|(artefact, manifest, _)| (artefact, manifest)))
-    }
-
-    /// Fixed stages of the catalog; `None` if stages are looked up in the records of runs.
-    pub(super) fn fixed_stages(&self) -> Option<&[StageArtefact]> {
-        self.fixed_stages.as_deref()
-    }
-
-    /// Complete artefact of `stage`. An exact match of the name wins over one that differs in letter case.
-    fn artefact(&self, stage: &str) -> Result<Option<(Artefact, Manifest, StageArtefact)>> {
-        let Some(store) = &self.store else { return Ok(None) };
-        let mut near = None;
-        // Records are read lazily, latest first, until one has the stage.
-        for found in self.lookup()? {
-            let exact = found.0 == stage;
-            if exact || (near.is_none() && names_match(&found.0, stage)) {
-                let artefact = store.artefact(&found.1, &found.2);
-                if let Some(manifest) = artefact.manifest()? {
-                    if exact {
-                        return Ok(Some((artefact, manifest, found)));
-                    }
-                    near = Some((artefact, manifest, found));
-                }
+    pub(super) fn stage_tables(&self) -> Result<BTreeMap<String, Vec<String>>> {
+        let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        if let CatalogScope::Declared(declared) = &self.scope {
+            for (stage, table, _) in declared {
+                tables.entry(stage.clone()).or_default().push(table.clone());
             }
+            return Ok(tables);
         }
-        Ok(near)
+        let Some(store) = self.store() else { return Ok(tables) };
+        for (name, kind, key) in self.stage_artefacts() {
+            let recorded = self.run().and_then(|run| run.stage(&name)).map(|stage| stage.tables.clone());
+            let finished = self.run().is_some_and(|run| run.outcome == RunOutcome::Finished);
+            let names = match recorded {
+                Some(names) if finished && !names.is_empty() => names,
+                _ => match store.artefact(&kind, &key).manifest()? {
+                    Some(manifest) => manifest.tables.into_keys().collect(),
+                    None => continue,
+                },
+            };
+            tables.insert(name, names);
+        }
+        Ok(tables)
     }
 
-    /// Stages in the order of the lookup.
-    fn lookup(&self) -> Result<Box<dyn Iterator<Item = StageArtefact> + '_>> {
-        if let Some(given) = &self.fixed_stages {
-            return Ok(Box::new(given.iter().cloned()));
-        }
-        let Some(store) = &self.store else { return Ok(Box::new(std::iter::empty())) };
-        let stages = |run: RunRecord| run.stages.into_iter().map(|stage| (stage.name, stage.kind, stage.key));
-        Ok(Box::new(records(store)?.flat_map(stages)))
-    }
-
-    /// Complete stages by name; for each name the first in the order of the lookup.
-    pub(super) fn stages(&self) -> Result<BTreeMap<String, (String, Key, Manifest)>> {
-        let mut stages = BTreeMap::new();
-        for (name, kind, key) in self.lookup()? {
-            if !stages.contains_key(&name)
-                && let Some(store) = &self.store
-                && let Some(manifest) = store.artefact(&kind, &key).manifest()?
-            {
-                stages.insert(name, (kind, key, manifest));
-            }
-        }
-        Ok(stages)
-    }
-
-    /// Error for an unknown table: lists the tables and suggests the closest name.
+    /// Error for an unknown table: suggests the closest names, or the pipeline that has the table.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub(super) fn unknown_table_error(&self, name: &str) -> Result<Error> {
-        let mut valid: BTreeSet<String> = BTreeSet::new();
-        for (stage, (_, _, manifest)) in self.stages()? {
-            valid.extend(
-                manifest.tables.keys().map(|table| format!("{}.{}", quote_identifier(&stage), quote_identifier(table))),
-            );
-        }
-        let declared = self.declared.iter().flatten();
-        valid.extend(
-            declared.map(|(stage, table, _)| format!("{}.{}", quote_identifier(stage), quote_identifier(table))),
-        );
-        let system: Vec<String> = STORE_TABLES.iter().map(|table| format!("store.{table}")).collect();
-        let all = valid.iter().map(String::as_str).chain(system.iter().map(String::as_str));
-        let near = all
-            .map(|valid| {
-                let last = valid.rsplit('.').next().unwrap_or(valid);
-                // The most common mistake: `summary` instead of `test.summary`.
-                (strsim::damerau_levenshtein(name, valid).min(1 + 4 * strsim::damerau_levenshtein(name, last)), valid)
-            })
-            .min()
-            .filter(|(distance, _)| *distance <= 2 + name.len() / 4)
-            .map(|(_, valid)| format!("did you mean `{valid}`?"));
-        let mut there: Vec<String> =
-            (!valid.is_empty()).then(|| TruncatedList::from_iter(&valid).join(", ")).into_iter().collect();
-        there.extend(system.iter().cloned());
-        let error = Error::usage(format!("SQL: there is no table `{name}`; there are {}", there.join(", ")));
-        Ok(match near {
-            Some(hint) => error.hint(hint),
-            None if valid.is_empty() && self.store.is_some() => error.hint("no run has finished a stage in this store"),
-            None => error,
-        })
+        unknown_table::error(self, name)
     }
 }
 
@@ -199,10 +197,4 @@ fn resolve_name<'n>(names: impl Iterator<Item = &'n str> + Clone, sql: &str) -> 
 /// Returns true if an SQL name can refer to `name`, ignoring case: SQL folds unquoted names to lower case.
 fn names_match(name: &str, sql: &str) -> bool {
     name.eq_ignore_ascii_case(sql)
-}
-
-/// Name as an SQL identifier, quoted if necessary.
-fn quote_identifier(name: &str) -> String {
-    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { format!("\"{name}\"") }
 }

@@ -15,8 +15,7 @@ use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::kernels::epoch::{DataOrder, DataSet, Shuffle, rank_share};
 use crate::sql::catalog::StoreCatalog;
-use crate::store::key::Key;
-use crate::store::{Artefact, Store};
+use crate::store::Artefact;
 use crate::tables;
 
 /// Name of the function.
@@ -25,9 +24,7 @@ pub(super) const NAME: &str = "epoch_order";
 /// Table function over a store. Without a store (where only its columns are needed) it returns no rows.
 #[derive(Debug)]
 pub(super) struct EpochOrderFunction {
-    pub store: Option<Store>,
-    /// Stages of the session, if they are given instead of looked up in the records of runs.
-    pub fixed_stages: Option<Vec<(String, String, Key)>>,
+    pub catalog: Arc<StoreCatalog>,
 }
 
 impl TableFunctionImpl for EpochOrderFunction {
@@ -72,11 +69,10 @@ fn schema() -> SchemaRef {
 
 impl EpochOrderFunction {
     fn rows(&self, stage: &str, epoch: u64, ranks: u64) -> Result<RecordBatch> {
-        let Some(store) = &self.store else { return Ok(RecordBatch::new_empty(schema())) };
-        let catalog = match &self.fixed_stages {
-            Some(stages) => StoreCatalog::of_stages(store, stages.clone()),
-            None => StoreCatalog::of_runs(store),
-        };
+        let catalog = &self.catalog;
+        if catalog.store().is_none() {
+            return Ok(RecordBatch::new_empty(schema()));
+        }
         let read = |table: &str| -> Result<RecordBatch> {
             let Some((artefact, manifest)) = catalog.artefact_of(stage)? else {
                 return Err(catalog.unknown_table_error(&format!("{stage}.{table}"))?);

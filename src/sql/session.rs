@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -21,23 +22,28 @@ use futures::StreamExt;
 use tokio::runtime::Runtime;
 
 use crate::error::{Error, Result};
-use crate::sql::catalog::{StoreCatalog, TableContent};
+use crate::sql::all_runs;
+use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::store_tables;
 use crate::store::Store;
 use crate::store::key::Key;
+use crate::store::record::RunRecord;
+use crate::store::run_log::RunLog;
 
 /// Total bytes of a query's tables below which it runs on one thread: starting threads would take longer than the work,
 /// and rows keep the order of the table.
 const SINGLE_THREAD_BYTES: u64 = 64 << 20;
 /// URL under which the objects of the store are registered in DataFusion.
-const STORE_URL: &str = "pairloom://store/";
+pub(super) const STORE_URL: &str = "pairloom://store/";
 
 /// Read-only SQL session over a store.
 pub struct Session {
     context: SessionContext,
     runtime: Runtime,
-    catalog: StoreCatalog,
+    catalog: Arc<StoreCatalog>,
+    /// True if a query has read a table of a stage.
+    has_read_stage: AtomicBool,
 }
 
 /// Rows of a query result, computed lazily, batch by batch.
@@ -47,12 +53,23 @@ pub struct QueryRows<'s> {
 }
 
 impl Session {
-    /// Opens a session in which `stage.table` means the table of that stage in the latest run that completed it.
+    /// Opens a session in which `stage.table` means the table of that stage in the last finished run of the store.
+    ///
+    /// # Errors
+    /// Threads cannot be started, or the store cannot be read.
+    pub fn open(store: &Store) -> Result<Self> {
+        let log = Arc::new(RunLog::open(store)?);
+        let run = log.last_finished(None)?;
+        Self::of_run(&log, run)
+    }
+
+    /// Opens a session in which `stage.table` means the table of that stage in `run`. Without a run there are only the
+    /// tables of the schemas `store` and `all_runs`.
     ///
     /// # Errors
     /// Threads cannot be started.
-    pub fn open(store: &Store) -> Result<Self> {
-        Self::with_catalog(StoreCatalog::of_runs(store))
+    pub fn of_run(log: &Arc<RunLog>, run: Option<&RunRecord>) -> Result<Self> {
+        Self::with_catalog(StoreCatalog::of_run(log, run))
     }
 
     /// Opens a session over the tables of exactly these artefacts: (stage, kind, key).
@@ -60,7 +77,8 @@ impl Session {
     /// # Errors
     /// Threads cannot be started.
     pub fn of_stages(store: &Store, stages: impl IntoIterator<Item = (String, String, Key)>) -> Result<Self> {
-        Self::with_catalog(StoreCatalog::of_stages(store, stages.into_iter().collect()))
+        let log = Arc::new(RunLog::open(store)?);
+        Self::with_catalog(StoreCatalog::of_stages(&log, stages.into_iter().collect()))
     }
 
     /// Opens a session over empty tables (stage, table, columns), to check queries before a run. The tables of the
@@ -72,7 +90,8 @@ impl Session {
         Self::with_catalog(StoreCatalog::of_declared(tables.into_iter().collect()))
     }
 
-    fn with_catalog(names: StoreCatalog) -> Result<Self> {
+    fn with_catalog(catalog: StoreCatalog) -> Result<Self> {
+        let catalog = Arc::new(catalog);
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
@@ -91,16 +110,13 @@ impl Session {
             .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
             .with_window_functions(SessionStateDefaults::default_window_functions())
             .with_table_function_list(SessionStateDefaults::default_table_functions());
-        if let Some(store) = names.store() {
+        if let Some(store) = catalog.store() {
             state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().inner()));
         }
         let context = SessionContext::new_with_state(state.build());
-        let given = names.fixed_stages().map(<[_]>::to_vec);
-        context.register_udtf(
-            epoch_order::NAME,
-            Arc::new(EpochOrderFunction { store: names.store().cloned(), fixed_stages: given }),
-        );
-        Ok(Self { context, runtime, catalog: names })
+        let function = EpochOrderFunction { catalog: Arc::clone(&catalog) };
+        context.register_udtf(epoch_order::NAME, Arc::new(function));
+        Ok(Self { context, runtime, catalog, has_read_stage: AtomicBool::new(false) })
     }
 
     /// Plans and starts a query.
@@ -138,6 +154,12 @@ impl Session {
         Ok(QueryRows { runtime: &self.runtime, stream: stream.map_err(|error| sql_error(&error))? })
     }
 
+    /// Returns true if a query has read a table of a stage.
+    #[must_use]
+    pub fn has_read_stage(&self) -> bool {
+        self.has_read_stage.load(Ordering::Relaxed)
+    }
+
     /// Returns true if `name` is a table function.
     fn is_function(&self, name: &str) -> bool {
         self.context.state().table_functions().contains_key(name)
@@ -168,11 +190,18 @@ impl Session {
     }
 
     fn table(&self, schema: &str, table: &str) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
-        if let Some(batch) = store_tables::table(&self.catalog, schema, table)? {
+        if schema == ALL_RUNS_SCHEMA {
+            let table = all_runs::table(&self.catalog, table, &self.context, self.runtime.handle())?;
+            return Ok(table.map(|(table, bytes)| (table as Arc<dyn TableProvider>, bytes)));
+        }
+        if schema == STORE_SCHEMA
+            && let Some(batch) = store_tables::table(&self.catalog, table)?
+        {
             let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(|error| sql_error(&error))?;
             return Ok(Some((Arc::new(table), 0)));
         }
         let Some(found) = self.catalog.table(schema, table)? else { return Ok(None) };
+        self.has_read_stage.store(true, Ordering::Relaxed);
         let (config, bytes) = match found {
             TableContent::Empty(schema) => {
                 let table = MemTable::try_new(schema, vec![vec![]]).map_err(|error| sql_error(&error))?;
@@ -212,7 +241,7 @@ impl Iterator for QueryRows<'_> {
 }
 
 /// Turns an error of DataFusion into ours: a data error if reading failed, otherwise a usage error of the query.
-fn sql_error(error: &DataFusionError) -> Error {
+pub(super) fn sql_error(error: &DataFusionError) -> Error {
     let root = error.find_root();
     let message = root.strip_backtrace().replace('\n', " ");
     let message = message.trim_end_matches('.');

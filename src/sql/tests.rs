@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorCategory, Result};
 use crate::io::parquet;
 use crate::stage::Warning;
 use crate::store::key::{ArtefactIdentity, Key};
-use crate::store::record::{RunOutcome, RunRecord, StageRecord};
+use crate::store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Part, Store};
 use crate::tables;
 
@@ -82,7 +82,7 @@ fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatc
 }
 
 fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
-    let mut record = RunRecord::start("quick.toml");
+    let mut record = RunRecord::start("quick.toml", RunCommand::default());
     record.run = name.to_owned();
     record.outcome = RunOutcome::Finished;
     for (stage, kind, key) in stages {
@@ -90,6 +90,9 @@ fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
             name: (*stage).to_owned(),
             kind: (*kind).to_owned(),
             key: (*key).clone(),
+            identity: None,
+            tables: vec![],
+            sources: BTreeMap::new(),
             reused: false,
             seconds: Some(0.25),
             stalls: None,
@@ -116,7 +119,11 @@ fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
         &[("summary", vec![scores(&[("nns", 345.5), ("csls", 400.0)])]), ("rankings", vec![])],
     );
     run(&store, "20260101T000000", &[("cnn", "extract", &cnn), ("test", "evaluate", &old)]);
-    run(&store, "20260102T000000", &[("test", "evaluate", &new), ("Dev-Set", "evaluate", &old)]);
+    run(
+        &store,
+        "20260102T000000",
+        &[("cnn", "extract", &cnn), ("test", "evaluate", &new), ("Dev-Set", "evaluate", &old)],
+    );
     (folder, store, [cnn, old, new])
 }
 
@@ -137,9 +144,8 @@ fn error(sql: &str) -> Error {
 }
 
 #[test]
-fn a_stage_name_means_its_latest_run() {
+fn a_stage_is_that_of_the_last_run() {
     assert_eq!(csv("SELECT rsum FROM test.summary WHERE method = 'nns'").unwrap(), "rsum\n345.5\n");
-    // `cnn` is in the first run only.
     assert_eq!(csv("SELECT count(*) AS n, sum(image_id) AS s FROM cnn.features").unwrap(), "n,s\n3,6\n");
     assert_eq!(csv("SELECT rsum FROM \"Dev-Set\".summary").unwrap(), "rsum\n100.0\n");
     assert_eq!(csv("SELECT Rsum FROM TEST.Summary ORDER BY 1 DESC LIMIT 1").unwrap(), "rsum\n400.0\n");

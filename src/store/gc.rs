@@ -1,68 +1,158 @@
-//! Garbage collection: removes artefacts that no recent run uses.
+//! Garbage collection: removes the results of old runs. Records of runs stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::store::claim::try_lock_for_removal;
-use crate::store::record::try_records;
+use crate::store::labels::Labels;
+use crate::store::lineage::Lineage;
+use crate::store::record::{RunOutcome, RunRecord};
+use crate::store::run_log::RunLog;
 use crate::store::{LOCKS_FOLDER, Store};
 
-/// An artefact that no recent run uses.
+/// Folders of a store that hold no artefacts.
+const OTHER_FOLDERS: [&str; 6] = ["runs", "sources", "tags", "notes", "pins", LOCKS_FOLDER];
+
+/// Artefact, complete or not, that garbage collection removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Garbage {
-    /// Kind and key: `extract/0d1c…`.
-    pub name: String,
+    /// Kind of the stage.
+    pub kind: String,
+    /// Key.
+    pub key: String,
     /// Size in bytes.
     pub bytes: u64,
+    /// Names of the stages that used it.
+    pub stages: BTreeSet<String>,
+    /// Pipeline files whose runs used it.
+    pub pipelines: BTreeSet<String>,
+    /// Name and start of the last run that used it; `None` if no run of the store did.
+    pub last_use: Option<(String, jiff::Timestamp)>,
 }
 
-/// Finds the artefacts, complete or not, that none of the last `keep_runs` runs used. With `remove`, removes them and
-/// the records of older runs.
+/// Result of a garbage collection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GarbageCollection {
+    /// Removed artefacts, ordered by the time of the last use.
+    pub garbage: Vec<Garbage>,
+    /// Runs that lose results, latest first: name and pipeline.
+    pub runs: Vec<(String, String)>,
+    /// Runs whose results stay because of a label, with the reason: name and reason.
+    pub spared_runs: Vec<(String, String)>,
+}
+
+/// Finds the artefacts that nothing keeps. With `remove`, removes them.
+///
+/// An artefact is kept if
+/// - it belongs to one of the last `keep_runs` different finished runs of a pipeline: repeats with the same results
+///   count once, and runs that did not finish count for none;
+/// - it belongs to a run that is later than these and did not finish;
+/// - it belongs to a run with a tag, a note or a pin;
+/// - it is pinned itself, or a pinned artefact follows from it.
 ///
 /// # Errors
 /// The store cannot be read or written; a record of a run cannot be read, so that its artefacts are unknown; or
 /// `remove` is set while a run uses the store.
-pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<Vec<Garbage>> {
+pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<GarbageCollection> {
     let _removal_lock = if remove {
         let lock = try_lock_for_removal(store)?;
         Some(lock.ok_or_else(|| Error::usage("a run uses this store").hint("try again when it has ended"))?)
     } else {
         None
     };
-    let mut used: BTreeSet<String> = BTreeSet::new();
-    let mut old_runs = Vec::new();
-    for (i, record) in try_records(store)?.enumerate() {
-        let record =
-            record.map_err(|error| error.hint("remove this file if you know that nothing of its run is needed"))?;
-        if i < keep_runs {
-            used.extend(record.stages.iter().map(|stage| format!("{}/{}", stage.kind, stage.key)));
-        } else {
-            old_runs.push(record.run);
+    let log = RunLog::open(store)?;
+    log.read_all()?;
+    let labels = Labels::read(store)?;
+    let runs = log.iter().collect::<Result<Vec<&RunRecord>>>();
+    let runs = runs.map_err(|error| error.hint("remove this file if you know that nothing of its run is needed"))?;
+    let recent = recent_runs(&runs, keep_runs);
+    let mut kept: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut result = GarbageCollection::default();
+    for run in &runs {
+        let spared = labels.reason_to_keep(&run.run);
+        if let Some(reason) = &spared {
+            result.spared_runs.push((run.run.clone(), reason.clone()));
+        }
+        if spared.is_some() || recent.contains(run.run.as_str()) {
+            kept.extend(run.stages.iter().map(|stage| (stage.kind.clone(), stage.key.to_string())));
         }
     }
-    let mut artefacts: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for (name, bytes) in store.objects().sizes("")? {
-        if let [kind, key, _, ..] = name.split('/').collect::<Vec<_>>()[..]
-            && !["runs", "sources", LOCKS_FOLDER].contains(&kind)
-        {
-            *artefacts.entry((kind.to_owned(), key.to_owned())).or_default() += bytes;
+    kept.extend(pinned_artefacts(store, &labels)?);
+    result.garbage = find_garbage(store, &runs, &kept)?;
+    let names: BTreeSet<(&str, &str)> =
+        result.garbage.iter().map(|item| (item.kind.as_str(), item.key.as_str())).collect();
+    let loses =
+        |run: &&&RunRecord| run.stages.iter().any(|stage| names.contains(&(stage.kind.as_str(), stage.key.as_str())));
+    result.runs = runs.iter().filter(loses).map(|run| (run.run.clone(), run.pipeline.clone())).collect();
+    if remove {
+        for item in &result.garbage {
+            let key = serde_json::from_value(item.key.clone().into());
+            let key = key.map_err(|error| Error::internal(error.to_string()))?;
+            store.artefact(&item.kind, &key).remove()?;
         }
     }
-    let mut garbage = Vec::new();
-    for ((kind, key), bytes) in artefacts {
-        let name = format!("{kind}/{key}");
-        if used.contains(&name) {
+    Ok(result)
+}
+
+/// Names of the runs that are kept because they are recent. `runs` is ordered from the latest to the first.
+fn recent_runs<'r>(runs: &[&'r RunRecord], keep_runs: usize) -> BTreeSet<&'r str> {
+    let mut different: BTreeMap<&str, Vec<&RunRecord>> = BTreeMap::new();
+    let mut recent = BTreeSet::new();
+    for run in runs {
+        let seen = different.entry(&run.pipeline).or_default();
+        let is_repeat = seen.iter().any(|other| run.is_repeat_of(other));
+        if is_repeat || seen.len() < keep_runs {
+            recent.insert(run.run.as_str());
+            if !is_repeat && run.outcome == RunOutcome::Finished {
+                seen.push(run);
+            }
+        }
+    }
+    recent
+}
+
+/// Pinned artefacts and everything that they follow from, as kind and key.
+fn pinned_artefacts(store: &Store, labels: &Labels) -> Result<BTreeSet<(String, String)>> {
+    let mut kept = BTreeSet::new();
+    for (kind, key) in &labels.pinned_artefacts {
+        kept.insert((kind.clone(), key.clone()));
+        let Ok(key) = serde_json::from_value(key.clone().into()) else { continue };
+        let name = (kind.clone(), key);
+        let ancestors = Lineage::of_artefact(store, &name)?.ancestors(&name);
+        kept.extend(ancestors.into_iter().map(|ancestor| (ancestor.name.0, ancestor.name.1.to_string())));
+    }
+    Ok(kept)
+}
+
+/// Artefacts of the store that are not in `kept`, with their uses in `runs`.
+fn find_garbage(store: &Store, runs: &[&RunRecord], kept: &BTreeSet<(String, String)>) -> Result<Vec<Garbage>> {
+    let mut garbage: BTreeMap<(String, String), Garbage> = BTreeMap::new();
+    for (object, bytes) in store.objects().sizes("")? {
+        let [kind, key, _, ..] = object.split('/').collect::<Vec<_>>()[..] else { continue };
+        let name = (kind.to_owned(), key.to_owned());
+        if OTHER_FOLDERS.contains(&kind) || kept.contains(&name) {
             continue;
         }
-        if remove {
-            let key = serde_json::from_value(key.into()).map_err(|error| Error::internal(error.to_string()))?;
-            store.artefact(&kind, &key).remove()?;
+        let item = garbage.entry(name).or_insert_with_key(|(kind, key)| Garbage {
+            kind: kind.clone(),
+            key: key.clone(),
+            bytes: 0,
+            stages: BTreeSet::new(),
+            pipelines: BTreeSet::new(),
+            last_use: None,
+        });
+        item.bytes += bytes;
+    }
+    for run in runs {
+        for stage in &run.stages {
+            let Some(item) = garbage.get_mut(&(stage.kind.clone(), stage.key.to_string())) else { continue };
+            item.stages.insert(stage.name.clone());
+            item.pipelines.insert(run.pipeline.clone());
+            // The first run that is found is the latest.
+            item.last_use.get_or_insert_with(|| (run.run.clone(), run.started));
         }
-        garbage.push(Garbage { name, bytes });
     }
-    if remove {
-        let records: Vec<String> = old_runs.into_iter().map(|run| format!("runs/{run}.json")).collect();
-        store.objects().delete_all(&records)?;
-    }
+    let mut garbage: Vec<Garbage> = garbage.into_values().collect();
+    garbage.sort_by(|a, b| a.last_use.cmp(&b.last_use));
     Ok(garbage)
 }

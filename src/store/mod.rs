@@ -13,6 +13,7 @@
 //!       lock, claim                            held by the process that builds it, in a folder or at a URL
 //!   train/93ab…/model/model.safetensors        a files output
 //!   runs/20261121T070105-3f2a.json             record of a run
+//!   tags/paper, notes/…, pins/…                labels of runs and results
 //!   sources/5c9e….tsv                          digests of files outside of the store, by size and time
 //!   holds/77b0…                                at a URL: lease of a run that uses the store, or of a removal
 //! ```
@@ -29,6 +30,11 @@ pub mod gc;
 pub mod journal;
 pub mod key;
 pub mod record;
+pub mod run_log;
+pub mod labels;
+pub mod lineage;
+pub mod parameters;
+pub mod comparison;
 
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub(crate) use layout::LOCKS_FOLDER;

@@ -1,11 +1,13 @@
 //! Records of runs. A record is written at the start of a run and again at its end.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::runtime::Stalls;
 use crate::store::Store;
-use crate::store::key::Key;
+use crate::store::key::{ArtefactIdentity, Key};
 
 /// Record of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,6 +16,12 @@ pub struct RunRecord {
     pub run: String,
     /// Pipeline file, as named on the command line.
     pub pipeline: String,
+    /// Rest of the command line.
+    #[serde(default)]
+    pub command: RunCommand,
+    /// Version of Pairloom; empty in records of older versions.
+    #[serde(default)]
+    pub pairloom: String,
     /// Start time.
     pub started: jiff::Timestamp,
     /// End time; `None` while the run is active, or if it was killed.
@@ -27,6 +35,25 @@ pub struct RunRecord {
     /// Expectations, once checked.
     #[serde(default)]
     pub expectations: Vec<ExpectationRecord>,
+    /// Best score of each stage that measures one, once the run is finished.
+    #[serde(default)]
+    pub scores: Vec<ScoreRecord>,
+}
+
+/// Command line of a run, apart from the pipeline file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunCommand {
+    /// Overrides: arguments of `--set`.
+    pub overrides: Vec<String>,
+    /// Environment variables that the pipeline file uses.
+    pub environment: BTreeMap<String, String>,
+    /// Seed of the pipeline; `None` in records of older versions.
+    pub seed: Option<u64>,
+    /// Device of the tensors.
+    pub device: String,
+    /// Threads of a stage.
+    pub threads: usize,
 }
 
 /// Outcome of a run.
@@ -43,6 +70,19 @@ pub enum RunOutcome {
     Interrupted,
 }
 
+impl RunOutcome {
+    /// Name in records, SQL and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unfinished => "unfinished",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// Record of a stage of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageRecord {
@@ -52,6 +92,15 @@ pub struct StageRecord {
     pub kind: String,
     /// Key of its artefact.
     pub key: Key,
+    /// Identity of its artefact: version, settings and inputs. `None` in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<ArtefactIdentity>,
+    /// Names of the tables that the stage writes. Empty in records of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
+    /// Paths of the sources that the stage reads, by name of the input.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, String>,
     /// True if the artefact was in the store already.
     pub reused: bool,
     /// Wall time in seconds, if the stage was finished in this run.
@@ -74,10 +123,25 @@ pub struct ExpectationRecord {
     pub held: bool,
 }
 
+/// Best score of a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScoreRecord {
+    /// Name of the stage.
+    pub stage: String,
+    /// Table with the score: `summary` of an evaluation, `validation` of a training.
+    pub table: String,
+    /// Name of the metric: `rsum`.
+    pub metric: String,
+    /// Row of the score: the method with its parameters, or the epoch.
+    pub of: String,
+    /// Value of the metric.
+    pub value: f64,
+}
+
 impl RunRecord {
-    /// A record of a run that starts now.
+    /// Record of a run that starts now.
     #[must_use]
-    pub fn start(pipeline: &str) -> Self {
+    pub fn start(pipeline: &str, command: RunCommand) -> Self {
         let started = jiff::Timestamp::now();
         let mut noise = blake3::Hasher::new();
         noise.update(&started.as_nanosecond().to_le_bytes());
@@ -86,12 +150,15 @@ impl RunRecord {
         Self {
             run,
             pipeline: pipeline.to_owned(),
+            command,
+            pairloom: env!("CARGO_PKG_VERSION").to_owned(),
             started,
             finished: None,
             outcome: RunOutcome::Unfinished,
             error: None,
             stages: vec![],
             expectations: vec![],
+            scores: vec![],
         }
     }
 
@@ -103,30 +170,69 @@ impl RunRecord {
         let content = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
         store.objects().put(&format!("runs/{}.json", self.run), content.into())
     }
+
+    /// Last four digits of the name, which usually are enough to name the run.
+    #[must_use]
+    pub fn short_name(&self) -> &str {
+        self.run.rsplit('-').next().unwrap_or(&self.run)
+    }
+
+    /// Wall time of the run in seconds; `None` if it has no end.
+    #[must_use]
+    pub fn seconds(&self) -> Option<f64> {
+        Some((self.finished? - self.started).total(jiff::Unit::Second).unwrap_or(0.0))
+    }
+
+    /// Best score of the run: of an evaluation if there is one, otherwise of a training.
+    #[must_use]
+    pub fn best_score(&self) -> Option<&ScoreRecord> {
+        let best = |table: &str| {
+            let scores = self.scores.iter().filter(|score| score.table == table);
+            scores.max_by(|a, b| a.value.total_cmp(&b.value))
+        };
+        best("summary").or_else(|| best("validation"))
+    }
+
+    /// Stage with this name.
+    #[must_use]
+    pub fn stage(&self, name: &str) -> Option<&StageRecord> {
+        self.stages.iter().find(|stage| stage.name == name)
+    }
+
+    /// Returns true if both runs have the same pipeline file and the same results under the same names.
+    #[must_use]
+    pub fn is_repeat_of(&self, other: &Self) -> bool {
+        let results = |run: &'_ Self| -> BTreeMap<String, Key> {
+            run.stages.iter().map(|stage| (stage.name.clone(), stage.key.clone())).collect()
+        };
+        self.pipeline == other.pipeline && results(self) == results(other)
+    }
+
+    /// Command that starts the run again, for a shell: environment, pipeline file and overrides.
+    #[must_use]
+    pub fn command_line(&self) -> String {
+        let quote = |text: &str| shlex::try_quote(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned);
+        let RunCommand { overrides, environment, device, .. } = &self.command;
+        let mut words: Vec<String> =
+            environment.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
+        words.extend(["pairloom".to_owned(), "run".to_owned(), quote(&self.pipeline)]);
+        words.extend(overrides.iter().flat_map(|assignment| ["--set".to_owned(), quote(assignment)]));
+        if !device.is_empty() && device != "cpu" {
+            words.extend(["--device".to_owned(), quote(device)]);
+        }
+        words.join(" ")
+    }
 }
 
-/// Records of all runs, the latest first, read lazily. Skips records that cannot be read.
-///
-/// # Errors
-/// The store cannot be read.
-pub fn records(store: &Store) -> Result<impl Iterator<Item = RunRecord>> {
-    Ok(try_records(store)?.filter_map(Result::ok))
-}
-
-/// Same as [`records`], but with an error in place of a record that cannot be read.
-///
-/// # Errors
-/// The store cannot be read.
-pub fn try_records(store: &Store) -> Result<impl Iterator<Item = Result<RunRecord>>> {
-    let names = store.objects().list("runs")?;
-    let objects = store.objects().clone();
-    Ok(names.into_iter().rev().filter_map(move |name| {
-        let content = objects.get(&name).transpose()?;
-        let record = content.and_then(|content| {
-            serde_json::from_slice(&content).map_err(|error| {
-                Error::data(format!("the record of a run cannot be read: {error}: `{}`", objects.display_path(&name)))
-            })
-        });
-        Some(record)
-    }))
+impl StageRecord {
+    /// Identity of the stage's artefact, from the record or else from the artefact's manifest; `None` if both lack it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn identity(&self, store: &Store) -> Result<Option<ArtefactIdentity>> {
+        match &self.identity {
+            Some(identity) => Ok(Some(identity.clone())),
+            None => Ok(store.artefact(&self.kind, &self.key).manifest()?.map(|manifest| manifest.identity)),
+        }
+    }
 }

@@ -168,6 +168,7 @@ fn run(plan: &Plan<RecordedStage>, store: &Store, cancel_at: Option<&str>) -> Ru
     let shards = store.objects().folder().unwrap().join("../../shards");
     let options = RunOptions {
         pipeline: "tiny".to_owned(),
+        command: pairloom::store::record::RunCommand::default(),
         threads: 2,
         memory: 64 << 20,
         device: Device::Cpu,

@@ -180,7 +180,15 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
             ..RankOptions::default()
         };
         let cache = CacheOptions { folder: None, limit: 0 };
-        RunOptions { pipeline: "toy".to_owned(), threads: 7, memory: 1 << 20, device: Device::Cpu, cache, ranks }
+        RunOptions {
+            pipeline: "toy".to_owned(),
+            command: crate::store::record::RunCommand::default(),
+            threads: 7,
+            memory: 1 << 20,
+            device: Device::Cpu,
+            cache,
+            ranks,
+        }
     };
     std::thread::scope(|scope| {
         let followers: Vec<_> = (1..world_size)

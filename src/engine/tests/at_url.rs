@@ -32,8 +32,8 @@ fn a_run_at_a_url_writes_the_same_bytes_as_in_a_folder_and_a_second_run_reuses_t
     assert!(summary.error.is_none(), "{:?}", summary.error);
     assert_eq!(content_of(&store), expected());
     assert_eq!(to_run(&pipeline(), &store), Vec::<String>::new());
-    assert_eq!(collect_garbage(&store, 1, true).unwrap(), []);
-    assert_eq!(collect_garbage(&store, 0, true).unwrap().len(), 4);
+    assert_eq!(collect_garbage(&store, 1, true).unwrap().garbage, []);
+    assert_eq!(collect_garbage(&store, 0, true).unwrap().garbage.len(), 4);
     assert_eq!(store.objects().list("").unwrap(), Vec::<String>::new(), "no records, claims or locks are left");
 }
 

@@ -38,6 +38,7 @@ fn plan(nodes: Vec<PlanNode<ToyStage>>) -> Plan<ToyStage> {
 fn options() -> RunOptions {
     RunOptions {
         pipeline: "toy.toml".to_owned(),
+        command: crate::store::record::RunCommand::default(),
         threads: 3,
         memory: 1 << 20,
         device: Device::Cpu,

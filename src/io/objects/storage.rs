@@ -143,6 +143,15 @@ impl ObjectStorage {
         self.block_on(self.read(name))?
     }
 
+    /// Reads several objects, concurrently; `None` for those that are absent.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn get_all(&self, names: &[String]) -> Result<Vec<Option<Bytes>>> {
+        let reads = stream::iter(names.iter().map(|name| self.read(name)));
+        self.block_on(reads.buffered(CONCURRENT_REQUESTS).try_collect())?
+    }
+
     /// Asynchronous [`ObjectStorage::get`].
     pub(super) async fn read(&self, name: &str) -> Result<Option<Bytes>> {
         Ok(self.read_version(name).await?.map(|(content, _)| content))

@@ -70,24 +70,46 @@ pub(super) struct HitsTable {
     pub(super) methods: Vec<MethodHits>,
 }
 
-/// Reads the hits of a `rankings` table.
+/// Reads the hits of a `rankings` table of a stage.
 ///
 /// # Errors
 /// No columns of hits, an unknown direction, or a query with two rows.
 pub(super) fn read_hits(cx: &mut StageContext<'_>, input: &str) -> Result<HitsTable> {
-    let mut all: Vec<MethodHits> = Vec::new();
-    let mut cutoffs = Vec::new();
-    while let Some(batch) = cx.read_next(input)? {
-        let text = |name: &str| tables::text_column(&batch, name);
+    collect_hits(input, std::iter::from_fn(|| cx.read_next(input).transpose()))
+}
+
+/// Collects the hits of the rows of a `rankings` table, which is called `name` in messages.
+///
+/// # Errors
+/// No columns of hits, an unknown direction, or a query with two rows.
+pub(super) fn collect_hits(name: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<HitsTable> {
+    let mut table = HitsTable { cutoffs: Vec::new(), methods: Vec::new() };
+    for batch in batches {
+        table.add(name, &batch?)?;
+    }
+    for found in &mut table.methods {
+        found.queries.sort_unstable_by_key(|hits| hits.query);
+        if let Some(twice) = found.queries.windows(2).find(|pair| pair[0].query == pair[1].query) {
+            let (query, MethodHits { protocol, method, .. }) = (twice[0].query, &*found);
+            return Err(Error::data(format!("`{name}` has {query} twice in protocol `{protocol}`, method {method}")));
+        }
+    }
+    Ok(table)
+}
+
+impl HitsTable {
+    fn add(&mut self, table: &str, batch: &RecordBatch) -> Result<()> {
+        let text = |name: &str| tables::text_column(batch, name);
         let (protocols, names, parameters) = (text("protocol")?, text("method")?, text("parameters")?);
         let directions = text("direction")?;
-        let number = |name: &str| tables::int_column(&batch, name);
+        let number = |name: &str| tables::int_column(batch, name);
         let (folds, ids, images) = (number("fold")?, number("query_id")?, number("image_id")?);
-        cutoffs = tables::rankings::cutoffs(&batch.schema());
-        if cutoffs.is_empty() {
-            return Err(Error::data(format!("`{input}` has no column of hits, wanted one such as `hit_1`")));
+        self.cutoffs = tables::rankings::cutoffs(&batch.schema());
+        if self.cutoffs.is_empty() {
+            return Err(Error::data(format!("`{table}` has no column of hits, wanted one such as `hit_1`")));
         }
-        let hits = cutoffs.iter().map(|&k| hit_column(&batch, k)).collect::<Result<Vec<_>>>()?;
+        let hits = self.cutoffs.iter().map(|&k| hit_column(batch, k)).collect::<Result<Vec<_>>>()?;
+        let all = &mut self.methods;
         let mut last: Option<usize> = None;
         for row in 0..batch.num_rows() {
             let is_it = |found: &MethodHits| {
@@ -107,7 +129,7 @@ pub(super) fn read_hits(cx: &mut StageContext<'_>, input: &str) -> Result<HitsTa
             last = Some(place);
             let direction = directions.value(row);
             let direction = DIRECTIONS.iter().position(|name| *name == direction).ok_or_else(|| {
-                Error::data(format!("`{input}` has direction `{direction}`, wanted one of {DIRECTIONS:?}"))
+                Error::data(format!("`{table}` has direction `{direction}`, wanted one of {DIRECTIONS:?}"))
             })?;
             all[place].queries.push(QueryHits {
                 query: QueryKey { fold: folds.value(row), direction, id: ids.value(row) },
@@ -115,15 +137,8 @@ pub(super) fn read_hits(cx: &mut StageContext<'_>, input: &str) -> Result<HitsTa
                 hits: hits.iter().map(|hits| hits.value(row)).collect(),
             });
         }
+        Ok(())
     }
-    for found in &mut all {
-        found.queries.sort_unstable_by_key(|hits| hits.query);
-        if let Some(twice) = found.queries.windows(2).find(|pair| pair[0].query == pair[1].query) {
-            let (query, MethodHits { protocol, method, .. }) = (twice[0].query, &*found);
-            return Err(Error::data(format!("`{input}` has {query} twice in protocol `{protocol}`, method {method}")));
-        }
-    }
-    Ok(HitsTable { cutoffs, methods: all })
 }
 
 fn hit_column(batch: &RecordBatch, k: usize) -> Result<&BooleanArray> {

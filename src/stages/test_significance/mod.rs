@@ -5,7 +5,9 @@ mod settings;
 mod run;
 mod hits;
 mod paired;
+mod compare;
 #[cfg(test)]
 mod tests;
 
+pub use compare::{RankingComparison, compare_rankings};
 pub use settings::TestSignificance;

@@ -1,0 +1,224 @@
+//! `pairloom diff RUN RUN`: differences between two runs in settings, sources and scores.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, RecordBatch};
+use serde_json::json;
+
+use super::args::{CommonArgs, DiffArgs};
+use super::console::{Console, align_columns, one_line};
+use super::open;
+use super::units::{format_age, format_score};
+use crate::error::Result;
+use crate::io::parquet;
+use crate::stages::test_significance::{RankingComparison, compare_rankings};
+use crate::store::comparison::compare_runs;
+use crate::store::record::{RunRecord, StageRecord};
+use crate::store::run_log::RunLog;
+use crate::store::{Artefact, Store};
+use crate::tables;
+
+/// Columns of `summary` that are compared.
+const COMPARED_COLUMNS: [&str; 4] = ["i2t_r1", "t2i_r1", "rsum", "hs_sum"];
+
+/// Scores of an evaluation in both runs.
+struct ScoreRow {
+    /// Stage, protocol and method.
+    name: [String; 3],
+    /// Value of each of [`COMPARED_COLUMNS`] in the first and the second run.
+    values: [[Option<f64>; 4]; 2],
+    /// Paired test of the difference in rsum, if both runs have rankings of the same queries.
+    test: Option<RankingComparison>,
+}
+
+/// Prints the differences between two runs.
+///
+/// # Errors
+/// There is no such run, or the store cannot be read.
+pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) -> Result<()> {
+    let store = open::open_existing_store(common)?;
+    let log = RunLog::open(&store)?;
+    let (first, second) = (log.find(&arguments.first)?, log.find(&arguments.second)?);
+    let differences = compare_runs(first, second);
+    let mut scores = score_rows(&store, first, second)?;
+    test_rankings(&store, first, second, &mut scores, console)?;
+    if console.json {
+        return console.print_json(&json!({
+            "first": first.run, "second": second.run,
+            "differences": differences.iter().map(|of| {
+                json!({ "subject": of.subject, "before": of.before, "after": of.after })
+            }).collect::<Vec<_>>(),
+            "scores": scores.iter().map(score_json).collect::<Vec<_>>(),
+        }));
+    }
+    let mut rows = vec![vec![String::new(), "first".to_owned(), "second".to_owned()]];
+    let mut add = |name: &str, one: String, other: String| rows.push(vec![name.to_owned(), one, other]);
+    add("run", first.run.clone(), second.run.clone());
+    add("started", format_age(first.started), format_age(second.started));
+    add("outcome", first.outcome.name().to_owned(), second.outcome.name().to_owned());
+    let missing = || "–".to_owned();
+    for of in &differences {
+        add(&of.subject, of.before.clone().unwrap_or_else(missing), of.after.clone().unwrap_or_else(missing));
+    }
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
+    console.print(&align_columns(&rows, &[false; 3]))?;
+    if differences.is_empty() {
+        let same = if second.is_repeat_of(first) { "the results are the same" } else { "the results differ" };
+        console.info(&format!("no setting, source or version differs; {same}\n"));
+    }
+    if !scores.is_empty() {
+        console.print("\n")?;
+        console.print(&align_columns(
+            &score_table(&scores),
+            &[false, false, false, false, true, true, true, false, true],
+        ))?;
+        if scores.iter().any(|row| row.test.is_some()) {
+            console.info(
+                "p: paired randomisation test of rsum over images; interval: paired bootstrap of the difference, 95 %\n",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Rows of the `summary` tables of evaluations that both runs have.
+fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Vec<ScoreRow>> {
+    let mut rows = Vec::new();
+    for (one, other) in common_stages(first, second, "summary") {
+        let (before, after) = (summary_values(store, one)?, summary_values(store, other)?);
+        let names = before.keys().chain(after.keys()).collect::<std::collections::BTreeSet<_>>();
+        for name in names {
+            let of = |values: &BTreeMap<[String; 2], [Option<f64>; 4]>| values.get(name).copied().unwrap_or_default();
+            let [protocol, method] = name.clone();
+            rows.push(ScoreRow {
+                name: [other.name.clone(), protocol, method],
+                values: [of(&before), of(&after)],
+                test: None,
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Stages of the same name in both runs that write `table`.
+fn common_stages<'r>(
+    first: &'r RunRecord,
+    second: &'r RunRecord,
+    table: &str,
+) -> Vec<(&'r StageRecord, &'r StageRecord)> {
+    let writes = |stage: &StageRecord| stage.tables.iter().any(|name| name == table);
+    let both = second.stages.iter().filter(|stage| writes(stage));
+    both.filter_map(|other| Some((first.stage(&other.name).filter(|one| writes(one))?, other))).collect()
+}
+
+/// Compared values of a `summary`, by protocol and method.
+fn summary_values(store: &Store, stage: &StageRecord) -> Result<BTreeMap<[String; 2], [Option<f64>; 4]>> {
+    let mut values = BTreeMap::new();
+    for batch in read_table(store, stage, "summary")? {
+        let batch = batch?;
+        let text = |name: &str| tables::text_column(&batch, name);
+        let (protocols, methods, parameters) = (text("protocol")?, text("method")?, text("parameters")?);
+        for row in 0..batch.num_rows() {
+            let number = |name: &str| {
+                let column = tables::float_column(&batch, name).ok()?;
+                column.is_valid(row).then(|| column.value(row))
+            };
+            let parameters = parameters.is_valid(row).then(|| format!(" ({})", parameters.value(row)));
+            let method = format!("{}{}", methods.value(row), parameters.unwrap_or_default());
+            values.insert([protocols.value(row).to_owned(), method], COMPARED_COLUMNS.map(number));
+        }
+    }
+    Ok(values)
+}
+
+/// Adds the paired test to each row whose rankings are in the store for both runs.
+fn test_rankings(
+    store: &Store,
+    first: &RunRecord,
+    second: &RunRecord,
+    rows: &mut [ScoreRow],
+    console: Console,
+) -> Result<()> {
+    for (one, other) in common_stages(first, second, "rankings") {
+        if one.key == other.key {
+            continue;
+        }
+        let compared = compare_rankings(read_table(store, one, "rankings")?, read_table(store, other, "rankings")?);
+        let compared = match compared {
+            Ok(compared) => compared,
+            Err(error) => {
+                console.info(&format!(
+                    "`{}`: the rankings cannot be tested: {}\n",
+                    other.name,
+                    one_line(&error.to_string())
+                ));
+                continue;
+            }
+        };
+        for found in compared {
+            let method = found.method.replace('`', "");
+            let wanted = [other.name.as_str(), &found.protocol, &method];
+            if let Some(row) = rows.iter_mut().find(|row| row.name.each_ref().map(String::as_str) == wanted) {
+                row.test = Some(found);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Batches of a table of a stage, one for each part; none if the result was removed.
+fn read_table(
+    store: &Store,
+    stage: &StageRecord,
+    table: &str,
+) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+    let artefact = store.artefact(&stage.kind, &stage.key);
+    let parts = artefact.manifest()?.and_then(|mut manifest| manifest.tables.remove(table)).unwrap_or_default();
+    let table = table.to_owned();
+    Ok(parts.into_iter().map(move |part| {
+        let content = artefact.read(&Artefact::part_name(&table, part.index), part.bytes, &part.digest)?;
+        parquet::decode_whole(content)
+    }))
+}
+
+fn score_table(scores: &[ScoreRow]) -> Vec<Vec<String>> {
+    let title = ["stage", "protocol", "method", "measure", "first", "second", "difference", "interval", "p"];
+    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    for score in scores {
+        for (i, column) in COMPARED_COLUMNS.iter().enumerate() {
+            let [before, after] = [score.values[0][i], score.values[1][i]];
+            let number = |value: Option<f64>| value.map(format_score).unwrap_or_default();
+            let difference = before.zip(after).map(|(before, after)| signed(after - before));
+            let test = score.test.as_ref().filter(|_| *column == "rsum");
+            let mut row = if i == 0 { score.name.to_vec() } else { vec![String::new(); 3] };
+            row.extend([
+                (*column).to_owned(),
+                number(before),
+                number(after),
+                difference.unwrap_or_default(),
+                test.map(|test| format!("[{}, {}]", signed(test.ci95.0), signed(test.ci95.1))).unwrap_or_default(),
+                test.map(|test| format!("{:.4}", test.p_value)).unwrap_or_default(),
+            ]);
+            rows.push(row.iter().map(|cell| one_line(cell)).collect());
+        }
+    }
+    rows
+}
+
+fn signed(value: f64) -> String {
+    let text = format_score(value);
+    if value > 0.0 { format!("+{text}") } else { text }
+}
+
+fn score_json(row: &ScoreRow) -> serde_json::Value {
+    let values = |side: usize| -> serde_json::Map<String, serde_json::Value> {
+        COMPARED_COLUMNS.iter().zip(row.values[side]).map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+    };
+    let [stage, protocol, method] = &row.name;
+    json!({
+        "stage": stage, "protocol": protocol, "method": method, "first": values(0), "second": values(1),
+        "p_value": row.test.as_ref().map(|test| test.p_value),
+        "ci95": row.test.as_ref().map(|test| [test.ci95.0, test.ci95.1]),
+        "n_images": row.test.as_ref().map(|test| test.n_images),
+    })
+}

@@ -1,0 +1,231 @@
+//! `pairloom show RUN|STAGE|KEY`: a run with its stages, or a result with its files and lineage.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::args::{CommonArgs, ShowArgs};
+use super::console::{Console, align_columns, one_line};
+use super::open;
+use super::run_choice::{ResultTarget, find_target};
+use super::runs::difference_text;
+use super::units::{format_age, format_bytes, format_count, format_duration, format_score};
+use crate::error::{Result, TruncatedList};
+use crate::store::comparison::compare_runs;
+use crate::store::key::InputIdentity;
+use crate::store::labels::Labels;
+use crate::store::lineage::{ArtefactName, Lineage};
+use crate::store::record::{RunRecord, StageRecord};
+use crate::store::run_log::RunLog;
+use crate::store::{Manifest, Store, parameters};
+
+/// Files of an output that are listed.
+const SHOWN_FILES: usize = 5;
+
+/// Shows a run, or a result by its stage or key.
+///
+/// # Errors
+/// Nothing has that name, or the store cannot be read.
+pub(super) fn show(common: &CommonArgs, arguments: &ShowArgs, console: Console) -> Result<()> {
+    let store = open::open_existing_store(common)?;
+    let log = RunLog::open(&store)?;
+    match find_target(&log, arguments.target.as_deref(), &arguments.of)? {
+        ResultTarget::Run(run) => show_run(&store, &log, run, console),
+        ResultTarget::Stage(run, stage) => show_stage(&store, &log, run, stage, console),
+    }
+}
+
+fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> Result<()> {
+    let labels = Labels::read(store)?;
+    let mut manifests = Vec::new();
+    for stage in &run.stages {
+        manifests.push(store.artefact(&stage.kind, &stage.key).manifest()?);
+    }
+    if console.json {
+        let mut object = json!(run);
+        if let Some(members) = object.as_object_mut() {
+            members.insert("command_line".to_owned(), json!(run.command_line()));
+            members.insert("tags".to_owned(), json!(labels.tags_of(&run.run).collect::<Vec<_>>()));
+            members.insert("note".to_owned(), json!(labels.notes.get(&run.run)));
+            members.insert("pinned".to_owned(), json!(labels.pinned_runs.contains(&run.run)));
+        }
+        return console.print_json(&object);
+    }
+    let mut facts = vec![
+        ("run", run.run.clone()),
+        ("pipeline", run.pipeline.clone()),
+        ("started", format!("{} ({})", run.started.strftime("%Y-%m-%d %H:%M:%S UTC"), format_age(run.started))),
+        ("outcome", run.outcome.name().to_owned()),
+        ("time", run.seconds().map(format_duration).unwrap_or_default()),
+        ("command", run.command_line()),
+        ("seed", run.command.seed.map(|seed| seed.to_string()).unwrap_or_default()),
+        ("device", run.command.device.clone()),
+        ("pairloom", run.pairloom.clone()),
+        ("tags", labels.tags_of(&run.run).collect::<Vec<_>>().join(", ")),
+        ("note", labels.notes.get(&run.run).cloned().unwrap_or_default()),
+        ("pinned", if labels.pinned_runs.contains(&run.run) { "yes".to_owned() } else { String::new() }),
+        ("error", run.error.clone().unwrap_or_default()),
+    ];
+    for score in &run.scores {
+        let place = format!("{} {}: {} {}", score.stage, score.table, score.metric, format_score(score.value));
+        facts.push(("score", format!("{place} ({})", score.of)));
+    }
+    for expectation in &run.expectations {
+        let held = if expectation.held { "held" } else { "did not hold" };
+        let value = expectation.value.map_or("no value".to_owned(), format_score);
+        facts.push(("expectation", format!("{held}: {value}, wanted {}: {}", expectation.wanted, expectation.sql)));
+    }
+    log.read_all()?;
+    let mut earlier = log.readable().filter(|other| other.run < run.run && other.pipeline == run.pipeline);
+    if let Some(before) = earlier.find(|other| !run.is_repeat_of(other)) {
+        let differences = compare_runs(before, run);
+        let texts = differences.iter().filter(|difference| !difference.is_detail).map(difference_text);
+        facts.push(("differs", format!("from {}: {}", before.run, TruncatedList::from_iter(texts).join("; "))));
+    }
+    console.print(&fact_lines(&facts))?;
+    let title = ["stage", "kind", "key", "was", "rows", "size", "time", "outputs"].map(str::to_owned).to_vec();
+    let mut rows = vec![title];
+    for (stage, manifest) in run.stages.iter().zip(&manifests) {
+        let was = match (stage.reused, manifest) {
+            (_, None) if run.finished.is_some() => "removed or not finished",
+            (_, None) => "not finished",
+            (true, _) => "reused",
+            (false, _) => "run",
+        };
+        let of = |text: fn(&Manifest) -> String| manifest.as_ref().map(text).unwrap_or_default();
+        rows.push(vec![
+            stage.name.clone(),
+            stage.kind.clone(),
+            stage.key.short().to_owned(),
+            was.to_owned(),
+            of(|manifest| format_count(manifest.rows())),
+            of(|manifest| format_bytes(manifest.bytes())),
+            stage.seconds.map(format_duration).unwrap_or_default(),
+            of(|manifest| manifest.tables.keys().chain(manifest.files.keys()).cloned().collect::<Vec<_>>().join(", ")),
+        ]);
+    }
+    console.print("\n")?;
+    console.print(&align_columns(&rows, &[false, false, false, false, true, true, true, false]))
+}
+
+fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord, console: Console) -> Result<()> {
+    let artefact = store.artefact(&stage.kind, &stage.key);
+    let manifest = artefact.manifest()?;
+    let identity = stage.identity(store)?;
+    log.read_all()?;
+    let users: Vec<&RunRecord> = log.readable().filter(|run| run.stages.iter().any(|of| of.key == stage.key)).collect();
+    if console.json {
+        return console.print_json(&json!({
+            "stage": stage.name, "kind": stage.kind, "key": stage.key, "run": run.run, "pipeline": run.pipeline,
+            "path": artefact.display_path(""), "identity": identity, "manifest": manifest,
+            "runs": users.iter().map(|run| &run.run).collect::<Vec<_>>(),
+        }));
+    }
+    let mut facts = vec![
+        ("stage", format!("{} of {}", stage.name, run.pipeline)),
+        ("kind", stage.kind.clone()),
+        ("key", stage.key.to_string()),
+        ("path", open::relative_to_current(artefact.display_path(""))),
+        ("run", run.run.clone()),
+        ("command", run.command_line()),
+    ];
+    match &manifest {
+        Some(manifest) => {
+            let (size, rows) = (format_bytes(manifest.bytes()), format_count(manifest.rows()));
+            facts.extend([
+                ("size", format!("{size}, {rows} rows")),
+                ("computed", format!("{}, in {}", format_age(manifest.finished), format_duration(manifest.seconds))),
+                ("pairloom", manifest.pairloom.clone()),
+                ("warnings", manifest.warnings.len().to_string()),
+            ]);
+        }
+        None => facts.push(("size", "removed or not finished".to_owned())),
+    }
+    if let Some(identity) = &identity {
+        facts.push(("version", identity.version.to_string()));
+        let settings = parameters::flatten(&identity.settings);
+        facts.extend(settings.iter().map(|(name, value)| ("setting", format!("{name} = {}", parameters::text(value)))));
+    }
+    console.print(&fact_lines(&facts))?;
+    if let Some(manifest) = &manifest {
+        console.print(&file_lines(manifest))?;
+    }
+    let mut lineage = Lineage::of_runs(log)?;
+    if let Some(identity) = identity {
+        lineage.insert(identity);
+    }
+    let mut text = format!("\nlineage of {}\n", stage.name);
+    write_tree(&lineage, log, &(stage.kind.clone(), stage.key.clone()), "  ", &mut text);
+    console.print(&text)?;
+    let mut names = TruncatedList::new(SHOWN_FILES);
+    names.extend(users.iter().map(|run| format!("{} of {}", run.run, run.pipeline)));
+    console.info(&format!("\nused by {} runs: {}\n", users.len(), one_line(&names.join(", "))));
+    Ok(())
+}
+
+/// Lines `name  value`, without those that have no value.
+fn fact_lines(facts: &[(&str, String)]) -> String {
+    let mut last = "";
+    let rows: Vec<Vec<String>> = facts
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| {
+            let shown = if *name == last { "" } else { name };
+            last = name;
+            vec![shown.to_owned(), one_line(value)]
+        })
+        .collect();
+    align_columns(&rows, &[false, false])
+}
+
+fn file_lines(manifest: &Manifest) -> String {
+    let mut rows = vec![["file", "rows", "size"].map(str::to_owned).to_vec()];
+    for (table, parts) in &manifest.tables {
+        let (count, bytes): (u64, u64) =
+            (parts.iter().map(|part| part.rows).sum(), parts.iter().map(|part| part.bytes).sum());
+        let name = if parts.len() == 1 {
+            format!("{table}/part-00000.parquet")
+        } else {
+            format!("{table}/part-*.parquet ({} parts)", parts.len())
+        };
+        rows.push(vec![name, format_count(count), format_bytes(bytes)]);
+    }
+    for (output, files) in &manifest.files {
+        for file in files {
+            rows.push(vec![format!("{output}/{}", one_line(&file.name)), String::new(), format_bytes(file.bytes)]);
+        }
+    }
+    format!("\n{}", align_columns(&rows, &[false, true, true]))
+}
+
+/// Writes the inputs of an artefact as a tree.
+fn write_tree(lineage: &Lineage, log: &RunLog, name: &ArtefactName, indent: &str, text: &mut String) {
+    let Some(identity) = lineage.identity(name) else { return };
+    for (input, of) in &identity.inputs {
+        match of {
+            InputIdentity::Source(digest) => {
+                let path = source_path(log, name, input).unwrap_or_default();
+                let digest = digest.get(..8).unwrap_or(digest);
+                let _ = writeln!(text, "{indent}{input}: {} (digest {digest})", one_line(&path));
+            }
+            InputIdentity::Artefact { kind, key, output } => {
+                let producer = (kind.clone(), key.clone());
+                let stage = stage_name(log, &producer).unwrap_or_default();
+                let _ = writeln!(text, "{indent}{input}: {stage}.{output} ({kind} {})", key.short());
+                write_tree(lineage, log, &producer, &format!("{indent}  "), text);
+            }
+        }
+    }
+}
+
+/// Path of a source in the latest run that read it.
+fn source_path(log: &RunLog, (kind, key): &ArtefactName, input: &str) -> Option<String> {
+    let mut stages = log.readable().flat_map(|run| &run.stages);
+    stages.find(|stage| stage.kind == *kind && stage.key == *key)?.sources.get(input).cloned()
+}
+
+/// Name of an artefact's stage in the latest run that uses it.
+fn stage_name(log: &RunLog, (kind, key): &ArtefactName) -> Option<String> {
+    let mut stages = log.readable().flat_map(|run| &run.stages);
+    stages.find(|stage| stage.kind == *kind && stage.key == *key).map(|stage| stage.name.clone())
+}

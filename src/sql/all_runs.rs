@@ -1,0 +1,295 @@
+//! Tables over all runs: `all_runs.summary` has the rows of every `summary` in the store.
+//!
+//! Each result of a stage appears once, however many runs repeated it. Five columns come after those of the table:
+//! `run` (the last run with this result), `pipeline`, `stage`, `key`, and `parameters`, a map from `stage.setting` to the
+//! text of the value, for the stage and all stages that its result follows from. Conditions on these columns select the
+//! files that are read.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, MapBuilder, RecordBatch, StringArray, StringBuilder};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{MemTable, Session, TableProvider};
+use datafusion::common::{DFSchema, DataFusionError, Result as SqlResult, ScalarValue};
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+use tokio::runtime::Handle;
+
+use crate::error::{Error, Result};
+use crate::sql::catalog::StoreCatalog;
+use crate::sql::session::{STORE_URL, sql_error};
+use crate::store::record::{RunRecord, StageRecord};
+use crate::store::{Artefact, Manifest, Store, parameters};
+use crate::tables;
+
+/// Columns of the run of a row, after the columns of the table.
+const RUN_COLUMNS: [&str; 4] = ["run", "pipeline", "stage", "key"];
+/// Column of the parameters.
+const PARAMETERS: &str = "parameters";
+
+/// Table over all runs.
+#[derive(Debug)]
+struct AllRunsTable {
+    schema: TableSchema,
+    /// Columns of the run, one row for each result.
+    results: RecordBatch,
+    /// Files of each result.
+    files: Vec<Vec<PartitionedFile>>,
+}
+
+/// Table `all_runs.NAME` and its size in bytes; `None` if no stage of any run has a table of this name.
+///
+/// # Errors
+/// The store cannot be read, or a column has types that have nothing in common.
+pub(super) fn table(
+    catalog: &StoreCatalog,
+    name: &str,
+    context: &SessionContext,
+    runtime: &Handle,
+) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
+    let Some(log) = catalog.log() else { return Ok(None) };
+    log.read_all()?;
+    let (mut uses, mut manifests, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let candidates = candidates(log.readable(), name);
+    for ((run, stage), manifest) in candidates.iter().zip(read_manifests(log.store(), &candidates)?) {
+        // Results that were removed have no manifest.
+        let Some(manifest) = manifest else { continue };
+        if let Some(parts) = manifest.tables.get(name) {
+            bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
+            uses.push((*run, *stage));
+            manifests.push(manifest);
+        }
+    }
+    let described = tables::all().into_iter().find(|table| table.name == name);
+    if uses.is_empty() && described.is_none() {
+        return Ok(None);
+    }
+    let results = results_batch(&uses)?;
+    let files: Vec<Vec<PartitionedFile>> = uses
+        .iter()
+        .zip(&manifests)
+        .enumerate()
+        .map(|(row, ((_, stage), manifest))| {
+            let values = partition_values(&results, row)?;
+            let artefact = log.store().artefact(&stage.kind, &stage.key);
+            Ok(manifest.tables[name]
+                .iter()
+                .map(|part| {
+                    let path = artefact.path(&Artefact::part_name(name, part.index));
+                    PartitionedFile::new(path, part.bytes).with_partition_values(values.clone())
+                })
+                .collect())
+        })
+        .collect::<Result<_>>()?;
+    let first_files = files.iter().filter_map(|files| files.first());
+    let schemas = runtime.block_on(file_schemas(log.store(), first_files, context))?;
+    let own = match merge_schemas(name, &schemas)? {
+        Some(schema) => schema,
+        None => described.map_or_else(|| Arc::new(Schema::empty()), |table| table.schema()),
+    };
+    let partition_fields: Vec<FieldRef> = results.schema().fields().iter().cloned().collect();
+    if schemas.is_empty() {
+        let fields: Vec<FieldRef> = own.fields().iter().cloned().chain(partition_fields).collect();
+        let empty =
+            MemTable::try_new(Arc::new(Schema::new(fields)), vec![vec![]]).map_err(|error| sql_error(&error))?;
+        return Ok(Some((Arc::new(empty), 0)));
+    }
+    let schema = TableSchema::builder(own).with_table_partition_cols(partition_fields).build();
+    Ok(Some((Arc::new(AllRunsTable { schema, results, files }), bytes)))
+}
+
+/// Stages that may have the table: for each result of a stage of a pipeline, the last run with it.
+fn candidates<'r>(runs: impl Iterator<Item = &'r RunRecord>, table: &str) -> Vec<(&'r RunRecord, &'r StageRecord)> {
+    let mut seen = HashSet::new();
+    let stages = runs.flat_map(|run| run.stages.iter().map(move |stage| (run, stage)));
+    stages
+        .filter(|(_, stage)| stage.tables.is_empty() || stage.tables.iter().any(|name| name == table))
+        .filter(|(run, stage)| seen.insert((run.pipeline.as_str(), stage.name.as_str(), stage.key.as_str())))
+        .collect()
+}
+
+fn read_manifests(store: &Store, stages: &[(&RunRecord, &StageRecord)]) -> Result<Vec<Option<Manifest>>> {
+    let objects: Vec<String> =
+        stages.iter().map(|(_, stage)| store.artefact(&stage.kind, &stage.key).name("manifest.json")).collect();
+    let contents = store.objects().get_all(&objects)?;
+    let parse = |(object, content): (&String, Option<bytes::Bytes>)| {
+        let content = content.map(|content| serde_json::from_slice(&content)).transpose();
+        content.map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))
+    };
+    objects.iter().zip(contents).map(parse).collect()
+}
+
+/// Columns of the run, one row for each result.
+fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
+    let text = |of: fn(&RunRecord, &StageRecord) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(uses.iter().map(|(run, stage)| of(run, stage))))
+    };
+    let mut map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    for (run, stage) in uses {
+        for (name, value) in parameters::parameters_of_result(run, stage) {
+            map.keys().append_value(name);
+            map.values().append_value(value);
+        }
+        map.append(true)?;
+    }
+    let map: ArrayRef = Arc::new(map.finish());
+    let columns = vec![
+        text(|run, _| run.run.clone()),
+        text(|run, _| run.pipeline.clone()),
+        text(|_, stage| stage.name.clone()),
+        text(|_, stage| stage.key.to_string()),
+        map,
+    ];
+    let mut fields: Vec<Field> = RUN_COLUMNS.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
+    fields.push(Field::new(PARAMETERS, columns[4].data_type().clone(), false));
+    tables::batch(&Arc::new(Schema::new(fields)), columns)
+}
+
+fn partition_values(results: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>> {
+    let values = results.columns().iter().map(|column| ScalarValue::try_from_array(column, row));
+    values.collect::<SqlResult<Vec<_>>>().map_err(|error| sql_error(&error))
+}
+
+/// Columns of files.
+async fn file_schemas(
+    store: &Store,
+    files: impl Iterator<Item = &PartitionedFile>,
+    context: &SessionContext,
+) -> Result<Vec<SchemaRef>> {
+    let format = ParquetFormat::default().with_force_view_types(false);
+    let (state, objects) = (context.state(), store.objects().inner());
+    let mut schemas: Vec<SchemaRef> = Vec::new();
+    for file in files {
+        let schema = format.infer_schema(&state, objects, std::slice::from_ref(&file.object_meta)).await;
+        let schema = schema.map_err(|error| sql_error(&error))?;
+        if !schemas.contains(&schema) {
+            schemas.push(schema);
+        }
+    }
+    Ok(schemas)
+}
+
+/// Columns of all schemas, each nullable; `None` without a schema. Vectors of several widths become lists.
+fn merge_schemas(table: &str, schemas: &[SchemaRef]) -> Result<Option<SchemaRef>> {
+    let mut fields: Vec<Field> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for field in schemas.iter().flat_map(|schema| schema.fields()) {
+        let Some(&place) = places.get(field.name().as_str()) else {
+            places.insert(field.name(), fields.len());
+            fields.push(Field::new(field.name(), field.data_type().clone(), true));
+            continue;
+        };
+        let merged = merge_types(fields[place].data_type(), field.data_type()).ok_or_else(|| {
+            let (name, one, other) = (field.name(), fields[place].data_type(), field.data_type());
+            Error::usage(format!("SQL: results with the table `{table}` have the column `{name}` as {one} and {other}"))
+                .hint("query the runs one by one: `--run RUN`")
+        })?;
+        fields[place] = Field::new(field.name(), merged, true);
+    }
+    Ok((!schemas.is_empty()).then(|| Arc::new(Schema::new(fields)) as SchemaRef))
+}
+
+/// Type that holds the values of both types.
+fn merge_types(one: &DataType, other: &DataType) -> Option<DataType> {
+    let item = |of: &DataType| match of {
+        DataType::FixedSizeList(item, _) | DataType::List(item) => Some(Arc::clone(item)),
+        _ => None,
+    };
+    if one == other {
+        return Some(one.clone());
+    }
+    match (item(one), item(other)) {
+        (Some(a), Some(b)) if a.data_type() == b.data_type() => Some(DataType::List(a)),
+        (None, None) if one.is_numeric() && other.is_numeric() => Some(DataType::Float64),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl TableProvider for AllRunsTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.schema.table_schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> SqlResult<Arc<dyn ExecutionPlan>> {
+        let selected = self.select_results(state, filters)?;
+        let files: Vec<PartitionedFile> = selected.iter().flat_map(|&row| self.files[row].iter().cloned()).collect();
+        let groups = FileGroup::new(files).split_files(state.config().target_partitions().max(1));
+        let source = Arc::new(ParquetSource::new(self.schema.clone()));
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE_URL)?, source)
+            .with_file_groups(groups)
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        ParquetFormat::default().with_force_view_types(false).create_physical_plan(state, config).await
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> SqlResult<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| {
+            if self.is_about_runs(filter) {
+                TableProviderFilterPushDown::Inexact
+            } else {
+                TableProviderFilterPushDown::Unsupported
+            }
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+}
+
+impl AllRunsTable {
+    /// Returns true if a condition uses columns of the run only.
+    fn is_about_runs(&self, filter: &Expr) -> bool {
+        let schema = self.results.schema();
+        filter.column_refs().iter().all(|column| schema.index_of(&column.name).is_ok())
+    }
+
+    /// Rows of [`Self::results`] that satisfy all conditions on columns of the run.
+    fn select_results(&self, state: &dyn Session, filters: &[Expr]) -> SqlResult<Vec<usize>> {
+        let mut selected: Vec<usize> = (0..self.files.len()).collect();
+        let mut rows = self.results.clone();
+        let schema = DFSchema::try_from(self.results.schema())?;
+        for filter in filters.iter().filter(|filter| self.is_about_runs(filter)) {
+            let filter = unqualified(filter.clone())?;
+            let holds = state.create_physical_expr(filter, &schema)?.evaluate(&rows)?.into_array(rows.num_rows())?;
+            let holds = holds
+                .as_boolean_opt()
+                .ok_or_else(|| DataFusionError::Plan("a condition is not true or false".to_owned()))?;
+            rows = filter_record_batch(&rows, holds)?;
+            let mut keep = holds.iter().map(|value| value == Some(true));
+            selected.retain(|_| keep.next() == Some(true));
+        }
+        Ok(selected)
+    }
+}
+
+/// Expression whose columns have no table name.
+fn unqualified(filter: Expr) -> SqlResult<Expr> {
+    use datafusion::common::tree_node::{Transformed, TreeNode};
+    let plain = filter.transform(|part| {
+        Ok(match part {
+            Expr::Column(column) => Transformed::yes(Expr::Column(column.name.into())),
+            other => Transformed::no(other),
+        })
+    })?;
+    Ok(plain.data)
+}

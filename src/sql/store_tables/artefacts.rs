@@ -1,0 +1,105 @@
+//! Tables of the complete artefacts of a store.
+
+use std::collections::HashMap;
+
+use super::columns::{NamedColumns, bool_array, float_array, int_array, text_array, timestamp_array};
+use super::runs;
+use crate::error::{Error, Result};
+use crate::sql::catalog::StoreCatalog;
+use crate::store::Manifest;
+use crate::store::labels::Labels;
+
+/// Complete artefact.
+struct ArtefactRow {
+    /// Name of the stage that uses the artefact in the latest run that does, if any.
+    stage: Option<String>,
+    kind: String,
+    key: String,
+    manifest: Manifest,
+}
+
+/// Name of the stage that uses an artefact in the latest run that does, by kind and key.
+pub(super) fn stage_names(catalog: &StoreCatalog) -> Result<HashMap<(&str, &str), &str>> {
+    let mut names = HashMap::new();
+    for stage in runs::records(catalog)?.into_iter().flat_map(|run| &run.stages) {
+        names.entry((stage.kind.as_str(), stage.key.as_str())).or_insert(stage.name.as_str());
+    }
+    Ok(names)
+}
+
+/// All complete artefacts of the store, ordered by kind and key.
+fn artefact_rows(catalog: &StoreCatalog) -> Result<Vec<ArtefactRow>> {
+    let Some(store) = catalog.store() else { return Ok(vec![]) };
+    let names = stage_names(catalog)?;
+    let mut objects = store.objects().list("")?;
+    objects.retain(|object| object.ends_with("/manifest.json") && object.split('/').count() == 3);
+    let mut rows = Vec::new();
+    for (object, content) in objects.iter().zip(store.objects().get_all(&objects)?) {
+        let pieces: Vec<&str> = object.split('/').collect();
+        let ([kind, key, _], Some(content)) = (&pieces[..], content) else { continue };
+        let manifest: Manifest = serde_json::from_slice(&content)
+            .map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))?;
+        let stage = names.get(&(*kind, *key)).map(|&name| name.to_owned());
+        rows.push(ArtefactRow { stage, kind: (*kind).to_owned(), key: (*key).to_owned(), manifest });
+    }
+    Ok(rows)
+}
+
+fn artefact_columns<'r>(rows: impl Iterator<Item = &'r ArtefactRow> + Clone) -> NamedColumns {
+    vec![
+        ("stage", text_array(rows.clone().map(|row| row.stage.as_ref()))),
+        ("kind", text_array(rows.clone().map(|row| Some(&row.kind)))),
+        ("key", text_array(rows.map(|row| Some(&row.key)))),
+    ]
+}
+
+/// One row per complete artefact.
+pub(super) fn artefacts(catalog: &StoreCatalog) -> Result<NamedColumns> {
+    let rows = artefact_rows(catalog)?;
+    let labels = catalog.store().map(Labels::read).transpose()?.unwrap_or_default();
+    let pinned = |row: &ArtefactRow| labels.pinned_artefacts.contains(&(row.kind.clone(), row.key.clone()));
+    let mut columns = artefact_columns(rows.iter());
+    columns.extend([
+        ("version", int_array(rows.iter().map(|row| Some(u64::from(row.manifest.identity.version))))),
+        ("settings", text_array(rows.iter().map(|row| Some(row.manifest.identity.settings.to_string())))),
+        ("rows", int_array(rows.iter().map(|row| Some(row.manifest.rows())))),
+        ("bytes", int_array(rows.iter().map(|row| Some(row.manifest.bytes())))),
+        ("seconds", float_array(rows.iter().map(|row| Some(row.manifest.seconds)))),
+        ("finished", timestamp_array(rows.iter().map(|row| Some(row.manifest.finished)))),
+        ("pairloom", text_array(rows.iter().map(|row| Some(&row.manifest.pairloom)))),
+        ("pinned", bool_array(rows.iter().map(pinned))),
+    ]);
+    Ok(columns)
+}
+
+/// One row per part of a table.
+pub(super) fn parts(catalog: &StoreCatalog) -> Result<NamedColumns> {
+    let rows = artefact_rows(catalog)?;
+    let parts: Vec<_> = rows
+        .iter()
+        .flat_map(|row| row.manifest.tables.iter().map(move |(table, parts)| (row, table, parts)))
+        .flat_map(|(row, table, parts)| parts.iter().map(move |part| (row, table, part)))
+        .collect();
+    let mut columns = artefact_columns(parts.iter().map(|(row, _, _)| *row));
+    columns.extend([
+        ("table_name", text_array(parts.iter().map(|(_, table, _)| Some(*table)))),
+        ("part", int_array(parts.iter().map(|(_, _, part)| u64::try_from(part.index).ok()))),
+        ("rows", int_array(parts.iter().map(|(_, _, part)| Some(part.rows)))),
+        ("bytes", int_array(parts.iter().map(|(_, _, part)| Some(part.bytes)))),
+        ("digest", text_array(parts.iter().map(|(_, _, part)| Some(&part.digest)))),
+    ]);
+    Ok(columns)
+}
+
+/// One row per warning of a complete artefact.
+pub(super) fn warnings(catalog: &StoreCatalog) -> Result<NamedColumns> {
+    let rows = artefact_rows(catalog)?;
+    let warnings: Vec<_> =
+        rows.iter().flat_map(|row| row.manifest.warnings.iter().map(move |warning| (row, warning))).collect();
+    let mut columns = artefact_columns(warnings.iter().map(|(row, _)| *row));
+    columns.extend([
+        ("subject", text_array(warnings.iter().map(|(_, warning)| Some(&warning.subject)))),
+        ("message", text_array(warnings.iter().map(|(_, warning)| Some(&warning.message)))),
+    ]);
+    Ok(columns)
+}

@@ -1,0 +1,113 @@
+//! Lineage: the artefacts and sources that an artefact follows from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Result;
+use crate::store::Store;
+use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
+use crate::store::run_log::RunLog;
+
+/// Kind and key of an artefact.
+pub type ArtefactName = (String, Key);
+
+/// Identities of artefacts, also of artefacts that were removed.
+#[derive(Debug, Clone, Default)]
+pub struct Lineage {
+    identities: BTreeMap<ArtefactName, ArtefactIdentity>,
+}
+
+/// Artefact that another one follows from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ancestor {
+    /// Kind and key.
+    pub name: ArtefactName,
+    /// Number of connections on the shortest way.
+    pub distance: usize,
+}
+
+impl Lineage {
+    /// Identities of all artefacts that the runs of a log used.
+    ///
+    /// Records of older versions have no identities; then the manifests are read.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn of_runs(log: &RunLog) -> Result<Self> {
+        log.read_all()?;
+        let mut lineage = Self::default();
+        for stage in log.readable().flat_map(|run| &run.stages) {
+            let name = (stage.kind.clone(), stage.key.clone());
+            if !lineage.identities.contains_key(&name)
+                && let Some(identity) = stage.identity(log.store())?
+            {
+                lineage.identities.insert(name, identity);
+            }
+        }
+        Ok(lineage)
+    }
+
+    /// Identities of an artefact and of everything that it follows from, as far as manifests exist.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn of_artefact(store: &Store, name: &ArtefactName) -> Result<Self> {
+        let mut lineage = Self::default();
+        let mut open = vec![name.clone()];
+        while let Some(name) = open.pop() {
+            if lineage.identities.contains_key(&name) {
+                continue;
+            }
+            let Some(manifest) = store.artefact(&name.0, &name.1).manifest()? else { continue };
+            open.extend(artefact_inputs(&manifest.identity).map(|(_, producer)| producer));
+            lineage.identities.insert(name, manifest.identity);
+        }
+        Ok(lineage)
+    }
+
+    /// Adds an identity.
+    pub fn insert(&mut self, identity: ArtefactIdentity) {
+        self.identities.insert((identity.kind.clone(), identity.key()), identity);
+    }
+
+    /// All known artefacts, ordered by kind and key.
+    pub fn iter(&self) -> impl Iterator<Item = (&ArtefactName, &ArtefactIdentity)> {
+        self.identities.iter()
+    }
+
+    /// Identity of an artefact; `None` if it is unknown.
+    #[must_use]
+    pub fn identity(&self, name: &ArtefactName) -> Option<&ArtefactIdentity> {
+        self.identities.get(name)
+    }
+
+    /// Artefacts that `name` follows from, the nearest first, without `name` itself.
+    #[must_use]
+    pub fn ancestors(&self, name: &ArtefactName) -> Vec<Ancestor> {
+        let mut seen = BTreeSet::from([name.clone()]);
+        let mut found: Vec<Ancestor> = vec![];
+        let mut level = vec![name.clone()];
+        let mut distance = 0;
+        while !level.is_empty() {
+            distance += 1;
+            let mut next = Vec::new();
+            for identity in level.iter().filter_map(|name| self.identities.get(name)) {
+                for (_, producer) in artefact_inputs(identity) {
+                    if seen.insert(producer.clone()) {
+                        next.push(producer);
+                    }
+                }
+            }
+            found.extend(next.iter().map(|name| Ancestor { name: name.clone(), distance }));
+            level = next;
+        }
+        found
+    }
+}
+
+/// Inputs of an artefact that come from other artefacts: the setting, and the kind and key of the producer.
+pub fn artefact_inputs(identity: &ArtefactIdentity) -> impl Iterator<Item = (&str, ArtefactName)> {
+    identity.inputs.iter().filter_map(|(input, of)| match of {
+        InputIdentity::Artefact { kind, key, .. } => Some((input.as_str(), (kind.clone(), key.clone()))),
+        InputIdentity::Source(_) => None,
+    })
+}

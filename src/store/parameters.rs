@@ -1,0 +1,105 @@
+//! Parameters of a run: the settings of its stages as flat names and values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::store::key::ArtefactIdentity;
+use crate::store::lineage::artefact_inputs;
+use crate::store::record::{RunRecord, StageRecord};
+
+/// Parameters by name.
+///
+/// The name is the dotted path of a setting: `loss.max.margin`. An object with a single member, such as
+/// `{"max": {"margin": 0.2}}`, also gives a parameter for the choice itself: `loss` = `max`. Lists are one parameter, as
+/// JSON. Missing values and references to inputs are left out.
+#[must_use]
+pub fn flatten(settings: &Value) -> BTreeMap<String, Value> {
+    let mut flat = BTreeMap::new();
+    flatten_into("", settings, &mut flat);
+    flat
+}
+
+fn flatten_into(path: &str, value: &Value, flat: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Null => {}
+        Value::Object(members) => {
+            if !path.is_empty()
+                && members.len() == 1
+                && let Some((choice, Value::Object(_))) = members.iter().next()
+            {
+                flat.insert(path.to_owned(), Value::String(choice.clone()));
+            }
+            for (name, member) in members {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                flatten_into(&path, member, flat);
+            }
+        }
+        other => {
+            flat.insert(path.to_owned(), other.clone());
+        }
+    }
+}
+
+/// Text of a parameter: a string without quotes, everything else as JSON.
+#[must_use]
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Parameters on which the result of a stage depends: its own and those of the stages of the run that it follows from,
+/// named `stage.parameter`.
+#[must_use]
+pub fn parameters_of_result(run: &RunRecord, stage: &StageRecord) -> BTreeMap<String, String> {
+    let mut parameters = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![stage];
+    while let Some(stage) = open.pop() {
+        let Some(identity) = &stage.identity else { continue };
+        if !seen.insert(&stage.name) {
+            continue;
+        }
+        for (name, value) in flatten(&identity.settings) {
+            parameters.insert(format!("{}.{name}", stage.name), text(&value));
+        }
+        open.extend(producers(run, identity));
+    }
+    parameters
+}
+
+/// Stages of a run whose results an artefact reads.
+fn producers<'r>(run: &'r RunRecord, identity: &ArtefactIdentity) -> Vec<&'r StageRecord> {
+    let names: BTreeSet<_> = artefact_inputs(identity).map(|(_, name)| name).collect();
+    run.stages.iter().filter(|stage| names.iter().any(|(kind, key)| stage.kind == *kind && stage.key == *key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_become_flat_names() {
+        let settings = json!({
+            "epochs": 3, "loss": { "max": { "margin": 0.2 } }, "features": null, "methods": ["nns", { "csls": { "k": 10 } }],
+            "model": { "vse": { "embed_size": 64, "word_dim": 32 } }, "shuffle": "global",
+        });
+        let flat: Vec<(String, String)> =
+            flatten(&settings).into_iter().map(|(name, value)| (name, text(&value))).collect();
+        let wanted = [
+            ("epochs", "3"),
+            ("loss", "max"),
+            ("loss.max.margin", "0.2"),
+            ("methods", r#"["nns",{"csls":{"k":10}}]"#),
+            ("model", "vse"),
+            ("model.vse.embed_size", "64"),
+            ("model.vse.word_dim", "32"),
+            ("shuffle", "global"),
+        ];
+        assert_eq!(flat, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+}
