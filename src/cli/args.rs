@@ -146,7 +146,7 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 pub struct SqlArgs {
     /// SQL query, or `-` for stdin. `stage.table` is a table of one run, `all_runs.table` has the rows of all runs, and
-    /// `store.runs`, `store.stages`, `store.parameters`, `store.artefacts`, `store.inputs`, `store.lineage`,
+    /// `store.runs`, `store.stages`, `store.settings`, `store.artefacts`, `store.inputs`, `store.lineage`,
     /// `store.parts`, `store.warnings`, `store.expectations` are the records of the store
     pub query: String,
     /// Run of the tables `stage.table`
@@ -226,9 +226,9 @@ pub struct RunsArgs {
     /// List runs with this outcome only
     #[arg(long, value_name = "OUTCOME", value_parser = ["finished", "failed", "interrupted", "unfinished"])]
     pub outcome: Option<String>,
-    /// List runs with this value of a parameter only: `fit.loss=max`, `fit.epochs=30`
-    #[arg(long = "where", value_name = "STAGE.PARAMETER=VALUE")]
-    pub parameters: Vec<String>,
+    /// List runs with this value of a setting only: `fit.loss=max`, `fit.epochs=30`
+    #[arg(long = "where", value_name = "STAGE.SETTING=VALUE")]
+    pub settings: Vec<String>,
     /// List runs with a tag, a note or a pin only
     #[arg(long)]
     pub labelled: bool,

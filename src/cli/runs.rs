@@ -10,8 +10,8 @@ use super::open;
 use super::units::{format_age, format_duration, format_score};
 use crate::error::{Error, Result, TruncatedList, escape_control};
 use crate::store::comparison::{RunDifference, compare_runs};
+use crate::store::flat_settings;
 use crate::store::labels::Labels;
-use crate::store::parameters;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
 
@@ -72,20 +72,20 @@ fn select_runs<'l>(log: &'l RunLog, labels: &Labels, arguments: &RunsArgs) -> Re
         None => None,
     };
     let mut conditions = Vec::new();
-    for condition in &arguments.parameters {
+    for condition in &arguments.settings {
         let parts = condition.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
-        let Some(((stage, parameter), value)) = parts else {
-            return Err(Error::usage(format!("`--where {condition}`: wanted `STAGE.PARAMETER=VALUE`"))
-                .hint("for example `--where fit.loss=max`; `pairloom show RUN` lists parameters"));
+        let Some(((stage, setting), value)) = parts else {
+            return Err(Error::usage(format!("`--where {condition}`: wanted `STAGE.SETTING=VALUE`"))
+                .hint("for example `--where fit.loss=max`; `pairloom show RUN` lists settings"));
         };
-        conditions.push((stage, parameter, value));
+        conditions.push((stage, setting, value));
     }
-    let holds = |run: &RunRecord, (stage, parameter, value): &(&str, &str, &str)| {
+    let holds = |run: &RunRecord, (stage, setting, value): &(&str, &str, &str)| {
         let identity = run.stage(stage).and_then(|stage| stage.identity.as_ref());
         identity.is_some_and(|identity| {
-            parameters::flatten(&identity.settings)
-                .get(*parameter)
-                .is_some_and(|found| parameters::text(found) == *value)
+            flat_settings::flatten(&identity.settings)
+                .get(*setting)
+                .is_some_and(|found| flat_settings::text(found) == *value)
         })
     };
     let passes = |run: &&RunRecord| {

@@ -1,5 +1,6 @@
 //! `pairloom show RUN|STAGE|KEY`: a run with its stages, or a result with its files and lineage.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
@@ -17,7 +18,7 @@ use crate::store::labels::Labels;
 use crate::store::lineage::{ArtefactName, Lineage};
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
-use crate::store::{Manifest, Store, parameters};
+use crate::store::{Manifest, Store, flat_settings};
 
 /// Files of an output that are listed.
 const SHOWN_FILES: usize = 5;
@@ -143,8 +144,10 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
     }
     if let Some(identity) = &identity {
         facts.push(("version", identity.version.to_string()));
-        let settings = parameters::flatten(&identity.settings);
-        facts.extend(settings.iter().map(|(name, value)| ("setting", format!("{name} = {}", parameters::text(value)))));
+        let settings = flat_settings::flatten(&identity.settings);
+        facts.extend(
+            settings.iter().map(|(name, value)| ("setting", format!("{name} = {}", flat_settings::text(value)))),
+        );
     }
     console.print(&fact_lines(&facts))?;
     if let Some(manifest) = &manifest {
@@ -155,7 +158,8 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
         lineage.insert(identity);
     }
     let mut text = format!("\nlineage of {}\n", stage.name);
-    write_tree(&lineage, log, &(stage.kind.clone(), stage.key.clone()), "  ", &mut text);
+    let mut shown = BTreeSet::new();
+    write_tree(&lineage, log, &(stage.kind.clone(), stage.key.clone()), "  ", &mut shown, &mut text);
     console.print(&text)?;
     let mut names = TruncatedList::new(SHOWN_FILES);
     names.extend(users.iter().map(|run| format!("{} of {}", run.run, run.pipeline)));
@@ -198,8 +202,15 @@ fn file_lines(manifest: &Manifest) -> String {
     format!("\n{}", align_columns(&rows, &[false, true, true]))
 }
 
-/// Writes the inputs of an artefact as a tree.
-fn write_tree(lineage: &Lineage, log: &RunLog, name: &ArtefactName, indent: &str, text: &mut String) {
+/// Writes the inputs of an artefact as a tree. The inputs of a producer are written once.
+fn write_tree(
+    lineage: &Lineage,
+    log: &RunLog,
+    name: &ArtefactName,
+    indent: &str,
+    shown: &mut BTreeSet<ArtefactName>,
+    text: &mut String,
+) {
     let Some(identity) = lineage.identity(name) else { return };
     for (input, of) in &identity.inputs {
         match of {
@@ -211,8 +222,13 @@ fn write_tree(lineage: &Lineage, log: &RunLog, name: &ArtefactName, indent: &str
             InputIdentity::Artefact { kind, key, output } => {
                 let producer = (kind.clone(), key.clone());
                 let stage = stage_name(log, &producer).unwrap_or_default();
-                let _ = writeln!(text, "{indent}{input}: {stage}.{output} ({kind} {})", key.short());
-                write_tree(lineage, log, &producer, &format!("{indent}  "), text);
+                let is_new = shown.insert(producer.clone());
+                let has_inputs = lineage.identity(&producer).is_some_and(|of| !of.inputs.is_empty());
+                let above = if !is_new && has_inputs { ", as above" } else { "" };
+                let _ = writeln!(text, "{indent}{input}: {stage}.{output} ({kind} {}{above})", key.short());
+                if is_new {
+                    write_tree(lineage, log, &producer, &format!("{indent}  "), shown, text);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Tables over all runs: `all_runs.summary` has the rows of every `summary` in the store.
 //!
 //! Each result of a stage appears once, however many runs repeated it. Five columns come after those of the table:
-//! `run` (the last run with this result), `pipeline`, `stage`, `key`, and `parameters`, a map from `stage.setting` to the
+//! `run` (the last run with this result), `pipeline`, `stage`, `key`, and `settings`, a map from `stage.setting` to the
 //! text of the value, for the stage and all stages that its result follows from. Conditions on these columns select the
 //! files that are read.
 
@@ -29,13 +29,13 @@ use crate::error::{Error, Result};
 use crate::sql::catalog::StoreCatalog;
 use crate::sql::session::{STORE_URL, sql_error};
 use crate::store::record::{RunRecord, StageRecord};
-use crate::store::{Artefact, Manifest, Store, parameters};
+use crate::store::{Artefact, Manifest, Store, flat_settings};
 use crate::tables;
 
 /// Columns of the run of a row, after the columns of the table.
 const RUN_COLUMNS: [&str; 4] = ["run", "pipeline", "stage", "key"];
-/// Column of the parameters.
-const PARAMETERS: &str = "parameters";
+/// Column of the settings.
+const SETTINGS: &str = "settings";
 
 /// Table over all runs.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
     };
     let mut map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
     for (run, stage) in uses {
-        for (name, value) in parameters::parameters_of_result(run, stage) {
+        for (name, value) in flat_settings::settings_of_result(run, stage) {
             map.keys().append_value(name);
             map.values().append_value(value);
         }
@@ -151,7 +151,7 @@ fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
         map,
     ];
     let mut fields: Vec<Field> = RUN_COLUMNS.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
-    fields.push(Field::new(PARAMETERS, columns[4].data_type().clone(), false));
+    fields.push(Field::new(SETTINGS, columns[4].data_type().clone(), false));
     tables::batch(&Arc::new(Schema::new(fields)), columns)
 }
 

@@ -19,7 +19,7 @@ pub(super) const STORE_SCHEMA: &str = "store";
 pub(super) const ALL_RUNS_SCHEMA: &str = "all_runs";
 /// Tables of the schema `store`.
 pub(super) const STORE_TABLES: [&str; 9] =
-    ["runs", "stages", "parameters", "artefacts", "inputs", "lineage", "parts", "warnings", "expectations"];
+    ["runs", "stages", "settings", "artefacts", "inputs", "lineage", "parts", "warnings", "expectations"];
 
 /// Catalog that resolves names of stages and tables.
 #[derive(Debug)]

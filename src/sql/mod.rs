@@ -3,7 +3,7 @@
 //! | name | table |
 //! |---|---|
 //! | `stage.table` | a table of one run, to which the session is bound |
-//! | `all_runs.table` | rows of all results with a table of this name, with the columns `run`, `pipeline`, `stage`, `key`, `parameters` |
+//! | `all_runs.table` | rows of all results with a table of this name, with the columns `run`, `pipeline`, `stage`, `key`, `settings` |
 //! | `store.table` | the store's own records |
 //!
 //! Tables are looked up when a query names them.
@@ -17,6 +17,8 @@ mod store_tables;
 mod all_runs;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod run_tests;
 
 pub use format::OutputFormat;
 pub use session::{QueryRows, Session};

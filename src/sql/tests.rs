@@ -182,7 +182,10 @@ fn queries_are_checked_against_declared_columns() {
     assert!(session.query("SELECT exact FROM test.t").is_ok() && session.query("SELECT lower FROM \"Test\".t").is_ok());
     assert!(session.query("SELECT count(*) FROM store.artefacts WHERE rows > 1").is_ok());
     let got = session.query("SELECT lower FROM tset.t").err().unwrap();
-    assert_eq!((got.category(), got.hint_text()), (ErrorCategory::Usage, Some("did you mean `test.t`?")));
+    assert_eq!(
+        (got.category(), got.hint_text()),
+        (ErrorCategory::Usage, Some("did you mean `test.t`? `SHOW TABLES` lists all tables"))
+    );
 }
 
 #[test]
@@ -230,7 +233,8 @@ fn the_tables_of_the_store_schema() {
         csv(sql).unwrap(),
         "run,stage,kind,outcome\n\
          20260101T000000,cnn,extract,finished\n20260101T000000,test,evaluate,finished\n\
-         20260102T000000,Dev-Set,evaluate,finished\n20260102T000000,test,evaluate,finished\n"
+         20260102T000000,Dev-Set,evaluate,finished\n20260102T000000,cnn,extract,finished\n\
+         20260102T000000,test,evaluate,finished\n"
     );
     let sql = "SELECT stage, table_name, part, rows FROM store.parts ORDER BY stage, table_name, part";
     assert_eq!(
@@ -247,13 +251,15 @@ fn the_tables_of_the_store_schema() {
 fn an_unknown_table_is_an_error_that_lists_the_tables() {
     let got = error("SELECT * FROM tset.summary");
     assert_eq!(got.category(), ErrorCategory::Usage);
+    assert_eq!(got.to_string(), "SQL: there is no table `tset.summary` in the run `20260102T000000` of `quick.toml`");
     assert_eq!(
-        got.to_string(),
-        "SQL: there is no table `tset.summary`; there are \"Dev-Set\".summary, cnn.features, test.rankings, \
-         test.summary, store.runs, store.stages, store.expectations, store.artefacts, store.parts, store.warnings"
+        got.hint_text(),
+        Some("did you mean `test.summary`, `\"Dev-Set\".summary`? `SHOW TABLES` lists all tables")
     );
-    assert_eq!(got.hint_text(), Some("did you mean `test.summary`?"));
-    assert_eq!(error("SELECT * FROM features").hint_text(), Some("did you mean `cnn.features`?"));
+    assert_eq!(
+        error("SELECT * FROM features").hint_text(),
+        Some("did you mean `cnn.features`? `SHOW TABLES` lists all tables")
+    );
     assert_eq!(error("SELECT * FROM a.b.c.d").category(), ErrorCategory::Usage);
     let column = error("SELECT rsun FROM test.summary").to_string();
     assert!(column.contains("rsun") && column.contains("rsum"), "{column}");

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::store::flat_settings::{flatten, text};
 use crate::store::key::InputIdentity;
-use crate::store::parameters::{flatten, text};
 use crate::store::record::{RunRecord, StageRecord};
 
 /// Difference between two runs.

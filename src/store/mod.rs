@@ -33,8 +33,12 @@ pub mod record;
 pub mod run_log;
 pub mod labels;
 pub mod lineage;
-pub mod parameters;
+pub mod flat_settings;
 pub mod comparison;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod run_tests;
 
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub(crate) use layout::LOCKS_FOLDER;

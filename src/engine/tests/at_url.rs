@@ -34,7 +34,8 @@ fn a_run_at_a_url_writes_the_same_bytes_as_in_a_folder_and_a_second_run_reuses_t
     assert_eq!(to_run(&pipeline(), &store), Vec::<String>::new());
     assert_eq!(collect_garbage(&store, 1, true).unwrap().garbage, []);
     assert_eq!(collect_garbage(&store, 0, true).unwrap().garbage.len(), 4);
-    assert_eq!(store.objects().list("").unwrap(), Vec::<String>::new(), "no records, claims or locks are left");
+    let left = store.objects().list("").unwrap();
+    assert!(matches!(&left[..], [record] if record.starts_with("runs/")), "no claims or locks are left: {left:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `runs` | a run, with its command, labels and best score |
 //! | `stages` | a stage of a run, with version and settings |
-//! | `parameters` | a parameter of a stage of a run |
+//! | `settings` | a setting of a stage of a run |
 //! | `artefacts` | a complete artefact |
 //! | `inputs` | an input of an artefact: a table of another artefact, or a source |
 //! | `lineage` | an artefact or source that an artefact follows from, at any distance |

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::columns::{NamedColumns, bool_array, float_array, int_array, text_array, timestamp_array};
 use crate::error::Result;
 use crate::sql::catalog::StoreCatalog;
+use crate::store::flat_settings;
 use crate::store::key::Key;
 use crate::store::labels::Labels;
-use crate::store::parameters;
 use crate::store::record::{RunRecord, ScoreRecord, StageRecord};
 
 /// Readable records of all runs, latest first.
@@ -98,11 +98,11 @@ pub(super) fn stages(catalog: &StoreCatalog) -> Result<NamedColumns> {
     ])
 }
 
-/// One row per parameter of a stage of a run.
-pub(super) fn parameters(catalog: &StoreCatalog) -> Result<NamedColumns> {
+/// One row per setting of a stage of a run.
+pub(super) fn settings(catalog: &StoreCatalog) -> Result<NamedColumns> {
     let mut rows = Vec::new();
     for (run, stage) in run_stages(catalog)? {
-        let settings = stage.identity.as_ref().map(|identity| parameters::flatten(&identity.settings));
+        let settings = stage.identity.as_ref().map(|identity| flat_settings::flatten(&identity.settings));
         rows.extend(settings.unwrap_or_default().into_iter().map(|(name, value)| (run, stage, name, value)));
     }
     Ok(vec![
@@ -110,8 +110,8 @@ pub(super) fn parameters(catalog: &StoreCatalog) -> Result<NamedColumns> {
         ("pipeline", text_array(rows.iter().map(|row| Some(&row.0.pipeline)))),
         ("stage", text_array(rows.iter().map(|row| Some(&row.1.name)))),
         ("kind", text_array(rows.iter().map(|row| Some(&row.1.kind)))),
-        ("parameter", text_array(rows.iter().map(|row| Some(&row.2)))),
-        ("value", text_array(rows.iter().map(|row| Some(parameters::text(&row.3))))),
+        ("setting", text_array(rows.iter().map(|row| Some(&row.2)))),
+        ("value", text_array(rows.iter().map(|row| Some(flat_settings::text(&row.3))))),
         ("number", float_array(rows.iter().map(|row| row.3.as_f64()))),
     ])
 }

@@ -18,7 +18,7 @@ pub(in crate::sql) fn table(catalog: &StoreCatalog, name: &str) -> Result<Option
     let columns = match name {
         "runs" => runs::runs(catalog)?,
         "stages" => runs::stages(catalog)?,
-        "parameters" => runs::parameters(catalog)?,
+        "settings" => runs::settings(catalog)?,
         "expectations" => runs::expectations(catalog)?,
         "artefacts" => artefacts::artefacts(catalog)?,
         "parts" => artefacts::parts(catalog)?,

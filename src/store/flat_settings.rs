@@ -1,4 +1,4 @@
-//! Parameters of a run: the settings of its stages as flat names and values.
+//! Settings of stages as flat names and values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use crate::store::key::ArtefactIdentity;
 use crate::store::lineage::artefact_inputs;
 use crate::store::record::{RunRecord, StageRecord};
 
-/// Parameters by name.
+/// Values of settings by flat name.
 ///
 /// The name is the dotted path of a setting: `loss.max.margin`. An object with a single member, such as
-/// `{"max": {"margin": 0.2}}`, also gives a parameter for the choice itself: `loss` = `max`. Lists are one parameter, as
+/// `{"max": {"margin": 0.2}}`, also gives a value for the choice itself: `loss` = `max`. Lists are one value, as
 /// JSON. Missing values and references to inputs are left out.
 #[must_use]
 pub fn flatten(settings: &Value) -> BTreeMap<String, Value> {
@@ -41,7 +41,7 @@ fn flatten_into(path: &str, value: &Value, flat: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// Text of a parameter: a string without quotes, everything else as JSON.
+/// Text of a value: a string without quotes, everything else as JSON.
 #[must_use]
 pub fn text(value: &Value) -> String {
     match value {
@@ -50,11 +50,11 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// Parameters on which the result of a stage depends: its own and those of the stages of the run that it follows from,
-/// named `stage.parameter`.
+/// Settings on which the result of a stage depends, as text: its own and those of the stages of the run that it follows
+/// from, named `stage.setting`.
 #[must_use]
-pub fn parameters_of_result(run: &RunRecord, stage: &StageRecord) -> BTreeMap<String, String> {
-    let mut parameters = BTreeMap::new();
+pub fn settings_of_result(run: &RunRecord, stage: &StageRecord) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let mut open = vec![stage];
     while let Some(stage) = open.pop() {
@@ -63,11 +63,11 @@ pub fn parameters_of_result(run: &RunRecord, stage: &StageRecord) -> BTreeMap<St
             continue;
         }
         for (name, value) in flatten(&identity.settings) {
-            parameters.insert(format!("{}.{name}", stage.name), text(&value));
+            settings.insert(format!("{}.{name}", stage.name), text(&value));
         }
         open.extend(producers(run, identity));
     }
-    parameters
+    settings
 }
 
 /// Stages of a run whose results an artefact reads.

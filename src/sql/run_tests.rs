@@ -1,0 +1,149 @@
+//! Tests of sessions over one run and over all runs, on a store that is written by hand.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use bytes::Bytes;
+use serde_json::json;
+
+use super::{OutputFormat, Session};
+use crate::error::{Error, Result};
+use crate::io::parquet;
+use crate::store::Store;
+use crate::store::record::RunRecord;
+use crate::store::run_log::RunLog;
+use crate::store::testing::{StageResult, finished_run, stage};
+
+fn part(columns: Vec<(&str, ArrayRef)>) -> (Bytes, u64) {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    (parquet::encode(&batch.schema(), std::slice::from_ref(&batch)).unwrap(), batch.num_rows() as u64)
+}
+
+fn captions(texts: &[&str]) -> (Bytes, u64) {
+    let ids: Vec<i64> = (0..).take(texts.len()).collect();
+    part(vec![("caption_id", Arc::new(Int64Array::from(ids))), ("text", Arc::new(StringArray::from(texts.to_vec())))])
+}
+
+fn summary(rsum: f64, more: bool) -> (Bytes, u64) {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![("rsum", Arc::new(Float64Array::from(vec![rsum])))];
+    if more {
+        columns.push(("i2t_r20", Arc::new(Float64Array::from(vec![99.0]))));
+    }
+    part(columns)
+}
+
+/// Run of a data set and an evaluation.
+fn run(store: &Store, name: &str, pipeline: &str, texts: &[&str], seed: u32, rsum: f64) -> RunRecord {
+    let ((captions, n), (summary, rows)) = (captions(texts), summary(rsum, seed == 2));
+    let stages = [
+        StageResult { table: ("captions", captions, n), ..stage("pairs", "ingest", json!({ "name": pipeline }), &[]) },
+        StageResult {
+            table: ("summary", summary, rows),
+            ..stage("test", "evaluate", json!({ "seed": seed, "loss": { "max": { "margin": 0.2 } } }), &["pairs"])
+        },
+    ];
+    finished_run(store, name, pipeline, &stages)
+}
+
+/// Two pipelines with stages of the same names; the first one with two seeds, and a repeat of the second seed.
+fn store() -> (tempfile::TempDir, Arc<RunLog>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    run(&store, "20260101T000000.000Z-0001", "precomp.toml", &["a dog", "a cat"], 1, 300.0);
+    run(&store, "20260102T000000.000Z-0002", "precomp.toml", &["a dog", "a cat"], 2, 310.0);
+    run(&store, "20260103T000000.000Z-0003", "precomp.toml", &["a dog", "a cat"], 2, 310.0);
+    let mut top = run(&store, "20260104T000000.000Z-0004", "top.toml", &["a man", "a hat", "a bus"], 1, 99.0);
+    top.stages.truncate(1);
+    top.save(&store).unwrap();
+    let log = Arc::new(RunLog::open(&store).unwrap());
+    (folder, log)
+}
+
+fn csv(log: &Arc<RunLog>, of: &str, sql: &str) -> Result<String> {
+    let session = Session::of_run(log, Some(log.find(of)?))?;
+    let rows = session.query(sql)?;
+    let mut out = Vec::new();
+    OutputFormat::Csv.write(&rows.schema(), rows, &mut out)?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn error(log: &Arc<RunLog>, of: &str, sql: &str) -> Error {
+    csv(log, of, sql).expect_err("the query is wrong")
+}
+
+#[test]
+fn a_query_sees_one_run_only() {
+    let (_folder, log) = store();
+    let count = "SELECT count(*) AS n FROM pairs.captions";
+    assert_eq!(csv(&log, "latest", count).unwrap(), "n\n3\n");
+    assert_eq!(csv(&log, "precomp", count).unwrap(), "n\n2\n");
+    assert_eq!(csv(&log, "0001", "SELECT rsum FROM test.summary").unwrap(), "rsum\n300.0\n");
+    // The last run has no stage `test`, and the session does not take it from another data set.
+    let join = "SELECT c.text, t.rsum FROM test.summary t JOIN pairs.captions c ON true";
+    let error = error(&log, "latest", join);
+    assert!(error.to_string().contains("no table `test.summary` in the run `20260104T000000.000Z-0004`"), "{error}");
+    let hint = error.hint_text().unwrap();
+    assert!(hint.contains("--pipeline precomp.toml") && hint.contains("all_runs.summary"), "{hint}");
+}
+
+#[test]
+fn all_runs_are_one_table_with_each_result_once() {
+    let (_folder, log) = store();
+    let rows = csv(
+        &log,
+        "latest",
+        "SELECT run, pipeline, stage, rsum, i2t_r20, settings['test.seed'] AS seed, settings['test.loss'] AS loss, \
+         settings['pairs.name'] AS name FROM all_runs.summary ORDER BY rsum",
+    );
+    let wanted = "run,pipeline,stage,rsum,i2t_r20,seed,loss,name\n\
+        20260101T000000.000Z-0001,precomp.toml,test,300.0,,1,max,precomp.toml\n\
+        20260103T000000.000Z-0003,precomp.toml,test,310.0,99.0,2,max,precomp.toml\n";
+    assert_eq!(rows.unwrap(), wanted);
+    let of = |condition: &str| {
+        csv(&log, "latest", &format!("SELECT count(*) AS n FROM all_runs.captions WHERE {condition}")).unwrap()
+    };
+    assert_eq!(of("pipeline = 'top.toml'"), "n\n3\n");
+    assert_eq!(of("pipeline = 'top.toml' AND text LIKE '%hat'"), "n\n1\n");
+    assert_eq!(of("settings['pairs.name'] = 'precomp.toml'"), "n\n2\n");
+    assert_eq!(of("run > '2027'"), "n\n0\n");
+    // A table that no stage wrote is empty; a name that no table has is unknown.
+    assert_eq!(csv(&log, "latest", "SELECT count(*) AS n FROM all_runs.history").unwrap(), "n\n0\n");
+    assert!(
+        error(&log, "latest", "SELECT 1 FROM all_runs.nothing").to_string().contains("no table `all_runs.nothing`")
+    );
+}
+
+#[test]
+fn the_records_of_the_store_can_be_asked() {
+    let (_folder, log) = store();
+    let ask = |sql: &str| csv(&log, "latest", sql).unwrap();
+    assert_eq!(
+        ask("SELECT run, repeat_of FROM store.runs WHERE repeat_of IS NOT NULL"),
+        "run,repeat_of\n20260103T000000.000Z-0003,20260102T000000.000Z-0002\n"
+    );
+    assert_eq!(
+        ask("SELECT DISTINCT value, number FROM store.settings WHERE setting = 'seed' ORDER BY 1"),
+        "value,number\n1,1.0\n2,2.0\n"
+    );
+    // From the row of a metric to its source.
+    assert_eq!(
+        ask("SELECT l.distance, l.ancestor_stage, l.source_path, l.source_digest \
+             FROM all_runs.summary s JOIN store.lineage l ON l.key = s.key WHERE s.rsum = 300 ORDER BY 1, 2, 3 DESC"),
+        "distance,ancestor_stage,source_path,source_digest\n1,pairs,,\n2,pairs,data/captions.csv,0123456789abcdef\n"
+    );
+    assert_eq!(
+        ask("SELECT DISTINCT kind, input, input_kind, input_table FROM store.inputs WHERE input_kind IS NOT NULL"),
+        "kind,input,input_kind,input_table\nevaluate,pairs,ingest,captions\n"
+    );
+}
+
+#[test]
+fn a_result_that_was_removed_is_an_error_with_the_command() {
+    let (_folder, log) = store();
+    let run = log.find("0001").unwrap();
+    log.store().artefact("evaluate", &run.stages[1].key).remove().unwrap();
+    let error = error(&log, "0001", "SELECT rsum FROM test.summary");
+    assert!(error.to_string().contains("`test`") && error.to_string().contains("was removed"), "{error}");
+    assert_eq!(error.hint_text(), Some("compute it again: pairloom run precomp.toml"));
+    assert_eq!(csv(&log, "0002", "SELECT count(*) AS n FROM all_runs.summary").unwrap(), "n\n1\n");
+}
