@@ -76,7 +76,7 @@ impl RunnableStage for ThroughputStage {
             }
             ThroughputStage::Pass { .. } => {
                 let copy = |block: &MapBlock| Ok(MapOutput { batch: block.rows.clone(), warnings: vec![] });
-                cx.map(MapInput::Table("rows"), "rows", PART_ROWS, &copy)
+                cx.map(MapInput::Table("rows"), "rows", PART_ROWS, &copy).map(|_| ())
             }
         }
     }

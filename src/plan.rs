@@ -111,12 +111,21 @@ fn find_output<S: Stage>(
 /// Checks that an output has the kind (table or files) and the columns that an input wants.
 fn check_output_fits(wanted: &InputOrigin, from: &TableRef, output: &StageOutput) -> Result<(), ProblemText> {
     match (wanted, &output.kind) {
-        (InputOrigin::Table { required_columns: wanted, .. }, OutputKind::Table { schema, .. }) => {
+        (
+            InputOrigin::Table { required_columns: wanted, required_values, .. },
+            OutputKind::Table { schema, empty_columns, .. },
+        ) => {
             let missing = missing_columns(wanted, schema);
-            if missing.is_empty() {
-                Ok(())
-            } else {
-                Err((format!("`{from}` does not fit: {}", missing.join("; ")), None))
+            if !missing.is_empty() {
+                return Err((format!("`{from}` does not fit: {}", missing.join("; ")), None));
+            }
+            match required_values {
+                Some(values) if values.columns.iter().all(|column| empty_columns.contains(column)) => {
+                    let columns = quoted_list(values.columns.iter().copied());
+                    let message = format!("`{from}` does not fit: no row has a value in {columns}, wanted one of them");
+                    Err((message, Some(values.hint.to_owned())))
+                }
+                _ => Ok(()),
             }
         }
         (InputOrigin::Table { .. }, OutputKind::Files) => Err((format!("`{from}` is files, wanted a table"), None)),

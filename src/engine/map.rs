@@ -47,8 +47,9 @@ struct EncodedPart {
 }
 
 impl ParallelMap<'_, '_> {
-    /// Maps the rows of a table. Returns the time that it waited for the producer before the first block.
-    pub fn map_rows(mut self, reader: &mut TableReader) -> Result<Duration> {
+    /// Maps the rows of a table. Returns their number, and the time that it waited for the producer before the first
+    /// block.
+    pub fn map_rows(mut self, reader: &mut TableReader) -> Result<(u64, Duration)> {
         let begin = self.skip_committed();
         // Cancelled by the first error, so that the reader stops waiting for its producer.
         let stop = self.resources.cancel.child();
@@ -80,7 +81,7 @@ impl ParallelMap<'_, '_> {
         let mapped = self.run_blocks(begin, &stop, &signals, &name, source);
         reader.rewind();
         reader.cancel = cancel;
-        mapped.map(|()| signals.first_wait.load().unwrap_or_default())
+        mapped.map(|done| (signals.total.load().unwrap_or(done), signals.first_wait.load().unwrap_or_default()))
     }
 
     /// Maps the indices `0..count`.
@@ -97,7 +98,7 @@ impl ParallelMap<'_, '_> {
             Ok(Some((MapBlock { range, rows: RecordBatch::new_empty(Schema::empty().into()) }, 1)))
         };
         let stop = self.resources.cancel.child();
-        self.run_blocks(begin, &stop, &signals, "", source)
+        self.run_blocks(begin, &stop, &signals, "", source).map(|_| ())
     }
 
     /// Skips the blocks that an earlier run committed, and returns the number of their rows or indices.
@@ -107,6 +108,7 @@ impl ParallelMap<'_, '_> {
         parts.len() * self.size
     }
 
+    /// Maps the blocks of `source`. Returns the number of rows or indices up to the last block.
     fn run_blocks(
         self,
         begin: usize,
@@ -114,7 +116,7 @@ impl ParallelMap<'_, '_> {
         signals: &MapSignals,
         name: &str,
         source: impl FnMut() -> Result<Option<(MapBlock, u64)>> + Send,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let Self { budget, resources, progress, writer, committer, function, .. } = self;
         let mut done = begin as u64;
         let work = |block: MapBlock| encode_part(block.range.len(), function(&block)?);
@@ -131,7 +133,8 @@ impl ParallelMap<'_, '_> {
             }
             Ok(())
         };
-        ordered_map(budget, stop, resources.threads, source, work, sink)
+        ordered_map(budget, stop, resources.threads, source, work, sink)?;
+        Ok(done)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources, Stalls};
-use crate::stage::{MapFn, MapInput, Progress, StageEvent, StageHost, Warning};
+use crate::stage::{MapFn, MapInput, MapSummary, Progress, StageEvent, StageHost, Warning};
 use crate::store::journal::SavedState;
 use crate::store::key::ArtefactIdentity;
 
@@ -143,16 +143,25 @@ impl StageHost for EngineHost<'_> {
         Ok(())
     }
 
-    fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()> {
+    fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary> {
         let Self { run, resources, inputs, outputs, committer, progress, waited, .. } = self;
         let Some(writer) = outputs.get_mut(output) else { return Err(self.undeclared_output(output)) };
         let budget = run.budget;
         let map = ParallelMap { budget, resources, progress, writer, committer, size: size.max(1), function };
-        match input {
-            MapInput::Table(name) => *waited += map.map_rows(inputs.table_reader(name)?)?,
-            MapInput::Range(count) => map.map_range(count)?,
-        }
-        Ok(())
+        let inputs = match input {
+            MapInput::Table(name) => {
+                let (rows, first_wait) = map.map_rows(inputs.table_reader(name)?)?;
+                *waited += first_wait;
+                rows
+            }
+            MapInput::Range(count) => {
+                map.map_range(count)?;
+                count as u64
+            }
+        };
+        let parts = committer.committed.tables.get(output).map_or(&[][..], Vec::as_slice);
+        let warnings = committer.committed.warnings.iter().take(MapSummary::WARNINGS).cloned();
+        Ok(MapSummary { inputs, rows: parts.iter().map(|part| part.rows).sum(), warnings: warnings.collect() })
     }
 
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {

@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::plan::PlanNode;
 use crate::stage::{
-    MapInput, MapOutput, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput, TableRef,
+    MapInput, MapOutput, MapSummary, Problem, RunnableStage, SourceRef, Stage, StageContext, StageInput, StageOutput,
+    TableRef,
 };
 use crate::tables;
 
@@ -105,19 +106,30 @@ impl RunnableStage for ToyStage {
                 }
                 Ok(())
             }
-            ToyStage::Map { add, .. } => cx.map(MapInput::Table("rows"), "rows", 7, &|block| {
-                let got = tables::int_column(&block.rows, "x")?.values();
-                let warnings = got.iter().filter(|&&x| x % 20 == 0);
-                let warnings =
-                    warnings.map(|x| crate::stage::Warning { subject: x.to_string(), message: "round".to_owned() });
-                Ok(MapOutput { batch: numbers(got.iter().map(|x| x + add).collect())?, warnings: warnings.collect() })
-            }),
-            ToyStage::Squares { n } => cx.map(MapInput::Range(*n), "rows", 6, &|block| {
-                let warning =
-                    crate::stage::Warning { subject: block.range.start.to_string(), message: "block".to_owned() };
-                let squares = block.range.clone().map(|x| i64::try_from(x * x).unwrap()).collect();
-                Ok(MapOutput { batch: numbers(squares)?, warnings: vec![warning] })
-            }),
+            ToyStage::Map { add, .. } => {
+                let summary = cx.map(MapInput::Table("rows"), "rows", 7, &|block| {
+                    let got = tables::int_column(&block.rows, "x")?.values();
+                    let warnings = got.iter().filter(|&&x| x % 20 == 0);
+                    let warnings =
+                        warnings.map(|x| crate::stage::Warning { subject: x.to_string(), message: "round".to_owned() });
+                    let batch = numbers(got.iter().map(|x| x + add).collect())?;
+                    Ok(MapOutput { batch, warnings: warnings.collect() })
+                })?;
+                // Also after a resume, the summary counts all rows.
+                let MapSummary { inputs, rows, .. } = summary;
+                if inputs == rows { Ok(()) } else { Err(Error::internal(format!("{rows} rows of {inputs}"))) }
+            }
+            ToyStage::Squares { n } => {
+                let summary = cx.map(MapInput::Range(*n), "rows", 6, &|block| {
+                    let warning =
+                        crate::stage::Warning { subject: block.range.start.to_string(), message: "block".to_owned() };
+                    let squares = block.range.clone().map(|x| i64::try_from(x * x).unwrap()).collect();
+                    Ok(MapOutput { batch: numbers(squares)?, warnings: vec![warning] })
+                })?;
+                let wanted = (*n as u64, *n as u64, n.div_ceil(6).min(MapSummary::WARNINGS));
+                let got = (summary.inputs, summary.rows, summary.warnings.len());
+                if got == wanted { Ok(()) } else { Err(Error::internal(format!("{got:?}, wanted {wanted:?}"))) }
+            }
             ToyStage::Sum { fail_at, .. } => {
                 let (mut seen, mut sum) = match cx.saved_state()? {
                     Some(state) => {

@@ -4,8 +4,10 @@ pub mod error_type;
 pub mod validation_errors;
 pub mod problem;
 pub mod truncated_list;
+pub mod skipped;
 
 pub use error_type::{Error, ErrorCategory, Result, escape_control};
 pub use problem::Problem;
+pub use skipped::SkippedItems;
 pub use truncated_list::TruncatedList;
 pub use validation_errors::ValidationErrors;

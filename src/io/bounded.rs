@@ -1,10 +1,11 @@
-//! Reading whole user files into memory, up to a size limit.
+//! Reading user files up to a size limit.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use az::SaturatingAs;
+use flate2::read::MultiGzDecoder;
 
 use crate::error::{Error, Result};
 
@@ -29,6 +30,24 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     // The file may grow while it is read.
     file.take(max_bytes).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
+}
+
+/// Opens a text file of at most [`MAX_LIST_BYTES`] bytes, which is decompressed if `gzip` is set. The reader ends at the
+/// limit, since a small compressed file can expand without limit.
+///
+/// # Errors
+/// The file is missing or not a regular file.
+pub fn open_text(path: &Path, gzip: bool) -> Result<Box<dyn Read + Send>> {
+    let failed = |error: io::Error| Error::io("read", path, &error);
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(Error::data(format!("`{}` is not a file", path.display())));
+    }
+    let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
+    Ok(if gzip {
+        Box::new(MultiGzDecoder::new(file).take(MAX_LIST_BYTES))
+    } else {
+        Box::new(file.take(MAX_LIST_BYTES))
+    })
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
 //! CSV and TSV files with a header line, optionally compressed with gzip.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
-use flate2::read::MultiGzDecoder;
 
-use super::bounded::MAX_LIST_BYTES;
+use super::bounded::{self, MAX_LIST_BYTES};
 use crate::error::{Error, Result, ValidationErrors};
 
 /// CSV or TSV file that is read row by row.
 pub struct DelimitedFile {
     path: PathBuf,
     header: Vec<String>,
+    tabs: bool,
     reader: Reader<Box<dyn Read + Send>>,
 }
 
@@ -43,17 +42,10 @@ impl DelimitedFile {
                 return Err(Error::data(message).hint("wanted a name that ends with .csv, .tsv, .csv.gz or .tsv.gz"));
             }
         };
-        let failed = |error: std::io::Error| Error::io("read", path, &error);
-        if !path.metadata().map_err(failed)?.is_file() {
-            return Err(Error::data(format!("`{}` is not a file", path.display())));
-        }
-        let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
-        let content: Box<dyn Read + Send> = if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-        // A small compressed file can expand without limit.
-        let content: Box<dyn Read + Send> = Box::new(content.take(MAX_LIST_BYTES));
+        let content = bounded::open_text(path, gzip)?;
         let mut builder = ReaderBuilder::new();
         builder.delimiter(if tabs { b'\t' } else { b',' }).quoting(!tabs).flexible(true);
-        let mut this = Self { path: path.to_owned(), header: vec![], reader: builder.from_reader(content) };
+        let mut this = Self { path: path.to_owned(), header: vec![], tabs, reader: builder.from_reader(content) };
         let header = this.reader.byte_headers().map_err(|error| csv_error(path, &error))?.clone();
         let name = |field: &[u8]| String::from_utf8_lossy(field).trim_start_matches('\u{feff}').trim().to_owned();
         this.header = header.iter().map(name).collect();
@@ -77,9 +69,18 @@ impl DelimitedFile {
     /// # Errors
     /// Columns are missing or duplicated. The error lists all of them.
     pub fn columns<const N: usize>(&self, names: [&str; N]) -> Result<[usize; N]> {
+        let places = self.column_places(&names, "")?;
+        Ok(std::array::from_fn(|i| places[i]))
+    }
+
+    /// Indices of any number of columns, as [`Self::columns`]. The hint of the error ends with `hint`.
+    ///
+    /// # Errors
+    /// As [`Self::columns`].
+    pub fn column_places(&self, names: &[&str], hint: &str) -> Result<Vec<usize>> {
         let mut mistakes = ValidationErrors::in_file(&self.path);
         let mut reported = BTreeSet::new();
-        let places = names.map(|name| {
+        let places = names.iter().map(|&name| {
             let mut at = self.header.iter().enumerate().filter(|(_, header)| *header == name).map(|(i, _)| i);
             let first = at.next();
             if first.is_none() && reported.insert(name) {
@@ -89,7 +90,9 @@ impl DelimitedFile {
             }
             first.unwrap_or(0)
         });
-        mistakes.hint(format!("its columns are `{}`", self.header.join("`, `")));
+        let places = places.collect();
+        let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
+        mistakes.hint(format!("its columns are `{}`{hint}", self.header.join("`, `")));
         mistakes.into_result()?;
         Ok(places)
     }
@@ -109,6 +112,9 @@ impl DelimitedFile {
             let place = format_args!("line {line}").to_string();
             if record.len() != self.header.len() {
                 mistakes.add(place, format_args!("{} fields, wanted {}", record.len(), self.header.len()));
+                if !self.tabs && record.len() > self.header.len() {
+                    mistakes.hint("a field with a comma needs double quotes: `\"a, b\"`");
+                }
                 continue;
             }
             let fields: Result<Vec<&str>, _> = record.iter().map(std::str::from_utf8).collect();

@@ -10,6 +10,7 @@ pub mod delimited;
 pub mod json;
 pub mod npy;
 pub mod table_file;
+pub mod record_file;
 pub mod image;
 pub mod thumbnail;
 pub mod shard;

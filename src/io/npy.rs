@@ -118,12 +118,13 @@ struct NpyShape {
 }
 
 impl NpyFile {
-    /// Opens the file at `path`. Cost: reads the header only.
+    /// Opens the file at `path`. Cost: reads the header only. `hint` is the hint for an array with another number of
+    /// dimensions.
     ///
     /// # Errors
     /// The file cannot be read, is not an npy file, is truncated, or is not a little-endian array of f16, f32 or f64 in
     /// C order with the dimensions of `wanted`.
-    pub fn open(path: &Path, wanted: NpyRowKind) -> Result<Self> {
+    pub fn open(path: &Path, wanted: NpyRowKind, hint: &str) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("open", path, &error);
         if !path.metadata().map_err(failed)?.is_file() {
             return Err(Error::data(format!("`{}` is not a file", path.display())));
@@ -132,7 +133,7 @@ impl NpyFile {
         #[expect(unsafe_code, reason = "a memory map is sound as long as nobody changes the file, which we document")]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("map", path, &error))?;
         let (start, shape, float) =
-            parse_header(&map, wanted).map_err(|error| error.context(format!("`{}`", path.display())))?;
+            parse_header(&map, wanted, hint).map_err(|error| error.context(format!("`{}`", path.display())))?;
         Ok(Self { path: path.to_owned(), map, start, shape, float })
     }
 
@@ -206,7 +207,7 @@ impl NpyFile {
 }
 
 /// Parses the header: offset of the values, shape and type.
-fn parse_header(file: &[u8], wanted: NpyRowKind) -> Result<(usize, NpyShape, FloatType)> {
+fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, NpyShape, FloatType)> {
     let text = header_text(file)?;
     let start = text.end;
     let text = &file[text];
@@ -227,7 +228,7 @@ fn parse_header(file: &[u8], wanted: NpyRowKind) -> Result<(usize, NpyShape, Flo
     let (rows, vectors, width) = match (wanted, shape) {
         (NpyRowKind::Vectors, &[rows, width]) => (rows, 1, width),
         (NpyRowKind::VectorSets, &[rows, vectors, width]) => (rows, vectors, width),
-        _ => return Err(dimension_error(wanted, shape)),
+        _ => return Err(dimension_error(wanted, shape).hint(hint)),
     };
     if header.order() != Order::C && shape.iter().filter(|&&size| size > 1).count() > 1 {
         return Err(Error::data("array is in Fortran order, wanted C order")
@@ -257,17 +258,17 @@ fn parse_header(file: &[u8], wanted: NpyRowKind) -> Result<(usize, NpyShape, Flo
 
 /// Error for an array with the wrong number of dimensions.
 fn dimension_error(wanted: NpyRowKind, shape: &[u64]) -> Error {
-    match wanted {
-        NpyRowKind::Vectors => {
-            let error = Error::data(format!("array has shape {shape:?}, wanted one vector an image: (images, width)"));
-            if shape.len() == 3 { error.hint("vectors of regions are read with `regions = true`") } else { error }
-        }
-        NpyRowKind::VectorSets => {
-            let wanted = "vectors of regions: (images, regions, width)";
-            let error = Error::data(format!("array has shape {shape:?}, wanted {wanted}"));
-            if shape.len() == 2 { error.hint("one vector an image is read without `regions = true`") } else { error }
-        }
-    }
+    let wanted = match wanted {
+        NpyRowKind::Vectors => "two dimensions: (rows, width)",
+        NpyRowKind::VectorSets => "three dimensions: (rows, vectors, width)",
+    };
+    let count = match shape.len() {
+        1 => "one dimension".to_owned(),
+        2 => "two dimensions".to_owned(),
+        3 => "three dimensions".to_owned(),
+        count => format!("{count} dimensions"),
+    };
+    Error::data(format!("array has the shape {shape:?}, {count}, wanted {wanted}"))
 }
 
 /// Byte range of the header's text, validated before parsing.
@@ -315,7 +316,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npy");
         std::fs::write(&path, bytes).unwrap();
-        NpyFile::open(&path, wanted)
+        NpyFile::open(&path, wanted, "the hint")
     }
 
     fn open(bytes: &[u8]) -> Result<NpyFile> {
@@ -360,8 +361,8 @@ mod tests {
         let error = stacks.read_row(1, &mut read).unwrap_err().to_string();
         assert!(error.contains("row 1 vector 2 column 1 (from 0): value is inf"), "{error}");
         for (shape, wanted) in [
-            ("(2, 6)", "wanted vectors of regions: (images, regions, width); one vector an image is read without"),
-            ("(2, 3, 2, 1)", "shape [2, 3, 2, 1], wanted vectors of regions"),
+            ("(2, 6)", "shape [2, 6], two dimensions, wanted three dimensions: (rows, vectors, width); the hint"),
+            ("(2, 3, 2, 1)", "shape [2, 3, 2, 1], 4 dimensions, wanted three"),
             ("(12, 0, 2)", "at least one value"),
             ("(2, 3, 3)", "has 48 bytes of f32 values, wanted 72"),
             ("(4294967296, 4294967296, 1)", "not describe a plain array of a possible size"),
@@ -408,8 +409,13 @@ mod tests {
         assert!(message(&npy(&header("'>f4'", "False", "(2, 2)"), &four)).contains("values are '>f4'"));
         assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
         assert!(message(&npy(&header("'<f4'", "True", "(2, 2)"), &four)).contains("Fortran order"));
-        assert!(message(&npy(&header("'<f4'", "False", "(4,)"), &four)).contains("shape [4]"));
-        assert!(message(&npy(&header("'<f4'", "False", "(1, 2, 2)"), &four)).contains("read with `regions = true`"));
+        assert!(
+            message(&npy(&header("'<f4'", "False", "(4,)"), &four)).contains("shape [4], one dimension, wanted two")
+        );
+        assert!(
+            message(&npy(&header("'<f4'", "False", "(1, 2, 2)"), &four))
+                .contains("wanted two dimensions: (rows, width); the hint")
+        );
         assert!(message(&npy(&header("'<f4'", "False", "(2, 0)"), &[])).contains("at least one value"));
         assert!(message(&npy(&header("[('a', '<f4')]", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
     }

@@ -17,6 +17,7 @@ use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
 use super::overrides;
 use super::schema_check::{Alternative, SchemaChecker, ValueLabel, matches_pattern};
 use super::source_map::{SourceMap, SourceSpan};
+use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::Error;
 use crate::plan::{Plan, PlanNode};
@@ -128,6 +129,8 @@ fn parse<S: PipelineStage>(
         environment: options.environment,
         sources_needed: options.sources_must_exist,
         seed: None,
+        stage: String::new(),
+        variables: SourceVariables::default(),
         references: Vec::new(),
         dropped: Vec::new(),
         diagnostics,
@@ -136,7 +139,10 @@ fn parse<S: PipelineStage>(
     let stages = check_stages::<S>(&mut checker, &mut root);
     let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
     check_top_level_keys(&mut checker, &root, &schema);
-    let SchemaChecker { references, mut diagnostics, .. } = checker;
+    let SchemaChecker { references, mut diagnostics, variables, .. } = checker;
+    if options.sources_must_exist {
+        diagnostics.extend(variables.unset_diagnostic(&path.display().to_string()));
+    }
     let plan = connect_stages(stages, references, &mut diagnostics);
     if let Some(plan) = &plan {
         for (i, error) in (options.check_queries)(plan, &expectations) {
@@ -244,6 +250,7 @@ fn stage_schema<'s, S: PipelineStage>(checker: &SchemaChecker<'s>) -> &'s Json {
 
 fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut TomlEntry) -> ParsedStage<S> {
     let first = checker.references.len();
+    checker.stage.clone_from(&entry.key);
     let name = format!("stage `{}`", entry.key);
     if !matches_pattern(STAGE_NAME, &entry.key) {
         let message = format!("{:?} is not a valid stage name, wanted letters, digits, `-` and `_`", entry.key);

@@ -17,6 +17,7 @@ pub mod diagnostic;
 mod schema_check;
 mod overrides;
 mod source_map;
+mod sources;
 mod toml_tree;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use super::diagnostic::Diagnostic;
 use super::file_format::{resolve, sole_property};
 use super::source_map::{SourceMap, SourceSpan};
+use super::sources::{PathPart, SourceVariables, missing_path_hint, path_parts};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::suggest::quoted_list;
 
@@ -27,6 +28,10 @@ pub(super) struct SchemaChecker<'a> {
     pub(super) seed: Option<TomlNode>,
     /// Names of settings that were dropped because they are wrong.
     pub(super) dropped: Vec<String>,
+    /// Name of the stage that is checked.
+    pub(super) stage: String,
+    /// Environment variables in the paths of sources.
+    pub(super) variables: SourceVariables,
     /// Every reference `stage.table`, with its source span.
     pub(super) references: Vec<(String, SourceSpan)>,
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -37,11 +42,13 @@ pub(super) struct SchemaChecker<'a> {
 pub(super) struct ValueLabel {
     pub(super) name: String,
     pub(super) span: SourceSpan,
+    /// True if the value is the path of a folder.
+    is_folder: bool,
 }
 
 impl ValueLabel {
     pub(super) fn new(name: impl Into<String>, span: SourceSpan) -> Self {
-        Self { name: name.into(), span }
+        Self { name: name.into(), span, is_folder: false }
     }
 }
 
@@ -119,35 +126,33 @@ impl SchemaChecker<'_> {
     /// Replaces `${NAME}`, makes the path relative to the current folder, and checks that it exists.
     fn resolve_source(&mut self, node: &mut TomlNode, subject: &ValueLabel) {
         let TomlValue::Text(text) = &node.value else { return };
-        let begins_with_variable = text.starts_with("${");
+        let Some(parts) = path_parts(text) else {
+            self.report_mismatch(node, subject, "`${NAME}` with a name and a closing brace");
+            return;
+        };
+        let begins_with_variable = matches!(parts.first(), Some(PathPart::Variable(_)));
         let mut path = String::new();
-        let mut rest = text.as_str();
-        while let Some((before, after)) = rest.split_once("${") {
-            path.push_str(before);
-            let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.is_empty()) else {
-                self.report_mismatch(node, subject, "`${NAME}` with a name and a closing brace");
-                return;
-            };
-            rest = after;
-            match (self.environment)(name) {
-                Some(value) if !value.is_empty() => path.push_str(&value),
-                _ if !self.sources_needed => {
-                    path.push_str("${");
-                    path.push_str(name);
-                    path.push('}');
-                }
-                _ => {
-                    let message = format!("{} names the environment variable `{name}`, which is not set", subject.name);
-                    let diagnostic = Diagnostic::new(node.span, message);
-                    self.diagnostics.push(
-                        diagnostic
-                            .hint(format!("set it: `{name}=/path/to/it pairloom …`, or give the path with `--set`")),
-                    );
-                    return;
+        let mut is_complete = true;
+        for (i, part) in parts.iter().enumerate() {
+            match part {
+                PathPart::Text(text) => path.push_str(text),
+                PathPart::Variable(name) => {
+                    let value = (self.environment)(name).filter(|value| !value.is_empty());
+                    let is_folder = match parts.get(i + 1) {
+                        Some(PathPart::Text(rest)) => rest.starts_with('/'),
+                        Some(PathPart::Variable(_)) => false,
+                        None => subject.is_folder,
+                    };
+                    self.variables.add(name, node.span, is_folder, value.is_some());
+                    is_complete &= value.is_some();
+                    path.push_str(&value.unwrap_or_else(|| format!("${{{name}}}")));
                 }
             }
         }
-        path.push_str(rest);
+        if self.sources_needed && !is_complete {
+            // All variables that are not set are reported together.
+            return;
+        }
         if !node.span.is_argument() && !begins_with_variable {
             match self.folder.join(&path).into_os_string().into_string() {
                 Ok(joined) => path = joined,
@@ -157,14 +162,16 @@ impl SchemaChecker<'_> {
             }
         }
         if self.sources_needed && !Path::new(&path).exists() {
-            let message = format!("{} is `{path}`, which does not exist", subject.name);
-            self.diagnostics.push(Diagnostic::new(node.span, message).hint(
-                if node.span.is_argument() || begins_with_variable {
-                    "relative paths of `--set` and of environment variables start at the current folder"
-                } else {
-                    "relative paths start at the folder of the pipeline file"
-                },
-            ));
+            let resolved = std::path::absolute(&path).unwrap_or_else(|_| Path::new(&path).to_owned());
+            let message =
+                format!("stage `{}`: {} is `{}`, which does not exist", self.stage, subject.name, resolved.display());
+            let start = if node.span.is_argument() || begins_with_variable {
+                "relative paths of `--set` and of environment variables start at the current folder"
+            } else {
+                "relative paths start at the folder of the pipeline file"
+            };
+            let hint = missing_path_hint(&resolved, start);
+            self.diagnostics.push(Diagnostic::new(node.span, message).hint(hint));
         }
         node.value = TomlValue::Text(path);
     }
@@ -231,7 +238,8 @@ impl SchemaChecker<'_> {
                 return false;
             };
             let before = self.diagnostics.len();
-            let subject = ValueLabel::new(format!("`{}`", entry.key), entry.key_span);
+            let is_folder = self.describes_folder(property);
+            let subject = ValueLabel { name: format!("`{}`", entry.key), span: entry.key_span, is_folder };
             self.check(&mut entry.node, property, &subject);
             let kept = self.diagnostics.len() == before || required.clone().any(|name| name == entry.key);
             if !kept {
@@ -252,6 +260,12 @@ impl SchemaChecker<'_> {
         if let Some(seed) = self.seed.clone().filter(|_| properties.contains_key("seed") && absent("seed")) {
             entries.push(TomlEntry { key: "seed".to_owned(), key_span: seed.span, node: seed });
         }
+    }
+
+    /// Returns true if the description of a setting begins with a folder, such as "Image folder".
+    fn describes_folder(&self, schema: &Json) -> bool {
+        let text = self.setting_description(schema);
+        text.split(|c: char| !c.is_alphabetic()).take(2).any(|word| word.eq_ignore_ascii_case("folder"))
     }
 
     /// First line of the description of a setting.

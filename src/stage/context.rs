@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{MapFn, MapInput, Progress, StageEvent, Warning};
+use super::{MapFn, MapInput, MapSummary, Progress, StageEvent, Warning};
 use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
@@ -53,7 +53,7 @@ pub trait StageHost {
     /// time.
     ///
     /// Fails with the first error of `function`, in the order of the blocks.
-    fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()>;
+    fn map(&mut self, input: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary>;
 
     /// Writes a file of a files output.
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()>;

@@ -14,6 +14,8 @@ pub enum InputOrigin {
         from: TableRef,
         /// Columns that the table must have; it may have more. A list of width 0 stands for any width.
         required_columns: SchemaRef,
+        /// Columns of which at least one must have values.
+        required_values: Option<RequiredValues>,
     },
     /// Files of another stage, such as a model.
     Files {
@@ -22,6 +24,15 @@ pub enum InputOrigin {
     },
     /// A file or folder outside of the store. Its content is part of the key.
     Source(SourceRef),
+}
+
+/// Nullable columns of an input table, at least one of which must have values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequiredValues {
+    /// Names of the columns.
+    pub columns: &'static [&'static str],
+    /// Hint of the error for a table without such values.
+    pub hint: &'static str,
 }
 
 /// Input of a stage.
@@ -36,7 +47,17 @@ pub struct StageInput {
 impl StageInput {
     /// Input from a table of another stage that has at least the columns of `wanted`.
     pub fn table(name: impl Into<String>, from: &TableRef, wanted: SchemaRef) -> Self {
-        Self { name: name.into(), origin: InputOrigin::Table { from: from.clone(), required_columns: wanted } }
+        let origin = InputOrigin::Table { from: from.clone(), required_columns: wanted, required_values: None };
+        Self { name: name.into(), origin }
+    }
+
+    /// Requires values in at least one of some columns of an input table.
+    #[must_use]
+    pub fn with_values(mut self, values: RequiredValues) -> Self {
+        if let InputOrigin::Table { required_values, .. } = &mut self.origin {
+            *required_values = Some(values);
+        }
+        self
     }
 
     /// Input from the files of another stage.

@@ -34,5 +34,21 @@ pub struct MapOutput {
     pub warnings: Vec<Warning>,
 }
 
+/// Summary of a parallel map, including the blocks that an earlier run mapped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MapSummary {
+    /// Number of input rows, or of indices.
+    pub inputs: u64,
+    /// Number of output rows.
+    pub rows: u64,
+    /// First warnings about the rows.
+    pub warnings: Vec<Warning>,
+}
+
+impl MapSummary {
+    /// Maximum number of warnings in a summary.
+    pub const WARNINGS: usize = 20;
+}
+
 /// Function that maps a block to rows of an output; called from several threads.
 pub type MapFn<'f> = dyn Fn(&MapBlock) -> Result<MapOutput> + Sync + 'f;

@@ -23,6 +23,8 @@ pub enum OutputKind {
         part_rows: usize,
         /// Name of the source input that paths in this table are relative to.
         root: Option<String>,
+        /// Columns that are missing in every row, although the schema has them.
+        empty_columns: &'static [&'static str],
     },
     /// A few files that belong together, such as `model.safetensors` and `model.json`.
     Files,
@@ -32,7 +34,7 @@ impl StageOutput {
     /// A table output in parts of `part_rows` rows.
     #[must_use]
     pub fn table(name: &'static str, schema: SchemaRef, part_rows: usize) -> Self {
-        Self { name, kind: OutputKind::Table { schema, part_rows, root: None } }
+        Self { name, kind: OutputKind::Table { schema, part_rows, root: None, empty_columns: &[] } }
     }
 
     /// Declares that paths in this table are relative to the source `input`.
@@ -40,6 +42,16 @@ impl StageOutput {
     pub fn relative_to(mut self, input: impl Into<String>) -> Self {
         if let OutputKind::Table { root, .. } = &mut self.kind {
             *root = Some(input.into());
+        }
+        self
+    }
+
+    /// Declares that these columns are missing in every row, so that inputs that need their values are refused before
+    /// anything runs.
+    #[must_use]
+    pub fn with_empty_columns(mut self, columns: &'static [&'static str]) -> Self {
+        if let OutputKind::Table { empty_columns, .. } = &mut self.kind {
+            *empty_columns = columns;
         }
         self
     }

@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorCategory, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
-use crate::stage::{MapBlock, MapFn, MapInput, RunnableStage, StageContext, StageEvent, StageHost, Warning};
+use crate::stage::{
+    MapBlock, MapFn, MapInput, MapSummary, RunnableStage, StageContext, StageEvent, StageHost, Warning,
+};
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
 #[derive(Debug, Default)]
@@ -109,16 +111,17 @@ impl StageHost for InMemoryHost {
         self.output_tables.entry(output.to_owned()).or_default().push(batch);
         Ok(())
     }
-    fn map(&mut self, over: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()> {
+    fn map(&mut self, over: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary> {
         let (count, all) = match over {
             MapInput::Range(count) => (count, None),
             MapInput::Table(input) => {
                 let batches = self.all_batches(input)?;
-                let Some(first) = batches.first() else { return Ok(()) };
+                let Some(first) = batches.first() else { return Ok(MapSummary::default()) };
                 let all = concat_batches(first.schema_ref(), &batches)?;
                 (all.num_rows(), Some(all))
             }
         };
+        let mut summary = MapSummary { inputs: count as u64, ..MapSummary::default() };
         for start in (0..count).step_by(size) {
             let range = start..count.min(start + size);
             let rows = match &all {
@@ -126,10 +129,13 @@ impl StageHost for InMemoryHost {
                 None => RecordBatch::new_empty(Schema::empty().into()),
             };
             let mapped = function(&MapBlock { range, rows })?;
+            summary.rows += mapped.batch.num_rows() as u64;
+            summary.warnings.extend(mapped.warnings.iter().cloned());
             self.warnings.extend(mapped.warnings);
             self.write(output, mapped.batch)?;
         }
-        Ok(())
+        summary.warnings.truncate(MapSummary::WARNINGS);
+        Ok(summary)
     }
     fn put_file(&mut self, output: &str, name: &str, content: Bytes) -> Result<()> {
         self.resources.0.cancel.check()?;

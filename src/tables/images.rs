@@ -20,3 +20,10 @@ table! {
         bytes: Nullable<BinaryArray>,
     }
 }
+
+/// Columns that hold a picture: the path of its file, or its bytes.
+pub const PICTURE_COLUMNS: [&str; 2] = ["path", "bytes"];
+
+/// Hint for stages that need pictures and get a table without them.
+pub const PICTURES_HINT: &str = "these images have names only; `ingest` reads pictures with `image_folder` (a folder and \
+                                 a table of captions), `karpathy`, `flickr`, `coco` or `synthetic`";

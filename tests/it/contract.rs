@@ -17,8 +17,8 @@ use pairloom::pipeline;
 use pairloom::plan::{Plan, PlanNode};
 use pairloom::runtime::{CancelToken, Device, ProcessGroup, Resources};
 use pairloom::stage::{
-    InputOrigin, MapFn, MapInput, OutputKind, Problem, RunnableStage, Stage, StageContext, StageEvent, StageHost,
-    StageInput, StageOutput,
+    InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, RunnableStage, Stage, StageContext, StageEvent,
+    StageHost, StageInput, StageOutput,
 };
 use pairloom::stages::AnyStage;
 use pairloom::store::{Presence, Store};
@@ -108,7 +108,7 @@ impl StageHost for RecordingHost<'_, '_> {
         self.writes(output);
         self.cx.write(output, batch)
     }
-    fn map(&mut self, over: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<()> {
+    fn map(&mut self, over: MapInput<'_>, output: &str, size: usize, function: &MapFn<'_>) -> Result<MapSummary> {
         if let MapInput::Table(input) = over {
             self.reads(input);
         }

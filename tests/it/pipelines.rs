@@ -213,6 +213,42 @@ fn the_flickr8k_pipeline_learns() {
     assert!(rsum > 60.0, "{rsum}");
 }
 
+/// A hundred photographs and a table that is written here: 500 rows in reverse order.
+#[test]
+fn photographs_with_a_table_of_captions_run_from_end_to_end() {
+    let (Some(flickr), Some(squeezenet)) = (public("flickr8k-1k"), public("weights/squeezenet1_0.safetensors")) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = std::fs::read_to_string(flickr.join("Flickr8k.token.txt")).unwrap();
+    let rows: Vec<_> = tokens.lines().take(500).map(|line| line.split_once('\t').unwrap()).collect();
+    let mut table = String::from("caption,file_name\n");
+    for (key, caption) in rows.iter().rev() {
+        let name = key.split_once('#').unwrap().0;
+        table += &format!("\"{}\",{name}\n", caption.replace('"', "\"\""));
+    }
+    std::fs::write(folder.path().join("captions.csv"), table).unwrap();
+    let store = folder.path().join("store");
+    let mut command = pairloom();
+    command.arg("run").arg("--store").arg(&store).arg(file("photographs.toml"));
+    command.env("PHOTOGRAPHS", flickr.join("images")).env("CAPTIONS", folder.path().join("captions.csv"));
+    command.env("SQUEEZENET", &squeezenet).args(SHORT);
+    run(&mut command);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM cnn.features"), 100.0);
+    assert_eq!(number_of(&store, "SELECT count(*) FROM pairs.captions"), 500.0);
+    let tests = number_of(&store, "SELECT count(*) FROM pairs.images WHERE split = 'test'");
+    assert_eq!(number_of(&store, "SELECT n_images FROM test.summary"), tests);
+    // A caption of the table belongs to its photograph.
+    let (key, caption) = rows[42];
+    let sql = format!(
+        "SELECT count(*) FROM pairs.captions c JOIN pairs.images i USING (image_id) \
+         WHERE i.file_name = '{}' AND c.text = '{}'",
+        key.split_once('#').unwrap().0,
+        caption.trim().replace('\'', "''")
+    );
+    assert_eq!(number_of(&store, &sql), 1.0);
+}
+
 /// The features of dev and test are repeated five times in the files; without repetition there are 753 / 113 / 125
 /// images.
 #[test]

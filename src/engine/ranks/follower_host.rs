@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources};
-use crate::stage::{MapFn, MapInput, StageEvent, StageHost};
+use crate::stage::{MapFn, MapInput, MapSummary, StageEvent, StageHost};
 use crate::store::key::ArtefactIdentity;
 use crate::store::{Artefact, FileEntry};
 
@@ -55,7 +55,7 @@ impl StageHost for FollowerHost<'_> {
         self.check_cancelled()
     }
 
-    fn map(&mut self, _input: MapInput<'_>, _output: &str, _size: usize, _function: &MapFn<'_>) -> Result<()> {
+    fn map(&mut self, _input: MapInput<'_>, _output: &str, _size: usize, _function: &MapFn<'_>) -> Result<MapSummary> {
         let stage = &self.inputs.stage;
         Err(Error::internal(format!("stage `{stage}` calls `map`, which is not supported in a process group")))
     }

@@ -16,6 +16,10 @@ pub enum ColumnKind {
     Integers,
     /// Texts, plain or dictionary-encoded.
     Texts,
+    /// Texts or integers.
+    TextsOrIntegers,
+    /// Texts, or lists of texts with or without a fixed size.
+    TextsOrLists,
     /// Vectors: lists of f16, f32 or f64, with or without a fixed size.
     Vectors,
 }
@@ -29,6 +33,8 @@ impl ColumnKind {
         let wanted = match self {
             ColumnKind::Integers if kind.is_integer() => return Ok(()),
             ColumnKind::Texts if is_text(kind) => return Ok(()),
+            ColumnKind::TextsOrIntegers if kind.is_integer() || is_text(kind) => return Ok(()),
+            ColumnKind::TextsOrLists if is_text(kind) || is_text_list(kind) => return Ok(()),
             ColumnKind::Vectors if is_vector(kind) => match kind {
                 DataType::FixedSizeList(_, width)
                     if !usize::try_from(*width).is_ok_and(|width| (1..=MAX_WIDTH).contains(&width)) =>
@@ -39,6 +45,8 @@ impl ColumnKind {
             },
             ColumnKind::Integers => "whole numbers",
             ColumnKind::Texts => "texts",
+            ColumnKind::TextsOrIntegers => "texts or whole numbers",
+            ColumnKind::TextsOrLists => "texts or lists of texts",
             ColumnKind::Vectors => "lists of Float16, Float32 or Float64",
         };
         Err(format!("is {kind}, wanted {wanted}"))
@@ -49,6 +57,15 @@ fn is_text(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, values) => is_text(values) && !matches!(**values, DataType::Dictionary(..)),
+        _ => false,
+    }
+}
+
+fn is_text_list(kind: &DataType) -> bool {
+    match kind {
+        DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => {
+            matches!(item.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        }
         _ => false,
     }
 }
@@ -155,6 +172,13 @@ impl NullableVectors {
 /// The column is missing or of another kind.
 pub fn vectors(batch: &RecordBatch, name: &str) -> Result<NullableVectors> {
     let column = column(batch, name, ColumnKind::Vectors)?;
+    let (items, bounds) = list_items(column);
+    let values = cast(&items, &DataType::Float32)?.as_primitive::<Float32Type>().clone();
+    Ok(NullableVectors { values, bounds, nulls: column.nulls().cloned() })
+}
+
+/// Items of a column of lists; offsets of its rows in the items, and the end of the last row.
+fn list_items(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let (items, bounds) = match column.data_type() {
         DataType::List(_) => {
             let list = column.as_list::<i32>();
@@ -174,9 +198,55 @@ pub fn vectors(batch: &RecordBatch, name: &str) -> Result<NullableVectors> {
     };
     // A sliced list array has the items of the whole array.
     let (first, last) = (bounds.first().copied().unwrap_or(0), bounds.last().copied().unwrap_or(0));
-    let values = cast(&items.slice(first, last - first), &DataType::Float32)?.as_primitive::<Float32Type>().clone();
-    let bounds = bounds.into_iter().map(|bound| bound - first).collect();
-    Ok(NullableVectors { values, bounds, nulls: column.nulls().cloned() })
+    (items.slice(first, last - first), bounds.into_iter().map(|bound| bound - first).collect())
+}
+
+/// Lists of texts of a column with nulls.
+#[derive(Debug)]
+pub struct NullableTextLists {
+    values: StringArray,
+    bounds: Vec<usize>,
+    nulls: Option<NullBuffer>,
+}
+
+impl NullableTextLists {
+    /// Texts of a row; `None` if the list or one of its texts is null.
+    ///
+    /// # Panics
+    /// `row` is out of range.
+    #[must_use]
+    pub fn get(&self, row: usize) -> Option<Vec<&str>> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        let mut places = self.bounds[row]..self.bounds[row + 1];
+        places
+            .clone()
+            .all(|place| self.values.is_valid(place))
+            .then(|| places.by_ref().map(|place| self.values.value(place)).collect())
+    }
+}
+
+/// Reads a column of lists of texts; `None` if it is a column of texts.
+///
+/// # Errors
+/// The column is missing or of another kind.
+pub fn text_lists(batch: &RecordBatch, name: &str) -> Result<Option<NullableTextLists>> {
+    let column = column(batch, name, ColumnKind::TextsOrLists)?;
+    if is_text(column.data_type()) {
+        return Ok(None);
+    }
+    let (items, bounds) = list_items(column);
+    let values = cast(&items, &DataType::Utf8)?.as_string::<i32>().clone();
+    Ok(Some(NullableTextLists { values, bounds, nulls: column.nulls().cloned() }))
+}
+
+/// Returns true if the column `name` has integers.
+///
+/// # Errors
+/// The column is missing, or has neither texts nor integers.
+pub fn has_integers(batch: &RecordBatch, name: &str) -> Result<bool> {
+    Ok(column(batch, name, ColumnKind::TextsOrIntegers)?.data_type().is_integer())
 }
 
 fn column<'b>(batch: &'b RecordBatch, name: &str, kind: ColumnKind) -> Result<&'b ArrayRef> {

@@ -58,6 +58,12 @@ impl TableFile {
         self.schema().field_with_name(name).is_ok()
     }
 
+    /// Returns true if there is a column `name` of texts.
+    #[must_use]
+    pub fn has_texts(&self, name: &str) -> bool {
+        self.schema().field_with_name(name).is_ok_and(|field| ColumnKind::Texts.accepts(field.data_type()).is_ok())
+    }
+
     /// Checks that these columns exist and are of these kinds.
     ///
     /// # Errors

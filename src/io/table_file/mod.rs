@@ -13,5 +13,7 @@ mod column;
 mod tests;
 
 pub use batches::MAX_WIDTH;
-pub use column::{ColumnKind, NullableTexts, NullableVectors, integers, texts, vectors};
+pub use column::{
+    ColumnKind, NullableTextLists, NullableTexts, NullableVectors, has_integers, integers, text_lists, texts, vectors,
+};
 pub use file::TableFile;

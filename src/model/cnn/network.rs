@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use tch::Tensor;
 
 use super::architecture::{Architecture, Layer};
+use super::catalog::Network;
 use super::random;
 use crate::error::{Error, Result};
 use crate::model::named_tensors::NamedTensors;
-use crate::model::safetensors_file::{libtorch_error, to_tensor_shape};
+use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::model::weights::{self, ExpectedParameter};
 
 /// Number added to a variance before the square root, as in torchvision's `BatchNorm2d`.
@@ -39,15 +40,17 @@ impl Cnn {
     /// not use, may be present.
     ///
     /// # Errors
-    /// As [`weights::read`], or the device is out of memory.
+    /// As [`weights::read`]; weights of another CNN of the list, which the error names; or the device is out of memory.
     pub fn from_file(architecture: Architecture, bytes: &[u8], device: tch::Device) -> Result<Self> {
         let wanted: Vec<ExpectedParameter> = architecture
             .parameters()
             .into_iter()
             .map(|parameter| ExpectedParameter { name: parameter.name, shape: parameter.shape })
             .collect();
-        let parameters = weights::read(bytes, &wanted, |name| name.ends_with(".num_batches_tracked"))?;
-        Self::new(architecture, parameters, device)
+        match weights::read(bytes, &wanted, is_unneeded) {
+            Ok(parameters) => Self::new(architecture, parameters, device),
+            Err(error) => Err(other_weights_error(&architecture, bytes).unwrap_or(error)),
+        }
     }
 
     /// Reads the weights of the CNN in the `model.safetensors` of a model that was trained with one.
@@ -239,6 +242,31 @@ impl Cnn {
         let name = format!("{layer}.{what}");
         self.parameters.get(&name).ok_or_else(|| Error::internal(format!("the CNN has no parameter `{name}`")))
     }
+}
+
+/// Returns true for parameters that inference does not use.
+fn is_unneeded(name: &str) -> bool {
+    name.ends_with(".num_batches_tracked")
+}
+
+/// Error for a file with the weights of another CNN, or with a model; `None` if the file is neither.
+fn other_weights_error(architecture: &Architecture, bytes: &[u8]) -> Option<Error> {
+    let file = safetensors_file::parse(bytes).ok()?;
+    let tensors = file.tensors();
+    if tensors.iter().any(|(name, _)| name.starts_with(MODEL_PREFIX)) {
+        return Some(
+            Error::data("this is a model of a training with `finetune`, wanted the weights of a CNN")
+                .hint("`extract` uses the CNN of a model with `weights = { model = \"STAGE.model\" }`"),
+        );
+    }
+    let shapes = tensors.iter().filter(|(name, _)| !is_unneeded(name));
+    let found = Network::recognize(&shapes.map(|(name, view)| (name.clone(), view.shape().to_vec())).collect())?;
+    let wanted = Network::ALL.into_iter().find(|(network, _)| network.architecture() == *architecture);
+    let (_, wanted) = wanted.filter(|(_, wanted)| *wanted != found)?;
+    Some(
+        Error::data(format!("these look like weights of {found}, wanted those of {wanted}"))
+            .hint(format!("set `network = \"{found}\"`, or give a file with weights of {wanted}")),
+    )
 }
 
 fn clone_entry((name, tensor): (&String, &Tensor)) -> (String, Tensor) {

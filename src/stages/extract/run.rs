@@ -1,21 +1,27 @@
 //! Feature extraction: runs images through the network.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 
-use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::array::{Int64Array, StringArray};
 
 use super::preprocess;
 use super::settings::{Extract, FeaturePooling, OnUndecodable, PART_ROWS, WeightSource};
-use crate::error::{Error, ErrorCategory, Result, TruncatedList};
+use crate::error::{Error, ErrorCategory, Result, SkippedItems, TruncatedList};
 use crate::io::bounded;
 use crate::io::image::EncodedImages;
 use crate::model::cnn::{Cnn, CnnOutput};
 use crate::model::family::input_spec;
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::model::{device, threads};
-use crate::stage::{MapInput, MapOutput, RunnableStage, StageContext, Warning};
+use crate::stage::{MapBlock, MapInput, MapOutput, RunnableStage, StageContext, Warning};
 use crate::tables::{self, VectorColumn};
+
+/// Number of images that an error shows.
+const SHOWN: usize = 5;
+/// Beginning of the warning about an image that was left out.
+const LEFT_OUT: &str = "image left out: ";
 
 /// Maximum size of a file of weights, in bytes: several times the size of the largest network.
 const MAX_WEIGHTS: u64 = 1 << 30;
@@ -29,12 +35,22 @@ impl RunnableStage for Extract {
         // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
         // own handles to the weights.
         let network = Mutex::new(network);
-        cx.map(MapInput::Table("images"), "features", PART_ROWS, &|block| {
+        let summary = cx.map(MapInput::Table("images"), "features", PART_ROWS, &|block| {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
             let network = network.lock().map_err(broken)?.share();
             threads::use_one_thread();
-            self.compute_part(&block.rows, root.as_deref(), &network)
-        })
+            self.compute_part(block, root.as_deref(), &network)
+        })?;
+        let first = summary.warnings.iter().map(|warning| {
+            let Warning { subject, message } = warning;
+            format!("`{subject}`: {}", message.strip_prefix(LEFT_OUT).unwrap_or(message))
+        });
+        let skipped = SkippedItems {
+            skipped: summary.inputs.saturating_sub(summary.rows),
+            total: summary.inputs,
+            first: first.collect(),
+        };
+        skipped.check("images", self.max_skipped, "check the folder of the images, and their format: JPEG or PNG")
     }
 }
 
@@ -72,7 +88,8 @@ impl Extract {
     }
 
     /// Computes the features of a block of images.
-    fn compute_part(&self, batch: &RecordBatch, root: Option<&Path>, network: &Cnn) -> Result<MapOutput> {
+    fn compute_part(&self, block: &MapBlock, root: Option<&Path>, network: &Cnn) -> Result<MapOutput> {
+        let batch = &block.rows;
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
         let images = EncodedImages::new(batch, root)?;
@@ -105,7 +122,7 @@ impl Extract {
             }
         }
         if self.on_undecodable == OnUndecodable::Fail && !undecodable.is_empty() {
-            return Err(undecodable_error(&undecodable));
+            return Err(undecodable_error(&undecodable, &block.range));
         }
 
         let features = tables::features::TableColumns {
@@ -115,7 +132,7 @@ impl Extract {
         };
         let warnings = undecodable
             .into_iter()
-            .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("image left out: {error}") })
+            .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("{LEFT_OUT}{error}") })
             .collect();
         Ok(MapOutput { batch: features.into_batch()?, warnings })
     }
@@ -157,10 +174,19 @@ fn normalize(feature: &mut [f32]) {
     }
 }
 
-/// Returns the error of a block with undecodable images.
-fn undecodable_error(undecodable: &[(&str, Error)]) -> Error {
-    let listed: TruncatedList = undecodable.iter().map(|(name, error)| format!("image `{name}`: {error}")).collect();
-    let error = Error::data(listed.join("; "));
+/// Returns the error of a block with undecodable images. `rows` are the numbers of its rows.
+fn undecodable_error(undecodable: &[(&str, Error)], rows: &Range<usize>) -> Error {
+    let mut listed = TruncatedList::new(SHOWN);
+    listed.extend(undecodable.iter().map(|(name, error)| format!("image `{name}`: {error}")));
+    let error = Error::data(match undecodable.len() {
+        1 => listed.join(""),
+        count => format!(
+            "{count} of the images {} to {} (from 0) cannot be decoded:\n  {}",
+            rows.start,
+            rows.end.saturating_sub(1),
+            listed.join("\n  ")
+        ),
+    });
     match undecodable.iter().find_map(|(_, error)| error.hint_text()) {
         Some(hint) => error.hint(hint),
         None => error.hint(

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::model::cnn::Network;
-use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput, TableRef};
+use crate::stage::{Problem, RequiredValues, SourceRef, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
 /// Number of rows of a part of `features`: a few seconds of work on two cores, except for the deepest networks.
@@ -13,6 +13,13 @@ pub(super) const PART_ROWS: usize = 128;
 /// Allowed sides of an input of the network, in pixels. Smaller inputs give empty feature maps in the last layers;
 /// larger inputs need too much memory.
 const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
+
+/// Columns of the images that must have values.
+const PICTURES: RequiredValues =
+    RequiredValues { columns: &tables::images::PICTURE_COLUMNS, hint: tables::images::PICTURES_HINT };
+
+/// Default of [`Extract::max_skipped`].
+const MAX_SKIPPED: f64 = 0.1;
 
 /// Maximum number of values of a batch, 128 MiB: 222 images of 224 pixels, or 2 of 2048.
 const MAX_INPUT_VALUES: u64 = 32 << 20;
@@ -49,6 +56,10 @@ pub struct Extract {
     /// Treatment of images that cannot be decoded.
     #[serde(default)]
     pub on_undecodable: OnUndecodable,
+    /// Largest share of the images that `on_undecodable = "skip"` may leave out. If more are left out, or all of them,
+    /// the stage fails.
+    #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
+    pub max_skipped: f64,
     /// Seed of random weights; by default the pipeline's seed.
     #[serde(default)]
     pub seed: u64,
@@ -84,7 +95,7 @@ pub enum OnUndecodable {
     /// Stops with an error that names the images and the reasons.
     #[default]
     Fail,
-    /// Leaves the image out, with a warning.
+    /// Leaves the image out, with a warning. `max_skipped` limits their share.
     Skip,
 }
 
@@ -99,6 +110,16 @@ fn default_crop() -> u32 {
 /// Default batch size. With larger batches, the feature maps of SqueezeNet do not fit the caches of the CPU.
 fn default_batch_size() -> usize {
     8
+}
+
+fn default_max_skipped() -> f64 {
+    MAX_SKIPPED
+}
+
+/// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_default_max_skipped(share: &f64) -> bool {
+    *share == MAX_SKIPPED
 }
 
 impl Stage for Extract {
@@ -122,7 +143,8 @@ impl Stage for Extract {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let mut inputs = vec![StageInput::table("images", &self.images, tables::images::table().schema())];
+        let images = StageInput::table("images", &self.images, tables::images::table().schema());
+        let mut inputs = vec![images.with_values(PICTURES)];
         match &self.weights {
             WeightSource::File(file) => inputs.push(StageInput::source("weights.file", file)),
             WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model)),
@@ -154,6 +176,12 @@ impl Stage for Extract {
         if self.crop > self.resize {
             let message = format!("a square of {} pixels does not fit a side of {}", self.crop, self.resize);
             problems.push(Problem::new("crop", message).hint("make `crop` at most `resize`"));
+        }
+        if !(0.0..=1.0).contains(&self.max_skipped) {
+            problems.push(Problem::new("max_skipped", format!("got {}, wanted 0 to 1", self.max_skipped)));
+        } else if self.max_skipped != MAX_SKIPPED && self.on_undecodable == OnUndecodable::Fail {
+            let message = "it limits the images that are left out, but none are";
+            problems.push(Problem::new("max_skipped", message).hint("set `on_undecodable = \"skip\"` too"));
         }
         if self.batch_size == 0 {
             problems.push(Problem::new("batch_size", "0 images, wanted at least 1"));

@@ -134,6 +134,7 @@ fn only_files_below_the_image_folder_are_read() {
     let error = host.run(&extract(json!({}))).unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Data);
     let text = error.to_string();
+    assert!(text.starts_with("4 of the images 0 to 4 (from 0) cannot be decoded:\n  image `picture 1`: "), "{text}");
     for part in [
         "image `picture 1`: its path `../secret.png` leads out of the image folder",
         "image `picture 2`: cannot read `",
@@ -146,7 +147,7 @@ fn only_files_below_the_image_folder_are_read() {
     assert!(!text.contains("picture 0"), "{text}");
     assert!(host.output_tables.is_empty());
 
-    host.run(&extract(json!({"on_undecodable": "skip"}))).unwrap();
+    host.run(&extract(json!({"on_undecodable": "skip", "max_skipped": 0.8}))).unwrap();
     assert_eq!(tables::int_column(&host.output("features"), "image_id").unwrap().values(), &[100]);
     assert_eq!(host.warnings.len(), 4);
 }
@@ -175,7 +176,7 @@ fn damaged_images_are_named_with_the_reason() {
     ];
     let mut rows: Vec<_> = cases.iter().map(|(bytes, _)| inline(bytes.clone())).collect();
     rows.push(inline(whole));
-    let stage = extract(json!({"on_undecodable": "skip"}));
+    let stage = extract(json!({"on_undecodable": "skip", "max_skipped": 0.9}));
     let mut host = host(&rows);
     host.run(&stage).unwrap();
     assert_eq!(tables::int_column(&host.output("features"), "image_id").unwrap().values(), &[109]);
@@ -184,6 +185,50 @@ fn damaged_images_are_named_with_the_reason() {
         assert_eq!(warning.subject, format!("picture {row}"));
         assert!(warning.message.contains(wanted), "{}", warning.message);
     }
+}
+
+#[test]
+fn at_most_a_tenth_of_the_images_is_left_out() {
+    let rows = |good: usize, bad: usize| -> Vec<_> {
+        (0..good + bad).map(|i| inline(if i < bad { b"GIF89a".to_vec() } else { jpeg() })).collect()
+    };
+    let run = |good: usize, bad: usize, more: serde_json::Value| {
+        let mut host = host(&rows(good, bad));
+        host.run(&extract(more)).map(|()| host.output("features").num_rows())
+    };
+    let skip = || json!({"on_undecodable": "skip"});
+    assert_eq!(run(9, 1, skip()).unwrap(), 9);
+    let error = run(8, 1, skip()).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Data);
+    assert_eq!(
+        error.to_string(),
+        "1 of 9 images were left out, wanted at most 0.1 of them:\n  `picture 0`: it is a GIF image, wanted JPEG or PNG"
+    );
+    assert!(error.hint_text().unwrap().contains("`max_skipped`"), "{error:?}");
+    assert_eq!(run(8, 1, json!({"on_undecodable": "skip", "max_skipped": 0.2})).unwrap(), 8);
+    let error = run(0, 7, json!({"on_undecodable": "skip", "max_skipped": 1.0})).unwrap_err();
+    assert!(error.to_string().starts_with("all 7 images were left out:\n  `picture 0`"), "{error}");
+    assert!(error.to_string().ends_with("\n  and 2 more"), "{error}");
+    // An error lists five images.
+    let error = run(1, 7, json!({})).unwrap_err().to_string();
+    assert!(
+        error.starts_with("7 of the images 0 to 7 (from 0) cannot be decoded:") && error.ends_with("and 2 more"),
+        "{error}"
+    );
+
+    let messages = |more: serde_json::Value| -> Vec<String> {
+        extract(more).check().into_iter().map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
+    };
+    assert_eq!(
+        messages(json!({"on_undecodable": "skip", "max_skipped": 1.5})),
+        ["max_skipped: got 1.5, wanted 0 to 1"]
+    );
+    assert_eq!(
+        messages(json!({"max_skipped": 0.5})),
+        ["max_skipped: it limits the images that are left out, but none are"]
+    );
+    // The default keeps the keys of older results.
+    assert!(extract(skip()).settings().get("max_skipped").is_none());
 }
 
 /// A truncated image is refused, unless only bytes after the pixel data are missing. Changed bytes never cause a panic.
@@ -232,8 +277,11 @@ fn weights_of_another_network_are_refused() {
     other.network = super::Network::ResNet18;
     let error = host.run(&other).unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Data);
-    assert!(error.to_string().contains("`conv1.weight` [64, 3, 7, 7] is missing"), "{error}");
-    assert!(error.to_string().ends_with(" more"), "{error}");
+    assert!(
+        error.to_string().ends_with("these look like weights of squeezenet1_0, wanted those of resnet18"),
+        "{error}"
+    );
+    assert!(error.hint_text().unwrap().starts_with("set `network = \"squeezenet1_0\"`"), "{error:?}");
 }
 
 #[test]

@@ -1,22 +1,11 @@
 //! Reader of `captions`: a table of captions without images, for stages that need captions only.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::path::Path;
-
+use super::caption_rows::{self, CaptionColumns};
 use super::listing;
 use super::settings::CaptionTable;
-use super::writer::{self, DataSetWriter, ImageRow};
-use crate::error::{Error, Result, ValidationErrors};
-use crate::io::delimited::DelimitedFile;
+use super::writer::{DataSetWriter, ImageRow};
+use crate::error::{Error, Result};
 use crate::stage::StageContext;
-
-/// Image that the table names, with its captions in the order of the table.
-struct NamedImage {
-    name: String,
-    split: &'static str,
-    captions: Vec<(i64, String)>,
-}
 
 /// Reads the table and writes images, in order of their first caption, and their captions.
 ///
@@ -25,82 +14,25 @@ struct NamedImage {
 /// table.
 pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<()> {
     let path = cx.source("captions.file")?;
-    let images = read(settings, DelimitedFile::open(&path)?)?;
-    let ids = image_ids(&path, &images)?;
+    let columns = CaptionColumns {
+        image: &settings.image,
+        image_id: None,
+        text: &settings.text,
+        caption_id: settings.caption_id.as_deref(),
+        split: settings.split_column.as_deref(),
+        hint: "name them with `image` and `text`",
+    };
+    let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
+    let split_of = |_: &str, field: Option<&str>| fixed.map_or_else(|| listing::parse_split(field.unwrap_or("")), Ok);
+    let images = caption_rows::read(&path, &columns, |name| Ok(name.to_owned()), split_of)?;
+    let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
+    let ids = caption_rows::image_ids(&path, &names)?;
     let mut rows = DataSetWriter::default();
     for (id, image) in ids.into_iter().zip(&images) {
         let row = ImageRow { id, split: image.split, file_name: &image.name, path: None, bytes: None };
         rows.push(cx, &row, image.captions.iter().map(|(id, text)| (*id, text.as_str())))?;
     }
     rows.finish(cx)
-}
-
-/// Returns the identifiers of the images.
-///
-/// # Errors
-/// Two images have the same identifier: names such as `7` and `007`, which are the same number.
-fn image_ids(path: &Path, images: &[NamedImage]) -> Result<Vec<i64>> {
-    let ids: Option<Vec<i64>> = images.iter().map(|image| image.name.parse().ok()).collect();
-    let Some(ids) = ids else { return Ok((0..).take(images.len()).collect()) };
-    let mut names: HashMap<i64, &str> = HashMap::with_capacity(ids.len());
-    let mut mistakes = ValidationErrors::in_file(path);
-    for (id, image) in ids.iter().zip(images) {
-        if let Some(other) = names.insert(*id, &image.name) {
-            mistakes.add(format_args!("image `{}`", image.name), format_args!("is the number {id}, as `{other}` is"));
-        }
-    }
-    mistakes.into_result()?;
-    Ok(ids)
-}
-
-fn read(settings: &CaptionTable, table: DelimitedFile) -> Result<Vec<NamedImage>> {
-    let path = table.path().to_owned();
-    // Columns that the settings leave out are looked up under the name of a column that exists; they are not read.
-    let id_column = settings.caption_id.as_deref().unwrap_or(&settings.text);
-    let split_column = settings.split_column.as_deref().unwrap_or(&settings.text);
-    let [image, text, id, split] = table.columns([&settings.image, &settings.text, id_column, split_column])?;
-    let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
-    let mut images: Vec<NamedImage> = Vec::new();
-    let mut index_of: HashMap<String, usize> = HashMap::new();
-    let mut seen: HashMap<i64, u64> = HashMap::new();
-    let mut count = 0;
-    table.for_each(|line, fields| {
-        let row = count;
-        count += 1;
-        let name = fields[image].trim();
-        if name.is_empty() {
-            return Err("the image is not named".to_owned());
-        }
-        let split = fixed.map_or_else(|| listing::parse_split(fields[split].trim()), Ok)?;
-        let id = match &settings.caption_id {
-            Some(column) => fields[id]
-                .trim()
-                .parse()
-                .map_err(|_| format!("`{column}` is `{}`, wanted a whole number", fields[id].escape_debug()))?,
-            None => row,
-        };
-        if let Some(first) = seen.insert(id, line) {
-            return Err(format!("caption id {id} is also that of line {first}"));
-        }
-        let text = writer::clean_caption(fields[text])?.to_owned();
-        let index = match index_of.entry(name.to_owned()) {
-            Entry::Occupied(entry) => *entry.get(),
-            Entry::Vacant(entry) => {
-                images.push(NamedImage { name: name.to_owned(), split, captions: vec![] });
-                *entry.insert(images.len() - 1)
-            }
-        };
-        let image = &mut images[index];
-        if image.split != split {
-            return Err(format!("image `{name}` is in split `{split}` here and in `{}` before", image.split));
-        }
-        image.captions.push((id, text));
-        Ok(())
-    })?;
-    if images.is_empty() {
-        return Err(Error::data(format!("`{}` has no captions", path.display())));
-    }
-    Ok(images)
 }
 
 #[cfg(test)]
@@ -159,7 +91,7 @@ mod tests {
             "line 4: `id` is `x`, wanted a whole number",
             "line 5: caption is empty",
             "line 6: image `1` is in split `train` here and in `test` before",
-            "line 7: the image is not named",
+            "line 7: `image_id` is empty",
             "line 8: split is `dev`",
         ] {
             assert!(message.contains(part), "{part}: {message}");

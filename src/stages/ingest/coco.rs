@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Coco;
-use super::listing::{self, DuplicateFinder, ListedImage};
+use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::json;
@@ -102,7 +102,8 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
         mistakes.into_result()?;
     }
     let images = cx.source("coco.images")?;
-    listing::write_existing(cx, &entries, &images, settings.on_missing)
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    listing::write_existing(cx, &entries, &images, missing)
 }
 
 #[cfg(test)]
@@ -190,6 +191,7 @@ mod tests {
             files: vec![file],
             captions_per_image: 0,
             on_missing: OnMissing::Fail,
+            max_skipped: 0.1,
         };
         let wrong = |set: &Coco| -> Vec<String> {
             Ingest::Coco(set.clone()).check().into_iter().map(|problem| problem.setting).collect()

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::Flickr;
-use super::listing::{self, ListedImage};
+use super::listing::{self, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Result, ValidationErrors};
 use crate::io::text_lines::TextLines;
@@ -33,7 +33,8 @@ pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
         entries.push(ListedImage { image_id, split, file_name: image.name, path, captions: image.captions });
     }
     let images = cx.source("flickr.images")?;
-    listing::write_existing(cx, &entries, &images, settings.on_missing)
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    listing::write_existing(cx, &entries, &images, missing)
 }
 
 /// Reads the images in order of first appearance, with their captions in file order.

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Karpathy;
-use super::listing::{self, DuplicateFinder, ListedImage};
+use super::listing::{self, DuplicateFinder, ListedImage, MissingImages};
 use super::writer;
 use crate::error::{Result, ValidationErrors};
 use crate::io::json;
@@ -86,7 +86,8 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
     }
     mistakes.into_result()?;
     let images = cx.source("karpathy.images")?;
-    listing::write_existing(cx, &entries, &images, settings.on_missing)
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    listing::write_existing(cx, &entries, &images, missing)
 }
 
 #[cfg(test)]

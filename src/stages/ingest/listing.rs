@@ -1,5 +1,5 @@
-//! Listed images: images in a folder with their captions, as the readers of `karpathy`, `flickr` and `coco` return
-//! them.
+//! Listed images: images in a folder with their captions, as the readers of `karpathy`, `flickr`, `coco` and
+//! `image_folder` return them.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -7,12 +7,15 @@ use std::path::{Component, Path};
 
 use super::on_missing::OnMissing;
 use super::writer::{DataSetWriter, ImageRow};
-use crate::error::{Error, Result, ValidationErrors};
+use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
 use crate::stage::StageContext;
 
 /// Valid names of splits.
 pub(super) const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
+
+/// Number of images without a file that an error lists.
+const LISTED: usize = 20;
 
 /// Listed image with its captions.
 #[derive(Debug)]
@@ -27,6 +30,14 @@ pub(super) struct ListedImage {
     pub captions: Vec<(i64, String)>,
 }
 
+/// Treatment of images without a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MissingImages {
+    pub policy: OnMissing,
+    /// Largest share of images that may be left out.
+    pub max_skipped: f64,
+}
+
 /// Writes the entries whose image is a file below `root`, in order.
 ///
 /// Batches are written as they fill, so stages downstream can start while later files are still checked.
@@ -34,23 +45,26 @@ pub(super) struct ListedImage {
 ///
 /// # Errors
 /// The folder is missing, or no image is left; with [`OnMissing::Fail`], also if image files are missing, which the
-/// error lists.
+/// error lists; with [`OnMissing::Skip`], also if more are missing than allowed.
 pub(super) fn write_existing(
     cx: &mut StageContext<'_>,
     entries: &[ListedImage],
     root: &Path,
-    on_missing: OnMissing,
+    on_missing: MissingImages,
 ) -> Result<()> {
     if !root.is_dir() {
         return Err(Error::data(format!("image folder `{}` is not a folder", root.display())));
     }
     let mut rows = DataSetWriter::default();
     let mut missing = ValidationErrors::in_file(root);
+    let mut skipped = SkippedItems { skipped: 0, total: entries.len() as u64, first: vec![] };
     for entry in entries {
         cx.check_cancelled()?;
         if entry.captions.is_empty() {
             cx.warn(&entry.path, "image has no captions and is left out");
-        } else if is_file(&root.join(&entry.path))? {
+            continue;
+        }
+        if is_file(&root.join(&entry.path))? {
             if missing.is_empty() {
                 let image = ImageRow {
                     id: entry.image_id,
@@ -61,10 +75,23 @@ pub(super) fn write_existing(
                 };
                 rows.push(cx, &image, entry.captions.iter().map(|(id, text)| (*id, text.as_str())))?;
             }
-        } else {
-            match on_missing {
-                OnMissing::Fail => missing.add(format_args!("`{}`", entry.path), "there is no such file"),
-                OnMissing::Skip => cx.warn(&entry.path, "no such file; the image and its captions are left out"),
+            continue;
+        }
+        match on_missing.policy {
+            OnMissing::Fail => {
+                if missing.is_empty()
+                    && let Some(hint) = meant_file(root, &entry.path)?
+                {
+                    missing.hint(hint);
+                }
+                missing.add(format_args!("`{}`", entry.path), "there is no such file");
+            }
+            OnMissing::Skip => {
+                cx.warn(&entry.path, "no such file; the image and its captions are left out");
+                if skipped.first.len() < LISTED {
+                    skipped.first.push(format!("`{}`: there is no such file", entry.path));
+                }
+                skipped.skipped += 1;
             }
         }
     }
@@ -73,10 +100,27 @@ pub(super) fn write_existing(
          over",
     );
     missing.into_result()?;
+    skipped.check("images", on_missing.max_skipped, "check the path of the folder")?;
     if rows.count == 0 {
         return Err(Error::data(format!("no image is left of {} listed images", entries.len())));
     }
     rows.finish(cx)
+}
+
+/// Returns a hint that names the file that was probably meant by a path without a file: without its folders, or with an
+/// extension.
+fn meant_file(root: &Path, path: &str) -> Result<Option<String>> {
+    let base = path.rsplit('/').next().unwrap_or(path);
+    if base != path && is_file(&root.join(base))? {
+        return Ok(Some(format!("the folder has `{base}`: names are relative to the folder")));
+    }
+    for extension in ["jpg", "jpeg", "png", "JPG", "JPEG", "PNG"] {
+        let longer = format!("{path}.{extension}");
+        if is_file(&root.join(&longer))? {
+            return Ok(Some(format!("the folder has `{longer}`: file names need their extension")));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the path of the image `name` in `folder`, relative to the image folder, or an error message. The path never

@@ -15,6 +15,8 @@ mod karpathy;
 mod flickr;
 mod coco;
 mod precomp;
+mod caption_rows;
+mod image_folder;
 mod captions;
 mod ratings;
 mod embeddings;
@@ -25,6 +27,7 @@ mod writer;
 mod testing;
 
 pub use embeddings::{EmbeddingColumns, PrecomputedEmbeddings};
+pub use image_folder::{ImageFolder, ImageFolderColumns, ImageSplit, SplitFractions};
 pub use on_missing::OnMissing;
 pub use settings::{
     CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, Precomp, PrecompTest, RatingTable, SyntheticScenes,

@@ -1,6 +1,6 @@
 //! Runs the reader of the chosen data set format.
 
-use super::{Ingest, captions, coco, embeddings, flickr, karpathy, precomp, ratings, synthetic};
+use super::{Ingest, captions, coco, embeddings, flickr, image_folder, karpathy, precomp, ratings, synthetic};
 use crate::error::Result;
 use crate::stage::{RunnableStage, StageContext};
 
@@ -11,6 +11,7 @@ impl RunnableStage for Ingest {
             Ingest::Flickr(settings) => flickr::run(settings, cx),
             Ingest::Coco(settings) => coco::run(settings, cx),
             Ingest::Precomp(settings) => precomp::run(settings, cx),
+            Ingest::ImageFolder(settings) => image_folder::run(settings, cx),
             Ingest::Captions(settings) => captions::run(settings, cx),
             Ingest::Ratings(_) => ratings::run(cx),
             Ingest::Embeddings(settings) => embeddings::run(settings, cx),

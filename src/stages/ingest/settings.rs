@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::embeddings::PrecomputedEmbeddings;
+use super::image_folder::ImageFolder;
 use super::listing;
-use super::on_missing::OnMissing;
+use super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
 use super::part_rows::{CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS};
 use super::synthetic::IMAGE_SIDES;
 use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
@@ -23,6 +24,8 @@ pub enum Ingest {
     Coco(Coco),
     /// `*_precomp` folder: features, captions and ids as published with VSE++ and later models.
     Precomp(Precomp),
+    /// Folder of images with a table of captions: your own photographs.
+    ImageFolder(ImageFolder),
     /// Table of captions without images.
     Captions(CaptionTable),
     /// Human ratings of image-caption pairs.
@@ -47,6 +50,9 @@ pub struct Karpathy {
     /// Treatment of images whose file is missing.
     #[serde(default)]
     pub on_missing: OnMissing,
+    /// Largest share of the images that `on_missing = "skip"` may leave out.
+    #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
+    pub max_skipped: f64,
 }
 
 /// Original Flickr8k format.
@@ -66,6 +72,9 @@ pub struct Flickr {
     /// Treatment of images whose file is missing.
     #[serde(default)]
     pub on_missing: OnMissing,
+    /// Largest share of the images that `on_missing = "skip"` may leave out.
+    #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
+    pub max_skipped: f64,
 }
 
 /// COCO caption annotations.
@@ -82,6 +91,9 @@ pub struct Coco {
     /// Treatment of images whose file is missing.
     #[serde(default)]
     pub on_missing: OnMissing,
+    /// Largest share of the images that `on_missing = "skip"` may leave out.
+    #[serde(default = "default_max_skipped", skip_serializing_if = "is_default_max_skipped")]
+    pub max_skipped: f64,
 }
 
 /// COCO annotation file.
@@ -127,16 +139,17 @@ pub enum PrecompTest {
     Testall,
 }
 
-/// Table of captions.
+/// Table of captions without images, for stages that need captions only; `image_folder` reads images too.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaptionTable {
-    /// Table with column names in its first line: `.csv`, `.tsv`, `.csv.gz` or `.tsv.gz`.
+    /// Table of captions: CSV or TSV with column names in the first line, JSON Lines (each of these also `.gz`), Parquet
+    /// or Arrow.
     pub file: SourceRef,
     /// Column of the image of a caption: its identifier or file name.
     #[serde(default = "default_image_column")]
     pub image: String,
-    /// Column of the captions.
+    /// Column of the caption, or of a list of captions.
     #[serde(default = "default_text_column")]
     pub text: String,
     /// Column of the caption identifiers; by default captions are numbered from 0.
@@ -237,6 +250,7 @@ impl Stage for Ingest {
                 std::iter::once(StageInput::source("coco.images", &settings.images)).chain(files).collect()
             }
             Ingest::Precomp(settings) => vec![StageInput::source("precomp.folder", &settings.folder)],
+            Ingest::ImageFolder(settings) => settings.inputs(),
             Ingest::Captions(settings) => vec![StageInput::source("captions.file", &settings.file)],
             Ingest::Ratings(settings) => vec![StageInput::source("ratings.file", &settings.file)],
             Ingest::Embeddings(settings) => settings.inputs(),
@@ -257,7 +271,9 @@ impl Stage for Ingest {
             Ingest::Karpathy(_) => images.relative_to("karpathy.images"),
             Ingest::Flickr(_) => images.relative_to("flickr.images"),
             Ingest::Coco(_) => images.relative_to("coco.images"),
-            _ => images,
+            Ingest::ImageFolder(_) => images.relative_to("image_folder.images"),
+            Ingest::Precomp(_) | Ingest::Captions(_) => images.with_empty_columns(&tables::images::PICTURE_COLUMNS),
+            Ingest::Ratings(_) | Ingest::Embeddings(_) | Ingest::Synthetic(_) => images,
         };
         let mut outputs =
             vec![images, StageOutput::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
@@ -273,6 +289,13 @@ impl Stage for Ingest {
 
     fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
+        let skipping = match self {
+            Ingest::Karpathy(settings) => Some(("karpathy", settings.on_missing, settings.max_skipped)),
+            Ingest::Flickr(settings) => Some(("flickr", settings.on_missing, settings.max_skipped)),
+            Ingest::Coco(settings) => Some(("coco", settings.on_missing, settings.max_skipped)),
+            _ => None,
+        };
+        problems.extend(skipping.and_then(|(form, policy, share)| max_skipped_problem(form, policy, share)));
         match self {
             Ingest::Karpathy(settings) if settings.captions_per_image == 0 => {
                 problems.push(Problem::new("karpathy.captions_per_image", "got 0, wanted at least 1"));
@@ -319,6 +342,7 @@ impl Stage for Ingest {
                     problems.push(Problem::new("captions", message));
                 }
             },
+            Ingest::ImageFolder(settings) => problems.extend(settings.check()),
             Ingest::Embeddings(settings) => problems.extend(settings.check()),
             Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Ratings(_) => {}
         }

@@ -57,7 +57,8 @@ pub(super) fn write_similarities<S: CaptionSimilarity>(
         let batch = similarity_batch(corpus, similarity, selected, info, numbers.range.clone(), &mut scratch)?;
         lock(&idle).push(scratch);
         Ok(MapOutput { batch, warnings: vec![] })
-    })
+    })?;
+    Ok(())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

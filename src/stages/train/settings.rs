@@ -12,7 +12,7 @@ use crate::kernels::text::Tokenizer;
 use crate::model::encoder::MatmulPrecision;
 use crate::model::family::registry;
 use crate::model::loss::{Loss, Objective, SemanticMargin};
-use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
+use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
 /// Trains a model that scores pairs of an image and a caption.
@@ -118,6 +118,10 @@ pub struct Train {
     pub seed: u64,
 }
 
+/// Columns of the images to fine-tune on that must have values.
+const PICTURES: RequiredValues =
+    RequiredValues { columns: &tables::images::PICTURE_COLUMNS, hint: tables::images::PICTURES_HINT };
+
 /// Name of the input with the n-gram vectors of captions.
 pub(super) const CAPTION_NGRAMS: &str = "caption_ngrams";
 
@@ -222,8 +226,13 @@ impl Stage for Train {
         let pairs = self.data_sets().into_iter().zip(self.data_set_inputs());
         let pairs = pairs.flat_map(|((images, captions, _), names)| {
             let is_finetune = names.images == "finetune.images";
-            let wanted = if is_finetune { tables::images::table() } else { tables::features::table() }.schema();
-            let images = images.map(|images| StageInput::table(names.images, images, wanted));
+            let images = images.map(|images| {
+                if is_finetune {
+                    StageInput::table(names.images, images, tables::images::table().schema()).with_values(PICTURES)
+                } else {
+                    StageInput::table(names.images, images, tables::features::table().schema())
+                }
+            });
             let captions = StageInput::table(names.captions, captions, tables::captions::table().schema());
             images.into_iter().chain([captions])
         });

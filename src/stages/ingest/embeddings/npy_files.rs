@@ -13,6 +13,10 @@ use crate::io::text_lines::TextLines;
 /// Default number of captions of an image, as in the published data sets.
 const CAPTIONS_PER_IMAGE: usize = 5;
 
+/// Hint for arrays that are no matrix.
+const HINT: &str = "save one vector for each row: `numpy.save(path, x.reshape(len(x), -1))` for an array such as \
+                    (rows, 1, width), `numpy.save(path, x.mean(axis=1))` for vectors of tokens or patches";
+
 /// Image file and caption file, checked for consistency.
 pub(super) struct NpyFiles<'s> {
     images: NpyFile,
@@ -41,7 +45,7 @@ impl<'s> NpyFiles<'s> {
         image_of: Option<&Path>,
     ) -> Result<Self> {
         let (images, captions) =
-            (NpyFile::open(images, NpyRowKind::Vectors)?, NpyFile::open(captions, NpyRowKind::Vectors)?);
+            (NpyFile::open(images, NpyRowKind::Vectors, HINT)?, NpyFile::open(captions, NpyRowKind::Vectors, HINT)?);
         for file in [&images, &captions] {
             if file.rows() == 0 {
                 return Err(Error::data(format!("`{}` has no rows", file.path().display())));
@@ -118,7 +122,9 @@ fn check_captions_per_image(captions_per_image: usize, images: &NpyFile, caption
         images.path().display(),
         captions.path().display()
     ));
-    Err(if n_images == n_captions {
+    Err(if n_captions < n_images {
+        error.hint("there are fewer captions than images: `images` and `captions` look swapped")
+    } else if n_images == n_captions {
         error.hint(format!(
             "set `captions_per_image = 1`; or, if the row of an image is repeated for each of its captions, keep one: \
              `numpy.save(path, x[::{captions_per_image}])`"
@@ -158,11 +164,17 @@ fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Ve
     if listed.len() == captions.rows() {
         return Ok(listed);
     }
-    Err(Error::data(format!(
+    let error = Error::data(format!(
         "`{}` has {} lines, wanted {}, one for each row of `{}`",
         path.display(),
         listed.len(),
         captions.rows(),
         captions.path().display()
-    )))
+    ));
+    let is_swapped = listed.len() == images.rows();
+    Err(if is_swapped {
+        error.hint("it has as many lines as `images` has rows: `images` and `captions` look swapped")
+    } else {
+        error
+    })
 }

@@ -42,9 +42,11 @@ pub struct PrecomputedEmbeddings {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddingColumns {
-    /// Column of the image identifier, an integer, in both files.
+    /// Column of the image identifier, in both files: integers, or texts, for which images get the number of their row,
+    /// from 0.
     pub image_id: String,
-    /// Column of the caption identifier, an integer, in the caption file.
+    /// Column of the caption identifier, in the caption file: integers, or texts, for which captions get the number of
+    /// their row, from 0.
     pub caption_id: String,
     /// Column of the split, `train`, `restval`, `val` or `test`, in the image file; not used if the setting `split` is
     /// given. If the caption file has the column too, its values must be equal.

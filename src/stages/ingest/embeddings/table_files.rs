@@ -1,19 +1,22 @@
 //! Embeddings in Parquet and Arrow files, with columns for identifiers and splits.
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use arrow::array::{Array, Int64Array};
+use arrow::array::{Array, Int64Array, RecordBatch};
 
 use super::embedding_pass::{EmbeddingRow, Parsed};
 use super::{EmbeddingColumns, PrecomputedEmbeddings};
 use crate::error::Result;
-use crate::io::table_file::{ColumnKind, TableFile, integers, texts, vectors};
+use crate::io::table_file::{ColumnKind, NullableTexts, TableFile, has_integers, integers, texts, vectors};
 
 /// Image file and caption file, both with the needed columns.
 pub(super) struct TableFiles<'s> {
     images: TableFile,
     captions: TableFile,
     columns: EmbeddingColumns,
+    /// Row of each image, if identifiers of images are texts.
+    image_rows: Option<HashMap<String, i64>>,
     /// Split of all rows, instead of a column.
     split: Option<&'s str>,
     /// True if the caption file has a column of splits.
@@ -28,26 +31,32 @@ impl<'s> TableFiles<'s> {
     pub(super) fn open(settings: &'s PrecomputedEmbeddings, images: &Path, captions: &Path) -> Result<Self> {
         let columns = settings.columns.clone().unwrap_or_default();
         let (images, captions) = (TableFile::open(images)?, TableFile::open(captions)?);
+        let hint = if images.has_column(&columns.caption_id) && !captions.has_column(&columns.caption_id) {
+            "the file of `images` has identifiers of captions, so `images` and `captions` look swapped"
+        } else {
+            "name them with `columns`, and the split of all rows with `split`"
+        };
         let mut wanted = vec![
-            (columns.image_id.as_str(), ColumnKind::Integers),
+            (columns.image_id.as_str(), ColumnKind::TextsOrIntegers),
             (columns.image_embedding.as_str(), ColumnKind::Vectors),
         ];
         if settings.split.is_none() {
             wanted.push((&columns.split, ColumnKind::Texts));
         }
-        let hint = "name them with `columns`, and the split of all rows with `split`";
         images.check_columns(&wanted, hint)?;
+        let has_text_ids = images.has_texts(&columns.image_id);
         let captions_have_splits = settings.split.is_none() && captions.has_column(&columns.split);
         let mut wanted = vec![
-            (columns.caption_id.as_str(), ColumnKind::Integers),
-            (columns.image_id.as_str(), ColumnKind::Integers),
+            (columns.caption_id.as_str(), ColumnKind::TextsOrIntegers),
+            (columns.image_id.as_str(), if has_text_ids { ColumnKind::Texts } else { ColumnKind::Integers }),
             (columns.caption_embedding.as_str(), ColumnKind::Vectors),
         ];
         if captions_have_splits {
             wanted.push((&columns.split, ColumnKind::Texts));
         }
         captions.check_columns(&wanted, hint)?;
-        Ok(Self { images, captions, columns, split: settings.split.as_deref(), captions_have_splits })
+        let image_rows = has_text_ids.then(|| text_rows(&images, &columns.image_id)).transpose()?;
+        Ok(Self { images, captions, columns, image_rows, split: settings.split.as_deref(), captions_have_splits })
     }
 
     /// Calls `visit` for every image.
@@ -57,16 +66,24 @@ impl<'s> TableFiles<'s> {
         if self.split.is_none() {
             names.push(&columns.split);
         }
+        let mut number = 0;
         for batch in self.images.batches(&names)? {
             let batch = batch?;
-            let (ids, vectors) = (integers(&batch, &columns.image_id)?, vectors(&batch, &columns.image_embedding)?);
+            let ids = IdColumn::of(&batch, &columns.image_id)?;
+            let vectors = vectors(&batch, &columns.image_embedding)?;
             let splits = self.split.is_none().then(|| texts(&batch, &columns.split)).transpose()?;
             for row in 0..batch.num_rows() {
                 let split = match (&splits, self.split) {
                     (Some(splits), _) => splits.get(row).ok_or_else(|| "the split is missing".to_owned()),
                     (None, split) => Ok(split.unwrap_or_default()),
                 };
-                let image_id = id(&ids, row, &columns.image_id);
+                let image_id = ids.get(row, &columns.image_id).and_then(|id| match (id, &self.image_rows) {
+                    (Id::Text(text), Some(rows)) => {
+                        numbered(rows, text, number, "one row per image, not one per caption")
+                    }
+                    (id, _) => id.number(),
+                });
+                number += 1;
                 visit(EmbeddingRow { image_id, caption_id: None, split: Some(split), vector: vectors.get(row) })?;
             }
         }
@@ -80,24 +97,103 @@ impl<'s> TableFiles<'s> {
         if self.captions_have_splits {
             names.push(&columns.split);
         }
+        // Rows of the captions, if their identifiers are texts.
+        let mut caption_rows: HashMap<String, i64> = HashMap::new();
+        let mut number = 0;
         for batch in self.captions.batches(&names)? {
             let batch = batch?;
-            let (ids, images) = (integers(&batch, &columns.caption_id)?, integers(&batch, &columns.image_id)?);
+            let ids = IdColumn::of(&batch, &columns.caption_id)?;
+            let images = IdColumn::of(&batch, &columns.image_id)?;
             let vectors = vectors(&batch, &columns.caption_embedding)?;
             let splits = self.captions_have_splits.then(|| texts(&batch, &columns.split)).transpose()?;
             for row in 0..batch.num_rows() {
                 let split =
                     splits.as_ref().map(|splits| splits.get(row).ok_or_else(|| "the split is missing".to_owned()));
-                let caption_id = Some(id(&ids, row, &columns.caption_id));
-                let image_id = id(&images, row, &columns.image_id);
-                visit(EmbeddingRow { image_id, caption_id, split, vector: vectors.get(row) })?;
+                let caption_id = ids.get(row, &columns.caption_id).and_then(|id| match id {
+                    Id::Text(text) => {
+                        caption_rows.entry(text.to_owned()).or_insert(number);
+                        numbered(&caption_rows, text, number, "one row per caption")
+                    }
+                    Id::Integer(id) => Ok(id),
+                });
+                number += 1;
+                let image_id = images.get(row, &columns.image_id).and_then(|id| match (id, &self.image_rows) {
+                    (Id::Text(text), Some(rows)) => rows.get(text).copied().ok_or_else(|| {
+                        format!("image id `{}` is not in `{}`", text.escape_debug(), self.images.path().display())
+                    }),
+                    (id, _) => id.number(),
+                });
+                visit(EmbeddingRow { image_id, caption_id: Some(caption_id), split, vector: vectors.get(row) })?;
             }
         }
         Ok(())
     }
 }
 
-fn id(ids: &Int64Array, row: usize, name: &str) -> Parsed<i64> {
-    let missing = || format!("`{name}` is missing or too large for 64 bits");
-    ids.is_valid(row).then(|| ids.value(row)).ok_or_else(missing)
+/// Row of the first appearance of each text of a column, from 0.
+fn text_rows(file: &TableFile, column: &str) -> Result<HashMap<String, i64>> {
+    let mut rows = HashMap::new();
+    let mut number = 0;
+    for batch in file.batches(&[column])? {
+        let batch = batch?;
+        let texts = texts(&batch, column)?;
+        for row in 0..batch.num_rows() {
+            if let Some(text) = texts.get(row) {
+                rows.entry(text.to_owned()).or_insert(number);
+            }
+            number += 1;
+        }
+    }
+    Ok(rows)
+}
+
+/// Returns the number of row `number`, whose identifier is `text`, or an error message for a duplicate.
+fn numbered(rows: &HashMap<String, i64>, text: &str, number: i64, wanted: &str) -> Parsed<i64> {
+    match rows.get(text) {
+        Some(&first) if first != number => {
+            Err(format!("identifier `{}` is also that of row {first}, wanted {wanted}", text.escape_debug()))
+        }
+        _ => Ok(number),
+    }
+}
+
+/// Column of identifiers.
+enum IdColumn {
+    Integers(Int64Array),
+    Texts(NullableTexts),
+}
+
+/// Identifier of a row.
+#[derive(Clone, Copy)]
+enum Id<'r> {
+    Integer(i64),
+    Text(&'r str),
+}
+
+impl IdColumn {
+    fn of(batch: &RecordBatch, name: &str) -> Result<Self> {
+        Ok(if has_integers(batch, name)? {
+            Self::Integers(integers(batch, name)?)
+        } else {
+            Self::Texts(texts(batch, name)?)
+        })
+    }
+
+    fn get(&self, row: usize, name: &str) -> Parsed<Id<'_>> {
+        match self {
+            Self::Integers(ids) if ids.is_valid(row) => Ok(Id::Integer(ids.value(row))),
+            Self::Integers(_) => Err(format!("`{name}` is missing or too large for 64 bits")),
+            Self::Texts(ids) => ids.get(row).map(Id::Text).ok_or_else(|| format!("`{name}` is missing")),
+        }
+    }
+}
+
+impl Id<'_> {
+    /// Returns the number, or an error message for a text.
+    fn number(self) -> Parsed<i64> {
+        match self {
+            Self::Integer(id) => Ok(id),
+            Self::Text(text) => Err(format!("identifier `{}` is a text, wanted a whole number", text.escape_debug())),
+        }
+    }
 }

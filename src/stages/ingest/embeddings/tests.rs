@@ -9,7 +9,7 @@ use arrow::ipc::writer::FileWriter;
 use serde_json::{Value, json};
 
 use super::super::Ingest;
-use super::super::testing::{folder, ingest, npy, refused};
+use super::super::testing::{folder, ingest, npy, npy_of, refused};
 use crate::error::{ErrorCategory, Result};
 use crate::stage::{OutputKind, Stage, missing_columns};
 use crate::stages::testing::InMemoryHost;
@@ -353,4 +353,67 @@ fn settings_and_files_must_fit() {
         kind == ErrorCategory::Usage && message.contains("`embeddings.captions_per_image` is for npy files"),
         "{message}"
     );
+}
+
+#[test]
+fn identifiers_that_are_texts_become_row_numbers() {
+    let texts = |values: &[Option<&str>]| -> ArrayRef { Arc::new(StringArray::from(values.to_vec())) };
+    let vectors = |count: usize| lists(&vec![Some(list(&[1.0, 2.0])); count]);
+    let images = arrow(vec![("image_id", texts(&[Some("dog"), Some("cat")])), ("embedding", vectors(2))]);
+    let pairs = |ids: &[Option<&str>], images: &[Option<&str>]| {
+        arrow(vec![("caption_id", texts(ids)), ("image_id", texts(images)), ("embedding", vectors(ids.len()))])
+    };
+    let good = pairs(&[Some("c"), Some("a"), Some("b")], &[Some("cat"), Some("dog"), Some("cat")]);
+    let bad = pairs(&[Some("c"), Some("c"), None], &[Some("cat"), Some("cow"), None]);
+    let twice = arrow(vec![("image_id", texts(&[Some("dog"), Some("dog")])), ("embedding", vectors(2))]);
+    let numbered = arrow(vec![("image_id", numbers(&[Some(1), Some(2)])), ("embedding", vectors(2))]);
+    let set = folder(&[
+        ("i.arrow", &images),
+        ("c.arrow", &good),
+        ("bad.arrow", &bad),
+        ("twice.arrow", &twice),
+        ("numbered.arrow", &numbered),
+    ]);
+    let run = |images: &str, captions: &str| {
+        ingest(set.path(), json!({"embeddings": {"images": images, "captions": captions, "split": "test"}}))
+    };
+    let host = run("i.arrow", "c.arrow").unwrap();
+    assert_eq!(captions(&host).iter().map(|row| (row.0, row.1)).collect::<Vec<_>>(), [(0, 1), (1, 0), (2, 1)]);
+    let message = refused(run("i.arrow", "bad.arrow"));
+    for line in [
+        "row 1 (from 0): image id `cow` is not in `",
+        "row 1 (from 0): identifier `c` is also that of row 0, wanted one row per caption",
+        "row 2 (from 0): `caption_id` is missing",
+        "row 2 (from 0): `image_id` is missing",
+    ] {
+        assert!(message.contains(line), "{line}: {message}");
+    }
+    let message = refused(run("twice.arrow", "c.arrow"));
+    assert!(
+        message.contains("row 1 (from 0): identifier `dog` is also that of row 0, wanted one row per image"),
+        "{message}"
+    );
+    let message = refused(run("numbered.arrow", "c.arrow"));
+    assert!(message.contains("column `image_id`: is Utf8, wanted whole numbers"), "{message}");
+    let message = refused(run("c.arrow", "i.arrow"));
+    assert!(message.contains("`images` and `captions` look swapped"), "{message}");
+}
+
+#[test]
+fn swapped_files_and_arrays_of_three_dimensions_are_recognised() {
+    let message = refused(of_arrays(&distinct(10), &distinct(2), &[]));
+    assert!(
+        message.contains("there are fewer captions than images: `images` and `captions` look swapped"),
+        "{message}"
+    );
+    let message = refused(of_arrays(&distinct(3), &distinct(2), &[("image_of", json!("of.txt"))]));
+    assert!(message.contains("has 3 lines, wanted 2") && message.contains("look swapped"), "{message}");
+    let set = folder(&[("i.npy", &npy_of("2, 3, 4", &[1.0; 24])), ("c.npy", &npy(&distinct(10)))]);
+    let message = refused(ingest(set.path(), json!({"embeddings": {"images": "i.npy", "captions": "c.npy"}})));
+    assert!(
+        message
+            .contains("i.npy`: array has the shape [2, 3, 4], three dimensions, wanted two dimensions: (rows, width)"),
+        "{message}"
+    );
+    assert!(message.contains("numpy.save(path, x.mean(axis=1))"), "{message}");
 }

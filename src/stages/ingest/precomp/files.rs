@@ -40,7 +40,11 @@ impl SplitFiles {
                 return Err(Error::data(format!("`{}` exists, but `{}` does not", has.display(), lacks.display())));
             }
         }
-        let ims = NpyFile::open(&ims, row_kind)?;
+        let hint = match row_kind {
+            NpyRowKind::Vectors => "vectors of regions, (images, regions, width), are read with `regions = true`",
+            NpyRowKind::VectorSets => "one vector an image, (images, width), is read without `regions = true`",
+        };
+        let ims = NpyFile::open(&ims, row_kind, hint)?;
         let caps = TextLines::read(&caps)?;
         let captions = check_captions(&caps)?;
         let (rows_per_image, captions_per_image) = layout(&ims, &caps, captions)?;

@@ -383,14 +383,14 @@ mod tests {
         assert_eq!(missing_columns(schema, &batch.schema()), Vec::<String>::new());
 
         let message = refused(ingest(set.path(), settings()));
-        assert!(message.contains("train_ims.npy`: array has shape [2, 2, 3]"), "{message}");
+        assert!(message.contains("train_ims.npy`: array has the shape [2, 2, 3]"), "{message}");
         assert!(message.contains("read with `regions = true`"), "{message}");
         std::fs::write(set.path().join("dev_ims.npy"), npy_of("5, 3, 2", &image(0).repeat(5))).unwrap();
         let message = refused(ingest(set.path(), regions.clone()));
         assert!(message.contains("dev_ims.npy` has 3 × 2 values a row, wanted 2 × 3 as in"), "{message}");
         std::fs::write(set.path().join("dev_ims.npy"), rows(1, 5)).unwrap();
         let message = refused(ingest(set.path(), regions));
-        assert!(message.contains("wanted vectors of regions: (images, regions, width)"), "{message}");
+        assert!(message.contains("wanted three dimensions: (rows, vectors, width)"), "{message}");
     }
 
     /// Results from before the setting `regions` existed keep their keys.

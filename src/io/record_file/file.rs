@@ -1,0 +1,111 @@
+//! File of records in any of the formats.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::{FieldValue, json_lines, table_records};
+use crate::error::{Error, Result};
+use crate::io::delimited::DelimitedFile;
+use crate::io::files;
+use crate::io::table_file::{ColumnKind, TableFile};
+
+/// File of records with named fields.
+#[derive(Debug)]
+pub struct RecordFile {
+    path: PathBuf,
+    format: RecordFormat,
+}
+
+#[derive(Debug)]
+enum RecordFormat {
+    Delimited(DelimitedFile),
+    JsonLines { gzip: bool },
+    Table(TableFile),
+}
+
+/// Place of a record in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordPlace {
+    /// Line of a text file, from 1.
+    Line(u64),
+    /// Row of a Parquet or Arrow file, from 0.
+    Row(u64),
+}
+
+impl fmt::Display for RecordPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Row(row) => write!(f, "row {row} (from 0)"),
+        }
+    }
+}
+
+impl RecordFile {
+    /// Opens the file at `path`.
+    ///
+    /// The format follows from the extension: `.csv` or `.tsv` with a header line, `.jsonl` or `.ndjson` with one
+    /// object a line, each optionally followed by `.gz`. Parquet and Arrow files are recognised by their first bytes.
+    ///
+    /// # Errors
+    /// The file is missing, in another format, or damaged.
+    pub fn open(path: &Path) -> Result<Self> {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
+        let extension = stem.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let format = match extension {
+            "csv" | "tsv" | "tab" => RecordFormat::Delimited(DelimitedFile::open(path)?),
+            "jsonl" | "ndjson" => {
+                files::first_bytes::<1>(path)?;
+                RecordFormat::JsonLines { gzip }
+            }
+            _ => match files::first_bytes::<8>(path)? {
+                [b'P', b'A', b'R', b'1', ..]
+                | [b'A', b'R', b'R', b'O', b'W', b'1', ..]
+                | [0xff, 0xff, 0xff, 0xff, ..] => RecordFormat::Table(TableFile::open(path)?),
+                _ => return Err(unknown_format(path, extension)),
+            },
+        };
+        Ok(Self { path: path.to_owned(), format })
+    }
+
+    /// Path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Calls `visit` for every record, with the values of `columns`, in their order.
+    ///
+    /// # Errors
+    /// Columns are missing or of another kind; the hint of the error lists the columns of the file and ends with
+    /// `hint`. Records are refused by `visit` or cannot be read; the error lists all of them.
+    pub fn for_each(
+        self,
+        columns: &[(&str, ColumnKind)],
+        hint: &str,
+        mut visit: impl FnMut(RecordPlace, &[FieldValue<'_>]) -> Result<(), String>,
+    ) -> Result<()> {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        match self.format {
+            RecordFormat::Delimited(file) => {
+                let places = file.column_places(&names, hint)?;
+                file.for_each(|line, fields| {
+                    let values: Vec<_> = places.iter().map(|&place| FieldValue::Text(fields[place])).collect();
+                    visit(RecordPlace::Line(line), &values)
+                })
+            }
+            RecordFormat::JsonLines { gzip } => json_lines::for_each(&self.path, gzip, &names, hint, visit),
+            RecordFormat::Table(file) => table_records::for_each(&file, columns, hint, visit),
+        }
+    }
+}
+
+fn unknown_format(path: &Path, extension: &str) -> Error {
+    let error = Error::data(format!("`{}` is in no known format of tables", path.display()));
+    error.hint(match extension {
+        "json" => "write one JSON object a line, and name the file `.jsonl`",
+        "xlsx" | "xls" | "ods" => "save the sheet as CSV in UTF-8",
+        _ => "wanted CSV (.csv), tabs (.tsv) or JSON Lines (.jsonl), each also with .gz, or a Parquet or Arrow file",
+    })
+}

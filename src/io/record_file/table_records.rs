@@ -1,0 +1,68 @@
+//! Records of Parquet and Arrow files.
+
+use arrow::array::{Array, Int64Array, RecordBatch};
+
+use super::{FieldValue, RecordPlace};
+use crate::error::{Result, ValidationErrors};
+use crate::io::table_file::{
+    ColumnKind, NullableTextLists, NullableTexts, TableFile, has_integers, integers, text_lists, texts,
+};
+
+/// Column of a batch.
+enum FieldColumn {
+    Integers(Int64Array),
+    Texts(NullableTexts),
+    Lists(NullableTextLists),
+}
+
+/// Calls `visit` for every row, with the values of `columns`.
+///
+/// # Errors
+/// As [`RecordFile::for_each`](super::RecordFile::for_each).
+pub(super) fn for_each(
+    file: &TableFile,
+    columns: &[(&str, ColumnKind)],
+    hint: &str,
+    mut visit: impl FnMut(RecordPlace, &[FieldValue<'_>]) -> Result<(), String>,
+) -> Result<()> {
+    file.check_columns(columns, hint)?;
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let mut mistakes = ValidationErrors::in_file(file.path());
+    let mut place = 0;
+    for batch in file.batches(&names)? {
+        let batch = batch?;
+        let fields: Vec<_> =
+            columns.iter().map(|(name, kind)| FieldColumn::of(&batch, name, *kind)).collect::<Result<_>>()?;
+        for row in 0..batch.num_rows() {
+            let values: Vec<_> = fields.iter().map(|field| field.get(row)).collect();
+            if let Err(problem) = visit(RecordPlace::Row(place), &values) {
+                mistakes.add(RecordPlace::Row(place), problem);
+            }
+            place += 1;
+        }
+    }
+    mistakes.into_result()
+}
+
+impl FieldColumn {
+    fn of(batch: &RecordBatch, name: &str, kind: ColumnKind) -> Result<Self> {
+        if kind == ColumnKind::Integers || (kind == ColumnKind::TextsOrIntegers && has_integers(batch, name)?) {
+            return Ok(Self::Integers(integers(batch, name)?));
+        }
+        if kind == ColumnKind::TextsOrLists
+            && let Some(lists) = text_lists(batch, name)?
+        {
+            return Ok(Self::Lists(lists));
+        }
+        Ok(Self::Texts(texts(batch, name)?))
+    }
+
+    fn get(&self, row: usize) -> FieldValue<'_> {
+        match self {
+            Self::Integers(numbers) if numbers.is_valid(row) => FieldValue::Integer(numbers.value(row)),
+            Self::Integers(_) => FieldValue::Missing,
+            Self::Texts(texts) => texts.get(row).map_or(FieldValue::Missing, FieldValue::Text),
+            Self::Lists(lists) => lists.get(row).map_or(FieldValue::Missing, FieldValue::Texts),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Paths of sources in a pipeline file: environment variables and hints for missing files.
+
+use std::path::Path;
+
+use super::diagnostic::Diagnostic;
+use super::source_map::SourceSpan;
+use crate::suggest::{closest_name, quoted_list};
+
+/// Maximum number of names of a folder that are compared with a missing name.
+const COMPARED_NAMES: usize = 10_000;
+
+/// Part of a path as written in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathPart<'t> {
+    Text(&'t str),
+    /// Environment variable `${NAME}`.
+    Variable(&'t str),
+}
+
+/// Splits a path at its environment variables; `None` if a variable has no name or no closing brace.
+pub(super) fn path_parts(text: &str) -> Option<Vec<PathPart<'_>>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}').filter(|(name, _)| !name.is_empty())?;
+        parts.extend([PathPart::Text(before), PathPart::Variable(name)]);
+        rest = after;
+    }
+    parts.push(PathPart::Text(rest));
+    parts.retain(|part| *part != PathPart::Text(""));
+    Some(parts)
+}
+
+/// Environment variables of the sources of a file, in the order of their first use.
+#[derive(Debug, Default)]
+pub(super) struct SourceVariables(Vec<SourceVariable>);
+
+#[derive(Debug)]
+struct SourceVariable {
+    name: String,
+    span: SourceSpan,
+    is_folder: bool,
+    is_set: bool,
+}
+
+impl SourceVariables {
+    /// Records a use of a variable.
+    pub(super) fn add(&mut self, name: &str, span: SourceSpan, is_folder: bool, is_set: bool) {
+        match self.0.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.is_folder |= is_folder,
+            None => self.0.push(SourceVariable { name: name.to_owned(), span, is_folder, is_set }),
+        }
+    }
+
+    /// Diagnostic for the variables that are not set, with the command that sets all variables of `file`.
+    pub(super) fn unset_diagnostic(mut self, file: &str) -> Option<Diagnostic> {
+        self.0.sort_by_key(|variable| variable.span);
+        let unset: Vec<_> = self.0.iter().filter(|variable| !variable.is_set).collect();
+        let first = unset.first()?;
+        let names = quoted_list(unset.iter().map(|variable| variable.name.as_str()));
+        let message = match unset.len() {
+            1 => format!("the environment variable {names} is not set"),
+            _ => format!("the environment variables {names} are not set"),
+        };
+        let assignments: String = self
+            .0
+            .iter()
+            .map(|variable| format!("{}={} ", variable.name, if variable.is_folder { "DIR" } else { "FILE" }))
+            .collect();
+        let hint = format!("`{assignments}pairloom run {file}`, or give the paths with `--set`");
+        let diagnostic = Diagnostic::new(first.span, message).hint(hint);
+        let all = quoted_list(self.0.iter().map(|variable| variable.name.as_str()));
+        Some(if unset.len() < self.0.len() { diagnostic.note(format!("the file uses {all}")) } else { diagnostic })
+    }
+}
+
+/// Hint for a missing file: the part of the path that exists, and a similar name there. `start` tells where relative
+/// paths start.
+pub(super) fn missing_path_hint(path: &Path, start: &str) -> String {
+    let Some(existing) = path.ancestors().skip(1).find(|folder| folder.is_dir()) else { return start.to_owned() };
+    let missing = path.strip_prefix(existing).ok().and_then(|rest| rest.components().next());
+    let Some(missing) = missing.map(|part| part.as_os_str().to_string_lossy().into_owned()) else {
+        return start.to_owned();
+    };
+    let entries = std::fs::read_dir(existing).into_iter().flatten().take(COMPARED_NAMES);
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();
+    names.sort_unstable();
+    let meant = closest_name(&missing, names.iter().map(String::as_str));
+    let meant = meant.map(|name| format!(", did you mean `{name}`?")).unwrap_or_default();
+    format!("the folder `{}` has no `{missing}`{meant}; {start}", existing.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_at_variables() {
+        use PathPart::{Text, Variable};
+        assert_eq!(path_parts("a/b"), Some(vec![Text("a/b")]));
+        assert_eq!(path_parts("${A}/b${C}"), Some(vec![Variable("A"), Text("/b"), Variable("C")]));
+        assert_eq!((path_parts("${A"), path_parts("${}")), (None, None));
+    }
+
+    #[test]
+    fn the_command_names_every_variable_once() {
+        let mut variables = SourceVariables::default();
+        variables.add("B", SourceSpan::in_file(9..10), false, false);
+        variables.add("A", SourceSpan::in_file(1..2), false, true);
+        variables.add("A", SourceSpan::in_file(20..21), true, true);
+        let diagnostic = variables.unset_diagnostic("p.toml").unwrap();
+        assert_eq!(diagnostic.message, "the environment variable `B` is not set");
+        assert_eq!(diagnostic.note.unwrap(), "the file uses `A`, `B`");
+        assert_eq!(diagnostic.hint.unwrap(), "`A=DIR B=FILE pairloom run p.toml`, or give the paths with `--set`");
+        assert_eq!(SourceVariables::default().unset_diagnostic("p.toml"), None);
+    }
+
+    #[test]
+    fn the_hint_names_the_folder_that_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("captions.csv"), "").unwrap();
+        let hint = |path: &str| missing_path_hint(&folder.path().join(path), "paths start here");
+        let shown = folder.path().display();
+        assert_eq!(
+            hint("caption.csv"),
+            format!("the folder `{shown}` has no `caption.csv`, did you mean `captions.csv`?; paths start here")
+        );
+        assert_eq!(hint("x/y/z"), format!("the folder `{shown}` has no `x`; paths start here"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Rows of a table of captions, grouped by image: the reader of `captions` and `image_folder`.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::Path;
+
+use super::writer;
+use crate::error::{Error, Result, ValidationErrors};
+use crate::io::record_file::{RecordFile, RecordPlace};
+use crate::io::table_file::ColumnKind;
+
+/// Names of the columns of a table of captions.
+#[derive(Debug)]
+pub(super) struct CaptionColumns<'s> {
+    /// Column of the image: its file or its identifier.
+    pub image: &'s str,
+    /// Column of the identifier of the image, beside its file.
+    pub image_id: Option<&'s str>,
+    /// Column of the caption, or of a list of captions.
+    pub text: &'s str,
+    /// Column of the identifier of the caption.
+    pub caption_id: Option<&'s str>,
+    /// Column of the split.
+    pub split: Option<&'s str>,
+    /// Hint of the error for missing columns.
+    pub hint: &'static str,
+}
+
+/// Image of the table, with its captions in the order of the table.
+#[derive(Debug)]
+pub(super) struct CaptionedImage {
+    /// Name in its first row.
+    pub name: String,
+    /// Text that rows of the same image share.
+    pub key: String,
+    /// Identifier, if there is a column of identifiers.
+    pub id: Option<String>,
+    /// Split.
+    pub split: &'static str,
+    /// Identifier and text of each caption.
+    pub captions: Vec<(i64, String)>,
+    first: RecordPlace,
+}
+
+/// Images of the table so far.
+#[derive(Default)]
+struct ImageRows {
+    images: Vec<CaptionedImage>,
+    by_key: HashMap<String, usize>,
+    /// Key of the image of each identifier, and the first row.
+    by_id: HashMap<String, (String, RecordPlace)>,
+    captions: HashMap<i64, RecordPlace>,
+    count: i64,
+}
+
+/// Fields of a row that describe its image.
+struct ImageFields<'r> {
+    name: &'r str,
+    key: String,
+    id: Option<&'r str>,
+    split: &'static str,
+}
+
+/// Reads the images in order of first appearance. Without a column of caption identifiers, captions are numbered from 0
+/// in the order of the table.
+///
+/// `key_of` returns the key of a name: rows with equal keys have the same image. `split_of` returns the split of an image
+/// from its key and the field of the split column.
+///
+/// # Errors
+/// The file is not a table with these columns, has no captions, or has invalid rows, all of which the error lists.
+pub(super) fn read(
+    path: &Path,
+    columns: &CaptionColumns<'_>,
+    key_of: impl Fn(&str) -> Result<String, String>,
+    split_of: impl Fn(&str, Option<&str>) -> Result<&'static str, String>,
+) -> Result<Vec<CaptionedImage>> {
+    let mut wanted = vec![(columns.image, ColumnKind::TextsOrIntegers), (columns.text, ColumnKind::TextsOrLists)];
+    let optional = [
+        (columns.image_id, ColumnKind::TextsOrIntegers),
+        (columns.caption_id, ColumnKind::TextsOrIntegers),
+        (columns.split, ColumnKind::Texts),
+    ];
+    wanted.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
+    let mut rows = ImageRows::default();
+    RecordFile::open(path)?.for_each(&wanted, columns.hint, |place, values| {
+        let [image, text, more @ ..] = values else { return Err("has no fields".to_owned()) };
+        let mut more = more.iter();
+        let mut named = |column: Option<&'_ str>| column.and_then(|column| Some((column.to_owned(), more.next()?)));
+        let (image_id, caption_id, split) = (named(columns.image_id), named(columns.caption_id), named(columns.split));
+        let name = image.name().map_err(|problem| format!("`{}` {problem}", columns.image))?;
+        let key = key_of(&name)?;
+        let id = image_id.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
+        let id = id.transpose()?;
+        let split = split.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
+        let split = split_of(&key, split.transpose()?.as_deref())?;
+        let image = rows.add_image(ImageFields { name: &name, key, id: id.as_deref(), split }, place)?;
+        let texts = text.texts().map_err(|problem| format!("`{}` {problem}", columns.text))?;
+        match caption_id {
+            Some(_) if texts.len() > 1 => Err(format!("{} captions with one identifier, wanted one", texts.len())),
+            Some((column, id)) => {
+                let id = id.integer().map_err(|problem| format!("`{column}` {problem}"))?;
+                texts.iter().try_for_each(|text| rows.add_caption(image, id, text, place))
+            }
+            None => texts.iter().try_for_each(|text| {
+                rows.count += 1;
+                rows.add_caption(image, rows.count - 1, text, place)
+            }),
+        }
+    })?;
+    if rows.images.is_empty() {
+        return Err(Error::data(format!("`{}` has no captions", path.display())));
+    }
+    Ok(rows.images)
+}
+
+impl ImageRows {
+    /// Adds the image of a row, or finds it. Returns its index.
+    fn add_image(&mut self, row: ImageFields<'_>, place: RecordPlace) -> Result<usize, String> {
+        let ImageFields { name, key, id, split } = row;
+        if let Some(id) = id {
+            match self.by_id.entry(id.to_owned()) {
+                Entry::Occupied(entry) if entry.get().0 != key => {
+                    let (other, first) = entry.get();
+                    return Err(format!("image identifier `{id}` is also that of `{other}` in {first}"));
+                }
+                Entry::Occupied(_) => {}
+                Entry::Vacant(entry) => {
+                    entry.insert((key.clone(), place));
+                }
+            }
+        }
+        let index = match self.by_key.entry(key) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                self.images.push(CaptionedImage {
+                    name: name.to_owned(),
+                    key: entry.key().clone(),
+                    id: id.map(str::to_owned),
+                    split,
+                    captions: Vec::new(),
+                    first: place,
+                });
+                *entry.insert(self.images.len() - 1)
+            }
+        };
+        let image = &self.images[index];
+        if image.split != split {
+            return Err(format!("image `{name}` is in split `{split}` here and in `{}` before", image.split));
+        }
+        if let (Some(id), Some(before)) = (id, &image.id)
+            && id != before
+        {
+            return Err(format!("image `{name}` has the identifier `{id}` here and `{before}` in {}", image.first));
+        }
+        Ok(index)
+    }
+
+    fn add_caption(&mut self, image: usize, id: i64, text: &str, place: RecordPlace) -> Result<(), String> {
+        if let Some(first) = self.captions.insert(id, place) {
+            return Err(format!("caption id {id} is also that of {first}"));
+        }
+        self.images[image].captions.push((id, writer::clean_caption(text)?.to_owned()));
+        Ok(())
+    }
+}
+
+/// Returns the identifiers of images: the whole numbers that `names` are, or numbers from 0 if one of them is a text.
+///
+/// # Errors
+/// Two names are the same number, such as `7` and `007`.
+pub(super) fn image_ids(path: &Path, names: &[&str]) -> Result<Vec<i64>> {
+    let ids: Option<Vec<i64>> = names.iter().map(|name| name.parse().ok()).collect();
+    let Some(ids) = ids else { return Ok((0..).take(names.len()).collect()) };
+    let mut seen: HashMap<i64, &str> = HashMap::with_capacity(ids.len());
+    let mut mistakes = ValidationErrors::in_file(path);
+    for (id, name) in ids.iter().zip(names) {
+        if let Some(other) = seen.insert(*id, name) {
+            mistakes.add(format_args!("image `{name}`"), format_args!("is the number {id}, as `{other}` is"));
+        }
+    }
+    mistakes.into_result()?;
+    Ok(ids)
+}

@@ -1,0 +1,10 @@
+//! Folder of images with a table of captions, as Hugging Face's `imagefolder`.
+
+mod settings;
+mod fractions;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub(super) use run::run;
+pub use settings::{ImageFolder, ImageFolderColumns, ImageSplit, SplitFractions};

@@ -1,0 +1,60 @@
+//! Reader of `image_folder`.
+
+use std::path::Path;
+
+use super::super::caption_rows::{self, CaptionColumns};
+use super::super::listing::{self, ListedImage, MissingImages};
+use super::{ImageFolder, ImageSplit};
+use crate::error::Result;
+use crate::stage::StageContext;
+
+/// Reads the table and writes the images, in order of first appearance, and their captions.
+///
+/// Rows with the same file have the same image: `./a.jpg` is `a.jpg`. See
+/// [`ImageFolderColumns`](super::ImageFolderColumns) for the identifiers.
+pub(in super::super) fn run(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<()> {
+    let path = cx.source("image_folder.captions")?;
+    let entries = read(settings, &path)?;
+    let root = cx.source("image_folder.images")?;
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    listing::write_existing(cx, &entries, &root, missing)
+}
+
+fn read(settings: &ImageFolder, path: &Path) -> Result<Vec<ListedImage>> {
+    let ImageFolder { columns, split, .. } = settings;
+    let names = CaptionColumns {
+        image: &columns.file_name,
+        image_id: columns.image_id.as_deref(),
+        text: &columns.caption,
+        caption_id: columns.caption_id.as_deref(),
+        split: if let ImageSplit::Column(name) = split { Some(name) } else { None },
+        hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
+    };
+    let split_of = |file: &str, field: Option<&str>| match split {
+        ImageSplit::Train => Ok("train"),
+        ImageSplit::Restval => Ok("restval"),
+        ImageSplit::Val => Ok("val"),
+        ImageSplit::Test => Ok("test"),
+        ImageSplit::Column(_) => listing::parse_split(field.unwrap_or_default()),
+        ImageSplit::Fractions(fractions) => Ok(fractions.split_of(file)),
+    };
+    let images = caption_rows::read(path, &names, |name| listing::image_path("", name), split_of)?;
+    if let ImageSplit::Fractions(fractions) = split {
+        fractions.check_sizes(&images.iter().map(|image| image.split).collect::<Vec<_>>())?;
+    }
+    // File names are texts, so images without identifiers are numbered.
+    let own: Option<Vec<&str>> = images.iter().map(|image| image.id.as_deref()).collect();
+    let ids = match own {
+        Some(own) => caption_rows::image_ids(path, &own)?,
+        None => (0..).take(images.len()).collect(),
+    };
+    let are_numbers = images.iter().all(|image| image.id.as_ref().is_none_or(|id| id.parse::<i64>().is_ok()));
+    let entries = ids.into_iter().zip(images).map(|(image_id, image)| ListedImage {
+        image_id,
+        split: image.split,
+        file_name: if are_numbers { image.name } else { image.id.unwrap_or(image.name) },
+        path: image.key,
+        captions: image.captions,
+    });
+    Ok(entries.collect())
+}

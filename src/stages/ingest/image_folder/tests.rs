@@ -1,0 +1,208 @@
+//! Tests of the form with tables in all formats, and of every mistake.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use serde_json::{Value, json};
+
+use super::super::Ingest;
+use super::super::testing::{captions, folder, images, ingest, refused};
+use super::SplitFractions;
+use crate::error::Result;
+use crate::stage::Stage;
+use crate::stages::testing::InMemoryHost;
+
+/// Runs the form on a table and the image files `a.jpg`, `b.jpg` and `sub/c.jpg`, with more settings.
+fn run(name: &str, table: &[u8], more: Value) -> Result<InMemoryHost> {
+    let set = folder(&[
+        (name, table),
+        ("images/a.jpg", b""),
+        ("images/b.jpg", b""),
+        ("images/sub/c.jpg", b""),
+        ("up.jpg", b""),
+    ]);
+    let mut settings = json!({"images": "images", "captions": name, "split": "test"});
+    settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    ingest(set.path(), json!({"image_folder": settings}))
+}
+
+/// Returns identifier, split, name and path of every image.
+fn image(id: i64, split: &str, name: &str, path: &str) -> (i64, String, String, Option<String>) {
+    (id, split.to_owned(), name.to_owned(), Some(path.to_owned()))
+}
+
+fn texts(host: &InMemoryHost) -> Vec<(i64, i64, String)> {
+    captions(host).into_iter().map(|(id, image, _, text)| (id, image, text)).collect()
+}
+
+#[test]
+fn rows_of_an_image_are_one_image_in_order_of_first_appearance() {
+    let table = b"file_name,caption\nsub/c.jpg,C0\na.jpg, A0 \n./sub/c.jpg,C1\nb.jpg,\"B, 0\"\n";
+    let host = run("t.csv", table, json!({})).unwrap();
+    assert_eq!(
+        images(&host),
+        [
+            image(0, "test", "sub/c.jpg", "sub/c.jpg"),
+            image(1, "test", "a.jpg", "a.jpg"),
+            image(2, "test", "b.jpg", "b.jpg")
+        ]
+    );
+    let wanted = [(0, 0, "C0"), (2, 0, "C1"), (1, 1, "A0"), (3, 2, "B, 0")];
+    assert_eq!(texts(&host), wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+}
+
+#[test]
+fn identifiers_are_numbers_or_texts() {
+    let columns = json!({"columns": {"file_name": "file", "image_id": "id", "caption_id": "n", "caption": "text"},
+                         "split": {"column": "part"}});
+    let table = b"id\tfile\tn\ttext\tpart\n70\ta.jpg\t5\tA0\ttrain\n8\tb.jpg\t3\tB0\tval\n70\ta.jpg\t4\tA1\ttrain\n";
+    let host = run("t.tsv", table, columns.clone()).unwrap();
+    assert_eq!(images(&host), [image(70, "train", "a.jpg", "a.jpg"), image(8, "val", "b.jpg", "b.jpg")]);
+    let wanted = [(5, 70, "A0"), (4, 70, "A1"), (3, 8, "B0")];
+    assert_eq!(texts(&host), wanted.map(|(id, image, text)| (id, image, text.to_owned())));
+
+    // The texts are the names of the images.
+    let table = b"id\tfile\tn\ttext\tpart\n70\ta.jpg\t5\tA0\ttrain\nx8\tb.jpg\t3\tB0\tval\n";
+    let host = run("t.tsv", table, columns).unwrap();
+    assert_eq!(images(&host), [image(0, "train", "70", "a.jpg"), image(1, "val", "x8", "b.jpg")]);
+}
+
+#[test]
+fn json_lines_and_parquet_tables_are_read() {
+    let lines =
+        b"{\"file_name\": \"a.jpg\", \"caption\": [\"A0\", \"A1\"]}\n{\"file_name\": \"b.jpg\", \"caption\": \"B0\"}\n";
+    let host = run("metadata.jsonl", lines, json!({})).unwrap();
+    let wanted = [(0, 0, "A0"), (1, 0, "A1"), (2, 1, "B0")].map(|(id, image, text)| (id, image, text.to_owned()));
+    assert_eq!(texts(&host), wanted);
+
+    let batch = RecordBatch::try_from_iter([
+        ("file_name", Arc::new(StringArray::from(vec!["a.jpg", "a.jpg", "b.jpg"])) as ArrayRef),
+        ("caption", Arc::new(StringArray::from(vec!["A0", "A1", "B0"]))),
+        ("id", Arc::new(Int64Array::from(vec![7, 7, 9]))),
+    ])
+    .unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let host = run("t.parquet", &bytes, json!({"columns": {"image_id": "id"}})).unwrap();
+    assert_eq!(texts(&host), wanted.map(|(id, image, text)| (id, [7, 9][usize::try_from(image).unwrap()], text)));
+}
+
+#[test]
+fn every_mistake_is_named_with_its_line() {
+    let mut table = b"id,file_name,caption,n,split\n\
+        1,a.jpg,A,1,test\n\
+        2,../up.jpg,A,2,test\n\
+        3,/etc/hostname,A,3,test\n\
+        4,a.jpg,A,4,test\n\
+        1,b.jpg,A,5,test\n\
+        6,b.jpg, ,6,test\n\
+        7,sub/c.jpg,C,1,test\n\
+        1,a.jpg,A,x,test\n\
+        1,a.jpg,A,9,train\n\
+        1,,A,10,test\n\
+        8,d.jpg,D,11,dev\n\
+        1,a.jpg,A,B,12,test\n\
+        ,a.jpg,A,13,test\n"
+        .to_vec();
+    table.extend(b"9,e.jpg,caf\xe9,14,test\n");
+    let columns = json!({"columns": {"image_id": "id", "caption_id": "n"}, "split": {"column": "split"}});
+    let message = refused(run("t.csv", &table, columns));
+    for part in [
+        "t.csv` has 13 mistakes",
+        "line 3: image name `../up.jpg` leads out of the image folder",
+        "line 4: image name `/etc/hostname` leads out of the image folder",
+        "line 5: image `a.jpg` has the identifier `4` here and `1` in line 2",
+        "line 6: image identifier `1` is also that of `a.jpg` in line 2",
+        "line 7: caption is empty",
+        "line 8: caption id 1 is also that of line 2",
+        "line 9: `n` is `x`, wanted a whole number",
+        "line 10: image `a.jpg` is in split `train` here and in `test` before",
+        "line 11: `file_name` is empty",
+        "line 12: split is `dev`, wanted `train`",
+        "line 13: 6 fields, wanted 5",
+        "line 14: `id` is empty",
+        "line 15: bytes that are not UTF-8",
+        "a field with a comma needs double quotes",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let message = refused(run("t.csv", b"image,text\na.jpg,A\n", json!({})));
+    assert!(message.contains("no column `file_name`") && message.contains("no column `caption`"), "{message}");
+    assert!(message.contains("`columns = { file_name = \"image\", caption = \"text\" }`"), "{message}");
+}
+
+#[test]
+fn missing_files_are_named_with_the_file_that_was_meant() {
+    let message = refused(run("t.csv", b"file_name,caption\na.jpg,A\nb,B\nc.jpg,C\n", json!({})));
+    assert!(message.contains("has 2 mistakes:\n  `b`: there is no such file\n  `c.jpg`: there is"), "{message}");
+    assert!(message.contains("the folder has `b.jpg`: file names need their extension"), "{message}");
+    let message = refused(run("t.csv", b"file_name,caption\nimages/a.jpg,A\nb.jpg,B\n", json!({})));
+    assert!(message.contains("the folder has `a.jpg`: names are relative to the folder"), "{message}");
+}
+
+#[test]
+fn at_most_a_tenth_of_the_images_is_left_out() {
+    let table = |gone: usize| -> Vec<u8> {
+        let gone: String = (0..gone).map(|i| format!("gone{i}.jpg,G\n")).collect();
+        format!("file_name,caption\na.jpg,A\nb.jpg,B\nsub/c.jpg,C\n{gone}").into_bytes()
+    };
+    let message = refused(run("t.csv", &table(1), json!({"on_missing": "skip"})));
+    assert!(
+        message.starts_with("1 of 4 images were left out, wanted at most 0.1 of them:\n  `gone0.jpg`"),
+        "{message}"
+    );
+    let host = run("t.csv", &table(1), json!({"on_missing": "skip", "max_skipped": 0.25})).unwrap();
+    assert_eq!((images(&host).len(), host.warnings.len()), (3, 1));
+    let all = b"file_name,caption\ng.jpg,G\n";
+    let message = refused(run("t.csv", all, json!({"on_missing": "skip", "max_skipped": 1.0})));
+    assert!(message.starts_with("all 1 images were left out") && message.contains("path of the folder"), "{message}");
+}
+
+/// Expected splits: the formula of [`SplitFractions`] in Python, with its package `blake3`.
+#[test]
+fn the_split_is_a_function_of_the_name() {
+    let fractions = |val, test, split_seed| SplitFractions { val, test, split_seed };
+    let split = |seed: u64| -> Vec<&str> {
+        ["a.jpg", "b.jpg", "sub/c.jpg", "d.jpg", "e.jpg"].map(|name| fractions(0.3, 0.3, seed).split_of(name)).to_vec()
+    };
+    assert_eq!(split(0), EXPECTED[0]);
+    assert_eq!(split(9), EXPECTED[1]);
+    let names: Vec<String> = (0..10_000).map(|i| format!("{i}.jpg")).collect();
+    let share = |wanted: &str| names.iter().filter(|name| fractions(0.1, 0.2, 1).split_of(name) == wanted).count();
+    // Three standard deviations: 90 of val, 120 of test.
+    assert!((910..=1090).contains(&share("val")) && (1880..=2120).contains(&share("test")), "{}", share("val"));
+
+    // Three images: with these fractions, one split stays empty for some seeds.
+    let table = b"file_name,caption\na.jpg,A\nb.jpg,B\nsub/c.jpg,C\n";
+    let message = refused(run("t.csv", table, json!({"split": {"fractions": {"val": 0.001, "test": 0.2}}})));
+    assert!(
+        message.contains("no image is in the split `val`: 3 images") && message.contains("split_seed"),
+        "{message}"
+    );
+}
+
+/// Splits of the five names for the seeds 0 and 9.
+const EXPECTED: [[&str; 5]; 2] = [["train", "val", "train", "train", "train"], ["test", "test", "val", "val", "test"]];
+
+#[test]
+fn settings_are_checked_without_data() {
+    let problems = |more: Value| -> Vec<(String, String)> {
+        let mut settings = json!({"images": "images", "captions": "t.csv", "split": "train"});
+        settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let stage: Ingest = serde_json::from_value(json!({"image_folder": settings})).unwrap();
+        stage.check().into_iter().map(|problem| (problem.setting, problem.message)).collect()
+    };
+    assert_eq!(problems(json!({})), []);
+    assert_eq!(
+        problems(json!({"split": {"fractions": {"val": 0.6, "test": 0.5}}})),
+        [("image_folder.split.fractions".to_owned(), "`val` and `test` are 1.1 together, wanted at most 1".to_owned())]
+    );
+    let problems = problems(json!({"split": {"fractions": {"val": -0.1, "test": 2}}, "max_skipped": 0.5}));
+    let settings: Vec<&str> = problems.iter().map(|(setting, _)| setting.as_str()).collect();
+    assert_eq!(
+        settings,
+        ["image_folder.split.fractions.val", "image_folder.split.fractions.test", "image_folder.max_skipped"]
+    );
+}
