@@ -6,6 +6,6 @@ pub mod problem;
 pub mod truncated_list;
 
 pub use error_type::{Error, ErrorCategory, Result, escape_control};
-pub use problem::Problem;
+pub use problem::{Problem, Severity};
 pub use truncated_list::TruncatedList;
 pub use validation_errors::ValidationErrors;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
@@ -12,19 +11,18 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
+use super::connect::{ParsedStage, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
 use super::overrides;
+use super::read_file::read_text;
 use super::schema_check::{Alternative, SchemaChecker, ValueLabel, matches_pattern};
 use super::source_map::{SourceMap, SourceSpan};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::Error;
-use crate::plan::{Plan, PlanNode};
-use crate::stage::{Problem, Stage};
+use crate::plan::Plan;
+use crate::stage::Stage;
 use crate::suggest::quoted_list;
-
-/// Maximum size of a pipeline file in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// SQL schema of the store's own tables, so not allowed as the name of a stage.
 const RESERVED_STAGE_NAME: &str = "store";
@@ -40,6 +38,8 @@ pub struct Pipeline<S> {
     pub plan: Plan<S>,
     /// Conditions that the results must satisfy.
     pub expectations: Vec<Expectation>,
+    /// Warnings about settings that are possible, but implausible.
+    pub warnings: Diagnostics,
 }
 
 /// Stage that can be read from a pipeline file: a type whose JSON Schema has one alternative for each kind of stage.
@@ -80,28 +80,6 @@ pub fn load<S: PipelineStage>(path: &Path, options: &LoadOptions<'_, S>) -> Resu
     parse(path, &source_map, options).map_err(|diagnostics| Diagnostics::new(source_map, diagnostics))
 }
 
-/// Reads the text of the file. On failure returns the text that could be read and a diagnostic.
-fn read_text(path: &Path) -> Result<String, (String, Diagnostic)> {
-    let diagnostic = |message: String| (String::new(), Diagnostic::new(SourceSpan::default(), message));
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| diagnostic(format!("cannot read the pipeline file: {error}")))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(diagnostic(format!(
-            "the file has more than {MAX_FILE_BYTES} bytes, the maximum size of a pipeline file"
-        )));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let good = error.utf8_error().valid_up_to();
-        let bytes = error.as_bytes();
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        let message = format!("the byte 0x{:02x} is not UTF-8", bytes.get(good).copied().unwrap_or_default());
-        let diagnostic = Diagnostic::new(SourceSpan::in_file(good..good + '\u{fffd}'.len_utf8()), message);
-        (text, diagnostic.hint("save the file as UTF-8"))
-    })
-}
-
 fn parse<S: PipelineStage>(
     path: &Path,
     source_map: &SourceMap,
@@ -137,16 +115,25 @@ fn parse<S: PipelineStage>(
     let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
     check_top_level_keys(&mut checker, &root, &schema);
     let SchemaChecker { references, mut diagnostics, .. } = checker;
-    let plan = connect_stages(stages, references, &mut diagnostics);
+    let doubtful: Vec<String> =
+        stages.iter().filter(|stage| stage.is_doubtful()).map(|stage| stage.name.clone()).collect();
+    let plan = connect_stages(stages, source_map, &references, &mut diagnostics);
     if let Some(plan) = &plan {
         for (i, error) in (options.check_queries)(plan, &expectations) {
+            // Tables of a stage whose settings are wrong may lack columns for that reason alone.
+            if expectations.get(i).is_some_and(|wrong| doubtful.iter().any(|stage| wrong.sql.contains(stage))) {
+                continue;
+            }
             let span = queries.get(i).copied().unwrap_or_default();
             let hint = error.hint_text().map(str::to_owned);
-            diagnostics.push(Diagnostic { span, message: error.to_string(), note: None, hint });
+            diagnostics.push(Diagnostic { hint, ..Diagnostic::new(span, error.to_string()) });
         }
     }
     match plan {
-        Some(plan) if diagnostics.is_empty() => Ok(Pipeline { path: path.to_owned(), seed, plan, expectations }),
+        Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
+            let warnings = Diagnostics::new(source_map.clone(), diagnostics);
+            Ok(Pipeline { path: path.to_owned(), seed, plan, expectations, warnings })
+        }
         _ => Err(diagnostics),
     }
 }
@@ -177,19 +164,6 @@ fn check_top_level_keys(checker: &mut SchemaChecker<'_>, root: &TomlNode, schema
             checker.diagnostics.push(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names));
         }
     }
-}
-
-/// Stage of the file: its settings as a tree, and as a Rust value if they are valid.
-struct ParsedStage<S> {
-    name: String,
-    span: SourceSpan,
-    /// Table of the settings, below the kind.
-    settings: Option<TomlNode>,
-    stage: Option<S>,
-    /// Range of the checker's references that belong to this stage.
-    references: std::ops::Range<usize>,
-    /// Names of settings that were dropped because they are wrong.
-    dropped: Vec<String>,
 }
 
 fn check_stages<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &mut TomlNode) -> Vec<ParsedStage<S>> {
@@ -259,7 +233,14 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
         several => !several.iter().any(known),
     };
     let before = checker.diagnostics.len();
-    if kindless {
+    if let [only] = members
+        && !kindless
+        && !known(only)
+    {
+        let message = format!("{name} has no kind `{}`", only.key);
+        let names = kinds.iter().map(|kind| kind.name);
+        checker.diagnostics.push(Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names));
+    } else if kindless {
         let diagnostic =
             Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{}.KIND]`", entry.key));
         checker
@@ -325,86 +306,4 @@ fn check_expectations(
         }
     }
     (expectations, queries)
-}
-
-/// Connects the stages that could be read, and checks the references of the others. Returns a plan if all stages could
-/// be read and connected.
-fn connect_stages<S: PipelineStage>(
-    parsed_stages: Vec<ParsedStage<S>>,
-    references: Vec<(String, SourceSpan)>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Plan<S>> {
-    let nodes = parsed_stages
-        .iter()
-        .filter_map(|parsed| Some(PlanNode { name: parsed.name.clone(), stage: parsed.stage.clone()? }));
-    let found = match Plan::new(nodes.collect()) {
-        Ok(plan) if parsed_stages.iter().all(|parsed| parsed.stage.is_some()) => return Some(plan),
-        Ok(_) => Vec::new(),
-        Err(found) => found,
-    };
-    for stage_problem in found {
-        let Some(parsed) = parsed_stages.iter().find(|parsed| parsed.name == stage_problem.stage) else { continue };
-        if stage_problem.problem.setting.split('.').any(|part| parsed.dropped.iter().any(|dropped| dropped == part)) {
-            continue;
-        }
-        let span = parsed
-            .settings
-            .as_ref()
-            .map_or(parsed.span, |settings| settings.span_of(&stage_problem.problem.setting, parsed.span));
-        // A reference to a stage that could not be read is no mistake of its own.
-        let unread = references[parsed.references.clone()]
-            .iter()
-            .any(|(reference, at)| *at == span && refers_to_unreadable(&parsed_stages, reference));
-        if !unread {
-            let Problem { setting, message, hint } = stage_problem.problem;
-            diagnostics.push(Diagnostic { span, message: with_setting_name(&setting, message), note: None, hint });
-        }
-    }
-    for parsed in parsed_stages.iter().filter(|parsed| parsed.stage.is_none()) {
-        diagnostics.extend(
-            references[parsed.references.clone()]
-                .iter()
-                .filter_map(|(reference, span)| dangling_reference(&parsed_stages, reference, *span)),
-        );
-    }
-    None
-}
-
-/// Prefixes a message with the setting that it is about, unless it names it.
-fn with_setting_name(setting: &str, message: String) -> String {
-    let mut parts = setting.rsplit('.');
-    let last = parts.next().unwrap_or(setting);
-    let name = match (last.parse::<usize>(), parts.next()) {
-        (Ok(item), Some(list)) => format!("item {} of `{list}`", item + 1),
-        _ => format!("`{last}`"),
-    };
-    if setting.is_empty() || message.contains(&name) { message } else { format!("{name}: {message}") }
-}
-
-/// Returns true if `reference` names a stage that could not be read.
-fn refers_to_unreadable<S>(parsed_stages: &[ParsedStage<S>], reference: &str) -> bool {
-    let stage = reference.split('.').next();
-    parsed_stages.iter().any(|parsed| stage == Some(parsed.name.as_str()) && parsed.stage.is_none())
-}
-
-/// Diagnostic of a reference to an unknown stage or table.
-fn dangling_reference<S: Stage>(
-    parsed_stages: &[ParsedStage<S>],
-    reference: &str,
-    span: SourceSpan,
-) -> Option<Diagnostic> {
-    let (stage, table) = reference.split_once('.')?;
-    let Some(parsed) = parsed_stages.iter().find(|parsed| parsed.name == stage) else {
-        let names: Vec<&str> = parsed_stages.iter().map(|parsed| parsed.name.as_str()).collect();
-        return Some(
-            Diagnostic::new(span, format!("`{reference}`: no stage is called `{stage}`"))
-                .with_valid_names(stage, names),
-        );
-    };
-    let outputs = parsed.stage.as_ref()?.outputs();
-    let names: Vec<&str> = outputs.iter().map(|output| output.name).collect();
-    (!names.contains(&table)).then(|| {
-        Diagnostic::new(span, format!("`{reference}`: stage `{stage}` writes no `{table}`"))
-            .with_valid_names(table, names)
-    })
 }

@@ -10,7 +10,7 @@ use super::diagnostic::Diagnostic;
 use super::file_format::{resolve, sole_property};
 use super::source_map::{SourceMap, SourceSpan};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::suggest::quoted_list;
+use crate::suggest::{closest_name, quoted_list};
 
 /// Checker of TOML values against a JSON Schema. Collects all diagnostics.
 pub(super) struct SchemaChecker<'a> {
@@ -222,12 +222,18 @@ impl SchemaChecker<'_> {
         // Schema of the values of a table with arbitrary keys, as in `published = { all = 0.734 }`.
         let any = schema.get("additionalProperties").filter(|any| any.is_object());
         let required = schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
+        let given: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let unset = properties.keys().map(String::as_str).filter(|name| !given.iter().any(|given| given == name));
+        // Settings that are meant by a mistyped name: their absence is no mistake of its own.
+        let mut mistyped: Vec<&str> = Vec::new();
         // A wrong optional setting is dropped, so that serde can read the other settings and their mistakes are found.
         entries.retain_mut(|entry| {
             let Some(property) = properties.get(&entry.key).or(any) else {
                 let message = format!("{} has no setting `{}`", subject.name, entry.key);
                 let names = properties.keys().map(String::as_str);
                 self.diagnostics.push(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names));
+                self.dropped.push(entry.key.clone());
+                mistyped.extend(closest_name(&entry.key, unset.clone()));
                 return false;
             };
             let before = self.diagnostics.len();
@@ -240,7 +246,8 @@ impl SchemaChecker<'_> {
             kept
         });
         let absent = |name: &str| !entries.iter().any(|entry| entry.key == name);
-        for name in required.clone().filter(|name| absent(name)) {
+        self.dropped.extend(mistyped.iter().map(|name| (*name).to_owned()));
+        for name in required.clone().filter(|name| absent(name) && !mistyped.contains(name)) {
             let about = properties.get(name).map(|property| self.setting_description(property)).unwrap_or_default();
             let diagnostic = Diagnostic::new(subject.span, format!("{} lacks the setting `{name}`", subject.name));
             self.diagnostics.push(if about.is_empty() {

@@ -122,10 +122,10 @@ impl Stage for Extract {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let mut inputs = vec![StageInput::table("images", &self.images, tables::images::table().schema())];
+        let mut inputs = vec![StageInput::table("images", &self.images, &tables::images::table())];
         match &self.weights {
             WeightSource::File(file) => inputs.push(StageInput::source("weights.file", file)),
-            WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model)),
+            WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model, "model")),
             WeightSource::Random => {}
         }
         inputs

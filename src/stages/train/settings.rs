@@ -222,19 +222,18 @@ impl Stage for Train {
         let pairs = self.data_sets().into_iter().zip(self.data_set_inputs());
         let pairs = pairs.flat_map(|((images, captions, _), names)| {
             let is_finetune = names.images == "finetune.images";
-            let wanted = if is_finetune { tables::images::table() } else { tables::features::table() }.schema();
-            let images = images.map(|images| StageInput::table(names.images, images, wanted));
-            let captions = StageInput::table(names.captions, captions, tables::captions::table().schema());
+            let wanted = if is_finetune { tables::images::table() } else { tables::features::table() };
+            let images = images.map(|images| StageInput::table(names.images, images, &wanted));
+            let captions = StageInput::table(names.captions, captions, &tables::captions::table());
             images.into_iter().chain([captions])
         });
         let network = self.finetune.iter().filter_map(|finetune| match &finetune.weights {
             InitialWeights::File(file) => Some(StageInput::source("finetune.weights.file", file)),
             InitialWeights::Random => None,
         });
-        let initial = self.init_from.iter().map(|model| StageInput::files("init_from", model));
+        let initial = self.init_from.iter().map(|model| StageInput::files("init_from", model, "model"));
         let ngrams = self.caption_ngrams.iter();
-        let ngrams =
-            ngrams.map(|from| StageInput::table(CAPTION_NGRAMS, from, tables::caption_ngrams::table().schema()));
+        let ngrams = ngrams.map(|from| StageInput::table(CAPTION_NGRAMS, from, &tables::caption_ngrams::table()));
         let vectors = self.word_vectors.iter().map(|vectors| StageInput::source("word_vectors.file", &vectors.file));
         pairs.chain(network).chain(initial).chain(ngrams).chain(vectors).collect()
     }
@@ -291,6 +290,8 @@ impl Stage for Train {
             }
         }
         problems.extend(self.combination_problems());
+        let wrong: Vec<String> = problems.iter().map(|problem| problem.setting.clone()).collect();
+        problems.extend(self.implausible().into_iter().filter(|warning| !wrong.contains(&warning.setting)));
         problems
     }
 }
