@@ -17,6 +17,8 @@ const NAMED_LINES: usize = 5;
 pub(super) struct ParsedStage<S> {
     pub(super) name: String,
     pub(super) span: SourceSpan,
+    /// Name in the place of the kind. If there is no such kind, it may be the name of the stage.
+    pub(super) other_name: Option<String>,
     /// Table of the settings, below the kind.
     pub(super) settings: Option<TomlNode>,
     pub(super) stage: Option<S>,
@@ -45,11 +47,12 @@ impl<S: Stage> ParsedStage<S> {
 type Reference = (String, SourceSpan);
 
 /// Connects the stages that could be read, and checks the references of the others. Returns a plan if all stages could
-/// be read and connected.
+/// be read and connected. `misplaced` are unknown names at the top of the file, whose mistake is reported already.
 pub(super) fn connect_stages<S: Stage + Clone>(
     parsed_stages: Vec<ParsedStage<S>>,
     source_map: &SourceMap,
     references: &[Reference],
+    misplaced: &[&str],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Plan<S>> {
     let nodes = parsed_stages
@@ -77,6 +80,9 @@ pub(super) fn connect_stages<S: Stage + Clone>(
             reporter.report_reference(reference, *span);
         }
     }
+    let unread = parsed_stages.iter().filter(|parsed| parsed.stage.is_none());
+    let meant: Vec<&str> = unread.filter_map(|parsed| parsed.other_name.as_deref()).collect();
+    reporter.missing_stages.retain(|name, _| !meant.contains(&name.as_str()) && !misplaced.contains(&name.as_str()));
     reporter.report_missing_stages();
     plan
 }
@@ -104,6 +110,10 @@ impl<S: Stage> ConnectionReporter<'_, S> {
         }
         let settings = parsed.settings.as_ref();
         let span = settings.map_or(parsed.span, |settings| settings.span_of(&found.problem.setting, parsed.span));
+        if self.diagnostics.iter().any(|reported| reported.span == span && !span.is_nowhere()) {
+            // The value was refused already.
+            return;
+        }
         let own = &self.references[parsed.references.clone()];
         let reference = own.iter().find(|(_, at)| *at == span).map(|(reference, _)| reference.as_str());
         let Problem { setting, message, hint, severity } = found.problem;

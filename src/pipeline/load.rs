@@ -14,6 +14,7 @@ use toml::de::DeTable;
 use super::connect::{ParsedStage, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
+use super::not_toml::syntax_diagnostics;
 use super::overrides;
 use super::read_file::read_text;
 use super::schema_check::{Alternative, SchemaChecker, ValueLabel, matches_pattern};
@@ -22,7 +23,7 @@ use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::stage::Stage;
-use crate::suggest::quoted_list;
+use crate::suggest::{closest_name, quoted_list};
 
 /// SQL schema of the store's own tables, so not allowed as the name of a stage.
 const RESERVED_STAGE_NAME: &str = "store";
@@ -87,11 +88,7 @@ fn parse<S: PipelineStage>(
 ) -> Result<Pipeline<S>, Vec<Diagnostic>> {
     let (table, errors) = DeTable::parse_recoverable(&source_map.sources[0]);
     if !errors.is_empty() {
-        let diagnostic = |error: &toml::de::Error| {
-            let span = SourceSpan::in_file(error.span().unwrap_or_default());
-            Diagnostic::new(span, format!("not TOML: {}", error.message().replace('\n', ", ")))
-        };
-        return Err(errors.iter().map(diagnostic).collect());
+        return Err(syntax_diagnostics(&source_map.sources[0], table.get_ref(), &errors));
     }
     let mut root = TomlNode::from_table(SourceSpan::default(), table.get_ref(), &SourceSpan::in_file);
     let mut diagnostics = Vec::new();
@@ -113,12 +110,14 @@ fn parse<S: PipelineStage>(
     let seed = check_seed(&mut checker, &mut root, &schema);
     let stages = check_stages::<S>(&mut checker, &mut root);
     let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
-    check_top_level_keys(&mut checker, &root, &schema);
+    check_top_level_keys::<S>(&mut checker, &root, &schema);
     let SchemaChecker { references, mut diagnostics, .. } = checker;
     let doubtful: Vec<String> =
         stages.iter().filter(|stage| stage.is_doubtful()).map(|stage| stage.name.clone()).collect();
-    let plan = connect_stages(stages, source_map, &references, &mut diagnostics);
-    if let Some(plan) = &plan {
+    // Names that are meant to be stages: `[fit.train]`.
+    let misplaced: Vec<&str> = root.entries().iter().map(|entry| entry.key.as_str()).collect();
+    let plan = connect_stages(stages, source_map, &references, &misplaced, &mut diagnostics);
+    if let Some(plan) = plan.as_ref().filter(|plan| !plan.stages().is_empty()) {
         for (i, error) in (options.check_queries)(plan, &expectations) {
             // Tables of a stage whose settings are wrong may lack columns for that reason alone.
             if expectations.get(i).is_some_and(|wrong| doubtful.iter().any(|stage| wrong.sql.contains(stage))) {
@@ -154,20 +153,27 @@ fn check_seed(checker: &mut SchemaChecker<'_>, root: &mut TomlNode, schema: &Jso
 }
 
 /// Reports unknown keys at the top level of the file.
-fn check_top_level_keys(checker: &mut SchemaChecker<'_>, root: &TomlNode, schema: &Json) {
+fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &TomlNode, schema: &Json) {
+    let kinds = Alternative::all(stage_schema::<S>(checker));
     let names =
         || schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys().map(String::as_str));
     for entry in root.entries() {
         if !names().any(|name| name == entry.key) {
             let message = format!("a pipeline file has no `{}`", entry.key);
             let names: Vec<&str> = names().collect();
-            checker.diagnostics.push(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names));
+            let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
+            let kind = kinds.iter().find(|kind| entry.node.get(kind.name).is_some());
+            checker.diagnostics.push(match kind {
+                Some(kind) => diagnostic.hint(format!("write `[stage.{}.{}]`", entry.key, kind.name)),
+                None => diagnostic,
+            });
         }
     }
 }
 
 fn check_stages<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &mut TomlNode) -> Vec<ParsedStage<S>> {
     let whole = root.span;
+    let other_keys: Vec<String> = root.entries().iter().map(|entry| entry.key.clone()).collect();
     let stages = root.get_mut("stage");
     let entries = match stages.map(|entry| (entry.key_span, &mut entry.node)) {
         Some((_, TomlNode { value: TomlValue::Table(entries), .. })) if !entries.is_empty() => entries,
@@ -176,6 +182,8 @@ fn check_stages<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &mut To
             checker.diagnostics.push(Diagnostic::new(node.span, message));
             return Vec::new();
         }
+        // A mistyped `stage` is reported with the other unknown keys.
+        None if other_keys.iter().any(|key| closest_name(key, ["stage"]).is_some()) => return Vec::new(),
         _ => {
             let diagnostic = Diagnostic::new(whole, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
             checker.diagnostics.push(diagnostic.note(format!(
@@ -239,7 +247,24 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
     {
         let message = format!("{name} has no kind `{}`", only.key);
         let names = kinds.iter().map(|kind| kind.name);
-        checker.diagnostics.push(Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names));
+        let diagnostic = Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names);
+        // A dot in the name of a stage, or the kind before the name.
+        let inner = kinds.iter().find(|kind| only.node.get(kind.name).is_some());
+        checker.diagnostics.push(match inner {
+            Some(inner) => {
+                diagnostic.hint(format!("a name has no dot: write `[stage.{}-{}.{}]`", entry.key, only.key, inner.name))
+            }
+            None if kinds.iter().any(|kind| kind.name == entry.key) => {
+                diagnostic.hint(format!("the name is first: write `[stage.{}.{}]`", only.key, entry.key))
+            }
+            None => diagnostic,
+        });
+    } else if let (Some(kind), Some(stray)) =
+        (members.iter().find(|member| known(member)), members.iter().find(|member| !known(member)))
+    {
+        let message = format!("`{}` is beside the kind `{}` of {name}", stray.key, kind.key);
+        let hint = format!("settings belong below `[stage.{}.{}]`", entry.key, kind.key);
+        checker.diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
     } else if kindless {
         let diagnostic =
             Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{}.KIND]`", entry.key));
@@ -262,6 +287,7 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
     ParsedStage {
         name: entry.key.clone(),
         span: entry.key_span,
+        other_name: entry.node.entries().first().map(|kind| kind.key.clone()),
         settings: entry.node.entries().first().map(|kind| kind.node.clone()),
         stage,
         references: first..checker.references.len(),
@@ -296,6 +322,10 @@ fn check_expectations(
             Ok(expectation) if expectation.wanted().is_empty() => {
                 let diagnostic = Diagnostic::new(span, "`[[expect]]` bounds nothing");
                 checker.diagnostics.push(diagnostic.hint("add `at_least`, `at_most` or `equals`"));
+            }
+            Ok(Expectation { at_least: Some(low), at_most: Some(high), .. }) if low > high => {
+                let message = format!("no number is at least {low} and at most {high}");
+                checker.diagnostics.push(Diagnostic::new(item.span_of("at_most", span), message));
             }
             Ok(expectation) => {
                 let line = checker.source_map.position(span).line;

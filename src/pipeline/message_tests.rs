@@ -193,3 +193,95 @@ fn a_missing_file_is_answered_with_the_near_ones() {
         "error: `pipelines` is a folder, wanted a pipeline file\n = there are `pipelines/quickstart.toml`\n\n"
     );
 }
+
+/// Slips of newcomers: each message has a hint that leads to the right form.
+#[test]
+fn hints_about_the_form_of_a_file() {
+    let cases = [
+        (
+            "epochs = 2",
+            "epochs = 2\nepochs = 3",
+            "16:1 `epochs` is set twice; the first is in line 15 / keep one of the two",
+        ),
+        (
+            "loss = \"max\"",
+            "loss = max",
+            "14:8 not TOML: string values must be quoted, expected literal string / write `\"max\"`",
+        ),
+        (
+            "loss = \"max\"",
+            "loss = “max”",
+            "14:8 not TOML: string values must be quoted, expected literal string / use straight quotes: `\"max\"`",
+        ),
+        (
+            "epochs = 2",
+            "epochs = 2\nlearning_rate = 0,1",
+            "16:18 not TOML: unexpected key or value, expected newline, `#` / decimals have a point: `0.1`",
+        ),
+        (
+            "epochs = 2",
+            "epochs: 2",
+            "15:7 not TOML: key with no value, expected `=` / a colon is YAML; a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`",
+        ),
+        (
+            "[stage.fit.train]",
+            "[stage.my fit.train]",
+            "11:10 not TOML: unclosed table, expected `]` / names of stages have letters, digits, `-` and `_`",
+        ),
+        (
+            "epochs = 2",
+            "epochs = \"2\"",
+            "15:10 `epochs` is the string \"2\", wanted an integer / leave out the quotes: `2`",
+        ),
+        ("epochs = 2", "epochs = 2.0", "15:10 `epochs` is the number 2.0, wanted an integer / write `2`"),
+        ("epochs = 2", "epochs = 0", "15:10 `epochs` is the integer 0, wanted an integer of at least 1"),
+        (
+            "weights = \"random\"",
+            "weights = \"a/squeezenet.safetensors\"",
+            "9:11 `weights` is the string \"a/squeezenet.safetensors\" / write `{ file = \"a/squeezenet.safetensors\" }`",
+        ),
+        (
+            "epochs = 2",
+            "epochs = 2\nembed_size = 64",
+            "16:1 `train` has no setting `embed_size` / settings of that name: `model.vse.embed_size`",
+        ),
+        (
+            "[stage.fit.train]",
+            "[stage.train.fit]",
+            "11:14 stage `train` has no kind `fit` / the name is first: write `[stage.fit.train]`",
+        ),
+        (
+            "[stage.fit.train]",
+            "[stage.fit.v2.train]",
+            "11:12 stage `fit` has no kind `v2` / a name has no dot: write `[stage.fit-v2.train]`",
+        ),
+        ("[stage.fit.train]", "[fit.train]", "11:2 a pipeline file has no `fit` / write `[stage.fit.train]`"),
+        (
+            "[stage.fit.train]",
+            "[stage.fit]\nepochs = 3\n[stage.fit.train]",
+            "12:1 `epochs` is beside the kind `train` of stage `fit` / settings belong below `[stage.fit.train]`",
+        ),
+        ("at_least = 300", "at_least = 300\nat_most = 200", "30:11 no number is at least 300 and at most 200"),
+        (
+            "at_least = 300",
+            "at_least = 300\nseed = 3",
+            "30:1 `[[expect]]` has no setting `seed` / the seed of the pipeline stands above the first `[…]` of the file",
+        ),
+    ];
+    for (from, to, wanted) in cases {
+        assert_eq!(changed(from, to), [wanted], "{to}");
+    }
+    let twice = format!("{VALID}\n[stage.fit.train]\nepochs = 3\nloss = \"sum\"\n");
+    assert_eq!(
+        diagnostics_of(&twice, &[]),
+        [
+            "31:12 the table `[stage.fit.train]` is there twice; the first is in line 11 / give one of the stages another name, or join the two tables"
+        ]
+    );
+    assert_eq!(
+        diagnostics_of(&VALID.replace("[stage.", "[stages."), &[]),
+        ["3:2 a pipeline file has no `stages` / did you mean `stage`?"]
+    );
+    let json = diagnostics_of("{\"stage\": {}}\n", &[]);
+    assert!(json.len() == 1 && json[0].contains("this looks like JSON"), "{json:?}");
+}

@@ -16,6 +16,8 @@ pub mod load;
 mod connect;
 pub mod diagnostic;
 mod schema_check;
+mod not_toml;
+mod setting_places;
 mod overrides;
 mod read_file;
 mod source_map;

@@ -201,7 +201,7 @@ fn a_table_with_arbitrary_keys() {
 fn a_number_out_of_range() {
     assert_eq!(
         changed("epochs = 2", "epochs = -2"),
-        ["15:10 `epochs` is the integer -2, wanted an integer of at least 0"]
+        ["15:10 `epochs` is the integer -2, wanted an integer of at least 1"]
     );
     assert_eq!(
         changed("epochs = 2", "epochs = 4294967296"),
@@ -305,7 +305,9 @@ fn tables_and_stages_that_do_not_exist() {
     );
     assert_eq!(
         changed(fit, "captions = \"pairs\"\nloss"),
-        ["13:12 `captions` is the string \"pairs\", wanted a table of another stage, written \"stage.table\""]
+        [
+            "13:12 `captions` is the string \"pairs\", wanted a table of another stage, written \"stage.table\" / did you mean \"pairs.captions\"?"
+        ]
     );
 }
 
@@ -336,11 +338,14 @@ fn stage_names_that_sql_cannot_distinguish() {
 
 #[test]
 fn a_cycle() {
-    let diagnostics = changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"");
-    assert!(
-        diagnostics.iter().any(|diagnostic| diagnostic.contains("stages wait for each other: cnn → vectors → cnn")),
-        "{diagnostics:#?}"
+    let tuned = "[stage.tuned.train]\nfeatures = \"cnn.features\"\ncaptions = \"pairs.captions\"\nepochs = 2\ninit_from = \"fit.model\"\n";
+    let text = format!("{VALID}{tuned}").replacen("epochs = 2\n", "epochs = 2\ninit_from = \"tuned.model\"\n", 1);
+    assert_eq!(
+        diagnostics_of(&text, &[]),
+        ["11:8 stages wait for each other: fit → tuned → fit / let one of them read something else"]
     );
+    // A table of another kind does not make a cycle.
+    assert_eq!(changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"").len(), 1);
 }
 
 #[test]
@@ -424,10 +429,7 @@ fn unknown_top_level_keys_and_missing_stages() {
 fn several_toml_syntax_errors_are_reported_together() {
     let diagnostics = diagnostics_of("a = \nb = [1,\n\nc = 3 4\n", &[]);
     assert!(diagnostics.len() >= 2 && diagnostics[0].starts_with("1:"), "{diagnostics:#?}");
-    assert!(
-        diagnostics_of(&VALID.replace("epochs = 2", "epochs = 2\nepochs = 3"), &[])[0]
-            .starts_with("16:1 not TOML: duplicate key")
-    );
+    assert!(diagnostics[0].contains("not TOML: "), "{diagnostics:#?}");
 }
 
 #[test]

@@ -38,18 +38,30 @@ impl<S: Stage> Plan<S> {
     /// the problems that [`Stage::check`] reports.
     pub fn new(nodes: Vec<PlanNode<S>>) -> Result<Self, Vec<StageProblem>> {
         let mut found = Vec::new();
+        // Connections that fit. A wrong one does not make a cycle.
+        let mut all_producers: Vec<Vec<usize>> = Vec::new();
         let index: HashMap<&str, usize> = nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
         let named: Vec<(&str, &S)> = nodes.iter().map(|node| (node.name.as_str(), &node.stage)).collect();
         let connections = Connections::new(&named);
         for node in &nodes {
-            let inputs = node.stage.inputs();
-            let wrong = inputs.iter().filter_map(|input| connections.problem(&node.name, input));
+            let mut producers = Vec::new();
+            let mut wrong = Vec::new();
+            for input in node.stage.inputs() {
+                match (connections.problem(&node.name, &input), &input.origin) {
+                    (Some(problem), _) => wrong.push(problem),
+                    (None, InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. }) => {
+                        producers.extend(index.get(from.stage()).copied());
+                    }
+                    (None, InputOrigin::Source(_)) => {}
+                }
+            }
+            all_producers.push(producers);
             let writer = |from: &TableRef| index.get(from.stage()).map(|&i| &nodes[i].stage);
             let disagreements = node.stage.check_writers(&writer);
             let problems = node.stage.check().into_iter().chain(wrong).chain(disagreements);
             found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem }));
         }
-        let order = topological_order(&nodes, &index).unwrap_or_else(|cycles| {
+        let order = topological_order(&nodes, &all_producers).unwrap_or_else(|cycles| {
             for cycle in cycles {
                 let message = format!("stages wait for each other: {}", cycle.join(" → "));
                 let problem = Problem::new("", message).hint("let one of them read something else");
@@ -79,26 +91,12 @@ impl<S: Stage> Plan<S> {
 
 /// Sorts the nodes topologically and returns their indices. The error lists the names along each cycle; the first name
 /// is repeated at the end.
-fn topological_order<S: Stage>(
-    nodes: &[PlanNode<S>],
-    index: &HashMap<&str, usize>,
-) -> Result<Vec<usize>, Vec<Vec<String>>> {
-    let producers: Vec<Vec<usize>> = nodes
-        .iter()
-        .map(|node| {
-            let inputs = node.stage.inputs();
-            let from = inputs.iter().filter_map(|input| match &input.origin {
-                InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } => index.get(from.stage()).copied(),
-                InputOrigin::Source(_) => None,
-            });
-            from.collect()
-        })
-        .collect();
+fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Result<Vec<usize>, Vec<Vec<String>>> {
     let mut order = Vec::with_capacity(nodes.len());
     let mut placed = vec![false; nodes.len()];
     while order.len() < nodes.len() {
         let ready = (0..nodes.len()).find(|&i| !placed[i] && producers[i].iter().all(|&p| placed[p]));
-        let Some(i) = ready else { return Err(cycles(nodes, &producers, placed)) };
+        let Some(i) = ready else { return Err(cycles(nodes, producers, placed)) };
         placed[i] = true;
         order.push(i);
     }

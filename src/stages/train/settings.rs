@@ -70,9 +70,11 @@ pub struct Train {
     #[serde(default)]
     pub selection_metric: SelectionMetric,
     /// Number of epochs: passes over the training pairs.
+    #[schemars(range(min = 1))]
     pub epochs: u32,
     /// Image-caption pairs of a step, over all ranks.
     #[serde(default = "batch_size")]
+    #[schemars(range(min = 2))]
     pub batch_size: usize,
     /// Initial word vectors from a file. Random if not set.
     #[serde(default)]
@@ -93,6 +95,7 @@ pub struct Train {
     /// Period of the learning rate decay in epochs: after every period, the rate is multiplied by
     /// `learning_rate_decay`.
     #[serde(default = "learning_rate_decay_epochs")]
+    #[schemars(range(min = 1))]
     pub learning_rate_decay_epochs: u32,
     /// Factor of the learning rate decay.
     #[serde(default = "learning_rate_decay")]
@@ -103,15 +106,18 @@ pub struct Train {
     /// Steps between checkpoints within an epoch; every epoch ends with a checkpoint. Not part of the key: it changes
     /// neither the model nor the rows of any table, only where `history` is cut into parts.
     #[serde(default = "checkpoint_steps")]
+    #[schemars(range(min = 1))]
     pub checkpoint_steps: u64,
     /// Number of checkpoints kept while the training runs. If the last one is damaged, the training resumes from the
     /// one before. Each checkpoint also holds the best model so far. Not part of the key.
     #[serde(default = "checkpoints")]
+    #[schemars(range(min = 1))]
     pub checkpoints: usize,
     /// Number of processes (ranks) that train together, each on its share of every batch. The result equals that of one
     /// process, up to rounding. The processes are started automatically; under `torchrun` or SLURM, the existing ones
     /// are used. Not part of the key.
     #[serde(default = "ranks")]
+    #[schemars(range(min = 1))]
     pub ranks: usize,
     /// Seed of the initial weights and of all random draws. The seed of the pipeline if not set.
     #[serde(default)]
