@@ -67,7 +67,7 @@ pub(super) fn format_bytes(bytes: u64) -> String {
         _ => ("GiB", 1 << 30),
     };
     // Tenths in integers: exact for any size.
-    let tenths = bytes / (factor / 10).max(1);
+    let tenths = u128::from(bytes) * 10 / u128::from(factor);
     format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn numbers_are_formatted_with_few_digits() {
         assert_eq!(
-            [format_bytes(0), format_bytes(1023), format_bytes(1536), format_bytes(5 << 30)],
-            ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+            [format_bytes(0), format_bytes(1023), format_bytes(1536), format_bytes(512 << 10), format_bytes(5 << 30)],
+            ["0 B", "1023 B", "1.5 KiB", "512.0 KiB", "5.0 GiB"]
         );
         assert_eq!(
             [format_count(0), format_count(999), format_count(1000), format_count(1_234_567)],

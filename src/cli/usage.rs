@@ -5,6 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::args::Cli;
+use super::schemas::pipeline_schema;
 
 /// Parses the arguments of the process. Ends it with exit code 2 if they are wrong.
 pub(super) fn parse() -> Cli {
@@ -19,13 +20,14 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         _ => String::new(),
     };
     let argument = got(ContextKind::InvalidArg);
-    let is_suggested = error.get(ContextKind::SuggestedArg).is_some();
+    let setting = argument.trim_start_matches('-').split('=').next().unwrap_or_default().replace('-', "_");
+    let is_setting = pipeline_schema().contains(&format!("\"{setting}\": {{"));
     let tip = match error.kind() {
         ErrorKind::UnknownArgument if argument.contains('=') && !argument.starts_with('-') => {
             format!("a setting is overridden by `--set {argument}`")
         }
-        ErrorKind::UnknownArgument if argument.starts_with("--") && !is_suggested => {
-            let setting = argument.trim_start_matches('-').split('=').next().unwrap_or_default().replace('-', "_");
+        ErrorKind::UnknownArgument if argument.starts_with("--") && is_setting => {
+            error.remove(ContextKind::SuggestedArg);
             format!("a setting of the pipeline file is overridden by `--set stage.NAME.KIND.{setting}=VALUE`")
         }
         ErrorKind::MissingRequiredArgument if argument.contains("<FILE") => {

@@ -88,7 +88,7 @@ fn parse<S: PipelineStage>(
 ) -> Result<Pipeline<S>, Vec<Diagnostic>> {
     let (table, errors) = DeTable::parse_recoverable(&source_map.sources[0]);
     if !errors.is_empty() {
-        return Err(syntax_diagnostics(&source_map.sources[0], table.get_ref(), &errors));
+        return Err(syntax_diagnostics(&source_map.sources[0], &errors));
     }
     let mut root = TomlNode::from_table(SourceSpan::default(), table.get_ref(), &SourceSpan::in_file);
     let mut diagnostics = Vec::new();

@@ -1,17 +1,13 @@
 //! Diagnostics of a file that is not TOML, with hints for the usual slips.
 
-use toml::de::DeTable;
-
 use super::diagnostic::Diagnostic;
 use super::source_map::SourceSpan;
-use super::toml_tree::TomlNode;
 
 /// Form of a pipeline file, for hints.
 const FORM: &str = "a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`";
 
-/// Diagnostics of the errors of the TOML parser. `table` has what it could read of `text`.
-pub(super) fn syntax_diagnostics(text: &str, table: &DeTable<'_>, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
-    let root = TomlNode::from_table(SourceSpan::default(), table, &SourceSpan::in_file);
+/// Diagnostics of the errors of the TOML parser in `text`.
+pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     // End of a table that is there twice. Its settings are no mistakes of their own.
     let mut repeated_until = 0;
@@ -21,14 +17,14 @@ pub(super) fn syntax_diagnostics(text: &str, table: &DeTable<'_>, errors: &[toml
         let place = Place::new(text, span);
         if error.message().starts_with("duplicate key") {
             if span.start >= repeated_until {
-                diagnostics.push(repeated(&place, &root));
+                diagnostics.push(repeated(&place));
             }
             if place.is_header() {
                 repeated_until = place.next_header();
             }
             continue;
         }
-        let is_colon = text[place.span.start..].trim_start().starts_with(':');
+        let is_colon = place.after().trim_start().starts_with(':') || place.before().trim_end().ends_with(':');
         if !(is_colon && has_colon) {
             let message = format!("not TOML: {}", error.message().replace('\n', ", "));
             let diagnostic = Diagnostic::new(span, message);
@@ -64,21 +60,15 @@ fn hint(place: &Place<'_>, message: &str, is_colon: bool) -> Option<String> {
 }
 
 /// Diagnostic of a key or a table that is there twice.
-fn repeated(place: &Place<'_>, root: &TomlNode) -> Diagnostic {
-    let path = place.path();
-    let first = path.iter().try_fold((root, None), |(node, _), step| {
-        let entry = node.get(step)?;
-        Some((&entry.node, Some(entry.key_span)))
-    });
-    let first = first.and_then(|(_, span)| span).filter(|first| first.start < place.span.start);
-    let again = first.map(|first| place.text[..first.start].matches('\n').count() + 1);
-    let again = again.map(|line| format!("; the first is in line {line}")).unwrap_or_default();
+fn repeated(place: &Place<'_>) -> Diagnostic {
+    let names = names(&place.text[place.line..place.span.end]);
+    let first = place.first_line(&names).map(|line| format!("; the first is in line {line}")).unwrap_or_default();
     if place.is_header() {
-        let message = format!("the table `[{}]` is there twice{again}", path.join("."));
+        let message = format!("the table `[{}]` is there twice{first}", names.join("."));
         Diagnostic::new(place.span, message).hint("give one of the stages another name, or join the two tables")
     } else {
-        let name = path.last().map_or("a setting", String::as_str);
-        Diagnostic::new(place.span, format!("`{name}` is set twice{again}")).hint("keep one of the two")
+        let name = &place.text[place.span.start..place.span.end];
+        Diagnostic::new(place.span, format!("`{name}` is set twice{first}")).hint("keep one of the two")
     }
 }
 
@@ -125,14 +115,16 @@ impl<'t> Place<'t> {
         self.text.len()
     }
 
-    /// Path of the key at the error: the header of its table, and the key.
-    fn path(&self) -> Vec<String> {
-        let own = &self.text[self.line..self.span.end];
-        if self.is_header() {
-            return names(own);
-        }
-        let header = self.text[..self.line].lines().rev().find(|line| is_header(line)).unwrap_or_default();
-        [names(header.split(']').next().unwrap_or_default()), names(own)].concat()
+    /// Number of the first line before the error with the same header, or with the same key in the same table.
+    fn first_line(&self, wanted: &[String]) -> Option<usize> {
+        let lines: Vec<&str> = self.text[..self.line].lines().collect();
+        let table = lines.iter().rposition(|line| is_header(line)).map_or(0, |header| header + 1);
+        let is_first = |line: &str| {
+            let key = line.split(['=', ']']).next().unwrap_or_default();
+            is_header(line) == self.is_header() && names(key) == wanted
+        };
+        let start = if self.is_header() { 0 } else { table };
+        Some(start + lines[start..].iter().position(|line| is_first(line))? + 1)
     }
 }
 

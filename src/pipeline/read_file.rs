@@ -62,9 +62,10 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
 fn suggest(diagnostic: Diagnostic, path: &Path, folder: &Path) -> Diagnostic {
     let wanted = path.file_name().unwrap_or_default().to_string_lossy();
     let here = pipeline_files(folder);
-    let folders = [folder.join(PIPELINE_FOLDER), PIPELINE_FOLDER.into()];
-    let beside = folders.iter().map(|folder| pipeline_files(folder)).find(|files| !files.is_empty());
-    let all = [here, beside.unwrap_or_default()].concat();
+    let mut all = [here, pipeline_files(&folder.join(PIPELINE_FOLDER))].concat();
+    if all.is_empty() {
+        all = pipeline_files(Path::new(PIPELINE_FOLDER));
+    }
     let name = |file: &str| Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names: Vec<String> = all.iter().map(|file| name(file)).collect();
     let similar = closest_name(&wanted, names.iter().map(String::as_str)).map(str::to_owned);

@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn an_evaluation_agrees_with_its_training() {
         let own = "images = \"own.image_embeddings\"\ncaptions = \"own.caption_embeddings\"\n";
-        let order = "model.vse.similarity = \"order\"";
+        let order = "model.vse.similarity.order.form = \"norm\"";
         assert_eq!(problems("", "", own), [""; 0]);
-        assert_eq!(problems(order, "", &format!("{own}similarity = \"order\"")), [""; 0]);
+        assert_eq!(problems(order, "", &format!("{own}similarity.order.form = \"norm\"")), [""; 0]);
         assert_eq!(
             problems(order, "", own),
             ["similarity: got \"cosine\", but `fit.model` was trained with \"order\""]
