@@ -56,7 +56,7 @@ impl Stage for ThroughputStage {
     fn inputs(&self) -> Vec<StageInput> {
         match self {
             ThroughputStage::Make { .. } => vec![],
-            ThroughputStage::Pass { rows } => vec![StageInput::table("rows", rows, schema(0))],
+            ThroughputStage::Pass { rows } => vec![StageInput::any_table("rows", rows, schema(0))],
         }
     }
     fn outputs(&self) -> Vec<StageOutput> {

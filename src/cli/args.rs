@@ -43,14 +43,14 @@ pub struct CommonArgs {
     /// Threads of a stage, at most four per CPU [default: one per CPU]
     #[arg(long, global = true, value_name = "N", env = "PAIRLOOM_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// Maximum size of the data in flight between threads
-    #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_MEMORY", default_value = "512MiB", value_parser = super::units::parse_bytes)]
+    /// Maximum size of the data in flight between threads, at least 1MiB
+    #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_MEMORY", default_value = "512MiB", value_parser = super::units::parse_capacity)]
     pub memory: u64,
     /// Folder of the shard cache, which training reads from [default: `pairloom/shards` in the user's cache folder]
     #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_CACHE")]
     pub cache: Option<PathBuf>,
-    /// Maximum size of the shard cache
-    #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_CACHE_SIZE", default_value = "64GiB", value_parser = super::units::parse_bytes)]
+    /// Maximum size of the shard cache, at least 1MiB
+    #[arg(long, global = true, value_name = "SIZE", env = "PAIRLOOM_CACHE_SIZE", default_value = "64GiB", value_parser = super::units::parse_capacity)]
     pub cache_size: u64,
     /// Device of tensors: cpu, cuda or cuda:N
     #[arg(long, global = true, value_name = "DEVICE", env = "PAIRLOOM_DEVICE", default_value = "cpu", value_parser = parse_device)]
@@ -126,7 +126,8 @@ pub enum Command {
 pub struct PipelineArgs {
     /// Pipeline file
     pub file: PathBuf,
-    /// Override a setting: `stage.fit.train.epochs=3`, `seed=11`. Relative paths start at the current folder
+    /// Override a setting: `stage.fit.train.epochs=3`, `seed=11`; `*` stands for all stages of a kind:
+    /// `'stage.*.train.epochs=3'`. Relative paths start at the current folder
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
 }
@@ -137,7 +138,7 @@ pub struct CheckArgs {
     /// Pipeline files
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Override a setting in each of the files
+    /// Override a setting in each of the files: `stage.fit.train.epochs=3`, `'stage.*.train.epochs=3'`
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
 }

@@ -18,7 +18,13 @@ pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
             Ok(pipeline) => {
                 let stages = pipeline.plan.stages().len();
                 let plural = if stages == 1 { "" } else { "s" };
-                console.info(&format!("`{}` is valid: {stages} stage{plural}\n", file.display()));
+                open::print_warnings(&pipeline.warnings, console);
+                let warnings = match pipeline.warnings.as_slice().len() {
+                    0 => String::new(),
+                    1 => ", 1 warning".to_owned(),
+                    n => format!(", {n} warnings"),
+                };
+                console.info(&format!("`{}` is valid: {stages} stage{plural}{warnings}\n", file.display()));
             }
             Err(diagnostics) => wrong = Some(open::print_diagnostics(&diagnostics, console)),
         }

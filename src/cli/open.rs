@@ -54,6 +54,20 @@ pub(super) fn print_diagnostics(diagnostics: &Diagnostics, console: Console) -> 
     Error::usage("")
 }
 
+/// Prints the warnings about a pipeline file, if there are any.
+pub(super) fn print_warnings(warnings: &Diagnostics, console: Console) {
+    if warnings.as_slice().is_empty() {
+        return;
+    }
+    console.info(&warnings.render(console.colour));
+    if console.json {
+        for warning in warnings.to_json() {
+            // A closed stdout is no further error: the warnings are on stderr.
+            let _ = console.print_json(&warning);
+        }
+    }
+}
+
 /// Subfolder for the layout that this version reads. A folder that has it is a store.
 const LAYOUT_FOLDER: &str = "v1";
 
@@ -62,7 +76,11 @@ const SERVICE_PREFIXES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 /// Opens the store of `--store`. A missing folder is created.
 pub(super) fn open_store(common: &CommonArgs) -> Result<Store> {
-    open_at(&location(common)?)
+    let location = location(common)?;
+    if let Location::Folder(folder) = &location {
+        refuse_file(folder)?;
+    }
+    open_at(&location)
 }
 
 /// Location that `--store` names. Parsed here, because clap would print an invalid URL with the password in it.
@@ -87,6 +105,7 @@ pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
         error.hint("run a pipeline first, or name the folder or URL with `--store`")
     };
     if let Location::Folder(folder) = &location {
+        refuse_file(folder)?;
         return if folder.join(LAYOUT_FOLDER).is_dir() { open_at(&location) } else { Err(missing()) };
     }
     let store = open_at(&location)?;
@@ -95,6 +114,35 @@ pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
         return Err(missing());
     }
     Ok(store)
+}
+
+/// Opens the store of `--store` for a dry run, which writes nothing. Without a store, returns an empty one, and the text of
+/// a note.
+pub(super) fn open_store_to_plan(common: &CommonArgs) -> Result<(Store, Option<String>)> {
+    let location = location(common)?;
+    let note = || Some(format!("there is no store at `{location}` yet"));
+    if let Location::Folder(folder) = &location {
+        refuse_file(folder)?;
+        if !folder.join(LAYOUT_FOLDER).is_dir() {
+            return Ok((Store::empty(folder), note()));
+        }
+    }
+    let store = open_at(&location)?.read_only();
+    let is_new = matches!(location, Location::Url(_)) && store.objects().list("runs")?.is_empty();
+    Ok((store, if is_new { note() } else { None }))
+}
+
+/// Refuses a file in place of the folder of a store.
+fn refuse_file(folder: &Path) -> Result<()> {
+    if !folder.is_file() {
+        return Ok(());
+    }
+    let shown = folder.display();
+    let error = Error::usage(format!("`--store` is `{shown}`, which is a file; wanted a folder or a URL"));
+    Err(match folder.extension() {
+        Some(end) if end == "toml" => error.hint(format!("a pipeline file is no option: `pairloom run {shown}`")),
+        _ => error.hint("leave `--store` out for the folder `store`"),
+    })
 }
 
 /// Options of a run.

@@ -13,14 +13,18 @@ use crate::engine::status::{StageAction, StageStatus, stage_statuses};
 use crate::error::Result;
 use crate::runtime::CancelToken;
 
-/// Prints for each stage if it would be reused, resumed or run, and which components of its key changed.
+/// Writes nothing. Prints for each stage if it would be reused, resumed or run, and which components of its key changed.
 ///
 /// # Errors
 /// The pipeline file has mistakes, or the store cannot be read.
 pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Console) -> Result<()> {
     let pipeline = open::load_pipeline(&arguments.file, &arguments.set, true, &mut BTreeMap::new())
         .map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
-    let store = open::open_store(common)?;
+    let (store, note) = open::open_store_to_plan(common)?;
+    open::print_warnings(&pipeline.warnings, console);
+    if let Some(note) = note {
+        console.info(&format!("{note}\n"));
+    }
     open::note_thread_limit(common, console);
     let progress = ProgressDisplay::new(Console { json: false, ..console });
     let observer = |event: &crate::engine::event::Event| progress.show(event);

@@ -107,6 +107,6 @@ pub(super) fn run_follower(
 
 /// Error for the other ranks about a pipeline file whose mistakes were printed here.
 pub(super) fn mistakes_error(diagnostics: &Diagnostics, arguments: &PipelineArgs) -> Error {
-    let (number, file) = (diagnostics.as_slice().len(), arguments.file.display());
+    let (number, file) = (diagnostics.error_count(), arguments.file.display());
     Error::usage(format!("its pipeline file `{file}` has {number} mistakes"))
 }

@@ -59,13 +59,17 @@ pub(super) fn run(
     let summary = match torch {
         Some(torch) => {
             open::note_thread_limit(common, console);
+            open::print_warnings(&pipeline.warnings, console);
             (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer)?
         }
         None => {
             let statuses = stage_statuses(&pipeline.plan, &store, options.threads, &cancel, &observer)?;
             progress.clear();
             match finish_reused(&statuses, &store, &options, &observer)? {
-                Some(summary) => summary,
+                Some(summary) => {
+                    open::print_warnings(&pipeline.warnings, console);
+                    summary
+                }
                 None => return Err(handover::hand_over()),
             }
         }

@@ -2,17 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use super::args::{Cli, Command};
 use super::console::Console;
 use super::torch::TorchFunctions;
+use super::usage;
 use super::{check, completions, diff, gc, handover, labels, plan, report, run, runs, schema, show, sql, tensorboard};
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
 pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
-    // clap ends the program with exit code 2 if the arguments are wrong.
-    let arguments = Cli::parse();
+    let arguments: Cli = usage::parse();
     let console = Console::new(&arguments.common);
     let common = &arguments.common;
     let result = handover::check_build().and_then(|()| match &arguments.command {

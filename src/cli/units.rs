@@ -19,7 +19,7 @@ const UNITS: [(&str, u64); 9] = [
 ///
 /// # Errors
 /// Not such a size, zero, or more than fits a `u64`.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
+fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text[digits.len()..].trim();
@@ -31,13 +31,31 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
             .map(|(_, factor)| *factor)
             .ok_or_else(|| format!("`{name}` is not a unit, wanted KiB, MiB, GiB, kB, MB or GB"))?,
     };
-    let number: u64 =
-        digits.trim().parse().map_err(|_| format!("`{text}` is not a size, wanted for example `512MiB`"))?;
+    let number: u64 = digits
+        .trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is not a size, wanted a whole number and a unit: `512MiB`"))?;
     match number.checked_mul(factor) {
         Some(0) => Err("size is 0, wanted at least 1 byte".to_owned()),
         Some(bytes) => Ok(bytes),
         None => Err(format!("`{text}` is more than 2^64 bytes")),
     }
+}
+
+/// Smallest size of memory or cache. Less holds not even one image, and is a number whose unit was forgotten.
+const LEAST_BYTES: u64 = 1 << 20;
+
+/// Parses a size of memory or of a cache, as [`parse_bytes`] does.
+///
+/// # Errors
+/// As [`parse_bytes`], or less than 1 MiB.
+pub fn parse_capacity(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes >= LEAST_BYTES {
+        return Ok(bytes);
+    }
+    let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim();
+    Err(format!("{} is too little, wanted at least 1 MiB; did you mean `{number}MiB`?", format_bytes(bytes)))
 }
 
 /// Formats bytes as `12.3 MiB`.
@@ -49,7 +67,7 @@ pub(super) fn format_bytes(bytes: u64) -> String {
         _ => ("GiB", 1 << 30),
     };
     // Tenths in integers: exact for any size.
-    let tenths = bytes / (factor / 10).max(1);
+    let tenths = u128::from(bytes) * 10 / u128::from(factor);
     format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
@@ -130,10 +148,21 @@ mod tests {
     }
 
     #[test]
+    fn a_capacity_without_a_unit_is_refused() {
+        assert_eq!(parse_capacity("1MiB"), Ok(1 << 20));
+        assert_eq!(parse_capacity("2000000"), Ok(2_000_000));
+        let wanted = |got: &str, number: u32| {
+            Err(format!("{got} is too little, wanted at least 1 MiB; did you mean `{number}MiB`?"))
+        };
+        assert_eq!(parse_capacity("10"), wanted("10 B", 10));
+        assert_eq!(parse_capacity("512 KiB"), wanted("512.0 KiB", 512));
+    }
+
+    #[test]
     fn numbers_are_formatted_with_few_digits() {
         assert_eq!(
-            [format_bytes(0), format_bytes(1023), format_bytes(1536), format_bytes(5 << 30)],
-            ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+            [format_bytes(0), format_bytes(1023), format_bytes(1536), format_bytes(512 << 10), format_bytes(5 << 30)],
+            ["0 B", "1023 B", "1.5 KiB", "512.0 KiB", "5.0 GiB"]
         );
         assert_eq!(
             [format_count(0), format_count(999), format_count(1000), format_count(1_234_567)],

@@ -425,7 +425,7 @@ fn open_inputs<S: Stage>(
                 let reader = TableReader::new(name, artefact.clone(), table, Arc::clone(feed), cancel.clone());
                 OpenInput::Table(Box::new(reader), root.clone())
             }
-            InputOrigin::Files { from } => {
+            InputOrigin::Files { from, .. } => {
                 let OutputLocation { artefact, feed, .. } = location(from)?;
                 let (name, output) = (from.to_string(), from.table().to_owned());
                 OpenInput::Files { name, artefact: artefact.clone(), output, feed: Arc::clone(feed) }

@@ -38,7 +38,8 @@ pub fn digest(
     let cache_name = format!("sources/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32]);
     let known = store.objects().get(&cache_name)?.map(|content| parse_known_digests(&content)).unwrap_or_default();
     let digests = hash_all(&path, &files, &known, threads, cancel, observer)?;
-    if files.iter().zip(&digests).any(|(file, digest)| known.get(&file.fingerprint) != Some(digest)) {
+    let is_known = files.iter().zip(&digests).all(|(file, digest)| known.get(&file.fingerprint) == Some(digest));
+    if !is_known && !store.is_read_only() {
         let mut text = String::new();
         for (file, digest) in files.iter().zip(&digests) {
             let _ = writeln!(text, "{}\t{digest}", file.fingerprint);

@@ -63,7 +63,7 @@ impl StageStatus {
 }
 
 /// Status of every stage of the plan, in its order. Reads the sources to compute their digests, and writes only the
-/// record of these digests.
+/// record of these digests; in a read-only store, nothing.
 ///
 /// # Errors
 /// A source is missing, or the store cannot be read.
@@ -91,7 +91,7 @@ pub fn stage_statuses<S: Stage>(
                     }
                     InputIdentity::Source(digests[&path].clone())
                 }
-                InputOrigin::Table { from, .. } | InputOrigin::Files { from } => {
+                InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } => {
                     let producer = done.iter().find(|status| status.name == from.stage());
                     let producer = producer.ok_or_else(|| Error::internal("a producer comes after its consumer"))?;
                     InputIdentity::Artefact {

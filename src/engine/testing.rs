@@ -81,7 +81,9 @@ impl Stage for ToyStage {
                 source.iter().map(|source| StageInput::source("source", source)).collect()
             }
             ToyStage::Squares { .. } => vec![],
-            ToyStage::Map { rows, .. } | ToyStage::Sum { rows, .. } => vec![StageInput::table("rows", rows, schema())],
+            ToyStage::Map { rows, .. } | ToyStage::Sum { rows, .. } => {
+                vec![StageInput::any_table("rows", rows, schema())]
+            }
         }
     }
     fn outputs(&self) -> Vec<StageOutput> {

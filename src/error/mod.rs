@@ -7,7 +7,7 @@ pub mod truncated_list;
 pub mod skipped;
 
 pub use error_type::{Error, ErrorCategory, Result, escape_control};
-pub use problem::Problem;
+pub use problem::{Problem, Severity};
 pub use skipped::SkippedItems;
 pub use truncated_list::TruncatedList;
 pub use validation_errors::ValidationErrors;

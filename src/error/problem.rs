@@ -1,5 +1,15 @@
 //! Problems with settings.
 
+/// Severity of a problem.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Severity {
+    /// The setting is impossible: nothing runs.
+    #[default]
+    Error,
+    /// The setting is possible, but implausible: the run goes on.
+    Warning,
+}
+
 /// Problem with a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -9,12 +19,25 @@ pub struct Problem {
     pub message: String,
     /// Hint for the user.
     pub hint: Option<String>,
+    /// Severity of the problem.
+    pub severity: Severity,
 }
 
 impl Problem {
     /// A problem with `setting`.
     pub fn new(setting: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { setting: setting.into(), message: message.into(), hint: None }
+        Self { setting: setting.into(), message: message.into(), hint: None, severity: Severity::Error }
+    }
+
+    /// A warning about `setting`: its value is possible, but implausible.
+    pub fn warning(setting: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::new(setting, message) }
+    }
+
+    /// True if the run goes on in spite of the problem.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        self.severity == Severity::Warning
     }
 
     /// Sets the hint.

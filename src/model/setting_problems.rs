@@ -1,4 +1,31 @@
 //! Problems of settings of models and losses.
 
+use std::ops::RangeInclusive;
+
 /// Problems of settings as (name of the setting, message).
 pub type SettingProblems = Vec<(String, String)>;
+
+/// Usual margins of triplet losses, and the range that is plausible.
+pub const MARGINS: (RangeInclusive<f64>, &str) = (0.0..=1.0, "usual is 0.05 to 0.5, since scores are at most 1");
+
+/// Message about a number that is possible, but outside of the plausible range; `usual` names the usual values.
+#[must_use]
+pub fn check_plausible(
+    name: &str,
+    got: f64,
+    (plausible, usual): (RangeInclusive<f64>, &str),
+) -> Option<(String, String)> {
+    (!plausible.contains(&got)).then(|| (name.to_owned(), format!("got {got:?}; {usual}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_of_the_plausible_range_are_reported_with_the_usual_one() {
+        assert_eq!(check_plausible("margin", 1.0, MARGINS), None);
+        let message = "got 20.0; usual is 0.05 to 0.5, since scores are at most 1".to_owned();
+        assert_eq!(check_plausible("margin", 20.0, MARGINS), Some(("margin".to_owned(), message)));
+    }
+}

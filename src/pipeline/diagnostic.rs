@@ -5,8 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use super::source_map::{SourceMap, SourceSpan};
-use crate::error::TruncatedList;
-use crate::error::escape_control;
+use crate::error::{Severity, TruncatedList, escape_control};
 use crate::suggest::{closest_name, quoted_list};
 
 /// Maximum number of characters shown of a source line.
@@ -22,11 +21,13 @@ pub struct Diagnostic {
     pub note: Option<String>,
     /// Suggestion for a fix.
     pub hint: Option<String>,
+    /// Severity: a file with warnings alone can be run.
+    pub severity: Severity,
 }
 
 impl Diagnostic {
     pub(super) fn new(span: SourceSpan, message: impl Into<String>) -> Self {
-        Self { span, message: message.into(), note: None, hint: None }
+        Self { span, message: message.into(), note: None, hint: None, severity: Severity::Error }
     }
 
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
@@ -37,6 +38,10 @@ impl Diagnostic {
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    pub(super) fn is_warning(&self) -> bool {
+        self.severity == Severity::Warning
     }
 
     /// Adds a note with the valid names, and a hint with the one closest to `got`.
@@ -78,6 +83,12 @@ impl Diagnostics {
         (position.line, position.column)
     }
 
+    /// Number of diagnostics that are no warnings.
+    #[must_use]
+    pub fn error_count(&self) -> usize {
+        self.diagnostics.iter().filter(|diagnostic| !diagnostic.is_warning()).count()
+    }
+
     /// Renders the diagnostics as text, with or without ANSI colours.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
@@ -86,7 +97,10 @@ impl Diagnostics {
             self.diagnostics.iter().map(|diagnostic| self.render_diagnostic(diagnostic, &paint)).collect();
         let mut text = diagnostics.join("\n");
         text.push_str(if diagnostics.is_truncated() { "; `--json` shows all\n\n" } else { "\n" });
-        let count = match self.diagnostics.len() {
+        let count = match self.error_count() {
+            0 => return text,
+            // The message names the file itself.
+            1 if self.diagnostics.iter().any(|diagnostic| diagnostic.span.is_nowhere()) => return text,
             1 => "1 mistake".to_owned(),
             n => format!("{n} mistakes"),
         };
@@ -98,7 +112,7 @@ impl Diagnostics {
         let mut text = String::new();
         let position = self.source_map.position(diagnostic.span);
         let (line, width) = self.source_map.line(diagnostic.span);
-        let (number, location) = if diagnostic.span.is_argument() {
+        let (number, location) = if diagnostic.span.is_argument() || diagnostic.span.is_nowhere() {
             (String::new(), "command line".to_owned())
         } else {
             let name = escape_control(&self.source_map.name);
@@ -106,14 +120,18 @@ impl Diagnostics {
         };
         let margin = " ".repeat(number.len());
         let bar = paint.blue("|");
-        let _ = writeln!(text, "{}: {}", paint.red("error"), paint.bold(&escape_control(&diagnostic.message)));
-        let _ = writeln!(text, "{margin}{} {location}", paint.blue("-->"));
+        let severity = if diagnostic.is_warning() { paint.yellow("warning") } else { paint.red("error") };
+        let _ = writeln!(text, "{severity}: {}", paint.bold(&escape_control(&diagnostic.message)));
+        if !diagnostic.span.is_nowhere() {
+            let _ = writeln!(text, "{margin}{} {location}", paint.blue("-->"));
+        }
         let (shown, before) = visible_part(line, position.column - 1);
         if !line.is_empty() {
             let carets = "^".repeat(width.min(shown.chars().count().saturating_sub(before)).max(1));
             let _ = writeln!(text, "{margin} {bar}");
             let _ = writeln!(text, "{} {bar} {shown}", paint.blue(&number));
-            let _ = writeln!(text, "{margin} {bar} {}{}", " ".repeat(before), paint.red(&carets));
+            let carets = if diagnostic.is_warning() { paint.yellow(&carets) } else { paint.red(&carets) };
+            let _ = writeln!(text, "{margin} {bar} {}{carets}", " ".repeat(before));
         }
         if let Some(note) = &diagnostic.note {
             let _ = writeln!(text, "{margin} {} {}", paint.blue("="), escape_control(note));
@@ -124,8 +142,8 @@ impl Diagnostics {
         text
     }
 
-    /// Returns a JSON object for each diagnostic, with `event` (`"fault"`), `file`, `argument`, `line`, `column`,
-    /// `message`, `note` and `hint`.
+    /// Returns a JSON object for each diagnostic, with `event` (`"fault"`), `severity` (`"error"` or `"warning"`),
+    /// `file`, `argument`, `line`, `column`, `message`, `note` and `hint`.
     #[must_use]
     pub fn to_json(&self) -> Vec<Value> {
         let object = |diagnostic: &Diagnostic| {
@@ -134,6 +152,7 @@ impl Diagnostics {
                 diagnostic.span.is_argument().then(|| self.source_map.sources[diagnostic.span.source_index].clone());
             json!({
                 "event": "fault",
+                "severity": if diagnostic.is_warning() { "warning" } else { "error" },
                 "file": self.source_map.name,
                 "argument": argument,
                 "line": position.line,
@@ -174,6 +193,10 @@ impl Paint {
 
     fn red(&self, text: &str) -> String {
         self.with("1;31", text)
+    }
+
+    fn yellow(&self, text: &str) -> String {
+        self.with("1;33", text)
     }
 
     fn blue(&self, text: &str) -> String {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
@@ -12,20 +11,20 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
+use super::connect::{ParsedStage, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
+use super::not_toml::syntax_diagnostics;
 use super::overrides;
+use super::read_file::read_text;
 use super::schema_check::{Alternative, SchemaChecker, ValueLabel, matches_pattern};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::Error;
-use crate::plan::{Plan, PlanNode};
-use crate::stage::{Problem, Stage};
-use crate::suggest::quoted_list;
-
-/// Maximum size of a pipeline file in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+use crate::plan::Plan;
+use crate::stage::Stage;
+use crate::suggest::{closest_name, quoted_list};
 
 /// SQL schema of the store's own tables, so not allowed as the name of a stage.
 const RESERVED_STAGE_NAME: &str = "store";
@@ -41,6 +40,8 @@ pub struct Pipeline<S> {
     pub plan: Plan<S>,
     /// Conditions that the results must satisfy.
     pub expectations: Vec<Expectation>,
+    /// Warnings about settings that are possible, but implausible.
+    pub warnings: Diagnostics,
 }
 
 /// Stage that can be read from a pipeline file: a type whose JSON Schema has one alternative for each kind of stage.
@@ -81,28 +82,6 @@ pub fn load<S: PipelineStage>(path: &Path, options: &LoadOptions<'_, S>) -> Resu
     parse(path, &source_map, options).map_err(|diagnostics| Diagnostics::new(source_map, diagnostics))
 }
 
-/// Reads the text of the file. On failure returns the text that could be read and a diagnostic.
-fn read_text(path: &Path) -> Result<String, (String, Diagnostic)> {
-    let diagnostic = |message: String| (String::new(), Diagnostic::new(SourceSpan::default(), message));
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| diagnostic(format!("cannot read the pipeline file: {error}")))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(diagnostic(format!(
-            "the file has more than {MAX_FILE_BYTES} bytes, the maximum size of a pipeline file"
-        )));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let good = error.utf8_error().valid_up_to();
-        let bytes = error.as_bytes();
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        let message = format!("the byte 0x{:02x} is not UTF-8", bytes.get(good).copied().unwrap_or_default());
-        let diagnostic = Diagnostic::new(SourceSpan::in_file(good..good + '\u{fffd}'.len_utf8()), message);
-        (text, diagnostic.hint("save the file as UTF-8"))
-    })
-}
-
 fn parse<S: PipelineStage>(
     path: &Path,
     source_map: &SourceMap,
@@ -110,11 +89,7 @@ fn parse<S: PipelineStage>(
 ) -> Result<Pipeline<S>, Vec<Diagnostic>> {
     let (table, errors) = DeTable::parse_recoverable(&source_map.sources[0]);
     if !errors.is_empty() {
-        let diagnostic = |error: &toml::de::Error| {
-            let span = SourceSpan::in_file(error.span().unwrap_or_default());
-            Diagnostic::new(span, format!("not TOML: {}", error.message().replace('\n', ", ")))
-        };
-        return Err(errors.iter().map(diagnostic).collect());
+        return Err(syntax_diagnostics(&source_map.sources[0], &errors));
     }
     let mut root = TomlNode::from_table(SourceSpan::default(), table.get_ref(), &SourceSpan::in_file);
     let mut diagnostics = Vec::new();
@@ -138,21 +113,32 @@ fn parse<S: PipelineStage>(
     let seed = check_seed(&mut checker, &mut root, &schema);
     let stages = check_stages::<S>(&mut checker, &mut root);
     let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
-    check_top_level_keys(&mut checker, &root, &schema);
+    check_top_level_keys::<S>(&mut checker, &root, &schema);
     let SchemaChecker { references, mut diagnostics, variables, .. } = checker;
     if options.sources_must_exist {
         diagnostics.extend(variables.unset_diagnostic(&path.display().to_string()));
     }
-    let plan = connect_stages(stages, references, &mut diagnostics);
-    if let Some(plan) = &plan {
+    let doubtful: Vec<String> =
+        stages.iter().filter(|stage| stage.is_doubtful()).map(|stage| stage.name.clone()).collect();
+    // Names that are meant to be stages: `[fit.train]`.
+    let misplaced: Vec<&str> = root.entries().iter().map(|entry| entry.key.as_str()).collect();
+    let plan = connect_stages(stages, source_map, &references, &misplaced, &mut diagnostics);
+    if let Some(plan) = plan.as_ref().filter(|plan| !plan.stages().is_empty()) {
         for (i, error) in (options.check_queries)(plan, &expectations) {
+            // Tables of a stage whose settings are wrong may lack columns for that reason alone.
+            if expectations.get(i).is_some_and(|wrong| doubtful.iter().any(|stage| wrong.sql.contains(stage))) {
+                continue;
+            }
             let span = queries.get(i).copied().unwrap_or_default();
             let hint = error.hint_text().map(str::to_owned);
-            diagnostics.push(Diagnostic { span, message: error.to_string(), note: None, hint });
+            diagnostics.push(Diagnostic { hint, ..Diagnostic::new(span, error.to_string()) });
         }
     }
     match plan {
-        Some(plan) if diagnostics.is_empty() => Ok(Pipeline { path: path.to_owned(), seed, plan, expectations }),
+        Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
+            let warnings = Diagnostics::new(source_map.clone(), diagnostics);
+            Ok(Pipeline { path: path.to_owned(), seed, plan, expectations, warnings })
+        }
         _ => Err(diagnostics),
     }
 }
@@ -173,33 +159,27 @@ fn check_seed(checker: &mut SchemaChecker<'_>, root: &mut TomlNode, schema: &Jso
 }
 
 /// Reports unknown keys at the top level of the file.
-fn check_top_level_keys(checker: &mut SchemaChecker<'_>, root: &TomlNode, schema: &Json) {
+fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &TomlNode, schema: &Json) {
+    let kinds = Alternative::all(stage_schema::<S>(checker));
     let names =
         || schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys().map(String::as_str));
     for entry in root.entries() {
         if !names().any(|name| name == entry.key) {
             let message = format!("a pipeline file has no `{}`", entry.key);
             let names: Vec<&str> = names().collect();
-            checker.diagnostics.push(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names));
+            let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
+            let kind = kinds.iter().find(|kind| entry.node.get(kind.name).is_some());
+            checker.diagnostics.push(match kind {
+                Some(kind) => diagnostic.hint(format!("write `[stage.{}.{}]`", entry.key, kind.name)),
+                None => diagnostic,
+            });
         }
     }
 }
 
-/// Stage of the file: its settings as a tree, and as a Rust value if they are valid.
-struct ParsedStage<S> {
-    name: String,
-    span: SourceSpan,
-    /// Table of the settings, below the kind.
-    settings: Option<TomlNode>,
-    stage: Option<S>,
-    /// Range of the checker's references that belong to this stage.
-    references: std::ops::Range<usize>,
-    /// Names of settings that were dropped because they are wrong.
-    dropped: Vec<String>,
-}
-
 fn check_stages<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &mut TomlNode) -> Vec<ParsedStage<S>> {
     let whole = root.span;
+    let other_keys: Vec<String> = root.entries().iter().map(|entry| entry.key.clone()).collect();
     let stages = root.get_mut("stage");
     let entries = match stages.map(|entry| (entry.key_span, &mut entry.node)) {
         Some((_, TomlNode { value: TomlValue::Table(entries), .. })) if !entries.is_empty() => entries,
@@ -208,6 +188,8 @@ fn check_stages<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &mut To
             checker.diagnostics.push(Diagnostic::new(node.span, message));
             return Vec::new();
         }
+        // A mistyped `stage` is reported with the other unknown keys.
+        None if other_keys.iter().any(|key| closest_name(key, ["stage"]).is_some()) => return Vec::new(),
         _ => {
             let diagnostic = Diagnostic::new(whole, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
             checker.diagnostics.push(diagnostic.note(format!(
@@ -266,7 +248,31 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
         several => !several.iter().any(known),
     };
     let before = checker.diagnostics.len();
-    if kindless {
+    if let [only] = members
+        && !kindless
+        && !known(only)
+    {
+        let message = format!("{name} has no kind `{}`", only.key);
+        let names = kinds.iter().map(|kind| kind.name);
+        let diagnostic = Diagnostic::new(only.key_span, message).with_valid_names(&only.key, names);
+        // A dot in the name of a stage, or the kind before the name.
+        let inner = kinds.iter().find(|kind| only.node.get(kind.name).is_some());
+        checker.diagnostics.push(match inner {
+            Some(inner) => {
+                diagnostic.hint(format!("a name has no dot: write `[stage.{}-{}.{}]`", entry.key, only.key, inner.name))
+            }
+            None if kinds.iter().any(|kind| kind.name == entry.key) => {
+                diagnostic.hint(format!("the name is first: write `[stage.{}.{}]`", only.key, entry.key))
+            }
+            None => diagnostic,
+        });
+    } else if let (Some(kind), Some(stray)) =
+        (members.iter().find(|member| known(member)), members.iter().find(|member| !known(member)))
+    {
+        let message = format!("`{}` is beside the kind `{}` of {name}", stray.key, kind.key);
+        let hint = format!("settings belong below `[stage.{}.{}]`", entry.key, kind.key);
+        checker.diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
+    } else if kindless {
         let diagnostic =
             Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{}.KIND]`", entry.key));
         checker
@@ -288,6 +294,7 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
     ParsedStage {
         name: entry.key.clone(),
         span: entry.key_span,
+        other_name: entry.node.entries().first().map(|kind| kind.key.clone()),
         settings: entry.node.entries().first().map(|kind| kind.node.clone()),
         stage,
         references: first..checker.references.len(),
@@ -323,6 +330,10 @@ fn check_expectations(
                 let diagnostic = Diagnostic::new(span, "`[[expect]]` bounds nothing");
                 checker.diagnostics.push(diagnostic.hint("add `at_least`, `at_most` or `equals`"));
             }
+            Ok(Expectation { at_least: Some(low), at_most: Some(high), .. }) if low > high => {
+                let message = format!("no number is at least {low} and at most {high}");
+                checker.diagnostics.push(Diagnostic::new(item.span_of("at_most", span), message));
+            }
             Ok(expectation) => {
                 let line = checker.source_map.position(span).line;
                 queries.push(item.span_of("sql", span));
@@ -332,86 +343,4 @@ fn check_expectations(
         }
     }
     (expectations, queries)
-}
-
-/// Connects the stages that could be read, and checks the references of the others. Returns a plan if all stages could
-/// be read and connected.
-fn connect_stages<S: PipelineStage>(
-    parsed_stages: Vec<ParsedStage<S>>,
-    references: Vec<(String, SourceSpan)>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Plan<S>> {
-    let nodes = parsed_stages
-        .iter()
-        .filter_map(|parsed| Some(PlanNode { name: parsed.name.clone(), stage: parsed.stage.clone()? }));
-    let found = match Plan::new(nodes.collect()) {
-        Ok(plan) if parsed_stages.iter().all(|parsed| parsed.stage.is_some()) => return Some(plan),
-        Ok(_) => Vec::new(),
-        Err(found) => found,
-    };
-    for stage_problem in found {
-        let Some(parsed) = parsed_stages.iter().find(|parsed| parsed.name == stage_problem.stage) else { continue };
-        if stage_problem.problem.setting.split('.').any(|part| parsed.dropped.iter().any(|dropped| dropped == part)) {
-            continue;
-        }
-        let span = parsed
-            .settings
-            .as_ref()
-            .map_or(parsed.span, |settings| settings.span_of(&stage_problem.problem.setting, parsed.span));
-        // A reference to a stage that could not be read is no mistake of its own.
-        let unread = references[parsed.references.clone()]
-            .iter()
-            .any(|(reference, at)| *at == span && refers_to_unreadable(&parsed_stages, reference));
-        if !unread {
-            let Problem { setting, message, hint } = stage_problem.problem;
-            diagnostics.push(Diagnostic { span, message: with_setting_name(&setting, message), note: None, hint });
-        }
-    }
-    for parsed in parsed_stages.iter().filter(|parsed| parsed.stage.is_none()) {
-        diagnostics.extend(
-            references[parsed.references.clone()]
-                .iter()
-                .filter_map(|(reference, span)| dangling_reference(&parsed_stages, reference, *span)),
-        );
-    }
-    None
-}
-
-/// Prefixes a message with the setting that it is about, unless it names it.
-fn with_setting_name(setting: &str, message: String) -> String {
-    let mut parts = setting.rsplit('.');
-    let last = parts.next().unwrap_or(setting);
-    let name = match (last.parse::<usize>(), parts.next()) {
-        (Ok(item), Some(list)) => format!("item {} of `{list}`", item + 1),
-        _ => format!("`{last}`"),
-    };
-    if setting.is_empty() || message.contains(&name) { message } else { format!("{name}: {message}") }
-}
-
-/// Returns true if `reference` names a stage that could not be read.
-fn refers_to_unreadable<S>(parsed_stages: &[ParsedStage<S>], reference: &str) -> bool {
-    let stage = reference.split('.').next();
-    parsed_stages.iter().any(|parsed| stage == Some(parsed.name.as_str()) && parsed.stage.is_none())
-}
-
-/// Diagnostic of a reference to an unknown stage or table.
-fn dangling_reference<S: Stage>(
-    parsed_stages: &[ParsedStage<S>],
-    reference: &str,
-    span: SourceSpan,
-) -> Option<Diagnostic> {
-    let (stage, table) = reference.split_once('.')?;
-    let Some(parsed) = parsed_stages.iter().find(|parsed| parsed.name == stage) else {
-        let names: Vec<&str> = parsed_stages.iter().map(|parsed| parsed.name.as_str()).collect();
-        return Some(
-            Diagnostic::new(span, format!("`{reference}`: no stage is called `{stage}`"))
-                .with_valid_names(stage, names),
-        );
-    };
-    let outputs = parsed.stage.as_ref()?.outputs();
-    let names: Vec<&str> = outputs.iter().map(|output| output.name).collect();
-    (!names.contains(&table)).then(|| {
-        Diagnostic::new(span, format!("`{reference}`: stage `{stage}` writes no `{table}`"))
-            .with_valid_names(table, names)
-    })
 }

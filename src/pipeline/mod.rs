@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text ─► tree (values with spans)  ─► + overrides ─► checked against the schema ─► stages ─► connections checked
-//!          toml_tree.rs                 overrides.rs   schema_check.rs               load.rs    load.rs
+//!          toml_tree.rs                 overrides.rs   schema_check.rs               load.rs    connect.rs
 //! ```
 //!
 //! The JSON Schema is generated from the Rust types of the settings ([`schema`]), so that error messages, completion in
@@ -13,14 +13,20 @@
 
 pub mod file_format;
 pub mod load;
+mod connect;
 pub mod diagnostic;
 mod schema_check;
+mod not_toml;
+mod setting_places;
 mod overrides;
+mod read_file;
 mod source_map;
 mod sources;
 mod toml_tree;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod message_tests;
 #[cfg(test)]
 mod arbitrary_tests;
 

@@ -1,10 +1,16 @@
 //! Overrides from the command line, `--set stage.fit.train.epochs=3`, applied to the tree of the file.
+//!
+//! A name may be in quotes. `*` in the name of a stage sets all stages of that kind: `stage.*.train.epochs=3`.
+
+use std::collections::BTreeSet;
 
 use toml::de::DeValue;
 
 use super::diagnostic::Diagnostic;
+use super::schema_check::matches_pattern;
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use crate::suggest::quoted_list;
 
 /// Prefix of an assignment in messages.
 const FLAG: &str = "--set ";
@@ -14,35 +20,22 @@ pub(super) fn argument_text(assignment: &str) -> String {
     format!("{FLAG}{assignment}")
 }
 
+/// Step of a path, with its span.
+type Step = (String, SourceSpan);
+
 /// Applies an assignment to `root`. `index` is the index of its text in the source map.
 pub(super) fn apply(root: &mut TomlNode, assignment: &str, index: usize, diagnostics: &mut Vec<Diagnostic>) {
     let at =
         |start: usize, end: usize| SourceSpan { source_index: index, start: FLAG.len() + start, end: FLAG.len() + end };
-    let Some((path, text)) = assignment.split_once('=') else {
+    let Some(equals) = unquoted(assignment).find_map(|(i, c)| (c == '=').then_some(i)) else {
         let diagnostic =
             Diagnostic::new(at(0, assignment.len()), format!("`{assignment}` assigns nothing: wanted `PATH=VALUE`"));
-        diagnostics.push(diagnostic.hint("write for example `--set stage.fit.train.epochs=3`"));
+        diagnostics.push(diagnostic.hint("write for example `--set stage.fit.train.epochs=3`, or `*` for all stages of a kind: `--set 'stage.*.train.epochs=3'`"));
         return;
     };
-    let value_at = at(path.len() + 1, assignment.len());
-    let mut steps = Vec::new();
-    let mut start = 0;
-    for step in path.split('.') {
-        let trimmed = step.trim();
-        if trimmed.is_empty() {
-            diagnostics
-                .push(Diagnostic::new(at(start, start + step.len()), format!("`{path}` has an empty name in it")));
-            return;
-        }
-        let lead = step.len() - step.trim_start().len();
-        steps.push((trimmed, at(start + lead, start + lead + trimmed.len())));
-        start += step.len() + 1;
-    }
-    if let Some(diagnostic) = unknown_stage_or_kind(root, &steps) {
-        diagnostics.push(diagnostic);
-        return;
-    }
-    let offset = path.len() + 1;
+    let (path, text) = (&assignment[..equals], &assignment[equals + 1..]);
+    let offset = equals + 1;
+    let value_at = at(offset, assignment.len());
     let value = match DeValue::parse(text.trim_end()) {
         Ok(value) if !text.trim().is_empty() => {
             TomlNode::from_value(value_at, value.get_ref(), &|span| at(offset + span.start, offset + span.end))
@@ -50,22 +43,111 @@ pub(super) fn apply(root: &mut TomlNode, assignment: &str, index: usize, diagnos
         // A value that is not TOML is plain text, since shells remove quotes.
         _ => TomlNode { span: value_at, value: TomlValue::Text(text.to_owned()) },
     };
-    set_value(root, &steps, value);
+    match parse_path(path, &at).and_then(|steps| matching_paths(root, steps)) {
+        Ok(paths) => paths.iter().for_each(|steps| set_value(root, steps, value.clone())),
+        Err(diagnostic) => diagnostics.push(diagnostic),
+    }
+}
+
+/// Characters outside of quotes, with their positions.
+fn unquoted(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut quote = None;
+    text.char_indices().filter(move |&(_, c)| {
+        let is_quote = c == '"' || c == '\'';
+        match quote {
+            Some(open) if open == c => quote = None,
+            None if is_quote => quote = Some(c),
+            _ => return quote.is_none(),
+        }
+        false
+    })
+}
+
+/// Splits a path at its dots. A name in quotes may have dots in it.
+fn parse_path(path: &str, at: &impl Fn(usize, usize) -> SourceSpan) -> Result<Vec<Step>, Diagnostic> {
+    let dots = unquoted(path).filter(|(_, c)| *c == '.').map(|(i, _)| i);
+    let mut start = 0;
+    let mut steps = Vec::new();
+    for end in dots.chain([path.len()]) {
+        let step = &path[start..end];
+        let name = step.trim();
+        if name.is_empty() {
+            return Err(Diagnostic::new(at(start, end), format!("`{path}` has an empty name in it")));
+        }
+        let lead = step.len() - step.trim_start().len();
+        let span = at(start + lead, start + lead + name.len());
+        let is_quoted = name.starts_with(['"', '\'']);
+        let name = match DeValue::parse(name).map(toml::Spanned::into_inner) {
+            Ok(DeValue::String(text)) if is_quoted => text.into_owned(),
+            _ if is_quoted => return Err(Diagnostic::new(span, format!("{name} is not a name in quotes"))),
+            _ => name.to_owned(),
+        };
+        steps.push((name, span));
+        start = end + 1;
+    }
+    Ok(steps)
+}
+
+/// Paths that an assignment sets: one, or with a `*` in the name of the stage one for each stage of that kind.
+///
+/// # Errors
+/// No stage matches: overrides do not add stages.
+fn matching_paths(root: &TomlNode, steps: Vec<Step>) -> Result<Vec<Vec<Step>>, Diagnostic> {
+    let ([(first, _), (name, name_at), rest @ ..], Some(stages)) = (steps.as_slice(), root.get("stage")) else {
+        return Ok(vec![steps]);
+    };
+    if first != "stage" {
+        return Ok(vec![steps]);
+    }
+    let stages = &stages.node;
+    if !name.contains('*') {
+        return match unknown_stage_or_kind(stages, &steps) {
+            Some(diagnostic) => Err(diagnostic),
+            None => Ok(vec![steps]),
+        };
+    }
+    let kinds: Vec<&str> = stages.entries().iter().flat_map(|stage| keys(&stage.node)).collect();
+    let Some((kind, kind_at)) = rest.first().filter(|(kind, _)| !kind.contains('*')) else {
+        let diagnostic = Diagnostic::new(*name_at, "`*` stands for stages of one kind, and none is named");
+        let example = kinds.first().copied().unwrap_or("train");
+        return Err(diagnostic.hint(format!("name the kind: `stage.{name}.{example}.…`")));
+    };
+    if !kinds.contains(&kind.as_str()) {
+        let unique: BTreeSet<&str> = kinds.into_iter().collect();
+        let message = format!("the file has no stage of kind `{kind}`");
+        return Err(Diagnostic::new(*kind_at, message).with_valid_names(kind, unique));
+    }
+    let of_kind = stages.entries().iter().filter(|stage| stage.node.get(kind).is_some());
+    let names: Vec<&str> = of_kind.map(|stage| stage.key.as_str()).collect();
+    let matching: Vec<&str> = names.iter().copied().filter(|candidate| matches_glob(name, candidate)).collect();
+    if matching.is_empty() {
+        let message = format!("no stage of kind `{kind}` matches `{name}`");
+        return Err(Diagnostic::new(*name_at, message).note(format!("there are {}", quoted_list(names))));
+    }
+    let path = |stage: &str| {
+        let mut steps = steps.clone();
+        stage.clone_into(&mut steps[1].0);
+        steps
+    };
+    Ok(matching.into_iter().map(path).collect())
+}
+
+/// True if `name` matches a pattern in which `*` stands for any characters.
+fn matches_glob(pattern: &str, name: &str) -> bool {
+    let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
+    matches_pattern(&format!("^{}$", parts.join(".*")), name)
 }
 
 /// Diagnostic of an assignment to a stage or kind that the file does not have: overrides do not add stages.
-fn unknown_stage_or_kind(root: &TomlNode, steps: &[(&str, SourceSpan)]) -> Option<Diagnostic> {
-    let [("stage", _), (stage, stage_at), rest @ ..] = steps else { return None };
-    let stages = &root.get("stage")?.node;
+fn unknown_stage_or_kind(stages: &TomlNode, steps: &[Step]) -> Option<Diagnostic> {
+    let [_, (stage, stage_at), rest @ ..] = steps else { return None };
     let Some(entry) = stages.get(stage) else {
-        return Some(
-            Diagnostic::new(*stage_at, format!("the file has no stage `{stage}`"))
-                .with_valid_names(stage, keys(stages)),
-        );
+        let diagnostic = Diagnostic::new(*stage_at, format!("the file has no stage `{stage}`"));
+        return Some(diagnostic.with_valid_names(stage, keys(stages)));
     };
     let (kind, kind_at) = rest.first()?;
     let kinds = keys(&entry.node);
-    (!kinds.is_empty() && !kinds.contains(kind)).then(|| {
+    (!kinds.is_empty() && !kinds.contains(&kind.as_str())).then(|| {
         let message = format!("stage `{stage}` has no kind `{kind}` in the file");
         let diagnostic = Diagnostic::new(*kind_at, message).with_valid_names(kind, kinds.iter().copied());
         match kinds.as_slice() {
@@ -83,7 +165,7 @@ fn keys(node: &TomlNode) -> Vec<&str> {
 }
 
 /// Sets the value at the path `steps`, creating missing tables on the way.
-fn set_value(node: &mut TomlNode, steps: &[(&str, SourceSpan)], value: TomlNode) {
+fn set_value(node: &mut TomlNode, steps: &[Step], value: TomlNode) {
     let Some(((step, span), rest)) = steps.split_first() else {
         *node = value;
         return;
@@ -99,7 +181,7 @@ fn set_value(node: &mut TomlNode, steps: &[(&str, SourceSpan)], value: TomlNode)
     }
     let TomlValue::Table(entries) = &mut node.value else { return };
     let i = entries.iter().position(|entry| entry.key == *step).unwrap_or_else(|| {
-        entries.push(TomlEntry { key: (*step).to_owned(), key_span: *span, node: TomlNode::empty(*span) });
+        entries.push(TomlEntry { key: step.clone(), key_span: *span, node: TomlNode::empty(*span) });
         entries.len() - 1
     });
     set_value(&mut entries[i].node, rest, value);

@@ -5,13 +5,15 @@ use std::path::Path;
 
 use regex::Regex;
 use serde_json::Value as Json;
+use toml::de::DeValue;
 
 use super::diagnostic::Diagnostic;
 use super::file_format::{resolve, sole_property};
+use super::setting_places::places;
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::{PathPart, SourceVariables, missing_path_hint, path_parts};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
-use crate::suggest::quoted_list;
+use crate::suggest::{closest_name, quoted_list};
 
 /// Checker of TOML values against a JSON Schema. Collects all diagnostics.
 pub(super) struct SchemaChecker<'a> {
@@ -81,7 +83,35 @@ impl SchemaChecker<'_> {
 
     fn report_mismatch(&mut self, node: &TomlNode, subject: &ValueLabel, wanted: &str) {
         let message = format!("{} is {}, wanted {wanted}", subject.name, node.describe());
-        self.diagnostics.push(Diagnostic::new(node.span, message));
+        let diagnostic = Diagnostic::new(node.span, message);
+        self.diagnostics.push(match scalar_hint(node, wanted) {
+            Some(hint) => diagnostic.hint(hint),
+            None => diagnostic,
+        });
+    }
+
+    /// Reports text that is no reference to a table.
+    fn report_no_reference(&mut self, node: &TomlNode, subject: &ValueLabel) {
+        let TomlValue::Text(text) = &node.value else {
+            return self.report_mismatch(node, subject, "a table of another stage, written \"stage.table\"");
+        };
+        let message = format!(
+            "{} is {}, wanted a table of another stage, written \"stage.table\"",
+            subject.name,
+            node.describe()
+        );
+        let setting = subject.name.trim_matches('`');
+        let likely = match text.strip_prefix("stage.").unwrap_or(text).replace('/', ".") {
+            stage if !stage.contains('.') => format!("{stage}.{setting}"),
+            other => other,
+        };
+        let diagnostic = Diagnostic::new(node.span, message);
+        let is_reference = likely.split('.').count() == 2 && !likely.contains([' ', '`']) && likely.is_ascii();
+        self.diagnostics.push(if is_reference {
+            diagnostic.hint(format!("did you mean \"{likely}\"?"))
+        } else {
+            diagnostic
+        });
     }
 
     /// Turns a scalar of a `--set` argument that TOML parsed as a number, a date or a boolean into its original text.
@@ -98,12 +128,11 @@ impl SchemaChecker<'_> {
     fn check_text(&mut self, node: &mut TomlNode, schema: &Json, definition: &str, subject: &ValueLabel) {
         self.argument_as_text(node);
         let TomlValue::Text(text) = &node.value else {
-            let wanted = match definition {
-                "#/$defs/TableRef" => "a table of another stage, written \"stage.table\"",
-                "#/$defs/Source" => "a path, in quotes",
-                _ => "a string, in quotes",
-            };
-            self.report_mismatch(node, subject, wanted);
+            match definition {
+                "#/$defs/TableRef" => self.report_no_reference(node, subject),
+                "#/$defs/Source" => self.report_mismatch(node, subject, "a path, in quotes"),
+                _ => self.report_mismatch(node, subject, "a string, in quotes"),
+            }
             return;
         };
         if schema.get("minLength").is_some() && text.is_empty() {
@@ -111,11 +140,11 @@ impl SchemaChecker<'_> {
         } else if let Some(pattern) = schema.get("pattern").and_then(Json::as_str)
             && !matches_pattern(pattern, text)
         {
-            let wanted = match definition {
-                "#/$defs/TableRef" => "a table of another stage, written \"stage.table\"".to_owned(),
-                _ => format!("text of the form `{pattern}`"),
-            };
-            self.report_mismatch(node, subject, &wanted);
+            if definition == "#/$defs/TableRef" {
+                self.report_no_reference(node, subject);
+            } else {
+                self.report_mismatch(node, subject, &format!("text of the form `{pattern}`"));
+            }
         } else if definition == "#/$defs/TableRef" {
             self.references.push((text.clone(), node.span));
         } else if definition == "#/$defs/Source" {
@@ -165,7 +194,9 @@ impl SchemaChecker<'_> {
             let resolved = std::path::absolute(&path).unwrap_or_else(|_| Path::new(&path).to_owned());
             let message =
                 format!("stage `{}`: {} is `{}`, which does not exist", self.stage, subject.name, resolved.display());
-            let start = if node.span.is_argument() || begins_with_variable {
+            let start = if path.contains('~') {
+                "`~` is not replaced: write `${HOME}`, or the whole path"
+            } else if node.span.is_argument() || begins_with_variable {
                 "relative paths of `--set` and of environment variables start at the current folder"
             } else {
                 "relative paths start at the folder of the pipeline file"
@@ -229,12 +260,26 @@ impl SchemaChecker<'_> {
         // Schema of the values of a table with arbitrary keys, as in `published = { all = 0.734 }`.
         let any = schema.get("additionalProperties").filter(|any| any.is_object());
         let required = schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
+        let given: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let unset = properties.keys().map(String::as_str).filter(|name| !given.iter().any(|given| given == name));
+        // Settings that are meant by a mistyped name: their absence is no mistake of its own.
+        let mut mistyped: Vec<&str> = Vec::new();
         // A wrong optional setting is dropped, so that serde can read the other settings and their mistakes are found.
         entries.retain_mut(|entry| {
             let Some(property) = properties.get(&entry.key).or(any) else {
                 let message = format!("{} has no setting `{}`", subject.name, entry.key);
                 let names = properties.keys().map(String::as_str);
-                self.diagnostics.push(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names));
+                let mut diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
+                let places = places(self.definitions, schema, &entry.key);
+                if entry.key == "seed" {
+                    diagnostic = diagnostic.hint("the seed of the pipeline stands above the first `[…]` of the file");
+                } else if !places.is_empty() && diagnostic.hint.is_none() {
+                    let list = quoted_list(places.iter().map(String::as_str));
+                    diagnostic = diagnostic.hint(format!("settings of that name: {list}"));
+                }
+                self.diagnostics.push(diagnostic);
+                self.dropped.push(entry.key.clone());
+                mistyped.extend(closest_name(&entry.key, unset.clone()));
                 return false;
             };
             let before = self.diagnostics.len();
@@ -248,7 +293,8 @@ impl SchemaChecker<'_> {
             kept
         });
         let absent = |name: &str| !entries.iter().any(|entry| entry.key == name);
-        for name in required.clone().filter(|name| absent(name)) {
+        self.dropped.extend(mistyped.iter().map(|name| (*name).to_owned()));
+        for name in required.clone().filter(|name| absent(name) && !mistyped.contains(name)) {
             let about = properties.get(name).map(|property| self.setting_description(property)).unwrap_or_default();
             let diagnostic = Diagnostic::new(subject.span, format!("{} lacks the setting `{name}`", subject.name));
             self.diagnostics.push(if about.is_empty() {
@@ -282,7 +328,16 @@ impl SchemaChecker<'_> {
             match alternatives.iter().find(|alternative| alternative.name == name) {
                 None => {
                     let message = format!("{} is {}", subject.name, node.describe());
-                    self.diagnostics.push(Diagnostic::new(node.span, message).with_valid_names(name, names));
+                    let diagnostic = Diagnostic::new(node.span, message).with_valid_names(name, names);
+                    // A path or a table in place of the alternative that takes one.
+                    let is_source = |alternative: &&Alternative<'_>| {
+                        let content = alternative.content.and_then(|content| content.get("$ref")?.as_str());
+                        content == Some("#/$defs/Source") && name.contains(['.', '/'])
+                    };
+                    self.diagnostics.push(match alternatives.iter().find(is_source) {
+                        Some(source) => diagnostic.hint(format!("write `{{ {} = {name:?} }}`", source.name)),
+                        None => diagnostic,
+                    });
                 }
                 Some(Alternative { by_name: true, content: None, .. }) => {}
                 Some(Alternative { by_name: true, name, content: Some(content) }) => {
@@ -341,6 +396,26 @@ impl SchemaChecker<'_> {
             let subject = ValueLabel::new(format!("`{}`", entry.key), entry.key_span);
             self.check(&mut entry.node, schema, &subject);
         }
+    }
+}
+
+/// Hint for a number or a boolean in quotes, or a whole number with a point.
+fn scalar_hint(node: &TomlNode, wanted: &str) -> Option<String> {
+    match &node.value {
+        TomlValue::Text(text) => {
+            let fits = match DeValue::parse(text).ok()?.get_ref() {
+                DeValue::Integer(_) => wanted.contains("integer") || wanted.contains("number"),
+                DeValue::Float(_) => wanted.contains("number"),
+                DeValue::Boolean(_) => wanted.contains("true"),
+                DeValue::Array(_) => wanted.contains("array"),
+                _ => false,
+            };
+            fits.then(|| format!("leave out the quotes: `{text}`"))
+        }
+        TomlValue::Float(number) if wanted.contains("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
+            Some(format!("write `{number}`"))
+        }
+        _ => None,
     }
 }
 

@@ -14,8 +14,17 @@ impl SourceSpan {
         Self { source_index: 0, start: span.start, end: span.end }
     }
 
+    /// Span of a message about the file as a whole.
+    pub(super) fn nowhere() -> Self {
+        Self { source_index: usize::MAX, start: 0, end: 0 }
+    }
+
+    pub(super) fn is_nowhere(self) -> bool {
+        self.source_index == usize::MAX
+    }
+
     pub(super) fn is_argument(self) -> bool {
-        self.source_index > 0
+        self.source_index > 0 && !self.is_nowhere()
     }
 }
 

@@ -70,7 +70,7 @@ fn rehearse(_: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Err
 }
 
 /// Every diagnostic as `line:column message / hint`.
-fn diagnostics_of(text: &str, overrides: &[&str]) -> Vec<String> {
+pub(super) fn diagnostics_of(text: &str, overrides: &[&str]) -> Vec<String> {
     let diagnostics = load_bytes(text.as_bytes(), overrides, true).expect_err("the file is wrong");
     let line = |diagnostic: &super::Diagnostic| {
         let (line, column) = diagnostics.position(diagnostic);
@@ -81,12 +81,12 @@ fn diagnostics_of(text: &str, overrides: &[&str]) -> Vec<String> {
 }
 
 /// Diagnostics of the valid file with `from` replaced by `to`.
-fn changed(from: &str, to: &str) -> Vec<String> {
+pub(super) fn changed(from: &str, to: &str) -> Vec<String> {
     assert_eq!(VALID.matches(from).count(), 1, "`{from}` must be in the valid file once");
     diagnostics_of(&VALID.replace(from, to), &[])
 }
 
-fn settings(pipeline: &Pipeline<AnyStage>, stage: &str) -> serde_json::Value {
+pub(super) fn settings(pipeline: &Pipeline<AnyStage>, stage: &str) -> serde_json::Value {
     pipeline.plan.stages().iter().find(|node| node.name == stage).expect("a stage").stage.settings()
 }
 
@@ -201,7 +201,7 @@ fn a_table_with_arbitrary_keys() {
 fn a_number_out_of_range() {
     assert_eq!(
         changed("epochs = 2", "epochs = -2"),
-        ["15:10 `epochs` is the integer -2, wanted an integer of at least 0"]
+        ["15:10 `epochs` is the integer -2, wanted an integer of at least 1"]
     );
     assert_eq!(
         changed("epochs = 2", "epochs = 4294967296"),
@@ -280,8 +280,8 @@ fn stages_that_read_pictures_refuse_images_without_files() {
 #[test]
 fn a_wrong_or_missing_kind_of_a_stage() {
     assert_eq!(
-        changed("[stage.fit.train]", "[stage.fit.trian]")[0],
-        "11:12 stage `fit` has no alternative `trian` / did you mean `train`?"
+        changed("[stage.fit.train]", "[stage.fit.trian]"),
+        ["11:12 stage `fit` has no kind `trian` / did you mean `train`?"]
     );
     assert_eq!(
         changed("[stage.fit.train]", "[stage.fit]")[0],
@@ -303,28 +303,30 @@ fn tables_and_stages_that_do_not_exist() {
     assert_eq!(
         changed(fit, "captions = \"pairs.caption\"\nloss"),
         [
-            "13:12 `pairs.caption`: stage `pairs` writes no `caption`; it writes `images`, `captions` / did you mean `pairs.captions`?"
+            "13:12 `captions` is `pairs.caption`, but stage `pairs` writes no `caption`; it writes `images`, `captions` / did you mean `pairs.captions`?"
         ]
     );
     assert_eq!(
         changed(fit, "captions = \"pair.captions\"\nloss"),
         [
-            "13:12 `captions`: `pair.captions`: no stage is called `pair`; there are `cnn`, `fit`, `pairs`, `test`, `vectors` / did you mean `pairs.captions`?"
+            "13:12 `captions` is `pair.captions`, but no stage is called `pair`; there are `cnn`, `fit`, `pairs`, `test`, `vectors` / did you mean `pairs.captions`?"
         ]
     );
     assert_eq!(
         changed(fit, "captions = \"pairs.images\"\nloss"),
         [
-            "13:12 `captions`: `pairs.images` does not fit: column `caption_id` (Int64) is missing; column `text` (Utf8) is missing"
+            "13:12 `pairs.images` is the table `images` of an `ingest`; `captions` wants the table `captions` of an `ingest` / did you mean `pairs.captions`?"
         ]
     );
     assert_eq!(
         changed("images = \"vectors.image_embeddings\"", "images = \"fit.model\"")[0],
-        "23:10 `images`: `fit.model` is files, wanted a table"
+        "23:10 `fit.model` is the `model` of a `train`; `images` wants the table `image_embeddings` of an `embed` or of an `ingest` (embeddings) / did you mean `vectors.image_embeddings`?"
     );
     assert_eq!(
         changed(fit, "captions = \"pairs\"\nloss"),
-        ["13:12 `captions` is the string \"pairs\", wanted a table of another stage, written \"stage.table\""]
+        [
+            "13:12 `captions` is the string \"pairs\", wanted a table of another stage, written \"stage.table\" / did you mean \"pairs.captions\"?"
+        ]
     );
 }
 
@@ -355,11 +357,14 @@ fn stage_names_that_sql_cannot_distinguish() {
 
 #[test]
 fn a_cycle() {
-    let diagnostics = changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"");
-    assert!(
-        diagnostics.iter().any(|diagnostic| diagnostic.contains("stages wait for each other: cnn → vectors → cnn")),
-        "{diagnostics:#?}"
+    let tuned = "[stage.tuned.train]\nfeatures = \"cnn.features\"\ncaptions = \"pairs.captions\"\nepochs = 2\ninit_from = \"fit.model\"\n";
+    let text = format!("{VALID}{tuned}").replacen("epochs = 2\n", "epochs = 2\ninit_from = \"tuned.model\"\n", 1);
+    assert_eq!(
+        diagnostics_of(&text, &[]),
+        ["11:8 stages wait for each other: fit → tuned → fit / let one of them read something else"]
     );
+    // A table of another kind does not make a cycle.
+    assert_eq!(changed("images = \"pairs.images\"", "images = \"vectors.image_embeddings\"").len(), 1);
 }
 
 #[test]
@@ -372,8 +377,8 @@ fn mistakes_of_a_stage_that_cannot_be_read_do_not_hide_its_references() {
         diagnostics_of(&text, &[]),
         [
             "11:12 `train` lacks the setting `epochs`",
-            "12:12 `cnn.feature`: stage `cnn` writes no `feature` / did you mean `features`?",
-            "13:12 `pair.captions`: no stage is called `pair` / did you mean `pairs`?",
+            "12:12 got `cnn.feature`, but stage `cnn` writes no `feature` / did you mean `features`?",
+            "13:12 got `pair.captions`, but no stage is called `pair` / did you mean `pairs`?",
         ]
     );
 }
@@ -443,10 +448,7 @@ fn unknown_top_level_keys_and_missing_stages() {
 fn several_toml_syntax_errors_are_reported_together() {
     let diagnostics = diagnostics_of("a = \nb = [1,\n\nc = 3 4\n", &[]);
     assert!(diagnostics.len() >= 2 && diagnostics[0].starts_with("1:"), "{diagnostics:#?}");
-    assert!(
-        diagnostics_of(&VALID.replace("epochs = 2", "epochs = 2\nepochs = 3"), &[])[0]
-            .starts_with("16:1 not TOML: duplicate key")
-    );
+    assert!(diagnostics[0].contains("not TOML: "), "{diagnostics:#?}");
 }
 
 #[test]
@@ -460,7 +462,7 @@ fn files_that_are_not_utf8_too_large_or_missing() {
         Path::new("gone.toml"),
         &LoadOptions { overrides: &[], environment: &|_| None, sources_must_exist: true, check_queries: &rehearse },
     );
-    assert!(gone.expect_err("missing").as_slice()[0].message.starts_with("cannot read the pipeline file"));
+    assert_eq!(gone.expect_err("missing").as_slice()[0].message, "there is no pipeline file `gone.toml`");
 }
 
 #[test]
@@ -485,7 +487,7 @@ fn mistakes_of_overrides_point_into_the_argument() {
     assert_eq!(diagnostics_of(VALID, &["sead=3"]), ["1:7 a pipeline file has no `sead` / did you mean `seed`?"]);
     assert_eq!(
         diagnostics_of(VALID, &["seed"])[0],
-        "1:7 `seed` assigns nothing: wanted `PATH=VALUE` / write for example `--set stage.fit.train.epochs=3`"
+        "1:7 `seed` assigns nothing: wanted `PATH=VALUE` / write for example `--set stage.fit.train.epochs=3`, or `*` for all stages of a kind: `--set 'stage.*.train.epochs=3'`"
     );
     assert_eq!(diagnostics_of(VALID, &["a..b=3"]), ["1:9 `a..b` has an empty name in it"]);
 }

@@ -4,6 +4,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::{SourceRef, TableRef};
 use crate::error::{Error, Result};
+use crate::tables::Table;
 
 /// Origin of an input.
 #[derive(Debug, Clone)]
@@ -12,6 +13,8 @@ pub enum InputOrigin {
     Table {
         /// The table.
         from: TableRef,
+        /// Name of the table that is wanted, `features`; `None` if any table with the columns will do.
+        wanted: Option<&'static str>,
         /// Columns that the table must have; it may have more. A list of width 0 stands for any width.
         required_columns: SchemaRef,
         /// Columns of which at least one must have values.
@@ -21,6 +24,8 @@ pub enum InputOrigin {
     Files {
         /// The output that holds the files.
         from: TableRef,
+        /// Name of the output that is wanted: `model`.
+        wanted: &'static str,
     },
     /// A file or folder outside of the store. Its content is part of the key.
     Source(SourceRef),
@@ -45,9 +50,10 @@ pub struct StageInput {
 }
 
 impl StageInput {
-    /// Input from a table of another stage that has at least the columns of `wanted`.
-    pub fn table(name: impl Into<String>, from: &TableRef, wanted: SchemaRef) -> Self {
-        let origin = InputOrigin::Table { from: from.clone(), required_columns: wanted, required_values: None };
+    /// Input from the table `wanted` of another stage.
+    pub fn table(name: impl Into<String>, from: &TableRef, wanted: &Table) -> Self {
+        let (wanted, required_columns) = (Some(wanted.name), wanted.schema());
+        let origin = InputOrigin::Table { from: from.clone(), wanted, required_columns, required_values: None };
         Self { name: name.into(), origin }
     }
 
@@ -60,9 +66,15 @@ impl StageInput {
         self
     }
 
-    /// Input from the files of another stage.
-    pub fn files(name: impl Into<String>, from: &TableRef) -> Self {
-        Self { name: name.into(), origin: InputOrigin::Files { from: from.clone() } }
+    /// Input from any table of another stage that has at least these columns.
+    pub fn any_table(name: impl Into<String>, from: &TableRef, required_columns: SchemaRef) -> Self {
+        let origin = InputOrigin::Table { from: from.clone(), wanted: None, required_columns, required_values: None };
+        Self { name: name.into(), origin }
+    }
+
+    /// Input from the files `wanted` of another stage.
+    pub fn files(name: impl Into<String>, from: &TableRef, wanted: &'static str) -> Self {
+        Self { name: name.into(), origin: InputOrigin::Files { from: from.clone(), wanted } }
     }
 
     /// Input from a file or folder outside of the store.

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::{Problem, StageContext, StageInput, StageOutput};
+use super::{Problem, StageContext, StageInput, StageOutput, TableRef};
 use crate::error::Result;
 
 /// Description of a stage: its settings, inputs and outputs.
@@ -23,6 +23,26 @@ pub trait Stage: Debug + Send + Sync {
 
     /// Tables and files that the stage writes.
     fn outputs(&self) -> Vec<StageOutput>;
+
+    /// Checks the settings against those of the stages that write the inputs. `writer` finds the stage that a reference
+    /// names.
+    fn check_writers<'s>(&'s self, writer: &dyn Fn(&TableRef) -> Option<&'s Self>) -> Vec<Problem>
+    where
+        Self: Sized,
+    {
+        let _ = writer;
+        Vec::new()
+    }
+
+    /// Stages that write the table or files `output`, for messages: "an `extract`". `None` if unknown.
+    #[must_use]
+    fn writers(output: &str) -> Option<&'static str>
+    where
+        Self: Sized,
+    {
+        let _ = output;
+        None
+    }
 
     /// Checks the settings, as far as that is possible without data, and returns all problems.
     fn check(&self) -> Vec<Problem> {

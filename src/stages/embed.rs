@@ -46,9 +46,9 @@ impl Stage for Embed {
 
     fn inputs(&self) -> Vec<StageInput> {
         vec![
-            StageInput::files("model", &self.model),
-            StageInput::table("features", &self.features, tables::features::table().schema()),
-            StageInput::table("captions", &self.captions, tables::captions::table().schema()),
+            StageInput::files("model", &self.model, "model"),
+            StageInput::table("features", &self.features, &tables::features::table()),
+            StageInput::table("captions", &self.captions, &tables::captions::table()),
         ]
     }
 

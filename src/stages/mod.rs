@@ -11,6 +11,8 @@ pub mod test_significance;
 pub mod correlate;
 pub mod report;
 mod registry;
+mod agreement;
+mod writers;
 #[cfg(test)]
 pub(crate) mod testing;
 

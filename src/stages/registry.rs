@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput};
+use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
 
 macro_rules! stages {
     ($($(#[$about:meta])* $name:ident($settings:ty)),* $(,)?) => {
@@ -67,6 +67,12 @@ impl Stage for AnyStage {
     }
     fn outputs(&self) -> Vec<StageOutput> {
         self.as_stage().outputs()
+    }
+    fn check_writers<'s>(&'s self, writer: &dyn Fn(&TableRef) -> Option<&'s Self>) -> Vec<Problem> {
+        super::agreement::disagreements(self, writer)
+    }
+    fn writers(output: &str) -> Option<&'static str> {
+        super::writers::writers(output)
     }
     fn check(&self) -> Vec<Problem> {
         self.as_stage().check()

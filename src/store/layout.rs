@@ -19,6 +19,7 @@ pub(crate) const LOCKS_FOLDER: &str = "holds";
 pub struct Store {
     objects: ObjectStorage,
     process_identity: ProcessIdentity,
+    is_read_only: bool,
 }
 
 impl Store {
@@ -43,7 +44,25 @@ impl Store {
     /// A store over these objects, for tests with a faulty object store.
     #[must_use]
     pub fn with_objects(objects: ObjectStorage, process_identity: ProcessIdentity) -> Self {
-        Self { objects, process_identity }
+        Self { objects, process_identity, is_read_only: false }
+    }
+
+    /// A store without artefacts and runs, in memory: for a folder that is no store yet, and that stays as it is.
+    #[must_use]
+    pub fn empty(folder: &Path) -> Self {
+        Self::with_objects(ObjectStorage::in_memory(folder), ProcessIdentity::new(None)).read_only()
+    }
+
+    /// The same store for a dry run, which does not save the digests of sources.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self { is_read_only: true, ..self }
+    }
+
+    /// True if nothing may be written.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// Identity of this process, for others that use the store.

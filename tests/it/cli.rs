@@ -140,6 +140,9 @@ fn usage_errors_and_missing_files_have_exit_code_2() {
     assert_code(&run(folder.path(), &["run", "p.toml", "--device", "abacus"]), 2);
     assert_code(&run(folder.path(), &["run", "p.toml", "--memory", "lots"]), 2);
     assert_code(&run(folder.path(), &["run", "gone.toml"]), 2);
+    let swapped = run(folder.path(), &["plan", "p.toml", "--store", "p.toml"]);
+    assert_code(&swapped, 2);
+    assert!(stderr(&swapped).contains("`--store` is `p.toml`, which is a file"), "{}", stderr(&swapped));
     assert_code(&run(folder.path(), &["run", "p.toml", "--set", "stage.pears.ingest.x=1"]), 2);
 }
 
@@ -164,6 +167,8 @@ fn plan_reports_the_changed_setting() {
     let before = run(folder.path(), &["plan", "p.toml"]);
     assert_code(&before, 0);
     assert!(stdout(&before).contains("there is no earlier result"), "{}", stdout(&before));
+    assert!(stderr(&before).starts_with("there is no store at `store` yet\n"), "{}", stderr(&before));
+    assert!(!folder.path().join("store").exists(), "a plan writes nothing");
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let reused = json_lines(&run(folder.path(), &["plan", "p.toml", "--json"]));
     assert_eq!(reused[0]["verdict"], "reused");

@@ -225,7 +225,7 @@ fn settings_do_not_contain_input_references_and_outputs_are_defined_tables() {
         assert!(stage.settings().is_object(), "{}: {}", node.name, stage.settings());
         let settings = stage.settings().to_string();
         for input in stage.inputs() {
-            if let InputOrigin::Table { from, .. } | InputOrigin::Files { from } = &input.origin {
+            if let InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } = &input.origin {
                 assert!(!settings.contains(&from.to_string()), "{}: {settings}", node.name);
             }
         }

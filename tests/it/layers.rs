@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("loader", &["kernels", "io", "tables", "runtime", "error"]),
     ("search", &["kernels", "error"]),
     ("retrieval", &["kernels", "search", "tables", "error"]),
-    ("stage", &["io", "runtime", "error"]),
+    ("stage", &["io", "tables", "runtime", "error"]),
     ("model", &["kernels", "tables", "loader", "search", "runtime", "error"]),
     (
         "stages",

@@ -222,7 +222,7 @@ fn run_job<S: RunnableStage>(
                     TableReader::new(from.to_string(), artefact, from.table().to_owned(), feed, cancel.clone());
                 OpenInput::Table(Box::new(reader), table_root(plan, from))
             }
-            InputOrigin::Files { from } => {
+            InputOrigin::Files { from, .. } => {
                 let files = job.files.get(&input.name).cloned().unwrap_or_default();
                 feed.complete(BTreeMap::new(), [(from.table().to_owned(), files)].into());
                 let (name, artefact, output) = (from.to_string(), artefact()?, from.table().to_owned());

@@ -88,7 +88,7 @@ pub(crate) fn plan_description<S: Stage>(plan: &Plan<S>) -> Value {
     let stages = plan.stages().iter().map(|node| {
         let inputs = node.stage.inputs().into_iter().map(|input| {
             let from = match &input.origin {
-                InputOrigin::Table { from, .. } | InputOrigin::Files { from } => json!(from.to_string()),
+                InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } => json!(from.to_string()),
                 InputOrigin::Source(_) => Value::Null,
             };
             (input.name, from)

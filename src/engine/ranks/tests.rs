@@ -93,7 +93,7 @@ impl Stage for RankToyStage {
     fn inputs(&self) -> Vec<StageInput> {
         match self {
             RankToyStage::Count(_) => vec![],
-            RankToyStage::Sum { rows, .. } => vec![StageInput::table("rows", rows, schema())],
+            RankToyStage::Sum { rows, .. } => vec![StageInput::any_table("rows", rows, schema())],
         }
     }
     fn outputs(&self) -> Vec<StageOutput> {

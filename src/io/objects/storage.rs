@@ -13,6 +13,7 @@ use az::SaturatingAs;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
 use object_store::path::Path as Name;
 use object_store::{
     Error as StoreError, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
@@ -77,6 +78,12 @@ impl ObjectStorage {
         let inner = LocalFileSystem::new_with_prefix(&folder)
             .map_err(|error| storage_error::folder_error("open", &folder, &error))?;
         Ok(Self::with_inner(Arc::new(inner), &folder))
+    }
+
+    /// Empty storage in memory, in place of the folder `folder`, which need not exist.
+    #[must_use]
+    pub fn in_memory(folder: &Path) -> Self {
+        Self::with_inner(Arc::new(InMemory::new()), folder)
     }
 
     /// Storage over `inner`, whose objects are in `folder`: for tests with a faulty store.

@@ -14,6 +14,9 @@ pub trait LossFunction {
     /// Checks the settings for such batches.
     fn problems(&self, batches: BatchSpec) -> SettingProblems;
 
+    /// Settings that are possible, but implausible, with the usual values.
+    fn implausible(&self) -> SettingProblems;
+
     /// Value on a batch of `pairs` pairs whose scores are all equal, as those of a collapsed model. `None` if it
     /// depends on the score.
     fn collapse_value(&self, pairs: usize) -> Option<f64>;
@@ -78,6 +81,9 @@ macro_rules! losses {
             }
             fn problems(&self, batches: BatchSpec) -> crate::model::setting_problems::SettingProblems {
                 match self { $(Self::$variant(loss) => loss.problems(batches)),+ }
+            }
+            fn implausible(&self) -> crate::model::setting_problems::SettingProblems {
+                match self { $(Self::$variant(loss) => loss.implausible()),+ }
             }
             fn collapse_value(&self, pairs: usize) -> Option<f64> {
                 match self { $(Self::$variant(loss) => loss.collapse_value(pairs)),+ }

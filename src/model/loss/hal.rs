@@ -29,7 +29,7 @@ use super::function::{BatchSpec, LossFunction, LossInput, check_margin, check_po
 use super::max::MaxLoss;
 use super::memory_bank_weights::{PairWeights, pair_weights};
 use super::variant::FormulaVariant;
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Value of x below which ln(x) is continued along its tangent.
 const TANGENT: f64 = 0.01;
@@ -84,6 +84,14 @@ impl LossFunction for HalLoss {
             problems.push(("epsilon".into(), message));
         }
         problems
+    }
+
+    fn implausible(&self) -> SettingProblems {
+        let gamma = (1.0..=1000.0, "usual is 30 to 60");
+        let epsilon = (0.0..=1.0, "usual is 0 to 0.7, since scores are at most 1");
+        let max = self.max.and_then(|max| check_plausible("max", max, MARGINS));
+        let own = [check_plausible("gamma", self.gamma, gamma), check_plausible("epsilon", self.epsilon, epsilon)];
+        own.into_iter().flatten().chain(max).collect()
     }
 
     fn collapse_value(&self, _: usize) -> Option<f64> {

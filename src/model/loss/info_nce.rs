@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use super::function::{BatchSpec, LossFunction, LossInput, check_positive};
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{SettingProblems, check_plausible};
 
 /// Cross entropy of classifying the caption of each image and the image of each caption. Averaged over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -36,6 +36,11 @@ impl LossFunction for InfoNceLoss {
 
     fn problems(&self, _: BatchSpec) -> SettingProblems {
         check_positive("temperature", self.temperature).into_iter().collect()
+    }
+
+    fn implausible(&self) -> SettingProblems {
+        let usual = (1e-3..=2.0, "usual is 0.01 to 0.5: a divisor, so a factor of 20 is a temperature of 0.05");
+        check_plausible("temperature", self.temperature, usual).into_iter().collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53 pairs")]

@@ -11,7 +11,7 @@ use tch::Tensor;
 
 use super::function::{BatchSpec, LossFunction, LossInput, check_margin, check_neighbours, collapsed_hinges};
 use super::negatives::{constant_margin_hinges, top_k_mask};
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Triplet loss with the k hardest negatives of the batch (Liu, Ye, 2019). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -40,6 +40,10 @@ impl LossFunction for KnnMarginLoss {
 
     fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> SettingProblems {
         check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).collect()
+    }
+
+    fn implausible(&self) -> SettingProblems {
+        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

@@ -17,7 +17,7 @@ use super::function::{BatchSpec, LossFunction, LossInput, check_margin, check_ne
 use super::max::MaxLoss;
 use super::negatives::top_k_mask;
 use super::sum::SumLoss;
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// SUM or MAX on scores that grow with the density around the image and the caption in the batch (first version of HAL:
 /// Liu, Ye, 2019). Summed over the batch.
@@ -80,6 +80,10 @@ impl LossFunction for LocalScalingLoss {
 
     fn problems(&self, BatchSpec { pairs, .. }: BatchSpec) -> SettingProblems {
         check_margin("margin", self.margin).into_iter().chain(check_neighbours(self.k, pairs)).collect()
+    }
+
+    fn implausible(&self) -> SettingProblems {
+        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

@@ -9,7 +9,7 @@ use tch::Tensor;
 
 use super::function::{BatchSpec, LossFunction, LossInput, check_margin, collapsed_hinges};
 use super::knn_margin::KnnMarginLoss;
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Triplet loss with the hardest negative of the batch (VSE++, "MAX"). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -33,6 +33,10 @@ impl LossFunction for MaxLoss {
 
     fn problems(&self, _: BatchSpec) -> SettingProblems {
         check_margin("margin", self.margin).into_iter().collect()
+    }
+
+    fn implausible(&self) -> SettingProblems {
+        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

@@ -92,6 +92,16 @@ impl Objective {
         problems
     }
 
+    /// Settings that are possible, but implausible, with the usual values. Names are those of
+    /// [`problems`](Self::problems).
+    #[must_use]
+    pub fn implausible(&self) -> SettingProblems {
+        let under = |part: String| move |(name, message)| (format!("{part}.{name}"), message);
+        let loss = self.loss.implausible().into_iter().map(under(format!("loss.{}", self.loss.name())));
+        let margins = self.semantic_margin.iter().flat_map(SemanticMargin::implausible);
+        loss.chain(margins.map(under("semantic_margin".into()))).collect()
+    }
+
     /// Value as a differentiable scalar tensor.
     fn value(&self, scores: &Tensor, context: &ObjectiveContext<'_>) -> Tensor {
         let negatives = Negatives::new(scores, context.masked);

@@ -25,7 +25,7 @@ use super::function::check_positive;
 use super::negatives::{Negatives, top_k_mask, triplet_hinges};
 use super::variant::FormulaVariant;
 use crate::kernels::random::Rng;
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{SettingProblems, check_plausible};
 
 /// Random stream of the random negatives, distinct from other streams of the same seed.
 const NEGATIVES_STREAM: u64 = 0x6e65_6761_7469_7665;
@@ -100,6 +100,20 @@ impl SemanticMargin {
             problems.push(("largest_margin".into(), format!("got {largest}, wanted a number")));
         }
         problems
+    }
+
+    /// Settings that are possible, but implausible, with the usual values.
+    #[must_use]
+    pub fn implausible(&self) -> SettingProblems {
+        let temperature = (0.1..=1000.0, "usual is 3 to 10");
+        let weight = (1e-3..=100.0, "usual is 1 to 5");
+        let largest = (0.0..=f64::INFINITY, "usual is 1, and below 0 no negative counts");
+        let own = [
+            check_plausible("temperature", self.temperature, temperature),
+            check_plausible("weight", self.weight, weight),
+            self.largest_margin.and_then(|margin| check_plausible("largest_margin", margin, largest)),
+        ];
+        own.into_iter().flatten().collect()
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use super::function::{BatchSpec, LossFunction, LossInput, check_positive};
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{SettingProblems, check_plausible};
 
 /// Binary cross entropy of every image-caption pair of the batch (`SigLIP`: Zhai et al., ICCV 2023). Summed over
 /// captions, averaged over images.
@@ -41,6 +41,14 @@ impl LossFunction for SigmoidLoss {
     fn problems(&self, _: BatchSpec) -> SettingProblems {
         let bias = (!self.bias.is_finite()).then(|| ("bias".into(), format!("got {}, wanted a number", self.bias)));
         check_positive("temperature", self.temperature).into_iter().chain(bias).collect()
+    }
+
+    fn implausible(&self) -> SettingProblems {
+        let temperature = (0.5..=1000.0, "usual is 1 to 100: a factor, so a divisor of 0.05 is a temperature of 20");
+        let bias = (-100.0..=0.0, "usual is -20 to 0: above 0 most pairs would count as matching at first");
+        let own =
+            [check_plausible("temperature", self.temperature, temperature), check_plausible("bias", self.bias, bias)];
+        own.into_iter().flatten().collect()
     }
 
     fn collapse_value(&self, _: usize) -> Option<f64> {

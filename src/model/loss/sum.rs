@@ -10,7 +10,7 @@ use tch::Tensor;
 
 use super::function::{BatchSpec, LossFunction, LossInput, check_margin, collapsed_hinges};
 use super::negatives::constant_margin_hinges;
-use crate::model::setting_problems::SettingProblems;
+use crate::model::setting_problems::{MARGINS, SettingProblems, check_plausible};
 
 /// Triplet loss in which every negative of the batch counts (UVS, "SUM"). Summed over the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -34,6 +34,10 @@ impl LossFunction for SumLoss {
 
     fn problems(&self, _: BatchSpec) -> SettingProblems {
         check_margin("margin", self.margin).into_iter().collect()
+    }
+
+    fn implausible(&self) -> SettingProblems {
+        check_plausible("margin", self.margin, MARGINS).into_iter().collect()
     }
 
     fn collapse_value(&self, pairs: usize) -> Option<f64> {

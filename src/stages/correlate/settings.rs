@@ -87,11 +87,11 @@ impl Stage for Correlate {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let mut inputs = vec![StageInput::table("ratings", &self.ratings, tables::ratings::table().schema())];
+        let mut inputs = vec![StageInput::table("ratings", &self.ratings, &tables::ratings::table())];
         for (number, score) in self.scores.iter().enumerate() {
-            let schema = tables::caption_similarity::table().schema();
+            let table = tables::caption_similarity::table();
             inputs.extend(
-                score.similarity.as_ref().map(|from| StageInput::table(similarity_input(number), from, schema)),
+                score.similarity.as_ref().map(|from| StageInput::table(similarity_input(number), from, &table)),
             );
         }
         inputs

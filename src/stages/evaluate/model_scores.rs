@@ -36,9 +36,9 @@ const CAPTIONS: &str = "scores.captions";
 impl ModelScorer {
     pub(super) fn inputs(&self) -> [StageInput; 3] {
         [
-            StageInput::files(MODEL, &self.model),
-            StageInput::table(FEATURES, &self.features, tables::features::table().schema()),
-            StageInput::table(CAPTIONS, &self.captions, tables::captions::table().schema()),
+            StageInput::files(MODEL, &self.model, "model"),
+            StageInput::table(FEATURES, &self.features, &tables::features::table()),
+            StageInput::table(CAPTIONS, &self.captions, &tables::captions::table()),
         ]
     }
 }

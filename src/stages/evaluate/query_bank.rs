@@ -46,7 +46,7 @@ impl QueryBankSettings {
             (MEMORY_BANK, &self.memory_bank, tables::memory_bank::table()),
         ];
         all.into_iter()
-            .filter_map(|(name, from, table)| Some(StageInput::table(name, from.as_ref()?, table.schema())))
+            .filter_map(|(name, from, table)| Some(StageInput::table(name, from.as_ref()?, &table)))
             .collect()
     }
 

@@ -191,7 +191,7 @@ impl Stage for Evaluate {
         ];
         let given = embeddings.into_iter().filter_map(|(name, from, table)| Some((name, from.as_ref()?, table)));
         let mut inputs: Vec<StageInput> =
-            given.map(|(name, from, table)| StageInput::table(name, from, table.schema())).collect();
+            given.map(|(name, from, table)| StageInput::table(name, from, &table)).collect();
         inputs.extend(self.scores.iter().flat_map(ModelScorer::inputs));
         inputs.extend(self.query_bank.iter().flat_map(QueryBankSettings::inputs));
         for (number, relevance) in self.relevance.iter().enumerate() {
@@ -201,7 +201,7 @@ impl Stage for Evaluate {
             ];
             for (setting, from, table) in tables {
                 inputs.extend(
-                    from.as_ref().map(|from| StageInput::table(relevance_input(number, setting), from, table.schema())),
+                    from.as_ref().map(|from| StageInput::table(relevance_input(number, setting), from, &table)),
                 );
             }
         }

@@ -143,11 +143,11 @@ impl Stage for Extract {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let images = StageInput::table("images", &self.images, tables::images::table().schema());
+        let images = StageInput::table("images", &self.images, &tables::images::table());
         let mut inputs = vec![images.with_values(PICTURES)];
         match &self.weights {
             WeightSource::File(file) => inputs.push(StageInput::source("weights.file", file)),
-            WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model)),
+            WeightSource::Model(model) => inputs.push(StageInput::files("weights.model", model, "model")),
             WeightSource::Random => {}
         }
         inputs

@@ -82,16 +82,12 @@ impl Stage for Report {
         ];
         let optional = optional
             .into_iter()
-            .filter_map(|(name, from, table)| Some(StageInput::table(name, from.as_ref()?, table.schema())));
+            .filter_map(|(name, from, table)| Some(StageInput::table(name, from.as_ref()?, &table)));
         let correlations = self.correlations.iter().enumerate().map(|(number, from)| {
-            StageInput::table(format!("correlations.{number}"), from, tables::correlations::table().schema())
+            StageInput::table(format!("correlations.{number}"), from, &tables::correlations::table())
         });
         let tests = self.significance_tests.iter().enumerate().map(|(number, from)| {
-            StageInput::table(
-                format!("significance_tests.{number}"),
-                from,
-                tables::significance_tests::table().schema(),
-            )
+            StageInput::table(format!("significance_tests.{number}"), from, &tables::significance_tests::table())
         });
         optional.chain(correlations).chain(tests).collect()
     }

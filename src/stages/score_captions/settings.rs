@@ -153,12 +153,12 @@ impl Stage for ScoreCaptions {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let mut inputs = vec![StageInput::table("captions", &self.captions, tables::captions::table().schema())];
+        let mut inputs = vec![StageInput::table("captions", &self.captions, &tables::captions::table())];
         if let Measure::Spice(SpiceSettings { graphs: Some(graphs), .. }) = &self.measure {
-            inputs.push(StageInput::table("measure.spice.graphs", graphs, tables::scene_graphs::table().schema()));
+            inputs.push(StageInput::table("measure.spice.graphs", graphs, &tables::scene_graphs::table()));
         }
         if let PairSelection::Table(pairs) = &self.pairs {
-            inputs.push(StageInput::table("pairs.table", pairs, pair_columns()));
+            inputs.push(StageInput::any_table("pairs.table", pairs, pair_columns()));
         }
         inputs
     }

@@ -48,9 +48,9 @@ impl Stage for TestSignificance {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        let schema = tables::rankings::table(&[]).schema();
-        let against = self.against.iter().map(|from| StageInput::table(AGAINST, from, schema.clone()));
-        std::iter::once(StageInput::table(RANKINGS, &self.rankings, schema.clone())).chain(against).collect()
+        let table = tables::rankings::table(&[]);
+        let against = self.against.iter().map(|from| StageInput::table(AGAINST, from, &table));
+        std::iter::once(StageInput::table(RANKINGS, &self.rankings, &table)).chain(against).collect()
     }
 
     fn outputs(&self) -> Vec<StageOutput> {

@@ -4,6 +4,7 @@
 mod settings;
 mod options;
 mod problems;
+mod plausible;
 mod run;
 mod training_data;
 mod images;

@@ -27,6 +27,7 @@ pub struct MixedDataSet {
 #[serde(deny_unknown_fields)]
 pub struct WarmUp {
     /// Number of warm-up epochs.
+    #[schemars(range(min = 1))]
     pub epochs: u32,
     /// Margin α of SUM.
     #[serde(default = "margin")]

@@ -70,9 +70,11 @@ pub struct Train {
     #[serde(default)]
     pub selection_metric: SelectionMetric,
     /// Number of epochs: passes over the training pairs.
+    #[schemars(range(min = 1))]
     pub epochs: u32,
     /// Image-caption pairs of a step, over all ranks.
     #[serde(default = "batch_size")]
+    #[schemars(range(min = 2))]
     pub batch_size: usize,
     /// Initial word vectors from a file. Random if not set.
     #[serde(default)]
@@ -93,6 +95,7 @@ pub struct Train {
     /// Period of the learning rate decay in epochs: after every period, the rate is multiplied by
     /// `learning_rate_decay`.
     #[serde(default = "learning_rate_decay_epochs")]
+    #[schemars(range(min = 1))]
     pub learning_rate_decay_epochs: u32,
     /// Factor of the learning rate decay.
     #[serde(default = "learning_rate_decay")]
@@ -103,15 +106,18 @@ pub struct Train {
     /// Steps between checkpoints within an epoch; every epoch ends with a checkpoint. Not part of the key: it changes
     /// neither the model nor the rows of any table, only where `history` is cut into parts.
     #[serde(default = "checkpoint_steps")]
+    #[schemars(range(min = 1))]
     pub checkpoint_steps: u64,
     /// Number of checkpoints kept while the training runs. If the last one is damaged, the training resumes from the
     /// one before. Each checkpoint also holds the best model so far. Not part of the key.
     #[serde(default = "checkpoints")]
+    #[schemars(range(min = 1))]
     pub checkpoints: usize,
     /// Number of processes (ranks) that train together, each on its share of every batch. The result equals that of one
     /// process, up to rounding. The processes are started automatically; under `torchrun` or SLURM, the existing ones
     /// are used. Not part of the key.
     #[serde(default = "ranks")]
+    #[schemars(range(min = 1))]
     pub ranks: usize,
     /// Seed of the initial weights and of all random draws. The seed of the pipeline if not set.
     #[serde(default)]
@@ -228,22 +234,21 @@ impl Stage for Train {
             let is_finetune = names.images == "finetune.images";
             let images = images.map(|images| {
                 if is_finetune {
-                    StageInput::table(names.images, images, tables::images::table().schema()).with_values(PICTURES)
+                    StageInput::table(names.images, images, &tables::images::table()).with_values(PICTURES)
                 } else {
-                    StageInput::table(names.images, images, tables::features::table().schema())
+                    StageInput::table(names.images, images, &tables::features::table())
                 }
             });
-            let captions = StageInput::table(names.captions, captions, tables::captions::table().schema());
+            let captions = StageInput::table(names.captions, captions, &tables::captions::table());
             images.into_iter().chain([captions])
         });
         let network = self.finetune.iter().filter_map(|finetune| match &finetune.weights {
             InitialWeights::File(file) => Some(StageInput::source("finetune.weights.file", file)),
             InitialWeights::Random => None,
         });
-        let initial = self.init_from.iter().map(|model| StageInput::files("init_from", model));
+        let initial = self.init_from.iter().map(|model| StageInput::files("init_from", model, "model"));
         let ngrams = self.caption_ngrams.iter();
-        let ngrams =
-            ngrams.map(|from| StageInput::table(CAPTION_NGRAMS, from, tables::caption_ngrams::table().schema()));
+        let ngrams = ngrams.map(|from| StageInput::table(CAPTION_NGRAMS, from, &tables::caption_ngrams::table()));
         let vectors = self.word_vectors.iter().map(|vectors| StageInput::source("word_vectors.file", &vectors.file));
         pairs.chain(network).chain(initial).chain(ngrams).chain(vectors).collect()
     }
@@ -300,6 +305,8 @@ impl Stage for Train {
             }
         }
         problems.extend(self.combination_problems());
+        let wrong: Vec<String> = problems.iter().map(|problem| problem.setting.clone()).collect();
+        problems.extend(self.implausible().into_iter().filter(|warning| !wrong.contains(&warning.setting)));
         problems
     }
 }

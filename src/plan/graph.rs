@@ -1,9 +1,9 @@
-//! Plan of a pipeline: its named stages in topological order, connections checked.
+//! Graph of the stages of a pipeline, sorted topologically.
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::stage::{InputOrigin, OutputKind, Problem, Stage, StageOutput, TableRef, missing_columns};
-use crate::suggest::{closest_name, quoted_list};
+use super::connections::Connections;
+use crate::stage::{InputOrigin, Problem, Stage, TableRef};
 
 /// Named stage: a node of the graph of a pipeline.
 #[derive(Debug, Clone)]
@@ -18,6 +18,7 @@ pub struct PlanNode<S> {
 #[derive(Debug)]
 pub struct Plan<S> {
     nodes: Vec<PlanNode<S>>,
+    warnings: Vec<StageProblem>,
 }
 
 /// Problem of one stage in a plan.
@@ -33,37 +34,52 @@ impl<S: Stage> Plan<S> {
     /// Connects stages and sorts them topologically: producers before consumers, otherwise in the given order.
     ///
     /// # Errors
-    /// All problems at once: unknown tables and stages, missing or mistyped columns, cycles, and the problems that
-    /// [`Stage::check`] reports.
+    /// All problems at once: unknown tables and stages, tables of another kind, missing or mistyped columns, cycles, and
+    /// the problems that [`Stage::check`] reports.
     pub fn new(nodes: Vec<PlanNode<S>>) -> Result<Self, Vec<StageProblem>> {
-        let mut faults = Vec::new();
+        let mut found = Vec::new();
+        // Connections that fit. A wrong one does not make a cycle.
+        let mut all_producers: Vec<Vec<usize>> = Vec::new();
         let index: HashMap<&str, usize> = nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
+        let named: Vec<(&str, &S)> = nodes.iter().map(|node| (node.name.as_str(), &node.stage)).collect();
+        let connections = Connections::new(&named);
         for node in &nodes {
-            let mut found = node.stage.check();
+            let mut producers = Vec::new();
+            let mut wrong = Vec::new();
             for input in node.stage.inputs() {
-                let problem = match &input.origin {
-                    InputOrigin::Source(_) => None,
-                    InputOrigin::Table { from, .. } | InputOrigin::Files { from } => find_output(&nodes, &index, from)
-                        .and_then(|output| check_output_fits(&input.origin, from, &output))
-                        .err(),
-                };
-                found.extend(problem.map(|(message, hint)| Problem { setting: input.name, message, hint }));
+                match (connections.problem(&node.name, &input), &input.origin) {
+                    (Some(problem), _) => wrong.push(problem),
+                    (None, InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. }) => {
+                        producers.extend(index.get(from.stage()).copied());
+                    }
+                    (None, InputOrigin::Source(_)) => {}
+                }
             }
-            faults.extend(found.into_iter().map(|problem| StageProblem { stage: node.name.clone(), problem }));
+            all_producers.push(producers);
+            let writer = |from: &TableRef| index.get(from.stage()).map(|&i| &nodes[i].stage);
+            let disagreements = node.stage.check_writers(&writer);
+            let problems = node.stage.check().into_iter().chain(wrong).chain(disagreements);
+            found.extend(problems.map(|problem| StageProblem { stage: node.name.clone(), problem }));
         }
-        let order = topological_order(&nodes, &index).unwrap_or_else(|cycles| {
+        let order = topological_order(&nodes, &all_producers).unwrap_or_else(|cycles| {
             for cycle in cycles {
                 let message = format!("stages wait for each other: {}", cycle.join(" → "));
                 let problem = Problem::new("", message).hint("let one of them read something else");
-                faults.push(StageProblem { stage: cycle[0].clone(), problem });
+                found.push(StageProblem { stage: cycle[0].clone(), problem });
             }
             Vec::new()
         });
-        if !faults.is_empty() {
-            return Err(faults);
+        if found.iter().any(|found| !found.problem.is_warning()) {
+            return Err(found);
         }
         let mut slots: Vec<Option<PlanNode<S>>> = nodes.into_iter().map(Some).collect();
-        Ok(Self { nodes: order.into_iter().filter_map(|i| slots[i].take()).collect() })
+        Ok(Self { nodes: order.into_iter().filter_map(|i| slots[i].take()).collect(), warnings: found })
+    }
+
+    /// Warnings about settings that are possible, but implausible.
+    #[must_use]
+    pub fn warnings(&self) -> &[StageProblem] {
+        &self.warnings
     }
 
     /// Stages, producers before consumers.
@@ -73,91 +89,14 @@ impl<S: Stage> Plan<S> {
     }
 }
 
-/// Message and optional hint.
-type ProblemText = (String, Option<String>);
-
-/// Finds the output that `from` refers to.
-fn find_output<S: Stage>(
-    nodes: &[PlanNode<S>],
-    index: &HashMap<&str, usize>,
-    from: &TableRef,
-) -> Result<StageOutput, ProblemText> {
-    let Some(&i) = index.get(from.stage()) else {
-        let mut names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
-        names.sort_unstable();
-        let message = format!(
-            "`{from}`: no stage is called `{}`; there are {}",
-            from.stage(),
-            quoted_list(names.iter().copied())
-        );
-        return Err((
-            message,
-            closest_name(from.stage(), names).map(|name| format!("did you mean `{name}.{}`?", from.table())),
-        ));
-    };
-    let outputs = nodes[i].stage.outputs();
-    outputs.iter().find(|output| output.name == from.table()).cloned().ok_or_else(|| {
-        let names: Vec<_> = outputs.iter().map(|output| output.name).collect();
-        let message = format!(
-            "`{from}`: stage `{}` writes no `{}`; it writes {}",
-            from.stage(),
-            from.table(),
-            quoted_list(names.iter().copied())
-        );
-        (message, closest_name(from.table(), names).map(|name| format!("did you mean `{}.{name}`?", from.stage())))
-    })
-}
-
-/// Checks that an output has the kind (table or files) and the columns that an input wants.
-fn check_output_fits(wanted: &InputOrigin, from: &TableRef, output: &StageOutput) -> Result<(), ProblemText> {
-    match (wanted, &output.kind) {
-        (
-            InputOrigin::Table { required_columns: wanted, required_values, .. },
-            OutputKind::Table { schema, empty_columns, .. },
-        ) => {
-            let missing = missing_columns(wanted, schema);
-            if !missing.is_empty() {
-                return Err((format!("`{from}` does not fit: {}", missing.join("; ")), None));
-            }
-            match required_values {
-                Some(values) if values.columns.iter().all(|column| empty_columns.contains(column)) => {
-                    let columns = quoted_list(values.columns.iter().copied());
-                    let message = format!("`{from}` does not fit: no row has a value in {columns}, wanted one of them");
-                    Err((message, Some(values.hint.to_owned())))
-                }
-                _ => Ok(()),
-            }
-        }
-        (InputOrigin::Table { .. }, OutputKind::Files) => Err((format!("`{from}` is files, wanted a table"), None)),
-        (InputOrigin::Files { .. }, OutputKind::Table { .. }) => {
-            Err((format!("`{from}` is a table, wanted files such as a model"), None))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Sorts the nodes topologically and returns their indices. The error lists the names along each cycle; the first name
 /// is repeated at the end.
-fn topological_order<S: Stage>(
-    nodes: &[PlanNode<S>],
-    index: &HashMap<&str, usize>,
-) -> Result<Vec<usize>, Vec<Vec<String>>> {
-    let producers: Vec<Vec<usize>> = nodes
-        .iter()
-        .map(|node| {
-            let inputs = node.stage.inputs();
-            let from = inputs.iter().filter_map(|input| match &input.origin {
-                InputOrigin::Table { from, .. } | InputOrigin::Files { from } => index.get(from.stage()).copied(),
-                InputOrigin::Source(_) => None,
-            });
-            from.collect()
-        })
-        .collect();
+fn topological_order<S>(nodes: &[PlanNode<S>], producers: &[Vec<usize>]) -> Result<Vec<usize>, Vec<Vec<String>>> {
     let mut order = Vec::with_capacity(nodes.len());
     let mut placed = vec![false; nodes.len()];
     while order.len() < nodes.len() {
         let ready = (0..nodes.len()).find(|&i| !placed[i] && producers[i].iter().all(|&p| placed[p]));
-        let Some(i) = ready else { return Err(cycles(nodes, &producers, placed)) };
+        let Some(i) = ready else { return Err(cycles(nodes, producers, placed)) };
         placed[i] = true;
         order.push(i);
     }
@@ -245,8 +184,8 @@ mod tests {
         assert_eq!(
             faults(nodes),
             [
-                "b/rows: `aa.rows`: no stage is called `aa`; there are `a`, `b`, `c`",
-                "c/rows: `a.row`: stage `a` writes no `row`; it writes `rows`",
+                "b/rows: `rows` is `aa.rows`, but no stage is called `aa`; there are `a`, `b`, `c`",
+                "c/rows: `rows` is `a.row`, but stage `a` writes no `row`; it writes `rows`",
             ]
         );
     }

@@ -1,0 +1,182 @@
+//! Connection of the stages of a file to a plan, with one diagnostic for each mistake.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::diagnostic::Diagnostic;
+use super::source_map::{SourceMap, SourceSpan};
+use super::toml_tree::TomlNode;
+use crate::plan::{Plan, PlanNode, StageProblem, setting_name};
+use crate::stage::{Problem, Stage};
+use crate::suggest::closest_name;
+
+/// Number of lines that a note names.
+const NAMED_LINES: usize = 5;
+
+/// Stage of the file: its settings as a tree, and as a Rust value if they are valid.
+pub(super) struct ParsedStage<S> {
+    pub(super) name: String,
+    pub(super) span: SourceSpan,
+    /// Name in the place of the kind. If there is no such kind, it may be the name of the stage.
+    pub(super) other_name: Option<String>,
+    /// Table of the settings, below the kind.
+    pub(super) settings: Option<TomlNode>,
+    pub(super) stage: Option<S>,
+    /// Range of the checker's references that belong to this stage.
+    pub(super) references: Range<usize>,
+    /// Names of settings that are wrong, mistyped or meant by a mistyped name, and therefore not set.
+    pub(super) dropped: Vec<String>,
+}
+
+impl<S: Stage> ParsedStage<S> {
+    /// True if the stage may have other outputs once its mistakes are corrected.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.stage.is_none() || !self.dropped.is_empty()
+    }
+
+    /// True if a problem probably follows from a mistake that is already reported: it mentions a dropped setting.
+    fn is_consequence(&self, problem: &Problem) -> bool {
+        let texts = [Some(&problem.setting), Some(&problem.message), problem.hint.as_ref()];
+        let is_part = |c: char| !(c.is_alphanumeric() || c == '_');
+        let mut words = texts.into_iter().flatten().flat_map(|text| text.split(is_part));
+        words.any(|word| self.dropped.iter().any(|dropped| dropped == word))
+    }
+}
+
+/// Reference `stage.table` in a setting.
+type Reference = (String, SourceSpan);
+
+/// Connects the stages that could be read, and checks the references of the others. Returns a plan if all stages could
+/// be read and connected. `misplaced` are unknown names at the top of the file, whose mistake is reported already.
+pub(super) fn connect_stages<S: Stage + Clone>(
+    parsed_stages: Vec<ParsedStage<S>>,
+    source_map: &SourceMap,
+    references: &[Reference],
+    misplaced: &[&str],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Plan<S>> {
+    let nodes = parsed_stages
+        .iter()
+        .filter_map(|parsed| Some(PlanNode { name: parsed.name.clone(), stage: parsed.stage.clone()? }));
+    let (plan, found) = match Plan::new(nodes.collect()) {
+        Ok(plan) => {
+            let warnings = plan.warnings().to_vec();
+            (parsed_stages.iter().all(|parsed| parsed.stage.is_some()).then_some(plan), warnings)
+        }
+        Err(found) => (None, found),
+    };
+    let mut reporter = ConnectionReporter {
+        parsed_stages: &parsed_stages,
+        source_map,
+        references,
+        missing_stages: BTreeMap::new(),
+        diagnostics,
+    };
+    for problem in found {
+        reporter.report_problem(problem);
+    }
+    for parsed in parsed_stages.iter().filter(|parsed| parsed.stage.is_none()) {
+        for (reference, span) in &references[parsed.references.clone()] {
+            reporter.report_reference(reference, *span);
+        }
+    }
+    let unread = parsed_stages.iter().filter(|parsed| parsed.stage.is_none());
+    let meant: Vec<&str> = unread.filter_map(|parsed| parsed.other_name.as_deref()).collect();
+    reporter.missing_stages.retain(|name, _| !meant.contains(&name.as_str()) && !misplaced.contains(&name.as_str()));
+    reporter.report_missing_stages();
+    plan
+}
+
+/// Reporter of problems of connections. It leaves out those that follow from others.
+struct ConnectionReporter<'a, S> {
+    parsed_stages: &'a [ParsedStage<S>],
+    source_map: &'a SourceMap,
+    references: &'a [Reference],
+    /// Diagnostics of references to stages that do not exist, by the name of the stage.
+    missing_stages: BTreeMap<String, Vec<Diagnostic>>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl<S: Stage> ConnectionReporter<'_, S> {
+    fn find(&self, stage: &str) -> Option<&ParsedStage<S>> {
+        self.parsed_stages.iter().find(|parsed| parsed.name == stage)
+    }
+
+    /// Reports a problem of the plan.
+    fn report_problem(&mut self, found: StageProblem) {
+        let Some(parsed) = self.find(&found.stage) else { return };
+        if parsed.is_consequence(&found.problem) {
+            return;
+        }
+        let settings = parsed.settings.as_ref();
+        let span = settings.map_or(parsed.span, |settings| settings.span_of(&found.problem.setting, parsed.span));
+        if self.diagnostics.iter().any(|reported| reported.span == span && !span.is_nowhere()) {
+            // The value was refused already.
+            return;
+        }
+        let own = &self.references[parsed.references.clone()];
+        let reference = own.iter().find(|(_, at)| *at == span).map(|(reference, _)| reference.as_str());
+        let Problem { setting, message, hint, severity } = found.problem;
+        let diagnostic = Diagnostic { hint, severity, ..Diagnostic::new(span, with_setting_name(&setting, message)) };
+        match reference.and_then(|reference| reference.split_once('.')) {
+            Some((stage, _)) if self.find(stage).is_none() => {
+                self.missing_stages.entry(stage.to_owned()).or_default().push(diagnostic);
+            }
+            Some((stage, table)) if self.may_exist(stage, table) => {}
+            _ => self.diagnostics.push(diagnostic),
+        }
+    }
+
+    /// True if a stage with mistakes may write `table` once they are corrected.
+    fn may_exist(&self, stage: &str, table: &str) -> bool {
+        let Some(parsed) = self.find(stage).filter(|parsed| parsed.is_doubtful()) else { return false };
+        let Some(stage) = &parsed.stage else { return true };
+        closest_name(table, stage.outputs().iter().map(|output| output.name)).is_none()
+    }
+
+    /// Reports a reference of a stage that could not be read, if it is to an unknown stage or table.
+    fn report_reference(&mut self, reference: &str, span: SourceSpan) {
+        let Some((stage, table)) = reference.split_once('.') else { return };
+        let Some(parsed) = self.find(stage) else {
+            let names: Vec<&str> = self.parsed_stages.iter().map(|parsed| parsed.name.as_str()).collect();
+            let diagnostic = Diagnostic::new(span, format!("got `{reference}`, but no stage is called `{stage}`"))
+                .with_valid_names(stage, names);
+            self.missing_stages.entry(stage.to_owned()).or_default().push(diagnostic);
+            return;
+        };
+        let Some(producer) = &parsed.stage else { return };
+        let outputs = producer.outputs();
+        let names: Vec<&str> = outputs.iter().map(|output| output.name).collect();
+        if !names.contains(&table) && !self.may_exist(stage, table) {
+            let diagnostic =
+                Diagnostic::new(span, format!("got `{reference}`, but stage `{stage}` writes no `{table}`"));
+            self.diagnostics.push(diagnostic.with_valid_names(table, names));
+        }
+    }
+
+    /// Reports each missing stage once, at the first reference to it.
+    fn report_missing_stages(self) {
+        for (stage, mut all) in self.missing_stages {
+            all.sort_by_key(|diagnostic| diagnostic.span);
+            let mut lines: Vec<usize> =
+                all.iter().skip(1).map(|diagnostic| self.source_map.position(diagnostic.span).line).collect();
+            lines.dedup();
+            let first = all.swap_remove(0);
+            self.diagnostics.push(match lines.as_slice() {
+                [] => first,
+                [line] => first.note(format!("`{stage}` is named again in line {line}")),
+                lines => {
+                    let shown: Vec<String> = lines.iter().take(NAMED_LINES).map(ToString::to_string).collect();
+                    let more = if lines.len() > NAMED_LINES { " …" } else { "" };
+                    first.note(format!("`{stage}` is named again in lines {}{more}", shown.join(", ")))
+                }
+            });
+        }
+    }
+}
+
+/// Prefixes a message with the setting that it is about, unless it names it.
+fn with_setting_name(setting: &str, message: String) -> String {
+    let name = setting_name(setting);
+    if setting.is_empty() || message.contains(&name) { message } else { format!("{name}: {message}") }
+}

@@ -1,0 +1,78 @@
+//! Stages that write each table, for messages about inputs that are connected to the wrong one.
+
+/// Table or files, and the stages that write it, with the settings that it needs.
+const WRITERS: [(&str, &str); 25] = [
+    ("images", "an `ingest`"),
+    ("captions", "an `ingest`"),
+    ("ratings", "an `ingest` (ratings)"),
+    ("features", "an `extract` or of an `ingest` (precomp)"),
+    ("regions", "an `ingest` (precomp with `regions = true`)"),
+    ("caption_ngrams", "a `score_captions` (CIDEr)"),
+    ("scene_graphs", "a `score_captions` (SPICE)"),
+    ("caption_similarity", "a `score_captions`"),
+    ("spice_scores", "a `score_captions` (SPICE with `pairs = { table = … }`)"),
+    ("model", "a `train` or of an `import_model`"),
+    ("data_order", "a `train`"),
+    ("samples", "a `train`"),
+    ("memory_bank", "a `train` (with `memory_bank`)"),
+    ("history", "a `train`"),
+    ("auxiliary_losses", "a `train` (of a model with auxiliary losses)"),
+    ("validation", "a `train`"),
+    ("image_embeddings", "an `embed` or of an `ingest` (embeddings)"),
+    ("caption_embeddings", "an `embed` or of an `ingest` (embeddings)"),
+    ("rankings", "an `evaluate`"),
+    ("hubs", "an `evaluate`"),
+    ("metrics", "an `evaluate`"),
+    ("summary", "an `evaluate`"),
+    ("significance_tests", "a `test_significance`"),
+    ("correlations", "a `correlate`"),
+    ("page", "a `report`"),
+];
+
+/// Stages that write the table or files `output`.
+pub(super) fn writers(output: &str) -> Option<&'static str> {
+    WRITERS.iter().find(|(name, _)| *name == output).map(|(_, stages)| *stages)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::pipeline::{LoadOptions, load};
+    use crate::stage::Stage;
+    use crate::stages::AnyStage;
+    use crate::tables;
+
+    #[test]
+    fn every_table_has_its_writers() {
+        let files = ["model", "page"].into_iter();
+        let known: BTreeSet<&str> = WRITERS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(known, tables::all().iter().map(|table| table.name).chain(files).collect());
+    }
+
+    /// Every stage of every pipeline in `pipelines/` is among the writers of its outputs.
+    #[test]
+    fn the_writers_are_those_of_the_pipelines() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("pipelines");
+        let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
+        let mut used = BTreeSet::new();
+        for path in entries.map(walkdir::DirEntry::into_path).filter(|path| path.extension().is_some()) {
+            let options = LoadOptions {
+                overrides: &[],
+                environment: &|_| None,
+                sources_must_exist: false,
+                check_queries: &|_, _| Vec::new(),
+            };
+            for node in load::<AnyStage>(&path, &options).unwrap().plan.stages() {
+                for output in node.stage.outputs() {
+                    let stages = writers(output.name).unwrap_or_default();
+                    assert!(stages.contains(&format!("`{}`", node.stage.kind())), "{}: {stages}", output.name);
+                    used.insert(output.name);
+                }
+            }
+        }
+        assert!(used.len() > 18, "{used:?}");
+    }
+}
