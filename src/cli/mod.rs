@@ -25,6 +25,7 @@ mod sql;
 mod summary;
 mod tensorboard;
 mod torch;
+mod training_settings;
 
 pub use ranks::TorchRendezvous;
 pub use start::main;

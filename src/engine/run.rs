@@ -104,7 +104,9 @@ fn execute_stages<S: RunnableStage>(
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
     let exclusive_queue = Arc::default();
-    let run = RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue: &exclusive_queue, observer };
+    let exclusive_queue = &exclusive_queue;
+    let run =
+        RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue, observer, statuses: &statuses };
     let resources = Resources { threads: options.threads, device: options.device, cancel: stop.clone() };
     let feeds: HashMap<String, Arc<ArtefactFeed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
@@ -364,6 +366,9 @@ fn resume_from_journal(
     artefact.remove_partial_writes()?;
     let (committed, mut messages) = journal::replay_for_resume(artefact)?;
     journal::truncate(artefact, committed.entries)?;
+    // Until there is a manifest, this object tells what is being built, for example to `pairloom tensorboard`.
+    let identity = serde_json::to_vec(&status.identity).map_err(|error| Error::internal(error.to_string()))?;
+    artefact.create("identity.json", identity.into())?;
     let resources_text = format!("{} threads on {}", resources.threads, resources.device);
     if !artefact.create("means", resources_text.clone().into())?
         && let Some(before) = artefact.get("means")?.filter(|before| *before != resources_text)
@@ -462,7 +467,9 @@ fn publish_manifest(host: EngineHost<'_>, status: &StageStatus, seconds: f64) ->
     // These objects are not needed any more. It does no harm if they cannot be removed.
     let leftovers = committer.artefact.list("").unwrap_or_default();
     let leftovers = leftovers.into_iter().filter(|name| {
-        name.starts_with("journal/") || name.starts_with("state-") || ["means", "ranks"].contains(&name.as_str())
+        name.starts_with("journal/")
+            || name.starts_with("state-")
+            || ["identity.json", "means", "ranks"].contains(&name.as_str())
     });
     let _ = committer.artefact.delete_all(leftovers);
     Ok(manifest)

@@ -7,6 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::card::{Card, CardItem, CardQuality};
 use super::document::{Document, PageBlock};
 use super::figure::{Figure, Series};
+use super::settings_card::{SettingEntry, SettingsCard};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
 
@@ -61,6 +62,7 @@ fn block(block: &PageBlock) -> Markup {
                 } }
             }
             PageBlock::Cards(cards) => { div.examples { @for card in cards { (self::card(card)) } } }
+            PageBlock::Settings(cards) => { div.stages { @for card in cards { (settings_card(card)) } } }
         }
     }
 }
@@ -169,6 +171,19 @@ fn card(card: &Card) -> Markup {
                 @let items = html! { @for item in &of.items { li class=[item.is_match.then_some("right")] { (self::item(item, of_pictures)) } } };
                 @if of.ordered { ol class=(list) { (items) } } @else { ul class=(list) { (items) } }
             }
+        }
+    }
+}
+
+fn settings_card(card: &SettingsCard) -> Markup {
+    let entries = |entries: &[SettingEntry]| {
+        html! { dl { @for entry in entries { dt { (entry.name) } dd { (entry.value) } } } }
+    };
+    html! {
+        article {
+            h3 { (card.title) " " small { (card.remark) } }
+            (entries(&card.open))
+            @if !card.folded.is_empty() { details { summary { (card.folded_title) } (entries(&card.folded)) } }
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::card::{Card, CardItem, CardList};
 use super::document::{Document, PageBlock};
 use super::escape::{escaped, escaped_within};
+use super::settings_card::{SettingEntry, SettingsCard};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
 
@@ -34,6 +35,7 @@ fn block(block: &PageBlock) -> String {
             format!("- **{}**: {}", escaped(&drawing.text), escaped_within(&drawing.plain_text))
         }),
         PageBlock::Cards(cards) => cards.iter().map(card).collect(),
+        PageBlock::Settings(cards) => cards.iter().map(settings_card).collect(),
     }
 }
 
@@ -65,6 +67,20 @@ fn cell(cell: &Cell) -> String {
 fn card(card: &Card) -> String {
     let lists: String = card.lists.iter().map(list).collect();
     format!("\n**{}**, {}:\n{lists}", escaped(&card.heading.text), sentence(&card.result))
+}
+
+/// Card as a list. The folded settings are its last item.
+fn settings_card(card: &SettingsCard) -> String {
+    let text = |entry: &SettingEntry| format!("{}: {}", escaped_within(&entry.name), escaped_within(&entry.value));
+    let title = format!("\n**{}** ({})\n\n", escaped(&card.title), escaped_within(&card.remark));
+    let open: String = card.open.iter().map(|entry| format!("- {}\n", text(entry))).collect();
+    let folded: Vec<String> = card.folded.iter().map(text).collect();
+    let folded = if folded.is_empty() {
+        String::new()
+    } else {
+        format!("- {}: {}\n", escaped_within(card.folded_title), folded.join("; "))
+    };
+    title + &open + &folded
 }
 
 fn list(list: &CardList) -> String {
