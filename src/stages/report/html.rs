@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::card::{Card, CardItem, CardQuality};
-use super::document::{Document, PageBlock};
+use super::document::{Document, PageBlock, Section};
 use super::figure::{Figure, Series};
 use super::settings_card::{SettingEntry, SettingsCard};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
@@ -29,9 +29,7 @@ pub(super) fn page(document: &Document) -> String {
                 main {
                     h1 { (document.title) }
                     @for block in &document.intro { (self::block(block)) }
-                    @for section in &document.sections {
-                        section { h2 { (section.title) } @for block in &section.blocks { (self::block(block)) } }
-                    }
+                    @for section in &document.sections { (self::section(section)) }
                     footer { "Made by Pairloom " (env!("CARGO_PKG_VERSION")) "." }
                 }
             }
@@ -39,6 +37,11 @@ pub(super) fn page(document: &Document) -> String {
     };
     // NUL is not allowed in HTML, and captions are untrusted input.
     markup.into_string().replace('\0', "\u{fffd}")
+}
+
+/// Renders a section.
+pub(super) fn section(section: &Section) -> Markup {
+    html! { section { h2 { (section.title) } @for block in &section.blocks { (self::block(block)) } } }
 }
 
 fn block(block: &PageBlock) -> Markup {

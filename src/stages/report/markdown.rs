@@ -1,22 +1,22 @@
 //! Markdown rendering of a document, without plots and with the texts of images.
 
 use super::card::{Card, CardItem, CardList};
-use super::document::{Document, PageBlock};
+use super::document::{Document, PageBlock, Section};
 use super::escape::{escaped, escaped_within};
 use super::settings_card::{SettingEntry, SettingsCard};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
 
-/// Renders a page. Every block begins with an empty line. Sections of plots only are omitted.
+/// Renders a page. Every block begins with an empty line.
 pub(super) fn page(document: &Document) -> String {
-    let mut page = format!("# {}\n{}", escaped(&document.title), blocks(&document.intro));
-    for section in &document.sections {
-        let blocks = blocks(&section.blocks);
-        if !blocks.is_empty() {
-            page.push_str(&format!("\n## {}\n{blocks}", escaped(&section.title)));
-        }
-    }
-    page
+    let sections: String = document.sections.iter().map(section).collect();
+    format!("# {}\n{}{sections}", escaped(&document.title), blocks(&document.intro))
+}
+
+/// Renders a section; empty if it has plots only.
+pub(super) fn section(section: &Section) -> String {
+    let blocks = blocks(&section.blocks);
+    if blocks.is_empty() { blocks } else { format!("\n## {}\n{blocks}", escaped(&section.title)) }
 }
 
 fn blocks(blocks: &[PageBlock]) -> String {

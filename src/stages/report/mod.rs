@@ -33,6 +33,7 @@ mod examples;
 mod defaults;
 mod setting_text;
 mod lineage_section;
+mod run_section;
 mod html;
 mod markdown;
 mod escape;
@@ -45,4 +46,5 @@ mod similarity_tests;
 #[cfg(test)]
 mod rendering_tests;
 
+pub use run_section::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
 pub use settings::Report;
