@@ -65,7 +65,10 @@ fn find_report(store: &Store, arguments: &ReportArgs) -> Result<(RunRecord, Stag
 /// Facts of a run that the page shows. `pairloom` is the version of the program that wrote the page.
 fn run_facts(run: &RunRecord, pairloom: Option<&str>) -> RunFacts {
     let outcome = serde_json::json!(run.outcome).as_str().unwrap_or_default().to_owned();
-    let mut facts = vec![("pipeline", run.pipeline.clone()), ("started", run.started.to_string())];
+    let mut facts = vec![
+        ("pipeline", run.pipeline.clone()),
+        ("started", run.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
+    ];
     if let Some(finished) = run.finished {
         let seconds = finished.duration_since(run.started).as_secs_f64();
         facts.push(("duration", format!("{seconds:.1} s")));

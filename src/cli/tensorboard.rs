@@ -21,8 +21,10 @@ use crate::store::{Artefact, Manifest, Store};
 use crate::tables;
 
 /// Metrics of a training, from the epoch whose model was kept: tag, column of `validation`, name of the column.
-const KEPT_METRICS: [(&str, &str, &str); 2] =
-    [("kept/rsum", "rsum", "rsum of the kept epoch"), ("kept/loss", "loss", "mean loss of the kept epoch")];
+const KEPT_METRICS: [(&str, &str, &str); 2] = [
+    ("validation/kept_rsum", "rsum", "rsum of the kept epoch"),
+    ("train/kept_loss", "loss", "mean loss of the kept epoch"),
+];
 
 /// Event file with the settings of a training. TensorBoard reads files in the order of their names.
 const START_FILE: &str = "events.out.tfevents.0000000000.hparams";

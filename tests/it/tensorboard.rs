@@ -53,7 +53,7 @@ fn event_files_have_all_metrics_of_a_training() {
     };
     let start = settings("events.out.tfevents.0000000000.hparams");
     assert!(["_hparams_/session_start_info", "batch_size", "loss.margin"].iter().all(|text| start.contains(text)));
-    assert!(settings("events.out.tfevents.9999999999.end").contains("kept/rsum"));
+    assert!(settings("events.out.tfevents.9999999999.end").contains("validation/kept_rsum"));
     assert!(settings("curves/events.out.tfevents.hparams").contains("rsum of the kept epoch"));
     let events: Vec<Vec<u8>> =
         files.values().flat_map(|file| records(file).into_iter().skip(1).map(<[u8]>::to_vec)).collect();

@@ -9,9 +9,8 @@ use super::settings_card::{SettingEntry, SettingsCard};
 use crate::error::Result;
 use crate::stage::{AncestorArtefact, AncestorInput, StageLineage};
 
-const NOTE: &str = "One card for each stage that the results follow from, named by its kind and the start of its key (column `key` of \
-     `store.artefacts`). Open are the main settings, and all that differ from their defaults. Sources are named by a \
-     digest of their content (BLAKE3).";
+const NOTE: &str = "One card for each stage that the results follow from, with the start of its key in the store. Visible are the main \
+     settings and all that differ from their defaults. Sources are named by a digest of their content (BLAKE3).";
 
 /// Digits of a digest that are shown.
 const DIGEST_DIGITS: usize = 12;
@@ -30,7 +29,7 @@ const MAIN_SETTINGS: [(&str, &[&str]); 6] = [
 /// Section of all stages in the lineage of the page, if there are any.
 ///
 /// # Errors
-/// Those of [`SettingDefaults::read`].
+/// Same as [`SettingDefaults::read`].
 pub(super) fn section(lineage: &StageLineage) -> Result<Option<Section>> {
     if lineage.artefacts.is_empty() {
         return Ok(None);
@@ -80,7 +79,7 @@ fn card(artefact: &AncestorArtefact, lineage: &StageLineage, defaults: &SettingD
             }
         }
     }
-    let remark = format!("{}, version {} of the stage", artefact.short_key(), artefact.version);
+    let remark = format!("{}, version {}", artefact.short_key(), artefact.version);
     SettingsCard { title: kind.to_owned(), remark, open, folded, folded_title: "Defaults and inputs" }
 }
 
@@ -128,7 +127,7 @@ mod tests {
         let Some(Section { blocks, .. }) = section(&lineage).expect("a schema") else { panic!("a section") };
         let PageBlock::Settings(cards) = &blocks[0] else { panic!("cards") };
         assert_eq!(entries(&cards[0].open), ["form: karpathy", "captions_per_image: 4", "karpathy.json: 0123456789ab"]);
-        assert_eq!(cards[1].remark, "train000, version 3 of the stage");
+        assert_eq!(cards[1].remark, "train000, version 3");
         assert_eq!(
             entries(&cards[1].open),
             [

@@ -113,7 +113,7 @@ fn plot(
     let mut chart = ChartBuilder::on(&area)
         .margin(8)
         .margin_right(16)
-        .x_label_area_size(40)
+        .x_label_area_size(46)
         .y_label_area_size(48)
         .build_cartesian_2d(x, y)?;
     chart

@@ -106,7 +106,7 @@ fn the_settings_of_all_stages_and_the_run_are_on_the_page() {
     });
     host.run(&report(true)).unwrap();
     let (markdown, html) = pages(&host);
-    let wanted = "\n## Settings\n\n**train** (0a0a0a0a, version 4 of the stage)\n\n- loss: sum \\(margin \\= 0.2\\)\n\
+    let wanted = "\n## Settings\n\n**train** (0a0a0a0a, version 4)\n\n- loss: sum \\(margin \\= 0.2\\)\n\
                   - epochs: 3\n- seed: 7\n- word\\_vectors.file: 5f5f5f5f5f5f\n- Defaults and inputs: min\\_count: 4\n";
     assert!(markdown.contains(wanted), "{markdown}");
     assert!(html.contains("<dt>loss</dt><dd>sum (margin = 0.2)</dd>"), "{html}");
