@@ -210,7 +210,7 @@ pub struct TensorboardArgs {
     /// Keep running and export new steps as they are trained
     #[arg(long, short)]
     pub follow: bool,
-    /// Export the trainings of the last N runs
+    /// Export the last N trainings; runs that reused a training do not count
     #[arg(long, short, value_name = "N", default_value = "20")]
     pub limit: usize,
 }

@@ -30,6 +30,7 @@ mod sql;
 mod summary;
 mod tensorboard;
 mod torch;
+mod training_settings;
 mod usage;
 
 pub use ranks::TorchRendezvous;

@@ -1,25 +1,29 @@
-//! `pairloom report [STAGE] [--output DIR]`: the report of the latest finished run.
+//! `pairloom report [STAGE] [--output DIR]`: the report of the latest finished run, with a section about the run.
 
 use super::args::{CommonArgs, ReportArgs};
 use super::console::Console;
 use super::open;
 use super::run_choice::require_run;
+use super::units::format_duration;
 use crate::error::{Error, Result};
+use crate::stages::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
 use crate::store::Artefact;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 
-/// Prints the Markdown report of the latest finished run, or copies all files of the report.
+/// Prints the Markdown report of the latest finished run, or copies all files of the report. Both get a section about
+/// the run.
 ///
 /// # Errors
 /// There is no such report, or the output cannot be written.
 pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
     let log = RunLog::open(&store)?;
-    let (_, stage) = find_report(&log, arguments)?;
+    let (run, stage) = find_report(&log, arguments)?;
     let artefact = store.artefact(&stage.kind, &stage.key);
-    let files: Vec<String> = artefact
-        .manifest()?
+    let manifest = artefact.manifest()?;
+    let facts = run_facts(run, manifest.as_ref().map(|manifest| manifest.pairloom.as_str()));
+    let files: Vec<String> = manifest
         .into_iter()
         .flat_map(|manifest| manifest.files)
         .flat_map(|(output, files)| files.into_iter().map(move |file| format!("{output}/{}", file.name)))
@@ -31,7 +35,7 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
         for file in &files {
             let target = folder.join(file.rsplit('/').next().unwrap_or(file));
-            let content = read_file(&artefact, file)?;
+            let content = with_run(file, &read_file(&artefact, file)?, stage, &facts);
             std::fs::write(&target, content).map_err(|error| Error::io("write", &target, &error))?;
             console.info(&format!("{}\n", target.display()));
         }
@@ -40,7 +44,43 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
     let page = files.iter().find(|file| file.ends_with(".md")).ok_or_else(|| {
         Error::data(format!("stage `{}` wrote no Markdown file", stage.name)).hint("copy its files with `--output DIR`")
     })?;
-    console.print(&String::from_utf8_lossy(&read_file(&artefact, page)?))
+    let content = with_run(page, &read_file(&artefact, page)?, stage, &facts);
+    console.print(&String::from_utf8_lossy(&content))
+}
+
+/// Facts of a run that the page shows. `pairloom` is the version of the program that wrote the page.
+fn run_facts(run: &RunRecord, pairloom: Option<&str>) -> RunFacts {
+    let mut facts = vec![
+        ("pipeline", run.pipeline.clone()),
+        ("command", run.command_line()),
+        ("started", run.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
+    ];
+    facts.extend(run.seconds().map(|seconds| ("duration", format_duration(seconds))));
+    facts.push(("outcome", run.outcome.name().to_owned()));
+    facts.extend(run.command.seed.map(|seed| ("seed", seed.to_string())));
+    facts.extend((!run.command.device.is_empty()).then(|| ("device", run.command.device.clone())));
+    facts.extend(pairloom.map(|version| ("Pairloom", version.to_owned())));
+    let held = run.expectations.iter().filter(|expectation| expectation.held).count();
+    if !run.expectations.is_empty() {
+        facts.push(("expectations", format!("{held} of {} held", run.expectations.len())));
+    }
+    let stages = run.stages.iter().map(|stage| StageFacts {
+        name: stage.name.clone(),
+        kind: stage.kind.clone(),
+        key: stage.key.short().to_owned(),
+        seconds: stage.seconds.map_or("reused".to_owned(), |seconds| format!("{seconds:.1}")),
+    });
+    RunFacts { run: run.run.clone(), facts, stages: stages.collect() }
+}
+
+/// Content of a file of a stage, with the section about the run if it is a page of a report.
+fn with_run(file: &str, content: &[u8], stage: &StageRecord, facts: &RunFacts) -> Vec<u8> {
+    let text = std::str::from_utf8(content).ok().filter(|_| stage.kind == "report");
+    match text {
+        Some(page) if file.ends_with(".html") => add_run_to_html(page, facts).into_bytes(),
+        Some(page) if file.ends_with(".md") => add_run_to_markdown(page, facts).into_bytes(),
+        _ => content.to_vec(),
+    }
 }
 
 /// Stage that wrote the report, with its run: of the chosen run, otherwise of the last finished run that has a report.

@@ -13,6 +13,7 @@
 pub mod sources;
 pub mod status;
 pub mod event;
+mod lineage;
 pub mod cache;
 pub mod feed;
 pub mod ordered_map;

@@ -106,7 +106,9 @@ fn execute_stages<S: RunnableStage>(
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
     let exclusive_queue = Arc::default();
-    let run = RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue: &exclusive_queue, observer };
+    let exclusive_queue = &exclusive_queue;
+    let run =
+        RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue, observer, statuses: &statuses };
     let resources = Resources { threads: options.threads, device: options.device, cancel: stop.clone() };
     let feeds: HashMap<String, Arc<ArtefactFeed>> =
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();

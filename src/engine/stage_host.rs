@@ -13,17 +13,19 @@ use crate::engine::cache::LazyCache;
 use crate::engine::event::Observer;
 use crate::engine::exclusive_queue::{ExclusiveQueue, ExclusiveTicket};
 use crate::engine::inputs::StageInputs;
+use crate::engine::lineage::stage_lineage;
 use crate::engine::map::ParallelMap;
 use crate::engine::ordered_map::MemoryBudget;
 use crate::engine::progress_reporter::{ProgressReporter, now};
 use crate::engine::ranks::{JobRequest, RankCoordinator, RunningJob};
 use crate::engine::reader::OnWait;
+use crate::engine::status::StageStatus;
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources, Stalls};
-use crate::stage::{MapFn, MapInput, MapSummary, Progress, StageEvent, StageHost, Warning};
+use crate::stage::{MapFn, MapInput, MapSummary, Progress, StageEvent, StageHost, StageLineage, Warning};
 use crate::store::journal::SavedState;
 use crate::store::key::ArtefactIdentity;
 
@@ -35,6 +37,8 @@ pub(super) struct RunContext<'e> {
     pub coordinator: &'e RankCoordinator<'e>,
     pub exclusive_queue: &'e Arc<ExclusiveQueue>,
     pub observer: &'e Observer<'e>,
+    /// All stages of the plan.
+    pub statuses: &'e [StageStatus],
 }
 
 /// Stage host of a stage that the engine runs.
@@ -130,6 +134,10 @@ impl StageHost for EngineHost<'_> {
 
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         self.inputs.path(input)
+    }
+
+    fn lineage(&self) -> Result<StageLineage> {
+        Ok(stage_lineage(self.identity, self.run.statuses))
     }
 
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {

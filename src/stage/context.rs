@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{MapFn, MapInput, MapSummary, Progress, StageEvent, Warning};
+use super::{MapFn, MapInput, MapSummary, Progress, StageEvent, StageLineage, Warning};
 use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
@@ -40,6 +40,9 @@ pub trait StageHost {
     /// Returns the path of a source input. For a table input, returns the folder that paths in the table are relative
     /// to, if its producer declared one.
     fn path(&self, input: &str) -> Result<Option<PathBuf>>;
+
+    /// Returns the artefacts and sources that the inputs follow from, with their settings.
+    fn lineage(&self) -> Result<StageLineage>;
 
     /// Appends rows to a table output. The engine splits the rows into parts and publishes each part when it is full.
     ///

@@ -14,6 +14,7 @@
 mod columns;
 mod event;
 mod input;
+mod lineage;
 mod map;
 mod output;
 mod reference;
@@ -25,6 +26,7 @@ pub use columns::missing_columns;
 pub use context::{StageContext, StageHost};
 pub use event::{Progress, StageEvent, Warning};
 pub use input::{InputOrigin, RequiredValues, StageInput, input};
+pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
 pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
 pub use output::{OutputKind, StageOutput};
 pub use reference::{SourceRef, TableRef};

@@ -14,7 +14,7 @@ use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
 use crate::stage::{
-    MapBlock, MapFn, MapInput, MapSummary, RunnableStage, StageContext, StageEvent, StageHost, Warning,
+    MapBlock, MapFn, MapInput, MapSummary, RunnableStage, StageContext, StageEvent, StageHost, StageLineage, Warning,
 };
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
@@ -26,6 +26,8 @@ pub(crate) struct InMemoryHost {
     pub input_files: HashMap<(String, String), Bytes>,
     /// Paths of source inputs, and folders that the paths in table inputs are relative to.
     pub source_paths: HashMap<String, PathBuf>,
+    /// Lineage of the inputs.
+    pub lineage: StageLineage,
     /// Table outputs, by name.
     pub output_tables: HashMap<String, Vec<RecordBatch>>,
     /// Contents of file outputs, by (output, file).
@@ -105,6 +107,9 @@ impl StageHost for InMemoryHost {
     }
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         Ok(self.source_paths.get(input).cloned())
+    }
+    fn lineage(&self) -> Result<StageLineage> {
+        Ok(self.lineage.clone())
     }
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
         self.resources.0.cancel.check()?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::store::key::ArtefactIdentity;
 use crate::store::lineage::artefact_inputs;
@@ -10,34 +10,36 @@ use crate::store::record::{RunRecord, StageRecord};
 
 /// Values of settings by flat name.
 ///
-/// The name is the dotted path of a setting: `loss.max.margin`. An object with a single member, such as
-/// `{"max": {"margin": 0.2}}`, also gives a value for the choice itself: `loss` = `max`. Lists are one value, as
-/// JSON. Missing values and references to inputs are left out.
+/// The name is the dotted path of a setting. The variant of an alternative is a value of its own, and its members do not
+/// repeat it: `{"loss": {"max": {"margin": 0.2}}}` gives `loss` = `max` and `loss.margin` = 0.2. A list is one value.
+/// Nulls, which are settings that are not set and references to inputs, are left out.
 #[must_use]
 pub fn flatten(settings: &Value) -> BTreeMap<String, Value> {
     let mut flat = BTreeMap::new();
-    flatten_into("", settings, &mut flat);
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        flatten_into(name, value, &mut flat);
+    }
     flat
 }
 
 fn flatten_into(path: &str, value: &Value, flat: &mut BTreeMap<String, Value>) {
-    match value {
-        Value::Null => {}
-        Value::Object(members) => {
-            if !path.is_empty()
-                && members.len() == 1
-                && let Some((choice, Value::Object(_))) = members.iter().next()
-            {
-                flat.insert(path.to_owned(), Value::String(choice.clone()));
-            }
-            for (name, member) in members {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                flatten_into(&path, member, flat);
-            }
+    let Value::Object(members) = value else {
+        if !value.is_null() {
+            flat.insert(path.to_owned(), value.clone());
         }
-        other => {
-            flat.insert(path.to_owned(), other.clone());
-        }
+        return;
+    };
+    let none = Map::new();
+    let (variant, members) = match members.iter().next() {
+        Some((variant, Value::Object(content))) if members.len() == 1 => (Some(variant), content),
+        Some((variant, Value::Null)) if members.len() == 1 => (Some(variant), &none),
+        _ => (None, members),
+    };
+    if let Some(variant) = variant {
+        flat.insert(path.to_owned(), Value::String(variant.clone()));
+    }
+    for (name, member) in members {
+        flatten_into(&format!("{path}.{name}"), member, flat);
     }
 }
 
@@ -93,11 +95,11 @@ mod tests {
         let wanted = [
             ("epochs", "3"),
             ("loss", "max"),
-            ("loss.max.margin", "0.2"),
+            ("loss.margin", "0.2"),
             ("methods", r#"["nns",{"csls":{"k":10}}]"#),
             ("model", "vse"),
-            ("model.vse.embed_size", "64"),
-            ("model.vse.word_dim", "32"),
+            ("model.embed_size", "64"),
+            ("model.word_dim", "32"),
             ("shuffle", "global"),
         ];
         assert_eq!(flat, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));

@@ -102,7 +102,7 @@ fn two_runs_differ_in_their_settings() {
     let first = three_stages(&store, &name(1, "aaaa"), "one.toml", 1);
     let mut second = three_stages(&store, &name(2, "bbbb"), "one.toml", 2);
     let identity = second.stages[1].identity.as_mut().unwrap();
-    identity.settings["loss"] = json!({ "sum": { "margin": 0.1 } });
+    identity.settings["loss"] = json!({ "sum": { "margin": 0.1, "gamma": 30 } });
     let texts: Vec<_> = compare_runs(&first, &second)
         .into_iter()
         .map(|of| format!("{} {:?} {:?}{}", of.subject, of.before, of.after, if of.is_detail { " detail" } else { "" }))
@@ -110,8 +110,8 @@ fn two_runs_differ_in_their_settings() {
     let wanted = [
         r#"fit.epochs Some("1") Some("2")"#,
         r#"fit.loss Some("max") Some("sum")"#,
-        r#"fit.loss.max.margin Some("0.2") None detail"#,
-        r#"fit.loss.sum.margin None Some("0.1") detail"#,
+        r#"fit.loss.gamma None Some("30") detail"#,
+        r#"fit.loss.margin Some("0.2") Some("0.1")"#,
     ];
     assert_eq!(texts, wanted);
 }

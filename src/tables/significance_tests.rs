@@ -19,6 +19,16 @@ table! {
         baseline: StringArray,
         /// Parameters of the baseline's method.
         baseline_parameters: Nullable<StringArray>,
+        /// Settings of the evaluation of the method, and of all that it follows from, that differ from those of the
+        /// baseline: `train: loss.max.margin = 0.2, seed = 2`. Missing if there are none.
+        settings: Nullable<StringArray>,
+        /// Settings of the evaluation of the baseline, and of all that it follows from, that differ from those of the
+        /// method.
+        baseline_settings: Nullable<StringArray>,
+        /// Key of the evaluation of the method, the column `key` of `store.artefacts`.
+        evaluation: StringArray,
+        /// Key of the evaluation of the baseline.
+        baseline_evaluation: StringArray,
         /// Measure: `rsum`, or the recall of one direction at a cut-off: `i2t_r1`, `t2i_r10`.
         measure: StringArray,
         /// Value of the measure, in percent.

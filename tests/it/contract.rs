@@ -18,7 +18,7 @@ use pairloom::plan::{Plan, PlanNode};
 use pairloom::runtime::{CancelToken, Device, ProcessGroup, Resources};
 use pairloom::stage::{
     InputOrigin, MapFn, MapInput, MapSummary, OutputKind, Problem, RunnableStage, Stage, StageContext, StageEvent,
-    StageHost, StageInput, StageOutput,
+    StageHost, StageInput, StageLineage, StageOutput,
 };
 use pairloom::stages::AnyStage;
 use pairloom::store::{Presence, Store};
@@ -103,6 +103,9 @@ impl StageHost for RecordingHost<'_, '_> {
             self.reads(input);
         }
         Ok(path)
+    }
+    fn lineage(&self) -> Result<StageLineage> {
+        self.cx.lineage()
     }
     fn write(&mut self, output: &str, batch: RecordBatch) -> Result<()> {
         self.writes(output);

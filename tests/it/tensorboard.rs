@@ -44,28 +44,43 @@ fn event_files_have_all_metrics_of_a_training() {
     pairloom_in(&store, &["run", "--quiet", file.to_str().unwrap()]);
     let write = || pairloom_in(&store, &["tensorboard", curves.to_str().unwrap()]);
     let output = write();
-    assert!(output.contains("tiny.fit-") && output.contains(": up to step 30"), "{output}");
+    assert!(output.contains("tiny.fit,loss=max,seed=3,") && output.contains(": up to step 30"), "{output}");
 
     let files = event_files(&curves);
+    let settings = |name: &str| {
+        let found = files.iter().find(|(path, _)| path.ends_with(name));
+        String::from_utf8_lossy(found.unwrap_or_else(|| panic!("no {name}")).1).into_owned()
+    };
+    let start = settings("events.out.tfevents.0000000000.hparams");
+    assert!(["_hparams_/session_start_info", "batch_size", "loss.margin"].iter().all(|text| start.contains(text)));
+    assert!(settings("events.out.tfevents.9999999999.end").contains("validation/kept_rsum"));
+    assert!(settings("curves/events.out.tfevents.hparams").contains("rsum of the kept epoch"));
     let events: Vec<Vec<u8>> =
         files.values().flat_map(|file| records(file).into_iter().skip(1).map(<[u8]>::to_vec)).collect();
     assert!(files.values().all(|file| records(file)[0].ends_with(b"brain.Event:2")));
-    for (table, columns) in
-        [("history", ["loss", "gradient_norm", "learning_rate"]), ("validation", ["loss", "i2t_r1", "rsum"])]
-    {
+    for (table, columns) in [
+        (
+            "history",
+            [
+                ("loss", "train/loss"),
+                ("gradient_norm", "train/gradient_norm"),
+                ("learning_rate", "train/learning_rate"),
+            ],
+        ),
+        ("validation", [("loss", "train/epoch_loss"), ("i2t_r1", "validation/i2t/R@1"), ("rsum", "validation/rsum")]),
+    ] {
         let rows = pairloom_in(&store, &["sql", "--json", &format!("SELECT * FROM fit.{table} ORDER BY step")]);
         let rows: Vec<serde_json::Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(rows.len() >= 2, "{rows:?}");
-        for column in columns {
-            let tag = format!("{table}/{column}");
-            let found: Vec<f32> = events.iter().filter_map(|event| scalar(event, &tag)).collect();
+        for (column, tag) in columns {
+            let found: Vec<f32> = events.iter().filter_map(|event| scalar(event, tag)).collect();
             #[expect(clippy::cast_possible_truncation, reason = "TensorBoard shows f32")]
             let wanted: Vec<f32> = rows.iter().map(|row| row[column].as_f64().unwrap() as f32).collect();
             assert_eq!(found, wanted, "{tag}");
         }
     }
 
-    // A second call writes nothing. An unfinished training gives the same files.
+    // A second call writes nothing. An unfinished training gives the same curves; its settings are in the record of the run.
     assert_eq!(write(), "");
     assert_eq!(event_files(&curves), files);
     let artefact = walkdir::WalkDir::new(store.join("v1/train")).into_iter().map(Result::unwrap);
@@ -73,7 +88,21 @@ fn event_files_have_all_metrics_of_a_training() {
     std::fs::remove_file(manifest).unwrap();
     std::fs::remove_dir_all(&curves).unwrap();
     write();
-    assert_eq!(event_files(&curves), files);
+    let running = event_files(&curves);
+    assert_eq!(running.keys().filter(|path| path.ends_with("events.out.tfevents.0000000000.hparams")).count(), 1);
+    let curves_only = |files: &BTreeMap<PathBuf, Vec<u8>>| -> Vec<(PathBuf, Vec<u8>)> {
+        let is_curve = |path: &Path| path.extension().is_some_and(|end| end == "history" || end == "validation");
+        files.iter().filter(|(path, _)| is_curve(path)).map(|(path, file)| (path.clone(), file.clone())).collect()
+    };
+    assert_eq!(curves_only(&running), curves_only(&files));
+
+    // The limit counts trainings, not the runs that reused them.
+    pairloom_in(&store, &["run", "--quiet", file.to_str().unwrap(), "--set", "stage.fit.train.epochs=1"]);
+    let again = ["run", "--quiet", file.to_str().unwrap(), "--set", "stage.fit.train.epochs=1"];
+    pairloom_in(&store, &again);
+    pairloom_in(&store, &again);
+    std::fs::remove_dir_all(&curves).unwrap();
+    assert_eq!(pairloom_in(&store, &["tensorboard", curves.to_str().unwrap(), "--limit", "2"]).lines().count(), 2);
 }
 
 #[test]

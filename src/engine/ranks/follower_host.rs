@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{ProcessGroup, Resources};
-use crate::stage::{MapFn, MapInput, MapSummary, StageEvent, StageHost};
+use crate::stage::{MapFn, MapInput, MapSummary, StageEvent, StageHost, StageLineage};
 use crate::store::key::ArtefactIdentity;
 use crate::store::{Artefact, FileEntry};
 
@@ -49,6 +49,11 @@ impl StageHost for FollowerHost<'_> {
 
     fn path(&self, input: &str) -> Result<Option<PathBuf>> {
         self.inputs.path(input)
+    }
+
+    fn lineage(&self) -> Result<StageLineage> {
+        let stage = &self.inputs.stage;
+        Err(Error::internal(format!("stage `{stage}` calls `lineage`, which is not supported in a process group")))
     }
 
     fn write(&mut self, _output: &str, _batch: RecordBatch) -> Result<()> {

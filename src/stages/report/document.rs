@@ -2,6 +2,7 @@
 
 use super::card::Card;
 use super::figure::{Drawing, Figure};
+use super::settings_card::SettingsCard;
 use super::table::{Cell, PageTable};
 use super::text::Span;
 
@@ -42,4 +43,5 @@ pub(super) enum PageBlock {
     Figures(Vec<Figure>),
     Drawings(Vec<Drawing>),
     Cards(Vec<Card>),
+    Settings(Vec<SettingsCard>),
 }

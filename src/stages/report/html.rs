@@ -5,8 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::card::{Card, CardItem, CardQuality};
-use super::document::{Document, PageBlock};
+use super::document::{Document, PageBlock, Section};
 use super::figure::{Figure, Series};
+use super::settings_card::{SettingEntry, SettingsCard};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
 
@@ -28,9 +29,7 @@ pub(super) fn page(document: &Document) -> String {
                 main {
                     h1 { (document.title) }
                     @for block in &document.intro { (self::block(block)) }
-                    @for section in &document.sections {
-                        section { h2 { (section.title) } @for block in &section.blocks { (self::block(block)) } }
-                    }
+                    @for section in &document.sections { (self::section(section)) }
                     footer { "Made by Pairloom " (env!("CARGO_PKG_VERSION")) "." }
                 }
             }
@@ -38,6 +37,11 @@ pub(super) fn page(document: &Document) -> String {
     };
     // NUL is not allowed in HTML, and captions are untrusted input.
     markup.into_string().replace('\0', "\u{fffd}")
+}
+
+/// Renders a section.
+pub(super) fn section(section: &Section) -> Markup {
+    html! { section { h2 { (section.title) } @for block in &section.blocks { (self::block(block)) } } }
 }
 
 fn block(block: &PageBlock) -> Markup {
@@ -61,6 +65,7 @@ fn block(block: &PageBlock) -> Markup {
                 } }
             }
             PageBlock::Cards(cards) => { div.examples { @for card in cards { (self::card(card)) } } }
+            PageBlock::Settings(cards) => { div.stages { @for card in cards { (settings_card(card)) } } }
         }
     }
 }
@@ -169,6 +174,19 @@ fn card(card: &Card) -> Markup {
                 @let items = html! { @for item in &of.items { li class=[item.is_match.then_some("right")] { (self::item(item, of_pictures)) } } };
                 @if of.ordered { ol class=(list) { (items) } } @else { ul class=(list) { (items) } }
             }
+        }
+    }
+}
+
+fn settings_card(card: &SettingsCard) -> Markup {
+    let entries = |entries: &[SettingEntry]| {
+        html! { dl { @for entry in entries { dt { (entry.name) } dd { (entry.value) } } } }
+    };
+    html! {
+        article {
+            h3 { (card.title) " " small { (card.remark) } }
+            (entries(&card.open))
+            @if !card.folded.is_empty() { details { summary { (card.folded_title) } (entries(&card.folded)) } }
         }
     }
 }

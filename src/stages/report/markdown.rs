@@ -1,21 +1,22 @@
 //! Markdown rendering of a document, without plots and with the texts of images.
 
 use super::card::{Card, CardItem, CardList};
-use super::document::{Document, PageBlock};
+use super::document::{Document, PageBlock, Section};
 use super::escape::{escaped, escaped_within};
+use super::settings_card::{SettingEntry, SettingsCard};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
 
-/// Renders a page. Every block begins with an empty line. Sections of plots only are omitted.
+/// Renders a page. Every block begins with an empty line.
 pub(super) fn page(document: &Document) -> String {
-    let mut page = format!("# {}\n{}", escaped(&document.title), blocks(&document.intro));
-    for section in &document.sections {
-        let blocks = blocks(&section.blocks);
-        if !blocks.is_empty() {
-            page.push_str(&format!("\n## {}\n{blocks}", escaped(&section.title)));
-        }
-    }
-    page
+    let sections: String = document.sections.iter().map(section).collect();
+    format!("# {}\n{}{sections}", escaped(&document.title), blocks(&document.intro))
+}
+
+/// Renders a section; empty if it has plots only.
+pub(super) fn section(section: &Section) -> String {
+    let blocks = blocks(&section.blocks);
+    if blocks.is_empty() { blocks } else { format!("\n## {}\n{blocks}", escaped(&section.title)) }
 }
 
 fn blocks(blocks: &[PageBlock]) -> String {
@@ -34,6 +35,7 @@ fn block(block: &PageBlock) -> String {
             format!("- **{}**: {}", escaped(&drawing.text), escaped_within(&drawing.plain_text))
         }),
         PageBlock::Cards(cards) => cards.iter().map(card).collect(),
+        PageBlock::Settings(cards) => cards.iter().map(settings_card).collect(),
     }
 }
 
@@ -65,6 +67,20 @@ fn cell(cell: &Cell) -> String {
 fn card(card: &Card) -> String {
     let lists: String = card.lists.iter().map(list).collect();
     format!("\n**{}**, {}:\n{lists}", escaped(&card.heading.text), sentence(&card.result))
+}
+
+/// Card as a list. The folded settings are its last item.
+fn settings_card(card: &SettingsCard) -> String {
+    let text = |entry: &SettingEntry| format!("{}: {}", escaped_within(&entry.name), escaped_within(&entry.value));
+    let title = format!("\n**{}** ({})\n\n", escaped(&card.title), escaped_within(&card.remark));
+    let open: String = card.open.iter().map(|entry| format!("- {}\n", text(entry))).collect();
+    let folded: Vec<String> = card.folded.iter().map(text).collect();
+    let folded = if folded.is_empty() {
+        String::new()
+    } else {
+        format!("- {}: {}\n", escaped_within(card.folded_title), folded.join("; "))
+    };
+    title + &open + &folded
 }
 
 fn list(list: &CardList) -> String {

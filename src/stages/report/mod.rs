@@ -10,6 +10,7 @@ mod text;
 mod table;
 mod figure;
 mod card;
+mod settings_card;
 mod document;
 mod results;
 mod graded;
@@ -29,6 +30,10 @@ mod graphs;
 mod rankings;
 mod item_labels;
 mod examples;
+mod defaults;
+mod setting_text;
+mod lineage_section;
+mod run_section;
 mod html;
 mod markdown;
 mod escape;
@@ -41,4 +46,5 @@ mod similarity_tests;
 #[cfg(test)]
 mod rendering_tests;
 
+pub use run_section::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
 pub use settings::Report;

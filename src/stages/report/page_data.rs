@@ -56,6 +56,8 @@ impl ResultRow {
 #[derive(Debug, Clone)]
 pub(super) struct TrainingStep {
     pub(super) number: f64,
+    /// Number of pairs in the batch.
+    pub(super) pairs: usize,
     pub(super) loss: f64,
     pub(super) gradient_norm: f64,
     pub(super) learning_rate: f64,

@@ -3,6 +3,7 @@
 //! plotters needs an RGB colour for each line. The plots use the placeholder colours below, which the style sheet
 //! replaces by those of the light or dark theme.
 
+use az::SaturatingAs;
 use maud::{Markup, PreEscaped};
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -17,6 +18,9 @@ const GRID: RGBColor = RGBColor(0, 0, 2);
 const SIZE: (u32, u32) = (560, 300);
 /// Ratio of largest to smallest value above which the axis is logarithmic.
 const LOG_SPAN: f64 = 20.0;
+/// Smallest range of values that is drawn to scale, relative to their magnitude. A smaller one is a constant with
+/// noise.
+const CONSTANT_SPAN: f64 = 0.02;
 
 /// Curve with its colour and width.
 pub(super) struct Curve {
@@ -43,7 +47,7 @@ fn colour(series: Series) -> RGBColor {
 /// Draws curves by step. The y axis is logarithmic if the values span more than [`LOG_SPAN`]; a linear axis includes
 /// `least`.
 pub(super) fn draw_steps(x: (f64, f64), lines: &[Curve], least: Option<f64>) -> Result<Markup> {
-    let (low, high) = value_range(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
+    let (low, high) = axis_range(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1)));
     if low > 0.0 && high / low > LOG_SPAN {
         return draw(x.0..x.1, (low / 1.1..high * 1.1).log_scale().base(axis_base(high / low)), "step", lines, &[]);
     }
@@ -59,6 +63,21 @@ pub(super) fn axis_base(span: f64) -> f64 {
 pub(super) fn value_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     if low < high { (low, high) } else { (low - 0.5, high + 0.5) }
+}
+
+/// Range of an axis for these values: from the lowest to the highest. For nearly equal values it is wider, with them in
+/// the middle, so that a constant looks like one.
+pub(super) fn axis_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    let magnitude = low.abs().max(high.abs());
+    if high - low > CONSTANT_SPAN * magnitude {
+        return (low, high);
+    }
+    if magnitude == 0.0 || !magnitude.is_finite() {
+        return (0.0, 1.0);
+    }
+    let (middle, half) = (f64::midpoint(low, high), 0.2 * magnitude);
+    (middle - half, middle + half)
 }
 
 pub(super) fn padded_range(low: f64, high: f64) -> std::ops::Range<f64> {
@@ -83,12 +102,18 @@ fn plot(
     lines: &[Curve],
     marks: &[(f64, f64)],
 ) -> std::result::Result<String, Box<dyn std::error::Error>> {
+    let range = |value: fn(&(f64, f64)) -> f64| axis_range(lines.iter().flat_map(|line| line.points.iter().map(value)));
+    let ((first, last), (low, high)) = (range(|point| point.0), range(|point| point.1));
+    // Steps and epochs are whole numbers, so there are no labels in between.
+    let x_labels =
+        if matches!(x_name, "step" | "epoch") { (last - first + 1.0).clamp(1.0, 8.0).saturating_as() } else { 8 };
+    let noise = 1e-9 * low.abs().max(high.abs());
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
         .margin(8)
         .margin_right(16)
-        .x_label_area_size(40)
+        .x_label_area_size(46)
         .y_label_area_size(48)
         .build_cartesian_2d(x, y)?;
     chart
@@ -99,8 +124,8 @@ fn plot(
         .label_style(("sans-serif", 16, &INK))
         .x_desc(x_name)
         .x_label_formatter(&|value| label(*value))
-        .y_label_formatter(&|value| label(*value))
-        .x_labels(8)
+        .y_label_formatter(&|value| label(if value.abs() < noise { 0.0 } else { *value }))
+        .x_labels(x_labels)
         .y_labels(6)
         .draw()?;
     for line in lines {
@@ -136,6 +161,21 @@ fn label(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn noise_of_a_constant_is_not_magnified() {
+        let close = |values: &[f64], wanted: (f64, f64)| {
+            let (low, high) = axis_range(values.iter().copied());
+            assert!((low - wanted.0).abs() < 1e-9 && (high - wanted.1).abs() < 1e-9, "{values:?}: {low} to {high}");
+        };
+        close(&[1e-4, 1e-4], (0.8e-4, 1.2e-4));
+        close(&[51.2, 51.2 + 1e-12], (40.96, 61.44));
+        close(&[-3.0], (-3.6, -2.4));
+        close(&[0.0, 0.0], (0.0, 1.0));
+        close(&[], (0.0, 1.0));
+        close(&[50.0, 51.2], (50.0, 51.2));
+        close(&[-1.0, 1.0], (-1.0, 1.0));
+    }
 
     #[test]
     fn labels_are_short_and_exact() {

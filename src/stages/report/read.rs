@@ -110,6 +110,7 @@ pub(super) fn history(cx: &mut StageContext<'_>) -> Result<Vec<TrainingStep>> {
                 #[expect(clippy::cast_precision_loss, reason = "steps are far below 2⁵³")]
                 steps.push(TrainingStep {
                     number: numbers.value(row) as f64,
+                    pairs: count(&batch, "pairs", row)?,
                     loss,
                     gradient_norm: number(&batch, "gradient_norm", row)?,
                     learning_rate: number(&batch, "learning_rate", row)?,

@@ -5,8 +5,8 @@ use super::item_labels::ItemLabels;
 use super::page_data::SummaryResults;
 use super::settings::Report;
 use super::{
-    agreement, curves, examples, graded, graphs, html, hub_section, hubs, markdown, rankings, ranks, read, results,
-    significance, similarity, similarity_section, validation,
+    agreement, curves, examples, graded, graphs, html, hub_section, hubs, lineage_section, markdown, rankings, ranks,
+    read, results, significance, similarity, similarity_section, validation,
 };
 use crate::error::{Error, Result};
 use crate::stage::{RunnableStage, StageContext};
@@ -57,6 +57,7 @@ impl Report {
         if let Some(rankings) = &rankings {
             sections.extend(examples::sections(cx, rankings, &mut labels)?);
         }
+        sections.extend(lineage_section::section(&cx.lineage()?)?);
         Ok(Document { title: self.title.clone(), intro: results::intro(&found), sections })
     }
 

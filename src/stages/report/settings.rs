@@ -60,7 +60,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        7
+        8
     }
 
     fn settings(&self) -> serde_json::Value {

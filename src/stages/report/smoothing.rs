@@ -13,26 +13,15 @@ pub(super) fn downsampled(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(|group| (mean(group, |p| p.0), mean(group, |p| p.1))).collect()
 }
 
-/// Smooths a curve by the mean of a window around each point. The window narrows towards the ends, so that it stays
-/// centred; unlike a running average, the result does not lag.
+/// Smooths a curve by the mean of a window around each point. The window is centred, so unlike a running average the
+/// result does not lag. Points without a whole window, at both ends, are left out.
 pub(super) fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let half = points.len() / WINDOWS / 2;
-    let sums: Vec<f64> = std::iter::once(0.0)
-        .chain(points.iter().scan(0.0, |sum, point| {
-            *sum += point.1;
-            Some(*sum)
-        }))
-        .collect();
-    let last = points.len().saturating_sub(1);
-    points
-        .iter()
-        .enumerate()
-        .map(|(at, &(x, _))| {
-            let half = half.min(at).min(last - at);
-            let (first, end) = (at - half, at + half + 1);
-            (x, (sums[end] - sums[first]) / point_count(&points[first..end]))
-        })
-        .collect()
+    let mean = |window: &[(f64, f64)]| {
+        let sum: f64 = window.iter().map(|point| point.1).sum();
+        (window[half].0, sum / point_count(window))
+    };
+    points.windows(2 * half + 1).map(mean).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2⁵³")]
@@ -56,13 +45,16 @@ mod tests {
 
     #[test]
     fn smoothing_is_centred_and_keeps_straight_lines() {
+        // Windows of 13 points.
         let line: Vec<(f64, f64)> = (0..500).map(|i| (f64::from(i), 3.0 - 0.5 * f64::from(i))).collect();
-        assert!(smoothed(&line).iter().zip(&line).all(|(got, wanted)| (got.1 - wanted.1).abs() < 1e-9));
-        // A step from 0 to 1 at 250, windows of 13 points: 249 sees 6 of its 13 points above.
+        let smooth = smoothed(&line);
+        assert!(smooth.iter().zip(&line[6..494]).all(|(got, wanted)| (got.1 - wanted.1).abs() < 1e-9));
+        assert_eq!((smooth.len(), smooth[0].0, smooth[487].0), (488, 6.0, 493.0));
+        // A step from 0 to 1 at 250: 249 sees 6 of its 13 points above.
         let step: Vec<(f64, f64)> = (0..500).map(|i| (f64::from(i), f64::from(i / 250))).collect();
         let smooth = smoothed(&step);
-        assert!((smooth[249].1 - 6.0 / 13.0).abs() < 1e-12 && (smooth[250].1 - 7.0 / 13.0).abs() < 1e-12);
-        assert!(smooth[243].1.abs() < 1e-12 && (smooth[256].1 - 1.0).abs() < 1e-12);
+        assert!((smooth[243].1 - 6.0 / 13.0).abs() < 1e-12 && (smooth[244].1 - 7.0 / 13.0).abs() < 1e-12);
+        assert!(smooth[237].1.abs() < 1e-12 && (smooth[250].1 - 1.0).abs() < 1e-12);
         assert_eq!(smoothed(&[]), []);
     }
 }

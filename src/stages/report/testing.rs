@@ -41,7 +41,7 @@ fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
-fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+pub(super) fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
@@ -133,6 +133,10 @@ fn significance_tests_table() -> RecordBatch {
         texts(["k = 10 | <b>", ""]),
         texts(["nns", "nns"]),
         nulls(2),
+        texts(["train: loss = <i>", "train: loss = <i>"]),
+        nulls(2),
+        texts(["1", "1"]),
+        texts(["2", "2"]),
         texts(["rsum", "i2t_r1"]),
         float(300.8),
         float(292.63),

@@ -1,8 +1,8 @@
 //! Tests of `report`: numbers on the pages, and escaping of the data.
 
-use super::Report;
-use super::testing::{floats, history, host, pages, report, summary};
-use crate::stage::Stage as _;
+use super::testing::{floats, history, host, ints, pages, report, summary};
+use super::{Report, RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
+use crate::stage::{AncestorArtefact, AncestorInput, Stage as _};
 use crate::tables;
 
 #[test]
@@ -25,7 +25,7 @@ fn both_pages_show_results_chance_and_validation() {
     }
     // Six figures of training and ranks, four of hubs.
     assert_eq!(html.matches("<svg").count(), 10);
-    let significance_test = "| made-4 | csls, k \\= 10 \\| \\<b\\> | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 | 0.1234 | 40 | 31 |\n\nDiff";
+    let significance_test = "| made-4 | csls, k \\= 10 \\| \\<b\\> (train: loss \\= \\<i\\>) | nns | 300.8 | 292.6 | +8.2 | -3.2 … +19.0 | 0.1234 | 40 | 31 |\n\nDiff";
     assert!(markdown.contains(significance_test), "rsum only: {markdown}");
     let hub = "| \\<script\\>alert\\(1\\)\\</script\\> \\& \"quotes\" | 1 | 2, 3, 4 |";
     assert!(markdown.contains(hub), "{markdown}");
@@ -64,6 +64,64 @@ fn training_curves_are_drawn() {
     let recalls = figure("Validation recall");
     assert_eq!([heights(recalls, "#000003").len(), heights(recalls, "#000004").len()], [3, 3]);
     assert_eq!(heights(recalls, "#000005").len(), 1, "the kept epoch");
+}
+
+#[test]
+fn smaller_batches_make_no_spikes_and_constants_are_flat() {
+    let mut host = host();
+    let batch = history();
+    let mut columns = batch.columns().to_vec();
+    // The last batch of each of the four epochs has 3 pairs, and a loss that is summed over them.
+    let pairs = |step: i64| if step % 10 == 9 { 3 } else { 8 };
+    let pairs_float = |step: i64| if step % 10 == 9 { 3.0 } else { 8.0 };
+    columns[2] = ints((0..40).map(pairs));
+    columns[3] = floats((0..40).map(|step| pairs_float(step) * 0.4 + 1e-9 * pairs_float(step % 3)));
+    host.input_tables.insert("history".to_owned(), vec![tables::batch(&batch.schema(), columns).unwrap()]);
+    host.run(&report(true)).unwrap();
+    let (_, html) = pages(&host);
+    let figures: Vec<&str> = html.split("<figure").skip(1).collect();
+    let figure = |title: &str| *figures.iter().find(|figure| figure.contains(title)).unwrap();
+    let loss = figure("Training loss");
+    assert!(loss.contains("without the smaller last batches of epochs"), "{loss}");
+    for colour in ["#000003", "#000005"] {
+        let line = &heights(loss, colour)[0];
+        assert!(line.len() == 36 && line.iter().all(|height| height == &line[0]), "{line:?}");
+    }
+    // The learning rate is 1e-4 throughout: the line is above the axis at 0, and that is labelled.
+    let rate = figure("Learning rate");
+    assert!(rate.contains("1e-4"), "{rate}");
+}
+
+#[test]
+fn the_settings_of_all_stages_and_the_run_are_on_the_page() {
+    let mut host = host();
+    let settings = serde_json::json!({ "loss": { "sum": { "margin": 0.2 } }, "epochs": 3, "seed": 7, "min_count": 4 });
+    let input = AncestorInput::Source { digest: "5f".repeat(32) };
+    host.lineage.artefacts.push(AncestorArtefact {
+        kind: "train".to_owned(),
+        key: "0a".repeat(16),
+        version: 4,
+        settings,
+        inputs: [("word_vectors.file".to_owned(), input)].into(),
+    });
+    host.run(&report(true)).unwrap();
+    let (markdown, html) = pages(&host);
+    let wanted = "\n## Settings\n\n**train** (0a0a0a0a, version 4)\n\n- loss: sum \\(margin \\= 0.2\\)\n\
+                  - epochs: 3\n- seed: 7\n- word\\_vectors.file: 5f5f5f5f5f5f\n- Defaults and inputs: min\\_count: 4\n";
+    assert!(markdown.contains(wanted), "{markdown}");
+    assert!(html.contains("<dt>loss</dt><dd>sum (margin = 0.2)</dd>"), "{html}");
+    let folded = html.split("<details>").nth(1).and_then(|rest| rest.split("</details>").next()).unwrap();
+    assert!(folded.contains("<dt>min_count</dt><dd>4</dd>") && !folded.contains("loss"), "{folded}");
+
+    let run = RunFacts {
+        run: "run-1".to_owned(),
+        facts: vec![("pipeline", "<b>|*p*.toml".to_owned())],
+        stages: vec![StageFacts { name: "<i>fit".to_owned(), ..StageFacts::default() }],
+    };
+    let (copy, text) = (add_run_to_html(&html, &run), add_run_to_markdown(&markdown, &run));
+    assert!(copy.contains("<dd>&lt;b&gt;|*p*.toml</dd>") && copy.contains("&lt;i&gt;fit"), "{copy}");
+    assert!(!copy.contains("<b>|") && copy.find("<h2>Run</h2>").unwrap() < copy.find("<footer>").unwrap(), "{copy}");
+    assert!(text.starts_with(&markdown) && text.contains("- pipeline: \\<b\\>\\|\\*p\\*.toml\n"), "{text}");
 }
 
 #[test]

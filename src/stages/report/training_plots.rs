@@ -3,13 +3,14 @@
 use super::figure::Series::{A, B, Muted};
 use super::figure::{Figure, LegendEntry, legend_entry};
 use super::page_data::{DIRECTIONS, TrainingStep, ValidationEpoch, best_epoch, one_decimal};
-use super::plots::{Curve, draw, draw_steps, padded_range, value_range};
+use super::plots::{Curve, axis_range, draw, draw_steps, padded_range, value_range};
 use super::smoothing::{downsampled, smoothed};
 use crate::error::Result;
 
 /// Plots the loss by step, raw and smoothed, and the loss of equal scores where known.
 pub(super) fn losses(history: &[TrainingStep]) -> Result<Option<Figure>> {
-    let collapsed: Vec<_> = history.iter().filter_map(|step| Some((step.number, step.collapsed_loss?))).collect();
+    let whole = whole_batches(history);
+    let collapsed: Vec<_> = whole.iter().filter_map(|step| Some((step.number, step.collapsed_loss?))).collect();
     let line = || (Curve::new(downsampled(&collapsed), B, 1), legend_entry(B, "if all scores were equal"));
     let beside = (!collapsed.is_empty()).then(line);
     plot_by_step(history, "Training loss", |step| step.loss, beside, None)
@@ -28,14 +29,27 @@ fn plot_by_step(
     least: Option<f64>,
 ) -> Result<Option<Figure>> {
     let Some(x) = step_range(history) else { return Ok(None) };
-    let points: Vec<(f64, f64)> = history.iter().map(|step| (step.number, value(step))).collect();
+    let whole = whole_batches(history);
+    let points = whole.iter().map(|step| (step.number, value(step))).filter(|point| point.1.is_finite());
+    let points: Vec<(f64, f64)> = points.collect();
     let mut lines = vec![Curve::new(downsampled(&points), Muted, 1), Curve::new(downsampled(&smoothed(&points)), A, 2)];
     let mut legend = vec![legend_entry(Muted, "each step (means of neighbours)"), legend_entry(A, "smoothed")];
     if let Some((line, key)) = beside {
         lines.push(line);
         legend.push(key);
     }
+    if whole.len() < history.len() {
+        legend.push(LegendEntry { series: None, text: "without the smaller last batches of epochs".to_owned() });
+    }
     Ok(Some(Figure { title: title.to_owned(), legend, svg: draw_steps(x, &lines, least)? }))
+}
+
+/// Steps on whole batches, those of the most pairs. A loss that is summed over the batch shrinks with it, and so does
+/// its gradient, so the smaller last batch of each epoch would be a spike. All steps, if fewer than two are whole.
+fn whole_batches(history: &[TrainingStep]) -> Vec<&TrainingStep> {
+    let most = history.iter().map(|step| step.pairs).max().unwrap_or(0);
+    let whole: Vec<&TrainingStep> = history.iter().filter(|step| step.pairs == most).collect();
+    if whole.len() < 2 { history.iter().collect() } else { whole }
 }
 
 /// Plots the learning rate by step, as a step function.
@@ -68,7 +82,7 @@ pub(super) fn validation(epochs: &[ValidationEpoch]) -> Result<Option<Figure>> {
     };
     let legend = best.map(|best| legend_entry(B, text(best))).into_iter().collect();
     let marks: Vec<(f64, f64)> = best.map(|epoch| (number(epoch), epoch.rsum)).into_iter().collect();
-    let (x, y) = (value_range(points.iter().map(|p| p.0)), value_range(points.iter().map(|p| p.1)));
+    let (x, y) = (value_range(points.iter().map(|p| p.0)), axis_range(points.iter().map(|p| p.1)));
     let svg = draw(x.0..x.1, padded_range(y.0, y.1), "epoch", &[Curve::new(points, A, 2)], &marks)?;
     Ok(Some(Figure { title: "Validation rsum".to_owned(), legend, svg }))
 }
@@ -85,7 +99,7 @@ pub(super) fn recalls(epochs: &[ValidationEpoch]) -> Result<Option<Figure>> {
         }
     }
     let x = value_range(epochs.iter().map(number));
-    let y = padded_range(0.0, value_range(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1))).1);
+    let y = padded_range(0.0, axis_range(lines.iter().flat_map(|line| line.points.iter().map(|p| p.1))).1);
     let mut legend = vec![legend_entry(A, DIRECTIONS[0].name), legend_entry(B, DIRECTIONS[1].name)];
     legend.push(LegendEntry { series: None, text: "from thick to thin: R@1, R@5, R@10".to_owned() });
     if let Some(best) = best_epoch(epochs) {

@@ -56,11 +56,32 @@ impl RunnableStage for TestSignificance {
             rows.extend(of_pair.into_iter().map(|difference| SignificanceRow { method: found, baseline, difference }));
             cx.progress(number as u64 + 1, Some(pairs.len() as u64));
         }
-        write(cx, &rows)
+        let evaluations = self.evaluations(cx)?;
+        write(cx, &rows, &evaluations)
     }
 }
 
+/// Evaluation that a result is of.
+struct TestedEvaluation {
+    key: String,
+    /// Settings that differ from those of the other evaluation.
+    settings: Option<String>,
+}
+
 impl TestSignificance {
+    /// Evaluations of the methods and of the baselines.
+    fn evaluations(&self, cx: &StageContext<'_>) -> Result<[TestedEvaluation; 2]> {
+        let lineage = cx.lineage()?;
+        let producer = |input: &str| {
+            let found = lineage.producer(input)?;
+            found.ok_or_else(|| Error::internal(format!("`{input}` is a source")))
+        };
+        let of_methods = producer(RANKINGS)?;
+        let of_baselines = if self.against.is_some() { producer(AGAINST)? } else { of_methods };
+        Ok([(of_methods, of_baselines), (of_baselines, of_methods)]
+            .map(|(own, other)| TestedEvaluation { key: own.key.clone(), settings: lineage.own_settings(own, other) }))
+    }
+
     /// Finds the result that a result is compared with: of the same protocol, that of the baseline or of the same
     /// method.
     ///
@@ -87,7 +108,10 @@ impl TestSignificance {
     }
 }
 
-fn write(cx: &mut StageContext<'_>, rows: &[SignificanceRow<'_>]) -> Result<()> {
+fn write(cx: &mut StageContext<'_>, rows: &[SignificanceRow<'_>], evaluations: &[TestedEvaluation; 2]) -> Result<()> {
+    let [own, baseline] = evaluations;
+    let key = |of: &TestedEvaluation| StringArray::from_iter_values(rows.iter().map(|_| &of.key));
+    let settings = |of: &TestedEvaluation| Nullable(rows.iter().map(|_| of.settings.as_deref()).collect());
     let text =
         |get: for<'r> fn(&'r SignificanceRow<'r>) -> &'r str| StringArray::from_iter_values(rows.iter().map(get));
     let parameters = |get: for<'r> fn(&'r SignificanceRow<'r>) -> &'r MethodHits| {
@@ -105,6 +129,10 @@ fn write(cx: &mut StageContext<'_>, rows: &[SignificanceRow<'_>]) -> Result<()> 
         parameters: parameters(|row| row.method),
         baseline: text(|row| &row.baseline.method.name),
         baseline_parameters: parameters(|row| row.baseline),
+        settings: settings(own),
+        baseline_settings: settings(baseline),
+        evaluation: key(own),
+        baseline_evaluation: key(baseline),
         measure: text(|row| &row.difference.measure),
         value: number(|of| of.values[0]),
         baseline_value: number(|of| of.values[1]),

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float32Array, Int64Ar
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::TestSignificance;
-use crate::stage::{RunnableStage, Stage};
+use crate::stage::{AncestorArtefact, AncestorInput, RunnableStage, Stage};
 use crate::stages::testing::InMemoryHost;
 use crate::tables;
 
@@ -61,6 +61,15 @@ fn stage_of(text: &str) -> TestSignificance {
 fn run(stage: &TestSignificance, tables: &[(&str, Vec<RecordBatch>)]) -> Result<(RecordBatch, Vec<String>), String> {
     let mut host = InMemoryHost::default();
     host.input_tables.extend(tables.iter().map(|(name, batches)| ((*name).to_owned(), batches.clone())));
+    for (name, _) in tables {
+        // The key of an evaluation is the name of its input.
+        let key = (*name).to_owned();
+        let settings = serde_json::json!({ "split": "test", "query_bank": key });
+        let (kind, inputs) = ("evaluate".to_owned(), [].into());
+        let input = AncestorInput::Artefact { key: key.clone(), output: "rankings".to_owned() };
+        host.lineage.inputs.insert(key.clone(), input);
+        host.lineage.artefacts.push(AncestorArtefact { kind, key, version: 1, settings, inputs });
+    }
     host.run(stage as &dyn RunnableStage)
         .map_err(|error| format!("{error} | {}", error.hint_text().unwrap_or_default()))?;
     let warnings = host.warnings.iter().map(|warning| format!("{}: {}", warning.subject, warning.message)).collect();
@@ -92,6 +101,8 @@ fn methods_of_one_table_against_the_nearest_neighbour() {
     let text = |name: &str| rows[name].as_string::<i32>().value(0).to_owned();
     assert_eq!([text("method"), text("parameters"), text("baseline")], ["csls", "k = 10", "nns"]);
     assert!(rows["baseline_parameters"].is_null(0));
+    assert!(rows["settings"].is_null(0) && rows["baseline_settings"].is_null(0));
+    assert_eq!([text("evaluation"), text("baseline_evaluation")], ["rankings", "rankings"]);
 
     // 2/3 + 1 + 1 and 1 + 1 + 1, against 1/3 + 1 + 1 twice.
     close(number(&rows, "value", 0), 1700.0 / 3.0);
@@ -148,6 +159,10 @@ fn two_tables_are_compared_method_by_method_or_with_one() {
     let (rows, warnings) = run(&stage_of(both), &tables).expect("runs");
     assert_eq!(rows.num_rows(), 7);
     close(number(&rows, "difference", 0), 200.0);
+    let text = |name: &str| rows[name].as_string::<i32>().value(6).to_owned();
+    assert_eq!([text("evaluation"), text("baseline_evaluation")], ["rankings", "against"]);
+    assert_eq!(text("settings"), "evaluate: query_bank = rankings");
+    assert_eq!(text("baseline_settings"), "evaluate: query_bank = against");
     // All three images have the same difference: 2 of 8 swaps give as large a difference.
     close(number(&rows, "p_value", 0), 0.25);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
