@@ -1,5 +1,7 @@
 //! `pairloom run FILE`: runs a pipeline.
 
+use std::sync::Arc;
+
 use super::args::{CommonArgs, PipelineArgs};
 use super::console::Console;
 use super::progress::ProgressDisplay;
@@ -46,8 +48,9 @@ pub(super) fn run(
     // Every mapped shard is an open file. If the limit cannot be raised, running out of files is an error of its own.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = CancelToken::new();
-    interrupt::cancel_on_signal(&cancel)?;
-    let progress = ProgressDisplay::new(console);
+    let progress = Arc::new(ProgressDisplay::new(console));
+    let shown = Arc::clone(&progress);
+    interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
     let observer = |event: &crate::engine::event::Event| progress.show(event);
     let summary = match torch {
         Some(torch) => {

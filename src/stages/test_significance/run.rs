@@ -54,7 +54,7 @@ impl RunnableStage for TestSignificance {
             let of_pair = differences(&found.queries, &baseline.queries, &cutoffs)
                 .map_err(|error| error.context(format!("{} against {}", place(found), baseline.method)))?;
             rows.extend(of_pair.into_iter().map(|difference| SignificanceRow { method: found, baseline, difference }));
-            cx.progress(number as u64 + 1, Some(pairs.len() as u64));
+            cx.progress(number as u64 + 1, Some(pairs.len() as u64), "comparisons");
         }
         write(cx, &rows)
     }

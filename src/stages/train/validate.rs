@@ -1,6 +1,7 @@
 //! Validation: nearest-neighbour retrieval on the validation split.
 
 use super::options::SelectionMetric;
+use super::position::TrainingPosition;
 use super::training_data::{TrainingData, ValidationSplit};
 use crate::error::{Error, Result};
 use crate::kernels::measure::ncs::{official_ncs, ordered_ncs};
@@ -15,7 +16,7 @@ use crate::retrieval::{
     VectorSource, evaluate,
 };
 use crate::search::VectorMatrix;
-use crate::stage::StageContext;
+use crate::stage::{StageContext, ValidationScores};
 use crate::tables::DEFAULT_CUTOFFS;
 use crate::tables::summary::SummaryRow;
 
@@ -30,6 +31,30 @@ pub(super) struct ValidationResult {
     pub summary: SummaryRow,
     /// Value of the selection metric.
     pub score: f64,
+}
+
+impl ValidationResult {
+    /// Scores of the epoch that ends at `position`, for the user.
+    pub fn scores(
+        &self,
+        metric: SelectionMetric,
+        position: &TrainingPosition,
+        loss: f64,
+        best: bool,
+    ) -> ValidationScores {
+        let first = |recalls: &[f64]| std::array::from_fn(|i| recalls.get(i).copied().unwrap_or(0.0));
+        ValidationScores {
+            epoch: position.epoch,
+            step: position.step,
+            loss,
+            i2t: first(&self.summary.i2t.recalls),
+            t2i: first(&self.summary.t2i.recalls),
+            rsum: self.summary.rsum,
+            selection_metric: metric.name(),
+            selection_score: self.score,
+            best,
+        }
+    }
 }
 
 /// Embeds the validation split, and evaluates retrieval in both directions. The rank of an image query is that of its
