@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorCategory, Result};
 use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
-use crate::stage::{MapBlock, MapFn, MapInput, RunnableStage, StageContext, StageEvent, StageHost, ValidationScores, Warning};
+use crate::stage::{
+    MapBlock, MapFn, MapInput, RunnableStage, StageContext, StageEvent, StageHost, ValidationScores, Warning,
+};
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
 #[derive(Debug, Default)]

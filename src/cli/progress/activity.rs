@@ -165,10 +165,7 @@ mod tests {
         fit.record(at(105), 120, Some(3600), "steps", None);
         fit.record_step(TrainedStep { epoch: 0, epochs: 30, step: 120, loss: 12.345_678 });
         // 24 steps a second, 3,480 steps are left for 145 s.
-        assert_eq!(
-            fit.line_text(),
-            "120 of 3,600 steps (3 %), 24.0/s, 2 min 25 s left, epoch 1/30, loss 12.35"
-        );
+        assert_eq!(fit.line_text(), "120 of 3,600 steps (3 %), 24.0/s, 2 min 25 s left, epoch 1/30, loss 12.35");
         fit.record_validation(ValidationScores {
             epoch: 0,
             step: 120,

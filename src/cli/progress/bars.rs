@@ -22,11 +22,8 @@ pub(super) struct StageBars {
 
 impl StageBars {
     pub(super) fn new(is_terminal: bool) -> Self {
-        let target = if is_terminal {
-            ProgressDrawTarget::stderr_with_hz(REFRESH_HZ)
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let target =
+            if is_terminal { ProgressDrawTarget::stderr_with_hz(REFRESH_HZ) } else { ProgressDrawTarget::hidden() };
         Self { all: MultiProgress::with_draw_target(target), order: Vec::new(), shown: Vec::new() }
     }
 

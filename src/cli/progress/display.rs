@@ -141,8 +141,10 @@ impl ProgressDisplay {
                 state.remove(stage);
                 self.print_line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
             }
-            Event::Warned { .. } | Event::RunFinished { .. } | Event::PartCommitted { .. } | Event::StateSaved { .. } => {
-            }
+            Event::Warned { .. }
+            | Event::RunFinished { .. }
+            | Event::PartCommitted { .. }
+            | Event::StateSaved { .. } => {}
         }
     }
 

@@ -146,6 +146,8 @@ impl Train {
         let mut loader = Loader::start(Arc::clone(&data.loader_data), Arc::clone(&data.order), loader_start, allocate)?;
         let epoch_order = data.order.epoch(position.epoch);
         while let Some(batch) = loader.next(|| cx.check_cancelled())? {
+            // A loader that is faster than the training never waits, so it does not check.
+            cx.check_cancelled()?;
             let token_ids: Vec<&[i32]> = (0..batch.len()).map(|i| batch.token_ids(i)).collect();
             let rows = data.batch_rows(&epoch_order, position.batches);
             let batch_pairs = data.training_pairs(&rows)?;

@@ -75,12 +75,13 @@ pub(super) fn validate(
     let mut blocks = Vec::new();
     if validation.features.is_empty() {
         for places in validation.locations.chunks(data.encoding_batch_size()) {
-            blocks.push(encode::images(model, &data.images_at_locations(0, places, cx)?)?);
+            blocks.push(encode::images(model, &data.images_at_locations(0, places, cx)?, cx.cancel())?);
         }
     } else {
-        blocks.push(encode::images(model, &validation.features)?);
+        blocks.push(encode::images(model, &validation.features, cx.cancel())?);
     }
-    let (images, captions) = (EncodedItems::concat(&blocks)?, encode::captions(model, &token_ids)?);
+    let captions = encode::captions(model, &token_ids, cx.cancel())?;
+    let images = EncodedItems::concat(&blocks)?;
     let Some(similarity) = model.similarity() else {
         let ids = [validation.image_ids.as_slice(), &validation.caption_ids];
         let scores = ModelScores::new(training.config(), model, [images, captions], ids, cx.threads(), cx.cancel())?;
