@@ -80,8 +80,9 @@ impl ParallelMap<'_, '_> {
                     Duration::ZERO
                 }));
             }
-            signals.total.store(blocks.total_rows());
-            if signals.is_waiting.swap(false) {
+            let total = blocks.total_rows();
+            // The first block may take long, so the total is shown before it is done.
+            if (signals.total.swap(total) != total) | signals.is_waiting.swap(false) {
                 report_wait(signals.progress(), None);
             }
             Ok(block.map(|rows| {

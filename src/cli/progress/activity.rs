@@ -73,9 +73,12 @@ impl StageActivity {
 
     /// Text beside a bar: `120/3,600 steps  23.3/s  2 min 30 s left  epoch 1/30, loss 12.3`.
     pub(super) fn bar_text(&self) -> String {
-        let counts = self.counts("/");
+        let (counts, details) = (self.counts("/"), self.details().join(", "));
+        if counts.is_empty() {
+            return details;
+        }
         let left = self.time_left().map(|left| format!("{left} left")).unwrap_or_default();
-        format!("{counts:<20}  {:>10}  {left:>16}  {}", self.rate().unwrap_or_default(), self.details().join(", "))
+        format!("{counts:<20}  {:>10}  {left:>16}  {details}", self.rate().unwrap_or_default())
     }
 
     /// Text of a line: `120 of 3,600 steps (3 %), 23.3/s, 2 min 30 s left, epoch 1/30, loss 12.3`.
@@ -160,7 +163,7 @@ mod tests {
         let mut fit = StageActivity::resumed(0);
         assert_eq!(fit.line_text(), "");
         fit.record(at(0), 0, None, "rows", Some("cnn.features"));
-        assert_eq!(fit.line_text(), "waiting for cnn.features");
+        assert_eq!([fit.line_text(), fit.bar_text()], ["waiting for cnn.features"; 2]);
         fit.record(at(100), 0, Some(3600), "steps", None);
         fit.record(at(105), 120, Some(3600), "steps", None);
         fit.record_step(TrainedStep { epoch: 0, epochs: 30, step: 120, loss: 12.345_678 });

@@ -134,8 +134,8 @@ impl ProgressDisplay {
             }
             Event::StageFinished { stage, rows, seconds: time, .. } => {
                 state.remove(stage);
-                let (rows, time) = (format_count(*rows), format_duration(*time));
-                self.print_line(&format!("{stage}: finished, {rows} rows in {time}"));
+                let rows = if *rows > 0 { format!(", {} rows", format_count(*rows)) } else { String::new() };
+                self.print_line(&format!("{stage}: finished{rows} in {}", format_duration(*time)));
             }
             Event::StageFailed { stage, interrupted, .. } => {
                 state.remove(stage);
