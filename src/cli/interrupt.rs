@@ -28,13 +28,11 @@ pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 
     .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
 }
 
-/// Announces above the bars that the run stops, and then names the stages that have not stopped.
-///
-/// The display may be busy, so a thread of its own prints, and a second signal still ends the process.
+/// Announces above the bars that the run stops. A thread names the stages that have not stopped after a second.
 pub(super) fn announce_interrupt(progress: &Arc<ProgressDisplay>) {
+    progress.announce("interrupted: stopping; finished work is kept. Interrupt again to stop at once");
     let progress = Arc::clone(progress);
-    let announce = move || {
-        progress.announce("interrupted: stopping; finished work is kept. Interrupt again to stop at once");
+    let watch = move || {
         let mut pauses = PATIENCE.into_iter();
         loop {
             std::thread::sleep(pauses.next().unwrap_or(PATIENCE[1]));
@@ -46,7 +44,7 @@ pub(super) fn announce_interrupt(progress: &Arc<ProgressDisplay>) {
         }
     };
     // Without the thread the run stops all the same.
-    let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(announce);
+    let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(watch);
 }
 
 /// Line that names the stages that have not stopped.

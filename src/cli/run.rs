@@ -55,18 +55,19 @@ pub(super) fn run(
     let summary = match torch {
         Some(torch) => {
             open::note_thread_limit(common, console);
-            (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer)?
+            let summary = (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer);
+            progress.clear();
+            summary?
         }
         None => {
-            let statuses = stage_statuses(&pipeline.plan, &store, options.threads, &cancel, &observer)?;
+            let statuses = stage_statuses(&pipeline.plan, &store, options.threads, &cancel, &observer);
             progress.clear();
-            match finish_reused(&statuses, &store, &options, &observer)? {
+            match finish_reused(&statuses?, &store, &options, &observer)? {
                 Some(summary) => summary,
                 None => return Err(handover::hand_over()),
             }
         }
     };
-    progress.clear();
     finish(&pipeline, &store, summary, &progress, console)
 }
 

@@ -67,9 +67,9 @@ impl ProgressDisplay {
         self.state().summary.clone()
     }
 
-    /// Prints a message above the bars, unless `--quiet` is given.
+    /// Prints a message above the bars, unless the run is over or `--quiet` is given.
     pub(crate) fn announce(&self, text: &str) {
-        if !self.console.quiet {
+        if !self.console.quiet && !self.is_over.load(Ordering::SeqCst) {
             self.bars.suspend(|| write_stderr(&format!("{text}\n")));
         }
     }
