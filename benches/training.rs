@@ -30,6 +30,7 @@ use pairloom::model::memory_bank::{MemoryBank, MemoryBankMask, TrainingPair};
 use pairloom::model::similarity::EmbeddingSimilarity;
 use pairloom::model::step::{MemoryBankComparison, PairBatch, StepOptions};
 use pairloom::model::training_state::TrainingState;
+use pairloom::runtime::CancelToken;
 use tch::{Device, Kind, Tensor};
 
 const THREADS: usize = 2;
@@ -218,9 +219,9 @@ impl<'b> PairloomTraining<'b> {
         let (model, mut images, mut captions) = (self.training.model(), Vec::new(), Vec::new());
         for start in (0..samples).step_by(BATCH) {
             let count = BATCH.min(samples - start);
-            images.push(encode::images(model, &self.images[..count * IMAGE]).expect("vectors"));
+            images.push(encode::images(model, &self.images[..count * IMAGE], &CancelToken::new()).expect("vectors"));
             let words: Vec<&[i32]> = (start..start + count).map(|row| all[row % all.len()]).collect();
-            captions.push(encode::captions(model, &words).expect("vectors"));
+            captions.push(encode::captions(model, &words, &CancelToken::new()).expect("vectors"));
         }
         let members = TrainingPair::unrelated(samples + BATCH).split_off(BATCH);
         let [images, captions] = [images, captions].map(|blocks| EncodedItems::concat(&blocks).expect("vectors"));

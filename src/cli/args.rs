@@ -61,7 +61,8 @@ pub struct CommonArgs {
     /// Print one JSON object per line on stdout: events of a run, rows of other commands
     #[arg(long, global = true, env = "PAIRLOOM_JSON", value_parser = FalseyValueParser::new())]
     pub json: bool,
-    /// Hide progress bars
+    /// Hide progress bars, and the lines that replace them without a terminal: one a stage every 30 s, or every 10 % at
+    /// most every 5 s
     #[arg(long, global = true, env = "PAIRLOOM_NO_PROGRESS", value_parser = FalseyValueParser::new())]
     pub no_progress: bool,
     /// Print more: why stages run, every warning

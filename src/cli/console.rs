@@ -18,20 +18,30 @@ pub(super) struct Console {
     pub(super) colour: bool,
     /// True if progress bars are drawn.
     pub(super) has_bars: bool,
+    /// True if progress is printed as lines, since stderr is no terminal that can draw bars.
+    pub(super) has_progress_lines: bool,
 }
 
 impl Console {
     pub(super) fn new(common: &CommonArgs) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || dumb;
         let colour = match common.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => terminal && !plain,
         };
-        let bars = terminal && !common.no_progress && !common.quiet && !common.json;
-        Self { json: common.json, quiet: common.quiet, verbose: common.verbose, colour, has_bars: bars }
+        let has_progress = !common.no_progress && !common.quiet && !common.json;
+        let can_draw = terminal && !dumb;
+        Self {
+            json: common.json,
+            quiet: common.quiet,
+            verbose: common.verbose,
+            colour,
+            has_bars: has_progress && can_draw,
+            has_progress_lines: has_progress && !can_draw,
+        }
     }
 
     /// Prints data to stdout.

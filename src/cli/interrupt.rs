@@ -1,16 +1,21 @@
 //! Ctrl-C and SIGTERM: the first signal cancels the run, the second ends the process at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::console::write_stderr;
+use super::progress::ProgressDisplay;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::runtime::CancelToken;
 
-/// Sets `cancel` at the first signal, and ends the process at the second.
+/// Time after which stages that have not stopped are named, again and again.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+
+/// Sets `cancel` and calls `notify` at the first signal, and ends the process at the second.
 ///
 /// # Errors
 /// The signal handler cannot be installed.
-pub(super) fn cancel_on_signal(cancel: &CancelToken) -> Result<()> {
+pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 'static) -> Result<()> {
     let cancel = cancel.clone();
     let is_interrupted = AtomicBool::new(false);
     ctrlc::set_handler(move || {
@@ -18,9 +23,34 @@ pub(super) fn cancel_on_signal(cancel: &CancelToken) -> Result<()> {
             exit_now(ErrorCategory::Interrupted);
         }
         cancel.cancel();
-        write_stderr("\ninterrupted: saving progress and stopping; interrupt again to stop at once\n");
+        notify();
     })
     .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
+}
+
+/// Announces above the bars that the run stops. A thread names the stages that have not stopped after a second.
+pub(super) fn announce_interrupt(progress: &Arc<ProgressDisplay>) {
+    progress.announce("interrupted: stopping; finished work is kept. Interrupt again to stop at once");
+    let progress = Arc::clone(progress);
+    let watch = move || {
+        let mut pauses = PATIENCE.into_iter();
+        loop {
+            std::thread::sleep(pauses.next().unwrap_or(PATIENCE[1]));
+            match progress.running_stages() {
+                None => return,
+                Some(stages) if stages.is_empty() => {}
+                Some(stages) => progress.announce(&stopping_line(&stages)),
+            }
+        }
+    };
+    // Without the thread the run stops all the same.
+    let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(watch);
+}
+
+/// Line that names the stages that have not stopped.
+fn stopping_line(stages: &[String]) -> String {
+    let ends = if stages.len() == 1 { "finishes its" } else { "finish their" };
+    format!("stopping: {} {ends} current step. Interrupt again to stop at once", stages.join(", "))
 }
 
 /// Ends this process at once with the exit code of a failed stage, when the other ranks no longer need it.
@@ -36,4 +66,17 @@ fn exit_now(kind: ErrorCategory) -> ! {
         safe fn _exit(code: std::ffi::c_int) -> !;
     }
     _exit(kind.exit_code().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_that_have_not_stopped_are_named() {
+        let one = ["`fit` (at 120 of 3,600 steps)".to_owned()];
+        assert!(stopping_line(&one).starts_with("stopping: `fit` (at 120 of 3,600 steps) finishes its current step."));
+        let two = ["`fit`".to_owned(), "`cnn`".to_owned()];
+        assert!(stopping_line(&two).starts_with("stopping: `fit`, `cnn` finish their current step."));
+    }
 }

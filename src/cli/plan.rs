@@ -28,8 +28,9 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     open::note_thread_limit(common, console);
     let progress = ProgressDisplay::new(Console { json: false, ..console });
     let observer = |event: &crate::engine::event::Event| progress.show(event);
-    let statuses = stage_statuses(&pipeline.plan, &store, open::threads(common), &CancelToken::new(), &observer)?;
+    let statuses = stage_statuses(&pipeline.plan, &store, open::threads(common), &CancelToken::new(), &observer);
     progress.clear();
+    let statuses = statuses?;
     if console.json {
         for status in &statuses {
             let (verdict, rows) = action_and_rows(status);

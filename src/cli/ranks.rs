@@ -78,7 +78,8 @@ pub(super) fn run_follower(
 ) -> Result<()> {
     let Some(torch) = torch else { return Err(handover::hand_over()) };
     let cancel = CancelToken::new();
-    interrupt::cancel_on_signal(&cancel)?;
+    // Rank 0 announces the interrupt.
+    interrupt::cancel_on_signal(&cancel, || ())?;
     let options = open::run_options(common, &arguments.file, rank_options(common, Some(torch), Some(environment)));
     let work = || {
         let pipeline = match open::load_pipeline(&arguments.file, &arguments.set, true, &mut BTreeMap::new()) {

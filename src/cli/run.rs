@@ -1,6 +1,7 @@
 //! `pairloom run FILE`: runs a pipeline.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::args::{CommonArgs, PipelineArgs};
 use super::console::Console;
@@ -53,19 +54,22 @@ pub(super) fn run(
     // Every mapped shard is an open file. If the limit cannot be raised, running out of files is an error of its own.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let cancel = CancelToken::new();
-    interrupt::cancel_on_signal(&cancel)?;
-    let progress = ProgressDisplay::new(console);
+    let progress = Arc::new(ProgressDisplay::new(console));
+    let shown = Arc::clone(&progress);
+    interrupt::cancel_on_signal(&cancel, move || interrupt::announce_interrupt(&shown))?;
     let observer = |event: &crate::engine::event::Event| progress.show(event);
     let summary = match torch {
         Some(torch) => {
             open::note_thread_limit(common, console);
             open::print_warnings(&pipeline.warnings, console);
-            (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer)?
+            let summary = (torch.execute)(&pipeline.plan, &store, &options, &cancel, &observer);
+            progress.clear();
+            summary?
         }
         None => {
-            let statuses = stage_statuses(&pipeline.plan, &store, options.threads, &cancel, &observer)?;
+            let statuses = stage_statuses(&pipeline.plan, &store, options.threads, &cancel, &observer);
             progress.clear();
-            match finish_reused(&statuses, &store, &options, &observer)? {
+            match finish_reused(&statuses?, &store, &options, &observer)? {
                 Some(summary) => {
                     open::print_warnings(&pipeline.warnings, console);
                     summary
@@ -74,7 +78,6 @@ pub(super) fn run(
             }
         }
     };
-    progress.clear();
     finish(&pipeline, &store, summary, &progress, console)
 }
 

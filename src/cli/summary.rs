@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use super::console::{Console, align_columns, one_line};
 use super::open::relative_to_current;
 use super::progress::{EventSummary, ProgressDisplay};
-use super::units::{format_bytes, format_count, format_duration};
+use super::units::{format_bytes, format_count, format_duration, format_number};
 use crate::engine::run::RunSummary;
 use crate::error::{Result, TruncatedList};
 use crate::store::Store;
 
+/// Significant digits of the values of expectations that held.
+const EXPECTATION_DIGITS: usize = 6;
 /// Warnings shown per stage without `--verbose`.
 const SHOWN_WARNINGS: usize = 5;
 
@@ -38,28 +40,46 @@ pub(super) fn show_summary(
     write_warnings(&seen, console.verbose, &mut text);
     for expectation in &summary.record.expectations {
         let verdict = if expectation.held { "held" } else { "did not hold" };
-        let value = expectation.value.map_or("no value".to_owned(), |value| value.to_string());
-        let _ = writeln!(
-            text,
-            "expectation {verdict}: {value}, wanted {}: {}",
-            expectation.wanted,
-            one_line(&expectation.sql)
-        );
+        let value = expectation_value(expectation.value, expectation.held);
+        let sql = one_line(&expectation.sql);
+        let _ = writeln!(text, "expectation {verdict}: {value}, wanted {}: {sql}", expectation.wanted);
     }
-    let finished = |name: &String| summary.manifests.contains_key(name);
-    let ran = summary.record.stages.iter().filter(|stage| !stage.reused && finished(&stage.name)).count();
-    let peak = if ran > 0 {
-        format!(", at most {} in flight", format_bytes(summary.peak_bytes_in_flight))
-    } else {
-        String::new()
-    };
-    let _ =
-        writeln!(text, "{ran} of {} stages ran, {}{peak}", summary.record.stages.len(), format_duration(seen.seconds));
+    text.push_str(&closing_line(summary, &seen, console.verbose));
     for (stage, page) in html_pages(store, summary) {
         let _ = writeln!(text, "report of `{stage}`: {page}");
     }
     console.info(&text);
     Ok(())
+}
+
+/// Value of an expectation for eyes. A value that failed is exact, since rounding could hide by how little.
+fn expectation_value(value: Option<f64>, held: bool) -> String {
+    match value {
+        None => "no value".to_owned(),
+        Some(value) if held => format_number(value, EXPECTATION_DIGITS),
+        Some(value) => value.to_string(),
+    }
+}
+
+/// Line with the number of stages that ran, were reused and were not finished, and the time.
+fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> String {
+    let stages = &summary.record.stages;
+    let reused = stages.iter().filter(|stage| stage.reused).count();
+    let unfinished = stages.iter().filter(|stage| !summary.manifests.contains_key(&stage.name)).count();
+    let ran = stages.len() - reused - unfinished;
+    let mut line = format!("{ran} of {} stages ran", stages.len());
+    if ran + unfinished > 0 {
+        let _ = write!(line, " in {}", format_duration(seen.seconds));
+    }
+    for (number, what) in [(reused, "reused"), (unfinished, "not finished")] {
+        if number > 0 {
+            let _ = write!(line, ", {number} {what}");
+        }
+    }
+    if has_peak && ran > 0 {
+        let _ = write!(line, ", at most {} between threads", format_bytes(summary.peak_bytes_in_flight));
+    }
+    line + "\n"
 }
 
 /// Table with a row for each stage.
@@ -74,7 +94,9 @@ fn stage_table(summary: &RunSummary, seen: &EventSummary) -> String {
             (false, true, true) => "resumed",
             (false, true, false) => "run",
         };
-        let there = manifest.map(|manifest| format_count(manifest.rows())).unwrap_or_default();
+        // A stage that writes files only, such as a report, has no rows.
+        let there = manifest.filter(|manifest| !manifest.tables.is_empty());
+        let there = there.map(|manifest| format_count(manifest.rows())).unwrap_or_default();
         let time = stage.seconds.map(format_duration).unwrap_or_default();
         rows.push(vec![stage.name.clone(), stage.kind.clone(), was.to_owned(), there, time]);
     }
@@ -107,4 +129,17 @@ fn html_pages(store: &Store, summary: &RunSummary) -> Vec<(String, String)> {
         }));
     }
     pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_expectations_are_rounded_if_they_held() {
+        assert_eq!(expectation_value(Some(125.600_000_000_000_01), true), "125.6");
+        assert_eq!(expectation_value(Some(8.0), true), "8");
+        assert_eq!(expectation_value(Some(149.999_999), false), "149.999999");
+        assert_eq!(expectation_value(None, false), "no value");
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use az::SaturatingAs;
+
 /// Names of units and their bytes.
 const UNITS: [(&str, u64); 9] = [
     ("KiB", 1 << 10),
@@ -116,6 +118,45 @@ fn format_elapsed(seconds: f64) -> String {
     }
 }
 
+/// Formats the time that is left: `16 s`, `4 min 05 s`, `1 h 01 min`. Whole seconds, at least one.
+pub(super) fn format_time_left(seconds: f64) -> String {
+    let seconds = seconds.ceil().max(1.0);
+    if seconds < 60.0 { format!("{seconds} s") } else { format_duration(seconds) }
+}
+
+/// Formats a rate: `1,240/s`, `23.3/s`, or, below one a second, the time of one `unit`: `2.4 s/step`.
+pub(super) fn format_rate(per_second: f64, unit: &str) -> String {
+    match per_second {
+        rate if rate >= 99.95 => format!("{}/s", format_count(rate.round().saturating_as::<u64>())),
+        rate if rate >= 1.0 => format!("{rate:.1}/s"),
+        rate => format!("{}/{}", format_duration(1.0 / rate), singular(unit)),
+    }
+}
+
+/// Formats a number with at most `digits` significant digits, without zeros at the end: `0.1235`, `231.4`, `1,240`.
+pub(super) fn format_number(number: f64, digits: usize) -> String {
+    let rounded = format!("{number:.*e}", digits.saturating_sub(1));
+    let Ok(rounded) = rounded.parse::<f64>() else { return number.to_string() };
+    let size = rounded.abs();
+    if size >= 1e15 || (size > 0.0 && size < 1e-4) || !size.is_finite() {
+        return format!("{rounded:e}");
+    }
+    // The shortest decimal that is read as the rounded number has no more digits than were kept.
+    let text = size.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let whole = whole.parse().map_or(whole.to_owned(), format_count);
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{}{whole}{point}{fraction}", if rounded < 0.0 { "-" } else { "" })
+}
+
+/// Singular of an English plural: `step`, `query`.
+fn singular(plural: &str) -> String {
+    match plural.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => plural.strip_suffix('s').unwrap_or(plural).to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,5 +213,26 @@ mod tests {
             [format_duration(0.0421), format_duration(12.34), format_duration(245.9), format_duration(3700.0)],
             ["42 ms", "12.3 s", "4 min 05 s", "1 h 01 min"]
         );
+        assert_eq!([0.2, 15.1, 245.9, 3700.0].map(format_time_left), ["1 s", "16 s", "4 min 06 s", "1 h 01 min"]);
+    }
+
+    #[test]
+    fn rates_are_numbers_a_second_or_seconds_for_one() {
+        assert_eq!(
+            [23.302_482_595_222, 1239.6, 99.96, 1.0].map(|rate| format_rate(rate, "steps")),
+            ["23.3/s", "1,240/s", "100/s", "1.0/s"]
+        );
+        assert_eq!(format_rate(1.0 / 2.4, "steps"), "2.4 s/step");
+        assert_eq!(format_rate(1.0 / 65.0, "queries"), "1 min 05 s/query");
+    }
+
+    #[test]
+    fn numbers_keep_their_first_digits() {
+        assert_eq!(
+            [231.449_1, 0.123_456, 8.0, -12.0, 1_240.4, 0.0, 123_456.0].map(|number| format_number(number, 4)),
+            ["231.4", "0.1235", "8", "-12", "1,240", "0", "123,500"]
+        );
+        assert_eq!([0.000_012_345, 9.999_96].map(|number| format_number(number, 4)), ["1.234e-5", "10"]);
+        assert_eq!(format_number(f64::NAN, 4), "NaN");
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::runtime::Stalls;
-use crate::stage::Warning;
+use crate::stage::{TrainedStep, ValidationScores, Warning};
 
 /// Event of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -16,14 +16,28 @@ use crate::stage::Warning;
 pub enum Event {
     /// The content of a source is being hashed, before the run starts.
     Hashing { source: String, done_bytes: u64, total_bytes: u64 },
-    /// A run started.
-    RunStarted { run: String, pipeline: String },
+    /// A run started. `stages` are in the order of the pipeline: producers before their consumers.
+    RunStarted { run: String, pipeline: String, stages: Vec<String> },
     /// The artefact of a stage is in the store already.
     StageReused { stage: String, kind: String, key: String, rows: u64 },
-    /// A stage started, or resumed after the rows that an earlier run committed.
-    StageStarted { stage: String, kind: String, key: String, resumed_rows: u64 },
-    /// Progress of a stage, and the name of the input or resource that it waits for, if it waits.
-    Progress { stage: String, done: u64, total: Option<u64>, waiting_for: Option<String> },
+    /// A stage started, or resumed after the rows that an earlier run committed. `reasons` say why its result was not
+    /// reused.
+    StageStarted { stage: String, kind: String, key: String, resumed_rows: u64, reasons: Vec<String> },
+    /// Progress of a stage in `unit`, such as `steps`, and the name of the input or resource that it waits for. An
+    /// event without `waiting_for` ends the wait.
+    Progress { stage: String, done: u64, total: Option<u64>, unit: String, waiting_for: Option<String> },
+    /// A training made a step. Not every step has an event: at most ten a second, and the last one.
+    Trained {
+        stage: String,
+        #[serde(flatten)]
+        step: TrainedStep,
+    },
+    /// A training was validated at the end of an epoch.
+    Validated {
+        stage: String,
+        #[serde(flatten)]
+        scores: ValidationScores,
+    },
     /// Data stalls of a stage since its start, in seconds: waiting for `storage` and `decode`, and work of the
     /// `trainer`.
     Loading { stage: String, stalls: Stalls },

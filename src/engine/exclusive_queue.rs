@@ -29,14 +29,18 @@ pub(super) struct ExclusiveTicket {
 }
 
 impl ExclusiveQueue {
-    /// Waits for exclusive use.
+    /// Waits for exclusive use. Calls `waiting` once if it has to wait.
     ///
     /// # Errors
     /// The run was cancelled.
-    pub fn wait(self: &Arc<Self>, cancel: &CancelToken) -> Result<ExclusiveTicket> {
+    pub fn wait(self: &Arc<Self>, cancel: &CancelToken, waiting: &mut dyn FnMut()) -> Result<ExclusiveTicket> {
         let ticket = self.enqueue();
+        let mut has_waited = false;
         while !ticket.is_first() {
             cancel.check()?;
+            if !std::mem::replace(&mut has_waited, true) {
+                waiting();
+            }
             std::thread::sleep(POLL_INTERVAL);
         }
         Ok(ticket)
@@ -79,9 +83,14 @@ mod tests {
         drop(first);
         assert!(third.is_first());
         let cancel = CancelToken::default();
-        cancel.cancel();
-        assert!(turns.wait(&cancel).is_err(), "waiting can be cancelled");
+        let mut waits = 0;
+        let mut waiting = || {
+            waits += 1;
+            cancel.cancel();
+        };
+        assert!(turns.wait(&cancel, &mut waiting).is_err(), "waiting can be cancelled");
         drop(third);
-        assert!(turns.wait(&CancelToken::default()).is_ok());
+        assert!(turns.wait(&CancelToken::default(), &mut waiting).is_ok());
+        assert_eq!(waits, 1, "only the first had to wait");
     }
 }

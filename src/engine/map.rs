@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crossbeam::atomic::AtomicCell;
 
 use crate::engine::ordered_map::{MemoryBudget, ordered_map};
-use crate::engine::progress_reporter::{ProgressReporter, now};
+use crate::engine::progress_reporter::{ProgressReporter, ROWS, now};
 use crate::engine::reader::{BlockReader, TableReader, batch_bytes};
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::Result;
@@ -31,12 +31,20 @@ pub(super) struct ParallelMap<'m, 'e> {
 /// State that the thread that reads blocks shares with the thread that publishes parts.
 #[derive(Default)]
 struct MapSignals {
+    /// Number of rows or indices that are done.
+    done: AtomicCell<u64>,
     /// Total number of rows or indices, once known.
     total: AtomicCell<Option<u64>>,
     /// True while the reader waits for the producer.
     is_waiting: AtomicCell<bool>,
     /// Time that the reader waited for the first block. Later waits overlap with work.
     first_wait: AtomicCell<Option<Duration>>,
+}
+
+impl MapSignals {
+    fn progress(&self) -> Progress {
+        Progress { done: self.done.load(), total: self.total.load(), unit: ROWS }
+    }
 }
 
 /// Mapped block, encoded as a part that is not yet published.
@@ -56,11 +64,16 @@ impl ParallelMap<'_, '_> {
         let (name, cancel) = (reader.name.clone(), std::mem::replace(&mut reader.cancel, stop.clone()));
         reader.rewind();
         reader.skip(begin);
-        let signals = MapSignals::default();
+        let signals = MapSignals { done: (begin as u64).into(), ..MapSignals::default() };
+        let report_wait = self.progress.wait_reporter();
         let (begun, mut at) = (now(), begin);
         let mut blocks = BlockReader::new(reader, self.size);
         let source = || {
-            let block = blocks.next(&mut |_| signals.is_waiting.store(true))?;
+            let block = blocks.next(&mut |name| {
+                if !signals.is_waiting.swap(true) {
+                    report_wait(signals.progress(), Some(name.to_owned()));
+                }
+            })?;
             if signals.first_wait.load().is_none() {
                 signals.first_wait.store(Some(if signals.is_waiting.load() {
                     begun.elapsed()
@@ -68,8 +81,11 @@ impl ParallelMap<'_, '_> {
                     Duration::ZERO
                 }));
             }
-            signals.is_waiting.store(false);
-            signals.total.store(blocks.total_rows());
+            let total = blocks.total_rows();
+            // The first block may take long, so the total is shown before it is done.
+            if (signals.total.swap(total) != total) | signals.is_waiting.swap(false) {
+                report_wait(signals.progress(), None);
+            }
             Ok(block.map(|rows| {
                 let range = at..at + rows.num_rows();
                 at = range.end;
@@ -77,8 +93,7 @@ impl ParallelMap<'_, '_> {
                 (MapBlock { range, rows }, weight)
             }))
         };
-        self.progress.report_waiting(&name);
-        let mapped = self.run_blocks(begin, &stop, &signals, &name, source);
+        let mapped = self.run_blocks(&stop, &signals, &name, source);
         reader.rewind();
         reader.cancel = cancel;
         mapped.map(|done| (signals.total.load().unwrap_or(done), signals.first_wait.load().unwrap_or_default()))
@@ -88,7 +103,8 @@ impl ParallelMap<'_, '_> {
     pub fn map_range(mut self, count: usize) -> Result<()> {
         let (begin, size) = (self.skip_committed(), self.size);
         let mut at = begin;
-        let signals = MapSignals { total: Some(count as u64).into(), ..MapSignals::default() };
+        let signals =
+            MapSignals { done: (begin as u64).into(), total: Some(count as u64).into(), ..MapSignals::default() };
         let source = || {
             let range = at..count.min(at + size);
             at += size;
@@ -98,7 +114,7 @@ impl ParallelMap<'_, '_> {
             Ok(Some((MapBlock { range, rows: RecordBatch::new_empty(Schema::empty().into()) }, 1)))
         };
         let stop = self.resources.cancel.child();
-        self.run_blocks(begin, &stop, &signals, "", source).map(|_| ())
+        self.run_blocks(&stop, &signals, "", source).map(|_| ())
     }
 
     /// Skips the blocks that an earlier run committed, and returns the number of their rows or indices.
@@ -111,14 +127,14 @@ impl ParallelMap<'_, '_> {
     /// Maps the blocks of `source`. Returns the number of rows or indices up to the last block.
     fn run_blocks(
         self,
-        begin: usize,
         stop: &CancelToken,
         signals: &MapSignals,
         name: &str,
         source: impl FnMut() -> Result<Option<(MapBlock, u64)>> + Send,
     ) -> Result<u64> {
         let Self { budget, resources, progress, writer, committer, function, .. } = self;
-        let mut done = begin as u64;
+        // The rate of the stage is measured from here.
+        progress.report_progress(signals.progress());
         let work = |block: MapBlock| encode_part(block.range.len(), function(&block)?);
         let sink = |EncodedPart { units, mapped, content }: EncodedPart| {
             writer.check(&mapped.batch)?;
@@ -126,15 +142,15 @@ impl ParallelMap<'_, '_> {
             let rows = mapped.batch.num_rows() as u64;
             committer.commit_part(writer.table(), content, rows, mapped.warnings)?;
             writer.count_committed(rows);
-            done += units as u64;
-            progress.report_progress(Progress { done, total: signals.total.load() });
+            signals.done.store(signals.done.load() + units as u64);
+            progress.report_progress(signals.progress());
             if signals.is_waiting.load() {
                 progress.report_waiting(name);
             }
             Ok(())
         };
         ordered_map(budget, stop, resources.threads, source, work, sink)?;
-        Ok(done)
+        Ok(signals.done.load())
     }
 }
 

@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use crate::engine::event::{Event, Observer};
 use crate::runtime::Stalls;
-use crate::stage::{Progress, Warning};
+use crate::stage::{Progress, TrainedStep, ValidationScores, Warning};
 
-/// Minimum time between two progress events of a stage.
+/// Minimum time between two events of one kind of a stage.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Unit of the progress that the engine counts.
+pub(super) const ROWS: &str = "rows";
 
 /// Sends the progress events of one stage.
 pub(super) struct ProgressReporter<'e> {
@@ -16,9 +19,10 @@ pub(super) struct ProgressReporter<'e> {
     /// Latest progress, sent or not.
     pub latest: Progress,
     last_progress: Option<Instant>,
-    last_stalls: Option<Instant>,
-    /// Latest stalls, if not yet sent.
-    pending_stalls: Option<Stalls>,
+    /// True if the last progress event named something that the stage waits for.
+    is_waiting: bool,
+    stalls: Paced<Stalls>,
+    training: Paced<TrainedStep>,
 }
 
 impl<'e> ProgressReporter<'e> {
@@ -27,10 +31,11 @@ impl<'e> ProgressReporter<'e> {
         Self {
             observer,
             stage,
-            latest: Progress { done: 0, total: None },
+            latest: Progress { done: 0, total: None, unit: ROWS },
             last_progress: None,
-            last_stalls: None,
-            pending_stalls: None,
+            is_waiting: false,
+            stalls: Paced::default(),
+            training: Paced::default(),
         }
     }
 
@@ -47,19 +52,46 @@ impl<'e> ProgressReporter<'e> {
         self.send_progress(Some(name.to_owned()));
     }
 
-    /// Reports data stalls. If the last event is too recent, keeps them for [`Self::flush_stalls`].
-    pub fn report_stalls(&mut self, stalls: Stalls) {
-        self.pending_stalls = Some(stalls);
-        if is_due(self.last_stalls) {
-            self.flush_stalls();
+    /// Reports that the stage works again, if it waited.
+    pub fn report_working(&mut self) {
+        if self.is_waiting {
+            self.send_progress(None);
         }
     }
 
-    /// Sends the stalls that were kept back. Called at the end of a stage.
-    pub fn flush_stalls(&mut self) {
-        if let Some(stalls) = self.pending_stalls.take() {
-            self.last_stalls = Some(now());
-            (self.observer)(&Event::Loading { stage: self.stage.clone(), stalls });
+    /// Callback that other threads call when a wait of the stage for a name starts, and, with `None`, when it ends.
+    pub fn wait_reporter(&self) -> impl Fn(Progress, Option<String>) + Send + Sync + 'e {
+        let (observer, stage) = (self.observer, self.stage.clone());
+        move |progress, waiting_for| observer(&progress_event(&stage, progress, waiting_for))
+    }
+
+    /// Reports data stalls. If the last event is too recent, keeps them for [`Self::flush`].
+    pub fn report_stalls(&mut self, stalls: Stalls) {
+        if let Some(stalls) = self.stalls.push(stalls) {
+            self.send_stalls(stalls);
+        }
+    }
+
+    /// Reports a step of a training. If the last event is too recent, keeps it for [`Self::flush`].
+    pub fn report_step(&mut self, step: TrainedStep) {
+        if let Some(step) = self.training.push(step) {
+            self.send_step(step);
+        }
+    }
+
+    /// Reports the scores of a validation, after the last step before it.
+    pub fn report_validation(&mut self, scores: ValidationScores) {
+        self.flush();
+        (self.observer)(&Event::Validated { stage: self.stage.clone(), scores });
+    }
+
+    /// Sends the events that were kept back. Called at the end of a stage.
+    pub fn flush(&mut self) {
+        if let Some(stalls) = self.stalls.take() {
+            self.send_stalls(stalls);
+        }
+        if let Some(step) = self.training.take() {
+            self.send_step(step);
         }
     }
 
@@ -70,8 +102,48 @@ impl<'e> ProgressReporter<'e> {
 
     fn send_progress(&mut self, waiting_for: Option<String>) {
         self.last_progress = Some(now());
-        let Progress { done, total } = self.latest;
-        (self.observer)(&Event::Progress { stage: self.stage.clone(), done, total, waiting_for });
+        self.is_waiting = waiting_for.is_some();
+        (self.observer)(&progress_event(&self.stage, self.latest, waiting_for));
+    }
+
+    fn send_stalls(&self, stalls: Stalls) {
+        (self.observer)(&Event::Loading { stage: self.stage.clone(), stalls });
+    }
+
+    fn send_step(&self, step: TrainedStep) {
+        (self.observer)(&Event::Trained { stage: self.stage.clone(), step });
+    }
+}
+
+fn progress_event(stage: &str, progress: Progress, waiting_for: Option<String>) -> Event {
+    let Progress { done, total, unit } = progress;
+    Event::Progress { stage: stage.to_owned(), done, total, unit: unit.to_owned(), waiting_for }
+}
+
+/// Latest value of a kind of event, with the time of the last one that was sent.
+struct Paced<T> {
+    last: Option<Instant>,
+    pending: Option<T>,
+}
+
+impl<T> Default for Paced<T> {
+    fn default() -> Self {
+        Self { last: None, pending: None }
+    }
+}
+
+impl<T> Paced<T> {
+    /// Returns the value if it may be sent now, and keeps it otherwise.
+    fn push(&mut self, value: T) -> Option<T> {
+        self.pending = Some(value);
+        if is_due(self.last) { self.take() } else { None }
+    }
+
+    /// Returns the value that was kept, to be sent now.
+    fn take(&mut self) -> Option<T> {
+        let value = self.pending.take()?;
+        self.last = Some(now());
+        Some(value)
     }
 }
 
@@ -95,22 +167,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frequent_stalls_are_kept_back_and_the_last_ones_are_sent_at_the_end() {
+    fn frequent_events_are_kept_back_and_the_last_ones_are_sent_at_the_end() {
         let reported = Mutex::new(Vec::new());
         let observer = |event: &Event| {
-            if let Event::Loading { stalls, .. } = event {
-                reported.lock().expect("no panic").push(stalls.trainer);
+            let mut reported = reported.lock().expect("no panic");
+            match event {
+                Event::Loading { stalls, .. } => reported.push(stalls.trainer),
+                Event::Trained { step, .. } => reported.push(step.loss),
+                _ => {}
             }
         };
         let mut reporter = ProgressReporter::new(&observer, "fit".to_owned());
-        // The last event lies hours in the future, so every further one is too early.
-        reporter.last_stalls = Some(now() + Duration::from_secs(10_000));
+        // The last events lie hours in the future, so every further one is too early.
+        let late = Some(now() + Duration::from_secs(10_000));
+        (reporter.stalls.last, reporter.training.last) = (late, late);
         for trainer in [1.0, 2.0, 3.0] {
             reporter.report_stalls(Stalls { trainer, ..Stalls::default() });
+            reporter.report_step(TrainedStep { epoch: 0, epochs: 1, step: 1, loss: 10.0 * trainer });
         }
         assert!(reported.lock().expect("no panic").is_empty());
-        reporter.flush_stalls();
-        reporter.flush_stalls();
-        assert_eq!(*reported.lock().expect("no panic"), [3.0]);
+        reporter.flush();
+        reporter.flush();
+        assert_eq!(*reported.lock().expect("no panic"), [3.0, 30.0]);
+    }
+
+    #[test]
+    fn the_end_of_a_wait_is_reported_once() {
+        let reported = Mutex::new(Vec::new());
+        let observer = |event: &Event| {
+            if let Event::Progress { waiting_for, .. } = event {
+                reported.lock().expect("no panic").push(waiting_for.clone());
+            }
+        };
+        let mut reporter = ProgressReporter::new(&observer, "fit".to_owned());
+        reporter.report_working();
+        reporter.report_waiting("pairs.captions");
+        reporter.report_working();
+        reporter.report_working();
+        assert_eq!(*reported.lock().expect("no panic"), [Some("pairs.captions".to_owned()), None]);
     }
 }

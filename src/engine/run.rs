@@ -11,6 +11,7 @@ use crate::engine::event::{Event, Observer};
 use crate::engine::feed::ArtefactFeed;
 use crate::engine::inputs::{OpenInput, StageInputs};
 use crate::engine::ordered_map::{MemoryBudget, catch_panic};
+use crate::engine::progress_reporter::ROWS;
 use crate::engine::ranks::{RankCoordinator, RankOptions, WorkerGroup, plan_description};
 use crate::engine::reader::TableReader;
 use crate::engine::stage_host::{EngineHost, RunContext};
@@ -195,7 +196,8 @@ fn begin_record(
     if !statuses.iter().all(StageStatus::is_reuse) {
         record.save(store)?;
     }
-    observer(&Event::RunStarted { run: record.run.clone(), pipeline: record.pipeline.clone() });
+    let stages = statuses.iter().map(|status| status.name.clone()).collect();
+    observer(&Event::RunStarted { run: record.run.clone(), pipeline: record.pipeline.clone(), stages });
     for status in statuses {
         if let StageAction::Reuse(manifest) = &status.action {
             let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
@@ -311,7 +313,8 @@ fn build_stage<S: RunnableStage>(
     let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
     let waiting = || {
         let waiting_for = Some("another process that builds it".to_owned());
-        (run.observer)(&Event::Progress { stage: stage.clone(), done: 0, total: None, waiting_for });
+        let (stage, unit) = (stage.clone(), ROWS.to_owned());
+        (run.observer)(&Event::Progress { stage, done: 0, total: None, unit, waiting_for });
     };
     let claim = claim_artefact(store, &artefact, &resources.cancel, waiting)?;
     match artefact.presence()? {
@@ -325,7 +328,8 @@ fn build_stage<S: RunnableStage>(
         Presence::Absent => {}
     }
     let (committed, warnings) = resume_from_journal(&artefact, status, &resources)?;
-    (run.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows() });
+    let reasons = status.reasons.clone();
+    (run.observer)(&Event::StageStarted { stage, kind, key, resumed_rows: committed.rows(), reasons });
     for (table, parts) in &committed.tables {
         for part in parts {
             feed.publish_part(table, part.clone());

@@ -19,7 +19,7 @@ use crate::runtime::CancelToken;
 use crate::store::Store;
 
 /// Number of bytes hashed between two progress events.
-const PROGRESS_BYTES: u64 = 256 << 20;
+const PROGRESS_BYTES: u64 = 64 << 20;
 
 /// Digest of a file (its content) or of a folder (the relative names and contents of all files in it and its
 /// subfolders).
@@ -34,7 +34,7 @@ pub fn digest(
     observer: &Observer<'_>,
 ) -> Result<String> {
     let path = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
-    let files = list_files(&path, store.objects().folder())?;
+    let files = list_files(&path, store.objects().folder(), cancel)?;
     let cache_name = format!("sources/{}.tsv", &blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex()[..32]);
     let known = store.objects().get(&cache_name)?.map(|content| parse_known_digests(&content)).unwrap_or_default();
     let digests = hash_all(&path, &files, &known, threads, cancel, observer)?;
@@ -65,11 +65,12 @@ struct SourceFile {
 }
 
 /// Lists all files at or below `path`, sorted by name. The store is left out if it lies there.
-fn list_files(path: &Path, store: Option<&Path>) -> Result<Vec<SourceFile>> {
+fn list_files(path: &Path, store: Option<&Path>, cancel: &CancelToken) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     for entry in
         walkdir::WalkDir::new(path).follow_links(true).into_iter().filter_entry(|entry| Some(entry.path()) != store)
     {
+        cancel.check()?;
         let entry =
             entry.map_err(|error| Error::data(format!("cannot read the folder `{}`: {error}", path.display())))?;
         if entry.file_type().is_dir() {

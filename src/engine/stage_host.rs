@@ -16,7 +16,7 @@ use crate::engine::inputs::StageInputs;
 use crate::engine::lineage::stage_lineage;
 use crate::engine::map::ParallelMap;
 use crate::engine::ordered_map::MemoryBudget;
-use crate::engine::progress_reporter::{ProgressReporter, now};
+use crate::engine::progress_reporter::{ProgressReporter, ROWS, now};
 use crate::engine::ranks::{JobRequest, RankCoordinator, RunningJob};
 use crate::engine::reader::OnWait;
 use crate::engine::status::StageStatus;
@@ -96,7 +96,7 @@ impl<'e> EngineHost<'e> {
         for writer in self.outputs.values_mut() {
             writer.finish(&mut self.committer)?;
         }
-        self.progress.flush_stalls();
+        self.progress.flush();
         Ok(())
     }
 
@@ -109,6 +109,7 @@ impl<'e> EngineHost<'e> {
             progress.report_waiting(name);
         });
         *waited += since.map_or(Duration::ZERO, |since| since.elapsed());
+        progress.report_working();
         result
     }
 
@@ -146,7 +147,7 @@ impl StageHost for EngineHost<'_> {
         writer.write(batch, &mut self.committer)?;
         if self.progress.latest.total.is_none() {
             let done = self.outputs.values().map(TableWriter::rows).sum();
-            self.progress.report_progress(Progress { done, total: None });
+            self.progress.report_progress(Progress { done, total: None, unit: ROWS });
         }
         Ok(())
     }
@@ -212,6 +213,8 @@ impl StageHost for EngineHost<'_> {
                 self.stalls = Some(stalls);
                 self.progress.report_stalls(stalls);
             }
+            StageEvent::Trained(step) => self.progress.report_step(step),
+            StageEvent::Validated(scores) => self.progress.report_validation(scores),
         }
     }
 
@@ -222,8 +225,11 @@ impl StageHost for EngineHost<'_> {
     fn wait_for_exclusive(&mut self) -> Result<()> {
         let since = now();
         if self.exclusive_ticket.is_none() {
-            self.exclusive_ticket = Some(self.run.exclusive_queue.wait(&self.resources.cancel)?);
+            let Self { run, resources, progress, .. } = self;
+            let waiting = &mut || progress.report_waiting("its turn: another stage uses all threads");
+            self.exclusive_ticket = Some(run.exclusive_queue.wait(&resources.cancel, waiting)?);
         }
+        self.progress.report_working();
         self.waited += since.elapsed();
         Ok(())
     }
@@ -239,6 +245,7 @@ impl StageHost for EngineHost<'_> {
                 self.resources.threads = threads;
                 self.job = Some(job);
             }
+            self.progress.report_working();
         }
         let group = self.job.as_ref().map_or_else(ProcessGroup::single, |job| job.process_group.clone());
         let (artefact, world_size) = (&self.committer.artefact, Bytes::from(group.world_size.to_string()));

@@ -1,7 +1,10 @@
 //! Reading JSON files into Rust types. Unknown fields are skipped.
 
 use std::path::Path;
+use std::thread::Builder;
+use std::time::Duration;
 
+use crossbeam::channel::bounded as bounded_channel;
 use serde::de::DeserializeOwned;
 
 use super::bounded;
@@ -27,6 +30,36 @@ pub fn read<T: DeserializeOwned>(path: &Path, wanted: &str) -> Result<T> {
     })
 }
 
+/// Time between two checks for a cancellation.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Reads as [`read`], on a thread of its own, and calls `check` now and then. If `check` fails, the thread ends with
+/// its file, and its result is dropped.
+///
+/// # Errors
+/// As [`read`], or the first error of `check`.
+pub fn read_while<T: DeserializeOwned + Send + 'static>(
+    path: &Path,
+    wanted: &'static str,
+    check: impl Fn() -> Result<()>,
+) -> Result<T> {
+    let (sender, result) = bounded_channel(1);
+    let path = path.to_owned();
+    let work = move || {
+        // The receiver is gone after a failed check.
+        let _ = sender.send(read(&path, wanted));
+    };
+    let thread = Builder::new().name("read JSON".to_owned()).spawn(work);
+    thread.map_err(|error| Error::internal(format!("no thread: {error}")))?;
+    loop {
+        match result.recv_timeout(CHECK_INTERVAL) {
+            Ok(result) => return result,
+            Err(error) if error.is_timeout() => check()?,
+            Err(_) => return Err(Error::internal("the thread that reads JSON ended without a result")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
@@ -50,6 +83,18 @@ mod tests {
     fn keeps_the_wanted_fields() {
         assert_eq!(read_point(b"{\"y\": [1, {}], \"x\": 3}").unwrap().x, 3);
         assert_eq!(read_point("\u{feff}{\"x\": 3}\r\n".as_bytes()).unwrap().x, 3);
+    }
+
+    #[test]
+    fn reading_ends_with_a_failed_check() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        std::fs::write(&path, b"{\"x\": 3}").unwrap();
+        assert_eq!(read_while::<Point>(&path, "a point", || Ok(())).unwrap().x, 3);
+        // 40 MB take longer than the time to the first check.
+        std::fs::write(&path, format!("{{\"y\": [{}0]}}", "0,".repeat(20_000_000))).unwrap();
+        let error = read_while::<Point>(&path, "a point", || Err(Error::interrupted())).unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Interrupted);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::model_scores::ModelScores;
 use super::named_tensors::NamedTensors;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
-use crate::runtime::{self, CancelToken};
+use crate::runtime::{CancelToken, Resources};
 
 /// Name of the file with the parameters.
 pub const PARAMETERS_FILE: &str = "model.safetensors";
@@ -61,17 +61,20 @@ pub struct TrainedModel {
     pub network: Option<Network>,
     vocabulary: Vocabulary,
     tokenizer: Tokenizer,
+    cancel: CancelToken,
 }
 
 impl TrainedModel {
-    /// Reads the files of a model, whose contents `file` returns by name. From then on libtorch uses `threads` threads.
+    /// Reads the files of a model, whose contents `file` returns by name. From then on libtorch uses the threads of
+    /// `resources`, and encoding can be cancelled.
     ///
     /// # Errors
     /// The device is not available, or as [`TrainedModel::read`].
-    pub fn open(mut file: impl FnMut(&str) -> Result<Bytes>, device: runtime::Device, threads: usize) -> Result<Self> {
-        set_thread_count(threads);
-        let device = to_tch(device)?;
-        Self::read(&file(DESCRIPTION_FILE)?, &file(PARAMETERS_FILE)?, device)
+    pub fn open(mut file: impl FnMut(&str) -> Result<Bytes>, resources: &Resources) -> Result<Self> {
+        set_thread_count(resources.threads);
+        let device = to_tch(resources.device)?;
+        let model = Self::read(&file(DESCRIPTION_FILE)?, &file(PARAMETERS_FILE)?, device)?;
+        Ok(Self { cancel: resources.cancel.clone(), ..model })
     }
 
     /// Reads the two files of a model.
@@ -94,7 +97,8 @@ impl TrainedModel {
         let config = description.config.with_vocabulary_size(words).without_network();
         let mut named = NamedTensors::from_bytes(parameters).map_err(in_parameters)?;
         let model = config.load(&mut named, "", device).map_err(in_parameters)?;
-        Ok(Self { config, model, network, vocabulary, tokenizer: description.tokenizer })
+        let (tokenizer, cancel) = (description.tokenizer, CancelToken::new());
+        Ok(Self { config, model, network, vocabulary, tokenizer, cancel })
     }
 
     /// Number of values of the feature of an image.
@@ -108,7 +112,7 @@ impl TrainedModel {
     /// # Errors
     /// A number of values that is not a multiple of [`values_per_image`](Self::values_per_image).
     pub fn encode_images(&self, features: &[f32]) -> Result<EncodedItems> {
-        encode::images(&*self.model, features)
+        encode::images(&*self.model, features, &self.cancel)
     }
 
     /// Encodes at least one caption from the token ids of [`TrainedModel::token_ids`].
@@ -116,7 +120,7 @@ impl TrainedModel {
     /// # Errors
     /// A caption without tokens.
     pub fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems> {
-        encode::captions(&*self.model, captions)
+        encode::captions(&*self.model, captions, &self.cancel)
     }
 
     /// Vectors of encoded items, row-major.

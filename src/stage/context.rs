@@ -84,7 +84,7 @@ pub trait StageHost {
     /// the one before it.
     fn save_state(&mut self, state: Bytes, last: usize) -> Result<()>;
 
-    /// Emits an event for the user: a warning, progress, or data stalls.
+    /// Emits an event for the user, such as a warning or progress.
     fn emit(&mut self, event: StageEvent);
 
     /// Threads and device that the stage may use, and its cancellation token.
@@ -134,9 +134,9 @@ impl dyn StageHost + '_ {
         self.emit(StageEvent::Warning(Warning { subject: subject.into(), message: message.into() }));
     }
 
-    /// Emits progress.
-    pub fn progress(&mut self, done: u64, total: Option<u64>) {
-        self.emit(StageEvent::Progress(Progress { done, total }));
+    /// Emits progress in `unit`, a plural such as `queries`.
+    pub fn progress(&mut self, done: u64, total: Option<u64>, unit: &'static str) {
+        self.emit(StageEvent::Progress(Progress { done, total, unit }));
     }
 
     /// Number of threads that the stage may keep busy.

@@ -24,7 +24,7 @@ mod context;
 pub use crate::error::Problem;
 pub use columns::missing_columns;
 pub use context::{StageContext, StageHost};
-pub use event::{Progress, StageEvent, Warning};
+pub use event::{Progress, StageEvent, TrainedStep, ValidationScores, Warning};
 pub use input::{InputOrigin, RequiredValues, StageInput, input};
 pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
 pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};

@@ -73,8 +73,8 @@ impl RunnableStage for Embed {
     /// Embeds the features, then the captions. Rows keep the order of their table. Captions whose image has no feature
     /// are left out; a warning has their number.
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
-        let (device, threads) = (cx.device(), cx.threads());
-        let trained = TrainedModel::open(|name| cx.file("model", name), device, threads)?;
+        let resources = cx.resources().clone();
+        let trained = TrainedModel::open(|name| cx.file("model", name), &resources)?;
         let wants = |split: &str| self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split);
         let mut images = ImageEncoder::new(&trained, &wants);
         while let Some(batch) = cx.read_next("features")? {

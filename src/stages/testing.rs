@@ -14,7 +14,8 @@ use crate::io::shard::Shard;
 use crate::io::table_shards::TableShards;
 use crate::runtime::{CancelToken, Device, ProcessGroup, Resources, Stalls};
 use crate::stage::{
-    MapBlock, MapFn, MapInput, MapSummary, RunnableStage, StageContext, StageEvent, StageHost, StageLineage, Warning,
+    MapBlock, MapFn, MapInput, MapSummary, RunnableStage, StageContext, StageEvent, StageHost, StageLineage,
+    ValidationScores, Warning,
 };
 
 /// Stage host that reads its inputs from memory and collects the outputs there.
@@ -50,6 +51,8 @@ pub(crate) struct InMemoryHost {
     pub resources: TestResources,
     /// Warnings of the stage.
     pub warnings: Vec<Warning>,
+    /// Validations of the stage, a training.
+    pub validations: Vec<ValidationScores>,
     next_batch: HashMap<String, usize>,
 }
 
@@ -172,7 +175,8 @@ impl StageHost for InMemoryHost {
         match event {
             StageEvent::Warning(warning) => self.warnings.push(warning),
             StageEvent::Stalls(stalls) => self.stalls = stalls,
-            StageEvent::Progress(_) => {}
+            StageEvent::Validated(scores) => self.validations.push(scores),
+            StageEvent::Progress(_) | StageEvent::Trained(_) => {}
         }
     }
     fn resources(&self) -> &Resources {

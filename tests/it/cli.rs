@@ -184,6 +184,9 @@ fn events_are_json_lines() {
     let events = json_lines(&run(folder.path(), &["run", "p.toml", "--json"]));
     let names: Vec<_> = events.iter().map(|event| event["event"].as_str().expect("a name")).collect();
     assert_eq!(names.first(), Some(&"run_started"));
+    assert_eq!(events[0]["stages"], serde_json::json!(["pairs"]));
+    let started = events.iter().find(|event| event["event"] == "stage_started").expect("a stage ran");
+    assert_eq!(started["reasons"], serde_json::json!(["there is no earlier result"]));
     assert!(names.contains(&"stage_started") && names.contains(&"part_committed"), "{names:?}");
     assert_eq!(names.last(), Some(&"run_finished"));
 }

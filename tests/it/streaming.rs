@@ -263,6 +263,15 @@ fn the_data_order_and_the_stalls_of_a_training_can_be_queried() {
     let events = json_lines(&store, &["run", file.to_str().unwrap()]);
     let loading = events.iter().rfind(|event| event["event"] == "loading").expect("an event of loading");
     assert_eq!(loading["stage"], "fit");
+    // Steps and validations have epoch, step and scores; the last ones are those of the last epoch.
+    let last = |name: &str| events.iter().rfind(|event| event["event"] == name).expect("an event of the training");
+    let (trained, validated) = (last("trained"), last("validated"));
+    assert!(trained["loss"].as_f64().is_some() && validated["rsum"].as_f64().is_some(), "{trained} {validated}");
+    assert_eq!(trained["epoch"].as_u64().unwrap() + 1, trained["epochs"].as_u64().unwrap());
+    assert_eq!((&trained["epoch"], &trained["step"]), (&validated["epoch"], &validated["step"]));
+    let progress = events.iter().rfind(|event| event["event"] == "progress" && event["stage"] == "fit");
+    let progress = progress.expect("progress of the training");
+    assert_eq!((&progress["unit"], &progress["done"]), (&"steps".into(), &trained["step"]));
     assert!(loading["stalls"]["trainer"].as_f64().unwrap() > 0.0, "{loading}");
     let waits = json_lines(&store, &["sql", "SELECT * FROM store.stages WHERE stage = 'fit'"]);
     for column in ["waited_for_storage", "waited_for_decode", "trained"] {

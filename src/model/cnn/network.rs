@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::named_tensors::NamedTensors;
 use crate::model::safetensors_file::{self, libtorch_error, to_tensor_shape};
 use crate::model::weights::{self, ExpectedParameter};
+use crate::runtime::CancelToken;
 
 /// Number added to a variance before the square root, as in torchvision's `BatchNorm2d`.
 const EPSILON: f64 = 1e-5;
@@ -33,6 +34,7 @@ pub struct Cnn {
     architecture: Architecture,
     parameters: HashMap<String, Tensor>,
     device: tch::Device,
+    cancel: CancelToken,
 }
 
 impl Cnn {
@@ -90,7 +92,7 @@ impl Cnn {
             .into_iter()
             .map(|(name, tensor)| Ok((name, tensor.f_to_device(device).map_err(|error| libtorch_error(&error))?)))
             .collect::<Result<_>>()?;
-        Ok(Self { architecture, parameters, device })
+        Ok(Self { architecture, parameters, device, cancel: CancelToken::new() })
     }
 
     /// Creates the CNN from parameters in the order of [`Architecture::parameters`]. The tensors are shared, so
@@ -141,7 +143,13 @@ impl Cnn {
     /// Returns the CNN with each parameter replaced by the result of `change`.
     pub(super) fn map_parameters(&self, change: impl Fn(&str, &Tensor) -> Tensor) -> Self {
         let parameters = self.parameters.iter().map(|(name, tensor)| (name.clone(), change(name, tensor))).collect();
-        Self { architecture: self.architecture.clone(), parameters, device: self.device }
+        Self { architecture: self.architecture.clone(), parameters, device: self.device, cancel: self.cancel.clone() }
+    }
+
+    /// Returns the CNN with a token that is checked before each layer.
+    #[must_use]
+    pub fn with_cancel(self, cancel: CancelToken) -> Self {
+        Self { cancel, ..self }
     }
 
     /// Number of values that `output` has for one image.
@@ -158,7 +166,7 @@ impl Cnn {
     ///
     /// # Errors
     /// A number of pixels that is not a multiple of a image's, images that are too small for the CNN, or a device
-    /// that is out of memory.
+    /// that is out of memory. The run was cancelled.
     pub fn compute(&self, pixels: &[f32], side: usize, output: CnnOutput) -> Result<Vec<f32>> {
         let one = 3 * side * side;
         if one == 0 || !pixels.len().is_multiple_of(one) {
@@ -195,6 +203,7 @@ impl Cnn {
 
     fn forward(&self, layers: &[Layer], mut x: Tensor) -> Result<Tensor> {
         for layer in layers {
+            self.cancel.check()?;
             x = match layer {
                 // In place: the input of an activation is always a new tensor without other uses.
                 Layer::Relu => x.f_relu_().map_err(|error| libtorch_error(&error))?,

@@ -7,6 +7,7 @@ use super::image_rows::ImageRows;
 use super::model::{EncodedBatch, LocalBatch, Model};
 use crate::error::{Error, Result};
 use crate::model::tensor_slices::to_vec;
+use crate::runtime::CancelToken;
 
 /// Number of captions that are encoded together.
 const CAPTIONS_PER_BLOCK: usize = 256;
@@ -17,14 +18,16 @@ const RAW_IMAGES_PER_BLOCK: usize = 32;
 /// Encodes any number of images, row-major with `values_per_image` values each.
 ///
 /// # Errors
-/// No image, or a number of values that is not a multiple of `values_per_image`.
-pub fn images(model: &dyn Model, images: &[f32]) -> Result<EncodedItems> {
+/// No image, or a number of values that is not a multiple of `values_per_image`. The run was cancelled.
+pub fn images(model: &dyn Model, images: &[f32], cancel: &CancelToken) -> Result<EncodedItems> {
     let width = model.input_spec().values_per_image();
     let values_per_block =
         if model.input_spec().pictures.is_some() { RAW_IMAGES_PER_BLOCK * width } else { images.len() };
     let like = &model.parameters().tensors()[0];
-    let blocks =
-        images.chunks(values_per_block.max(1)).map(|block| model.encode_images(&ImageRows::new(block, width, like)?));
+    let blocks = images.chunks(values_per_block.max(1)).map(|block| {
+        cancel.check()?;
+        model.encode_images(&ImageRows::new(block, width, like)?)
+    });
     EncodedItems::concat(&blocks.collect::<Result<Vec<_>>>()?)
 }
 
@@ -32,8 +35,8 @@ pub fn images(model: &dyn Model, images: &[f32]) -> Result<EncodedItems> {
 /// of similar length are encoded together.
 ///
 /// # Errors
-/// No caption, a caption without tokens, or a token id outside of the vocabulary.
-pub fn captions(model: &dyn Model, captions: &[&[i32]]) -> Result<EncodedItems> {
+/// No caption, a caption without tokens, or a token id outside of the vocabulary. The run was cancelled.
+pub fn captions(model: &dyn Model, captions: &[&[i32]], cancel: &CancelToken) -> Result<EncodedItems> {
     if captions.is_empty() {
         return Err(Error::internal("no caption to encode"));
     }
@@ -41,6 +44,7 @@ pub fn captions(model: &dyn Model, captions: &[&[i32]]) -> Result<EncodedItems> 
     let mut order: Vec<usize> = (0..captions.len()).collect();
     order.sort_by_key(|&i| captions[i].len());
     let blocks = order.chunks(CAPTIONS_PER_BLOCK).map(|block| {
+        cancel.check()?;
         let token_ids: Vec<&[i32]> = block.iter().map(|&i| captions[i]).collect();
         model.encode_captions(&token_ids)
     });

@@ -108,7 +108,10 @@ fn searches_rank_by_the_scores_of_the_model() {
     let captions: Vec<Vec<i32>> = (0..90i32).map(|i| (0..=i % 5).map(|t| (i * 7 + t * t) % 9).collect()).collect();
     let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
     let sides = || {
-        [encode::images(&*model, &features).expect("images"), encode::captions(&*model, &captions).expect("captions")]
+        [
+            encode::images(&*model, &features, &CancelToken::new()).expect("images"),
+            encode::captions(&*model, &captions, &CancelToken::new()).expect("captions"),
+        ]
     };
 
     let double = config
@@ -163,7 +166,7 @@ fn captions_of_any_length_are_encoded_in_order() {
     let model = moved(0.0);
     let captions: Vec<Vec<i32>> = (0..600i32).map(|i| (0..=i % 7).map(|t| (i + t) % 9).collect()).collect();
     let all: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
-    let together = encode::captions(&*model, &all).expect("captions");
+    let together = encode::captions(&*model, &all, &CancelToken::new()).expect("captions");
     assert_eq!(together.len(), 600);
     for at in [0, 1, 255, 256, 599] {
         let alone = model.encode_captions(&[all[at]]).expect("a caption");
@@ -182,8 +185,13 @@ fn scores_that_are_not_finite_and_cancellation_are_errors() {
         let all = model.parameters().tensors().iter();
         all.map(|tensor| if tensor.numel() == 1 { tensor.full_like(value) } else { tensor.copy() }).collect::<Vec<_>>()
     };
-    let sides =
-        || [encode::images(&*model, &images()), encode::captions(&*model, &CAPTIONS)].map(|side| side.expect("five"));
+    let sides = || {
+        [
+            encode::images(&*model, &images(), &CancelToken::new()),
+            encode::captions(&*model, &CAPTIONS, &CancelToken::new()),
+        ]
+        .map(|side| side.expect("five"))
+    };
     let ids: [&[i64]; 2] = [&[10, 11, 12, 13, 14], &[100, 101, 102, 103, 104]];
     let scores = |value: f64, cancel: &CancelToken| {
         let model = config.with_parameters(tensors(value)).expect("a model");

@@ -69,7 +69,7 @@ impl RunnableStage for Correlate {
                     published: score.published.get(*name).copied(),
                 });
             }
-            cx.progress(number as u64 + 1, Some(self.scores.len() as u64));
+            cx.progress(number as u64 + 1, Some(self.scores.len() as u64), "scores");
         }
         write(cx, &rows)
     }

@@ -63,7 +63,7 @@ impl Callbacks for StageCallbacks<'_, '_> {
     }
 
     fn progress(&mut self, done: u64, total: u64) {
-        self.cx.progress(done, Some(total));
+        self.cx.progress(done, Some(total), "queries");
     }
 
     fn check_cancelled(&self) -> Result<()> {

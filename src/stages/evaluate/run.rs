@@ -28,8 +28,8 @@ impl Evaluate {
     pub(super) fn evaluate(&self, cx: &mut StageContext<'_>, minimum_cost: u64) -> Result<()> {
         let trained = match self.scores {
             Some(_) => {
-                let (device, threads) = (cx.device(), cx.threads());
-                Some(TrainedModel::open(|name| cx.file(MODEL, name), device, threads)?)
+                let resources = cx.resources().clone();
+                Some(TrainedModel::open(|name| cx.file(MODEL, name), &resources)?)
             }
             None => None,
         };

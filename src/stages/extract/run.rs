@@ -15,6 +15,7 @@ use crate::model::cnn::{Cnn, CnnOutput};
 use crate::model::family::input_spec;
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::model::{device, threads};
+use crate::runtime::CancelToken;
 use crate::stage::{MapBlock, MapInput, MapOutput, RunnableStage, StageContext, Warning};
 use crate::tables::{self, VectorColumn};
 
@@ -30,7 +31,8 @@ impl RunnableStage for Extract {
     /// Memory: the weights, once; per thread one decoded image, a part of features, and the inputs and feature maps of
     /// `batch_size` images (about 10 MB each at 224 pixels), see [`Extract`].
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
-        let network = self.load_network(cx)?;
+        let cancel = cx.cancel().clone();
+        let network = self.load_network(cx)?.with_cancel(cancel.clone());
         let root = cx.path("images")?;
         // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
         // own handles to the weights.
@@ -39,7 +41,7 @@ impl RunnableStage for Extract {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
             let network = network.lock().map_err(broken)?.share();
             threads::use_one_thread();
-            self.compute_part(block, root.as_deref(), &network)
+            self.compute_part(block, root.as_deref(), &network, &cancel)
         })?;
         let first = summary.warnings.iter().map(|warning| {
             let Warning { subject, message } = warning;
@@ -88,7 +90,13 @@ impl Extract {
     }
 
     /// Computes the features of a block of images.
-    fn compute_part(&self, block: &MapBlock, root: Option<&Path>, network: &Cnn) -> Result<MapOutput> {
+    fn compute_part(
+        &self,
+        block: &MapBlock,
+        root: Option<&Path>,
+        network: &Cnn,
+        cancel: &CancelToken,
+    ) -> Result<MapOutput> {
         let batch = &block.rows;
         let ids = tables::int_column(batch, "image_id")?;
         let splits = tables::text_column(batch, "split")?;
@@ -104,6 +112,7 @@ impl Extract {
             let mut pixels = Vec::with_capacity(self.batch_size * 3 * crop * crop);
             let before = kept.len();
             for row in rows.by_ref().take(self.batch_size) {
+                cancel.check()?;
                 match images.decode(row) {
                     Ok(image) => {
                         preprocess::append_normalized(&image, resize, crop, &mut pixels);

@@ -63,7 +63,7 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
     for (number, part) in settings.files.iter().enumerate() {
         let split = listing::parse_split(&part.split).map_err(Error::usage)?;
         let path = cx.source(&format!("coco.files.{number}.captions"))?;
-        let file: CocoAnnotations = json::read(&path, EXPECTED_FORMAT)?;
+        let file: CocoAnnotations = json::read_while(&path, EXPECTED_FORMAT, || cx.check_cancelled())?;
         let mut mistakes = ValidationErrors::in_file(&path);
         let mut by_id: HashMap<i64, usize> = HashMap::with_capacity(file.images.len());
         for (index, image) in file.images.into_iter().enumerate() {

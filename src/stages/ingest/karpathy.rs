@@ -57,7 +57,7 @@ impl fmt::Display for KarpathyLocation {
 /// the annotation files. `caption_id` is `sentid`, which for COCO is *not* an annotation id.
 pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> {
     let path = cx.source("karpathy.json")?;
-    let file: KarpathySplits = json::read(&path, EXPECTED_FORMAT)?;
+    let file: KarpathySplits = json::read_while(&path, EXPECTED_FORMAT, || cx.check_cancelled())?;
     let mut mistakes = ValidationErrors::in_file(&path);
     let mut seen = DuplicateFinder::new();
     let mut entries = Vec::with_capacity(file.images.len());

@@ -54,23 +54,25 @@ fn tf_idf_vectors(
     cx: &mut StageContext<'_>,
 ) -> Result<CaptionVectors> {
     let tokenizer = settings.tokenizer;
-    let words =
-        |corpus: &SplitCaptions| corpus.parallel_map(cx.threads(), |text| tokenizer.tokenize(text, settings.lowercase));
+    let words = |corpus: &SplitCaptions| {
+        corpus.parallel_map(cx.resources(), |text| tokenizer.tokenize(text, settings.lowercase))
+    };
     let mut ngrams = NgramVocabulary::default();
+    let mut count = |words: &Vec<String>| cx.check_cancelled().map(|()| ngrams.count_ngrams(words));
     let lengths: Vec<usize>;
     let counted: Vec<_> = {
-        let words = words(corpus);
+        let words = words(corpus)?;
         lengths = words.iter().map(Vec::len).collect();
-        words.iter().map(|words| ngrams.count_ngrams(words)).collect()
+        words.iter().map(&mut count).collect::<Result<_>>()?
     };
-    cx.check_cancelled()?;
     let idf = if settings.uniform {
         Idf::uniform()
     } else {
         let mut frequency = DocumentFrequency::default();
-        let other: Vec<_> = others
-            .map(|others| words(others).iter().map(|words| ngrams.count_ngrams(words)).collect())
-            .unwrap_or_default();
+        let other: Vec<_> = match others {
+            Some(others) => words(others)?.iter().map(&mut count).collect::<Result<_>>()?,
+            None => vec![],
+        };
         let (first, counted) =
             others.map_or((&corpus.first_caption, &counted), |others| (&others.first_caption, &other));
         for ends in first.windows(2) {
@@ -82,9 +84,9 @@ fn tf_idf_vectors(
             .idf(images)
             .map_err(|problem| Error::data(problem).hint("leave `document_count` out to count the images"))?
     };
-    cx.check_cancelled()?;
     let mut vectors = CaptionVectors::default();
     for ((image, words), ngrams) in corpus.image_of().into_iter().zip(lengths).zip(&counted) {
+        cx.check_cancelled()?;
         vectors.push(image, words, ngrams, &idf);
     }
     Ok(vectors)

@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use super::split_captions::SplitCaptions;
 use crate::error::Result;
 use crate::kernels::caption_similarity::CaptionSimilarity;
+use crate::runtime::CancelToken;
 use crate::stage::{MapInput, MapOutput, StageContext};
 use crate::tables;
 
@@ -50,11 +51,13 @@ pub(super) fn write_similarities<S: CaptionSimilarity>(
         }
     };
     let size = (PART_VALUES / values.max(1)).clamp(1, 1024);
+    let cancel = cx.cancel().clone();
     // Scratch memory is reused by later blocks, on any thread.
     let idle: Mutex<Vec<S::Scratch>> = Mutex::default();
     cx.map(MapInput::Range(count), "caption_similarity", size, &|numbers| {
         let mut scratch = lock(&idle).pop().unwrap_or_default();
-        let batch = similarity_batch(corpus, similarity, selected, info, numbers.range.clone(), &mut scratch)?;
+        let range = numbers.range.clone();
+        let batch = similarity_batch(corpus, similarity, selected, info, range, &mut scratch, &cancel)?;
         lock(&idle).push(scratch);
         Ok(MapOutput { batch, warnings: vec![] })
     })?;
@@ -72,11 +75,13 @@ fn similarity_batch<S: CaptionSimilarity>(
     info: MeasureInfo<'_>,
     range: Range<usize>,
     scratch: &mut S::Scratch,
+    cancel: &CancelToken,
 ) -> Result<RecordBatch> {
     let n_rows = range.len();
     let (mut image_ids, mut caption_ids, mut values) = (Vec::with_capacity(n_rows), Vec::new(), Vec::new());
     let mut lengths = Vec::with_capacity(n_rows);
     for row in range {
+        cancel.check()?;
         let before = values.len();
         let image = match selected {
             SelectedPairs::Dense => {

@@ -12,6 +12,7 @@ use crate::kernels::text::spice::{SceneGraph, Spice, SpiceBuilder, SpiceScores};
 use crate::kernels::text::tokenizer::Tokenizer;
 use crate::language::lexicon::Lexicon;
 use crate::language::scene_graph;
+use crate::runtime::CancelToken;
 use crate::stage::StageContext;
 use crate::tables::scene_graphs::{TextListColumn, TupleListColumn};
 use crate::tables::{self, Nullable, repeated};
@@ -27,7 +28,7 @@ pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut Stag
     let (graphs, tokenizer) = if settings.graphs.is_some() {
         read_graphs(cx, &corpus, &missing_period.parser_name())?
     } else {
-        let graphs = corpus.parallel_map(cx.threads(), |text| scene_graph::parse_as(text, missing_period));
+        let graphs = corpus.parallel_map(cx.resources(), |text| scene_graph::parse_as(text, missing_period))?;
         write_graphs(cx, stage, &corpus, &graphs, &missing_period.parser_name())?;
         (graphs, TOKENIZER.name().to_owned())
     };
@@ -38,7 +39,7 @@ pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut Stag
             format!("{empty} of {} captions contain no object, so their φ is 0 with every image", graphs.len());
         cx.warn(format!("captions of split `{}`", stage.split), message);
     }
-    let spice = build_spice(&corpus, &graphs);
+    let spice = build_spice(&corpus, &graphs, cx.cancel())?;
     if let SelectedPairs::Pairs(pairs) = &rows {
         write_scores(cx, &corpus, &spice, pairs, &tokenizer)?;
     }
@@ -51,15 +52,17 @@ pub(super) fn run(stage: &ScoreCaptions, settings: &SpiceSettings, cx: &mut Stag
     )
 }
 
-fn build_spice(corpus: &SplitCaptions, graphs: &[SceneGraph]) -> Spice {
+fn build_spice(corpus: &SplitCaptions, graphs: &[SceneGraph], cancel: &CancelToken) -> Result<Spice> {
     let words = Lexicon::wordnet();
     let mut builder = SpiceBuilder::default();
     for graph in graphs {
+        cancel.check()?;
         builder.push(graph, words);
     }
     let references: Vec<Vec<usize>> =
         corpus.first_caption.windows(2).map(|ends| (ends[0]..ends[1]).collect()).collect();
-    builder.build(&references)
+    cancel.check()?;
+    Ok(builder.build(&references))
 }
 
 fn write_graphs(

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result, ValidationErrors};
+use crate::runtime::Resources;
 use crate::stage::StageContext;
 use crate::tables;
 
@@ -24,20 +25,25 @@ impl SplitCaptions {
         counts.enumerate().flat_map(|(image, count)| std::iter::repeat_n(image, count)).collect()
     }
 
-    /// Applies `function` to every text, on several threads.
-    pub fn parallel_map<T: Send>(&self, threads: usize, function: impl Fn(&str) -> T + Sync) -> Vec<T> {
-        let size = self.texts.len().div_ceil(threads.max(1)).max(1);
-        let function = &function;
+    /// Applies `function` to every text, on the threads of the stage.
+    ///
+    /// # Errors
+    /// The run was cancelled.
+    pub fn parallel_map<T: Send>(&self, resources: &Resources, function: impl Fn(&str) -> T + Sync) -> Result<Vec<T>> {
+        let size = self.texts.len().div_ceil(resources.threads.max(1)).max(1);
+        let mapped = |text: &String| resources.cancel.check().map(|()| function(text));
+        let mapped = &mapped;
         std::thread::scope(|scope| {
             let chunks: Vec<_> = self
                 .texts
                 .chunks(size)
-                .map(|chunk| scope.spawn(move || chunk.iter().map(|text| function(text)).collect::<Vec<T>>()))
+                .map(|chunk| scope.spawn(move || chunk.iter().map(mapped).collect::<Result<Vec<T>>>()))
                 .collect();
-            chunks
-                .into_iter()
-                .flat_map(|chunk| chunk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
+            let mut all = Vec::with_capacity(self.texts.len());
+            for chunk in chunks {
+                all.extend(chunk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            Ok(all)
         })
     }
 }

@@ -5,6 +5,7 @@ use arrow::array::RecordBatch;
 use super::hits::collect_hits;
 use super::paired::differences;
 use crate::error::{Error, Result};
+use crate::runtime::CancelToken;
 
 /// Difference in rsum between two rankings of the same queries by the same method.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +43,7 @@ pub fn compare_rankings(
     for ours in &second.methods {
         let same = first.methods.iter().find(|of| of.protocol == ours.protocol && of.method == ours.method);
         let Some(theirs) = same else { continue };
-        let all = differences(&ours.queries, &theirs.queries, &second.cutoffs)?;
+        let all = differences(&ours.queries, &theirs.queries, &second.cutoffs, &CancelToken::new())?;
         let rsum = all.into_iter().next().ok_or_else(|| Error::internal("no measure was compared"))?;
         found.push(RankingComparison {
             protocol: ours.protocol.clone(),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::hits::{DIRECTIONS, QueryHits};
 use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::measure::bootstrap::{QueryValues, bootstrap_interval, randomisation_test};
+use crate::runtime::CancelToken;
 
 /// Number of bootstrap draws of a confidence interval.
 const BOOTSTRAP_DRAWS: usize = 1000;
@@ -63,11 +64,12 @@ fn check_same_queries(hits: &[QueryHits], baseline_hits: &[QueryHits]) -> Result
 /// - `hits`, `baseline_hits`: hits of each query once, sorted by query
 ///
 /// # Errors
-/// The queries are not the same, or there are none.
+/// The queries are not the same, or there are none. The run was cancelled.
 pub(super) fn differences(
     hits: &[QueryHits],
     baseline_hits: &[QueryHits],
     cutoffs: &[usize],
+    cancel: &CancelToken,
 ) -> Result<Vec<Difference>> {
     check_same_queries(hits, baseline_hits)?;
     let mut places = HashMap::new();
@@ -84,7 +86,8 @@ pub(super) fn differences(
     let name = |&(direction, cutoff): &(usize, usize)| format!("{}_r{}", DIRECTIONS[direction], cutoffs[cutoff]);
     let each = recalls.iter().map(|recall| (name(recall), std::slice::from_ref(recall)));
     let both = PairedHits { hits, baseline_hits, groups: &groups, images: places.len() };
-    all.chain(each).map(|(measure, recalls)| both.difference(measure, recalls)).collect()
+    let difference = |(measure, recalls)| cancel.check().and_then(|()| both.difference(measure, recalls));
+    all.chain(each).map(difference).collect()
 }
 
 /// Two results of the same queries, paired by query.

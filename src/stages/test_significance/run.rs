@@ -50,11 +50,10 @@ impl RunnableStage for TestSignificance {
         }
         let mut rows = Vec::new();
         for (number, &(found, baseline)) in pairs.iter().enumerate() {
-            cx.check_cancelled()?;
-            let of_pair = differences(&found.queries, &baseline.queries, &cutoffs)
+            let of_pair = differences(&found.queries, &baseline.queries, &cutoffs, cx.cancel())
                 .map_err(|error| error.context(format!("{} against {}", place(found), baseline.method)))?;
             rows.extend(of_pair.into_iter().map(|difference| SignificanceRow { method: found, baseline, difference }));
-            cx.progress(number as u64 + 1, Some(pairs.len() as u64));
+            cx.progress(number as u64 + 1, Some(pairs.len() as u64), "comparisons");
         }
         let evaluations = self.evaluations(cx)?;
         write(cx, &rows, &evaluations)

@@ -82,16 +82,14 @@ impl HistoryBuffer {
     }
 }
 
-/// Writes the row of `validation` of an epoch with `batches` batches.
+/// Writes the row of `validation` of an epoch with this mean loss.
 pub(super) fn write_validation(
     position: &TrainingPosition,
-    batches: usize,
+    loss: f64,
     validated: &ValidationResult,
     best: bool,
     cx: &mut StageContext<'_>,
 ) -> Result<()> {
-    #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2⁵³ batches")]
-    let loss = position.loss / batches as f64;
     let [i2t, t2i] = [&validated.summary.i2t.recalls, &validated.summary.t2i.recalls];
     let number = |value: f64| Float64Array::from(vec![value]);
     let row = validation::TableColumns {

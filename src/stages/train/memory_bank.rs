@@ -78,8 +78,8 @@ pub(super) fn encode_memory_bank(
     for block in own.chunks(data.encoding_batch_size()) {
         let rows: Vec<usize> = block.iter().map(|pair| pair.row).collect();
         let token_ids = rows.iter().map(|&row| data.token_ids(row)).collect::<Result<Vec<_>>>()?;
-        images.push(encode::images(model, &data.pair_images(&rows, cx)?)?);
-        captions.push(encode::captions(model, &token_ids)?);
+        images.push(encode::images(model, &data.pair_images(&rows, cx)?, cx.cancel())?);
+        captions.push(encode::captions(model, &token_ids, cx.cancel())?);
     }
     let [images, captions] = [EncodedItems::concat(&images)?, EncodedItems::concat(&captions)?];
     if !(images.is_finite() && captions.is_finite()) {

@@ -57,6 +57,16 @@ pub enum SelectionMetric {
 }
 
 impl SelectionMetric {
+    /// Name in pipeline files.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rsum => "rsum",
+            Self::T2i => "t2i",
+            Self::Ncs => "ncs",
+            Self::OrderedNcs => "ordered_ncs",
+        }
+    }
+
     /// Returns true if the metric needs φ of the validation split.
     pub(super) fn needs_relevance(self) -> bool {
         matches!(self, Self::Ncs | Self::OrderedNcs)

@@ -107,6 +107,13 @@ impl TrainingPosition {
         }
     }
 
+    /// Mean loss of an epoch that has `batches` batches and ends here.
+    pub fn mean_loss(&self, batches: usize) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "an epoch has far fewer than 2⁵³ batches")]
+        let mean = self.loss / batches as f64;
+        mean
+    }
+
     /// Serialises the position as JSON.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|error| Error::internal(format!("cannot save: {error}")))

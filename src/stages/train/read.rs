@@ -84,7 +84,7 @@ pub(super) fn read_pairs(
         }));
     }
     cx.check_cancelled()?;
-    let vocabulary = encode_captions(stage, &mut pairs, &mut summary)?;
+    let vocabulary = encode_captions(stage, &mut pairs, &mut summary, cx)?;
     let (val, mut train): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| pair.caption.is_validation);
     summary
         .warnings
@@ -101,10 +101,16 @@ pub(super) fn read_pairs(
 }
 
 /// Builds the vocabulary of the training captions, and encodes all captions as token ids.
-fn encode_captions(stage: &Train, pairs: &mut [EncodedPair], summary: &mut TrainingDataSummary) -> Result<Vocabulary> {
+fn encode_captions(
+    stage: &Train,
+    pairs: &mut [EncodedPair],
+    summary: &mut TrainingDataSummary,
+    cx: &StageContext<'_>,
+) -> Result<Vocabulary> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut empty = 0;
     for pair in pairs.iter().filter(|pair| !pair.caption.is_validation) {
+        cx.check_cancelled()?;
         let words = stage.tokenizer.tokenize(&pair.caption.text, true);
         empty += usize::from(words.is_empty());
         for word in words {
@@ -117,6 +123,7 @@ fn encode_captions(stage: &Train, pairs: &mut [EncodedPair], summary: &mut Train
     }
     let vocabulary = Vocabulary::build(&counts, stage.min_count);
     for pair in pairs {
+        cx.check_cancelled()?;
         pair.token_ids = vocabulary
             .encode_caption(stage.tokenizer, &pair.caption.text)
             .map_err(|error| Error::data(error).context(format!("caption {}", pair.caption.id)))?;

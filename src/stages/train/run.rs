@@ -32,7 +32,7 @@ use crate::model::step::{MemoryBankComparison, PairBatch, StepOptions, StepResul
 use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS_FILE};
 use crate::model::training_state::TrainingState;
 use crate::runtime::{Device, Stalls};
-use crate::stage::{RunnableStage, Stage, StageContext, StageEvent};
+use crate::stage::{RunnableStage, Stage, StageContext, StageEvent, TrainedStep};
 use crate::tables::{self, Nullable};
 
 /// Maximum size of a weights file in bytes: several times that of the largest network.
@@ -136,7 +136,7 @@ impl Train {
             weights: &settings.weights,
         });
         let mut history = HistoryBuffer::default();
-        cx.progress(position.step, Some(steps));
+        cx.progress(position.step, Some(steps), "steps");
         // Copying rows from shards is much faster than a training step: one loader thread suffices.
         let loader_start = LoaderStart {
             rank: group.rank(),
@@ -146,6 +146,8 @@ impl Train {
         let mut loader = Loader::start(Arc::clone(&data.loader_data), Arc::clone(&data.order), loader_start, allocate)?;
         let epoch_order = data.order.epoch(position.epoch);
         while let Some(batch) = loader.next(|| cx.check_cancelled())? {
+            // A loader that is faster than the training never waits, so it does not check.
+            cx.check_cancelled()?;
             let token_ids: Vec<&[i32]> = (0..batch.len()).map(|i| batch.token_ids(i)).collect();
             let rows = data.batch_rows(&epoch_order, position.batches);
             let batch_pairs = data.training_pairs(&rows)?;
@@ -168,7 +170,9 @@ impl Train {
             position.loss += result.loss;
             position.gradient = position.gradient.max(result.gradient_norm);
             position.collapsed_loss += collapsed.unwrap_or(0.0);
-            cx.progress(position.step, Some(steps));
+            cx.progress(position.step, Some(steps), "steps");
+            let (epoch, epochs) = (position.epoch, u64::from(self.epochs));
+            cx.emit(StageEvent::Trained(TrainedStep { epoch, epochs, step: position.step, loss: result.loss }));
             let mut so_far = *stalls;
             so_far += loader.stalls();
             cx.emit(StageEvent::Stalls(so_far));
@@ -222,7 +226,9 @@ impl Train {
         }
         history.write(cx)?;
         if let Some(validated) = &validated {
-            write_validation(position, data.order.batch_count(), validated, best, cx)?;
+            let loss = position.mean_loss(data.order.batch_count());
+            write_validation(position, loss, validated, best, cx)?;
+            cx.emit(StageEvent::Validated(validated.scores(self.selection_metric, position, loss, best)));
             warnings::warn_of_falling_score(validated.score, position, cx);
         }
         position.next_epoch();

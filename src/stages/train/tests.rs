@@ -29,6 +29,17 @@ fn a_training_learns_the_toy_data_set() {
         let best = (0..40).filter(|&row| rsums.value(row) == found.rsum.expect("rsum")).min().expect("a best row");
         assert_eq!(found.epoch, best as u64);
         assert!(validation["best"].as_boolean().value(best));
+        // The events have the rows of the table.
+        assert_eq!(host.validations.len(), 40);
+        for (row, event) in host.validations.iter().enumerate() {
+            let number = |column: &str| validation[column].as_primitive::<Float64Type>().value(row);
+            let recalls = ["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"].map(number);
+            assert_eq!([event.i2t, event.t2i].concat(), recalls);
+            let wanted = (number("loss"), number("rsum"), number("selection_score"));
+            assert_eq!((event.loss, event.rsum, event.selection_score), wanted);
+            assert_eq!((event.epoch, event.step, event.selection_metric), (row as u64, 5 * (row as u64 + 1), "rsum"));
+            assert_eq!(event.best, validation["best"].as_boolean().value(row));
+        }
 
         // 80 pairs in batches of 16: five steps in every epoch.
         let history = host.output("history");

@@ -296,10 +296,12 @@ fn centre_crops(
     cx.check_cancelled()?;
     let mut pixels = vec![0.0; locations.len() * images.sample_len()];
     let share = locations.len().div_ceil(cx.threads().max(1)).max(1);
+    let cancel = cx.cancel();
     std::thread::scope(|scope| {
         let chunks = locations.chunks(share).zip(pixels.chunks_mut(share * images.sample_len()));
         let decode = |locations: &[RowLocation], pixels: &mut [f32]| -> Result<()> {
             for (location, pixels) in locations.iter().zip(pixels.chunks_exact_mut(images.sample_len())) {
+                cancel.check()?;
                 images.write_centre_crop(images.global_row(location.shard, location.row)?, resize, pixels)?;
             }
             Ok(())

@@ -1,6 +1,7 @@
 //! Validation: nearest-neighbour retrieval on the validation split.
 
 use super::options::SelectionMetric;
+use super::position::TrainingPosition;
 use super::training_data::{TrainingData, ValidationSplit};
 use crate::error::{Error, Result};
 use crate::kernels::measure::ncs::{official_ncs, ordered_ncs};
@@ -15,7 +16,7 @@ use crate::retrieval::{
     VectorSource, evaluate,
 };
 use crate::search::VectorMatrix;
-use crate::stage::StageContext;
+use crate::stage::{StageContext, ValidationScores};
 use crate::tables::DEFAULT_CUTOFFS;
 use crate::tables::summary::SummaryRow;
 
@@ -30,6 +31,30 @@ pub(super) struct ValidationResult {
     pub summary: SummaryRow,
     /// Value of the selection metric.
     pub score: f64,
+}
+
+impl ValidationResult {
+    /// Scores of the epoch that ends at `position`, for the user.
+    pub fn scores(
+        &self,
+        metric: SelectionMetric,
+        position: &TrainingPosition,
+        loss: f64,
+        best: bool,
+    ) -> ValidationScores {
+        let first = |recalls: &[f64]| std::array::from_fn(|i| recalls.get(i).copied().unwrap_or(0.0));
+        ValidationScores {
+            epoch: position.epoch,
+            step: position.step,
+            loss,
+            i2t: first(&self.summary.i2t.recalls),
+            t2i: first(&self.summary.t2i.recalls),
+            rsum: self.summary.rsum,
+            selection_metric: metric.name(),
+            selection_score: self.score,
+            best,
+        }
+    }
 }
 
 /// Embeds the validation split, and evaluates retrieval in both directions. The rank of an image query is that of its
@@ -50,12 +75,13 @@ pub(super) fn validate(
     let mut blocks = Vec::new();
     if validation.features.is_empty() {
         for places in validation.locations.chunks(data.encoding_batch_size()) {
-            blocks.push(encode::images(model, &data.images_at_locations(0, places, cx)?)?);
+            blocks.push(encode::images(model, &data.images_at_locations(0, places, cx)?, cx.cancel())?);
         }
     } else {
-        blocks.push(encode::images(model, &validation.features)?);
+        blocks.push(encode::images(model, &validation.features, cx.cancel())?);
     }
-    let (images, captions) = (EncodedItems::concat(&blocks)?, encode::captions(model, &token_ids)?);
+    let captions = encode::captions(model, &token_ids, cx.cancel())?;
+    let images = EncodedItems::concat(&blocks)?;
     let Some(similarity) = model.similarity() else {
         let ids = [validation.image_ids.as_slice(), &validation.caption_ids];
         let scores = ModelScores::new(training.config(), model, [images, captions], ids, cx.threads(), cx.cancel())?;

@@ -14,6 +14,7 @@ use crate::model::loss::Loss;
 use crate::model::memory_bank::TrainingPair;
 use crate::model::step::{LossAndGradients, PairBatch, StepOptions, StepResult, loss_and_gradients};
 use crate::model::training_state::TrainingState;
+use crate::runtime::CancelToken;
 
 /// Creates a model with random parameters.
 pub(super) fn create(config: &VseConfig, seed: u64) -> Box<dyn Model> {
@@ -37,7 +38,7 @@ pub(super) fn image_rows<'b>(model: &dyn Model, images: &'b [f32]) -> Result<Ima
 }
 
 pub(super) fn embed_captions(model: &dyn Model, captions: &[&[i32]]) -> Result<Tensor> {
-    Ok(encode::captions(model, captions)?.vectors)
+    Ok(encode::captions(model, captions, &CancelToken::new())?.vectors)
 }
 
 /// Embeds a batch as a training step does. Returns the embeddings of images and captions, and the gradients of the

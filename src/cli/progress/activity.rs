@@ -1,0 +1,211 @@
+//! Activity of a running stage, as text for bars and lines.
+
+use std::time::Instant;
+
+use super::super::units::{format_bytes, format_count, format_number, format_rate, format_time_left};
+use super::rate::RateMeter;
+use crate::runtime::Stalls;
+use crate::stage::{TrainedStep, ValidationScores};
+
+/// Unit of the progress of hashing.
+pub(super) const BYTES: &str = "bytes";
+/// Significant digits of losses and scores.
+const DIGITS: usize = 4;
+
+/// Latest known state of a running stage.
+#[derive(Debug, Default)]
+pub(super) struct StageActivity {
+    done: u64,
+    total: Option<u64>,
+    unit: String,
+    waiting_for: Option<String>,
+    /// Rate since the first report of progress, so the set-up of a stage does not count.
+    meter: Option<RateMeter>,
+    step: Option<TrainedStep>,
+    scores: Option<ValidationScores>,
+    stalls: Option<Stalls>,
+}
+
+impl StageActivity {
+    /// Activity of a stage that starts with `done` rows of an earlier run.
+    pub(super) fn resumed(done: u64) -> Self {
+        Self { done, unit: "rows".to_owned(), ..Self::default() }
+    }
+
+    /// Records progress.
+    pub(super) fn record(
+        &mut self,
+        now: Instant,
+        done: u64,
+        total: Option<u64>,
+        unit: &str,
+        waiting_for: Option<&str>,
+    ) {
+        if self.unit != unit {
+            (self.unit, self.meter) = (unit.to_owned(), None);
+        }
+        (self.done, self.total, self.waiting_for) = (done, total, waiting_for.map(str::to_owned));
+        match &mut self.meter {
+            Some(meter) => meter.record(now, done, waiting_for.is_some()),
+            None => self.meter = Some(RateMeter::start(now, done, waiting_for.is_some())),
+        }
+    }
+
+    /// Records a step of a training.
+    pub(super) fn record_step(&mut self, step: TrainedStep) {
+        self.step = Some(step);
+    }
+
+    /// Records a validation of a training.
+    pub(super) fn record_validation(&mut self, scores: ValidationScores) {
+        self.scores = Some(scores);
+    }
+
+    /// Records data stalls.
+    pub(super) fn record_stalls(&mut self, stalls: Stalls) {
+        self.stalls = Some(stalls);
+    }
+
+    /// Units done, and their total if it is known.
+    pub(super) fn position(&self) -> (u64, Option<u64>) {
+        (self.done, self.total)
+    }
+
+    /// Text beside a bar: `120/3,600 steps  23.3/s  2 min 30 s left  epoch 1/30, loss 12.3`.
+    pub(super) fn bar_text(&self) -> String {
+        let (counts, details) = (self.counts("/"), self.details().join(", "));
+        if counts.is_empty() {
+            return details;
+        }
+        let left = self.time_left().map(|left| format!("{left} left")).unwrap_or_default();
+        format!("{counts:<20}  {:>10}  {left:>16}  {details}", self.rate().unwrap_or_default())
+    }
+
+    /// Text of a line: `120 of 3,600 steps (3 %), 23.3/s, 2 min 30 s left, epoch 1/30, loss 12.3`.
+    pub(super) fn line_text(&self) -> String {
+        let share = self.total.and_then(|total| (self.done.saturating_mul(100)).checked_div(total));
+        let share = share.map(|percent| format!(" ({percent} %)")).unwrap_or_default();
+        let left = self.time_left().map(|left| format!("{left} left"));
+        let texts = std::iter::once(self.counts(" of ") + &share).chain(self.rate()).chain(left).chain(self.details());
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Counts with their unit; empty before the first progress.
+    pub(super) fn counts(&self, of: &str) -> String {
+        let count = |number| if self.unit == BYTES { format_bytes(number) } else { format_count(number) };
+        let unit = if self.unit == BYTES { String::new() } else { format!(" {}", self.unit) };
+        match self.total {
+            Some(total) => format!("{}{of}{}{unit}", count(self.done), count(total)),
+            None if self.done == 0 => String::new(),
+            None => format!("{}{unit}", count(self.done)),
+        }
+    }
+
+    fn rate(&self) -> Option<String> {
+        let rate = self.meter.as_ref()?.per_second()?;
+        Some(if self.unit == BYTES {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and small")]
+            let bytes = rate as u64;
+            format!("{}/s", format_bytes(bytes))
+        } else {
+            format_rate(rate, &self.unit)
+        })
+    }
+
+    fn time_left(&self) -> Option<String> {
+        let total = self.total.filter(|total| self.done < *total)?;
+        Some(format_time_left(self.meter.as_ref()?.seconds_left(total)?))
+    }
+
+    /// Training, last validation, and the reason for which the stage waits.
+    fn details(&self) -> Vec<String> {
+        let mut details = Vec::new();
+        if let Some(step) = &self.step {
+            details.push(format!("epoch {}/{}", step.epoch + 1, step.epochs));
+            details.push(format!("loss {}", format_number(step.loss, DIGITS)));
+        }
+        if let Some(scores) = &self.scores {
+            let score = format_number(scores.selection_score, DIGITS);
+            details.push(format!("{} {score} after epoch {}", scores.selection_metric, scores.epoch + 1));
+        }
+        match &self.waiting_for {
+            Some(name) => details.push(format!("waiting for {name}")),
+            None => details.extend(self.stalls.and_then(stall_text)),
+        }
+        details
+    }
+}
+
+/// Shares of time that a training waits for storage and decoding; `None` if both are below 0.5 %.
+fn stall_text(stalls: Stalls) -> Option<String> {
+    let share = |seconds: f64| 100.0 * seconds / stalls.total().max(f64::MIN_POSITIVE);
+    let waits = [(share(stalls.storage), "storage"), (share(stalls.decode), "decoding")];
+    let waits = waits.iter().filter(|(share, _)| *share >= 0.5).map(|(share, what)| format!("{share:.0} % for {what}"));
+    let waits: Vec<String> = waits.collect();
+    (!waits.is_empty()).then(|| format!("waited {}", waits.join(" and ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn clock() -> impl Fn(u64) -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "a fake clock needs a start")]
+        let start = Instant::now();
+        move |seconds| start + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_training_shows_epoch_loss_and_last_score() {
+        let at = clock();
+        let mut fit = StageActivity::resumed(0);
+        assert_eq!(fit.line_text(), "");
+        fit.record(at(0), 0, None, "rows", Some("cnn.features"));
+        assert_eq!([fit.line_text(), fit.bar_text()], ["waiting for cnn.features"; 2]);
+        fit.record(at(100), 0, Some(3600), "steps", None);
+        fit.record(at(105), 120, Some(3600), "steps", None);
+        fit.record_step(TrainedStep { epoch: 0, epochs: 30, step: 120, loss: 12.345_678 });
+        // 24 steps a second, 3,480 steps are left for 145 s.
+        assert_eq!(fit.line_text(), "120 of 3,600 steps (3 %), 24.0/s, 2 min 25 s left, epoch 1/30, loss 12.35");
+        fit.record_validation(ValidationScores {
+            epoch: 0,
+            step: 120,
+            loss: 14.0,
+            i2t: [1.0; 3],
+            t2i: [1.0; 3],
+            rsum: 6.0,
+            selection_metric: "rsum",
+            selection_score: 231.449,
+            best: true,
+        });
+        fit.record_stalls(Stalls { storage: 1.0, decode: 0.001, trainer: 9.0 });
+        assert_eq!(
+            fit.bar_text().split_whitespace().collect::<Vec<_>>().join(" "),
+            "120/3,600 steps 24.0/s 2 min 25 s left epoch 1/30, loss 12.35, rsum 231.4 after epoch 1, waited 10 % for \
+             storage"
+        );
+        fit.record(at(1000), 3600, Some(3600), "steps", None);
+        assert!(fit.line_text().starts_with("3,600 of 3,600 steps (100 %), "), "{}", fit.line_text());
+        assert!(!fit.line_text().contains("left"), "{}", fit.line_text());
+    }
+
+    #[test]
+    fn hashing_is_shown_in_bytes() {
+        let at = clock();
+        let mut reading = StageActivity::default();
+        reading.record(at(0), 64 << 20, Some(1 << 30), BYTES, None);
+        reading.record(at(2), 128 << 20, Some(1 << 30), BYTES, None);
+        assert_eq!(reading.line_text(), "128.0 MiB of 1.0 GiB (12 %), 32.0 MiB/s, 28 s left");
+    }
+
+    #[test]
+    fn rows_without_a_total_have_a_rate_and_no_time_left() {
+        let at = clock();
+        let mut pairs = StageActivity::resumed(1000);
+        pairs.record(at(0), 1000, None, "rows", None);
+        pairs.record(at(3), 10_000, None, "rows", None);
+        assert_eq!(pairs.line_text(), "10,000 rows, 3,000/s");
+    }
+}

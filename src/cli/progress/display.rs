@@ -1,0 +1,245 @@
+//! Display of a run's events: progress bars on a terminal, otherwise lines of text or JSON.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use indicatif::MultiProgress;
+
+use super::super::console::{Console, write_stderr};
+use super::super::units::{format_count, format_duration};
+use super::activity::{BYTES, StageActivity};
+use super::bars::StageBars;
+use super::event_summary::EventSummary;
+use super::pace::LinePace;
+use crate::engine::event::Event;
+use crate::error::escape_control;
+
+/// Name of the bar and the lines of the hashing of sources.
+const HASHING: &str = "reading";
+
+/// Displays events and collects those that the summary needs.
+pub(crate) struct ProgressDisplay {
+    console: Console,
+    /// Handle to the bars, which other threads may use while the state is locked.
+    bars: MultiProgress,
+    state: Mutex<DisplayState>,
+    /// True once the run has ended.
+    is_over: AtomicBool,
+}
+
+struct DisplayState {
+    bars: StageBars,
+    /// Stages that were started and have not ended, and the hashing of sources.
+    running: BTreeMap<String, RunningStage>,
+    summary: EventSummary,
+}
+
+struct RunningStage {
+    activity: StageActivity,
+    pace: LinePace,
+}
+
+impl ProgressDisplay {
+    pub(crate) fn new(console: Console) -> Self {
+        let bars = StageBars::new(console.has_bars);
+        let handle = bars.handle();
+        let state = DisplayState { bars, running: BTreeMap::new(), summary: EventSummary::default() };
+        Self { console, bars: handle, state: state.into(), is_over: AtomicBool::new(false) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, DisplayState> {
+        // A panic while the lock was held can only have left the display incomplete.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes all bars from the screen. Called when the events end.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state();
+        self.is_over.store(true, Ordering::SeqCst);
+        state.running.clear();
+        state.bars.clear();
+    }
+
+    /// Facts from the events up to now.
+    pub(crate) fn summary(&self) -> EventSummary {
+        self.state().summary.clone()
+    }
+
+    /// Prints a message above the bars, unless the run is over or `--quiet` is given.
+    pub(crate) fn announce(&self, text: &str) {
+        if !self.console.quiet && !self.is_over.load(Ordering::SeqCst) {
+            self.bars.suspend(|| write_stderr(&format!("{text}\n")));
+        }
+    }
+
+    /// Stages that have not ended, each with its position, in the order of names; `None` once the run is over.
+    pub(crate) fn running_stages(&self) -> Option<Vec<String>> {
+        if self.is_over.load(Ordering::SeqCst) {
+            return None;
+        }
+        let state = self.state();
+        let stages = state.running.iter().map(|(name, stage)| {
+            let position = stage.activity.counts(" of ");
+            if position.is_empty() { format!("`{name}`") } else { format!("`{name}` (at {position})") }
+        });
+        Some(stages.collect())
+    }
+
+    /// Displays an event.
+    pub(crate) fn show(&self, event: &Event) {
+        #[expect(clippy::disallowed_methods, reason = "the display measures rates")]
+        self.show_at(event, Instant::now());
+    }
+
+    fn show_at(&self, event: &Event, now: Instant) {
+        if self.console.json {
+            // A closed stdout does not stop the run.
+            let _ = self.console.print_json(event);
+        }
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.summary.add(event);
+        match event {
+            Event::Hashing { source, done_bytes, total_bytes } => {
+                let running = state.running_stage(HASHING, now);
+                running.activity.record(now, *done_bytes, Some(*total_bytes), BYTES, None);
+                self.show_stage(state, HASHING, source, now);
+            }
+            Event::RunStarted { stages, .. } => {
+                state.remove(HASHING);
+                state.bars.set_order(stages);
+            }
+            Event::StageStarted { stage, kind, resumed_rows, reasons, .. } => {
+                let activity = StageActivity::resumed(*resumed_rows);
+                state.running.insert(stage.clone(), RunningStage { activity, pace: LinePace::start(now) });
+                self.print_line(&start_line(stage, kind, *resumed_rows, reasons, self.console.verbose));
+                self.show_stage(state, stage, "", now);
+            }
+            Event::Progress { stage, done, total, unit, waiting_for } => {
+                let running = state.running_stage(stage, now);
+                running.activity.record(now, *done, *total, unit, waiting_for.as_deref());
+                self.show_stage(state, stage, "", now);
+            }
+            Event::Trained { stage, step } => state.running_stage(stage, now).activity.record_step(*step),
+            Event::Validated { stage, scores } => {
+                state.running_stage(stage, now).activity.record_validation(scores.clone());
+                self.show_stage(state, stage, "", now);
+            }
+            Event::Loading { stage, stalls } => state.running_stage(stage, now).activity.record_stalls(*stalls),
+            Event::StageReused { stage, kind, rows, .. } => {
+                state.remove(stage);
+                self.print_line(&format!("{stage} ({kind}): reused, {} rows", format_count(*rows)));
+            }
+            Event::StageFinished { stage, rows, seconds: time, .. } => {
+                state.remove(stage);
+                let rows = if *rows > 0 { format!(", {} rows", format_count(*rows)) } else { String::new() };
+                self.print_line(&format!("{stage}: finished{rows} in {}", format_duration(*time)));
+            }
+            Event::StageFailed { stage, interrupted, .. } => {
+                state.remove(stage);
+                self.print_line(&format!("{stage}: {}", if *interrupted { "stopped" } else { "failed" }));
+            }
+            Event::Warned { .. }
+            | Event::RunFinished { .. }
+            | Event::PartCommitted { .. }
+            | Event::StateSaved { .. } => {}
+        }
+    }
+
+    /// Draws the bar of a stage, or prints a line about it if one is due.
+    fn show_stage(&self, state: &mut DisplayState, stage: &str, subject: &str, now: Instant) {
+        let Some(running) = state.running.get_mut(stage) else { return };
+        let (done, total) = running.activity.position();
+        let subject = escape_control(subject);
+        if self.console.has_bars {
+            let text = running.activity.bar_text() + &subject;
+            state.bars.show(stage, done, total, text);
+        } else if self.console.has_progress_lines && running.pace.is_due(now, done, total) {
+            let space = if subject.is_empty() { "" } else { " " };
+            self.print_line(&format!("{stage}{space}{subject}: {}", running.activity.line_text()));
+        }
+    }
+
+    /// Prints a line unless the output is JSON or quiet. Bars replace the lines of stages, except with `--verbose`.
+    fn print_line(&self, text: &str) {
+        let console = self.console;
+        if !console.json && !console.quiet && (!console.has_bars || console.verbose) {
+            self.bars.suspend(|| write_stderr(&format!("{text}\n")));
+        }
+    }
+}
+
+impl DisplayState {
+    /// Running stage of this name. A stage that waits for its artefact reports progress before it starts.
+    fn running_stage(&mut self, stage: &str, now: Instant) -> &mut RunningStage {
+        let new = || RunningStage { activity: StageActivity::default(), pace: LinePace::start(now) };
+        self.running.entry(stage.to_owned()).or_insert_with(new)
+    }
+
+    fn remove(&mut self, stage: &str) {
+        self.running.remove(stage);
+        self.bars.remove(stage);
+    }
+}
+
+/// Line about the start of a stage, with its reasons if they are wanted.
+fn start_line(stage: &str, kind: &str, resumed_rows: u64, reasons: &[String], has_reasons: bool) -> String {
+    let start = match resumed_rows {
+        0 => "started".to_owned(),
+        rows => format!("resumed after {} rows", format_count(rows)),
+    };
+    let reasons = if has_reasons { reasons } else { &[] };
+    let reasons = if reasons.is_empty() { String::new() } else { format!(", because {}", reasons.join("; ")) };
+    format!("{stage} ({kind}): {start}{}", escape_control(&reasons))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_line_has_reasons_if_wanted() {
+        let reasons = ["epochs: 3 → 4".to_owned(), "input `features` changed".to_owned()];
+        assert_eq!(start_line("fit", "train", 0, &reasons, false), "fit (train): started");
+        assert_eq!(
+            start_line("fit", "train", 1200, &reasons, true),
+            "fit (train): resumed after 1,200 rows, because epochs: 3 → 4; input `features` changed"
+        );
+    }
+
+    #[test]
+    fn stages_that_have_not_ended_are_known_until_the_end_of_the_run() {
+        let console = Console {
+            json: false,
+            quiet: true,
+            verbose: false,
+            colour: false,
+            has_bars: false,
+            has_progress_lines: false,
+        };
+        let display = ProgressDisplay::new(console);
+        let progress = |stage: &str, done| Event::Progress {
+            stage: stage.to_owned(),
+            done,
+            total: Some(3600),
+            unit: "steps".to_owned(),
+            waiting_for: None,
+        };
+        let start = |stage: &str| Event::StageStarted {
+            stage: stage.to_owned(),
+            kind: "train".to_owned(),
+            key: String::new(),
+            resumed_rows: 0,
+            reasons: vec![],
+        };
+        let end = |stage: &str| Event::StageFailed { stage: stage.to_owned(), error: String::new(), interrupted: true };
+        for event in [start("fit"), start("other"), progress("fit", 120), end("other")] {
+            display.show(&event);
+        }
+        assert_eq!(display.running_stages(), Some(vec!["`fit` (at 120 of 3,600 steps)".to_owned()]));
+        display.clear();
+        assert_eq!(display.running_stages(), None);
+    }
+}
