@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::console::write_stderr;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::runtime::CancelToken;
+use crate::sql::StatementInterrupt;
 
 /// Sets `cancel` at the first signal, and ends the process at the second.
 ///
@@ -19,6 +20,19 @@ pub(super) fn cancel_on_signal(cancel: &CancelToken) -> Result<()> {
         }
         cancel.cancel();
         write_stderr("\ninterrupted: saving progress and stopping; interrupt again to stop at once\n");
+    })
+    .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
+}
+
+/// Interrupts the running statement of a shell at a signal, and ends the process if none runs or it does not stop.
+///
+/// # Errors
+/// The signal handler cannot be installed.
+pub(super) fn interrupt_on_signal(statement: StatementInterrupt) -> Result<()> {
+    ctrlc::set_handler(move || {
+        if !statement.interrupt() {
+            exit_now(ErrorCategory::Interrupted);
+        }
     })
     .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
 }

@@ -1,11 +1,12 @@
 //! Catalog of the store's tables: resolves `stage.table` to the parts of an artefact.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use arrow::datatypes::SchemaRef;
 
-use crate::error::{Error, Result, TruncatedList};
+use crate::error::{Error, Result};
+use crate::sql::names::{ListedTable, unknown_table_error};
 use crate::store::key::Key;
 use crate::store::record::{RunRecord, records};
 use crate::store::{Artefact, Manifest, Presence, Store};
@@ -156,37 +157,34 @@ impl StoreCatalog {
         Ok(stages)
     }
 
-    /// Error for an unknown table: lists the tables and suggests the closest name.
-    pub(super) fn unknown_table_error(&self, name: &str) -> Result<Error> {
-        let mut valid: BTreeSet<String> = BTreeSet::new();
-        for (stage, (_, _, manifest)) in self.stages()? {
-            valid.extend(
-                manifest.tables.keys().map(|table| format!("{}.{}", quote_identifier(&stage), quote_identifier(table))),
-            );
-        }
+    /// All tables, by stage and name, without those of the schema `store`. Reads manifests only.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) fn tables(&self) -> Result<Vec<ListedTable>> {
         let declared = self.declared.iter().flatten();
-        valid.extend(
-            declared.map(|(stage, table, _)| format!("{}.{}", quote_identifier(stage), quote_identifier(table))),
-        );
-        let system: Vec<String> = STORE_TABLES.iter().map(|table| format!("store.{table}")).collect();
-        let all = valid.iter().map(String::as_str).chain(system.iter().map(String::as_str));
-        let near = all
-            .map(|valid| {
-                let last = valid.rsplit('.').next().unwrap_or(valid);
-                // The most common mistake: `summary` instead of `test.summary`.
-                (strsim::damerau_levenshtein(name, valid).min(1 + 4 * strsim::damerau_levenshtein(name, last)), valid)
-            })
-            .min()
-            .filter(|(distance, _)| *distance <= 2 + name.len() / 4)
-            .map(|(_, valid)| format!("did you mean `{valid}`?"));
-        let mut there: Vec<String> =
-            (!valid.is_empty()).then(|| TruncatedList::from_iter(&valid).join(", ")).into_iter().collect();
-        there.extend(system.iter().cloned());
-        let error = Error::usage(format!("SQL: there is no table `{name}`; there are {}", there.join(", ")));
-        Ok(match near {
-            Some(hint) => error.hint(hint),
-            None if valid.is_empty() && self.store.is_some() => error.hint("no run has finished a stage in this store"),
-            None => error,
+        let mut tables: Vec<ListedTable> = declared
+            .map(|(stage, table, _)| ListedTable { schema: stage.clone(), table: table.clone(), rows: Some(0) })
+            .collect();
+        for (stage, (_, _, manifest)) in self.stages()? {
+            tables.extend(manifest.tables.iter().map(|(table, parts)| ListedTable {
+                schema: stage.clone(),
+                table: table.clone(),
+                rows: Some(parts.iter().map(|part| part.rows).sum()),
+            }));
+        }
+        Ok(tables)
+    }
+
+    /// Error for an unknown table: names the nearest ones.
+    pub(super) fn unknown_table_error(&self, name: &str) -> Result<Error> {
+        let tables = self.tables()?;
+        let is_empty = tables.is_empty() && self.store.is_some();
+        let store_tables = STORE_TABLES.iter().map(|table| ListedTable::of_store(table));
+        let error = unknown_table_error(name, tables.into_iter().chain(store_tables));
+        Ok(match error.hint_text() {
+            None if is_empty => error.hint("no run has finished a stage in this store"),
+            _ => error,
         })
     }
 }
@@ -199,10 +197,4 @@ fn resolve_name<'n>(names: impl Iterator<Item = &'n str> + Clone, sql: &str) -> 
 /// Returns true if an SQL name can refer to `name`, ignoring case: SQL folds unquoted names to lower case.
 fn names_match(name: &str, sql: &str) -> bool {
     name.eq_ignore_ascii_case(sql)
-}
-
-/// Name as an SQL identifier, quoted if necessary.
-fn quote_identifier(name: &str) -> String {
-    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { format!("\"{name}\"") }
 }

@@ -4,11 +4,26 @@
 
 pub mod session;
 pub mod format;
-mod epoch_order;
+pub mod completion;
 mod catalog;
+mod epoch_order;
+mod errors;
+mod files;
+mod information;
+mod interrupt;
+mod names;
+mod planners;
+mod show;
+mod state;
+mod statements;
+mod store_descriptions;
 mod store_tables;
 #[cfg(test)]
 mod tests;
 
+pub use files::NamedFile;
 pub use format::OutputFormat;
+pub use interrupt::StatementInterrupt;
+pub use names::{ListedTable, quote_identifier};
 pub use session::{QueryRows, Session};
+pub use statements::split_statements;

@@ -1,28 +1,36 @@
 //! Read-only DataFusion session over a store.
 
-use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider, TableProvider};
-use datafusion::common::TableReference;
+use datafusion::common::{Column, TableReference};
 use datafusion::config::Dialect;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionStateDefaults};
-use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::parser::Statement;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::memory::MemoryStream;
+use datafusion::prelude::SessionContext;
+use datafusion_functions_json::JSON_UNION_DATA_TYPE;
+use datafusion_functions_json::functions::json_union_to_text;
 use futures::StreamExt;
 use tokio::runtime::Runtime;
 
 use crate::error::{Error, Result};
-use crate::sql::catalog::{StoreCatalog, TableContent};
+use crate::sql::catalog::{STORE_TABLES, StoreCatalog, TableContent};
 use crate::sql::epoch_order::{self, EpochOrderFunction};
+use crate::sql::errors::{checked, query_error};
+use crate::sql::files::{NamedFile, file_table};
+use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
+use crate::sql::interrupt::{RunningStatement, StatementInterrupt};
+use crate::sql::names::ListedTable;
+use crate::sql::show::{Request, request};
+use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state, threads};
 use crate::sql::store_tables;
 use crate::store::Store;
 use crate::store::key::Key;
@@ -30,20 +38,23 @@ use crate::store::key::Key;
 /// Total bytes of a query's tables below which it runs on one thread: starting threads would take longer than the work,
 /// and rows keep the order of the table.
 const SINGLE_THREAD_BYTES: u64 = 64 << 20;
-/// URL under which the objects of the store are registered in DataFusion.
-const STORE_URL: &str = "pairloom://store/";
 
 /// Read-only SQL session over a store.
 pub struct Session {
     context: SessionContext,
     runtime: Runtime,
     catalog: StoreCatalog,
+    /// Names and paths of the files that queries may read.
+    files: Vec<NamedFile>,
+    interrupt: StatementInterrupt,
 }
 
 /// Rows of a query result, computed lazily, batch by batch.
 pub struct QueryRows<'s> {
     runtime: &'s Runtime,
     stream: SendableRecordBatchStream,
+    statement: RunningStatement,
+    sql: String,
 }
 
 impl Session {
@@ -73,34 +84,78 @@ impl Session {
     }
 
     fn with_catalog(names: StoreCatalog) -> Result<Self> {
-        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
+            .worker_threads(threads())
             .thread_name("sql")
             .enable_time()
             .build()
             .map_err(|error| Error::stage(format!("cannot start threads for SQL: {error}")))?;
-        let mut config = SessionConfig::new().with_target_partitions(threads).with_collect_statistics(false);
-        config.options_mut().execution.parquet.schema_force_view_types = false;
-        let mount = ObjectStoreUrl::parse(STORE_URL).map_err(|error| sql_error(&error))?;
-        let mut state = SessionStateBuilder::new()
-            .with_config(config)
-            .with_expr_planners(SessionStateDefaults::default_expr_planners())
-            .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
-            .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
-            .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
-            .with_window_functions(SessionStateDefaults::default_window_functions())
-            .with_table_function_list(SessionStateDefaults::default_table_functions());
-        if let Some(store) = names.store() {
-            state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().inner()));
-        }
-        let context = SessionContext::new_with_state(state.build());
+        let context = SessionContext::new_with_state(checked(session_state(names.store()))?);
         let given = names.fixed_stages().map(<[_]>::to_vec);
         context.register_udtf(
             epoch_order::NAME,
             Arc::new(EpochOrderFunction { store: names.store().cloned(), fixed_stages: given }),
         );
-        Ok(Self { context, runtime, catalog: names })
+        let (files, interrupt) = (Vec::new(), StatementInterrupt::default());
+        Ok(Self { context, runtime, catalog: names, files, interrupt })
+    }
+
+    /// Lets queries read a file as a table. The file is opened when a query names it.
+    ///
+    /// # Errors
+    /// Another file has the same name.
+    pub fn add_file(&mut self, file: NamedFile) -> Result<()> {
+        if self.file(&file.name).is_some() {
+            return Err(Error::usage(format!("two files are named `{}`, wanted a name for each", file.name)));
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Path of the file that is named `name`, in any letter case.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let file = self.files.iter().find(|file| file.name.eq_ignore_ascii_case(name))?;
+        Some(file.path.clone())
+    }
+
+    /// Handle that interrupts a running statement.
+    #[must_use]
+    pub fn interrupt(&self) -> StatementInterrupt {
+        self.interrupt.clone()
+    }
+
+    /// All tables that a query can read: of stages, files, the store and the information schema.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn tables(&self) -> Result<Vec<ListedTable>> {
+        let of_schema =
+            |schema: &str, table: &str| ListedTable { schema: schema.to_owned(), table: table.to_owned(), rows: None };
+        let mut tables = self.catalog.tables()?;
+        tables.extend(self.files.iter().map(|file| of_schema(FILES, &file.name)));
+        tables.extend(STORE_TABLES.iter().map(|table| ListedTable::of_store(table)));
+        tables.extend(INFORMATION_TABLES.iter().map(|table| of_schema(INFORMATION_SCHEMA, table)));
+        Ok(tables)
+    }
+
+    /// Columns of a table.
+    ///
+    /// # Errors
+    /// There is no such table, or it is damaged.
+    pub fn columns(&self, schema: &str, table: &str) -> Result<SchemaRef> {
+        Ok(self.existing_table(&TableReference::partial(schema, table))?.0.schema())
+    }
+
+    /// Names of all functions, in order.
+    #[must_use]
+    pub fn functions(&self) -> Vec<String> {
+        let state = self.context.state();
+        let scalar = state.scalar_functions().keys();
+        let others = state.aggregate_functions().keys().chain(state.window_functions().keys());
+        let mut names: Vec<String> = scalar.chain(others).chain(state.table_functions().keys()).cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Plans and starts a query.
@@ -112,13 +167,26 @@ impl Session {
     /// # Errors
     /// The query is not valid SQL, refers to unknown tables or columns, or would write.
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
-        let mut state = self.context.state();
-        let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| sql_error(&error))?;
-        if let Some(error) = statement_error(&statement) {
-            return Err(error);
+        let running = self.interrupt.start();
+        let wrong = |error: DataFusionError| query_error(&error, sql);
+        let state = self.context.state();
+        let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(wrong)?;
+        match request(&statement)? {
+            Request::Query => {}
+            Request::Rewritten(query) => {
+                drop(running);
+                return self.query(&query);
+            }
+            Request::Describe(reference) => {
+                let schema = self.existing_table(&reference)?.0.schema();
+                let batch = information::description(&self.listed(&reference), &schema)?;
+                let stream = checked(MemoryStream::try_new(vec![batch.clone()], batch.schema(), None))?;
+                return Ok(self.rows(Box::pin(stream), running, sql));
+            }
         }
+        let mut state = state;
         let mut bytes = 0;
-        for reference in state.resolve_table_references(&statement).map_err(|error| sql_error(&error))? {
+        for reference in state.resolve_table_references(&statement).map_err(wrong)? {
             if !matches!(&reference, TableReference::Bare { table } if self.is_function(table)) {
                 bytes += self.register(&reference)?;
             }
@@ -126,16 +194,21 @@ impl Session {
         if bytes < SINGLE_THREAD_BYTES {
             state.config_mut().options_mut().execution.target_partitions = 1;
         }
-        let stream = self.runtime.block_on(async {
+        let started = self.runtime.block_on(running.run(async {
             let plan = state.statement_to_plan(statement).await?;
             SQLOptions::new()
                 .with_allow_ddl(false)
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
+            let plan = with_json_as_text(plan)?;
             SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
-        });
-        Ok(QueryRows { runtime: &self.runtime, stream: stream.map_err(|error| sql_error(&error))? })
+        }))?;
+        Ok(self.rows(started.map_err(wrong)?, running, sql))
+    }
+
+    fn rows(&self, stream: SendableRecordBatchStream, statement: RunningStatement, sql: &str) -> QueryRows<'_> {
+        QueryRows { runtime: &self.runtime, stream, statement, sql: sql.to_owned() }
     }
 
     /// Returns true if `name` is a table function.
@@ -145,53 +218,113 @@ impl Session {
 
     /// Registers the table of `reference` in DataFusion. Returns its size in bytes.
     fn register(&self, reference: &TableReference) -> Result<u64> {
-        let table = match reference {
-            TableReference::Partial { schema, table } => self.table(schema, table)?,
-            _ => None,
-        };
-        let Some((table, bytes)) = table else { return Err(self.catalog.unknown_table_error(&reference.to_string())?) };
-        let schema = reference.schema().unwrap_or_default();
-        let options = self.context.state();
-        let catalog = options.config_options().catalog.default_catalog.clone();
-        let catalog = self.context.catalog(&catalog).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
+        let (table, bytes) = self.existing_table(reference)?;
+        let schema = reference.schema().unwrap_or(FILES);
+        let catalog = self.context.catalog(CATALOG).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
         let provider = if let Some(provider) = catalog.schema(schema) {
             provider
         } else {
             let provider: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
-            catalog.register_schema(schema, Arc::clone(&provider)).map_err(|error| sql_error(&error))?;
+            checked(catalog.register_schema(schema, Arc::clone(&provider)))?;
             provider
         };
         // The table may have changed since an earlier query of this session.
-        provider.deregister_table(reference.table()).map_err(|error| sql_error(&error))?;
-        provider.register_table(reference.table().to_owned(), table).map_err(|error| sql_error(&error))?;
+        checked(provider.deregister_table(reference.table()))?;
+        checked(provider.register_table(reference.table().to_owned(), table))?;
         Ok(bytes)
     }
 
+    /// Table of `reference`, with its size in bytes.
+    fn existing_table(&self, reference: &TableReference) -> Result<(Arc<dyn TableProvider>, u64)> {
+        let found = match reference {
+            TableReference::Bare { table } => self.table(FILES, table)?,
+            TableReference::Partial { schema, table } => self.table(schema, table)?,
+            TableReference::Full { catalog, schema, table } if &**catalog == CATALOG => self.table(schema, table)?,
+            TableReference::Full { .. } => None,
+        };
+        match found {
+            Some(found) => Ok(found),
+            None => Err(self.catalog.unknown_table_error(&reference.to_string())?),
+        }
+    }
+
+    /// Name of the table of `reference`.
+    fn listed(&self, reference: &TableReference) -> ListedTable {
+        let (schema, table) = (reference.schema().unwrap_or(FILES), reference.table());
+        // Descriptions are found by the exact name; SQL folds names to lower case as the program's own tables have them.
+        ListedTable { schema: schema.to_owned(), table: table.to_lowercase(), rows: None }
+    }
+
     fn table(&self, schema: &str, table: &str) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
-        if let Some(batch) = store_tables::table(&self.catalog, schema, table)? {
-            let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(|error| sql_error(&error))?;
+        let rows = match schema {
+            INFORMATION_SCHEMA => self.information(table)?,
+            _ => store_tables::table(&self.catalog, schema, table)?,
+        };
+        if let Some(batch) = rows {
+            let table = checked(MemTable::try_new(batch.schema(), vec![vec![batch]]))?;
             return Ok(Some((Arc::new(table), 0)));
+        }
+        if schema == FILES
+            && let Some(path) = self.file(table)
+        {
+            return self.runtime.block_on(file_table(&self.context.state(), &path)).map(Some);
         }
         let Some(found) = self.catalog.table(schema, table)? else { return Ok(None) };
         let (config, bytes) = match found {
             TableContent::Empty(schema) => {
-                let table = MemTable::try_new(schema, vec![vec![]]).map_err(|error| sql_error(&error))?;
+                let table = checked(MemTable::try_new(schema, vec![vec![]]))?;
                 return Ok(Some((Arc::new(table), 0)));
             }
             TableContent::Parts(parts, bytes) => {
                 let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{STORE_URL}{part}")));
-                let urls = urls.collect::<Result<Vec<_>, _>>().map_err(|error| sql_error(&error))?;
+                let urls = checked(urls.collect::<Result<Vec<_>, _>>())?;
                 let options = ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)));
                 let state = self.context.state();
-                let schema =
-                    self.runtime.block_on(options.infer_schema(&state, &urls[0])).map_err(|error| sql_error(&error))?;
+                let schema = checked(self.runtime.block_on(options.infer_schema(&state, &urls[0])))?;
                 let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
                 (config.with_schema(schema), bytes)
             }
         };
-        let table = ListingTable::try_new(config).map_err(|error| sql_error(&error))?;
+        let table = checked(ListingTable::try_new(config))?;
         Ok(Some((Arc::new(table), bytes)))
     }
+
+    /// Rows of a table of `information_schema`; `None` if it has no such table.
+    fn information(&self, table: &str) -> Result<Option<RecordBatch>> {
+        let tables = self.tables()?;
+        match table {
+            "schemata" => information::schemata(&tables).map(Some),
+            "tables" => information::tables(&tables).map(Some),
+            "columns" => {
+                let mut columns = Vec::new();
+                // The information schema does not describe itself.
+                for table in tables.into_iter().filter(|table| table.schema != INFORMATION_SCHEMA) {
+                    let schema = self.columns(&table.schema, &table.table)?;
+                    columns.push((table, schema));
+                }
+                information::columns(&columns).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Plan whose columns of the JSON functions' union type are text, which every format can hold.
+fn with_json_as_text(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    let is_json = |field: &FieldRef| *field.data_type() == *JSON_UNION_DATA_TYPE;
+    if !plan.schema().fields().iter().any(is_json) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().iter().map(|(qualifier, field)| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        if is_json(field) {
+            json_union_to_text(column).alias_qualified(qualifier.cloned(), field.name())
+        } else {
+            column
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 impl QueryRows<'_> {
@@ -206,50 +339,9 @@ impl Iterator for QueryRows<'_> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.runtime.block_on(self.stream.next())?;
-        Some(batch.map_err(|error| sql_error(&error)))
-    }
-}
-
-/// Turns an error of DataFusion into ours: a data error if reading failed, otherwise a usage error of the query.
-fn sql_error(error: &DataFusionError) -> Error {
-    let root = error.find_root();
-    let message = root.strip_backtrace().replace('\n', " ");
-    let message = message.trim_end_matches('.');
-    match root {
-        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
-            Error::data(format!("cannot read the store: {message}"))
-                .hint("run the pipeline again: it checks every part that it reads and rebuilds damaged ones")
-        }
-        DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
-        DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
-        _ => {
-            let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
-            if refused.iter().any(|start| message.contains(start)) {
-                return read_only();
-            }
-            Error::usage(format!("SQL: {message}"))
+        match self.runtime.block_on(self.statement.run(self.stream.next())) {
+            Ok(batch) => Some(batch?.map_err(|error| query_error(&error, &self.sql))),
+            Err(interrupted) => Some(Err(interrupted)),
         }
     }
-}
-
-/// Error for statements other than queries, before planning. The plan is checked for writes again.
-fn statement_error(statement: &Statement) -> Option<Error> {
-    use datafusion::sql::sqlparser::ast::Statement as Sql;
-    match statement {
-        Statement::Statement(sql) => match **sql {
-            Sql::Query(_) | Sql::Explain { .. } | Sql::ExplainTable { .. } => None,
-            Sql::ShowTables { .. } | Sql::ShowColumns { .. } | Sql::ShowVariable { .. } => Some(
-                Error::usage("SQL: `SHOW` is not supported")
-                    .hint("use `SELECT DISTINCT stage, table_name FROM store.parts`, or `DESCRIBE stage.table`"),
-            ),
-            _ => Some(read_only()),
-        },
-        Statement::Explain(explained) => statement_error(&explained.statement),
-        _ => Some(read_only()),
-    }
-}
-
-fn read_only() -> Error {
-    Error::usage("SQL: the store is read-only, wanted a query").hint("only `pairloom run` writes to a store")
 }

@@ -1,0 +1,9 @@
+//! Output formats of query results.
+
+mod output_format;
+mod text_table;
+mod vertical;
+mod cells;
+
+pub use output_format::OutputFormat;
+pub use text_table::{FittedForm, write_fitted};

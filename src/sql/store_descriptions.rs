@@ -1,0 +1,52 @@
+//! Descriptions of the tables of the schema `store` and of their columns.
+
+/// Description of a table of the store: its rows.
+pub(super) fn table_description(table: &str) -> Option<&'static str> {
+    Some(match table {
+        "runs" => "One row per run, latest first.",
+        "stages" => "One row per stage of a run.",
+        "expectations" => "One row per expectation that a run checked.",
+        "artefacts" => "One row per complete artefact: the result of a stage for certain settings and inputs.",
+        "parts" => "One row per part of a table: a Parquet file.",
+        "warnings" => "One row per warning of a complete artefact.",
+        _ => return None,
+    })
+}
+
+/// Description of a column of a table of the store.
+pub(super) fn column_description(table: &str, column: &str) -> Option<&'static str> {
+    Some(match (table, column) {
+        ("artefacts", "seconds") => "Time that building the artefact took, in seconds.",
+        ("artefacts", "finished") => "Time at which the artefact was complete, in UTC.",
+        ("artefacts", "rows") => "Number of rows of all tables.",
+        ("parts", "rows") => "Number of rows of the part.",
+        ("stages", "seconds") => "Time that the stage took in this run, in seconds; missing if it was reused.",
+        (_, "run") => "Name of the run: its start in UTC, and a suffix.",
+        (_, "pipeline") => "Pipeline file.",
+        (_, "started") => "Start of the run, in UTC.",
+        (_, "finished") => "End of the run, in UTC; missing while it runs.",
+        (_, "outcome") => "`unfinished`, `finished`, `failed` or `interrupted`.",
+        (_, "error") => "Error that ended the run.",
+        (_, "stage") => "Name of the stage in the pipeline file; missing if no run uses the artefact.",
+        (_, "kind") => "Kind of the stage: `train`, `evaluate`.",
+        (_, "key") => "Key of the artefact: a hash of the stage's version, settings and inputs.",
+        (_, "reused") => "True if the result of an earlier run was reused.",
+        (_, "waited_for_storage") => "Time that a training waited for the store, in seconds.",
+        (_, "waited_for_decode") => "Time that a training waited for decoding, in seconds.",
+        (_, "trained") => "Time that a training computed, in seconds.",
+        (_, "sql") => "Query of the expectation.",
+        (_, "value") => "Value that the query gave; missing if it failed.",
+        (_, "wanted") => "Wanted value.",
+        (_, "held") => "True if the value was as wanted.",
+        (_, "version") => "Version of the stage.",
+        (_, "settings") => "Settings that the key depends on, as JSON: `settings->>'epochs'`.",
+        (_, "bytes") => "Size in bytes.",
+        (_, "pairloom") => "Version of Pairloom.",
+        (_, "table_name") => "Name of the table.",
+        (_, "part") => "Number of the part, from 0.",
+        (_, "digest") => "BLAKE3 digest of the file.",
+        (_, "subject") => "File or row that the warning is about.",
+        (_, "message") => "Text of the warning.",
+        _ => return None,
+    })
+}
