@@ -12,6 +12,7 @@ mod files;
 mod information;
 mod interrupt;
 mod names;
+mod plan_rewrites;
 mod planners;
 mod show;
 mod state;
@@ -19,7 +20,17 @@ mod statements;
 mod store_descriptions;
 mod store_tables;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod files_tests;
+#[cfg(test)]
+mod functions_tests;
+#[cfg(test)]
+mod hints_tests;
+#[cfg(test)]
+mod show_tests;
 
 pub use files::NamedFile;
 pub use format::OutputFormat;

@@ -4,20 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider, TableProvider};
-use datafusion::common::{Column, TableReference};
+use datafusion::common::TableReference;
 use datafusion::config::Dialect;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
-use datafusion_functions_json::JSON_UNION_DATA_TYPE;
-use datafusion_functions_json::functions::json_union_to_text;
 use futures::StreamExt;
 use tokio::runtime::Runtime;
 
@@ -29,8 +26,10 @@ use crate::sql::files::{NamedFile, file_table};
 use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
 use crate::sql::interrupt::{RunningStatement, StatementInterrupt};
 use crate::sql::names::ListedTable;
+use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
 use crate::sql::show::{Request, request};
 use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state, threads};
+use crate::sql::statements::split_statements;
 use crate::sql::store_tables;
 use crate::store::Store;
 use crate::store::key::Key;
@@ -170,6 +169,16 @@ impl Session {
         let running = self.interrupt.start();
         let wrong = |error: DataFusionError| query_error(&error, sql);
         let state = self.context.state();
+        match split_statements(sql) {
+            (statements, rest) if statements.is_empty() && rest.is_empty() => {
+                return Err(Error::usage("SQL: the query is empty").hint("`SHOW TABLES` lists the tables"));
+            }
+            (statements, rest) if statements.len() + usize::from(!rest.is_empty()) > 1 => {
+                let count = statements.len() + usize::from(!rest.is_empty());
+                return Err(Error::usage(format!("SQL: {count} statements, wanted one")));
+            }
+            _ => {}
+        }
         let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(wrong)?;
         match request(&statement)? {
             Request::Query => {}
@@ -201,7 +210,7 @@ impl Session {
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
-            let plan = with_json_as_text(plan)?;
+            let plan = with_json_as_text(with_nullable_vectors(plan)?)?;
             SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
         }))?;
         Ok(self.rows(started.map_err(wrong)?, running, sql))
@@ -307,24 +316,6 @@ impl Session {
             _ => Ok(None),
         }
     }
-}
-
-/// Plan whose columns of the JSON functions' union type are text, which every format can hold.
-fn with_json_as_text(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
-    let is_json = |field: &FieldRef| *field.data_type() == *JSON_UNION_DATA_TYPE;
-    if !plan.schema().fields().iter().any(is_json) {
-        return Ok(plan);
-    }
-    let columns = plan.schema().iter().map(|(qualifier, field)| {
-        let column = Expr::Column(Column::from((qualifier, field)));
-        if is_json(field) {
-            json_union_to_text(column).alias_qualified(qualifier.cloned(), field.name())
-        } else {
-            column
-        }
-    });
-    let columns: Vec<Expr> = columns.collect();
-    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 impl QueryRows<'_> {

@@ -30,7 +30,7 @@ pub(super) fn display_rows(batch: &RecordBatch) -> Result<Vec<Vec<String>>> {
 
 /// Text of a value for eyes.
 fn display_text(column: &ArrayRef, row: usize, plain: &ArrayFormatter<'_>) -> Result<String> {
-    if column.is_null(row) {
+    if column.is_null(row) || column.data_type().is_null() {
         return Ok("NULL".to_owned());
     }
     let values = match column.data_type() {
