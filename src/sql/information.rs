@@ -14,7 +14,7 @@ use crate::tables;
 /// Name of the schema.
 pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
 /// Names of its tables.
-pub(super) const INFORMATION_TABLES: [&str; 3] = ["schemata", "tables", "columns"];
+pub(super) const INFORMATION_TABLES: [&str; 4] = ["schemata", "tables", "columns", "routines"];
 
 /// Schemas of the store, one row each.
 pub(super) fn schemata(tables: &[ListedTable]) -> Result<RecordBatch> {
@@ -32,9 +32,7 @@ pub(super) fn tables(tables: &[ListedTable]) -> Result<RecordBatch> {
     let comment = |table: &ListedTable| match table.schema.as_str() {
         "store" => store_descriptions::table_description(&table.table).map(str::to_owned),
         FILES => Some("A file, from the command line.".to_owned()),
-        INFORMATION_SCHEMA => {
-            Some(format!("One row per {}.", table.table.replace("schemata", "schema").trim_end_matches('s')))
-        }
+        INFORMATION_SCHEMA => information_comment(&table.table).map(str::to_owned),
         _ => all.iter().find(|known| known.name == table.table).map(|known| known.description.to_owned()),
     };
     let rows: Int64Array = tables.iter().map(|table| table.rows.and_then(|rows| i64::try_from(rows).ok())).collect();
@@ -46,6 +44,17 @@ pub(super) fn tables(tables: &[ListedTable]) -> Result<RecordBatch> {
         ("table_rows", Arc::new(rows)),
         ("table_comment", text_array(tables.iter().map(comment))),
     ])
+}
+
+/// Description of a table of the schema itself.
+fn information_comment(table: &str) -> Option<&'static str> {
+    Some(match table {
+        "schemata" => "One row per schema.",
+        "tables" => "One row per table.",
+        "columns" => "One row per column of a table.",
+        "routines" => "One row per function.",
+        _ => return None,
+    })
 }
 
 /// Columns of tables, one row each.

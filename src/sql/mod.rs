@@ -9,6 +9,7 @@ mod catalog;
 mod epoch_order;
 mod errors;
 mod files;
+mod functions;
 mod information;
 mod interrupt;
 mod names;

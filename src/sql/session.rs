@@ -23,6 +23,7 @@ use crate::sql::catalog::{STORE_TABLES, StoreCatalog, TableContent};
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
 use crate::sql::files::{NamedFile, file_table};
+use crate::sql::functions::functions;
 use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
 use crate::sql::interrupt::{RunningStatement, StatementInterrupt};
 use crate::sql::names::ListedTable;
@@ -302,6 +303,7 @@ impl Session {
     fn information(&self, table: &str) -> Result<Option<RecordBatch>> {
         let tables = self.tables()?;
         match table {
+            "routines" => functions(&self.context.state()).map(Some),
             "schemata" => information::schemata(&tables).map(Some),
             "tables" => information::tables(&tables).map(Some),
             "columns" => {

@@ -38,10 +38,15 @@ pub(super) fn request(statement: &Statement) -> Result<Request> {
                 let query = "SELECT schema_name AS \"schema\" FROM information_schema.schemata";
                 Ok(Request::Rewritten(format!("{query}{}", where_clause(filter.into_iter()))))
             }
+            Sql::ShowFunctions { filter } => {
+                let filter = filter.as_ref().map(|filter| condition("routine_name", filter)).transpose()?;
+                let query = "SELECT routine_name AS \"function\", routine_type AS \"type\", syntax, description FROM \
+                             information_schema.routines";
+                Ok(Request::Rewritten(format!("{query}{}", where_clause(filter.into_iter()))))
+            }
             Sql::ShowVariable { .. }
             | Sql::ShowVariables { .. }
             | Sql::ShowStatus { .. }
-            | Sql::ShowFunctions { .. }
             | Sql::ShowViews { .. }
             | Sql::ShowCatalogs { .. }
             | Sql::ShowCreate { .. }
@@ -58,8 +63,10 @@ pub(super) fn request(statement: &Statement) -> Result<Request> {
 }
 
 fn unknown_show() -> Error {
-    Error::usage("SQL: this `SHOW` is unknown")
-        .hint("there are `SHOW SCHEMAS`, `SHOW TABLES [FROM stage] [LIKE 'text']` and `SHOW COLUMNS FROM stage.table`")
+    Error::usage("SQL: this `SHOW` is unknown").hint(
+        "there are `SHOW SCHEMAS`, `SHOW TABLES FROM stage`, `SHOW COLUMNS FROM stage.table` and \
+         `SHOW FUNCTIONS LIKE 'array%'`",
+    )
 }
 
 fn describe(name: &ObjectName) -> Result<Request> {
@@ -101,9 +108,13 @@ fn filter_condition(column: &str, options: &ShowStatementOptions) -> Result<Opti
         None => return Ok(None),
         Some(ShowStatementFilterPosition::Infix(filter) | ShowStatementFilterPosition::Suffix(filter)) => filter,
     };
+    condition(column, filter).map(Some)
+}
+
+fn condition(column: &str, filter: &ShowStatementFilter) -> Result<String> {
     match filter {
-        ShowStatementFilter::Like(pattern) => Ok(Some(format!("{column} LIKE {}", literal(pattern)))),
-        ShowStatementFilter::ILike(pattern) => Ok(Some(format!("{column} ILIKE {}", literal(pattern)))),
+        ShowStatementFilter::Like(pattern) => Ok(format!("{column} LIKE {}", literal(pattern))),
+        ShowStatementFilter::ILike(pattern) => Ok(format!("{column} ILIKE {}", literal(pattern))),
         _ => Err(unknown_show()),
     }
 }

@@ -49,6 +49,17 @@ fn the_information_schema_lists_tables_and_columns() {
 }
 
 #[test]
+fn functions_are_listed_with_their_syntax() {
+    let functions = csv("SHOW FUNCTIONS LIKE '%distance'").unwrap();
+    assert!(functions.starts_with("function,type,syntax,description\n"), "{functions}");
+    assert!(functions.contains("\ncosine_distance,scalar,\"cosine_distance(array1, array2)\","), "{functions}");
+    for name in ["epoch_order", "json_get_int"] {
+        let row = csv(&format!("SHOW FUNCTIONS LIKE '{name}'")).unwrap();
+        assert!(row.lines().nth(1).is_some_and(|row| row.contains(&format!("{name}("))), "{row}");
+    }
+}
+
+#[test]
 fn listing_tables_reads_no_part() {
     let (_folder, store, [cnn, _, new]) = store();
     for (kind, key) in [("extract", &cnn), ("evaluate", &new)] {
@@ -92,7 +103,7 @@ fn statements_other_than_queries_are_refused() {
         "ANALYZE TABLE test.summary",
         "CALL f()",
         "SHOW ALL",
-        "SHOW FUNCTIONS",
+        "SHOW VIEWS",
         "SHOW COLUMNS FROM test.summary WHERE true",
     ] {
         let got = csv(sql).expect_err(sql);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 
-use super::testing::{features, put, run, scores, store, text};
+use super::testing::{features, put, run, store, text};
 use super::{OutputFormat, Session};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::parquet;
