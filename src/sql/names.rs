@@ -69,7 +69,7 @@ fn table_distance(name: &str, table: &ListedTable) -> usize {
     // The most common mistake: `summary` instead of `test.summary`.
     let (schema, last) = lower.rsplit_once('.').unwrap_or(("", &lower));
     let by_table = 1 + 4 * distance(last, &table.table) + usize::from(!schema.is_empty());
-    let by_schema = 2 + 4 * distance(schema, &table.schema) + distance(last, &table.table).min(4);
+    let by_schema = 2 + 3 * distance(schema, &table.schema) + distance(last, &table.table).min(3);
     whole.min(by_table).min(if schema.is_empty() { usize::MAX } else { by_schema })
 }
 
@@ -106,6 +106,13 @@ pub(super) fn quoted_hyphenated_name(sql: &str) -> Option<String> {
         {
             name = format!("{name}-{next}");
             end += 2;
+        }
+        // `knn-10.summary` has the number `10.`.
+        if end > start + 1
+            && let Some(digits) = name.strip_suffix('.')
+            && let Some(table) = tokens.get(end).and_then(word)
+        {
+            return Some(format!("\"{digits}\".{table}"));
         }
         if end > start + 1
             && let Some(Token::Period) = tokens.get(end)

@@ -13,7 +13,7 @@ fn csv(sql: &str) -> Result<String> {
 fn show_tables_has_the_rows_and_the_descriptions() {
     let all = csv("SHOW TABLES").unwrap();
     assert!(
-        all.starts_with("schema,table,rows,description\nDev-Set,summary,1,One row per protocol and method"),
+        all.starts_with("schema,table,rows,description\nDev-Set,summary,1,\"One row per protocol and method"),
         "{all}"
     );
     assert!(all.contains("\ncnn,features,3,One row per image"), "{all}");
