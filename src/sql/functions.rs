@@ -27,34 +27,28 @@ const DESCRIBED: [(&str, &str, &str); 10] = [
 
 /// Functions, one row each, by name.
 pub(super) fn functions(state: &SessionState) -> Result<RecordBatch> {
-    let mut rows: Vec<[Option<String>; 4]> = Vec::new();
-    let mut add = |name: &str, kind: &str, documentation: Option<&Documentation>| {
-        let ours = DESCRIBED.iter().find(|(known, _, _)| *known == name);
-        let syntax = documentation.map(|text| text.syntax_example.as_str()).or(ours.map(|(_, syntax, _)| *syntax));
-        let about = documentation.map(|text| text.description.as_str()).or(ours.map(|(_, _, about)| *about));
-        // One line, as in a table.
-        let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        rows.push([Some(name.to_owned()), Some(kind.to_owned()), syntax.map(line), about.map(line)]);
-    };
-    for (name, function) in state.scalar_functions() {
-        add(name, "scalar", function.documentation());
-    }
-    for (name, function) in state.higher_order_functions() {
-        add(name, "scalar", function.documentation());
-    }
-    for (name, function) in state.aggregate_functions() {
-        add(name, "aggregate", function.documentation());
-    }
-    for (name, function) in state.window_functions() {
-        add(name, "window", function.documentation());
-    }
-    for name in state.table_functions().keys() {
-        add(name, "table", None);
-    }
+    let scalar = state.scalar_functions().iter().map(|(name, function)| row(name, "scalar", function.documentation()));
+    let higher = state.higher_order_functions().iter();
+    let higher = higher.map(|(name, function)| row(name, "scalar", function.documentation()));
+    let aggregate = state.aggregate_functions().iter();
+    let aggregate = aggregate.map(|(name, function)| row(name, "aggregate", function.documentation()));
+    let window = state.window_functions().iter().map(|(name, function)| row(name, "window", function.documentation()));
+    let table = state.table_functions().keys().map(|name| row(name, "table", None));
+    let mut rows: Vec<_> = scalar.chain(higher).chain(aggregate).chain(window).chain(table).collect();
     rows.sort();
     let columns = ["routine_name", "routine_type", "syntax", "description"];
     let fields = columns.map(|name| Field::new(name, DataType::Utf8, true));
     let texts = (0..columns.len())
         .map(|column| Arc::new(StringArray::from_iter(rows.iter().map(|row| row[column].clone()))) as _);
     tables::batch(&Arc::new(Schema::new(fields.to_vec())), texts.collect())
+}
+
+/// Name, kind, syntax and description of a function.
+fn row(name: &str, kind: &str, documentation: Option<&Documentation>) -> [Option<String>; 4] {
+    let ours = DESCRIBED.iter().find(|(known, _, _)| *known == name);
+    let syntax = documentation.map(|text| text.syntax_example.as_str()).or(ours.map(|(_, syntax, _)| *syntax));
+    let about = documentation.map(|text| text.description.as_str()).or(ours.map(|(_, _, about)| *about));
+    // One line, as in a table.
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    [Some(name.to_owned()), Some(kind.to_owned()), syntax.map(line), about.map(line)]
 }

@@ -73,6 +73,8 @@ fn an_interrupted_statement_ends() {
                    WHERE a.value + b.value < 0";
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| {
+            // The query runs by then, and never pauses by itself.
+            std::thread::sleep(std::time::Duration::from_millis(300));
             while !interrupt.interrupt() {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }

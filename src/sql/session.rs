@@ -11,12 +11,9 @@ use datafusion::config::Dialect;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::prelude::SessionContext;
-use futures::StreamExt;
-use tokio::runtime::Runtime;
 
 use crate::error::{Error, Result};
 use crate::sql::catalog::{STORE_TABLES, StoreCatalog, TableContent};
@@ -25,11 +22,12 @@ use crate::sql::errors::{checked, query_error};
 use crate::sql::files::{NamedFile, file_table};
 use crate::sql::functions::functions;
 use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
-use crate::sql::interrupt::{RunningStatement, StatementInterrupt};
+use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::names::ListedTable;
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
+use crate::sql::query_threads::{QueryRows, QueryThreads};
 use crate::sql::show::{Request, request};
-use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state, threads};
+use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state};
 use crate::sql::statements::split_statements;
 use crate::sql::store_tables;
 use crate::store::Store;
@@ -42,19 +40,11 @@ const SINGLE_THREAD_BYTES: u64 = 64 << 20;
 /// Read-only SQL session over a store.
 pub struct Session {
     context: SessionContext,
-    runtime: Runtime,
+    threads: QueryThreads,
     catalog: StoreCatalog,
     /// Names and paths of the files that queries may read.
     files: Vec<NamedFile>,
     interrupt: StatementInterrupt,
-}
-
-/// Rows of a query result, computed lazily, batch by batch.
-pub struct QueryRows<'s> {
-    runtime: &'s Runtime,
-    stream: SendableRecordBatchStream,
-    statement: RunningStatement,
-    sql: String,
 }
 
 impl Session {
@@ -84,12 +74,7 @@ impl Session {
     }
 
     fn with_catalog(names: StoreCatalog) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads())
-            .thread_name("sql")
-            .enable_time()
-            .build()
-            .map_err(|error| Error::stage(format!("cannot start threads for SQL: {error}")))?;
+        let threads = QueryThreads::start()?;
         let context = SessionContext::new_with_state(checked(session_state(names.store()))?);
         let given = names.fixed_stages().map(<[_]>::to_vec);
         context.register_udtf(
@@ -97,7 +82,7 @@ impl Session {
             Arc::new(EpochOrderFunction { store: names.store().cloned(), fixed_stages: given }),
         );
         let (files, interrupt) = (Vec::new(), StatementInterrupt::default());
-        Ok(Self { context, runtime, catalog: names, files, interrupt })
+        Ok(Self { context, threads, catalog: names, files, interrupt })
     }
 
     /// Lets queries read a file as a table. The file is opened when a query names it.
@@ -189,9 +174,9 @@ impl Session {
             }
             Request::Describe(reference) => {
                 let schema = self.existing_table(&reference)?.0.schema();
-                let batch = information::description(&self.listed(&reference), &schema)?;
+                let batch = information::description(&listed_table(&reference), &schema)?;
                 let stream = checked(MemoryStream::try_new(vec![batch.clone()], batch.schema(), None))?;
-                return Ok(self.rows(Box::pin(stream), running, sql));
+                return Ok(self.threads.rows(Box::pin(stream), running, sql));
             }
         }
         let mut state = state;
@@ -204,7 +189,7 @@ impl Session {
         if bytes < SINGLE_THREAD_BYTES {
             state.config_mut().options_mut().execution.target_partitions = 1;
         }
-        let started = self.runtime.block_on(running.run(async {
+        let started = self.threads.block_on(running.run(async {
             let plan = state.statement_to_plan(statement).await?;
             SQLOptions::new()
                 .with_allow_ddl(false)
@@ -214,11 +199,7 @@ impl Session {
             let plan = with_json_as_text(with_nullable_vectors(plan)?)?;
             SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
         }))?;
-        Ok(self.rows(started.map_err(wrong)?, running, sql))
-    }
-
-    fn rows(&self, stream: SendableRecordBatchStream, statement: RunningStatement, sql: &str) -> QueryRows<'_> {
-        QueryRows { runtime: &self.runtime, stream, statement, sql: sql.to_owned() }
+        Ok(self.threads.rows(started.map_err(wrong)?, running, sql))
     }
 
     /// Returns true if `name` is a table function.
@@ -258,13 +239,6 @@ impl Session {
         }
     }
 
-    /// Name of the table of `reference`.
-    fn listed(&self, reference: &TableReference) -> ListedTable {
-        let (schema, table) = (reference.schema().unwrap_or(FILES), reference.table());
-        // Descriptions are found by the exact name; SQL folds names to lower case as the program's own tables have them.
-        ListedTable { schema: schema.to_owned(), table: table.to_lowercase(), rows: None }
-    }
-
     fn table(&self, schema: &str, table: &str) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
         let rows = match schema {
             INFORMATION_SCHEMA => self.information(table)?,
@@ -277,7 +251,7 @@ impl Session {
         if schema == FILES
             && let Some(path) = self.file(table)
         {
-            return self.runtime.block_on(file_table(&self.context.state(), &path)).map(Some);
+            return self.threads.block_on(file_table(&self.context.state(), &path)).map(Some);
         }
         let Some(found) = self.catalog.table(schema, table)? else { return Ok(None) };
         let (config, bytes) = match found {
@@ -290,7 +264,7 @@ impl Session {
                 let urls = checked(urls.collect::<Result<Vec<_>, _>>())?;
                 let options = ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)));
                 let state = self.context.state();
-                let schema = checked(self.runtime.block_on(options.infer_schema(&state, &urls[0])))?;
+                let schema = checked(self.threads.block_on(options.infer_schema(&state, &urls[0])))?;
                 let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
                 (config.with_schema(schema), bytes)
             }
@@ -320,21 +294,9 @@ impl Session {
     }
 }
 
-impl QueryRows<'_> {
-    /// Columns of the result.
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        self.stream.schema()
-    }
-}
-
-impl Iterator for QueryRows<'_> {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.runtime.block_on(self.statement.run(self.stream.next())) {
-            Ok(batch) => Some(batch?.map_err(|error| query_error(&error, &self.sql))),
-            Err(interrupted) => Some(Err(interrupted)),
-        }
-    }
+/// Name of the table of `reference`.
+fn listed_table(reference: &TableReference) -> ListedTable {
+    let (schema, table) = (reference.schema().unwrap_or(FILES), reference.table());
+    // Descriptions are found by the exact name, which is in lower case.
+    ListedTable { schema: schema.to_owned(), table: table.to_lowercase(), rows: None }
 }

@@ -16,7 +16,7 @@ const BORDERS: &str = "||--+-++|    ++++++";
 /// Smallest width to which a column of texts is narrowed.
 const NARROWEST: usize = 20;
 /// Lines over which a text is wrapped in a narrowed column. The rest is cut.
-const WRAPPED_LINES: usize = 4;
+const WRAPPED_LINES: usize = 6;
 /// Characters of a column besides its content: a space on both sides and a border.
 const COLUMN_FRAME: usize = 3;
 
@@ -31,7 +31,7 @@ pub enum FittedForm {
     Vertical,
 }
 
-/// Writes a result as a table if it fits into `width` columns of a terminal, with texts over at most four lines if that
+/// Writes a result as a table if it fits into `width` columns of a terminal, with texts over at most six lines if that
 /// helps, otherwise in the vertical form. Holds all rows in memory. Returns the form and the number of rows.
 ///
 /// # Errors
@@ -87,10 +87,10 @@ fn frame_width(widths: &[usize]) -> usize {
 /// [`NARROWEST`].
 fn text_limit(width: usize, schema: &SchemaRef, widths: &[usize]) -> Option<usize> {
     let fits = |limit: usize| {
-        let narrowed = widths.iter().zip(schema.fields()).map(|(&width, field)| match is_wrapped(field, width) {
-            true => width.min(limit),
-            false => width,
-        });
+        let narrowed = widths
+            .iter()
+            .zip(schema.fields())
+            .map(|(&width, field)| if is_wrapped(field, width) { width.min(limit) } else { width });
         frame_width(&narrowed.collect::<Vec<_>>()) <= width
     };
     (NARROWEST..width).rev().find(|&limit| fits(limit))
