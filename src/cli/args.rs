@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::{Error, Result};
 use crate::runtime::Device;
-use crate::sql::OutputFormat;
+use crate::sql::{NamedFile, OutputFormat};
 
 /// A streaming data-pipeline engine for image-text retrieval.
 #[derive(Debug, Parser)]
@@ -147,32 +147,38 @@ pub struct CheckArgs {
 /// Arguments of `sql`.
 #[derive(Debug, Args)]
 pub struct SqlArgs {
-    /// SQL query, or `-` for stdin. `stage.table` is a table of one run, `all_runs.table` has the rows of all runs, and
-    /// `store.runs`, `store.stages`, `store.settings`, `store.artefacts`, `store.inputs`, `store.lineage`,
-    /// `store.parts`, `store.warnings`, `store.expectations` are the records of the store
-    pub query: String,
+    /// SQL query, or `-` for stdin [default: a shell on a terminal, otherwise stdin]. `SHOW TABLES` lists the tables,
+    /// `DESCRIBE stage.table` the columns of one. `stage.table` is a table of one run, `all_runs.table` has the rows of
+    /// all runs, `store.runs` and so on are the records of the store
+    pub query: Option<String>,
     /// Run of the tables `stage.table`
     #[command(flatten)]
     pub of: RunChoiceArgs,
-    /// Output format [default: by the extension of the output file; otherwise table, or jsonl with --json]
-    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "jsonl", "csv", "parquet"])]
+    /// Output format [default: by the extension of the output file; otherwise jsonl with --json, or table; on a
+    /// terminal that is too narrow for the table, vertical]. Only json, jsonl, csv and parquet have all digits and
+    /// all values of lists
+    #[arg(long, value_name = "FORMAT", value_parser = ["table", "vertical", "json", "jsonl", "csv", "parquet"])]
     pub format: Option<String>,
+    /// Read a file as the table NAME: csv, tsv, parquet, json, jsonl, ndjson. Repeatable. A query reads no other files
+    #[arg(long = "file", value_name = "NAME=FILE", value_parser = str::parse::<NamedFile>)]
+    pub files: Vec<NamedFile>,
     /// Output file [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 impl SqlArgs {
-    /// Format of the output: `--format`, or the extension of the output file, or the default.
+    /// Format of the output: `--format`, or the extension of the output file, or JSON Lines for `--json`; otherwise
+    /// `None` for a table.
     ///
     /// # Errors
     /// The extension of the output file names no format.
-    pub(super) fn output_format(&self, json: bool) -> Result<OutputFormat> {
+    pub(super) fn output_format(&self, json: bool) -> Result<Option<OutputFormat>> {
         let ending = || Some(self.output.as_ref()?.extension()?.to_string_lossy().to_lowercase());
+        let wrong = |message| Error::usage(message).hint("name the format with `--format`");
         match self.format.clone().or_else(ending) {
-            Some(name) => name.parse().map_err(|message| Error::usage(message).hint("name the format with `--format`")),
-            None if json => Ok(OutputFormat::Jsonl),
-            None => Ok(OutputFormat::Table),
+            Some(name) => name.parse().map(Some).map_err(wrong),
+            None => Ok(json.then_some(OutputFormat::Jsonl)),
         }
     }
 }
@@ -341,16 +347,16 @@ mod tests {
     fn output_format_by_option_extension_and_default() {
         let form = |format: Option<&str>, output: Option<&str>, json| {
             let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
-            SqlArgs { query: String::new(), of: RunChoiceArgs::default(), format, output }
-                .output_format(json)
-                .map_err(|error| error.to_string())
+            let of = RunChoiceArgs::default();
+            let arguments = SqlArgs { query: None, of, format, output, files: vec![] };
+            arguments.output_format(json).map_err(|error| error.to_string())
         };
-        assert_eq!(form(None, None, false), Ok(OutputFormat::Table));
-        assert_eq!(form(None, Some("answer"), true), Ok(OutputFormat::Jsonl));
-        assert_eq!(form(None, Some("answer.CSV"), true), Ok(OutputFormat::Csv));
-        assert_eq!(form(Some("parquet"), Some("answer.xyz"), false), Ok(OutputFormat::Parquet));
+        assert_eq!(form(None, None, false), Ok(None));
+        assert_eq!(form(None, Some("answer"), true), Ok(Some(OutputFormat::Jsonl)));
+        assert_eq!(form(None, Some("answer.CSV"), true), Ok(Some(OutputFormat::Csv)));
+        assert_eq!(form(Some("parquet"), Some("answer.xyz"), false), Ok(Some(OutputFormat::Parquet)));
         let wrong = form(None, Some("answer.xyz"), false).expect_err("an unknown format");
-        assert_eq!(wrong, "unknown format `xyz`; there are `table`, `json`, `jsonl`, `csv`, `parquet`");
+        assert_eq!(wrong, "unknown format `xyz`; there are `table`, `vertical`, `json`, `jsonl`, `csv`, `parquet`");
     }
 
     #[test]

@@ -36,10 +36,21 @@ pub(super) fn check_queries(plan: &Plan<AnyStage>, expectations: &[Expectation])
             1 => None,
             columns => Some(Error::usage(format!("the query gives {columns} columns, wanted one number"))),
         },
-        Err(error) => Some(error),
+        // A diagnostic shows the query itself.
+        Err(error) => Some(first_line(error)),
     };
     let numbered = expectations.iter().enumerate();
     numbered.filter_map(|(i, expectation)| Some((i, problem(expectation)?))).collect()
+}
+
+/// Error with the first line of its message.
+fn first_line(error: Error) -> Error {
+    let text = error.to_string();
+    let short = Error::new(error.category(), text.lines().next().unwrap_or_default());
+    match error.hint_text() {
+        Some(hint) => short.hint(hint),
+        None => short,
+    }
 }
 
 /// Evaluates every expectation on the tables of the run and saves the results in the run's record.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::progress::ProgressDisplay;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::runtime::CancelToken;
+use crate::sql::StatementInterrupt;
 
 /// Time after which stages that have not stopped are named, again and again.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
@@ -24,6 +25,19 @@ pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 
         }
         cancel.cancel();
         notify();
+    })
+    .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
+}
+
+/// Interrupts the running statement of a shell at a signal, and ends the process if none runs or it does not stop.
+///
+/// # Errors
+/// The signal handler cannot be installed.
+pub(super) fn interrupt_on_signal(statement: StatementInterrupt) -> Result<()> {
+    ctrlc::set_handler(move || {
+        if !statement.interrupt() {
+            exit_now(ErrorCategory::Interrupted);
+        }
     })
     .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
 }

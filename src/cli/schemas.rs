@@ -42,7 +42,12 @@ fn table_description(table: &Table) -> String {
         .iter()
         .map(|column| {
             let missing = if column.nullable { "may be missing" } else { "" };
-            [column.name.to_string(), type_name(&column.data_type), missing.to_owned(), column.description.to_string()]
+            [
+                column.name.to_string(),
+                tables::type_name(&column.data_type),
+                missing.to_owned(),
+                column.description.to_string(),
+            ]
         })
         .collect();
     let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
@@ -56,17 +61,6 @@ fn table_description(table: &Table) -> String {
         let _ = writeln!(text, "{line}{about}");
     }
     text
-}
-
-/// Name of a column type for readers: `[Float32; 512]` for a list.
-fn type_name(data_type: &arrow::datatypes::DataType) -> String {
-    use arrow::datatypes::DataType;
-    match data_type {
-        DataType::FixedSizeList(item, 0) => format!("[{}; any width]", type_name(item.data_type())),
-        DataType::FixedSizeList(item, width) => format!("[{}; {width}]", type_name(item.data_type())),
-        DataType::List(item) => format!("[{}]", type_name(item.data_type())),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -18,10 +18,7 @@ pub const MAX_LIST_BYTES: u64 = 4 << 30;
 /// The file is missing, not a regular file (a pipe would wait for a writer, a device may be endless), or larger.
 pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let failed = |error: io::Error| Error::io("read", path, &error);
-    if !path.metadata().map_err(failed)?.is_file() {
-        return Err(Error::data(format!("`{}` is not a file", path.display())));
-    }
-    let file = File::open(path).map_err(failed)?;
+    let file = open(path)?;
     let size = file.metadata().map_err(failed)?.len();
     if size > max_bytes {
         return Err(Error::data(format!("`{}` has {size} bytes, wanted at most {max_bytes}", path.display())));
@@ -38,16 +35,30 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// The file is missing or not a regular file.
 pub fn open_text(path: &Path, gzip: bool) -> Result<Box<dyn Read + Send>> {
-    let failed = |error: io::Error| Error::io("read", path, &error);
-    if !path.metadata().map_err(failed)?.is_file() {
-        return Err(Error::data(format!("`{}` is not a file", path.display())));
-    }
-    let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
+    let file = BufReader::with_capacity(1 << 16, open(path)?);
     Ok(if gzip {
         Box::new(MultiGzDecoder::new(file).take(MAX_LIST_BYTES))
     } else {
         Box::new(file.take(MAX_LIST_BYTES))
     })
+}
+
+/// Reads the first bytes of a file, at most `max_bytes`.
+///
+/// # Errors
+/// The file is missing or not a regular file.
+pub fn read_start(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(max_bytes).read_to_end(&mut bytes).map_err(|error| Error::io("read", path, &error))?;
+    Ok(bytes)
+}
+
+fn open(path: &Path) -> Result<File> {
+    let failed = |error: io::Error| Error::io("read", path, &error);
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(Error::data(format!("`{}` is not a file", path.display())));
+    }
+    File::open(path).map_err(failed)
 }
 
 #[cfg(test)]
@@ -60,6 +71,7 @@ mod tests {
         let path = folder.path().join("seven");
         std::fs::write(&path, b"1234567").unwrap();
         assert_eq!(read(&path, 7).unwrap(), b"1234567");
+        assert_eq!((read_start(&path, 3).unwrap(), read_start(&path, 9).unwrap().len()), (b"123".to_vec(), 7));
         assert!(read(&path, 6).unwrap_err().to_string().ends_with("has 7 bytes, wanted at most 6"));
         assert!(read(folder.path(), 7).unwrap_err().to_string().ends_with("is not a file"));
         assert!(read(Path::new("/dev/zero"), 7).unwrap_err().to_string().ends_with("is not a file"));

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, MapBuilder, RecordBatch, StringArray, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, MapBuilder, RecordBatch, StringArray, StringBuilder};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -23,11 +23,12 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use tokio::runtime::Handle;
 
 use crate::error::{Error, Result};
 use crate::sql::catalog::StoreCatalog;
-use crate::sql::session::{STORE_URL, sql_error};
+use crate::sql::errors::sql_error;
+use crate::sql::query_threads::QueryThreads;
+use crate::sql::state::STORE_URL;
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Store, flat_settings};
 use crate::tables;
@@ -55,7 +56,7 @@ pub(super) fn table(
     catalog: &StoreCatalog,
     name: &str,
     context: &SessionContext,
-    runtime: &Handle,
+    threads: &QueryThreads,
 ) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
     let Some(log) = catalog.log() else { return Ok(None) };
     log.read_all()?;
@@ -92,20 +93,35 @@ pub(super) fn table(
         })
         .collect::<Result<_>>()?;
     let first_files = files.iter().filter_map(|files| files.first());
-    let schemas = runtime.block_on(file_schemas(log.store(), first_files, context))?;
+    let schemas = threads.block_on(file_schemas(log.store(), first_files, context))?;
     let own = match merge_schemas(name, &schemas)? {
         Some(schema) => schema,
         None => described.map_or_else(|| Arc::new(Schema::empty()), |table| table.schema()),
     };
     let partition_fields: Vec<FieldRef> = results.schema().fields().iter().cloned().collect();
     if schemas.is_empty() {
-        let fields: Vec<FieldRef> = own.fields().iter().cloned().chain(partition_fields).collect();
-        let empty =
-            MemTable::try_new(Arc::new(Schema::new(fields)), vec![vec![]]).map_err(|error| sql_error(&error))?;
+        let empty = MemTable::try_new(described_columns(name), vec![vec![]]).map_err(|error| sql_error(&error))?;
         return Ok(Some((Arc::new(empty), 0)));
     }
     let schema = TableSchema::builder(own).with_table_partition_cols(partition_fields).build();
     Ok(Some((Arc::new(AllRunsTable { schema, results, files }), bytes)))
+}
+
+/// Columns of `all_runs.NAME` as the program declares them; those that depend on settings are left out.
+pub(super) fn described_columns(name: &str) -> SchemaRef {
+    let described = tables::all().into_iter().find(|table| table.name == name);
+    let own = described.map_or_else(|| Arc::new(Schema::empty()) as SchemaRef, |table| table.schema());
+    let fields: Vec<FieldRef> = own.fields().iter().cloned().chain(run_fields()).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// Columns of the run.
+fn run_fields() -> Vec<FieldRef> {
+    let mut fields: Vec<FieldRef> =
+        RUN_COLUMNS.iter().map(|name| Arc::new(Field::new(*name, DataType::Utf8, false))).collect();
+    let map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()).finish();
+    fields.push(Arc::new(Field::new(SETTINGS, map.data_type().clone(), false)));
+    fields
 }
 
 /// Stages that may have the table: for each result of a stage of a pipeline, the last run with it.
@@ -150,9 +166,7 @@ fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
         text(|_, stage| stage.key.to_string()),
         map,
     ];
-    let mut fields: Vec<Field> = RUN_COLUMNS.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
-    fields.push(Field::new(SETTINGS, columns[4].data_type().clone(), false));
-    tables::batch(&Arc::new(Schema::new(fields)), columns)
+    tables::batch(&Arc::new(Schema::new(run_fields())), columns)
 }
 
 fn partition_values(results: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>> {

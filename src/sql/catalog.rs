@@ -1,11 +1,11 @@
 //! Catalog of a session: resolves `stage.table` to the parts of an artefact of one run.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
+use crate::sql::names::ListedTable;
 use crate::sql::unknown_table;
 use crate::store::key::Key;
 use crate::store::record::{RunOutcome, RunRecord};
@@ -151,32 +151,36 @@ impl StoreCatalog {
         }
     }
 
-    /// Names of the tables of each stage, by name of the stage. Reads manifests only for stages whose record does not
-    /// name their tables.
+    /// Tables of all stages, by stage and name. Reads manifests only.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(super) fn stage_tables(&self) -> Result<BTreeMap<String, Vec<String>>> {
-        let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    pub(super) fn tables(&self) -> Result<Vec<ListedTable>> {
         if let CatalogScope::Declared(declared) = &self.scope {
-            for (stage, table, _) in declared {
-                tables.entry(stage.clone()).or_default().push(table.clone());
-            }
-            return Ok(tables);
-        }
-        let Some(store) = self.store() else { return Ok(tables) };
-        for (name, kind, key) in self.stage_artefacts() {
-            let recorded = self.run().and_then(|run| run.stage(&name)).map(|stage| stage.tables.clone());
-            let finished = self.run().is_some_and(|run| run.outcome == RunOutcome::Finished);
-            let names = match recorded {
-                Some(names) if finished && !names.is_empty() => names,
-                _ => match store.artefact(&kind, &key).manifest()? {
-                    Some(manifest) => manifest.tables.into_keys().collect(),
-                    None => continue,
-                },
+            let listed = |(stage, table, _): &DeclaredTable| ListedTable {
+                schema: stage.clone(),
+                table: table.clone(),
+                rows: Some(0),
             };
-            tables.insert(name, names);
+            return Ok(declared.iter().map(listed).collect());
         }
+        let Some(store) = self.store() else { return Ok(vec![]) };
+        let stages = self.stage_artefacts();
+        let objects: Vec<String> =
+            stages.iter().map(|(_, kind, key)| store.artefact(kind, key).name("manifest.json")).collect();
+        let mut tables = Vec::new();
+        for ((stage, ..), content) in stages.iter().zip(store.objects().get_all(&objects)?) {
+            // Stages that did not finish have no manifest, and a damaged one has no tables.
+            let Some(manifest) = content.and_then(|content| serde_json::from_slice::<Manifest>(&content).ok()) else {
+                continue;
+            };
+            tables.extend(manifest.tables.iter().map(|(table, parts)| ListedTable {
+                schema: stage.clone(),
+                table: table.clone(),
+                rows: Some(parts.iter().map(|part| part.rows).sum()),
+            }));
+        }
+        tables.sort_by(|a, b| (&a.schema, &a.table).cmp(&(&b.schema, &b.table)));
         Ok(tables)
     }
 

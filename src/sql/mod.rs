@@ -10,15 +10,44 @@
 
 pub mod session;
 pub mod format;
-mod epoch_order;
+pub mod completion;
 mod catalog;
+mod epoch_order;
+mod errors;
+mod files;
+mod functions;
+mod information;
+mod interrupt;
+mod names;
+mod plan_rewrites;
+mod planners;
+mod query_threads;
+mod show;
+mod state;
+mod statements;
+mod store_descriptions;
 mod unknown_table;
 mod store_tables;
 mod all_runs;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod files_tests;
+#[cfg(test)]
+mod functions_tests;
+#[cfg(test)]
+mod hints_tests;
+#[cfg(test)]
+mod show_tests;
 #[cfg(test)]
 mod run_tests;
 
+pub use files::NamedFile;
 pub use format::OutputFormat;
-pub use session::{QueryRows, Session};
+pub use interrupt::StatementInterrupt;
+pub use names::{ListedTable, quote_identifier};
+pub use query_threads::QueryRows;
+pub use session::Session;
+pub use statements::split_statements;

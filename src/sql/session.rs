@@ -1,6 +1,6 @@
 //! Read-only DataFusion session over a store.
 
-use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,18 +13,24 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionStateDefaults};
-use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::parser::Statement;
-use futures::StreamExt;
-use tokio::runtime::Runtime;
+use datafusion::physical_plan::memory::MemoryStream;
+use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
 use crate::sql::all_runs;
-use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
+use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, STORE_TABLES, StoreCatalog, TableContent};
 use crate::sql::epoch_order::{self, EpochOrderFunction};
+use crate::sql::errors::{checked, query_error};
+use crate::sql::files::{NamedFile, file_table};
+use crate::sql::functions::functions;
+use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
+use crate::sql::interrupt::StatementInterrupt;
+use crate::sql::names::ListedTable;
+use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
+use crate::sql::query_threads::{QueryRows, QueryThreads};
+use crate::sql::show::{Request, request};
+use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state};
+use crate::sql::statements::split_statements;
 use crate::sql::store_tables;
 use crate::store::Store;
 use crate::store::key::Key;
@@ -34,22 +40,17 @@ use crate::store::run_log::RunLog;
 /// Total bytes of a query's tables below which it runs on one thread: starting threads would take longer than the work,
 /// and rows keep the order of the table.
 const SINGLE_THREAD_BYTES: u64 = 64 << 20;
-/// URL under which the objects of the store are registered in DataFusion.
-pub(super) const STORE_URL: &str = "pairloom://store/";
 
 /// Read-only SQL session over a store.
 pub struct Session {
     context: SessionContext,
-    runtime: Runtime,
+    threads: QueryThreads,
     catalog: Arc<StoreCatalog>,
+    /// Names and paths of the files that queries may read.
+    files: Vec<NamedFile>,
+    interrupt: StatementInterrupt,
     /// True if a query has read a table of a stage.
     has_read_stage: AtomicBool,
-}
-
-/// Rows of a query result, computed lazily, batch by batch.
-pub struct QueryRows<'s> {
-    runtime: &'s Runtime,
-    stream: SendableRecordBatchStream,
 }
 
 impl Session {
@@ -92,31 +93,73 @@ impl Session {
 
     fn with_catalog(catalog: StoreCatalog) -> Result<Self> {
         let catalog = Arc::new(catalog);
-        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("sql")
-            .enable_time()
-            .build()
-            .map_err(|error| Error::stage(format!("cannot start threads for SQL: {error}")))?;
-        let mut config = SessionConfig::new().with_target_partitions(threads).with_collect_statistics(false);
-        config.options_mut().execution.parquet.schema_force_view_types = false;
-        let mount = ObjectStoreUrl::parse(STORE_URL).map_err(|error| sql_error(&error))?;
-        let mut state = SessionStateBuilder::new()
-            .with_config(config)
-            .with_expr_planners(SessionStateDefaults::default_expr_planners())
-            .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
-            .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
-            .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
-            .with_window_functions(SessionStateDefaults::default_window_functions())
-            .with_table_function_list(SessionStateDefaults::default_table_functions());
-        if let Some(store) = catalog.store() {
-            state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().inner()));
-        }
-        let context = SessionContext::new_with_state(state.build());
+        let threads = QueryThreads::start()?;
+        let context = SessionContext::new_with_state(checked(session_state(catalog.store()))?);
         let function = EpochOrderFunction { catalog: Arc::clone(&catalog) };
         context.register_udtf(epoch_order::NAME, Arc::new(function));
-        Ok(Self { context, runtime, catalog, has_read_stage: AtomicBool::new(false) })
+        let (files, interrupt) = (Vec::new(), StatementInterrupt::default());
+        Ok(Self { context, threads, catalog, files, interrupt, has_read_stage: AtomicBool::new(false) })
+    }
+
+    /// Lets queries read a file as a table. The file is opened when a query names it.
+    ///
+    /// # Errors
+    /// Another file has the same name.
+    pub fn add_file(&mut self, file: NamedFile) -> Result<()> {
+        if self.file(&file.name).is_some() {
+            return Err(Error::usage(format!("two files are named `{}`, wanted a name for each", file.name)));
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Path of the file that is named `name`, in any letter case.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let file = self.files.iter().find(|file| file.name.eq_ignore_ascii_case(name))?;
+        Some(file.path.clone())
+    }
+
+    /// Handle that interrupts a running statement.
+    #[must_use]
+    pub fn interrupt(&self) -> StatementInterrupt {
+        self.interrupt.clone()
+    }
+
+    /// All tables that a query can read: of stages, files, the store and the information schema.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn tables(&self) -> Result<Vec<ListedTable>> {
+        let of_schema =
+            |schema: &str, table: &str| ListedTable { schema: schema.to_owned(), table: table.to_owned(), rows: None };
+        let mut tables = self.catalog.tables()?;
+        tables.extend(self.files.iter().map(|file| of_schema(FILES, &file.name)));
+        if self.catalog.log().is_some() {
+            tables.extend(crate::tables::all().iter().map(|table| of_schema(ALL_RUNS_SCHEMA, table.name)));
+        }
+        tables.extend(STORE_TABLES.iter().map(|table| ListedTable::of_store(table)));
+        tables.extend(INFORMATION_TABLES.iter().map(|table| of_schema(INFORMATION_SCHEMA, table)));
+        Ok(tables)
+    }
+
+    /// Columns of a table.
+    ///
+    /// # Errors
+    /// There is no such table, or it is damaged.
+    pub fn columns(&self, schema: &str, table: &str) -> Result<SchemaRef> {
+        Ok(self.existing_table(&TableReference::partial(schema, table))?.0.schema())
+    }
+
+    /// Names of all functions, in order.
+    #[must_use]
+    pub fn functions(&self) -> Vec<String> {
+        let state = self.context.state();
+        let scalar = state.scalar_functions().keys();
+        let others = state.aggregate_functions().keys().chain(state.window_functions().keys());
+        let mut names: Vec<String> = scalar.chain(others).chain(state.table_functions().keys()).cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Plans and starts a query.
@@ -128,13 +171,36 @@ impl Session {
     /// # Errors
     /// The query is not valid SQL, refers to unknown tables or columns, or would write.
     pub fn query(&self, sql: &str) -> Result<QueryRows<'_>> {
-        let mut state = self.context.state();
-        let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| sql_error(&error))?;
-        if let Some(error) = statement_error(&statement) {
-            return Err(error);
+        let running = self.interrupt.start();
+        let wrong = |error: DataFusionError| query_error(&error, sql);
+        let state = self.context.state();
+        match split_statements(sql) {
+            (statements, rest) if statements.is_empty() && rest.is_empty() => {
+                return Err(Error::usage("SQL: the query is empty").hint("`SHOW TABLES` lists the tables"));
+            }
+            (statements, rest) if statements.len() + usize::from(!rest.is_empty()) > 1 => {
+                let count = statements.len() + usize::from(!rest.is_empty());
+                return Err(Error::usage(format!("SQL: {count} statements, wanted one")));
+            }
+            _ => {}
         }
+        let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(wrong)?;
+        match request(&statement)? {
+            Request::Query => {}
+            Request::Rewritten(query) => {
+                drop(running);
+                return self.query(&query);
+            }
+            Request::Describe(reference) => {
+                let schema = self.existing_table(&reference)?.0.schema();
+                let batch = information::description(&listed_table(&reference), &schema)?;
+                let stream = checked(MemoryStream::try_new(vec![batch.clone()], batch.schema(), None))?;
+                return Ok(self.threads.rows(Box::pin(stream), running, sql));
+            }
+        }
+        let mut state = state;
         let mut bytes = 0;
-        for reference in state.resolve_table_references(&statement).map_err(|error| sql_error(&error))? {
+        for reference in state.resolve_table_references(&statement).map_err(wrong)? {
             if !matches!(&reference, TableReference::Bare { table } if self.is_function(table)) {
                 bytes += self.register(&reference)?;
             }
@@ -142,16 +208,17 @@ impl Session {
         if bytes < SINGLE_THREAD_BYTES {
             state.config_mut().options_mut().execution.target_partitions = 1;
         }
-        let stream = self.runtime.block_on(async {
+        let started = self.threads.block_on(running.run(async {
             let plan = state.statement_to_plan(statement).await?;
             SQLOptions::new()
                 .with_allow_ddl(false)
                 .with_allow_dml(false)
                 .with_allow_statements(false)
                 .verify_plan(&plan)?;
+            let plan = with_json_as_text(with_nullable_vectors(plan)?)?;
             SessionContext::new_with_state(state).execute_logical_plan(plan).await?.execute_stream().await
-        });
-        Ok(QueryRows { runtime: &self.runtime, stream: stream.map_err(|error| sql_error(&error))? })
+        }))?;
+        Ok(self.threads.rows(started.map_err(wrong)?, running, sql))
     }
 
     /// Returns true if a query has read a table of a stage.
@@ -167,118 +234,102 @@ impl Session {
 
     /// Registers the table of `reference` in DataFusion. Returns its size in bytes.
     fn register(&self, reference: &TableReference) -> Result<u64> {
-        let table = match reference {
-            TableReference::Partial { schema, table } => self.table(schema, table)?,
-            _ => None,
-        };
-        let Some((table, bytes)) = table else { return Err(self.catalog.unknown_table_error(&reference.to_string())?) };
-        let schema = reference.schema().unwrap_or_default();
-        let options = self.context.state();
-        let catalog = options.config_options().catalog.default_catalog.clone();
-        let catalog = self.context.catalog(&catalog).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
+        let (table, bytes) = self.existing_table(reference)?;
+        let schema = reference.schema().unwrap_or(FILES);
+        let catalog = self.context.catalog(CATALOG).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
         let provider = if let Some(provider) = catalog.schema(schema) {
             provider
         } else {
             let provider: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
-            catalog.register_schema(schema, Arc::clone(&provider)).map_err(|error| sql_error(&error))?;
+            checked(catalog.register_schema(schema, Arc::clone(&provider)))?;
             provider
         };
         // The table may have changed since an earlier query of this session.
-        provider.deregister_table(reference.table()).map_err(|error| sql_error(&error))?;
-        provider.register_table(reference.table().to_owned(), table).map_err(|error| sql_error(&error))?;
+        checked(provider.deregister_table(reference.table()))?;
+        checked(provider.register_table(reference.table().to_owned(), table))?;
         Ok(bytes)
+    }
+
+    /// Table of `reference`, with its size in bytes.
+    fn existing_table(&self, reference: &TableReference) -> Result<(Arc<dyn TableProvider>, u64)> {
+        let found = match reference {
+            TableReference::Bare { table } => self.table(FILES, table)?,
+            TableReference::Partial { schema, table } => self.table(schema, table)?,
+            TableReference::Full { catalog, schema, table } if &**catalog == CATALOG => self.table(schema, table)?,
+            TableReference::Full { .. } => None,
+        };
+        match found {
+            Some(found) => Ok(found),
+            None => Err(self.catalog.unknown_table_error(&reference.to_string())?),
+        }
     }
 
     fn table(&self, schema: &str, table: &str) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
         if schema == ALL_RUNS_SCHEMA {
-            let table = all_runs::table(&self.catalog, table, &self.context, self.runtime.handle())?;
-            return Ok(table.map(|(table, bytes)| (table as Arc<dyn TableProvider>, bytes)));
+            return all_runs::table(&self.catalog, table, &self.context, &self.threads);
         }
-        if schema == STORE_SCHEMA
-            && let Some(batch) = store_tables::table(&self.catalog, table)?
-        {
-            let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(|error| sql_error(&error))?;
+        let rows = match schema {
+            INFORMATION_SCHEMA => self.information(table)?,
+            STORE_SCHEMA => store_tables::table(&self.catalog, table)?,
+            _ => None,
+        };
+        if let Some(batch) = rows {
+            let table = checked(MemTable::try_new(batch.schema(), vec![vec![batch]]))?;
             return Ok(Some((Arc::new(table), 0)));
+        }
+        if schema == FILES
+            && let Some(path) = self.file(table)
+        {
+            return self.threads.block_on(file_table(&self.context.state(), &path)).map(Some);
         }
         let Some(found) = self.catalog.table(schema, table)? else { return Ok(None) };
         self.has_read_stage.store(true, Ordering::Relaxed);
         let (config, bytes) = match found {
             TableContent::Empty(schema) => {
-                let table = MemTable::try_new(schema, vec![vec![]]).map_err(|error| sql_error(&error))?;
+                let table = checked(MemTable::try_new(schema, vec![vec![]]))?;
                 return Ok(Some((Arc::new(table), 0)));
             }
             TableContent::Parts(parts, bytes) => {
                 let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{STORE_URL}{part}")));
-                let urls = urls.collect::<Result<Vec<_>, _>>().map_err(|error| sql_error(&error))?;
+                let urls = checked(urls.collect::<Result<Vec<_>, _>>())?;
                 let options = ListingOptions::new(Arc::new(ParquetFormat::default().with_force_view_types(false)));
                 let state = self.context.state();
-                let schema =
-                    self.runtime.block_on(options.infer_schema(&state, &urls[0])).map_err(|error| sql_error(&error))?;
+                let schema = checked(self.threads.block_on(options.infer_schema(&state, &urls[0])))?;
                 let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
                 (config.with_schema(schema), bytes)
             }
         };
-        let table = ListingTable::try_new(config).map_err(|error| sql_error(&error))?;
+        let table = checked(ListingTable::try_new(config))?;
         Ok(Some((Arc::new(table), bytes)))
     }
-}
 
-impl QueryRows<'_> {
-    /// Columns of the result.
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        self.stream.schema()
-    }
-}
-
-impl Iterator for QueryRows<'_> {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.runtime.block_on(self.stream.next())?;
-        Some(batch.map_err(|error| sql_error(&error)))
-    }
-}
-
-/// Turns an error of DataFusion into ours: a data error if reading failed, otherwise a usage error of the query.
-pub(super) fn sql_error(error: &DataFusionError) -> Error {
-    let root = error.find_root();
-    let message = root.strip_backtrace().replace('\n', " ");
-    let message = message.trim_end_matches('.');
-    match root {
-        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
-            Error::data(format!("cannot read the store: {message}"))
-                .hint("run the pipeline again: it checks every part that it reads and rebuilds damaged ones")
-        }
-        DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
-        DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
-        _ => {
-            let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
-            if refused.iter().any(|start| message.contains(start)) {
-                return read_only();
+    /// Rows of a table of `information_schema`; `None` if it has no such table.
+    fn information(&self, table: &str) -> Result<Option<RecordBatch>> {
+        let tables = self.tables()?;
+        match table {
+            "routines" => functions(&self.context.state()).map(Some),
+            "schemata" => information::schemata(&tables).map(Some),
+            "tables" => information::tables(&tables).map(Some),
+            "columns" => {
+                let mut columns = Vec::new();
+                // The information schema does not describe itself.
+                for table in tables.into_iter().filter(|table| table.schema != INFORMATION_SCHEMA) {
+                    let schema = match table.schema.as_str() {
+                        ALL_RUNS_SCHEMA => all_runs::described_columns(&table.table),
+                        _ => self.columns(&table.schema, &table.table)?,
+                    };
+                    columns.push((table, schema));
+                }
+                information::columns(&columns).map(Some)
             }
-            Error::usage(format!("SQL: {message}"))
+            _ => Ok(None),
         }
     }
 }
 
-/// Error for statements other than queries, before planning. The plan is checked for writes again.
-fn statement_error(statement: &Statement) -> Option<Error> {
-    use datafusion::sql::sqlparser::ast::Statement as Sql;
-    match statement {
-        Statement::Statement(sql) => match **sql {
-            Sql::Query(_) | Sql::Explain { .. } | Sql::ExplainTable { .. } => None,
-            Sql::ShowTables { .. } | Sql::ShowColumns { .. } | Sql::ShowVariable { .. } => Some(
-                Error::usage("SQL: `SHOW` is not supported")
-                    .hint("use `SELECT DISTINCT stage, table_name FROM store.parts`, or `DESCRIBE stage.table`"),
-            ),
-            _ => Some(read_only()),
-        },
-        Statement::Explain(explained) => statement_error(&explained.statement),
-        _ => Some(read_only()),
-    }
-}
-
-fn read_only() -> Error {
-    Error::usage("SQL: the store is read-only, wanted a query").hint("only `pairloom run` writes to a store")
+/// Name of the table of `reference`.
+fn listed_table(reference: &TableReference) -> ListedTable {
+    let (schema, table) = (reference.schema().unwrap_or(FILES), reference.table());
+    // Descriptions are found by the exact name, which is in lower case.
+    ListedTable { schema: schema.to_owned(), table: table.to_lowercase(), rows: None }
 }

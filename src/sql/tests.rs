@@ -1,138 +1,16 @@
 //! Tests of SQL over a small store that is written by hand.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 
+use super::testing::{features, put, run, store, text};
 use super::{OutputFormat, Session};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::parquet;
-use crate::stage::Warning;
-use crate::store::key::{ArtefactIdentity, Key};
-use crate::store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
-use crate::store::{Artefact, Manifest, Part, Store};
+use crate::store::{Artefact, Store};
 use crate::tables;
-
-/// Table with a text column, `method`, and an f64 column, `rsum`.
-fn scores(rows: &[(&str, f64)]) -> RecordBatch {
-    let schema =
-        Schema::new(vec![Field::new("method", DataType::Utf8, false), Field::new("rsum", DataType::Float64, false)]);
-    tables::batch(
-        &Arc::new(schema),
-        vec![
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.0))),
-            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.1))),
-        ],
-    )
-    .unwrap()
-}
-
-fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
-    let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i % 1024).unwrap()) / 4.0).collect();
-    tables::batch(
-        &tables::features::table().schema_with_width(width),
-        vec![
-            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))),
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.1))),
-            tables::vector_array(values, width).unwrap(),
-        ],
-    )
-    .unwrap()
-}
-
-/// Writes a complete artefact to the store, with a part for every batch.
-fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
-    let identity = ArtefactIdentity {
-        kind: kind.to_owned(),
-        version: 1,
-        settings: serde_json::json!(settings),
-        inputs: BTreeMap::new(),
-    };
-    let key = identity.key();
-    let artefact = store.artefact(kind, &key);
-    let mut manifest_tables = BTreeMap::new();
-    for (table, batches) in tables {
-        let parts = batches.iter().enumerate().map(|(index, batch)| {
-            let content = parquet::encode(&batch.schema(), std::slice::from_ref(batch)).unwrap();
-            let part = Part {
-                index,
-                rows: batch.num_rows() as u64,
-                bytes: content.len() as u64,
-                digest: blake3::hash(&content).to_hex().to_string(),
-            };
-            artefact.put(&Artefact::part_name(table, index), content).unwrap();
-            part
-        });
-        manifest_tables.insert((*table).to_owned(), parts.collect::<Vec<_>>());
-    }
-    let manifest = Manifest {
-        identity,
-        tables: manifest_tables,
-        files: BTreeMap::new(),
-        warnings: vec![Warning { subject: "a.jpg".to_owned(), message: "does not decode".to_owned() }],
-        seconds: 1.5,
-        finished: "2026-01-02T03:04:05Z".parse().unwrap(),
-        pairloom: "0.1.0".to_owned(),
-    };
-    artefact.put("manifest.json", serde_json::to_vec(&manifest).unwrap().into()).unwrap();
-    key
-}
-
-fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
-    let mut record = RunRecord::start("quick.toml", RunCommand::default());
-    record.run = name.to_owned();
-    record.outcome = RunOutcome::Finished;
-    for (stage, kind, key) in stages {
-        record.stages.push(StageRecord {
-            name: (*stage).to_owned(),
-            kind: (*kind).to_owned(),
-            key: (*key).clone(),
-            identity: None,
-            tables: vec![],
-            sources: BTreeMap::new(),
-            reused: false,
-            seconds: Some(0.25),
-            stalls: None,
-        });
-    }
-    record.save(store).unwrap();
-}
-
-/// Store with two runs. The second run evaluates `test` again. The table of `cnn` has two parts.
-fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
-    let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
-    let cnn = put(
-        &store,
-        "extract",
-        1,
-        &[("features", vec![features(&[(1, "train"), (2, "test")], 16), features(&[(3, "test")], 16)])],
-    );
-    let old = put(&store, "evaluate", 1, &[("summary", vec![scores(&[("nns", 100.0)])])]);
-    let new = put(
-        &store,
-        "evaluate",
-        2,
-        &[("summary", vec![scores(&[("nns", 345.5), ("csls", 400.0)])]), ("rankings", vec![])],
-    );
-    run(&store, "20260101T000000", &[("cnn", "extract", &cnn), ("test", "evaluate", &old)]);
-    run(
-        &store,
-        "20260102T000000",
-        &[("cnn", "extract", &cnn), ("test", "evaluate", &new), ("Dev-Set", "evaluate", &old)],
-    );
-    (folder, store, [cnn, old, new])
-}
-
-fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
-    let rows = session.query(sql)?;
-    let mut out = Vec::new();
-    format.write(&rows.schema(), rows, &mut out)?;
-    Ok(String::from_utf8(out).unwrap())
-}
 
 fn csv(sql: &str) -> Result<String> {
     let (_folder, store, _) = store();
@@ -182,10 +60,7 @@ fn queries_are_checked_against_declared_columns() {
     assert!(session.query("SELECT exact FROM test.t").is_ok() && session.query("SELECT lower FROM \"Test\".t").is_ok());
     assert!(session.query("SELECT count(*) FROM store.artefacts WHERE rows > 1").is_ok());
     let got = session.query("SELECT lower FROM tset.t").err().unwrap();
-    assert_eq!(
-        (got.category(), got.hint_text()),
-        (ErrorCategory::Usage, Some("did you mean `test.t`? `SHOW TABLES` lists all tables"))
-    );
+    assert_eq!((got.category(), got.hint_text()), (ErrorCategory::Usage, Some("did you mean `test.t`?")));
 }
 
 #[test]
@@ -248,18 +123,14 @@ fn the_tables_of_the_store_schema() {
 }
 
 #[test]
-fn an_unknown_table_is_an_error_that_lists_the_tables() {
+fn an_unknown_table_is_an_error_with_the_nearest_tables() {
     let got = error("SELECT * FROM tset.summary");
     assert_eq!(got.category(), ErrorCategory::Usage);
-    assert_eq!(got.to_string(), "SQL: there is no table `tset.summary` in the run `20260102T000000` of `quick.toml`");
-    assert_eq!(
-        got.hint_text(),
-        Some("did you mean `test.summary`, `\"Dev-Set\".summary`? `SHOW TABLES` lists all tables")
-    );
-    assert_eq!(
-        error("SELECT * FROM features").hint_text(),
-        Some("did you mean `cnn.features`? `SHOW TABLES` lists all tables")
-    );
+    let nearest =
+        "SQL: there is no table `tset.summary`; the nearest are test.summary, \"Dev-Set\".summary, test.rankings, ";
+    assert!(got.to_string().starts_with(nearest) && got.to_string().ends_with("; `SHOW TABLES` lists all"), "{got}");
+    assert_eq!(got.hint_text(), Some("did you mean `test.summary`?"));
+    assert_eq!(error("SELECT * FROM features").hint_text(), Some("did you mean `cnn.features`?"));
     assert_eq!(error("SELECT * FROM a.b.c.d").category(), ErrorCategory::Usage);
     let column = error("SELECT rsun FROM test.summary").to_string();
     assert!(column.contains("rsun") && column.contains("rsum"), "{column}");
@@ -302,16 +173,6 @@ fn statements_that_write_or_read_other_files_are_refused() {
         }
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn show_is_refused_with_a_query_that_lists_tables() {
-    for sql in ["show tables", "SHOW COLUMNS FROM test.summary"] {
-        let got = error(sql);
-        assert!(got.hint_text().is_some_and(|hint| hint.contains("store.parts")), "{sql}: {got}");
-    }
-    assert!(csv("SELECT DISTINCT stage, table_name FROM store.parts").unwrap().contains("cnn,features"));
-    assert!(csv("DESCRIBE test.summary").unwrap().contains("rsum,Float64"));
 }
 
 #[test]
@@ -359,7 +220,7 @@ fn every_output_format() {
         "+----------+-------+-------------------------------+\n\
          | image_id | split | feature                       |\n\
          +----------+-------+-------------------------------+\n\
-         | 3        | test  | [0.0, 0.25, 0.5, … 16 values] |\n\
+         |        3 | test  | [0.0, 0.25, 0.5, … 16 values] |\n\
          +----------+-------+-------------------------------+\n"
     );
     let regions = text(

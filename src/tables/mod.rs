@@ -31,7 +31,8 @@ mod values;
 mod builder;
 mod cutoffs;
 
-pub use column::{Column, Table, batch, float_column, int_column, text_column, vector_column, vector_type};
+use arrow::datatypes::Schema;
+pub use column::{Column, Table, batch, float_column, int_column, text_column, type_name, vector_column, vector_type};
 pub use cutoffs::DEFAULT_CUTOFFS;
 use cutoffs::cutoffs;
 pub use lists::list_array;
@@ -66,4 +67,15 @@ pub fn all() -> Vec<Table> {
         significance_tests::table(),
         correlations::table(),
     ]
+}
+
+/// Returns the table `name` with columns for the cut-offs of a stored table's schema.
+#[must_use]
+pub fn described(name: &str, schema: &Schema) -> Option<Table> {
+    match name {
+        "rankings" => Some(rankings::table(&rankings::cutoffs(schema))),
+        "hubs" => Some(hubs::table(&hubs::cutoffs(schema))),
+        "summary" => Some(summary::table(&summary::cutoffs(schema))),
+        _ => all().into_iter().find(|table| table.name == name),
+    }
 }

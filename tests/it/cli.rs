@@ -213,9 +213,13 @@ fn query_results_in_every_format() {
         serde_json::from_slice(&run(folder.path(), &["sql", query, "--format", "json"]).stdout).expect("JSON");
     assert_eq!(json[1], serde_json::json!({ "split": "train", "n": 4 }));
     assert!(stdout(&run(folder.path(), &["sql", query])).contains("| train | 4 |"));
+    assert_code(&run(folder.path(), &["sql", query, "--output", "own.csv"]), 0);
+    let join = "SELECT o.n + 1 AS more FROM own o WHERE split = 'val'";
+    let joined = run(folder.path(), &["sql", join, "--file", "own=own.csv", "--format", "vertical"]);
+    assert_eq!(stdout(&joined), "-- row 1\nmore | 3\n");
     assert_code(&run(folder.path(), &["sql", query, "--output", "answer.parquet"]), 0);
     assert!(fs::read(folder.path().join("answer.parquet")).expect("a file").starts_with(b"PAR1"));
-    let mut piped = command(PAIRLOOM, folder.path(), &["sql", "-", "--json"]);
+    let mut piped = command(PAIRLOOM, folder.path(), &["sql", "--json"]);
     let mut child = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
     std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), query.as_bytes()).expect("written");
     let lines = json_lines(&child.wait_with_output().expect("ends"));

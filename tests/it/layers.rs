@@ -37,6 +37,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("tch", &["model"], "tensors stay in `model`"),
     ("datafusion", &["sql"], "the planner stays in `sql`"),
+    ("datafusion_functions_json", &["sql"], "the planner stays in `sql`"),
+    ("comfy_table", &["sql"], "results are formatted in `sql`"),
+    ("rustyline", &[], "the shell stays in `cli`"),
     ("object_store", &["io", "sql"], "artefacts are accessed through `io`"),
     ("tokio", &["io", "sql"], "stages and engine are synchronous"),
     (

@@ -80,7 +80,7 @@ fn every_configuration_of_the_papers_trains_on_a_thousand_images() {
             }
         }
         run(command.arg(&file));
-        let rsums = |stage: &str| number_of(&store, &format!("SELECT rsum FROM \"{stage}-test\".summary"));
+        let rsums = |stage: &str| number_of(&store, &format!("SELECT rsum FROM {stage}_test.summary"));
         for name in stages.iter().filter(|(_, stage)| stage.get("train").is_some()).map(|(name, _)| name) {
             // 125 images with 625 captions: the expected rsum of a random order is 25.
             assert!(rsums(name) > 0.0, "{}: {name}", file.display());

@@ -1,32 +1,31 @@
-//! Output formats of query results: text tables, JSON, CSV and Parquet.
+//! Output formats of query results: text for eyes, JSON, CSV and Parquet.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::csv::WriterBuilder;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder as JsonBuilder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
 
-use crate::error::{Error, Result, escape_control};
+use super::cells::full_text;
+use super::text_table::write_table;
+use super::vertical::VerticalWriter;
+use crate::error::{Error, Result};
 use crate::tables;
 
-/// Maximum length of a list that a text table shows in full.
-const SHOWN_IN_FULL: usize = 10;
-/// Number of values shown of a longer list.
-const SHOWN_VALUES: usize = 3;
-
-/// Output format of a query result.
+/// Output format of a query result. Floats are rounded in [`OutputFormat::Table`] and [`OutputFormat::Vertical`] only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutputFormat {
-    /// Text table. Long lists and binary values are shortened.
+    /// Text table. Floats are rounded, long lists and binary values are shortened.
     #[default]
     Table,
+    /// A line for each value, for wide rows. Values as in a table.
+    Vertical,
     /// One JSON array of objects.
     Json,
     /// JSON Lines: one object per line.
@@ -39,8 +38,9 @@ pub enum OutputFormat {
 
 impl OutputFormat {
     /// All formats with their names.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("table", Self::Table),
+        ("vertical", Self::Vertical),
         ("json", Self::Json),
         ("jsonl", Self::Jsonl),
         ("csv", Self::Csv),
@@ -50,22 +50,25 @@ impl OutputFormat {
     /// Writes a query result. [`OutputFormat::Table`] holds all rows in memory, other formats one batch at a time.
     ///
     /// # Errors
-    /// A batch of `rows` is an error, or `out` cannot be written.
+    /// A batch of `rows` is an error, or `out` cannot be written. Two columns have the same name, which JSON and Parquet
+    /// cannot keep apart.
     pub fn write(
         self,
         schema: &SchemaRef,
         rows: impl Iterator<Item = Result<RecordBatch>>,
         mut out: impl Write + Send,
     ) -> Result<()> {
+        if matches!(self, Self::Json | Self::Jsonl | Self::Parquet) {
+            check_names(schema)?;
+        }
         match self {
-            Self::Table => {
-                let mut batches = vec![format_columns(&RecordBatch::new_empty(Arc::clone(schema)), display_text)?];
+            Self::Table => write_table(schema, rows, &mut out)?,
+            Self::Vertical => {
+                let mut writer = VerticalWriter::new(schema);
                 for batch in rows {
-                    batches.push(format_columns(&batch?, display_text)?);
+                    writer.write(&batch?, &mut out)?;
                 }
-                let options = FormatOptions::default().with_null("NULL");
-                writeln!(out, "{}", pretty_format_batches_with_options(&batches, &options)?)
-                    .map_err(|e| write_error(&e))?;
+                writer.finish(&mut out)?;
             }
             Self::Json => {
                 let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(&mut out);
@@ -84,11 +87,10 @@ impl OutputFormat {
             }
             Self::Csv => {
                 let mut writer = WriterBuilder::new().with_header(true).build(&mut out);
-                writer
-                    .write(&format_columns(&RecordBatch::new_empty(Arc::clone(schema)), full_text)?)
-                    .map_err(|e| write_error(&e))?;
+                let header = full_text_columns(&RecordBatch::new_empty(Arc::clone(schema)))?;
+                writer.write(&header).map_err(|e| write_error(&e))?;
                 for batch in rows {
-                    writer.write(&format_columns(&batch?, full_text)?).map_err(|e| write_error(&e))?;
+                    writer.write(&full_text_columns(&batch?)?).map_err(|e| write_error(&e))?;
                 }
             }
             Self::Parquet => {
@@ -119,11 +121,20 @@ fn write_error(error: &dyn std::error::Error) -> Error {
     Error::stage(format!("cannot write the result: {error}"))
 }
 
-/// Function that formats a value of a list, binary or text column: (column, row, formatter of the column).
-type FormatValue = fn(&ArrayRef, usize, &ArrayFormatter<'_>) -> Result<String>;
+/// Refuses a result in which two columns have the same name.
+fn check_names(schema: &SchemaRef) -> Result<()> {
+    let mut names = BTreeSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        None => Ok(()),
+        Some(field) => {
+            let error = Error::usage(format!("two columns of the result are named `{}`", field.name()));
+            Err(error.hint("name them with `AS`, or choose the format table, vertical or csv"))
+        }
+    }
+}
 
-/// Replaces list, binary and text columns by columns of formatted text, for text tables and CSV.
-fn format_columns(batch: &RecordBatch, text: FormatValue) -> Result<RecordBatch> {
+/// Replaces list, binary and text columns by columns of formatted text, which CSV can hold.
+fn full_text_columns(batch: &RecordBatch) -> Result<RecordBatch> {
     let schema = batch.schema_ref();
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
@@ -136,7 +147,7 @@ fn format_columns(batch: &RecordBatch, text: FormatValue) -> Result<RecordBatch>
         let options = FormatOptions::default();
         let formatter = ArrayFormatter::try_new(column, &options)?;
         let texts = (0..column.len())
-            .map(|row| if column.is_null(row) { Ok(None) } else { text(column, row, &formatter).map(Some) });
+            .map(|row| if column.is_null(row) { Ok(None) } else { full_text(&formatter, row).map(Some) });
         fields.push(Arc::new(Field::new(field.name(), DataType::Utf8, true)));
         columns.push(Arc::new(texts.collect::<Result<StringArray>>()?) as ArrayRef);
     }
@@ -144,38 +155,4 @@ fn format_columns(batch: &RecordBatch, text: FormatValue) -> Result<RecordBatch>
         return Ok(batch.clone());
     }
     tables::batch(&Arc::new(Schema::new(fields)), columns)
-}
-
-fn full_text(_: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
-    Ok(formatter.value(row).try_to_string()?)
-}
-
-/// Shortened text with control characters escaped, for terminals.
-fn display_text(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
-    shortened_text(column, row, formatter).map(|text| escape_control(&text))
-}
-
-fn shortened_text(column: &ArrayRef, row: usize, formatter: &ArrayFormatter<'_>) -> Result<String> {
-    let values = match column.data_type() {
-        DataType::FixedSizeList(..) => column.as_fixed_size_list().value(row),
-        DataType::List(_) => column.as_list::<i32>().value(row),
-        DataType::LargeList(_) => column.as_list::<i64>().value(row),
-        DataType::Binary => return Ok(format!("{} bytes", column.as_binary::<i32>().value(row).len())),
-        DataType::LargeBinary => return Ok(format!("{} bytes", column.as_binary::<i64>().value(row).len())),
-        _ => return full_text(column, row, formatter),
-    };
-    let vectors = matches!(values.data_type(), DataType::FixedSizeList(..));
-    if values.len() <= SHOWN_IN_FULL && !vectors {
-        return full_text(column, row, formatter);
-    }
-    let options = FormatOptions::default();
-    let formatter = ArrayFormatter::try_new(&values, &options)?;
-    let mut text = String::from("[");
-    let shown = if vectors { 1 } else { SHOWN_VALUES };
-    for value in 0..shown.min(values.len()) {
-        write!(text, "{}, ", shortened_text(&values, value, &formatter)?)
-            .map_err(|e| Error::internal(e.to_string()))?;
-    }
-    write!(text, "… {} values]", values.len()).map_err(|e| Error::internal(e.to_string()))?;
-    Ok(text)
 }

@@ -1,0 +1,87 @@
+//! Helper of the line editor: statements over several lines, and completion.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+
+use rustyline::completion::Completer;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+
+use super::command::is_command;
+use crate::sql::completion::{CompletionNames, complete};
+use crate::sql::{ListedTable, Session, split_statements};
+
+/// Helper of the line editor over a session.
+pub(super) struct LineHelper<'s> {
+    names: SessionNames<'s>,
+}
+
+impl<'s> LineHelper<'s> {
+    pub(super) fn new(session: &'s Session) -> Self {
+        let names = SessionNames {
+            session,
+            functions: session.functions(),
+            tables: OnceCell::new(),
+            columns: RefCell::default(),
+        };
+        Self { names }
+    }
+}
+
+/// Names of a session for completions.
+struct SessionNames<'s> {
+    session: &'s Session,
+    functions: Vec<String>,
+    /// Tables, read when they are first needed.
+    tables: OnceCell<Vec<ListedTable>>,
+    /// Columns that have been read, by schema and table.
+    columns: RefCell<BTreeMap<(String, String), Vec<String>>>,
+}
+
+impl CompletionNames for SessionNames<'_> {
+    fn tables(&self) -> &[ListedTable] {
+        // If they cannot be read, keywords and functions remain.
+        self.tables.get_or_init(|| self.session.tables().unwrap_or_default())
+    }
+
+    fn columns(&self, table: &ListedTable) -> Vec<String> {
+        let mut columns = self.columns.borrow_mut();
+        let key = (table.schema.clone(), table.table.clone());
+        let read = || {
+            let schema = self.session.columns(&table.schema, &table.table);
+            schema.map(|schema| schema.fields().iter().map(|field| field.name().clone()).collect()).unwrap_or_default()
+        };
+        columns.entry(key).or_insert_with(read).clone()
+    }
+
+    fn functions(&self) -> &[String] {
+        &self.functions
+    }
+}
+
+impl Helper for LineHelper<'_> {}
+
+impl Hinter for LineHelper<'_> {
+    type Hint = String;
+}
+
+impl Highlighter for LineHelper<'_> {}
+
+impl Completer for LineHelper<'_> {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(complete(line, pos, &self.names))
+    }
+}
+
+impl Validator for LineHelper<'_> {
+    /// Accepts a command, an empty line, and statements that all end with `;`.
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let input = context.input();
+        let is_complete = is_command(input) || split_statements(input).1.is_empty();
+        Ok(if is_complete { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+    }
+}

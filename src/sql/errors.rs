@@ -1,0 +1,197 @@
+//! Errors of DataFusion as ours, with the place in the query and the nearest names.
+
+use datafusion::common::{Column, SchemaError};
+use datafusion::error::DataFusionError;
+
+use crate::error::{Error, ErrorCategory, Result};
+use crate::sql::names::{nearest_names, quoted_hyphenated_name};
+
+/// Characters shown of a line of the query, around the place of the error.
+const SHOWN_CHARS: usize = 100;
+
+/// Line and column in a query, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+/// Converts an error of planning or running the query `sql`.
+pub(super) fn query_error(error: &DataFusionError, sql: &str) -> Error {
+    let error = located_error(error, sql);
+    if error.category() != ErrorCategory::Usage {
+        return error;
+    }
+    // The name is wrong in every query that has it, and its parts say nothing to the reader.
+    match quoted_hyphenated_name(sql) {
+        Some(name) => error.hint(format!("a name with a hyphen needs double quotes: `{name}`")),
+        None => error,
+    }
+}
+
+/// Converts an error, with its place if it is one of the query's text.
+fn located_error(error: &DataFusionError, sql: &str) -> Error {
+    let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+    let span_place = span.and_then(|span| {
+        Some(Place { line: usize::try_from(span.start.line).ok()?, column: usize::try_from(span.start.column).ok()? })
+    });
+    match error.find_root() {
+        DataFusionError::SQL(parser_error, _) => {
+            let message = parser_error.to_string();
+            let (message, place) = split_place(message.trim_start_matches("sql parser error: "));
+            syntax_error(message, sql, place.or(span_place))
+        }
+        DataFusionError::SchemaError(schema_error, _) => match &**schema_error {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                unknown_column_error(&field.name, valid_fields, &SourceExcerpt::new(sql, span_place))
+            }
+            SchemaError::AmbiguousReference { field } => {
+                let excerpt = SourceExcerpt::new(sql, span_place);
+                let message = format!("SQL: several tables have a column `{}`{}", field.name, excerpt.place);
+                Error::usage(message + &excerpt.lines).hint(format!("name the table too: `table.{}`", field.name))
+            }
+            _ => sql_error(error),
+        },
+        _ => sql_error(error),
+    }
+}
+
+/// Error for a query that is no SQL.
+fn syntax_error(message: &str, sql: &str, place: Option<Place>) -> Error {
+    let message = match message.strip_prefix("Expected: ") {
+        None => lower_first(message),
+        Some(expected) => match expected.split_once(", found: ") {
+            Some((expected, "EOF")) => format!("expected {expected}, found the end of the query"),
+            Some((expected, found)) => format!("expected {expected}, found `{found}`"),
+            None => format!("expected {expected}"),
+        },
+    };
+    let excerpt = SourceExcerpt::new(sql, place);
+    let error = Error::usage(format!("SQL: {message}{}{}", excerpt.place, excerpt.lines));
+    // Operators of pgvector.
+    if sql.contains("<->") {
+        error.hint("the Euclidean distance of vectors is `array_distance(a, b)`")
+    } else if sql.contains("<#>") {
+        error.hint("the inner product of vectors is `inner_product(a, b)`")
+    } else {
+        error
+    }
+}
+
+/// Converts an error: a data error if reading failed, otherwise a usage error of the query.
+pub(super) fn sql_error(error: &DataFusionError) -> Error {
+    let root = error.find_root();
+    let message = root.strip_backtrace().replace('\n', " ");
+    let message = message.trim_end_matches('.');
+    match root {
+        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
+            Error::data(format!("cannot read the store: {message}"))
+                .hint("run the pipeline again: it checks every part that it reads and rebuilds damaged ones")
+        }
+        DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
+        DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
+        _ => {
+            let refused = ["DDL not supported", "DML not supported", "Statement not supported"];
+            if refused.iter().any(|start| message.contains(start)) {
+                return read_only();
+            }
+            if message.contains("to 'json_get' at position 2") {
+                return Error::usage("SQL: `->` has no key, because it binds weaker than a comparison")
+                    .hint("write brackets: `(settings->'epochs') > 1`");
+            }
+            Error::usage(format!("SQL: {}", lower_first(&message.replace('\t', " "))))
+        }
+    }
+}
+
+/// Error for a statement that would write.
+pub(super) fn read_only() -> Error {
+    Error::usage("SQL: the store is read-only, wanted a query").hint("only `pairloom run` writes to a store")
+}
+
+/// Error for an unknown column, with at most five near columns of the tables of the query.
+fn unknown_column_error(name: &str, valid: &[Column], excerpt: &SourceExcerpt) -> Error {
+    let near = nearest_names(name, valid.iter().map(|column| column.name.as_str()));
+    let names: Vec<&str> = near.iter().map(|(_, name)| *name).collect();
+    let there = match (names.len(), valid.len()) {
+        (0, _) => String::new(),
+        (shown, all) if shown == all => format!("; there are {}", names.join(", ")),
+        _ => format!("; the nearest are {}", names.join(", ")),
+    };
+    let error = Error::usage(format!("SQL: there is no column `{name}`{}{there}{}", excerpt.place, excerpt.lines));
+    match near.first() {
+        Some((distance, near)) if *distance <= 1 + name.len() / 4 => error.hint(format!("did you mean `{near}`?")),
+        _ => error,
+    }
+}
+
+/// Splits ` at Line: 1, Column: 8` off the end of a message of the parser.
+fn split_place(message: &str) -> (&str, Option<Place>) {
+    let split = || -> Option<(&str, Place)> {
+        let (text, place) = message.rsplit_once(" at Line: ")?;
+        let (line, column) = place.split_once(", Column: ")?;
+        Some((text, Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? }))
+    };
+    split().map_or((message, None), |(text, place)| (text, Some(place)))
+}
+
+/// Place in a query for a message: ` at line 1, column 8`, and that line with a caret below it. Both are empty if the
+/// place is unknown.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct SourceExcerpt {
+    place: String,
+    lines: String,
+}
+
+impl SourceExcerpt {
+    fn new(sql: &str, place: Option<Place>) -> Self {
+        let Some(Place { line, column }) = place.filter(|place| place.line > 0 && place.column > 0) else {
+            return Self::default();
+        };
+        let Some(text) = sql.lines().nth(line - 1) else { return Self::default() };
+        // Escaped characters would shift the caret.
+        let chars: Vec<char> = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let caret = column.min(chars.len() + 1) - 1;
+        let start = if chars.len() <= SHOWN_CHARS { 0 } else { caret.saturating_sub(SHOWN_CHARS / 2) };
+        let shown: String = chars.iter().skip(start).take(SHOWN_CHARS).collect();
+        Self {
+            place: format!(" at line {line}, column {column}"),
+            lines: format!("\n  {}\n  {}^", shown.trim_end(), " ".repeat(caret - start)),
+        }
+    }
+}
+
+fn lower_first(message: &str) -> String {
+    let mut chars = message.chars();
+    let second_is_lower = message.chars().nth(1).is_some_and(char::is_lowercase);
+    match chars.next() {
+        Some(first) if second_is_lower => first.to_lowercase().chain(chars).collect(),
+        _ => message.to_owned(),
+    }
+}
+
+/// Result of DataFusion as ours.
+pub(super) fn checked<T>(result: datafusion::error::Result<T>) -> Result<T> {
+    result.map_err(|error| sql_error(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_is_split_off_and_shown_with_a_caret() {
+        let (message, place) = split_place("Expected: x, found: y at Line: 2, Column: 5");
+        assert_eq!((message, place), ("Expected: x, found: y", Some(Place { line: 2, column: 5 })));
+        assert_eq!(split_place("Expected: x").1, None);
+        let excerpt = SourceExcerpt::new("SELECT\n\t1 ö x\nFROM", place);
+        assert_eq!((&*excerpt.place, &*excerpt.lines), (" at line 2, column 5", "\n   1 ö x\n      ^"));
+        // A long line is shown around the place.
+        let long = format!("{}HERE{}", "x".repeat(500), "y".repeat(500));
+        let shown = SourceExcerpt::new(&long, Some(Place { line: 1, column: 501 })).lines;
+        let lines: Vec<&str> = shown.lines().collect();
+        let caret = lines[2].chars().count() - 1;
+        assert_eq!(lines[1].chars().skip(caret).take(4).collect::<String>(), "HERE");
+        assert_eq!(SourceExcerpt::new("x", Some(Place { line: 9, column: 1 })), SourceExcerpt::default());
+    }
+}

@@ -1,0 +1,127 @@
+//! Files of people as tables of a session: CSV, tab-separated values, Parquet, JSON Lines.
+//!
+//! Only files that are named on the command line are read: a query cannot name a file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use url::Url;
+
+use crate::error::{Error, Result};
+use crate::io::bounded;
+
+/// Bytes at the start of a file that tell one form of JSON from the other.
+const START_BYTES: u64 = 4096;
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// File that a query reads by a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Name of the table.
+    pub name: String,
+    /// Path of the file. Its extension is the format.
+    pub path: PathBuf,
+}
+
+impl std::str::FromStr for NamedFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !path.is_empty() && is_name(name) => {
+                Ok(Self { name: name.to_owned(), path: PathBuf::from(path) })
+            }
+            Some((name, path)) if !path.is_empty() => {
+                Err(format!("the name `{name}`, wanted letters, digits and underscores, not a digit first"))
+            }
+            _ => Err("wanted NAME=FILE".to_owned()),
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && name.chars().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// Reader of a format, by the extension of a file.
+fn format_of(path: &Path, start: &[u8]) -> Result<Arc<dyn FileFormat>> {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    // The types of columns are those of all values, so that a late text among numbers is no error.
+    let csv = || {
+        let csv = CsvFormat::default().with_has_header(true).with_newlines_in_values(true);
+        csv.with_schema_infer_max_rec(usize::MAX)
+    };
+    let json = |is_lines| JsonFormat::default().with_schema_infer_max_rec(usize::MAX).with_newline_delimited(is_lines);
+    Ok(match extension.as_deref() {
+        Some("csv") => Arc::new(csv()),
+        Some("tsv" | "tab") => Arc::new(csv().with_delimiter(b'\t')),
+        Some("parquet") => Arc::new(ParquetFormat::default().with_force_view_types(false)),
+        Some("jsonl" | "ndjson") => Arc::new(json(true)),
+        Some("json") => Arc::new(json(start.trim_ascii_start().first() != Some(&b'['))),
+        _ => {
+            return Err(Error::usage(format!("unknown format of the file `{}`", path.display()))
+                .hint("the extension names the format: csv, tsv, parquet, jsonl, ndjson"));
+        }
+    })
+}
+
+/// Table over a file.
+///
+/// # Errors
+/// The file is missing, unreadable or not in the format of its extension.
+pub(super) async fn file_table(state: &SessionState, path: &Path) -> Result<(Arc<dyn TableProvider>, u64)> {
+    let start = bounded::read_start(path, START_BYTES)?;
+    let start = start.strip_prefix(UTF8_MARK).unwrap_or(&start);
+    let format = format_of(path, start)?;
+    let whole = path.canonicalize().map_err(|error| Error::io("read", path, &error))?;
+    let bytes = whole.metadata().map_err(|error| Error::io("read", path, &error))?.len();
+    let wrong = |error: &DataFusionError| {
+        let message = error.find_root().strip_backtrace().replace('\n', " ");
+        Error::data(format!("cannot read `{}`: {message}", path.display()))
+    };
+    let url = Url::from_file_path(&whole)
+        .map_err(|()| Error::usage(format!("cannot read `{}`: its path is no URL", path.display())))?;
+    let url = ListingTableUrl::try_new(url, None).map_err(|error| wrong(&error))?;
+    let options = ListingOptions::new(format).with_file_extension("");
+    let schema = options.infer_schema(state, &url).await.map_err(|error| wrong(&error))?;
+    let schema = without_mark(&schema);
+    if schema.fields().is_empty() {
+        return Err(Error::data(format!("`{}` has no columns", path.display())));
+    }
+    let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(schema);
+    let table = ListingTable::try_new(config).map_err(|error| wrong(&error))?;
+    Ok((Arc::new(table), bytes))
+}
+
+/// Schema whose first name does not begin with the byte order mark of the file.
+fn without_mark(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| {
+        let name = field.name().trim_start_matches('\u{feff}').to_owned();
+        field.as_ref().clone().with_name(name)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_file_is_a_name_and_a_path() {
+        let parse = |text: &str| text.parse::<NamedFile>().map(|file| (file.name, file.path.display().to_string()));
+        assert_eq!(parse("mine=a=b.csv"), Ok(("mine".to_owned(), "a=b.csv".to_owned())));
+        for wrong in ["a.csv", "=a.csv", "mine=", "my table=a.csv", "2=a.csv", "a.b=a.csv"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

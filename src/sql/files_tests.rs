@@ -1,0 +1,91 @@
+//! Tests of files as tables.
+
+use std::path::PathBuf;
+
+use super::testing::{store, text};
+use super::{NamedFile, OutputFormat, Session};
+use crate::error::{ErrorCategory, Result};
+
+fn csv_with(files: &[(&str, PathBuf)], sql: &str) -> Result<String> {
+    let (_folder, store, _) = store();
+    let mut session = Session::open(&store)?;
+    for (name, path) in files {
+        session.add_file(NamedFile { name: (*name).to_owned(), path: path.clone() })?;
+    }
+    text(&session, sql, OutputFormat::Csv)
+}
+
+#[test]
+fn csv_json_lines_and_parquet_are_joined_by_name() {
+    let folder = tempfile::Builder::new().prefix("a folder [1] 100% ").tempdir().unwrap();
+    let write = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let table = "method,mine\nnns,1.5\ncsls,x\n";
+    let csv = write("a=b.csv", table.as_bytes());
+    let marked = write("marked.CSV", format!("\u{feff}{table}").as_bytes());
+    let tsv = write("a.tsv", table.replace(',', "\t").as_bytes());
+    let lines = write("a.jsonl", b"{\"method\": \"nns\", \"mine\": 1}\n{\"method\": \"csls\", \"mine\": 2.5}\n");
+    let array = write("a.json", b" [{\"method\": \"nns\", \"mine\": 1}, {\"method\": \"csls\", \"mine\": 2.5}]");
+    let join =
+        |name: &str| format!("SELECT s.rsum, m.mine FROM test.summary s JOIN {name} m USING (method) ORDER BY 1");
+    // A late text makes the whole column text.
+    for path in [csv, marked, tsv] {
+        assert_eq!(csv_with(&[("mine", path)], &join("mine")).unwrap(), "rsum,mine\n345.5,1.5\n400.0,x\n");
+    }
+    for path in [lines, array] {
+        assert_eq!(csv_with(&[("Mine", path)], &join("files.mine")).unwrap(), "rsum,mine\n345.5,1.0\n400.0,2.5\n");
+    }
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let rows = session.query("SELECT method, rsum AS mine FROM test.summary").unwrap();
+    let mut parquet = Vec::new();
+    OutputFormat::Parquet.write(&rows.schema(), rows, &mut parquet).unwrap();
+    let parquet = write("a.parquet", &parquet);
+    let files = [("mine", parquet)];
+    assert_eq!(csv_with(&files, &join("mine")).unwrap(), "rsum,mine\n345.5,345.5\n400.0,400.0\n");
+    assert!(csv_with(&files, "SHOW TABLES FROM files").unwrap().contains("files,mine,,"));
+    assert!(csv_with(&files, "DESCRIBE mine").unwrap().contains("mine,Float64"));
+}
+
+#[test]
+fn wrong_files_are_errors_with_their_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.csv"), "a,b\n1\n").unwrap();
+    std::fs::write(path("a.parquet"), "a,b\n").unwrap();
+    std::fs::write(path("a.xlsx"), "").unwrap();
+    std::fs::write(path("empty.csv"), "").unwrap();
+    let error = |name: &str| csv_with(&[("mine", path(name))], "SELECT * FROM mine").expect_err(name);
+    for name in ["gone.csv", "a.csv", "a.parquet", "empty.csv"] {
+        let got = error(name);
+        assert_eq!(got.category(), ErrorCategory::Data, "{name}: {got}");
+        assert!(got.to_string().contains(name), "{name}: {got}");
+    }
+    assert!(error("a.xlsx").hint_text().is_some_and(|hint| hint.contains("csv, tsv, parquet")));
+    let twice = csv_with(&[("mine", path("a.csv")), ("MINE", path("a.csv"))], "SELECT 1").unwrap_err();
+    assert!(twice.to_string().contains("two files"), "{twice}");
+}
+
+#[test]
+fn a_query_reads_no_file_that_was_not_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret.csv");
+    std::fs::write(&secret, "a\n1\n").unwrap();
+    let named = [("mine", secret.clone())];
+    let (path, url) = (secret.display(), format!("file://{}", secret.display()));
+    for sql in [
+        format!("SELECT * FROM '{path}'"),
+        format!("SELECT * FROM \"{path}\""),
+        format!("SELECT * FROM '{url}'"),
+        format!("SELECT * FROM files.\"{path}\""),
+        format!("SELECT * FROM read_csv('{path}')"),
+        format!("SELECT * FROM csv_scan('{path}')"),
+        format!("SELECT * FROM parquet_metadata('{path}')"),
+        format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{path}'"),
+    ] {
+        assert_eq!(csv_with(&named, &sql).expect_err(&sql).category(), ErrorCategory::Usage, "{sql}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Tests of the forms for eyes: the table, the vertical form, and the choice between them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, NullArray, RecordBatch, StringArray};
+use arrow::datatypes::{Field, Schema};
+
+use super::{FittedForm, OutputFormat, write_fitted};
+use crate::tables;
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let fields = columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    tables::batch(&schema, columns.into_iter().map(|(_, column)| column).collect()).unwrap()
+}
+
+fn shown(batch: &RecordBatch, format: OutputFormat) -> String {
+    let mut out = Vec::new();
+    format.write(&batch.schema(), [Ok(batch.clone())].into_iter(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn fitted(batch: &RecordBatch, width: usize) -> (String, FittedForm) {
+    let mut out = Vec::new();
+    let rows = [Ok(batch.clone())].into_iter();
+    let (form, _) = write_fitted(width, &batch.schema(), rows, &mut out).unwrap();
+    (String::from_utf8(out).unwrap(), form)
+}
+
+fn example() -> RecordBatch {
+    batch(vec![
+        ("n", Arc::new(Int64Array::from(vec![Some(1_234_567_890), None]))),
+        ("x", Arc::new(Float64Array::from(vec![1.0 / 3.0, f64::NAN]))),
+        ("text", Arc::new(StringArray::from(vec!["a\u{1b}\nb", ""]))),
+        ("none", Arc::new(NullArray::new(2))),
+    ])
+}
+
+#[test]
+fn a_table_aligns_numbers_to_the_right_and_rounds_floats() {
+    assert_eq!(
+        shown(&example(), OutputFormat::Table),
+        "+------------+----------+---------+------+\n\
+         |          n |        x | text    | none |\n\
+         +------------+----------+---------+------+\n\
+         | 1234567890 | 0.333333 | a\\u{1b} | NULL |\n\
+         |            |          | b       |      |\n\
+         |       NULL |      NaN |         | NULL |\n\
+         +------------+----------+---------+------+\n"
+    );
+}
+
+#[test]
+fn the_vertical_form_has_a_line_for_each_value() {
+    let expected = "-- row 1\nn    | 1234567890\nx    | 0.333333\ntext | a\\u{1b}\n       b\nnone | NULL\n\
+                    -- row 2\nn    | NULL\nx    | NaN\ntext | \nnone | NULL\n";
+    assert_eq!(shown(&example(), OutputFormat::Vertical), expected);
+    assert_eq!(shown(&example().slice(0, 0), OutputFormat::Vertical), "-- no rows; columns: n, x, text, none\n");
+}
+
+#[test]
+fn formats_for_programs_have_all_digits() {
+    let csv = shown(&example(), OutputFormat::Csv);
+    assert_eq!(csv, "n,x,text,none\n1234567890,0.3333333333333333,\"a\u{1b}\nb\",\n,NaN,,\n");
+    // JSON has no NaN.
+    let lines = shown(&example(), OutputFormat::Jsonl);
+    assert!(lines.starts_with("{\"n\":1234567890,\"x\":0.3333333333333333,\"text\":\"a\\u001b\\nb\",\"none\":null}\n"));
+    assert!(lines.ends_with("{\"n\":null,\"x\":null,\"text\":\"\",\"none\":null}\n"), "{lines}");
+}
+
+#[test]
+fn a_terminal_gets_the_widest_form_that_fits() {
+    let caption = "two dogs run over a wide green meadow towards the camera";
+    let one = batch(vec![
+        ("rank", Arc::new(Int64Array::from(vec![7]))),
+        ("text", Arc::new(StringArray::from(vec![caption]))),
+    ]);
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+    let (text, form) = fitted(&one, 80);
+    assert!(form == FittedForm::Table && text.contains(caption) && text.lines().count() == 5, "{text}");
+    let (text, form) = fitted(&one, 40);
+    assert!(form == FittedForm::Table && text.lines().count() == 7 && widest(&text) == 40, "{text}");
+    assert!(text.contains("|    7 | two dogs run over a wide      |\n|      | green meadow"), "{text}");
+    // Twenty characters are the narrowest column.
+    assert_eq!(fitted(&one, 29).1, FittedForm::Vertical);
+    assert_eq!(fitted(&one, 29).0, format!("-- row 1\nrank | 7\ntext | {caption}\n"));
+
+    let long = batch(vec![("text", Arc::new(StringArray::from(vec!["word ".repeat(100)])))]);
+    let (text, form) = fitted(&long, 60);
+    assert!(form == FittedForm::CutTable && text.contains('…') && widest(&text) <= 60, "{text}");
+    let plan = batch(vec![("plan", Arc::new(StringArray::from(vec!["Sort: a\n  TableScan: ".repeat(9)])))]);
+    assert_eq!(fitted(&plan, 20).1, FittedForm::Vertical);
+    let wide = batch((0..20).map(|_| ("number", Arc::new(Int64Array::from(vec![1])) as ArrayRef)).collect());
+    assert_eq!(fitted(&wide, 80).1, FittedForm::Vertical);
+}

@@ -1,0 +1,165 @@
+//! Table form of a query result, and the choice between it and the vertical form for a terminal.
+
+use std::io::Write;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, SchemaRef};
+use az::SaturatingAs;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
+
+use super::cells::{display_rows, is_number};
+use super::vertical::VerticalWriter;
+use crate::error::{Error, Result, escape_control};
+
+/// Borders of the table: `+---+` and `|`.
+const BORDERS: &str = "||--+-++|    ++++++";
+/// Smallest width to which a column of texts is narrowed.
+const NARROWEST: usize = 20;
+/// Lines over which a text is wrapped in a narrowed column. The rest is cut.
+const WRAPPED_LINES: usize = 6;
+/// Characters of a column besides its content: a space on both sides and a border.
+const COLUMN_FRAME: usize = 3;
+
+/// Form in which a result was shown on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FittedForm {
+    /// Table with all texts in full, some perhaps over several lines.
+    Table,
+    /// Table whose long texts are cut.
+    CutTable,
+    /// Vertical form, because the table is wider than the terminal.
+    Vertical,
+}
+
+/// Writes a result as a table if it fits into `width` columns of a terminal, with texts over at most six lines if that
+/// helps, otherwise in the vertical form. Holds all rows in memory. Returns the form and the number of rows.
+///
+/// # Errors
+/// A batch of `rows` is an error, or `out` cannot be written.
+pub fn write_fitted(
+    width: usize,
+    schema: &SchemaRef,
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    mut out: impl Write,
+) -> Result<(FittedForm, usize)> {
+    let rows = all_rows(rows)?;
+    let widths = column_widths(schema, &rows);
+    let form = if frame_width(&widths) <= width {
+        write_lines(&table_lines(schema, &rows, None), &mut out)?;
+        FittedForm::Table
+    } else if let Some(limit) = text_limit(width, schema, &widths)
+        // Texts with lines of their own, such as plans, are not wrapped again.
+        && !rows.iter().flatten().any(|text| text.contains('\n'))
+    {
+        let cut_length = limit * WRAPPED_LINES;
+        let is_cut = rows.iter().flatten().any(|text| text.chars().count() > cut_length);
+        let cut: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|text| cut_text(text, cut_length)).collect()).collect();
+        write_lines(&table_lines(schema, &cut, Some(limit)), &mut out)?;
+        if is_cut { FittedForm::CutTable } else { FittedForm::Table }
+    } else {
+        let mut vertical = VerticalWriter::new(schema);
+        vertical.write_rows(&rows, &mut out)?;
+        vertical.finish(&mut out)?;
+        FittedForm::Vertical
+    };
+    out.flush().map_err(|error| write_error(&error))?;
+    Ok((form, rows.len()))
+}
+
+/// Widths of the columns, in characters.
+fn column_widths(schema: &SchemaRef, rows: &[Vec<String>]) -> Vec<usize> {
+    let mut widths: Vec<usize> = schema.fields().iter().map(|field| field.name().chars().count()).collect();
+    for row in rows {
+        for (width, text) in widths.iter_mut().zip(row) {
+            *width = text.lines().map(|line| line.chars().count()).fold(*width, usize::max);
+        }
+    }
+    widths
+}
+
+/// Width of a table with its borders.
+fn frame_width(widths: &[usize]) -> usize {
+    1 + widths.iter().map(|width| width + COLUMN_FRAME).sum::<usize>()
+}
+
+/// Largest width of columns of texts and lists at which the table fits into `width`; `None` if it is below
+/// [`NARROWEST`].
+fn text_limit(width: usize, schema: &SchemaRef, widths: &[usize]) -> Option<usize> {
+    let fits = |limit: usize| {
+        let narrowed = widths
+            .iter()
+            .zip(schema.fields())
+            .map(|(&width, field)| if is_wrapped(field, width) { width.min(limit) } else { width });
+        frame_width(&narrowed.collect::<Vec<_>>()) <= width
+    };
+    (NARROWEST..width).rev().find(|&limit| fits(limit))
+}
+
+/// Returns true if a column may be narrowed: one of texts or lists whose name is not wider.
+fn is_wrapped(field: &Field, width: usize) -> bool {
+    width > NARROWEST && field.name().chars().count() <= NARROWEST && !is_number(field.data_type())
+}
+
+/// Writes a result as a table, with texts in full. Holds all rows in memory.
+pub(super) fn write_table(
+    schema: &SchemaRef,
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    out: &mut impl Write,
+) -> Result<()> {
+    write_lines(&table_lines(schema, &all_rows(rows)?, None), out)
+}
+
+/// Text of all values, row by row.
+fn all_rows(batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<Vec<String>>> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        rows.extend(display_rows(&batch?)?);
+    }
+    Ok(rows)
+}
+
+/// Lines of the table, with numbers aligned to the right, and texts wrapped to `limit` characters.
+fn table_lines(schema: &SchemaRef, rows: &[Vec<String>], limit: Option<usize>) -> Vec<String> {
+    let widths = column_widths(schema, rows);
+    let mut table = Table::new();
+    table.load_preset(BORDERS).set_content_arrangement(ContentArrangement::Disabled);
+    if limit.is_some() {
+        // Texts are wrapped in the columns of a fixed width only.
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::MAX);
+    }
+    table.set_header(schema.fields().iter().map(|field| escape_control(field.name())));
+    table.add_rows(rows);
+    for ((column, field), &width) in table.column_iter_mut().zip(schema.fields()).zip(&widths) {
+        if is_number(field.data_type()) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        column.set_constraint(match limit {
+            // The width counts the spaces on both sides.
+            Some(limit) if is_wrapped(field, width) => {
+                ColumnConstraint::Absolute(Width::Fixed((width.min(limit) + 2).saturating_as()))
+            }
+            _ => ColumnConstraint::ContentWidth,
+        });
+    }
+    table.lines().collect()
+}
+
+/// First characters of a long text.
+fn cut_text(text: &str, length: usize) -> String {
+    match text.char_indices().nth(length) {
+        Some(_) => text.chars().take(length - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
+fn write_lines(lines: &[String], out: &mut impl Write) -> Result<()> {
+    for line in lines {
+        writeln!(out, "{line}").map_err(|error| write_error(&error))?;
+    }
+    Ok(())
+}
+
+fn write_error(error: &std::io::Error) -> Error {
+    Error::stage(format!("cannot write the result: {error}"))
+}

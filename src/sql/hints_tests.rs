@@ -1,0 +1,87 @@
+//! Tests of the messages of wrong queries: places, near names, quotes.
+
+use super::testing::{store, text};
+use super::{OutputFormat, Session};
+use crate::error::Error;
+
+fn error(sql: &str) -> Error {
+    let (_folder, store, _) = store();
+    text(&Session::open(&store).unwrap(), sql, OutputFormat::Csv).expect_err("the query is wrong")
+}
+
+#[test]
+fn a_syntax_error_shows_its_place() {
+    let got = error("SELECT rsum\nFROM test.summary\nWHERE rsum > > 1").to_string();
+    assert!(got.starts_with("SQL: expected an expression, found `>` at line 3, column 14"), "{got}");
+    assert!(got.ends_with("\n  WHERE rsum > > 1\n               ^"), "{got}");
+    assert!(error("SELECT (1").to_string().ends_with("found the end of the query"));
+}
+
+#[test]
+fn a_name_with_a_hyphen_needs_quotes() {
+    for sql in ["SELECT * FROM dev-set.summary", "SELECT dev-set.summary.rsum FROM test.summary"] {
+        let got = error(sql);
+        let hint = got.hint_text().unwrap_or_default();
+        assert_eq!(hint, "a name with a hyphen needs double quotes: `\"dev-set\".summary`", "{sql}: {got}");
+    }
+}
+
+#[test]
+fn an_unknown_column_names_near_ones_and_its_place() {
+    let got = error("SELECT method,\n  s.rsun FROM test.summary s");
+    assert_eq!(got.hint_text(), Some("did you mean `rsum`?"));
+    assert_eq!(
+        got.to_string(),
+        "SQL: there is no column `rsun` at line 2, column 3; there are rsum, method\n    s.rsun FROM test.summary s\n    ^"
+    );
+    let got = error("SELECT rsum FROM test.summary a, test.summary b");
+    assert!(got.to_string().starts_with("SQL: several tables have a column `rsum`"), "{got}");
+}
+
+#[test]
+fn operators_of_vector_databases_are_refused_with_the_function() {
+    let pair = "FROM cnn.features a, cnn.features b";
+    for (sql, function) in [
+        (format!("SELECT a.feature <=> b.feature {pair}"), "cosine_distance(a, b)"),
+        (format!("SELECT 1 {pair} ORDER BY a.feature <=> [1.0, 2.0]"), "cosine_distance(a, b)"),
+        (format!("SELECT a.feature <-> b.feature {pair}"), "array_distance(a, b)"),
+        (format!("SELECT a.feature <#> b.feature {pair}"), "inner_product(a, b)"),
+    ] {
+        let got = error(&sql);
+        let text = format!("{got} {}", got.hint_text().unwrap_or_default());
+        assert!(text.contains(function), "{sql}: {text}");
+    }
+    // Between numbers it is an equality, as in MySQL.
+    let (_folder, store, _) = store();
+    let rows = text(&Session::open(&store).unwrap(), "SELECT NULL <=> 1 AS a, 1 <=> 1 AS b", OutputFormat::Csv);
+    assert_eq!(rows.unwrap(), "a,b\nfalse,true\n");
+}
+
+#[test]
+fn an_empty_query_and_two_statements_are_errors() {
+    assert_eq!(error(" ; -- nothing").to_string(), "SQL: the query is empty");
+    assert_eq!(error("SELECT 1; SELECT ';'; SELECT 3").to_string(), "SQL: 3 statements, wanted one");
+}
+
+#[test]
+fn an_interrupted_statement_ends() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    let interrupt = session.interrupt();
+    assert!(!interrupt.interrupt(), "no statement runs");
+    let endless = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b \
+                   WHERE a.value + b.value < 0";
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The query runs by then, and never pauses by itself.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            while !interrupt.interrupt() {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            assert!(!interrupt.interrupt(), "it has been interrupted already");
+        });
+        session.query(endless).and_then(|mut rows| rows.next().unwrap().map(|_| ()))
+    });
+    assert_eq!(ended.unwrap_err().category(), crate::error::ErrorCategory::Interrupted);
+    assert_eq!(text(&session, "SELECT 1 AS one", OutputFormat::Csv).unwrap(), "one\n1\n");
+}

@@ -1,0 +1,177 @@
+//! Names of tables and columns in SQL: quotes, the nearest names for a mistyped one, names with a hyphen.
+
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::error::Error;
+
+/// Maximum number of near names in a message.
+const NEAREST: usize = 5;
+
+/// Name and size of a table that a query can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedTable {
+    /// Schema: the stage, `store`, `files` or `information_schema`.
+    pub schema: String,
+    /// Name.
+    pub table: String,
+    /// Number of rows, if it is known without reading the table.
+    pub rows: Option<u64>,
+}
+
+impl ListedTable {
+    /// Table of the schema `store`.
+    pub(super) fn of_store(table: &str) -> Self {
+        Self { schema: "store".to_owned(), table: table.to_owned(), rows: None }
+    }
+
+    /// Name in a query: `stage.table`, quoted where necessary.
+    #[must_use]
+    pub fn sql_name(&self) -> String {
+        format!("{}.{}", quote_identifier(&self.schema), quote_identifier(&self.table))
+    }
+}
+
+/// Name as an SQL identifier, quoted if necessary.
+#[must_use]
+pub fn quote_identifier(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
+
+/// Error for an unknown table, with at most five near names and a hint if one is close.
+pub(super) fn unknown_table_error(name: &str, tables: impl Iterator<Item = ListedTable>) -> Error {
+    let mut near: Vec<(usize, String)> = tables.map(|table| (table_distance(name, &table), table.sql_name())).collect();
+    near.sort();
+    near.dedup();
+    let all = near.len();
+    near.truncate(NEAREST);
+    let names: Vec<&str> = near.iter().map(|(_, name)| name.as_str()).collect();
+    let there = if all > NEAREST { "the nearest are" } else { "there are" };
+    let more = if all > NEAREST { "; `SHOW TABLES` lists all" } else { "" };
+    let error = Error::usage(format!("SQL: there is no table `{name}`; {there} {}{more}", names.join(", ")));
+    match near.first() {
+        Some((distance, near)) if *distance <= 2 + name.len() / 4 => error.hint(format!("did you mean `{near}`?")),
+        _ => error,
+    }
+}
+
+/// Distance between a mistyped name and a table: the number of typing mistakes, or a little more than that of one half
+/// if the other half is missing or quite different.
+fn table_distance(name: &str, table: &ListedTable) -> usize {
+    let lower = name.to_lowercase().replace('"', "");
+    let distance = |a: &str, b: &str| strsim::damerau_levenshtein(a, &b.to_lowercase());
+    let whole = distance(&lower, &format!("{}.{}", table.schema, table.table));
+    // The most common mistake: `summary` instead of `test.summary`.
+    let (schema, last) = lower.rsplit_once('.').unwrap_or(("", &lower));
+    let by_table = 1 + 4 * distance(last, &table.table) + usize::from(!schema.is_empty());
+    let by_schema = 2 + 3 * distance(schema, &table.schema) + distance(last, &table.table).min(3);
+    whole.min(by_table).min(if schema.is_empty() { usize::MAX } else { by_schema })
+}
+
+/// Nearest of `names` to `name`, at most five, nearest first, each with its distance.
+pub(super) fn nearest_names<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Vec<(usize, &'n str)> {
+    let lower = name.to_lowercase();
+    let mut near: Vec<(usize, &str)> =
+        names.map(|other| (strsim::damerau_levenshtein(&lower, &other.to_lowercase()), other)).collect();
+    near.sort_unstable();
+    near.dedup();
+    near.truncate(NEAREST);
+    near
+}
+
+/// Finds a name with a hyphen before a dot, such as `hal-bank-test.summary`, which SQL reads as a subtraction. Returns the
+/// correctly quoted name.
+pub(super) fn quoted_hyphenated_name(sql: &str) -> Option<String> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().ok()?;
+    let word = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.value.clone()),
+        // Parts such as the `2` of `run-2`.
+        Token::Number(digits, _) => Some(digits.clone()),
+        _ => None,
+    };
+    for start in 0..tokens.len() {
+        // No name begins in the middle of another.
+        if start > 0 && matches!(tokens[start - 1], Token::Minus | Token::Period) {
+            continue;
+        }
+        let Some(mut name) = word(&tokens[start]) else { continue };
+        let mut end = start + 1;
+        while let Some(Token::Minus) = tokens.get(end)
+            && let Some(next) = tokens.get(end + 1).and_then(word)
+        {
+            name = format!("{name}-{next}");
+            end += 2;
+        }
+        // `knn-10.summary` has the number `10.`.
+        if end > start + 1
+            && let Some(digits) = name.strip_suffix('.')
+            && let Some(table) = tokens.get(end).and_then(word)
+        {
+            return Some(format!("\"{digits}\".{table}"));
+        }
+        if end > start + 1
+            && let Some(Token::Period) = tokens.get(end)
+            && let Some(table) = tokens.get(end + 1).and_then(word)
+        {
+            return Some(format!("\"{name}\".{table}"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(schema: &str, table: &str) -> ListedTable {
+        ListedTable { schema: schema.to_owned(), table: table.to_owned(), rows: None }
+    }
+
+    #[test]
+    fn names_are_quoted_where_sql_needs_it() {
+        for (name, quoted) in
+            [("test", "test"), ("hal-bank", "\"hal-bank\""), ("Test", "\"Test\""), ("2nd", "\"2nd\""), ("", "\"\"")]
+        {
+            assert_eq!(quote_identifier(name), quoted);
+        }
+        assert_eq!(table("a-b", "a\"b").sql_name(), "\"a-b\".\"a\"\"b\"");
+    }
+
+    #[test]
+    fn hyphenated_names_are_found_and_subtractions_are_not() {
+        for (sql, found) in [
+            ("SELECT rsum FROM hal-bank-test.summary", Some("\"hal-bank-test\".summary")),
+            ("SELECT run-2.summary.rsum FROM x", Some("\"run-2\".summary")),
+            ("SELECT rsum FROM a.b, hal-bank.c", Some("\"hal-bank\".c")),
+            ("SELECT a - b FROM t.c", None),
+            // A subtraction of a column of a table looks the same; the hint is given after an error only.
+            ("SELECT a-b.c FROM \"hal-bank\".c", Some("\"a-b\".c")),
+            ("SELECT t.a-t.b FROM x", None),
+            ("SELECT 'a-b.c'", None),
+        ] {
+            assert_eq!(quoted_hyphenated_name(sql).as_deref(), found, "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_tables_are_named_and_no_more_than_five() {
+        let stages = ["test", "dev", "fit"].map(|stage| ["summary", "rankings", "metrics"].map(|t| table(stage, t)));
+        let all: Vec<ListedTable> = stages.into_iter().flatten().collect();
+        let error = |name: &str| unknown_table_error(name, all.iter().cloned());
+        assert_eq!(error("tset.summary").hint_text(), Some("did you mean `test.summary`?"));
+        assert_eq!(error("metrics").hint_text(), Some("did you mean `dev.metrics`?"));
+        let got = error("test.sumary");
+        assert_eq!(got.hint_text(), Some("did you mean `test.summary`?"));
+        assert!(got.to_string().ends_with("; `SHOW TABLES` lists all"), "{got}");
+        // The other tables of the same stage are near.
+        let got = error("test.curve");
+        assert!(got.to_string().contains("nearest are test."), "{got}");
+        assert_eq!(got.hint_text(), None);
+        assert_eq!(got.to_string().matches("test.").count(), 4, "{got}");
+    }
+}

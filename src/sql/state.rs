@@ -1,0 +1,54 @@
+//! DataFusion's session state: its settings, functions and planners, and the object store of the tables.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::SessionStateDefaults;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::prelude::SessionConfig;
+
+use crate::sql::planners::VectorOperators;
+use crate::store::Store;
+
+/// URL under which the objects of the store are registered in DataFusion.
+pub(super) const STORE_URL: &str = "pairloom://store/";
+/// Name of the catalog, which a query may write before the schema.
+pub(super) const CATALOG: &str = "pairloom";
+/// Schema of the files that are read by name. A name without a schema means a table of this one.
+pub(super) const FILES: &str = "files";
+
+/// Threads of a session.
+pub(super) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Session state over the objects of `store`.
+pub(super) fn session_state(store: Option<&Store>) -> Result<SessionState> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads())
+        .with_collect_statistics(false)
+        .with_default_catalog_and_schema(CATALOG, FILES);
+    let options = config.options_mut();
+    options.execution.parquet.schema_force_view_types = false;
+    // Errors have the place in the query.
+    options.sql_parser.collect_spans = true;
+    let mut planners = SessionStateDefaults::default_expr_planners();
+    planners.insert(0, Arc::new(VectorOperators));
+    let mut state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_expr_planners(planners)
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_table_function_list(SessionStateDefaults::default_table_functions());
+    if let Some(store) = store {
+        let mount = ObjectStoreUrl::parse(STORE_URL)?;
+        state = state.with_object_store(mount.as_ref(), Arc::clone(store.objects().inner()));
+    }
+    let mut state = state.build();
+    datafusion_functions_json::register_all(&mut state)?;
+    Ok(state)
+}

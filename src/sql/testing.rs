@@ -1,0 +1,134 @@
+//! Store for tests of SQL, written by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+
+use super::{OutputFormat, Session};
+use crate::error::Result;
+use crate::io::parquet;
+use crate::stage::Warning;
+use crate::store::key::{ArtefactIdentity, Key};
+use crate::store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
+use crate::store::{Artefact, Manifest, Part, Store};
+use crate::tables;
+
+/// Table with a text column, `method`, and an f64 column, `rsum`.
+pub(super) fn scores(rows: &[(&str, f64)]) -> RecordBatch {
+    let schema =
+        Schema::new(vec![Field::new("method", DataType::Utf8, false), Field::new("rsum", DataType::Float64, false)]);
+    tables::batch(
+        &Arc::new(schema),
+        vec![
+            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.0))),
+            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.1))),
+        ],
+    )
+    .unwrap()
+}
+
+pub(super) fn features(rows: &[(i64, &str)], width: usize) -> RecordBatch {
+    let values = (0..rows.len() * width).map(|i| f32::from(u16::try_from(i % 1024).unwrap()) / 4.0).collect();
+    tables::batch(
+        &tables::features::table().schema_with_width(width),
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))),
+            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.1))),
+            tables::vector_array(values, width).unwrap(),
+        ],
+    )
+    .unwrap()
+}
+
+/// Writes a complete artefact to the store, with a part for every batch.
+pub(super) fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec<RecordBatch>)]) -> Key {
+    let identity = ArtefactIdentity {
+        kind: kind.to_owned(),
+        version: 1,
+        settings: serde_json::json!(settings),
+        inputs: BTreeMap::new(),
+    };
+    let key = identity.key();
+    let artefact = store.artefact(kind, &key);
+    let mut manifest_tables = BTreeMap::new();
+    for (table, batches) in tables {
+        let parts = batches.iter().enumerate().map(|(index, batch)| {
+            let content = parquet::encode(&batch.schema(), std::slice::from_ref(batch)).unwrap();
+            let part = Part {
+                index,
+                rows: batch.num_rows() as u64,
+                bytes: content.len() as u64,
+                digest: blake3::hash(&content).to_hex().to_string(),
+            };
+            artefact.put(&Artefact::part_name(table, index), content).unwrap();
+            part
+        });
+        manifest_tables.insert((*table).to_owned(), parts.collect::<Vec<_>>());
+    }
+    let manifest = Manifest {
+        identity,
+        tables: manifest_tables,
+        files: BTreeMap::new(),
+        warnings: vec![Warning { subject: "a.jpg".to_owned(), message: "does not decode".to_owned() }],
+        seconds: 1.5,
+        finished: "2026-01-02T03:04:05Z".parse().unwrap(),
+        pairloom: "0.1.0".to_owned(),
+    };
+    artefact.put("manifest.json", serde_json::to_vec(&manifest).unwrap().into()).unwrap();
+    key
+}
+
+pub(super) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
+    let mut record = RunRecord::start("quick.toml", RunCommand::default());
+    record.run = name.to_owned();
+    record.outcome = RunOutcome::Finished;
+    for (stage, kind, key) in stages {
+        record.stages.push(StageRecord {
+            name: (*stage).to_owned(),
+            kind: (*kind).to_owned(),
+            key: (*key).clone(),
+            identity: None,
+            tables: vec![],
+            sources: BTreeMap::new(),
+            reused: false,
+            seconds: Some(0.25),
+            stalls: None,
+        });
+    }
+    record.save(store).unwrap();
+}
+
+/// Store with two runs. The second run evaluates `test` again. The table of `cnn` has two parts.
+pub(super) fn store() -> (tempfile::TempDir, Store, [Key; 3]) {
+    let folder = tempfile::Builder::new().prefix("a store [1] 100% ").tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let cnn = put(
+        &store,
+        "extract",
+        1,
+        &[("features", vec![features(&[(1, "train"), (2, "test")], 16), features(&[(3, "test")], 16)])],
+    );
+    let old = put(&store, "evaluate", 1, &[("summary", vec![scores(&[("nns", 100.0)])])]);
+    let new = put(
+        &store,
+        "evaluate",
+        2,
+        &[("summary", vec![scores(&[("nns", 345.5), ("csls", 400.0)])]), ("rankings", vec![])],
+    );
+    run(&store, "20260101T000000", &[("cnn", "extract", &cnn), ("test", "evaluate", &old)]);
+    run(
+        &store,
+        "20260102T000000",
+        &[("cnn", "extract", &cnn), ("test", "evaluate", &new), ("Dev-Set", "evaluate", &old)],
+    );
+    (folder, store, [cnn, old, new])
+}
+
+pub(super) fn text(session: &Session, sql: &str, format: OutputFormat) -> Result<String> {
+    let rows = session.query(sql)?;
+    let mut out = Vec::new();
+    format.write(&rows.schema(), rows, &mut out)?;
+    Ok(String::from_utf8(out).unwrap())
+}
