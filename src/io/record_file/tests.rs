@@ -112,7 +112,7 @@ fn every_mistake_is_named_with_its_place() {
         "has 10 mistakes",
         "line 1: `id` is no whole number",
         "line 2: no JSON object, wanted one a line",
-        "line 3: no JSON object: EOF while parsing a value in column 14",
+        "line 3: no JSON object: EOF while parsing a value in column 13",
         "line 4: `file_name` is missing",
         "line 5: `file_name` is empty",
         "line 6: `id` is `x`, wanted a whole number",
