@@ -22,6 +22,8 @@ mod toml_tree;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod source_tests;
+#[cfg(test)]
 mod arbitrary_tests;
 
 pub use diagnostic::{Diagnostic, Diagnostics};

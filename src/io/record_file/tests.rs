@@ -12,8 +12,11 @@ use crate::io::table_file::ColumnKind;
 const COLUMNS: [(&str, ColumnKind); 3] =
     [("file_name", ColumnKind::Texts), ("id", ColumnKind::TextsOrIntegers), ("caption", ColumnKind::TextsOrLists)];
 
+/// Place, name, identifier and captions of a record.
+type ReadRecord = (String, String, i64, Vec<String>);
+
 /// Returns place, name, identifier and captions of every record of a file.
-fn read(name: &str, content: &[u8]) -> Result<Vec<(String, String, i64, Vec<String>)>> {
+fn read(name: &str, content: &[u8]) -> Result<Vec<ReadRecord>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, content).unwrap();
@@ -29,7 +32,7 @@ fn read(name: &str, content: &[u8]) -> Result<Vec<(String, String, i64, Vec<Stri
     Ok(rows)
 }
 
-fn described(result: Result<Vec<(String, String, i64, Vec<String>)>>) -> String {
+fn described(result: Result<Vec<ReadRecord>>) -> String {
     let error: Error = result.unwrap_err();
     format!("{error}\n{}", error.hint_text().unwrap_or_default())
 }
