@@ -43,7 +43,7 @@ impl SkippedItems {
         Err(error.hint(if is_all {
             hint_for_all.to_owned()
         } else {
-            "mend these files, or allow a larger share with `max_skipped`".to_owned()
+            "mend these files, or allow a larger share with `max_skipped`; the stage then starts over".to_owned()
         }))
     }
 }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(
             message(11, 100, 0.1).unwrap(),
             "11 of 100 images were left out, wanted at most 0.1 of them:\n  `0`: gone\n  `1`: gone\n  `2`: gone\n  \
-             `3`: gone\n  `4`: gone\n  and 6 more\nmend these files, or allow a larger share with `max_skipped`"
+             `3`: gone\n  `4`: gone\n  and 6 more\nmend these files, or allow a larger share with `max_skipped`; the stage then starts over"
         );
         assert_eq!(
             message(2, 2, 1.0).unwrap(),

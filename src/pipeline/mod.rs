@@ -28,6 +28,8 @@ mod tests;
 #[cfg(test)]
 mod message_tests;
 #[cfg(test)]
+mod source_tests;
+#[cfg(test)]
 mod arbitrary_tests;
 
 pub use diagnostic::{Diagnostic, Diagnostics};

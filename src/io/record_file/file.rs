@@ -1,9 +1,8 @@
 //! File of records in any of the formats.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::{FieldValue, json_lines, table_records};
+use super::{FieldValue, RecordPlace, json_lines, table_records};
 use crate::error::{Error, Result};
 use crate::io::delimited::DelimitedFile;
 use crate::io::files;
@@ -21,24 +20,6 @@ enum RecordFormat {
     Delimited(DelimitedFile),
     JsonLines { gzip: bool },
     Table(TableFile),
-}
-
-/// Place of a record in its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordPlace {
-    /// Line of a text file, from 1.
-    Line(u64),
-    /// Row of a Parquet or Arrow file, from 0.
-    Row(u64),
-}
-
-impl fmt::Display for RecordPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(line) => write!(f, "line {line}"),
-            Self::Row(row) => write!(f, "row {row} (from 0)"),
-        }
-    }
 }
 
 impl RecordFile {

@@ -3,6 +3,7 @@
 //! Errors name the line of a record, or in Parquet and Arrow files its row, and list all mistakes of the file.
 
 mod field_value;
+mod record_place;
 mod file;
 mod json_lines;
 mod table_records;
@@ -10,4 +11,5 @@ mod table_records;
 mod tests;
 
 pub use field_value::FieldValue;
-pub use file::{RecordFile, RecordPlace};
+pub use file::RecordFile;
+pub use record_place::RecordPlace;

@@ -12,8 +12,11 @@ use crate::io::table_file::ColumnKind;
 const COLUMNS: [(&str, ColumnKind); 3] =
     [("file_name", ColumnKind::Texts), ("id", ColumnKind::TextsOrIntegers), ("caption", ColumnKind::TextsOrLists)];
 
+/// Place, name, identifier and captions of a record.
+type ReadRecord = (String, String, i64, Vec<String>);
+
 /// Returns place, name, identifier and captions of every record of a file.
-fn read(name: &str, content: &[u8]) -> Result<Vec<(String, String, i64, Vec<String>)>> {
+fn read(name: &str, content: &[u8]) -> Result<Vec<ReadRecord>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, content).unwrap();
@@ -29,7 +32,7 @@ fn read(name: &str, content: &[u8]) -> Result<Vec<(String, String, i64, Vec<Stri
     Ok(rows)
 }
 
-fn described(result: Result<Vec<(String, String, i64, Vec<String>)>>) -> String {
+fn described(result: Result<Vec<ReadRecord>>) -> String {
     let error: Error = result.unwrap_err();
     format!("{error}\n{}", error.hint_text().unwrap_or_default())
 }
@@ -112,7 +115,7 @@ fn every_mistake_is_named_with_its_place() {
         "has 10 mistakes",
         "line 1: `id` is no whole number",
         "line 2: no JSON object, wanted one a line",
-        "line 3: no JSON object: EOF while parsing a value in column 14",
+        "line 3: no JSON object: EOF while parsing a value in column 13",
         "line 4: `file_name` is missing",
         "line 5: `file_name` is empty",
         "line 6: `id` is `x`, wanted a whole number",

@@ -18,9 +18,6 @@ const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
 const PICTURES: RequiredValues =
     RequiredValues { columns: &tables::images::PICTURE_COLUMNS, hint: tables::images::PICTURES_HINT };
 
-/// Default of [`Extract::max_skipped`].
-const MAX_SKIPPED: f64 = 0.1;
-
 /// Maximum number of values of a batch, 128 MiB: 222 images of 224 pixels, or 2 of 2048.
 const MAX_INPUT_VALUES: u64 = 32 << 20;
 
@@ -112,14 +109,15 @@ fn default_batch_size() -> usize {
     8
 }
 
+/// Default of [`Extract::max_skipped`].
 fn default_max_skipped() -> f64 {
-    MAX_SKIPPED
+    0.1
 }
 
 /// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
 fn is_default_max_skipped(share: &f64) -> bool {
-    *share == MAX_SKIPPED
+    *share == default_max_skipped()
 }
 
 impl Stage for Extract {
@@ -179,7 +177,7 @@ impl Stage for Extract {
         }
         if !(0.0..=1.0).contains(&self.max_skipped) {
             problems.push(Problem::new("max_skipped", format!("got {}, wanted 0 to 1", self.max_skipped)));
-        } else if self.max_skipped != MAX_SKIPPED && self.on_undecodable == OnUndecodable::Fail {
+        } else if self.max_skipped != default_max_skipped() && self.on_undecodable == OnUndecodable::Fail {
             let message = "it limits the images that are left out, but none are";
             problems.push(Problem::new("max_skipped", message).hint("set `on_undecodable = \"skip\"` too"));
         }

@@ -28,7 +28,7 @@ pub(super) struct CaptionColumns<'s> {
 
 /// Image of the table, with its captions in the order of the table.
 #[derive(Debug)]
-pub(super) struct CaptionedImage {
+pub(super) struct CaptionTableImage {
     /// Name in its first row.
     pub name: String,
     /// Text that rows of the same image share.
@@ -44,8 +44,8 @@ pub(super) struct CaptionedImage {
 
 /// Images of the table so far.
 #[derive(Default)]
-struct ImageRows {
-    images: Vec<CaptionedImage>,
+struct ImagesByKey {
+    images: Vec<CaptionTableImage>,
     by_key: HashMap<String, usize>,
     /// Key of the image of each identifier, and the first row.
     by_id: HashMap<String, (String, RecordPlace)>,
@@ -74,7 +74,7 @@ pub(super) fn read(
     columns: &CaptionColumns<'_>,
     key_of: impl Fn(&str) -> Result<String, String>,
     split_of: impl Fn(&str, Option<&str>) -> Result<&'static str, String>,
-) -> Result<Vec<CaptionedImage>> {
+) -> Result<Vec<CaptionTableImage>> {
     let mut wanted = vec![(columns.image, ColumnKind::TextsOrIntegers), (columns.text, ColumnKind::TextsOrLists)];
     let optional = [
         (columns.image_id, ColumnKind::TextsOrIntegers),
@@ -82,7 +82,7 @@ pub(super) fn read(
         (columns.split, ColumnKind::Texts),
     ];
     wanted.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
-    let mut rows = ImageRows::default();
+    let mut rows = ImagesByKey::default();
     RecordFile::open(path)?.for_each(&wanted, columns.hint, |place, values| {
         let [image, text, more @ ..] = values else { return Err("has no fields".to_owned()) };
         let mut more = more.iter();
@@ -114,7 +114,7 @@ pub(super) fn read(
     Ok(rows.images)
 }
 
-impl ImageRows {
+impl ImagesByKey {
     /// Adds the image of a row, or finds it. Returns its index.
     fn add_image(&mut self, row: ImageFields<'_>, place: RecordPlace) -> Result<usize, String> {
         let ImageFields { name, key, id, split } = row;
@@ -133,7 +133,7 @@ impl ImageRows {
         let index = match self.by_key.entry(key) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
-                self.images.push(CaptionedImage {
+                self.images.push(CaptionTableImage {
                     name: name.to_owned(),
                     key: entry.key().clone(),
                     id: id.map(str::to_owned),

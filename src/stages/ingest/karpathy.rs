@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn skipping() -> serde_json::Value {
-        json!({"karpathy": {"json": "set.json", "images": "images", "on_missing": "skip"}})
+        json!({"karpathy": {"json": "set.json", "images": "images", "on_missing": "skip", "max_skipped": 0.7}})
     }
 
     fn set(images: &serde_json::Value) -> Vec<u8> {
@@ -160,7 +160,7 @@ mod tests {
             ["a.jpg", "c.jpg"]
         );
         std::fs::remove_file(folder.path().join("images/b.jpg")).unwrap();
-        assert!(refused(ingest(folder.path(), skipping())).contains("no image is left of 3"));
+        assert!(refused(ingest(folder.path(), skipping())).contains("all 3 images were left out"));
         std::fs::remove_dir(folder.path().join("images")).unwrap();
         assert!(refused(ingest(folder.path(), skipping())).contains("is not a folder"));
     }

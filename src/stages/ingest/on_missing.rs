@@ -17,16 +17,14 @@ pub enum OnMissing {
 }
 
 /// Default of `max_skipped`: the largest share of images that may be left out.
-const MAX_SKIPPED: f64 = 0.1;
-
 pub(super) fn default_max_skipped() -> f64 {
-    MAX_SKIPPED
+    0.1
 }
 
 /// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
 pub(super) fn is_default_max_skipped(share: &f64) -> bool {
-    *share == MAX_SKIPPED
+    *share == default_max_skipped()
 }
 
 /// Checks the setting `max_skipped` of a form.
@@ -35,7 +33,7 @@ pub(super) fn max_skipped_problem(form: &str, on_missing: OnMissing, share: f64)
     if !(0.0..=1.0).contains(&share) {
         return Some(Problem::new(setting, format!("got {share}, wanted 0 to 1")));
     }
-    (share != MAX_SKIPPED && on_missing == OnMissing::Fail).then(|| {
+    (share != default_max_skipped() && on_missing == OnMissing::Fail).then(|| {
         Problem::new(setting, "it limits the images that are left out, but none are")
             .hint("set `on_missing = \"skip\"` too")
     })

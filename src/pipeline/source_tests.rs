@@ -1,0 +1,53 @@
+//! Tests of paths in pipeline files, and of stages that read files.
+
+use super::tests::{VALID, diagnostics_of, load_bytes};
+
+#[test]
+fn sources() {
+    let karpathy = |json: &str| {
+        VALID.replace(
+            "synthetic = { train = 20, val = 5, test = 5 }",
+            &format!("karpathy = {{ json = {json:?}, images = \"there.txt\" }}"),
+        )
+    };
+    assert!(load_bytes(karpathy("there.txt").as_bytes(), &[], true).is_ok());
+    assert!(load_bytes(karpathy("${HERE}/there.txt").as_bytes(), &[], true).is_ok());
+    let unset = diagnostics_of(&karpathy("${NOT_SET}/x.json").replace("\"there.txt\"", "\"${NOT_SET}${FILES}\""), &[]);
+    assert_eq!(unset.len(), 1, "{unset:?}");
+    let wanted = "4:21 the environment variables `NOT_SET`, `FILES` are not set / `NOT_SET=DIR FILES=DIR pairloom run ";
+    assert!(unset[0].starts_with(wanted) && unset[0].ends_with("p.toml`, or give the paths with `--set`"), "{unset:?}");
+    assert_eq!(
+        diagnostics_of(&karpathy("${HERE/x.json"), &[])[0],
+        "4:21 `json` is the string \"${HERE/x.json\", wanted `${NAME}` with a name and a closing brace"
+    );
+    assert_eq!(diagnostics_of(&karpathy(""), &[])[0], "4:21 `json` is the string \"\", wanted a path");
+    let missing = diagnostics_of(&karpathy("gone.json"), &[]);
+    assert!(
+        missing[0].starts_with("4:21 stage `pairs`: `json` is `/")
+            && missing[0].contains("gone.json`, which does not exist / the folder `/")
+            && missing[0].ends_with("has no `gone.json`; relative paths start at the folder of the pipeline file"),
+        "{missing:?}"
+    );
+    // `pairloom check` works without data.
+    assert!(load_bytes(karpathy("gone.json").as_bytes(), &[], false).is_ok());
+    assert!(load_bytes(karpathy("${NOT_SET}/x.json").as_bytes(), &[], false).is_ok());
+}
+
+#[test]
+fn stages_that_read_pictures_refuse_images_without_files() {
+    let named = VALID.replace(
+        "synthetic = { train = 20, val = 5, test = 5 }",
+        "captions = { file = \"there.txt\", split = \"test\" }",
+    );
+    let diagnostics = diagnostics_of(&named, &[]);
+    let wanted = "`images`: `pairs.images` does not fit: no row has a value in `path`, `bytes`, wanted one of them / these \
+                  images have names only; `ingest` reads pictures with `image_folder`";
+    assert!(diagnostics.len() == 1 && diagnostics[0].contains(wanted), "{diagnostics:#?}");
+    let tuned = named.replace(
+        "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\nloss",
+        "finetune = { images = \"pairs.images\", network = \"squeezenet1_0\", weights = \"random\" }\ncaptions = \
+         \"pairs.captions\"\nloss",
+    );
+    let diagnostics = diagnostics_of(&tuned, &[]);
+    assert_eq!(diagnostics.iter().filter(|diagnostic| diagnostic.contains("no row has a value")).count(), 2);
+}
