@@ -231,7 +231,7 @@ fn hints_about_the_form_of_a_file() {
         (
             "epochs = 2",
             "epochs: 2",
-            "15:7 not TOML: key with no value, expected `=` / a colon is YAML; a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`",
+            "15:7 not TOML: got `:`, wanted `=` / a colon is YAML; a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`",
         ),
         (
             "[stage.fit.train]",

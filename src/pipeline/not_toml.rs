@@ -26,7 +26,8 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
         }
         let is_colon = place.after().trim_start().starts_with(':') || place.before().trim_end().ends_with(':');
         if !(is_colon && has_colon) {
-            let message = format!("not TOML: {}", error.message().replace('\n', ", "));
+            let reason = if is_colon { "got `:`, wanted `=`".to_owned() } else { error.message().replace('\n', ", ") };
+            let message = format!("not TOML: {reason}");
             let diagnostic = Diagnostic::new(span, message);
             diagnostics.push(match hint(&place, error.message(), is_colon) {
                 Some(hint) => diagnostic.hint(hint),
