@@ -15,7 +15,9 @@ pub fn check_plausible(
     got: f64,
     (plausible, usual): (RangeInclusive<f64>, &str),
 ) -> Option<(String, String)> {
-    (!plausible.contains(&got)).then(|| (name.to_owned(), format!("got {got:?}; {usual}")))
+    // Very small and very large numbers are readable in scientific notation alone.
+    let text = if got == 0.0 || (1e-4..1e9).contains(&got.abs()) { got.to_string() } else { format!("{got:e}") };
+    (!plausible.contains(&got)).then(|| (name.to_owned(), format!("got {text}; {usual}")))
 }
 
 #[cfg(test)]
@@ -25,7 +27,9 @@ mod tests {
     #[test]
     fn numbers_outside_of_the_plausible_range_are_reported_with_the_usual_one() {
         assert_eq!(check_plausible("margin", 1.0, MARGINS), None);
-        let message = "got 20.0; usual is 0.05 to 0.5, since scores are at most 1".to_owned();
+        let message = "got 20; usual is 0.05 to 0.5, since scores are at most 1".to_owned();
+        let small = check_plausible("rate", 1e-30, (1e-7..=1.0, "usual is 1e-3"));
+        assert_eq!(small, Some(("rate".to_owned(), "got 1e-30; usual is 1e-3".to_owned())));
         assert_eq!(check_plausible("margin", 20.0, MARGINS), Some(("margin".to_owned(), message)));
     }
 }

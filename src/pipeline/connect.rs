@@ -69,6 +69,7 @@ pub(super) fn connect_stages<S: Stage + Clone>(
         parsed_stages: &parsed_stages,
         source_map,
         references,
+        refused: diagnostics.iter().map(|diagnostic| diagnostic.span).collect(),
         missing_stages: BTreeMap::new(),
         diagnostics,
     };
@@ -92,6 +93,8 @@ struct ConnectionReporter<'a, S> {
     parsed_stages: &'a [ParsedStage<S>],
     source_map: &'a SourceMap,
     references: &'a [Reference],
+    /// Spans of values that were refused before.
+    refused: Vec<SourceSpan>,
     /// Diagnostics of references to stages that do not exist, by the name of the stage.
     missing_stages: BTreeMap<String, Vec<Diagnostic>>,
     diagnostics: &'a mut Vec<Diagnostic>,
@@ -110,8 +113,7 @@ impl<S: Stage> ConnectionReporter<'_, S> {
         }
         let settings = parsed.settings.as_ref();
         let span = settings.map_or(parsed.span, |settings| settings.span_of(&found.problem.setting, parsed.span));
-        if self.diagnostics.iter().any(|reported| reported.span == span && !span.is_nowhere()) {
-            // The value was refused already.
+        if span != parsed.span && self.refused.contains(&span) {
             return;
         }
         let own = &self.references[parsed.references.clone()];

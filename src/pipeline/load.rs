@@ -74,7 +74,8 @@ pub fn load<S: PipelineStage>(path: &Path, options: &LoadOptions<'_, S>) -> Resu
     let mut source_map = SourceMap { name, sources: std::iter::once(String::new()).chain(arguments).collect() };
     match read_text(path) {
         Ok(text) => source_map.sources[0] = text,
-        Err((text, diagnostic)) => {
+        Err(unreadable) => {
+            let (text, diagnostic) = *unreadable;
             source_map.sources[0] = text;
             return Err(Diagnostics::new(source_map, vec![diagnostic]));
         }

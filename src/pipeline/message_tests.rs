@@ -124,7 +124,7 @@ fn implausible_settings_are_warnings() {
     assert_eq!(pipeline.warnings.error_count(), 0);
     let text = pipeline.warnings.render(false);
     assert!(
-        text.starts_with("warning: `learning_rate`: got 10.0; usual is 1e-5 to 1e-2 with Adam\n--> command line\n"),
+        text.starts_with("warning: `learning_rate`: got 10; usual is 1e-5 to 1e-2 with Adam\n--> command line\n"),
         "{text}"
     );
     let carets = format!("--set stage.fit.train.loss.max.margin=20\n | {}^^\n\n", " ".repeat(38));
@@ -157,6 +157,8 @@ fn patterns_set_all_stages_of_a_kind() {
         "1:13 `*` stands for stages of one kind, and none is named / name the kind: `stage.*.ingest.…`"
     );
     assert_eq!(wrong("stage.*.train.epohcs=7"), "1:21 `train` has no setting `epohcs` / did you mean `epochs`?");
+    let unclosed = wrong("stage.fit.train.loss={max={margin=0.1}");
+    assert!(unclosed.starts_with("1:28 the value is not TOML: "), "{unclosed}");
     assert!(wrong("stage.\"fit.train.epochs=7").starts_with("1:7 `stage.\"fit.train.epochs=7` assigns nothing"));
 }
 
@@ -192,6 +194,16 @@ fn a_missing_file_is_answered_with_the_near_ones() {
     );
 }
 
+/// Problems of a stage as a whole have the same place.
+#[test]
+fn two_missing_settings_are_two_mistakes() {
+    let without =
+        VALID.replace("images = \"vectors.image_embeddings\"\ncaptions = \"vectors.caption_embeddings\"\n", "");
+    let found = diagnostics_of(&without, &[]);
+    assert!(found.len() == 2 && found[0].starts_with("22:8 `images`: is missing"), "{found:#?}");
+    assert!(found[1].starts_with("22:8 `captions`: is missing"), "{found:#?}");
+}
+
 /// Slips of newcomers: each message has a hint that leads to the right form.
 #[test]
 fn hints_about_the_form_of_a_file() {
@@ -219,7 +231,7 @@ fn hints_about_the_form_of_a_file() {
         (
             "epochs = 2",
             "epochs: 2",
-            "15:7 not TOML: key with no value, expected `=` / a colon is YAML; a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`",
+            "15:7 not TOML: got `:`, wanted `=` / a colon is YAML; a pipeline file is TOML: tables `[stage.NAME.KIND]`, settings `name = value`",
         ),
         (
             "[stage.fit.train]",

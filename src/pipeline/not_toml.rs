@@ -12,8 +12,10 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
     // End of a table that is there twice. Its settings are no mistakes of their own.
     let mut repeated_until = 0;
     let mut has_colon = false;
-    for error in errors {
-        let span = SourceSpan::in_file(error.span().unwrap_or_default());
+    let mut errors: Vec<(SourceSpan, &toml::de::Error)> =
+        errors.iter().map(|error| (SourceSpan::in_file(error.span().unwrap_or_default()), error)).collect();
+    errors.sort_by_key(|(span, _)| *span);
+    for (span, error) in errors {
         let place = Place::new(text, span);
         if error.message().starts_with("duplicate key") {
             if span.start >= repeated_until {
@@ -26,7 +28,8 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
         }
         let is_colon = place.after().trim_start().starts_with(':') || place.before().trim_end().ends_with(':');
         if !(is_colon && has_colon) {
-            let message = format!("not TOML: {}", error.message().replace('\n', ", "));
+            let reason = if is_colon { "got `:`, wanted `=`".to_owned() } else { error.message().replace('\n', ", ") };
+            let message = format!("not TOML: {reason}");
             let diagnostic = Diagnostic::new(span, message);
             diagnostics.push(match hint(&place, error.message(), is_colon) {
                 Some(hint) => diagnostic.hint(hint),

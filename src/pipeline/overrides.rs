@@ -40,6 +40,14 @@ pub(super) fn apply(root: &mut TomlNode, assignment: &str, index: usize, diagnos
         Ok(value) if !text.trim().is_empty() => {
             TomlNode::from_value(value_at, value.get_ref(), &|span| at(offset + span.start, offset + span.end))
         }
+        Err(error) if text.starts_with(['{', '[']) => {
+            let reason = error.message().replace('\n', ", ");
+            let diagnostic = Diagnostic::new(value_at, format!("the value is not TOML: {reason}"));
+            let hint =
+                "write for example `--set 'stage.fit.train.loss={ max = { margin = 0.1 } }'`, in quotes of the shell";
+            diagnostics.push(diagnostic.hint(hint));
+            return;
+        }
         // A value that is not TOML is plain text, since shells remove quotes.
         _ => TomlNode { span: value_at, value: TomlValue::Text(text.to_owned()) },
     };

@@ -17,19 +17,20 @@ const PIPELINE_FOLDER: &str = "pipelines";
 const LISTED_FILES: usize = 12;
 
 /// Reads the text of the file. On failure returns the text that could be read and a diagnostic.
-pub(super) fn read_text(path: &Path) -> Result<String, (String, Diagnostic)> {
+pub(super) fn read_text(path: &Path) -> Result<String, Box<(String, Diagnostic)>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| (String::new(), unreadable(path, &error)))?;
+        .map_err(|error| Box::new((String::new(), unreadable(path, &error))))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let message =
             format!("`{}` has more than {MAX_FILE_BYTES} bytes, the maximum size of a pipeline file", path.display());
-        return Err((String::new(), Diagnostic::new(SourceSpan::nowhere(), message)));
+        return Err(Box::new((String::new(), Diagnostic::new(SourceSpan::nowhere(), message))));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         let message = format!("`{}` is UTF-16, wanted UTF-8", path.display());
-        return Err((String::new(), Diagnostic::new(SourceSpan::nowhere(), message).hint("save the file as UTF-8")));
+        let diagnostic = Diagnostic::new(SourceSpan::nowhere(), message).hint("save the file as UTF-8");
+        return Err(Box::new((String::new(), diagnostic)));
     }
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
@@ -37,7 +38,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, (String, Diagnostic)> {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let message = format!("the byte 0x{:02x} is not UTF-8", bytes.get(good).copied().unwrap_or_default());
         let diagnostic = Diagnostic::new(SourceSpan::in_file(good..good + '\u{fffd}'.len_utf8()), message);
-        (text, diagnostic.hint("save the file as UTF-8"))
+        Box::new((text, diagnostic.hint("save the file as UTF-8")))
     })
 }
 

@@ -1,22 +1,20 @@
 //! Settings of different stages that have to agree, such as the similarity of a training and of its evaluation.
 
-use super::AnyStage;
 use super::embed::Embed;
 use super::evaluate::Evaluate;
+use super::train::Train;
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use crate::stage::{Problem, TableRef};
 
-/// Problems of a stage whose settings disagree with those of the stages that write its inputs.
+/// Problems of an evaluation whose settings disagree with those of the stages that write its inputs. `embed_of` and
+/// `train_of` find the stage that writes a table or a model.
 pub(super) fn disagreements<'s>(
-    stage: &'s AnyStage,
-    writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>,
+    evaluate: &Evaluate,
+    embed_of: &dyn Fn(&TableRef) -> Option<&'s Embed>,
+    train_of: &dyn Fn(&TableRef) -> Option<&'s Train>,
 ) -> Vec<Problem> {
-    let AnyStage::Evaluate(evaluate) = stage else { return Vec::new() };
-    let embed = |from: &Option<TableRef>| match writer(from.as_ref()?)? {
-        AnyStage::Embed(embed) => Some(embed),
-        _ => None,
-    };
-    let (images, captions) = (embed(&evaluate.images), embed(&evaluate.captions));
+    let images = evaluate.images.as_ref().and_then(embed_of);
+    let captions = evaluate.captions.as_ref().and_then(embed_of);
     let mut problems = Vec::new();
     if let (Some(images), Some(captions)) = (images, captions)
         && images.model != captions.model
@@ -24,18 +22,13 @@ pub(super) fn disagreements<'s>(
         let message = format!("embedded by `{}`, but `images` by `{}`", captions.model, images.model);
         problems.push(Problem::warning("captions", message).hint("scores compare vectors of one model"));
     }
-    problems.extend(images.and_then(|embed| wrong_similarity(evaluate, embed, writer)));
+    problems.extend(images.and_then(|embed| wrong_similarity(evaluate, embed, train_of(&embed.model)?)));
     problems.extend(images.and_then(|embed| missing_split(evaluate, embed)));
     problems
 }
 
 /// Warning if embeddings are compared by another similarity than their model was trained with.
-fn wrong_similarity<'s>(
-    evaluate: &Evaluate,
-    embed: &Embed,
-    writer: &dyn Fn(&TableRef) -> Option<&'s AnyStage>,
-) -> Option<Problem> {
-    let AnyStage::Train(train) = writer(&embed.model)? else { return None };
+fn wrong_similarity(evaluate: &Evaluate, embed: &Embed, train: &Train) -> Option<Problem> {
     let trained = train.model.capabilities().similarity?;
     if trained == evaluate.similarity {
         return None;
@@ -69,22 +62,20 @@ fn missing_split(evaluate: &Evaluate, embed: &Embed) -> Option<Problem> {
 mod tests {
     use super::*;
 
-    fn stage(text: &str) -> AnyStage {
-        toml::from_str(text).expect("a stage")
-    }
-
     fn problems(train: &str, embed: &str, evaluate: &str) -> Vec<String> {
         let data = "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\n";
-        let train = stage(&format!("[train]\n{data}epochs = 3\n{train}"));
-        let embeds = ["fit", "other"].map(|model| stage(&format!("[embed]\n{data}model = \"{model}.model\"\n{embed}")));
-        let evaluate = stage(&format!("[evaluate]\ndataset = \"x\"\n{evaluate}"));
-        let writer = |from: &TableRef| match from.stage() {
-            "fit" => Some(&train),
+        let train: Train = toml::from_str(&format!("{data}epochs = 3\n{train}")).expect("a training");
+        let embeds: [Embed; 2] = ["fit", "other"].map(|model| {
+            toml::from_str(&format!("{data}model = \"{model}.model\"\n{embed}")).expect("settings of `embed`")
+        });
+        let evaluate: Evaluate = toml::from_str(&format!("dataset = \"x\"\n{evaluate}")).expect("an evaluation");
+        let embed_of = |from: &TableRef| match from.stage() {
             "own" => Some(&embeds[0]),
             "others" => Some(&embeds[1]),
             _ => None,
         };
-        let found = disagreements(&evaluate, &writer).into_iter();
+        let train_of = |from: &TableRef| (from.stage() == "fit").then_some(&train);
+        let found = disagreements(&evaluate, &embed_of, &train_of).into_iter();
         found.map(|problem| format!("{}: {}", problem.setting, problem.message)).collect()
     }
 

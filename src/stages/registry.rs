@@ -69,7 +69,16 @@ impl Stage for AnyStage {
         self.as_stage().outputs()
     }
     fn check_writers<'s>(&'s self, writer: &dyn Fn(&TableRef) -> Option<&'s Self>) -> Vec<Problem> {
-        super::agreement::disagreements(self, writer)
+        let Self::Evaluate(evaluate) = self else { return Vec::new() };
+        let embed_of = |from: &TableRef| match writer(from)? {
+            Self::Embed(embed) => Some(embed),
+            _ => None,
+        };
+        let train_of = |from: &TableRef| match writer(from)? {
+            Self::Train(train) => Some(train),
+            _ => None,
+        };
+        super::agreement::disagreements(evaluate, &embed_of, &train_of)
     }
     fn writers(output: &str) -> Option<&'static str> {
         super::writers::writers(output)

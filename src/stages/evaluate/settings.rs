@@ -72,6 +72,9 @@ pub struct RelevanceSource {
     pub at_least: Option<f64>,
 }
 
+/// Highest human rating of a pair.
+const HIGHEST_RATING: f64 = 5.0;
+
 impl RelevanceSource {
     /// Returns the numbers of neighbours, or the default.
     pub(super) fn neighbours(&self) -> &[usize] {
@@ -114,6 +117,10 @@ impl RelevanceSource {
             }
             (None, None) => problem("", "names no table".to_owned(), "set `similarity` or `ratings`"),
             (Some(_), Some(_)) => problem("", "names two tables".to_owned(), "use two relevances, one for each table"),
+        }
+        if let Some(got) = self.at_least.filter(|got| self.ratings.is_some() && *got > HIGHEST_RATING) {
+            let message = format!("got {got}; ratings of Crisscrossed Captions are 0 to {HIGHEST_RATING}");
+            problems.push(Problem::warning(format!("{at}.at_least"), message));
         }
         problems
     }

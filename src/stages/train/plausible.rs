@@ -69,15 +69,15 @@ mod tests {
         assert_eq!(
             warnings("epochs = 3000\nwarm_up = { epochs = 1, margin = 2.0 }\nloss = { max = { margin = 20.0 } }"),
             [
-                "epochs: got 3000.0; usual is 10 to 100",
-                "warm_up.margin: got 2.0; usual is 0.05 to 0.5, since scores are at most 1",
-                "loss.max.margin: got 20.0; usual is 0.05 to 0.5, since scores are at most 1",
+                "epochs: got 3000; usual is 10 to 100",
+                "warm_up.margin: got 2; usual is 0.05 to 0.5, since scores are at most 1",
+                "loss.max.margin: got 20; usual is 0.05 to 0.5, since scores are at most 1",
             ]
         );
         let of = |settings: &str| warnings(&format!("epochs = 3\n{settings}")).join("; ");
-        assert!(of("loss = { info_nce = { temperature = 20.0 } }").starts_with("loss.info_nce.temperature: got 20.0"));
+        assert!(of("loss = { info_nce = { temperature = 20.0 } }").starts_with("loss.info_nce.temperature: got 20"));
         assert!(of("loss = { sigmoid = { temperature = 0.07 } }").contains("a divisor of 0.05 is a temperature of 20"));
-        assert!(of("loss = { hal = { epsilon = 3.0 } }").contains("loss.hal.epsilon: got 3.0"));
+        assert!(of("loss = { hal = { epsilon = 3.0 } }").contains("loss.hal.epsilon: got 3"));
         assert!(of("learning_rate_decay = 10.0").contains("above 1 the rate grows"));
     }
 
