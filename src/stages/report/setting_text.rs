@@ -83,7 +83,7 @@ mod tests {
             (json!({ "windows": 64 }), "windows = 64"),
             (json!({ "fraction": 0.05, "neighbours": 250, "mask": null }), "fraction = 0.05, neighbours = 250"),
             (json!(["nns", { "csls": { "k": 10 } }]), "nns, csls (k = 10)"),
-            (json!([{ "name": "spice", "m": [5, 10] }]), "(name = spice, m = (5, 10))"),
+            (json!([{ "name": "spice", "neighbours": [5, 10] }]), "(name = spice, neighbours = (5, 10))"),
             (
                 json!({ "best_of": { "methods": ["nns", { "csls": { "k": 1 } }] } }),
                 "best_of (methods = (nns, csls (k = 1)))",
