@@ -30,8 +30,9 @@ impl Report {
         if self.metrics.is_some() {
             sections.extend(graded::sections(cx)?);
         }
-        for number in 0..self.significance_tests.len() {
-            sections.push(significance::section(cx, &format!("significance_tests.{number}"))?);
+        if !self.significance_tests.is_empty() {
+            let inputs = (0..self.significance_tests.len()).map(|number| format!("significance_tests.{number}"));
+            sections.push(significance::section(cx, &inputs.collect::<Vec<_>>())?);
         }
         for number in 0..self.correlations.len() {
             sections.push(agreement::section(cx, &format!("correlations.{number}"))?);

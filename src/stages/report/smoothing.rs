@@ -17,11 +17,15 @@ pub(super) fn downsampled(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// result does not lag. Points without a whole window, at both ends, are left out.
 pub(super) fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let half = points.len() / WINDOWS / 2;
-    let mean = |window: &[(f64, f64)]| {
-        let sum: f64 = window.iter().map(|point| point.1).sum();
-        (window[half].0, sum / point_count(window))
-    };
-    points.windows(2 * half + 1).map(mean).collect()
+    let width = 2 * half + 1;
+    let sums: Vec<f64> = std::iter::once(0.0)
+        .chain(points.iter().scan(0.0, |sum, point| {
+            *sum += point.1;
+            Some(*sum)
+        }))
+        .collect();
+    let windows = points.windows(width).zip(sums.iter().zip(sums.iter().skip(width)));
+    windows.map(|(window, (before, end))| (window[half].0, (end - before) / point_count(window))).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2⁵³")]
