@@ -46,7 +46,8 @@ pub fn quote_identifier(name: &str) -> String {
 /// Error for an unknown table, with at most five near names and a hint if one is close.
 pub(super) fn unknown_table_error(name: &str, tables: impl Iterator<Item = ListedTable>) -> Error {
     let mut near: Vec<(usize, String)> = tables.map(|table| (table_distance(name, &table), table.sql_name())).collect();
-    near.sort();
+    // Of equally near names, those without quotes come first.
+    near.sort_by_cached_key(|(distance, name)| (*distance, name.contains('"'), name.clone()));
     near.dedup();
     let all = near.len();
     near.truncate(NEAREST);

@@ -17,7 +17,7 @@ fn show_tables_has_the_rows_and_the_descriptions() {
         "{all}"
     );
     assert!(all.contains("\ncnn,features,3,One row per image"), "{all}");
-    assert!(all.contains("\ntest,rankings,0,") && all.contains("\nstore,runs,,One row per run"), "{all}");
+    assert!(all.contains("\ntest,rankings,0,") && all.contains("\nstore,runs,,\"One row per run"), "{all}");
     assert_eq!(csv("SHOW TABLES FROM test").unwrap().lines().count(), 3);
     assert_eq!(csv("SHOW TABLES FROM \"Dev-Set\" LIKE 'sum%'").unwrap().lines().count(), 2);
     assert_eq!(csv("SHOW TABLES LIKE 'it''s'").unwrap().lines().count(), 1);

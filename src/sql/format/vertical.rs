@@ -38,7 +38,7 @@ impl VerticalWriter {
             for (name, value) in self.names.iter().zip(row) {
                 // Further lines of a text start below its first.
                 let next = format!("\n{:1$}", "", self.width + 3);
-                text.push_str(&format!("{name} | {}\n", value.replace('\n', &next)));
+                text.push_str(&format!("{name} | {}\n", value.trim_end_matches('\n').replace('\n', &next)));
             }
             out.write_all(text.as_bytes())
                 .map_err(|error| Error::stage(format!("cannot write the result: {error}")))?;
