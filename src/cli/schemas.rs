@@ -44,7 +44,7 @@ fn table_description(table: &Table) -> String {
             let missing = if column.nullable { "may be missing" } else { "" };
             [
                 column.name.to_string(),
-                tables::type_name(&column.data_type),
+                tables::column_type(&column.data_type),
                 missing.to_owned(),
                 column.description.to_string(),
             ]

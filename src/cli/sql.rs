@@ -46,7 +46,7 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
         Some(query) => query.to_owned(),
     };
     let rows = session.query(&query)?;
-    if let Some(run) = run.filter(|_| session.has_read_stage()) {
+    if let Some(run) = run.filter(|_| session.has_read_stage() && std::io::stderr().is_terminal()) {
         // Several pipelines have stages of the same name, so the run is named.
         console.info(&format!("run {} of {}\n", run.run, run.pipeline));
     }

@@ -26,8 +26,8 @@ use crate::plan::Plan;
 use crate::stage::Stage;
 use crate::suggest::{closest_name, quoted_list};
 
-/// SQL schema of the store's own tables, so not allowed as the name of a stage.
-const RESERVED_STAGE_NAME: &str = "store";
+/// Schemas of SQL that are no stages, so not allowed as names of stages.
+const RESERVED_STAGE_NAMES: [&str; 4] = ["store", "all_runs", "files", "information_schema"];
 
 /// Pipeline that can be run.
 #[derive(Debug)]
@@ -209,8 +209,9 @@ fn check_stage_names(checker: &mut SchemaChecker<'_>, entries: &[TomlEntry]) {
     let mut seen: HashMap<String, &str> = HashMap::new();
     for entry in entries {
         let lower = entry.key.to_ascii_lowercase();
-        if lower == RESERVED_STAGE_NAME {
-            let message = format!("a stage cannot be called `{}`: SQL knows the store itself by that name", entry.key);
+        if RESERVED_STAGE_NAMES.contains(&lower.as_str()) {
+            let message =
+                format!("a stage cannot be called `{}`: SQL has tables of its own under that name", entry.key);
             checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
         }
         match seen.entry(lower) {

@@ -16,7 +16,7 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
         errors.iter().map(|error| (SourceSpan::in_file(error.span().unwrap_or_default()), error)).collect();
     errors.sort_by_key(|(span, _)| *span);
     for (span, error) in errors {
-        let place = Place::new(text, span);
+        let place = SyntaxPlace::new(text, span);
         if error.message().starts_with("duplicate key") {
             if span.start >= repeated_until {
                 diagnostics.push(repeated(&place));
@@ -42,7 +42,7 @@ pub(super) fn syntax_diagnostics(text: &str, errors: &[toml::de::Error]) -> Vec<
 }
 
 /// Hint about an error of the parser.
-fn hint(place: &Place<'_>, message: &str, is_colon: bool) -> Option<String> {
+fn hint(place: &SyntaxPlace<'_>, message: &str, is_colon: bool) -> Option<String> {
     let got = place.text[place.span.start..place.span.end.max(place.span.start)].trim();
     let bare = got.trim_matches(['“', '”', '„', '‘', '’', '"', '\'']);
     if is_colon {
@@ -63,7 +63,7 @@ fn hint(place: &Place<'_>, message: &str, is_colon: bool) -> Option<String> {
 }
 
 /// Diagnostic of a key or a table that is there twice.
-fn repeated(place: &Place<'_>) -> Diagnostic {
+fn repeated(place: &SyntaxPlace<'_>) -> Diagnostic {
     let names = names(&place.text[place.line..place.span.end]);
     let first = place.first_line(&names).map(|line| format!("; the first is in line {line}")).unwrap_or_default();
     if place.is_header() {
@@ -75,15 +75,15 @@ fn repeated(place: &Place<'_>) -> Diagnostic {
     }
 }
 
-/// Place of an error in the text.
-struct Place<'t> {
+/// Place of a syntax error in the text.
+struct SyntaxPlace<'t> {
     text: &'t str,
     span: SourceSpan,
     /// Start of the line.
     line: usize,
 }
 
-impl<'t> Place<'t> {
+impl<'t> SyntaxPlace<'t> {
     fn new(text: &'t str, span: SourceSpan) -> Self {
         let start = text.floor_char_boundary(span.start);
         let end = text.ceil_char_boundary(span.end.max(start));

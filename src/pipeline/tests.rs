@@ -332,7 +332,7 @@ fn stage_names_that_sql_cannot_distinguish() {
     );
     assert_eq!(
         changed("[[expect]]", &report("Store")),
-        ["27:8 a stage cannot be called `Store`: SQL knows the store itself by that name"]
+        ["27:8 a stage cannot be called `Store`: SQL has tables of its own under that name"]
     );
 }
 

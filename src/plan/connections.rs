@@ -101,7 +101,7 @@ impl<'n> Connections<'n> {
                 let has_values = |column: &&str| !empty_columns.contains(column);
                 wanted.is_none_or(|wanted| wanted == output.name)
                     && missing_columns(required_columns, schema).is_empty()
-                    && required_values.is_none_or(|values| values.columns.iter().any(|column| has_values(column)))
+                    && required_values.is_none_or(|values| values.columns.iter().any(has_values))
             }
             (InputOrigin::Files { wanted, .. }, OutputKind::Files) => *wanted == output.name,
             _ => false,

@@ -6,7 +6,6 @@ use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
 use crate::sql::names::ListedTable;
-use crate::sql::unknown_table;
 use crate::store::key::Key;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
@@ -182,14 +181,6 @@ impl StoreCatalog {
         }
         tables.sort_by(|a, b| (&a.schema, &a.table).cmp(&(&b.schema, &b.table)));
         Ok(tables)
-    }
-
-    /// Error for an unknown table: suggests the closest names, or the pipeline that has the table.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub(super) fn unknown_table_error(&self, name: &str) -> Result<Error> {
-        unknown_table::error(self, name)
     }
 }
 

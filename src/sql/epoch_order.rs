@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::kernels::epoch::{DataOrder, DataSet, Shuffle, rank_share};
 use crate::sql::catalog::StoreCatalog;
+use crate::sql::unknown_table;
 use crate::store::Artefact;
 use crate::tables;
 
@@ -75,7 +76,7 @@ impl EpochOrderFunction {
         }
         let read = |table: &str| -> Result<RecordBatch> {
             let Some((artefact, manifest)) = catalog.artefact_of(stage)? else {
-                return Err(catalog.unknown_table_error(&format!("{stage}.{table}"))?);
+                return Err(unknown_table::error(catalog, &format!("{stage}.{table}"))?);
             };
             let Some(parts) = manifest.tables.get(table) else {
                 return Err(

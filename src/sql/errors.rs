@@ -11,7 +11,7 @@ const SHOWN_CHARS: usize = 100;
 
 /// Line and column in a query, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct QueryPlace {
     line: usize,
     column: usize,
 }
@@ -33,7 +33,10 @@ pub(super) fn query_error(error: &DataFusionError, sql: &str) -> Error {
 fn located_error(error: &DataFusionError, sql: &str) -> Error {
     let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
     let span_place = span.and_then(|span| {
-        Some(Place { line: usize::try_from(span.start.line).ok()?, column: usize::try_from(span.start.column).ok()? })
+        Some(QueryPlace {
+            line: usize::try_from(span.start.line).ok()?,
+            column: usize::try_from(span.start.column).ok()?,
+        })
     });
     match error.find_root() {
         DataFusionError::SQL(parser_error, _) => {
@@ -57,7 +60,7 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
 }
 
 /// Error for a query that is no SQL.
-fn syntax_error(message: &str, sql: &str, place: Option<Place>) -> Error {
+fn syntax_error(message: &str, sql: &str, place: Option<QueryPlace>) -> Error {
     let message = match message.strip_prefix("Expected: ") {
         None => lower_first(message),
         Some(expected) => match expected.split_once(", found: ") {
@@ -126,11 +129,11 @@ fn unknown_column_error(name: &str, valid: &[Column], excerpt: &SourceExcerpt) -
 }
 
 /// Splits ` at Line: 1, Column: 8` off the end of a message of the parser.
-fn split_place(message: &str) -> (&str, Option<Place>) {
-    let split = || -> Option<(&str, Place)> {
+fn split_place(message: &str) -> (&str, Option<QueryPlace>) {
+    let split = || -> Option<(&str, QueryPlace)> {
         let (text, place) = message.rsplit_once(" at Line: ")?;
         let (line, column) = place.split_once(", Column: ")?;
-        Some((text, Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? }))
+        Some((text, QueryPlace { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? }))
     };
     split().map_or((message, None), |(text, place)| (text, Some(place)))
 }
@@ -144,8 +147,8 @@ struct SourceExcerpt {
 }
 
 impl SourceExcerpt {
-    fn new(sql: &str, place: Option<Place>) -> Self {
-        let Some(Place { line, column }) = place.filter(|place| place.line > 0 && place.column > 0) else {
+    fn new(sql: &str, place: Option<QueryPlace>) -> Self {
+        let Some(QueryPlace { line, column }) = place.filter(|place| place.line > 0 && place.column > 0) else {
             return Self::default();
         };
         let Some(text) = sql.lines().nth(line - 1) else { return Self::default() };
@@ -182,16 +185,16 @@ mod tests {
     #[test]
     fn the_place_is_split_off_and_shown_with_a_caret() {
         let (message, place) = split_place("Expected: x, found: y at Line: 2, Column: 5");
-        assert_eq!((message, place), ("Expected: x, found: y", Some(Place { line: 2, column: 5 })));
+        assert_eq!((message, place), ("Expected: x, found: y", Some(QueryPlace { line: 2, column: 5 })));
         assert_eq!(split_place("Expected: x").1, None);
         let excerpt = SourceExcerpt::new("SELECT\n\t1 ö x\nFROM", place);
         assert_eq!((&*excerpt.place, &*excerpt.lines), (" at line 2, column 5", "\n   1 ö x\n      ^"));
         // A long line is shown around the place.
         let long = format!("{}HERE{}", "x".repeat(500), "y".repeat(500));
-        let shown = SourceExcerpt::new(&long, Some(Place { line: 1, column: 501 })).lines;
+        let shown = SourceExcerpt::new(&long, Some(QueryPlace { line: 1, column: 501 })).lines;
         let lines: Vec<&str> = shown.lines().collect();
         let caret = lines[2].chars().count() - 1;
         assert_eq!(lines[1].chars().skip(caret).take(4).collect::<String>(), "HERE");
-        assert_eq!(SourceExcerpt::new("x", Some(Place { line: 9, column: 1 })), SourceExcerpt::default());
+        assert_eq!(SourceExcerpt::new("x", Some(QueryPlace { line: 9, column: 1 })), SourceExcerpt::default());
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn columns(tables: &[(ListedTable, SchemaRef)]) -> Result<RecordBatch
         ("is_nullable", text_array(columns.iter().map(|(_, ((_, field), _))| Some(yes_no(field))))),
         (
             "data_type",
-            text_array(columns.iter().map(|(_, ((_, field), _))| Some(tables::type_name(field.data_type())))),
+            text_array(columns.iter().map(|(_, ((_, field), _))| Some(tables::column_type(field.data_type())))),
         ),
         ("column_comment", text_array(columns.iter().map(|(_, (_, comment))| comment.clone()))),
     ])
@@ -87,7 +87,7 @@ pub(super) fn description(table: &ListedTable, schema: &SchemaRef) -> Result<Rec
     let fields = schema.fields();
     named_batch(vec![
         ("column_name", text_array(fields.iter().map(|field| Some(field.name().clone())))),
-        ("data_type", text_array(fields.iter().map(|field| Some(tables::type_name(field.data_type()))))),
+        ("data_type", text_array(fields.iter().map(|field| Some(tables::column_type(field.data_type()))))),
         ("is_nullable", text_array(fields.iter().map(|field| Some(yes_no(field))))),
         ("description", text_array(column_comments(table, schema).into_iter())),
     ])

@@ -12,7 +12,7 @@ use crate::io::parquet;
 use crate::store::Store;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
-use crate::store::testing::{StageResult, finished_run, stage};
+use crate::store::testing::{WrittenStage, finished_run, stage};
 
 fn part(columns: Vec<(&str, ArrayRef)>) -> (Bytes, u64) {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
@@ -36,8 +36,8 @@ fn summary(rsum: f64, more: bool) -> (Bytes, u64) {
 fn run(store: &Store, name: &str, pipeline: &str, texts: &[&str], seed: u32, rsum: f64) -> RunRecord {
     let ((captions, n), (summary, rows)) = (captions(texts), summary(rsum, seed == 2));
     let stages = [
-        StageResult { table: ("captions", captions, n), ..stage("pairs", "ingest", json!({ "name": pipeline }), &[]) },
-        StageResult {
+        WrittenStage { table: ("captions", captions, n), ..stage("pairs", "ingest", json!({ "name": pipeline }), &[]) },
+        WrittenStage {
             table: ("summary", summary, rows),
             ..stage("test", "evaluate", json!({ "seed": seed, "loss": { "max": { "margin": 0.2 } } }), &["pairs"])
         },

@@ -1,5 +1,6 @@
 //! Read-only DataFusion session over a store.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,7 @@ use crate::sql::show::{Request, request};
 use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state};
 use crate::sql::statements::split_statements;
 use crate::sql::store_tables;
+use crate::sql::unknown_table;
 use crate::store::Store;
 use crate::store::key::Key;
 use crate::store::record::RunRecord;
@@ -133,11 +135,11 @@ impl Session {
         let of_schema =
             |schema: &str, table: &str| ListedTable { schema: schema.to_owned(), table: table.to_owned(), rows: None };
         let mut tables = self.catalog.tables()?;
+        let names: BTreeSet<String> = tables.iter().map(|table| table.table.clone()).collect();
         tables.extend(self.files.iter().map(|file| of_schema(FILES, &file.name)));
-        if self.catalog.log().is_some() {
-            tables.extend(crate::tables::all().iter().map(|table| of_schema(ALL_RUNS_SCHEMA, table.name)));
-        }
         tables.extend(STORE_TABLES.iter().map(|table| ListedTable::of_store(table)));
+        // Those of other names exist as well, but the run says which ones matter.
+        tables.extend(names.iter().map(|name| of_schema(ALL_RUNS_SCHEMA, name)));
         tables.extend(INFORMATION_TABLES.iter().map(|table| of_schema(INFORMATION_SCHEMA, table)));
         Ok(tables)
     }
@@ -260,7 +262,7 @@ impl Session {
         };
         match found {
             Some(found) => Ok(found),
-            None => Err(self.catalog.unknown_table_error(&reference.to_string())?),
+            None => Err(unknown_table::error(&self.catalog, &reference.to_string())?),
         }
     }
 

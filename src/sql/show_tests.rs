@@ -21,7 +21,7 @@ fn show_tables_has_the_rows_and_the_descriptions() {
     assert_eq!(csv("SHOW TABLES FROM test").unwrap().lines().count(), 3);
     assert_eq!(csv("SHOW TABLES FROM \"Dev-Set\" LIKE 'sum%'").unwrap().lines().count(), 2);
     assert_eq!(csv("SHOW TABLES LIKE 'it''s'").unwrap().lines().count(), 1);
-    assert!(csv("SHOW SCHEMAS").unwrap().starts_with("schema\nDev-Set\ncnn\ntest\nstore\n"));
+    assert!(csv("SHOW SCHEMAS").unwrap().starts_with("schema\nDev-Set\ncnn\ntest\nstore\nall_runs\n"));
 }
 
 #[test]
@@ -42,7 +42,8 @@ fn the_information_schema_lists_tables_and_columns() {
     let sql = "SELECT column_name, ordinal_position, data_type FROM information_schema.columns
                WHERE table_schema = 'test' AND table_name = 'summary' ORDER BY 2";
     assert_eq!(csv(sql).unwrap(), "column_name,ordinal_position,data_type\nmethod,1,Utf8\nrsum,2,Float64\n");
-    let sql = "SELECT table_type, table_rows FROM information_schema.tables WHERE table_name = 'features'";
+    let sql = "SELECT table_type, table_rows FROM information_schema.tables \
+               WHERE table_schema = 'cnn' AND table_name = 'features'";
     assert_eq!(csv(sql).unwrap(), "table_type,table_rows\nBASE TABLE,3\n");
     // A name may start with the catalog.
     assert_eq!(csv("SELECT count(*) AS n FROM pairloom.test.summary").unwrap(), "n\n2\n");

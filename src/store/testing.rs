@@ -10,7 +10,7 @@ use super::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
 use super::{Artefact, Manifest, Part, Store};
 
 /// Result of a stage to write: name, kind, settings, and stages of the same run that it reads.
-pub(crate) struct StageResult<'r> {
+pub(crate) struct WrittenStage<'r> {
     pub(crate) name: &'r str,
     pub(crate) kind: &'r str,
     pub(crate) settings: Value,
@@ -20,12 +20,12 @@ pub(crate) struct StageResult<'r> {
 }
 
 /// Stage without rows of interest.
-pub(crate) fn stage<'r>(name: &'r str, kind: &'r str, settings: Value, reads: &'r [&'r str]) -> StageResult<'r> {
-    StageResult { name, kind, settings, reads, table: ("rows", Bytes::from_static(b"content"), 1) }
+pub(crate) fn stage<'r>(name: &'r str, kind: &'r str, settings: Value, reads: &'r [&'r str]) -> WrittenStage<'r> {
+    WrittenStage { name, kind, settings, reads, table: ("rows", Bytes::from_static(b"content"), 1) }
 }
 
 /// Writes the artefacts of `stages` and the record of a finished run that computed them.
-pub(crate) fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[StageResult<'_>]) -> RunRecord {
+pub(crate) fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[WrittenStage<'_>]) -> RunRecord {
     let mut record = RunRecord::start(pipeline, RunCommand::default());
     record.run = run.to_owned();
     record.outcome = RunOutcome::Finished;

@@ -101,11 +101,11 @@ pub fn vector_type(width: usize) -> DataType {
 
 /// Name of a column type for readers: `[Float32; 512]` for a list.
 #[must_use]
-pub fn type_name(data_type: &DataType) -> String {
+pub fn column_type(data_type: &DataType) -> String {
     match data_type {
-        DataType::FixedSizeList(item, 0) => format!("[{}; any width]", type_name(item.data_type())),
-        DataType::FixedSizeList(item, width) => format!("[{}; {width}]", type_name(item.data_type())),
-        DataType::List(item) => format!("[{}]", type_name(item.data_type())),
+        DataType::FixedSizeList(item, 0) => format!("[{}; any width]", column_type(item.data_type())),
+        DataType::FixedSizeList(item, width) => format!("[{}; {width}]", column_type(item.data_type())),
+        DataType::List(item) => format!("[{}]", column_type(item.data_type())),
         other => other.to_string(),
     }
 }

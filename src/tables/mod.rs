@@ -32,7 +32,9 @@ mod builder;
 mod cutoffs;
 
 use arrow::datatypes::Schema;
-pub use column::{Column, Table, batch, float_column, int_column, text_column, type_name, vector_column, vector_type};
+pub use column::{
+    Column, Table, batch, column_type, float_column, int_column, text_column, vector_column, vector_type,
+};
 pub use cutoffs::DEFAULT_CUTOFFS;
 use cutoffs::cutoffs;
 pub use lists::list_array;

@@ -102,7 +102,7 @@ fn a_failed_expectation_has_exit_code_1() {
 #[test]
 fn an_expectation_with_an_invalid_query_is_a_mistake_of_the_file() {
     let folder =
-        folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.pictures\"\nat_least = 9\n"));
+        folder(&format!("{SYNTHETIC}\n[[expect]]\nsql = \"SELECT count(*) FROM pairs.image\"\nat_least = 9\n"));
     for verb in ["run", "plan", "check"] {
         let output = run(folder.path(), &[verb, "p.toml", "--json"]);
         assert_code(&output, 2);
@@ -224,7 +224,7 @@ fn query_results_in_every_format() {
     std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), query.as_bytes()).expect("written");
     let lines = json_lines(&child.wait_with_output().expect("ends"));
     assert_eq!(lines[0], serde_json::json!({ "split": "test", "n": 2 }));
-    assert_code(&run(folder.path(), &["sql", "SELECT * FROM pairs.pictures"]), 2);
+    assert_code(&run(folder.path(), &["sql", "SELECT * FROM pairs.image"]), 2);
     assert_code(&run(folder.path(), &["--store", "gone", "sql", query]), 3);
     fs::create_dir(folder.path().join("empty")).expect("a folder");
     assert_code(&run(folder.path(), &["--store", "empty", "sql", query]), 3);
@@ -258,6 +258,17 @@ fn runs_are_listed_and_gc_removes_with_delete_only() {
     assert!(runs[0]["started"].as_str() > runs[1]["started"].as_str(), "the latest comes first");
     assert!(stdout(&run(folder.path(), &["runs"])).contains("finished"));
     assert!(stderr(&run(folder.path(), &["gc"])).contains("nothing to remove"));
+    let first = runs[1]["run"].as_str().expect("a name");
+    assert_code(&run(folder.path(), &["tag", first, "base"]), 0);
+    let sources =
+        run(folder.path(), &["sql", "--run", "base", "SELECT count(*) AS n FROM pairs.images", "--format", "csv"]);
+    assert_eq!(stdout(&sources), "n\n8\n");
+    let shown = stdout(&run(folder.path(), &["show", "base"]));
+    assert!(shown.contains("pairloom run p.toml") && shown.contains("base"), "{shown}");
+    let differences = &json_lines(&run(folder.path(), &["diff", "base", "latest", "--json"]))[0]["differences"];
+    assert_eq!(differences[0]["subject"], "pairs.synthetic.seed", "{differences}");
+    assert!(stderr(&run(folder.path(), &["gc", "--keep-runs", "1"])).contains("base"), "the tag keeps the first run");
+    assert_code(&run(folder.path(), &["tag", "--delete", "base"]), 0);
     let would = json_lines(&run(folder.path(), &["gc", "--keep-runs", "1", "--json"]));
     assert_eq!((would.len(), &would[0]["removed"]), (1, &false.into()));
     let name = would[0]["name"].as_str().expect("a name").to_owned();

@@ -80,8 +80,7 @@ fn repeats<'r>(runs: &[&'r RunRecord]) -> Vec<Option<&'r str>> {
 pub(super) fn stages(catalog: &StoreCatalog) -> Result<NamedColumns> {
     let rows = run_stages(catalog)?;
     let identity = |stage: &&StageRecord| stage.identity.clone();
-    let stalls =
-        |of: fn(crate::runtime::Stalls) -> f64| float_array(rows.iter().map(move |(_, stage)| stage.stalls.map(of)));
+    let stalls: Vec<_> = rows.iter().map(|(_, stage)| stage.stalls).collect();
     Ok(vec![
         ("run", text_array(rows.iter().map(|(run, _)| Some(&run.run)))),
         ("pipeline", text_array(rows.iter().map(|(run, _)| Some(&run.pipeline)))),
@@ -92,9 +91,9 @@ pub(super) fn stages(catalog: &StoreCatalog) -> Result<NamedColumns> {
         ("settings", text_array(rows.iter().map(|(_, stage)| identity(stage).map(|it| it.settings.to_string())))),
         ("reused", bool_array(rows.iter().map(|(_, stage)| stage.reused))),
         ("seconds", float_array(rows.iter().map(|(_, stage)| stage.seconds))),
-        ("waited_for_storage", stalls(|stalls| stalls.storage)),
-        ("waited_for_decode", stalls(|stalls| stalls.decode)),
-        ("trained", stalls(|stalls| stalls.trainer)),
+        ("waited_for_storage", float_array(stalls.iter().map(|stalls| stalls.map(|of| of.storage)))),
+        ("waited_for_decode", float_array(stalls.iter().map(|stalls| stalls.map(|of| of.decode)))),
+        ("trained", float_array(stalls.iter().map(|stalls| stalls.map(|of| of.trainer)))),
     ])
 }
 
