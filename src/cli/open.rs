@@ -163,7 +163,7 @@ pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) 
 
 /// Path of a pipeline file for records: as on the command line without `.` components, relative to the current folder
 /// if it is below it.
-fn pipeline_name(file: &Path) -> String {
+pub(super) fn pipeline_name(file: &Path) -> String {
     let plain: PathBuf = file.components().filter(|part| !matches!(part, Component::CurDir)).collect();
     relative_to_current(plain.display().to_string())
 }

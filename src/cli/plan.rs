@@ -28,7 +28,14 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     open::note_thread_limit(common, console);
     let progress = ProgressDisplay::new(Console { json: false, ..console });
     let observer = |event: &crate::engine::event::Event| progress.show(event);
-    let statuses = stage_statuses(&pipeline.plan, &store, open::threads(common), &CancelToken::new(), &observer);
+    let statuses = stage_statuses(
+        &pipeline.plan,
+        &store,
+        &open::pipeline_name(&arguments.file),
+        open::threads(common),
+        &CancelToken::new(),
+        &observer,
+    );
     progress.clear();
     let statuses = statuses?;
     if console.json {

@@ -67,7 +67,8 @@ pub(super) fn run(
             summary?
         }
         None => {
-            let statuses = stage_statuses(&pipeline.plan, &store, options.threads, &cancel, &observer);
+            let statuses =
+                stage_statuses(&pipeline.plan, &store, &options.pipeline, options.threads, &cancel, &observer);
             progress.clear();
             match finish_reused(&statuses?, &store, &options, &observer)? {
                 Some(summary) => {

@@ -61,7 +61,7 @@ fn expectation_value(value: Option<f64>, held: bool) -> String {
     }
 }
 
-/// Line with the number of stages that ran, were reused and were not finished, and the time.
+/// Line with the number of stages that ran, were reused and were not finished, the time, and the name of the run.
 fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> String {
     let stages = &summary.record.stages;
     let reused = stages.iter().filter(|stage| stage.reused).count();
@@ -79,7 +79,7 @@ fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> St
     if has_peak && ran > 0 {
         let _ = write!(line, ", at most {} between threads", format_bytes(summary.peak_bytes_in_flight));
     }
-    line + "\n"
+    line + &format!("; run {}\n", summary.record.run)
 }
 
 /// Table with a row for each stage.

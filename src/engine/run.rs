@@ -100,7 +100,7 @@ fn execute_stages<S: RunnableStage>(
     let started = Instant::now();
     check_conditional_writes(store)?;
     let _store_lock = lock_for_run(store, cancel)?;
-    let statuses = stage_statuses(plan, store, options.threads, cancel, observer)?;
+    let statuses = stage_statuses(plan, store, &options.pipeline, options.threads, cancel, observer)?;
     let mut record = begin_record(&statuses, store, options, observer)?;
     let budget = MemoryBudget::new(options.memory);
     // Cancelled by the first failure, so that the other stages stop. The caller's token stays as it is.

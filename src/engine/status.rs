@@ -62,7 +62,7 @@ impl StageStatus {
     }
 }
 
-/// Status of every stage of the plan, in its order. Reads the sources to compute their digests, and writes only the
+/// Status of every stage of the plan, in its order. Earlier runs of `pipeline` tell what has changed. Reads the sources to compute their digests, and writes only the
 /// record of these digests; in a read-only store, nothing.
 ///
 /// # Errors
@@ -70,6 +70,7 @@ impl StageStatus {
 pub fn stage_statuses<S: Stage>(
     plan: &Plan<S>,
     store: &Store,
+    pipeline: &str,
     threads: usize,
     cancel: &CancelToken,
     observer: &Observer<'_>,
@@ -120,7 +121,7 @@ pub fn stage_statuses<S: Stage>(
                     let rows = committed.rows();
                     (StageAction::Resume { rows }, vec![format!("an earlier run was interrupted after {rows} rows")])
                 }
-                _ => (StageAction::Run, history.reasons(store, &node.name, &identity, &key)?),
+                _ => (StageAction::Run, history.reasons(store, (pipeline, &node.name), &identity, &key)?),
             },
         };
         let outputs = node.stage.outputs().into_iter();
@@ -140,18 +141,26 @@ struct RunHistory(Option<RunLog>);
 const HISTORY_LIMIT: usize = 50;
 
 impl RunHistory {
-    fn reasons(&mut self, store: &Store, name: &str, identity: &ArtefactIdentity, key: &Key) -> Result<Vec<String>> {
+    fn reasons(
+        &mut self,
+        store: &Store,
+        (pipeline, name): (&str, &str),
+        identity: &ArtefactIdentity,
+        key: &Key,
+    ) -> Result<Vec<String>> {
         if self.0.is_none() {
             self.0 = Some(RunLog::open(store)?);
         }
-        let runs = self.0.iter().flat_map(RunLog::readable).take(HISTORY_LIMIT);
-        let stages = runs.flat_map(|run| &run.stages).filter(|stage| stage.name == name);
-        for stage in stages {
+        let recent: Vec<_> = self.0.iter().flat_map(RunLog::readable).take(HISTORY_LIMIT).collect();
+        // A stage of the same name in another pipeline is another stage, unless this pipeline has no run.
+        let own = recent.iter().filter(|run| run.pipeline == pipeline);
+        let others = recent.iter().filter(|run| run.pipeline != pipeline);
+        for stage in own.chain(others).flat_map(|run| &run.stages).filter(|stage| stage.name == name) {
             if stage.key == *key {
                 return Ok(vec!["it was started before and committed nothing, or its result was removed".to_owned()]);
             }
-            if let Some(before) = store.artefact(&stage.kind, &stage.key).manifest()? {
-                return Ok(identity.changes_since(&before.identity));
+            if let Some(before) = stage.identity(store)? {
+                return Ok(identity.changes_since(&before));
             }
         }
         Ok(vec!["there is no earlier result".to_owned()])

@@ -56,7 +56,7 @@ fn run(plan: &Plan<ToyStage>, store: &Store) -> (RunSummary, Vec<Event>) {
 }
 
 fn statuses(plan: &Plan<ToyStage>, store: &Store) -> Vec<StageStatus> {
-    stage_statuses(plan, store, 2, &CancelToken::new(), &|_| {}).unwrap()
+    stage_statuses(plan, store, "toy.toml", 2, &CancelToken::new(), &|_| {}).unwrap()
 }
 
 /// Names of the stages that a run would start.
