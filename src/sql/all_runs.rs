@@ -2,8 +2,8 @@
 //!
 //! Each result of a stage appears once, however many runs repeated it. Five columns come after those of the table:
 //! `run` (the last run with this result), `pipeline`, `stage`, `key`, and `settings`, a map from `stage.setting` to the
-//! text of the value, for the stage and all stages that its result follows from. Conditions on these columns select the
-//! files that are read.
+//! text of the value, for the stage and all stages that its result follows from. If the table has a column of such a
+//! name, that of the run gets the prefix `run_`. Conditions on these columns select the files that are read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -98,7 +98,8 @@ pub(super) fn table(
         Some(schema) => schema,
         None => described.map_or_else(|| Arc::new(Schema::empty()), |table| table.schema()),
     };
-    let partition_fields: Vec<FieldRef> = results.schema().fields().iter().cloned().collect();
+    let partition_fields = run_fields(&own);
+    let results = tables::batch(&Arc::new(Schema::new(partition_fields.clone())), results.columns().to_vec())?;
     if schemas.is_empty() {
         let empty = MemTable::try_new(described_columns(name), vec![vec![]]).map_err(|error| sql_error(&error))?;
         return Ok(Some((Arc::new(empty), 0)));
@@ -111,17 +112,20 @@ pub(super) fn table(
 pub(super) fn described_columns(name: &str) -> SchemaRef {
     let described = tables::all().into_iter().find(|table| table.name == name);
     let own = described.map_or_else(|| Arc::new(Schema::empty()) as SchemaRef, |table| table.schema());
-    let fields: Vec<FieldRef> = own.fields().iter().cloned().chain(run_fields()).collect();
+    let fields: Vec<FieldRef> = own.fields().iter().cloned().chain(run_fields(&own)).collect();
     Arc::new(Schema::new(fields))
 }
 
-/// Columns of the run.
-fn run_fields() -> Vec<FieldRef> {
-    let mut fields: Vec<FieldRef> =
-        RUN_COLUMNS.iter().map(|name| Arc::new(Field::new(*name, DataType::Utf8, false))).collect();
+/// Columns of the run beside the columns `own` of a table. A name that the table has itself gets the prefix `run_`.
+fn run_fields(own: &Schema) -> Vec<FieldRef> {
     let map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()).finish();
-    fields.push(Arc::new(Field::new(SETTINGS, map.data_type().clone(), false)));
-    fields
+    let texts = RUN_COLUMNS.iter().map(|name| (*name, DataType::Utf8));
+    let columns = texts.chain(std::iter::once((SETTINGS, map.data_type().clone())));
+    let field = |(name, data_type): (&str, DataType)| {
+        let name = if own.index_of(name).is_ok() { format!("run_{name}") } else { name.to_owned() };
+        Arc::new(Field::new(name, data_type, false))
+    };
+    columns.map(|column| field(column) as FieldRef).collect()
 }
 
 /// Stages that may have the table: for each result of a stage of a pipeline, the last run with it.
@@ -166,7 +170,7 @@ fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
         text(|_, stage| stage.key.to_string()),
         map,
     ];
-    tables::batch(&Arc::new(Schema::new(run_fields())), columns)
+    tables::batch(&Arc::new(Schema::new(run_fields(&Schema::empty()))), columns)
 }
 
 fn partition_values(results: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>> {

@@ -106,6 +106,8 @@ fn all_runs_are_one_table_with_each_result_once() {
     assert_eq!(of("pipeline = 'top.toml' AND text LIKE '%hat'"), "n\n1\n");
     assert_eq!(of("settings['pairs.name'] = 'precomp.toml'"), "n\n2\n");
     assert_eq!(of("run > '2027'"), "n\n0\n");
+    let columns = csv(&log, "latest", "SELECT run_settings, settings, key FROM all_runs.significance_tests").unwrap();
+    assert_eq!(columns, "run_settings,settings,key\n", "the table has a column `settings` of its own");
     // A table that no stage wrote is empty; a name that no table has is unknown.
     assert_eq!(csv(&log, "latest", "SELECT count(*) AS n FROM all_runs.history").unwrap(), "n\n0\n");
     assert!(
