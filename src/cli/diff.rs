@@ -1,6 +1,6 @@
 //! `pairloom diff RUN RUN`: differences between two runs in settings, sources and scores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::{Array, RecordBatch};
 use serde_json::json;
@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::io::parquet;
 use crate::stages::test_significance::{RankingComparison, compare_rankings};
 use crate::store::comparison::compare_runs;
+use crate::store::lineage::{ArtefactName, Lineage, artefact_inputs};
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 use crate::store::{Artefact, Store};
@@ -41,7 +42,7 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
     let (first, second) = (log.find(&arguments.first)?, log.find(&arguments.second)?);
     let differences = compare_runs(first, second);
     let mut scores = score_rows(&store, first, second)?;
-    test_rankings(&store, first, second, &mut scores, console)?;
+    test_rankings(&store, (first, second), &Lineage::of_runs(&log)?, &mut scores, console)?;
     if console.json {
         return console.print_json(&json!({
             "first": first.run, "second": second.run,
@@ -86,7 +87,7 @@ fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Ve
     let mut rows = Vec::new();
     for (one, other) in common_stages(first, second, "summary") {
         let (before, after) = (summary_values(store, one)?, summary_values(store, other)?);
-        let names = before.keys().chain(after.keys()).collect::<std::collections::BTreeSet<_>>();
+        let names = before.keys().chain(after.keys()).collect::<BTreeSet<_>>();
         for name in names {
             let of = |values: &BTreeMap<[String; 2], [Option<f64>; 4]>| values.get(name).copied().unwrap_or_default();
             let [protocol, method] = name.clone();
@@ -134,13 +135,17 @@ fn summary_values(store: &Store, stage: &StageRecord) -> Result<BTreeMap<[String
 /// Adds the paired test to each row whose rankings are in the store for both runs.
 fn test_rankings(
     store: &Store,
-    first: &RunRecord,
-    second: &RunRecord,
+    (first, second): (&RunRecord, &RunRecord),
+    lineage: &Lineage,
     rows: &mut [ScoreRow],
     console: Console,
 ) -> Result<()> {
     for (one, other) in common_stages(first, second, "rankings") {
         if one.key == other.key {
+            continue;
+        }
+        if data_of(lineage, one) != data_of(lineage, other) {
+            console.info(&format!("`{}`: the data differ, so the difference is not tested\n", other.name));
             continue;
         }
         let compared = compare_rankings(read_table(store, one, "rankings")?, read_table(store, other, "rankings")?);
@@ -164,6 +169,16 @@ fn test_rankings(
         }
     }
     Ok(())
+}
+
+/// Artefacts without inputs from other artefacts that a result follows from: its data. Identifiers of other data mean
+/// other images and captions, even if their numbers are equal.
+fn data_of(lineage: &Lineage, stage: &StageRecord) -> BTreeSet<ArtefactName> {
+    let name = (stage.kind.clone(), stage.key.clone());
+    let ancestors = lineage.ancestors(&name).into_iter().map(|ancestor| ancestor.name);
+    let is_source =
+        |name: &ArtefactName| lineage.identity(name).is_some_and(|identity| artefact_inputs(identity).next().is_none());
+    ancestors.filter(is_source).filter(|(kind, _)| kind == "ingest").collect()
 }
 
 /// Batches of a table of a stage, one for each part; none if the result was removed.

@@ -39,7 +39,7 @@ pub(super) fn runs(common: &CommonArgs, arguments: &RunsArgs, console: Console) 
     }
     let labels = Labels::read(log.store())?;
     let selected = select_runs(&log, &labels, arguments)?;
-    let mut listed = list_runs(&selected, arguments.all);
+    let mut listed = list_runs(&selected, &labels, arguments.all);
     let (found, hidden) = (listed.len(), selected.len() - listed.len());
     listed.truncate(arguments.limit);
     add_differences(&log, &mut listed);
@@ -97,9 +97,9 @@ fn select_runs<'l>(log: &'l RunLog, labels: &Labels, arguments: &RunsArgs) -> Re
     Ok(log.readable().filter(passes).collect())
 }
 
-/// Runs to list: each of `runs`, or only the first of those that repeat each other. Labels belong to a run, so a
-/// labelled repeat would be lost: the list has the latest of the repeats, with their number.
-fn list_runs<'l>(runs: &[&'l RunRecord], all: bool) -> Vec<ListedRun<'l>> {
+/// Runs to list: each of `runs`, or only the latest of those that repeat each other, with their number. A run with a
+/// label is always listed.
+fn list_runs<'l>(runs: &[&'l RunRecord], labels: &Labels, all: bool) -> Vec<ListedRun<'l>> {
     let mut listed: Vec<ListedRun<'l>> = Vec::new();
     let mut places: HashMap<Vec<(&str, &str)>, usize> = HashMap::new();
     for run in runs {
@@ -108,7 +108,7 @@ fn list_runs<'l>(runs: &[&'l RunRecord], all: bool) -> Vec<ListedRun<'l>> {
         results.push(("", &run.pipeline));
         results.push(("outcome", run.outcome.name()));
         match places.get(&results) {
-            Some(&place) if !all => listed[place].repeats += 1,
+            Some(&place) if !all && labels.reason_to_keep(&run.run).is_none() => listed[place].repeats += 1,
             _ => {
                 places.insert(results, listed.len());
                 listed.push(ListedRun { run, repeats: 0, differences: None });

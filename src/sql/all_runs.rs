@@ -1,7 +1,7 @@
 //! Tables over all runs: `all_runs.summary` has the rows of every `summary` in the store.
 //!
 //! Each result of a stage appears once, however many runs repeated it. Five columns come after those of the table:
-//! `run` (the last run with this result), `pipeline`, `stage`, `key`, and `settings`, a map from `stage.setting` to the
+//! `last_run` (the last finished run with this result, otherwise the last run), `pipeline`, `stage`, `key`, and `settings`, a map from `stage.setting` to the
 //! text of the value, for the stage and all stages that its result follows from. If the table has a column of such a
 //! name, that of the run gets the prefix `run_`. Conditions on these columns select the files that are read.
 
@@ -29,12 +29,12 @@ use crate::sql::catalog::StoreCatalog;
 use crate::sql::errors::sql_error;
 use crate::sql::query_threads::QueryThreads;
 use crate::sql::state::STORE_URL;
-use crate::store::record::{RunRecord, StageRecord};
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Store, flat_settings};
 use crate::tables;
 
 /// Columns of the run of a row, after the columns of the table.
-const RUN_COLUMNS: [&str; 4] = ["run", "pipeline", "stage", "key"];
+const RUN_COLUMNS: [&str; 4] = ["last_run", "pipeline", "stage", "key"];
 /// Column of the settings.
 const SETTINGS: &str = "settings";
 
@@ -61,7 +61,8 @@ pub(super) fn table(
     let Some(log) = catalog.log() else { return Ok(None) };
     log.read_all()?;
     let (mut uses, mut manifests, mut bytes) = (Vec::new(), Vec::new(), 0);
-    let candidates = candidates(log.readable(), name);
+    let runs: Vec<&RunRecord> = log.readable().collect();
+    let candidates = candidates(runs.iter().copied(), name);
     for ((run, stage), manifest) in candidates.iter().zip(read_manifests(log.store(), &candidates)?) {
         // Results that were removed have no manifest.
         let Some(manifest) = manifest else { continue };
@@ -128,10 +129,17 @@ fn run_fields(own: &Schema) -> Vec<FieldRef> {
     columns.map(|column| field(column) as FieldRef).collect()
 }
 
-/// Stages that may have the table: for each result of a stage of a pipeline, the last run with it.
-fn candidates<'r>(runs: impl Iterator<Item = &'r RunRecord>, table: &str) -> Vec<(&'r RunRecord, &'r StageRecord)> {
+/// Stages that may have the table: for each result of a stage of a pipeline, the last finished run with it, otherwise
+/// the last run with it. `runs` is ordered from the latest to the first.
+fn candidates<'r>(
+    runs: impl Iterator<Item = &'r RunRecord> + Clone,
+    table: &str,
+) -> Vec<(&'r RunRecord, &'r StageRecord)> {
     let mut seen = HashSet::new();
-    let stages = runs.flat_map(|run| run.stages.iter().map(move |stage| (run, stage)));
+    let is_finished = |run: &&RunRecord| run.outcome == RunOutcome::Finished;
+    let finished = runs.clone().filter(is_finished);
+    let stages = finished.chain(runs.filter(move |run| !is_finished(run)));
+    let stages = stages.flat_map(|run| run.stages.iter().map(move |stage| (run, stage)));
     stages
         .filter(|(_, stage)| stage.tables.is_empty() || stage.tables.iter().any(|name| name == table))
         .filter(|(run, stage)| seen.insert((run.pipeline.as_str(), stage.name.as_str(), stage.key.as_str())))

@@ -3,7 +3,7 @@
 //! | name | table |
 //! |---|---|
 //! | `stage.table` | a table of one run, to which the session is bound |
-//! | `all_runs.table` | rows of all results with a table of this name, with the columns `run`, `pipeline`, `stage`, `key`, `settings` |
+//! | `all_runs.table` | rows of all results with a table of this name, with the columns `last_run`, `pipeline`, `stage`, `key`, `settings` |
 //! | `store.table` | the store's own records |
 //!
 //! Tables are looked up when a query names them.

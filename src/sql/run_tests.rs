@@ -92,10 +92,10 @@ fn all_runs_are_one_table_with_each_result_once() {
     let rows = csv(
         &log,
         "latest",
-        "SELECT run, pipeline, stage, rsum, i2t_r20, settings['test.seed'] AS seed, settings['test.loss'] AS loss, \
+        "SELECT last_run, pipeline, stage, rsum, i2t_r20, settings['test.seed'] AS seed, settings['test.loss'] AS loss, \
          settings['pairs.name'] AS name FROM all_runs.summary ORDER BY rsum",
     );
-    let wanted = "run,pipeline,stage,rsum,i2t_r20,seed,loss,name\n\
+    let wanted = "last_run,pipeline,stage,rsum,i2t_r20,seed,loss,name\n\
         20260101T000000.000Z-0001,precomp.toml,test,300.0,,1,max,precomp.toml\n\
         20260103T000000.000Z-0003,precomp.toml,test,310.0,99.0,2,max,precomp.toml\n";
     assert_eq!(rows.unwrap(), wanted);
@@ -105,9 +105,17 @@ fn all_runs_are_one_table_with_each_result_once() {
     assert_eq!(of("pipeline = 'top.toml'"), "n\n3\n");
     assert_eq!(of("pipeline = 'top.toml' AND text LIKE '%hat'"), "n\n1\n");
     assert_eq!(of("settings['pairs.name'] = 'precomp.toml'"), "n\n2\n");
-    assert_eq!(of("run > '2027'"), "n\n0\n");
+    assert_eq!(of("last_run > '2027'"), "n\n0\n");
     let columns = csv(&log, "latest", "SELECT run_settings, settings, key FROM all_runs.significance_tests").unwrap();
     assert_eq!(columns, "run_settings,settings,key\n", "the table has a column `settings` of its own");
+    // The rows of one run, by the keys of its stages.
+    let of_run = csv(
+        &log,
+        "latest",
+        "SELECT s.run, count(*) AS n FROM all_runs.captions c JOIN store.stages s ON s.key = c.key \
+         WHERE s.run LIKE '%1' GROUP BY 1",
+    );
+    assert_eq!(of_run.unwrap(), "run,n\n20260101T000000.000Z-0001,2\n");
     // A table that no stage wrote is empty; a name that no table has is unknown.
     assert_eq!(csv(&log, "latest", "SELECT count(*) AS n FROM all_runs.history").unwrap(), "n\n0\n");
     assert!(

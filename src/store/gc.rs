@@ -77,7 +77,7 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
             kept.extend(run.stages.iter().map(|stage| (stage.kind.clone(), stage.key.to_string())));
         }
     }
-    kept.extend(pinned_artefacts(store, &labels)?);
+    kept.extend(pinned_artefacts(&log, &labels)?);
     result.garbage = find_garbage(store, &runs, &kept)?;
     let names: BTreeSet<(&str, &str)> =
         result.garbage.iter().map(|item| (item.kind.as_str(), item.key.as_str())).collect();
@@ -112,14 +112,20 @@ fn recent_runs<'r>(runs: &[&'r RunRecord], keep_runs: usize) -> BTreeSet<&'r str
 }
 
 /// Pinned artefacts and everything that they follow from, as kind and key.
-fn pinned_artefacts(store: &Store, labels: &Labels) -> Result<BTreeSet<(String, String)>> {
+fn pinned_artefacts(log: &RunLog, labels: &Labels) -> Result<BTreeSet<(String, String)>> {
     let mut kept = BTreeSet::new();
+    if labels.pinned_artefacts.is_empty() {
+        return Ok(kept);
+    }
+    // Records know more than manifests: a result in between may be gone.
+    let recorded = Lineage::of_runs(log)?;
     for (kind, key) in &labels.pinned_artefacts {
         kept.insert((kind.clone(), key.clone()));
         let Ok(key) = serde_json::from_value(key.clone().into()) else { continue };
         let name = (kind.clone(), key);
-        let ancestors = Lineage::of_artefact(store, &name)?.ancestors(&name);
-        kept.extend(ancestors.into_iter().map(|ancestor| (ancestor.name.0, ancestor.name.1.to_string())));
+        let stored = Lineage::of_artefact(log.store(), &name)?;
+        let ancestors = recorded.ancestors(&name).into_iter().chain(stored.ancestors(&name));
+        kept.extend(ancestors.map(|ancestor| (ancestor.name.0, ancestor.name.1.to_string())));
     }
     Ok(kept)
 }

@@ -195,9 +195,11 @@ fn check_tag(tag: &str) -> Result<()> {
             "`{tag}` cannot be a tag: wanted 1 to {MAX_TAG_BYTES} letters, digits, `.`, `_` or `-`, a letter or digit first"
         )));
     }
-    let hexadecimal = tag.len() == 4 && tag.chars().all(|c| c.is_ascii_hexdigit());
-    if tag == "latest" || hexadecimal || tag.starts_with("20") && tag.contains('T') {
-        return Err(Error::usage(format!("`{tag}` cannot be a tag: it reads like the name of a run")));
+    // Ends of names of runs have four digits, keys at least six; names of runs begin with the year.
+    let hexadecimal = (tag.len() == 4 || tag.len() >= 6) && tag.chars().all(|c| c.is_ascii_hexdigit());
+    let is_time = tag.starts_with("20") && tag.len() >= 4 && tag.chars().take(8).all(|c| c.is_ascii_digit());
+    if tag.eq_ignore_ascii_case("latest") || hexadecimal || is_time {
+        return Err(Error::usage(format!("`{tag}` cannot be a tag: it reads like the name of a run or a key")));
     }
     Ok(())
 }

@@ -65,7 +65,9 @@ fn a_run_has_several_names() {
 #[test]
 fn a_tag_names_one_run_until_it_is_moved() {
     let (_folder, store) = empty_store();
-    for tag in ["", "-x", "a b", "../x", "latest", "3f2a", &"x".repeat(65)] {
+    for tag in
+        ["", "-x", "a b", "../x", "latest", "LATEST", "3f2a", "9396bb85", "20261122", "20261122T1", &"x".repeat(65)]
+    {
         assert!(labels::set_tag(&store, "run", tag, false).is_err(), "{tag}");
     }
     labels::set_tag(&store, "one", "paper", false).unwrap();

@@ -8,7 +8,7 @@ use crate::sql::catalog::StoreCatalog;
 use crate::store::flat_settings;
 use crate::store::key::Key;
 use crate::store::labels::Labels;
-use crate::store::record::{RunRecord, ScoreRecord, StageRecord};
+use crate::store::record::{RunOutcome, RunRecord, ScoreRecord, StageRecord};
 
 /// Readable records of all runs, latest first.
 pub(super) fn records(catalog: &StoreCatalog) -> Result<Vec<&RunRecord>> {
@@ -56,8 +56,8 @@ pub(super) fn runs(catalog: &StoreCatalog) -> Result<NamedColumns> {
     ])
 }
 
-/// For each run, ordered from the latest to the first, the first run of the same pipeline with the same results; `None`
-/// if it is that run itself.
+/// For each run, ordered from the latest to the first, the first finished run of the same pipeline with the same results;
+/// `None` if it is that run itself, or did not finish.
 fn repeats<'r>(runs: &[&'r RunRecord]) -> Vec<Option<&'r str>> {
     type Results<'r> = (&'r str, BTreeMap<&'r str, &'r Key>);
     let results = |run: &'r RunRecord| -> Results<'r> {
@@ -68,6 +68,9 @@ fn repeats<'r>(runs: &[&'r RunRecord]) -> Vec<Option<&'r str>> {
         .iter()
         .rev()
         .map(|run| {
+            if run.outcome != RunOutcome::Finished {
+                return None;
+            }
             let name = *first.entry(results(run)).or_insert(&run.run);
             (name != run.run).then_some(name)
         })
