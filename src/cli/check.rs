@@ -1,7 +1,5 @@
 //! `pairloom check FILE...`: validates pipeline files without data.
 
-use std::collections::BTreeMap;
-
 use super::args::CheckArgs;
 use super::console::Console;
 use super::open;
@@ -14,7 +12,7 @@ use crate::error::{Error, Result};
 pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
     let mut wrong = None;
     for file in &arguments.files {
-        match open::load_pipeline(file, &arguments.set, false, &mut BTreeMap::new()) {
+        match open::load_pipeline(file, &arguments.set, false) {
             Ok(pipeline) => {
                 let stages = pipeline.plan.stages().len();
                 let plural = if stages == 1 { "" } else { "s" };

@@ -13,6 +13,7 @@ mod expectations;
 mod gc;
 mod handover;
 mod labels;
+mod lineage_tree;
 mod interrupt;
 mod open;
 mod console;

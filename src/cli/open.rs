@@ -1,7 +1,5 @@
 //! Pipeline files, stores and run options from the arguments of the command line.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::args::CommonArgs;
@@ -17,20 +15,13 @@ use crate::stages::AnyStage;
 use crate::store::Store;
 use crate::store::record::RunCommand;
 
-/// Loads a pipeline file, or returns all of its mistakes. Adds the environment variables that the file uses to
-/// `variables`.
+/// Loads a pipeline file, or returns all of its mistakes.
 pub(super) fn load_pipeline(
     file: &Path,
     set: &[String],
     sources_needed: bool,
-    variables: &mut BTreeMap<String, String>,
 ) -> Result<Pipeline<AnyStage>, Diagnostics> {
-    let used = RefCell::new(variables);
-    let environment = |name: &str| {
-        let value = std::env::var(name).ok()?;
-        used.borrow_mut().insert(name.to_owned(), value.clone());
-        Some(value)
-    };
+    let environment = |name: &str| std::env::var(name).ok();
     pipeline::load(
         file,
         &pipeline::LoadOptions {

@@ -1,7 +1,5 @@
 //! `pairloom plan FILE`: dry run.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 
 use super::args::{CommonArgs, PipelineArgs};
@@ -18,7 +16,7 @@ use crate::runtime::CancelToken;
 /// # Errors
 /// The pipeline file has mistakes, or the store cannot be read.
 pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Console) -> Result<()> {
-    let pipeline = open::load_pipeline(&arguments.file, &arguments.set, true, &mut BTreeMap::new())
+    let pipeline = open::load_pipeline(&arguments.file, &arguments.set, true)
         .map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
     let (store, note) = open::open_store_to_plan(common)?;
     open::print_warnings(&pipeline.warnings, console);

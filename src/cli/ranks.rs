@@ -1,7 +1,5 @@
 //! Distributed runs: the rank of this process, its connection to the other ranks, and the work of ranks above 0.
 
-use std::collections::BTreeMap;
-
 use std::time::Duration;
 
 use super::args::{CommonArgs, PipelineArgs};
@@ -82,7 +80,7 @@ pub(super) fn run_follower(
     interrupt::cancel_on_signal(&cancel, || ())?;
     let options = open::run_options(common, &arguments.file, rank_options(common, Some(torch), Some(environment)));
     let work = || {
-        let pipeline = match open::load_pipeline(&arguments.file, &arguments.set, true, &mut BTreeMap::new()) {
+        let pipeline = match open::load_pipeline(&arguments.file, &arguments.set, true) {
             Ok(pipeline) => pipeline,
             Err(diagnostics) => {
                 let _ = open::print_diagnostics(&diagnostics, console);

@@ -1,6 +1,5 @@
 //! `pairloom run FILE`: runs a pipeline.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::args::{CommonArgs, PipelineArgs};
@@ -38,11 +37,10 @@ pub(super) fn run(
     }
     let mut options =
         open::run_options(common, &arguments.file, ranks::rank_options(common, torch, environment.as_ref()));
-    let mut variables = BTreeMap::new();
-    let (pipeline, store) = match open::load_pipeline(&arguments.file, &arguments.set, true, &mut variables) {
+    let (pipeline, store) = match open::load_pipeline(&arguments.file, &arguments.set, true) {
         Ok(pipeline) => {
             options.command.overrides.clone_from(&arguments.set);
-            options.command.environment = variables;
+            options.command.environment.clone_from(&pipeline.variables);
             options.command.seed = Some(pipeline.seed);
             (pipeline, open::open_store(common).map_err(|error| abort_run(error, environment.as_ref(), &options))?)
         }

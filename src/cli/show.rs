@@ -1,21 +1,18 @@
 //! `pairloom show RUN|STAGE|KEY`: a run with its stages, or a result with its files and lineage.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
-
 use serde_json::json;
 
 use super::args::{CommonArgs, ShowArgs};
 use super::console::{Console, align_columns, one_line};
+use super::lineage_tree::lineage_tree;
 use super::open;
 use super::run_choice::{ResultTarget, find_target};
 use super::runs::difference_text;
 use super::units::{format_age, format_bytes, format_count, format_duration, format_score};
 use crate::error::{Result, TruncatedList};
 use crate::store::comparison::compare_runs;
-use crate::store::key::InputIdentity;
 use crate::store::labels::Labels;
-use crate::store::lineage::{ArtefactName, Lineage};
+use crate::store::lineage::Lineage;
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 use crate::store::{Manifest, Store, flat_settings};
@@ -38,10 +35,10 @@ pub(super) fn show(common: &CommonArgs, arguments: &ShowArgs, console: Console) 
 
 fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> Result<()> {
     let labels = Labels::read(store)?;
-    let mut manifests = Vec::new();
-    for stage in &run.stages {
-        manifests.push(store.artefact(&stage.kind, &stage.key).manifest()?);
-    }
+    let objects: Vec<String> =
+        run.stages.iter().map(|stage| store.artefact(&stage.kind, &stage.key).name("manifest.json")).collect();
+    let manifests: Vec<Option<Manifest>> =
+        store.manifests(&objects)?.into_iter().map(|manifest| manifest.and_then(Result::ok)).collect();
     if console.json {
         let mut object = json!(run);
         if let Some(members) = object.as_object_mut() {
@@ -157,10 +154,8 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
     if let Some(identity) = identity {
         lineage.insert(identity);
     }
-    let mut text = format!("\nlineage of {}\n", stage.name);
-    let mut shown = BTreeSet::new();
-    write_tree(&lineage, log, &(stage.kind.clone(), stage.key.clone()), "  ", &mut shown, &mut text);
-    console.print(&text)?;
+    let tree = lineage_tree(&lineage, &log.latest_uses()?, &(stage.kind.clone(), stage.key.clone()));
+    console.print(&format!("\nlineage of {}\n{tree}", stage.name))?;
     let mut names = TruncatedList::new(SHOWN_FILES);
     names.extend(users.iter().map(|run| format!("{} of {}", run.run, run.pipeline)));
     console.info(&format!("\nused by {} runs: {}\n", users.len(), one_line(&names.join(", "))));
@@ -200,48 +195,4 @@ fn file_lines(manifest: &Manifest) -> String {
         }
     }
     format!("\n{}", align_columns(&rows, &[false, true, true]))
-}
-
-/// Writes the inputs of an artefact as a tree. The inputs of a producer are written once.
-fn write_tree(
-    lineage: &Lineage,
-    log: &RunLog,
-    name: &ArtefactName,
-    indent: &str,
-    shown: &mut BTreeSet<ArtefactName>,
-    text: &mut String,
-) {
-    let Some(identity) = lineage.identity(name) else { return };
-    for (input, of) in &identity.inputs {
-        match of {
-            InputIdentity::Source(digest) => {
-                let path = source_path(log, name, input).unwrap_or_default();
-                let digest = digest.get(..8).unwrap_or(digest);
-                let _ = writeln!(text, "{indent}{input}: {} (digest {digest})", one_line(&path));
-            }
-            InputIdentity::Artefact { kind, key, output } => {
-                let producer = (kind.clone(), key.clone());
-                let stage = stage_name(log, &producer).unwrap_or_default();
-                let is_new = shown.insert(producer.clone());
-                let has_inputs = lineage.identity(&producer).is_some_and(|of| !of.inputs.is_empty());
-                let above = if !is_new && has_inputs { ", as above" } else { "" };
-                let _ = writeln!(text, "{indent}{input}: {stage}.{output} ({kind} {}{above})", key.short());
-                if is_new {
-                    write_tree(lineage, log, &producer, &format!("{indent}  "), shown, text);
-                }
-            }
-        }
-    }
-}
-
-/// Path of a source in the latest run that read it.
-fn source_path(log: &RunLog, (kind, key): &ArtefactName, input: &str) -> Option<String> {
-    let mut stages = log.readable().flat_map(|run| &run.stages);
-    stages.find(|stage| stage.kind == *kind && stage.key == *key)?.sources.get(input).cloned()
-}
-
-/// Name of an artefact's stage in the latest run that uses it.
-fn stage_name(log: &RunLog, (kind, key): &ArtefactName) -> Option<String> {
-    let mut stages = log.readable().flat_map(|run| &run.stages);
-    stages.find(|stage| stage.kind == *kind && stage.key == *key).map(|stage| stage.name.clone())
 }

@@ -52,7 +52,7 @@ pub(super) fn show_summary(
     Ok(())
 }
 
-/// Value of an expectation for eyes. A value that failed is exact, since rounding could hide by how little.
+/// Value of an expectation for display. A value that failed is exact, since rounding could hide by how little.
 fn expectation_value(value: Option<f64>, held: bool) -> String {
     match value {
         None => "no value".to_owned(),

@@ -1,7 +1,7 @@
 //! Loading a pipeline file: reads and checks it, and connects its stages.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
@@ -36,6 +36,8 @@ pub struct Pipeline<S> {
     pub path: PathBuf,
     /// Seed of stages that set none of their own.
     pub seed: u64,
+    /// Environment variables that the paths of sources use.
+    pub variables: BTreeMap<String, String>,
     /// Named stages, producers before consumers.
     pub plan: Plan<S>,
     /// Conditions that the results must satisfy.
@@ -115,7 +117,7 @@ fn parse<S: PipelineStage>(
     let stages = check_stages::<S>(&mut checker, &mut root);
     let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
     check_top_level_keys::<S>(&mut checker, &root, &schema);
-    let SchemaChecker { references, mut diagnostics, variables, .. } = checker;
+    let SchemaChecker { references, mut diagnostics, mut variables, .. } = checker;
     if options.sources_must_exist {
         diagnostics.extend(variables.unset_diagnostic(&path.display().to_string()));
     }
@@ -138,7 +140,7 @@ fn parse<S: PipelineStage>(
     match plan {
         Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
             let warnings = Diagnostics::new(source_map.clone(), diagnostics);
-            Ok(Pipeline { path: path.to_owned(), seed, plan, expectations, warnings })
+            Ok(Pipeline { path: path.to_owned(), seed, variables: variables.values(), plan, expectations, warnings })
         }
         _ => Err(diagnostics),
     }

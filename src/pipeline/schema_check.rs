@@ -172,7 +172,7 @@ impl SchemaChecker<'_> {
                         Some(PathPart::Variable(_)) => false,
                         None => subject.is_folder,
                     };
-                    self.variables.add(name, node.span, is_folder, value.is_some());
+                    self.variables.add(name, node.span, is_folder, value.clone());
                     is_complete &= value.is_some();
                     path.push_str(&value.unwrap_or_else(|| format!("${{{name}}}")));
                 }

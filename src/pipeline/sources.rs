@@ -1,5 +1,6 @@
 //! Paths of sources in a pipeline file: environment variables and hints for missing files.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::diagnostic::Diagnostic;
@@ -40,22 +41,28 @@ struct SourceVariable {
     name: String,
     span: SourceSpan,
     is_folder: bool,
-    is_set: bool,
+    /// Value; `None` if the variable is not set.
+    value: Option<String>,
 }
 
 impl SourceVariables {
     /// Records a use of a variable.
-    pub(super) fn add(&mut self, name: &str, span: SourceSpan, is_folder: bool, is_set: bool) {
+    pub(super) fn add(&mut self, name: &str, span: SourceSpan, is_folder: bool, value: Option<String>) {
         match self.0.iter_mut().find(|known| known.name == name) {
             Some(known) => known.is_folder |= is_folder,
-            None => self.0.push(SourceVariable { name: name.to_owned(), span, is_folder, is_set }),
+            None => self.0.push(SourceVariable { name: name.to_owned(), span, is_folder, value }),
         }
     }
 
+    /// Values of the variables that are set.
+    pub(super) fn values(&self) -> BTreeMap<String, String> {
+        self.0.iter().filter_map(|variable| Some((variable.name.clone(), variable.value.clone()?))).collect()
+    }
+
     /// Diagnostic for the variables that are not set, with the command that sets all variables of `file`.
-    pub(super) fn unset_diagnostic(mut self, file: &str) -> Option<Diagnostic> {
+    pub(super) fn unset_diagnostic(&mut self, file: &str) -> Option<Diagnostic> {
         self.0.sort_by_key(|variable| variable.span);
-        let unset: Vec<_> = self.0.iter().filter(|variable| !variable.is_set).collect();
+        let unset: Vec<_> = self.0.iter().filter(|variable| variable.value.is_none()).collect();
         let first = unset.first()?;
         let names = quoted_list(unset.iter().map(|variable| variable.name.as_str()));
         let message = match unset.len() {
@@ -106,9 +113,9 @@ mod tests {
     #[test]
     fn the_command_names_every_variable_once() {
         let mut variables = SourceVariables::default();
-        variables.add("B", SourceSpan::in_file(9..10), false, false);
-        variables.add("A", SourceSpan::in_file(1..2), false, true);
-        variables.add("A", SourceSpan::in_file(20..21), true, true);
+        variables.add("B", SourceSpan::in_file(9..10), false, None);
+        variables.add("A", SourceSpan::in_file(1..2), false, Some("/a".to_owned()));
+        variables.add("A", SourceSpan::in_file(20..21), true, Some("/a".to_owned()));
         let diagnostic = variables.unset_diagnostic("p.toml").unwrap();
         assert_eq!(diagnostic.message, "the environment variable `B` is not set");
         assert_eq!(diagnostic.note.unwrap(), "the file uses `A`, `B`");

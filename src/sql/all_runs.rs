@@ -23,6 +23,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
+use futures::{StreamExt, stream};
 
 use crate::error::{Error, Result};
 use crate::sql::catalog::StoreCatalog;
@@ -30,7 +31,7 @@ use crate::sql::errors::sql_error;
 use crate::sql::query_threads::QueryThreads;
 use crate::sql::state::STORE_URL;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
-use crate::store::{Artefact, Manifest, Store, flat_settings};
+use crate::store::{Artefact, Store, flat_settings};
 use crate::tables;
 
 /// Columns of the run of a row, after the columns of the table.
@@ -63,9 +64,11 @@ pub(super) fn table(
     let (mut uses, mut manifests, mut bytes) = (Vec::new(), Vec::new(), 0);
     let runs: Vec<&RunRecord> = log.readable().collect();
     let candidates = candidates(runs.iter().copied(), name);
-    for ((run, stage), manifest) in candidates.iter().zip(read_manifests(log.store(), &candidates)?) {
+    let artefact = |stage: &StageRecord| log.store().artefact(&stage.kind, &stage.key);
+    let objects: Vec<String> = candidates.iter().map(|(_, stage)| artefact(stage).name("manifest.json")).collect();
+    for ((run, stage), manifest) in candidates.iter().zip(log.store().manifests(&objects)?) {
         // Results that were removed have no manifest.
-        let Some(manifest) = manifest else { continue };
+        let Some(manifest) = manifest.transpose()? else { continue };
         if let Some(parts) = manifest.tables.get(name) {
             bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
             uses.push((*run, *stage));
@@ -83,7 +86,7 @@ pub(super) fn table(
         .enumerate()
         .map(|(row, ((_, stage), manifest))| {
             let values = partition_values(&results, row)?;
-            let artefact = log.store().artefact(&stage.kind, &stage.key);
+            let artefact = artefact(stage);
             Ok(manifest.tables[name]
                 .iter()
                 .map(|part| {
@@ -146,17 +149,6 @@ fn candidates<'r>(
         .collect()
 }
 
-fn read_manifests(store: &Store, stages: &[(&RunRecord, &StageRecord)]) -> Result<Vec<Option<Manifest>>> {
-    let objects: Vec<String> =
-        stages.iter().map(|(_, stage)| store.artefact(&stage.kind, &stage.key).name("manifest.json")).collect();
-    let contents = store.objects().get_all(&objects)?;
-    let parse = |(object, content): (&String, Option<bytes::Bytes>)| {
-        let content = content.map(|content| serde_json::from_slice(&content)).transpose();
-        content.map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))
-    };
-    objects.iter().zip(contents).map(parse).collect()
-}
-
 /// Columns of the run, one row for each result.
 fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
     let text = |of: fn(&RunRecord, &StageRecord) -> String| -> ArrayRef {
@@ -195,13 +187,21 @@ async fn file_schemas(
     let format = ParquetFormat::default().with_force_view_types(false);
     let (state, objects) = (context.state(), store.objects().inner());
     let mut schemas: Vec<SchemaRef> = Vec::new();
-    for file in files {
-        let schema = format.infer_schema(&state, objects, std::slice::from_ref(&file.object_meta)).await;
+    // Several at a time: at a URL, each file is a request.
+    let concurrency = state.config_options().execution.meta_fetch_concurrency.get();
+    let infer = |file: &'_ PartitionedFile| {
+        let file = file.object_meta.clone();
+        let (format, state) = (&format, &state);
+        async move { format.infer_schema(state, objects, &[file]).await }
+    };
+    let mut inferred = stream::iter(files.map(infer)).buffered(concurrency);
+    while let Some(schema) = inferred.next().await {
         let schema = schema.map_err(|error| sql_error(&error))?;
         if !schemas.contains(&schema) {
             schemas.push(schema);
         }
     }
+    drop(inferred);
     Ok(schemas)
 }
 

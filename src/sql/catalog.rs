@@ -16,9 +16,6 @@ use crate::tables;
 pub(super) const STORE_SCHEMA: &str = "store";
 /// Schema of the tables over all runs.
 pub(super) const ALL_RUNS_SCHEMA: &str = "all_runs";
-/// Tables of the schema `store`.
-pub(super) const STORE_TABLES: [&str; 9] =
-    ["runs", "stages", "settings", "artefacts", "inputs", "lineage", "parts", "warnings", "expectations"];
 
 /// Catalog that resolves names of stages and tables.
 #[derive(Debug)]
@@ -168,11 +165,9 @@ impl StoreCatalog {
         let objects: Vec<String> =
             stages.iter().map(|(_, kind, key)| store.artefact(kind, key).name("manifest.json")).collect();
         let mut tables = Vec::new();
-        for ((stage, ..), content) in stages.iter().zip(store.objects().get_all(&objects)?) {
+        for ((stage, ..), manifest) in stages.iter().zip(store.manifests(&objects)?) {
             // Stages that did not finish have no manifest, and a damaged one has no tables.
-            let Some(manifest) = content.and_then(|content| serde_json::from_slice::<Manifest>(&content).ok()) else {
-                continue;
-            };
+            let Some(Ok(manifest)) = manifest else { continue };
             tables.extend(manifest.tables.iter().map(|(table, parts)| ListedTable {
                 schema: stage.clone(),
                 table: table.clone(),

@@ -19,7 +19,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
 use crate::sql::all_runs;
-use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, STORE_TABLES, StoreCatalog, TableContent};
+use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
 use crate::sql::files::{NamedFile, file_table};
@@ -137,7 +137,7 @@ impl Session {
         let mut tables = self.catalog.tables()?;
         let names: BTreeSet<String> = tables.iter().map(|table| table.table.clone()).collect();
         tables.extend(self.files.iter().map(|file| of_schema(FILES, &file.name)));
-        tables.extend(STORE_TABLES.iter().map(|table| ListedTable::of_store(table)));
+        tables.extend(store_tables::names().map(ListedTable::of_store));
         // Those of other names exist as well, but the run says which ones matter.
         tables.extend(names.iter().map(|name| of_schema(ALL_RUNS_SCHEMA, name)));
         tables.extend(INFORMATION_TABLES.iter().map(|table| of_schema(INFORMATION_SCHEMA, table)));

@@ -10,9 +10,10 @@ use super::{OutputFormat, Session};
 use crate::error::Result;
 use crate::io::parquet;
 use crate::stage::Warning;
+use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, Key};
 use crate::store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
-use crate::store::{Artefact, Manifest, Part, Store};
+use crate::store::testing::put_artefact;
 use crate::tables;
 
 /// Table with a text column, `method`, and an f64 column, `rsum`.
@@ -50,34 +51,13 @@ pub(super) fn put(store: &Store, kind: &str, settings: u32, tables: &[(&str, Vec
         settings: serde_json::json!(settings),
         inputs: BTreeMap::new(),
     };
-    let key = identity.key();
-    let artefact = store.artefact(kind, &key);
-    let mut manifest_tables = BTreeMap::new();
-    for (table, batches) in tables {
-        let parts = batches.iter().enumerate().map(|(index, batch)| {
-            let content = parquet::encode(&batch.schema(), std::slice::from_ref(batch)).unwrap();
-            let part = Part {
-                index,
-                rows: batch.num_rows() as u64,
-                bytes: content.len() as u64,
-                digest: blake3::hash(&content).to_hex().to_string(),
-            };
-            artefact.put(&Artefact::part_name(table, index), content).unwrap();
-            part
-        });
-        manifest_tables.insert((*table).to_owned(), parts.collect::<Vec<_>>());
-    }
-    let manifest = Manifest {
-        identity,
-        tables: manifest_tables,
-        files: BTreeMap::new(),
-        warnings: vec![Warning { subject: "a.jpg".to_owned(), message: "does not decode".to_owned() }],
-        seconds: 1.5,
-        finished: "2026-01-02T03:04:05Z".parse().unwrap(),
-        pairloom: "0.1.0".to_owned(),
+    let encode = |batch: &RecordBatch| {
+        let content = parquet::encode(&batch.schema(), std::slice::from_ref(batch)).unwrap();
+        (content, batch.num_rows() as u64)
     };
-    artefact.put("manifest.json", serde_json::to_vec(&manifest).unwrap().into()).unwrap();
-    key
+    let tables: Vec<_> = tables.iter().map(|(table, batches)| (*table, batches.iter().map(encode).collect())).collect();
+    let warnings = vec![Warning { subject: "a.jpg".to_owned(), message: "does not decode".to_owned() }];
+    put_artefact(store, &identity, &tables, warnings)
 }
 
 pub(super) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {

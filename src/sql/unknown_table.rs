@@ -1,8 +1,9 @@
 //! Error for a table that a session does not have: the nearest names, or the run that has the table.
 
 use crate::error::{Error, Result};
-use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_TABLES, StoreCatalog};
+use crate::sql::catalog::{ALL_RUNS_SCHEMA, StoreCatalog};
 use crate::sql::names::{ListedTable, unknown_table_error};
+use crate::sql::store_tables;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
 
@@ -21,7 +22,7 @@ pub(super) fn error(catalog: &StoreCatalog, name: &str) -> Result<Error> {
     }
     let tables = catalog.tables()?;
     let is_empty = tables.is_empty() && catalog.store().is_some();
-    let store_tables = STORE_TABLES.iter().map(|table| ListedTable::of_store(table));
+    let store_tables = store_tables::names().map(ListedTable::of_store);
     let error = unknown_table_error(name, tables.into_iter().chain(store_tables));
     Ok(match error.hint_text() {
         None if is_empty => error.hint("no run has finished a stage in this store"),

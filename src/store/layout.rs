@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use super::artefact::Artefact;
+use bytes::Bytes;
+
+use super::artefact::{Artefact, Manifest};
 use super::key::Key;
 use super::process_identity::ProcessIdentity;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::objects::{Location, ObjectStorage};
 
 /// Version of the layout, which is the top folder of every store.
@@ -75,6 +77,24 @@ impl Store {
     #[must_use]
     pub fn objects(&self) -> &ObjectStorage {
         &self.objects
+    }
+
+    /// Reads manifests by the names of their objects, several at a time: `None` for an absent one, an error for one that
+    /// cannot be parsed.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn manifests(&self, objects: &[String]) -> Result<Vec<Option<Result<Manifest>>>> {
+        let parse = |object: &String, content: Bytes| {
+            serde_json::from_slice(&content)
+                .map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))
+        };
+        let contents = self.objects.get_all(objects)?;
+        Ok(objects
+            .iter()
+            .zip(contents)
+            .map(|(object, content)| content.map(|content| parse(object, content)))
+            .collect())
     }
 
     /// Handle of an artefact, which may be absent, unfinished or complete.

@@ -1,12 +1,12 @@
 //! Log of runs: the records of all runs of a store, read on demand, and the names that people give for a run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result, TruncatedList};
 use crate::store::Store;
 use crate::store::labels::{self, RUN_FORMS};
-use crate::store::record::{RunOutcome, RunRecord};
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 
 /// Log of the runs of a store, latest first. Opening it lists the names of the runs; records are read on first use.
 #[derive(Debug)]
@@ -39,12 +39,6 @@ impl RunLog {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
-    }
-
-    /// Names of all runs, latest first.
-    #[must_use]
-    pub fn names(&self) -> &[String] {
-        &self.names
     }
 
     /// Records of all runs, latest first, each read when the iterator reaches it. An unreadable record is an error in
@@ -113,7 +107,7 @@ impl RunLog {
     /// Several pipeline files have this name, or the store cannot be read.
     pub fn pipeline(&self, name: &str) -> Result<Option<&str>> {
         self.read_all()?;
-        let mut paths: BTreeSet<&str> = self.readable().map(|run| run.pipeline.as_str()).collect();
+        let mut paths = self.pipelines();
         if let Some(&exact) = paths.get(name) {
             return Ok(Some(exact));
         }
@@ -128,13 +122,22 @@ impl RunLog {
         }
     }
 
-    /// Distinct pipeline files of all runs, in alphabetical order.
+    /// Stage of the latest run that uses an artefact, by kind and key of the artefact.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn pipelines(&self) -> Result<BTreeSet<&str>> {
+    pub fn latest_uses(&self) -> Result<HashMap<(&str, &str), &StageRecord>> {
         self.read_all()?;
-        Ok(self.readable().map(|run| run.pipeline.as_str()).collect())
+        let mut uses = HashMap::new();
+        for stage in self.readable().flat_map(|run| &run.stages) {
+            uses.entry((stage.kind.as_str(), stage.key.as_str())).or_insert(stage);
+        }
+        Ok(uses)
+    }
+
+    /// Distinct pipeline files of the readable runs.
+    fn pipelines(&self) -> BTreeSet<&str> {
+        self.readable().map(|run| run.pipeline.as_str()).collect()
     }
 
     fn record(&self, i: usize) -> Option<Result<&RunRecord>> {
@@ -208,7 +211,7 @@ impl RunLog {
     }
 
     fn unknown_pipeline(&self, name: &str) -> Error {
-        let paths: BTreeSet<&str> = self.readable().map(|run| run.pipeline.as_str()).collect();
+        let paths = self.pipelines();
         let error = Error::usage(format!("no run of this store has the pipeline `{name}`"));
         match TruncatedList::from_iter(paths.iter().map(|path| format!("`{path}`"))).join(", ") {
             none if none.is_empty() => error.hint("run a pipeline first"),

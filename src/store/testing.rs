@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::key::{ArtefactIdentity, InputIdentity, Key};
 use super::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
 use super::{Artefact, Manifest, Part, Store};
+use crate::stage::Warning;
 
 /// Result of a stage to write: name, kind, settings, and stages of the same run that it reads.
 pub(crate) struct WrittenStage<'r> {
@@ -43,8 +44,8 @@ pub(crate) fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[W
         }
         let identity =
             ArtefactIdentity { kind: result.kind.to_owned(), version: 1, settings: result.settings.clone(), inputs };
-        let key = identity.key();
-        put_artefact(store, &identity, &key, &result.table);
+        let (table, content, rows) = &result.table;
+        let key = put_artefact(store, &identity, &[(*table, vec![(content.clone(), *rows)])], vec![]);
         record.stages.push(StageRecord {
             name: result.name.to_owned(),
             kind: result.kind.to_owned(),
@@ -61,20 +62,34 @@ pub(crate) fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[W
     record
 }
 
-fn put_artefact(store: &Store, identity: &ArtefactIdentity, key: &Key, (table, content, rows): &(&str, Bytes, u64)) {
-    let artefact = store.artefact(&identity.kind, key);
-    artefact.put(&Artefact::part_name(table, 0), content.clone()).expect("the store can be written");
-    let digest = blake3::hash(content).to_hex().to_string();
-    let part = Part { index: 0, rows: *rows, bytes: content.len() as u64, digest };
+/// Writes a complete artefact. Each part is its content and its number of rows.
+pub(crate) fn put_artefact(
+    store: &Store,
+    identity: &ArtefactIdentity,
+    tables: &[(&str, Vec<(Bytes, u64)>)],
+    warnings: Vec<Warning>,
+) -> Key {
+    let key = identity.key();
+    let artefact = store.artefact(&identity.kind, &key);
+    let mut parts_of = BTreeMap::new();
+    for (table, parts) in tables {
+        let write = |(index, (content, rows)): (usize, &(Bytes, u64))| {
+            artefact.put(&Artefact::part_name(table, index), content.clone()).expect("the store can be written");
+            let digest = blake3::hash(content).to_hex().to_string();
+            Part { index, rows: *rows, bytes: content.len() as u64, digest }
+        };
+        parts_of.insert((*table).to_owned(), parts.iter().enumerate().map(write).collect::<Vec<_>>());
+    }
     let manifest = Manifest {
         identity: identity.clone(),
-        tables: [((*table).to_owned(), vec![part])].into(),
+        tables: parts_of,
         files: BTreeMap::new(),
-        warnings: vec![],
-        seconds: 1.0,
+        warnings,
+        seconds: 1.5,
         finished: "2026-01-02T03:04:05Z".parse().expect("a time"),
         pairloom: "0.1.0".to_owned(),
     };
     let manifest = serde_json::to_vec(&manifest).expect("JSON");
     artefact.put("manifest.json", manifest.into()).expect("the store can be written");
+    key
 }

@@ -147,15 +147,8 @@ fn stall_text(stalls: Stalls) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    fn clock() -> impl Fn(u64) -> Instant {
-        #[expect(clippy::disallowed_methods, reason = "a fake clock needs a start")]
-        let start = Instant::now();
-        move |seconds| start + Duration::from_secs(seconds)
-    }
+    use crate::cli::progress::testing::clock;
 
     #[test]
     fn a_training_shows_epoch_loss_and_last_score() {

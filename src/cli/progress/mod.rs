@@ -6,6 +6,8 @@ mod display;
 mod event_summary;
 mod pace;
 mod rate;
+#[cfg(test)]
+mod testing;
 
 pub(super) use display::ProgressDisplay;
 pub(super) use event_summary::EventSummary;

@@ -47,7 +47,7 @@ impl RateMeter {
     }
 
     /// Units done in a second of work; `None` before the first progress.
-    #[expect(clippy::cast_precision_loss, reason = "a rate for eyes")]
+    #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
     pub(super) fn per_second(&self) -> Option<f64> {
         let ((before, from), (after, to)) = (self.samples.front()?, self.samples.back()?);
         let seconds = after.saturating_sub(*before).as_secs_f64();
@@ -55,7 +55,7 @@ impl RateMeter {
     }
 
     /// Seconds of work until `total` units are done.
-    #[expect(clippy::cast_precision_loss, reason = "a time for eyes")]
+    #[expect(clippy::cast_precision_loss, reason = "a time for display")]
     pub(super) fn seconds_left(&self, total: u64) -> Option<f64> {
         Some(total.checked_sub(self.done)? as f64 / self.per_second()?)
     }
@@ -64,13 +64,7 @@ impl RateMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Instants at these seconds after a start.
-    fn clock() -> impl Fn(u64) -> Instant {
-        #[expect(clippy::disallowed_methods, reason = "a fake clock needs a start")]
-        let start = Instant::now();
-        move |seconds| start + Duration::from_secs(seconds)
-    }
+    use crate::cli::progress::testing::clock;
 
     fn rate(meter: &RateMeter) -> f64 {
         meter.per_second().expect("a rate")

@@ -1,4 +1,4 @@
-//! Text of single values: in full for CSV, and for eyes in the table and the vertical form.
+//! Text of single values: in full for CSV, and shortened for the formats `table` and `vertical`.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
@@ -13,7 +13,7 @@ const SHOWN_VALUES: usize = 3;
 /// Significant digits of a float that is shown.
 const SIGNIFICANT_DIGITS: i32 = 6;
 
-/// Text of all values of a batch for eyes, row by row.
+/// Shortened text of all values of a batch, row by row.
 ///
 /// Floats are rounded to six significant digits, lists of more than ten values are shortened, binary values are counted,
 /// and control characters are escaped.
@@ -28,7 +28,7 @@ pub(super) fn display_rows(batch: &RecordBatch) -> Result<Vec<Vec<String>>> {
     (0..batch.num_rows()).map(row_texts).collect()
 }
 
-/// Text of a value for eyes.
+/// Shortened text of a value.
 fn display_text(column: &ArrayRef, row: usize, plain: &ArrayFormatter<'_>) -> Result<String> {
     if column.is_null(row) || column.data_type().is_null() {
         return Ok("NULL".to_owned());

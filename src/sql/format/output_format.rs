@@ -1,4 +1,4 @@
-//! Output formats of query results: text for eyes, JSON, CSV and Parquet.
+//! Output formats of query results: text for reading, JSON, CSV and Parquet.
 
 use std::collections::BTreeSet;
 use std::io::Write;

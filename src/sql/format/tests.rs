@@ -1,4 +1,4 @@
-//! Tests of the forms for eyes: the table, the vertical form, and the choice between them.
+//! Tests of the formats for reading: table, vertical, and the choice between them.
 
 use std::sync::Arc;
 

@@ -1,10 +1,8 @@
 //! Tables of the complete artefacts of a store.
 
-use std::collections::HashMap;
-
 use super::columns::{NamedColumns, bool_array, float_array, int_array, text_array, timestamp_array};
-use super::runs;
-use crate::error::{Error, Result};
+use super::runs::latest_uses;
+use crate::error::Result;
 use crate::sql::catalog::StoreCatalog;
 use crate::store::Manifest;
 use crate::store::labels::Labels;
@@ -18,28 +16,17 @@ struct ArtefactRow {
     manifest: Manifest,
 }
 
-/// Name of the stage that uses an artefact in the latest run that does, by kind and key.
-pub(super) fn stage_names(catalog: &StoreCatalog) -> Result<HashMap<(&str, &str), &str>> {
-    let mut names = HashMap::new();
-    for stage in runs::records(catalog)?.into_iter().flat_map(|run| &run.stages) {
-        names.entry((stage.kind.as_str(), stage.key.as_str())).or_insert(stage.name.as_str());
-    }
-    Ok(names)
-}
-
 /// All complete artefacts of the store, ordered by kind and key.
 fn artefact_rows(catalog: &StoreCatalog) -> Result<Vec<ArtefactRow>> {
     let Some(store) = catalog.store() else { return Ok(vec![]) };
-    let names = stage_names(catalog)?;
+    let uses = latest_uses(catalog)?;
     let mut objects = store.objects().list("")?;
     objects.retain(|object| object.ends_with("/manifest.json") && object.split('/').count() == 3);
     let mut rows = Vec::new();
-    for (object, content) in objects.iter().zip(store.objects().get_all(&objects)?) {
+    for (object, manifest) in objects.iter().zip(store.manifests(&objects)?) {
         let pieces: Vec<&str> = object.split('/').collect();
-        let ([kind, key, _], Some(content)) = (&pieces[..], content) else { continue };
-        let manifest: Manifest = serde_json::from_slice(&content)
-            .map_err(|error| Error::data(format!("`{object}` is not a manifest: {error}")))?;
-        let stage = names.get(&(*kind, *key)).map(|&name| name.to_owned());
+        let ([kind, key, _], Some(manifest)) = (&pieces[..], manifest.transpose()?) else { continue };
+        let stage = uses.get(&(*kind, *key)).map(|stage| stage.name.clone());
         rows.push(ArtefactRow { stage, kind: (*kind).to_owned(), key: (*key).to_owned(), manifest });
     }
     Ok(rows)

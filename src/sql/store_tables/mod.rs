@@ -18,4 +18,4 @@ mod lineage;
 mod runs;
 mod table;
 
-pub(super) use table::table;
+pub(super) use table::{names, table};

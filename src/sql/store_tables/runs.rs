@@ -9,12 +9,18 @@ use crate::store::flat_settings;
 use crate::store::key::Key;
 use crate::store::labels::Labels;
 use crate::store::record::{RunOutcome, RunRecord, ScoreRecord, StageRecord};
+use crate::store::run_log::RunLog;
 
 /// Readable records of all runs, latest first.
 pub(super) fn records(catalog: &StoreCatalog) -> Result<Vec<&RunRecord>> {
     let Some(log) = catalog.log() else { return Ok(vec![]) };
     log.read_all()?;
     Ok(log.readable().collect())
+}
+
+/// Stage of the latest run that uses an artefact, by kind and key of the artefact.
+pub(super) fn latest_uses(catalog: &StoreCatalog) -> Result<HashMap<(&str, &str), &StageRecord>> {
+    catalog.log().map_or_else(|| Ok(HashMap::new()), RunLog::latest_uses)
 }
 
 /// Stages of all runs, with their runs.

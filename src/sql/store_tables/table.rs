@@ -5,28 +5,40 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema};
 
+use super::columns::NamedColumns;
 use super::{artefacts, lineage, runs};
 use crate::error::Result;
 use crate::sql::catalog::StoreCatalog;
 use crate::tables;
+
+/// Function that computes the columns of a table.
+type TableFn = fn(&StoreCatalog) -> Result<NamedColumns>;
+
+/// Tables of the schema `store`.
+const TABLES: [(&str, TableFn); 9] = [
+    ("runs", runs::runs),
+    ("stages", runs::stages),
+    ("settings", runs::settings),
+    ("artefacts", artefacts::artefacts),
+    ("inputs", lineage::inputs),
+    ("lineage", lineage::lineage),
+    ("parts", artefacts::parts),
+    ("warnings", artefacts::warnings),
+    ("expectations", runs::expectations),
+];
+
+/// Names of the tables.
+pub(in crate::sql) fn names() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().map(|(name, _)| *name)
+}
 
 /// Rows of the table `store.NAME`; `None` if there is no such table.
 ///
 /// # Errors
 /// The store cannot be read.
 pub(in crate::sql) fn table(catalog: &StoreCatalog, name: &str) -> Result<Option<RecordBatch>> {
-    let columns = match name {
-        "runs" => runs::runs(catalog)?,
-        "stages" => runs::stages(catalog)?,
-        "settings" => runs::settings(catalog)?,
-        "expectations" => runs::expectations(catalog)?,
-        "artefacts" => artefacts::artefacts(catalog)?,
-        "parts" => artefacts::parts(catalog)?,
-        "warnings" => artefacts::warnings(catalog)?,
-        "inputs" => lineage::inputs(catalog)?,
-        "lineage" => lineage::lineage(catalog)?,
-        _ => return Ok(None),
-    };
+    let Some((_, columns)) = TABLES.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+    let columns = columns(catalog)?;
     let fields: Vec<Field> =
         columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect();
     let columns = columns.into_iter().map(|(_, column)| column).collect();
