@@ -50,9 +50,20 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
         // Several pipelines have stages of the same name, so the run is named.
         console.info(&format!("run {} of {}\n", run.run, run.pipeline));
     }
+    removed_results_note(&session, console);
     match &arguments.output {
         Some(path) => write_to_file(rows, format.unwrap_or_default(), path),
         None => write_to_stdout(rows, format, console),
+    }
+}
+
+/// Says which tables over all runs lack results that were removed.
+pub(super) fn removed_results_note(session: &Session, console: Console) {
+    for (table, count) in session.take_removed_results() {
+        let results = if count == 1 { "1 result".to_owned() } else { format!("{count} results") };
+        console.info(&format!(
+            "note: `all_runs.{table}` lacks {results} that `gc` removed; `store.runs` keeps the best score of each run\n"
+        ));
     }
 }
 

@@ -5,8 +5,8 @@
 //! text of the value, for the stage and all stages that its result follows from. If the table has a column of such a
 //! name, that of the run gets the prefix `run_`. Conditions on these columns select the files that are read.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, MapBuilder, RecordBatch, StringArray, StringBuilder};
 use arrow::compute::filter_record_batch;
@@ -28,10 +28,11 @@ use futures::{StreamExt, stream};
 use crate::error::{Error, Result};
 use crate::sql::catalog::StoreCatalog;
 use crate::sql::errors::sql_error;
+use crate::sql::prefetch::{self, PrefetchedFiles};
 use crate::sql::query_threads::QueryThreads;
 use crate::sql::state::STORE_URL;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
-use crate::store::{Artefact, Store, flat_settings};
+use crate::store::{Artefact, Manifest, Store, flat_settings};
 use crate::tables;
 
 /// Columns of the run of a row, after the columns of the table.
@@ -47,9 +48,20 @@ struct AllRunsTable {
     results: RecordBatch,
     /// Files of each result.
     files: Vec<Vec<PartitionedFile>>,
+    /// Files in memory that scans of this table read.
+    prefetched: Mutex<Vec<PrefetchedFiles>>,
 }
 
-/// Table `all_runs.NAME` and its size in bytes; `None` if no stage of any run has a table of this name.
+/// Table over all runs, as a query reads it.
+pub(super) struct AllRuns {
+    pub(super) provider: Arc<dyn TableProvider>,
+    /// Size in bytes.
+    pub(super) bytes: u64,
+    /// Number of results of finished runs that had the table and were removed.
+    pub(super) removed: usize,
+}
+
+/// Table `all_runs.NAME`; `None` if no stage of any run has a table of this name.
 ///
 /// # Errors
 /// The store cannot be read, or a column has types that have nothing in common.
@@ -58,17 +70,19 @@ pub(super) fn table(
     name: &str,
     context: &SessionContext,
     threads: &QueryThreads,
-) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
+) -> Result<Option<AllRuns>> {
     let Some(log) = catalog.log() else { return Ok(None) };
     log.read_all()?;
-    let (mut uses, mut manifests, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let (mut uses, mut manifests, mut bytes, mut removed) = (Vec::new(), Vec::new(), 0, 0);
     let runs: Vec<&RunRecord> = log.readable().collect();
     let candidates = candidates(runs.iter().copied(), name);
     let artefact = |stage: &StageRecord| log.store().artefact(&stage.kind, &stage.key);
-    let objects: Vec<String> = candidates.iter().map(|(_, stage)| artefact(stage).name("manifest.json")).collect();
-    for ((run, stage), manifest) in candidates.iter().zip(log.store().manifests(&objects)?) {
-        // Results that were removed have no manifest.
-        let Some(manifest) = manifest.transpose()? else { continue };
+    let found = log.store().manifests_of(candidates.iter().map(|(_, stage)| (stage.kind.as_str(), &stage.key)))?;
+    for ((run, stage), manifest) in candidates.iter().zip(found) {
+        let Some(manifest) = manifest.transpose()? else {
+            removed += usize::from(run.outcome == RunOutcome::Finished && !stage.tables.is_empty());
+            continue;
+        };
         if let Some(parts) = manifest.tables.get(name) {
             bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
             uses.push((*run, *stage));
@@ -96,8 +110,7 @@ pub(super) fn table(
                 .collect())
         })
         .collect::<Result<_>>()?;
-    let first_files = files.iter().filter_map(|files| files.first());
-    let schemas = threads.block_on(file_schemas(log.store(), first_files, context))?;
+    let schemas = threads.block_on(file_schemas(log.store(), first_files(&manifests, &files), context))?;
     let own = match merge_schemas(name, &schemas)? {
         Some(schema) => schema,
         None => described.map_or_else(|| Arc::new(Schema::empty()), |table| table.schema()),
@@ -106,10 +119,11 @@ pub(super) fn table(
     let results = tables::batch(&Arc::new(Schema::new(partition_fields.clone())), results.columns().to_vec())?;
     if schemas.is_empty() {
         let empty = MemTable::try_new(described_columns(name), vec![vec![]]).map_err(|error| sql_error(&error))?;
-        return Ok(Some((Arc::new(empty), 0)));
+        return Ok(Some(AllRuns { provider: Arc::new(empty), bytes: 0, removed }));
     }
     let schema = TableSchema::builder(own).with_table_partition_cols(partition_fields).build();
-    Ok(Some((Arc::new(AllRunsTable { schema, results, files }), bytes)))
+    let provider = Arc::new(AllRunsTable { schema, results, files, prefetched: Mutex::default() });
+    Ok(Some(AllRuns { provider, bytes, removed }))
 }
 
 /// Columns of `all_runs.NAME` as the program declares them; those that depend on settings are left out.
@@ -143,8 +157,10 @@ fn candidates<'r>(
     let finished = runs.clone().filter(is_finished);
     let stages = finished.chain(runs.filter(move |run| !is_finished(run)));
     let stages = stages.flat_map(|run| run.stages.iter().map(move |stage| (run, stage)));
+    // Records of older versions have neither identities nor names of tables.
+    let may_have = |stage: &StageRecord| stage.identity.is_none() || stage.tables.iter().any(|name| name == table);
     stages
-        .filter(|(_, stage)| stage.tables.is_empty() || stage.tables.iter().any(|name| name == table))
+        .filter(|(_, stage)| may_have(stage))
         .filter(|(run, stage)| seen.insert((run.pipeline.as_str(), stage.name.as_str(), stage.key.as_str())))
         .collect()
 }
@@ -178,8 +194,38 @@ fn partition_values(results: &RecordBatch, row: usize) -> Result<Vec<ScalarValue
     values.collect::<SqlResult<Vec<_>>>().map_err(|error| sql_error(&error))
 }
 
-/// Columns of files.
+/// First file of each result, in groups of results of the same stage, version and settings.
+fn first_files<'f>(manifests: &[Manifest], files: &'f [Vec<PartitionedFile>]) -> Vec<Vec<&'f PartitionedFile>> {
+    let mut groups: HashMap<(&str, u32, String), Vec<&PartitionedFile>> = HashMap::new();
+    for (manifest, files) in manifests.iter().zip(files) {
+        let identity = &manifest.identity;
+        let group = groups.entry((&identity.kind, identity.version, identity.settings.to_string()));
+        group.or_default().extend(files.first());
+    }
+    groups.into_values().collect()
+}
+
+/// Columns of the files of each group.
+///
+/// Files of a group have the same columns, up to the width of vectors, which depends on inputs too. So one file of a
+/// group is read, or all of them if the table has vectors.
 async fn file_schemas(
+    store: &Store,
+    groups: Vec<Vec<&PartitionedFile>>,
+    context: &SessionContext,
+) -> Result<Vec<SchemaRef>> {
+    let first = groups.iter().filter_map(|group| group.first().copied());
+    let mut schemas = infer_schemas(store, first, context).await?;
+    let fields = schemas.iter().flat_map(|schema| schema.fields());
+    if fields.into_iter().any(|field| matches!(field.data_type(), DataType::FixedSizeList(..))) {
+        let others = groups.iter().flat_map(|group| group.iter().skip(1).copied());
+        schemas.extend(infer_schemas(store, others, context).await?);
+    }
+    Ok(schemas)
+}
+
+/// Distinct columns of files.
+async fn infer_schemas(
     store: &Store,
     files: impl Iterator<Item = &PartitionedFile>,
     context: &SessionContext,
@@ -260,9 +306,15 @@ impl TableProvider for AllRunsTable {
     ) -> SqlResult<Arc<dyn ExecutionPlan>> {
         let selected = self.select_results(state, filters)?;
         let files: Vec<PartitionedFile> = selected.iter().flat_map(|&row| self.files[row].iter().cloned()).collect();
+        let mut url = ObjectStoreUrl::parse(STORE_URL)?;
+        if prefetch::is_worthwhile(&files) {
+            let prefetched = PrefetchedFiles::read(state, &files).await?;
+            url = prefetched.url.clone();
+            self.prefetched.lock().unwrap_or_else(PoisonError::into_inner).push(prefetched);
+        }
         let groups = FileGroup::new(files).split_files(state.config().target_partitions().max(1));
         let source = Arc::new(ParquetSource::new(self.schema.clone()));
-        let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE_URL)?, source)
+        let config = FileScanConfigBuilder::new(url, source)
             .with_file_groups(groups)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)

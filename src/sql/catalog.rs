@@ -162,10 +162,9 @@ impl StoreCatalog {
         }
         let Some(store) = self.store() else { return Ok(vec![]) };
         let stages = self.stage_artefacts();
-        let objects: Vec<String> =
-            stages.iter().map(|(_, kind, key)| store.artefact(kind, key).name("manifest.json")).collect();
+        let manifests = store.manifests_of(stages.iter().map(|(_, kind, key)| (kind.as_str(), key)))?;
         let mut tables = Vec::new();
-        for ((stage, ..), manifest) in stages.iter().zip(store.manifests(&objects)?) {
+        for ((stage, ..), manifest) in stages.iter().zip(manifests) {
             // Stages that did not finish have no manifest, and a damaged one has no tables.
             let Some(Ok(manifest)) = manifest else { continue };
             tables.extend(manifest.tables.iter().map(|(table, parts)| ListedTable {

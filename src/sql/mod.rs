@@ -21,6 +21,7 @@ mod interrupt;
 mod names;
 mod plan_rewrites;
 mod planners;
+mod prefetch;
 mod query_threads;
 mod show;
 mod state;

@@ -10,7 +10,7 @@ use super::{OutputFormat, Session};
 use crate::error::{Error, Result};
 use crate::io::parquet;
 use crate::store::Store;
-use crate::store::record::RunRecord;
+use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
 use crate::store::testing::{WrittenStage, finished_run, stage};
 
@@ -155,5 +155,36 @@ fn a_result_that_was_removed_is_an_error_with_the_command() {
     let error = error(&log, "0001", "SELECT rsum FROM test.summary");
     assert!(error.to_string().contains("`test`") && error.to_string().contains("was removed"), "{error}");
     assert_eq!(error.hint_text(), Some("compute it again: pairloom run precomp.toml"));
-    assert_eq!(csv(&log, "0002", "SELECT count(*) AS n FROM all_runs.summary").unwrap(), "n\n1\n");
+    let session = Session::of_run(&log, Some(run)).unwrap();
+    let mut out = Vec::new();
+    let rows = session.query("SELECT count(*) AS n FROM all_runs.summary").unwrap();
+    OutputFormat::Csv.write(&rows.schema(), rows, &mut out).unwrap();
+    assert_eq!(out, b"n\n1\n");
+    assert_eq!(session.take_removed_results(), [("summary".to_owned(), 1)].into());
+    assert!(session.take_removed_results().is_empty());
+}
+
+#[test]
+fn what_a_failed_run_did_not_finish_has_no_lineage_and_no_hint() {
+    let (_folder, log) = store();
+    let mut failed = log.find("0001").unwrap().clone();
+    failed.run = "20260105T000000.000Z-0005".to_owned();
+    failed.pipeline = "failed.toml".to_owned();
+    failed.outcome = RunOutcome::Failed;
+    let fit = &mut failed.stages[1];
+    fit.name = "fit".to_owned();
+    fit.seconds = None;
+    let identity = fit.identity.as_mut().unwrap();
+    identity.settings = json!({ "seed": 77 });
+    fit.key = identity.key();
+    let unfinished = fit.key.to_string();
+    failed.save(log.store()).unwrap();
+    let log = Arc::new(RunLog::open(log.store()).unwrap());
+    let keys = csv(&log, "latest", "SELECT DISTINCT key FROM store.lineage").unwrap();
+    assert!(!keys.contains(&unfinished) && keys.lines().count() == 5, "header and four results: {keys}");
+    let hint = error(&log, "latest", "SELECT 1 FROM fit.summary");
+    let hint = hint.hint_text().unwrap();
+    assert_eq!(hint, "the failed run `20260105T000000.000Z-0005` may have it: `--run 0005`");
+    let unknown = error(&log, "latest", "SELECT 1 FROM all_runs.sumary");
+    assert_eq!(unknown.hint_text(), Some("did you mean `all_runs.summary`?"));
 }

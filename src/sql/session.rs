@@ -1,9 +1,9 @@
 //! Read-only DataFusion session over a store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -53,6 +53,8 @@ pub struct Session {
     interrupt: StatementInterrupt,
     /// True if a query has read a table of a stage.
     has_read_stage: AtomicBool,
+    /// Number of removed results by table of `all_runs` that a query has read.
+    removed_results: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Session {
@@ -100,7 +102,8 @@ impl Session {
         let function = EpochOrderFunction { catalog: Arc::clone(&catalog) };
         context.register_udtf(epoch_order::NAME, Arc::new(function));
         let (files, interrupt) = (Vec::new(), StatementInterrupt::default());
-        Ok(Self { context, threads, catalog, files, interrupt, has_read_stage: AtomicBool::new(false) })
+        let (has_read_stage, removed_results) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self { context, threads, catalog, files, interrupt, has_read_stage, removed_results })
     }
 
     /// Lets queries read a file as a table. The file is opened when a query names it.
@@ -229,6 +232,13 @@ impl Session {
         self.has_read_stage.load(Ordering::Relaxed)
     }
 
+    /// Tables of `all_runs` that queries have read since the last call and that lack results of finished runs, because
+    /// these were removed, with the number of removed results.
+    #[must_use]
+    pub fn take_removed_results(&self) -> BTreeMap<String, usize> {
+        std::mem::take(&mut self.removed_results.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Returns true if `name` is a table function.
     fn is_function(&self, name: &str) -> bool {
         self.context.state().table_functions().contains_key(name)
@@ -268,7 +278,14 @@ impl Session {
 
     fn table(&self, schema: &str, table: &str) -> Result<Option<(Arc<dyn TableProvider>, u64)>> {
         if schema == ALL_RUNS_SCHEMA {
-            return all_runs::table(&self.catalog, table, &self.context, &self.threads);
+            let found = all_runs::table(&self.catalog, table, &self.context, &self.threads)?;
+            return Ok(found.map(|all| {
+                if all.removed > 0 {
+                    let mut removed = self.removed_results.lock().unwrap_or_else(PoisonError::into_inner);
+                    removed.insert(table.to_owned(), all.removed);
+                }
+                (all.provider, all.bytes)
+            }));
         }
         let rows = match schema {
             INFORMATION_SCHEMA => self.information(table)?,

@@ -7,7 +7,9 @@ pub(super) fn table_description(table: &str) -> Option<&'static str> {
         "stages" => "One row per stage of a run.",
         "settings" => "One row per setting of a stage of a run, under a flat name.",
         "inputs" => "One row per input of an artefact: a table of another artefact, or a source.",
-        "lineage" => "One row per artefact or source that an artefact follows from, at any distance.",
+        "lineage" => {
+            "One row per artefact or source that an artefact follows from, at any distance. A join with `store.stages` by `kind` and `key` selects a run."
+        }
         "expectations" => "One row per expectation that a run checked.",
         "artefacts" => "One row per complete artefact: the result of a stage for certain settings and inputs.",
         "parts" => "One row per part of a table: a Parquet file.",

@@ -4,8 +4,9 @@ use crate::error::{Error, Result};
 use crate::sql::catalog::{ALL_RUNS_SCHEMA, StoreCatalog};
 use crate::sql::names::{ListedTable, unknown_table_error};
 use crate::sql::store_tables;
-use crate::store::record::RunRecord;
+use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
+use crate::tables;
 
 /// Number of recent runs that are searched for the table.
 const SEARCHED_RUNS: usize = 200;
@@ -20,10 +21,15 @@ pub(super) fn error(catalog: &StoreCatalog, name: &str) -> Result<Error> {
         let message = format!("SQL: there is no table `{name}`{}", of_run.unwrap_or_default());
         return Ok(Error::usage(message).hint(hint));
     }
-    let tables = catalog.tables()?;
-    let is_empty = tables.is_empty() && catalog.store().is_some();
+    let listed = catalog.tables()?;
+    let is_empty = listed.is_empty() && catalog.store().is_some();
     let store_tables = store_tables::names().map(ListedTable::of_store);
-    let error = unknown_table_error(name, tables.into_iter().chain(store_tables));
+    let of_all_runs =
+        |table: &str| ListedTable { schema: ALL_RUNS_SCHEMA.to_owned(), table: table.to_owned(), rows: None };
+    let all_runs: Vec<ListedTable> = tables::all().iter().map(|table| of_all_runs(table.name)).collect();
+    // Without a schema, the table of the run is meant.
+    let all_runs = all_runs.into_iter().filter(|_| name.contains('.'));
+    let error = unknown_table_error(name, listed.into_iter().chain(store_tables).chain(all_runs));
     Ok(match error.hint_text() {
         None if is_empty => error.hint("no run has finished a stage in this store"),
         _ => error,
@@ -38,7 +44,17 @@ fn other_run(log: &RunLog, this: Option<&RunRecord>, name: &str) -> Option<Strin
         Some(run.run.as_str()) != this.map(|run| run.run.as_str())
             && stage.is_some_and(|stage| stage.tables.iter().any(|known| known == table))
     };
-    let run = log.readable().take(SEARCHED_RUNS).find(has)?;
+    let runs: Vec<&RunRecord> = log.readable().take(SEARCHED_RUNS).filter(has).collect();
+    let is_finished = |run: &&&RunRecord| run.outcome == RunOutcome::Finished;
+    let Some(run) = runs.iter().find(is_finished) else {
+        let run = runs.first()?;
+        return Some(format!(
+            "the run `{0}`, which is {1}, may have it: `--run {2}`",
+            run.run,
+            run.outcome.name(),
+            run.short_name()
+        ));
+    };
     Some(if this.is_some_and(|this| this.pipeline == run.pipeline) {
         format!("the run `{}` has it: `--run {}`", run.run, run.short_name())
     } else {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::stage::flat_settings::{flatten, text};
 
 /// Lineage of a running stage. It is a function of the key of the stage, so results may depend on it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,7 +80,8 @@ impl StageLineage {
     }
 
     /// Settings and sources of `artefact`, and of everything that it follows from, that `other` does not have: `train:
-    /// loss = max, seed = 2; extract: weights.file = 3f2a…`. `None` if there are none.
+    /// loss = max, seed = 2; extract: weights.file = 3f2a…`, by [flat names](super::flat_settings). `None` if there are
+    /// none.
     ///
     /// Artefacts are compared with those that stand in the same place: from the same inputs of the same inputs.
     #[must_use]
@@ -119,10 +121,10 @@ impl StageLineage {
                 }
             }
         }
-        let (settings, others) = (leaves(&artefact.settings), leaves(&other.settings));
         if artefact.kind == other.kind {
-            let own_leaves = settings.iter().filter(|(path, text)| others.get(*path) != Some(*text));
-            own.extend(own_leaves.map(|(path, text)| format!("{path} = {text}")));
+            let (settings, others) = (flatten(&artefact.settings), flatten(&other.settings));
+            let different = settings.iter().filter(|(name, value)| others.get(*name) != Some(*value));
+            own.extend(different.map(|(name, value)| format!("{name} = {}", text(value))));
             if artefact.version != other.version {
                 own.push(format!("version {}", artefact.version));
             }
@@ -131,33 +133,6 @@ impl StageLineage {
         }
         if !own.is_empty() && !found.iter().any(|(kind, before)| *kind == artefact.kind && *before == own) {
             found.push((&artefact.kind, own));
-        }
-    }
-}
-
-/// Values of settings that are no objects, by their dotted paths. Nulls, which are settings that are not set and
-/// references, are left out.
-fn leaves(settings: &Value) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    if let Value::Object(members) = settings {
-        members.iter().for_each(|(name, value)| add_leaves(name, value, &mut found));
-    }
-    found
-}
-
-fn add_leaves(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Null => {}
-        Value::Object(members) => {
-            for (name, value) in members {
-                add_leaves(&format!("{path}.{name}"), value, found);
-            }
-        }
-        Value::String(text) => {
-            found.insert(path.to_owned(), text.clone());
-        }
-        other => {
-            found.insert(path.to_owned(), other.to_string());
         }
     }
 }
@@ -193,8 +168,8 @@ mod tests {
         };
         let (first, second) = (lineage.artefact("e1").unwrap(), lineage.artefact("e2").unwrap());
         let own = |one, other| lineage.own_settings(one, other);
-        assert_eq!(own(first, second).as_deref(), Some("train: loss.max.margin = 0.2, seed = 1"));
-        assert_eq!(own(second, first).as_deref(), Some("train: bank = 0.5, loss.sum.margin = 0.2, seed = 2"));
+        assert_eq!(own(first, second).as_deref(), Some("train: loss = max, seed = 1"));
+        assert_eq!(own(second, first).as_deref(), Some("train: bank = 0.5, loss = sum, seed = 2"));
         assert_eq!(own(first, first), None);
         let imported = artefact("import_model", "m", json!({}), &[]);
         assert_eq!(own(&imported, lineage.artefact("t1").unwrap()).as_deref(), Some("import_model: m"));

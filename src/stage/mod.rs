@@ -13,6 +13,7 @@
 
 mod columns;
 mod event;
+pub mod flat_settings;
 mod input;
 mod lineage;
 mod map;

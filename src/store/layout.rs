@@ -97,6 +97,18 @@ impl Store {
             .collect())
     }
 
+    /// Reads the manifests of artefacts, given by kind and key: `None` for an artefact that is not complete.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn manifests_of<'n>(
+        &self,
+        artefacts: impl IntoIterator<Item = (&'n str, &'n Key)>,
+    ) -> Result<Vec<Option<Result<Manifest>>>> {
+        let name = |(kind, key): (&str, &Key)| self.artefact(kind, key).name("manifest.json");
+        self.manifests(&artefacts.into_iter().map(name).collect::<Vec<_>>())
+    }
+
     /// Handle of an artefact, which may be absent, unfinished or complete.
     #[must_use]
     pub fn artefact(&self, kind: &str, key: &Key) -> Artefact {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::Result;
 use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
+use crate::store::record::StageRecord;
 use crate::store::run_log::RunLog;
 
 /// Kind and key of an artefact.
@@ -26,21 +27,34 @@ pub struct Ancestor {
 }
 
 impl Lineage {
-    /// Identities of all artefacts that the runs of a log used.
+    /// Identities of all artefacts that the runs of a log used or wrote.
     ///
-    /// Records of older versions have no identities; then the manifests are read.
+    /// Records of older versions have no identities; then the manifests are read. A stage that no record says to be
+    /// complete, such as one of a failed run, counts if its artefact exists.
     ///
     /// # Errors
     /// The store cannot be read.
     pub fn of_runs(log: &RunLog) -> Result<Self> {
         log.read_all()?;
         let mut lineage = Self::default();
-        for stage in log.readable().flat_map(|run| &run.stages) {
+        let (complete, others): (Vec<&StageRecord>, Vec<&StageRecord>) =
+            log.readable().flat_map(|run| &run.stages).partition(|stage| stage.reused || stage.seconds.is_some());
+        for stage in complete {
             let name = (stage.kind.clone(), stage.key.clone());
             if !lineage.identities.contains_key(&name)
                 && let Some(identity) = stage.identity(log.store())?
             {
                 lineage.identities.insert(name, identity);
+            }
+        }
+        let mut others: Vec<_> = others.iter().map(|stage| (stage.kind.clone(), stage.key.clone())).collect();
+        others.retain(|name| !lineage.identities.contains_key(name));
+        others.sort_unstable();
+        others.dedup();
+        let manifests = log.store().manifests_of(others.iter().map(|(kind, key)| (kind.as_str(), key)))?;
+        for (name, manifest) in others.into_iter().zip(manifests) {
+            if let Some(manifest) = manifest.transpose()? {
+                lineage.identities.insert(name, manifest.identity);
             }
         }
         Ok(lineage)

@@ -20,7 +20,7 @@ table! {
         /// Parameters of the baseline's method.
         baseline_parameters: Nullable<StringArray>,
         /// Settings of the evaluation of the method, and of all that it follows from, that differ from those of the
-        /// baseline: `train: loss.max.margin = 0.2, seed = 2`. Missing if there are none.
+        /// baseline: `train: loss = max, seed = 2`. Missing if there are none.
         settings: Nullable<StringArray>,
         /// Settings of the evaluation of the baseline, and of all that it follows from, that differ from those of the
         /// method.

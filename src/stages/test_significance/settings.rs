@@ -40,7 +40,7 @@ impl Stage for TestSignificance {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn settings(&self) -> serde_json::Value {
