@@ -5,6 +5,7 @@
 //! text of the value, for the stage and all stages that its result follows from. If the table has a column of such a
 //! name, that of the run gets the prefix `run_`. Conditions on these columns select the files that are read.
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -118,6 +119,20 @@ pub(super) fn described_columns(name: &str) -> SchemaRef {
     let own = described.map_or_else(|| Arc::new(Schema::empty()) as SchemaRef, |table| table.schema());
     let fields: Vec<FieldRef> = own.fields().iter().cloned().chain(run_fields(&own)).collect();
     Arc::new(Schema::new(fields))
+}
+
+/// Settings of the results of a table, by name: true if all values are numbers. Empty for other tables.
+pub(super) fn setting_kinds(table: &dyn TableProvider) -> BTreeMap<String, bool> {
+    let mut kinds = BTreeMap::new();
+    let Some(table) = (table as &dyn Any).downcast_ref::<AllRunsTable>() else { return kinds };
+    let maps = table.results.columns().last().and_then(|column| column.as_map_opt());
+    let texts =
+        maps.and_then(|maps| Some((maps.keys().as_string_opt::<i32>()?, maps.values().as_string_opt::<i32>()?)));
+    for (name, value) in texts.into_iter().flat_map(|(names, values)| names.iter().zip(values)) {
+        let is_number = value.is_some_and(|value| value.parse::<f64>().is_ok());
+        kinds.entry(name.unwrap_or_default().to_owned()).and_modify(|all| *all &= is_number).or_insert(is_number);
+    }
+    kinds
 }
 
 /// Columns of the run beside the columns `own` of a table. A name that the table has itself gets the prefix `run_`.
