@@ -161,3 +161,29 @@ impl VisitorMut for Shortener {
 fn folded(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::parser::DFParser;
+
+    use super::*;
+
+    #[test]
+    fn expressions_are_named_as_they_are_written() {
+        for (items, named) in [
+            ("AVG(s.RSUM)", r#"AVG(s.RSUM) AS "avg(rsum)""#),
+            ("count(*), Method, s.method", r#"count(*) AS "count(*)", Method, s.method"#),
+            ("round(avg(rsum), 2) AS mean, max(x)::int", r#"round(avg(rsum), 2) AS mean, max(x)::INT AS "max(x)""#),
+            ("s.x::int, (s.y), \"X y\" + 1", r#"s.x::INT AS "x", (s.y) AS "y", "X y" + 1 AS """X y"" + 1""#),
+            // One name for two columns.
+            ("avg(a.x), avg(b.x)", r#"avg(a.x) AS "avg(a.x)", avg(b.x) AS "avg(b.x)""#),
+            ("a.x::int, b.x", r#"a.x::INT AS "a.x", b.x"#),
+            ("a.x - b.x", r#"a.x - b.x AS "a.x - b.x""#),
+            ("unnest(x), (SELECT 1), *", r#"unnest(x), (SELECT 1 AS "1"), *"#),
+        ] {
+            let mut statement = DFParser::parse_sql(&format!("SELECT {items} FROM t")).unwrap().remove(0).unwrap();
+            name_columns(&mut statement);
+            assert_eq!(statement.to_string(), format!("SELECT {named} FROM t"), "{items}");
+        }
+    }
+}
