@@ -154,17 +154,20 @@ pub struct SqlArgs {
     /// Run of the tables `stage.table`
     #[command(flatten)]
     pub of: RunChoiceArgs,
-    /// Output format [default: by the extension of the output file; otherwise jsonl with --json, or table; on a
-    /// terminal that is too narrow for the table, vertical]. Only json, jsonl, csv and parquet have all digits and
-    /// all values of lists
+    /// Output format [default: by the extension of the output file; otherwise jsonl with --json, or a table whose long
+    /// texts are wrapped; on a terminal that is too narrow for the table, vertical]. `table` wraps nothing: each row is
+    /// one line. Only json, jsonl, csv and parquet have all digits and all values of lists
     #[arg(long, value_name = "FORMAT", value_parser = ["table", "vertical", "json", "jsonl", "csv", "parquet"])]
     pub format: Option<String>,
     /// Read a file as the table NAME: csv, tsv, parquet, json, jsonl, ndjson. Repeatable. A query reads no other files
     #[arg(long = "file", value_name = "NAME=FILE", value_parser = str::parse::<NamedFile>)]
     pub files: Vec<NamedFile>,
-    /// Output file [default: stdout]
+    /// Output file, which must not exist yet [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the output file if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 impl SqlArgs {
@@ -348,7 +351,7 @@ mod tests {
         let form = |format: Option<&str>, output: Option<&str>, json| {
             let (format, output) = (format.map(str::to_owned), output.map(PathBuf::from));
             let of = RunChoiceArgs::default();
-            let arguments = SqlArgs { query: None, of, format, output, files: vec![] };
+            let arguments = SqlArgs { query: None, of, format, output, force: false, files: vec![] };
             arguments.output_format(json).map_err(|error| error.to_string())
         };
         assert_eq!(form(None, None, false), Ok(None));

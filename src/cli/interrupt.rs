@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::progress::ProgressDisplay;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::runtime::CancelToken;
-use crate::sql::StatementInterrupt;
 
 /// Time after which stages that have not stopped are named, again and again.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
@@ -29,13 +28,13 @@ pub(super) fn cancel_on_signal(cancel: &CancelToken, notify: impl Fn() + Send + 
     .map_err(|error| Error::internal(format!("cannot install a signal handler: {error}")))
 }
 
-/// Interrupts the running statement of a shell at a signal, and ends the process if none runs or it does not stop.
+/// Calls `interrupt` at a signal, and ends the process if it returns false: nothing runs, or it does not stop.
 ///
 /// # Errors
 /// The signal handler cannot be installed.
-pub(super) fn interrupt_on_signal(statement: StatementInterrupt) -> Result<()> {
+pub(super) fn interrupt_on_signal(interrupt: impl Fn() -> bool + Send + 'static) -> Result<()> {
     ctrlc::set_handler(move || {
-        if !statement.interrupt() {
+        if !interrupt() {
             exit_now(ErrorCategory::Interrupted);
         }
     })

@@ -8,14 +8,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::console::Console;
 use crate::error::{Error, Result};
-use crate::sql::format::{FittedForm, write_fitted};
+use crate::sql::format::{FittedForm, write_fitted, write_wrapped};
 use crate::sql::{OutputFormat, QueryRows};
 
-/// Writes the result of a query to stdout. Without a format it is a table, which is fitted to a terminal.
+/// Width to which a table is wrapped for a reader that is no terminal, unless the variable `COLUMNS` has another.
+const PIPE_COLUMNS: usize = 120;
+
+/// Writes the result of a query to stdout. Without a format it is a table, which is fitted to a terminal, and whose long
+/// texts are wrapped for other readers.
 ///
 /// # Errors
 /// The query fails, or stdout cannot be written.
 pub(super) fn write_to_stdout(rows: QueryRows<'_>, format: Option<OutputFormat>, console: Console) -> Result<()> {
+    let note = write_shown(rows, format, BufWriter::new(std::io::stdout()))?;
+    console.info(&note);
+    Ok(())
+}
+
+/// Writes the result of a query to `out`, which leads to stdout. Returns a line about the result for a person at a
+/// terminal, otherwise an empty text. A reader that closes `out` is no error.
+///
+/// # Errors
+/// The query fails, or `out` cannot be written.
+pub(super) fn write_shown(rows: QueryRows<'_>, format: Option<OutputFormat>, out: impl Write + Send) -> Result<String> {
     let schema = rows.schema();
     let is_terminal = std::io::stdout().is_terminal();
     if format == Some(OutputFormat::Parquet) && is_terminal {
@@ -23,7 +38,7 @@ pub(super) fn write_to_stdout(rows: QueryRows<'_>, format: Option<OutputFormat>,
         return Err(error.hint("write it to a file with `--output`, or redirect stdout"));
     }
     let reader_closed = Arc::new(AtomicBool::new(false));
-    let out = PipeWriter { inner: BufWriter::new(std::io::stdout()), reader_closed: Arc::clone(&reader_closed) };
+    let out = PipeWriter { inner: out, reader_closed: Arc::clone(&reader_closed) };
     let width = terminal_size::terminal_size().filter(|_| is_terminal).map(|(width, _)| usize::from(width.0));
     let result = match (format, width) {
         (None, Some(width)) => write_fitted(width, &schema, rows, out).map(|(form, rows)| {
@@ -32,26 +47,52 @@ pub(super) fn write_to_stdout(rows: QueryRows<'_>, format: Option<OutputFormat>,
                 FittedForm::Table | FittedForm::Vertical => "",
             };
             let plural = if rows == 1 { "" } else { "s" };
-            console.info(&format!("({rows} row{plural}{note})\n"));
+            format!("({rows} row{plural}{note})\n")
         }),
-        _ => format.unwrap_or_default().write(&schema, rows, out),
+        (None, None) => write_wrapped(pipe_columns(), &schema, rows, out).map(|()| String::new()),
+        (Some(format), _) => format.write(&schema, rows, out).map(|()| String::new()),
     };
-    // A closed pipe is no error.
-    if reader_closed.load(Ordering::Relaxed) { Ok(()) } else { result }
+    if reader_closed.load(Ordering::Relaxed) { Ok(String::new()) } else { result }
+}
+
+/// Width of a table for a reader that is no terminal.
+fn pipe_columns() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    columns.filter(|&columns| columns > 0).unwrap_or(PIPE_COLUMNS)
+}
+
+/// Checks that an output file can be written, before the query runs.
+///
+/// # Errors
+/// The file exists and `is_forced` is false, or it is a folder.
+pub(super) fn check_output(path: &Path, is_forced: bool) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(Error::usage(format!("the output `{}` is a folder, wanted a file", path.display())))
+        }
+        Ok(found) if found.is_file() && !is_forced => {
+            Err(Error::usage(format!("the output `{}` exists", path.display())).hint("`--force` replaces it"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes the result of a query to a file: under another name, which is renamed when it is complete, so that a failure
-/// leaves no partial result.
+/// leaves no partial result and an older file stays. A pipe or device is written directly.
 ///
 /// # Errors
 /// The query fails, or the file cannot be written.
 pub(super) fn write_to_file(rows: QueryRows<'_>, format: OutputFormat, path: &Path) -> Result<()> {
+    let create = |path: &Path| File::create(path).map_err(|error| Error::io("write", path, &error));
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return format.write(&rows.schema(), rows, BufWriter::new(create(path)?));
+    }
     let mut name = path.to_owned().into_os_string();
-    name.push(".part");
+    // Two commands that write the same file do not mix their rows.
+    name.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(name);
-    let file = File::create(&part).map_err(|error| Error::io("write", &part, &error))?;
-    let result = format
-        .write(&rows.schema(), rows, BufWriter::new(file))
+    let result = create(&part)
+        .and_then(|file| format.write(&rows.schema(), rows, BufWriter::new(file)))
         .and_then(|()| std::fs::rename(&part, path).map_err(|error| Error::io("write", path, &error)));
     if result.is_err() {
         // A leftover file does no harm.
@@ -84,5 +125,24 @@ impl<W: Write> Write for PipeWriter<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         let result = self.inner.flush();
         self.watch(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCategory;
+
+    #[test]
+    fn an_existing_file_is_replaced_only_if_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("answer.csv");
+        check_output(&path, false).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        let error = check_output(&path, false).unwrap_err();
+        assert_eq!((error.category(), error.hint_text()), (ErrorCategory::Usage, Some("`--force` replaces it")));
+        check_output(&path, true).unwrap();
+        assert!(check_output(folder.path(), true).is_err(), "a folder");
+        check_output(Path::new("/dev/null"), false).unwrap();
     }
 }

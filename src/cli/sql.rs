@@ -1,17 +1,14 @@
 //! `pairloom sql [QUERY]`: a query over the tables of a store, or a shell.
 
 use std::io::{IsTerminal, Read};
-use std::sync::Arc;
 
 use super::args::{CommonArgs, SqlArgs};
 use super::console::Console;
 use super::open;
-use super::query_output::{write_to_file, write_to_stdout};
-use super::run_choice::choose_run;
-use super::shell;
+use super::query_output::{check_output, write_to_file, write_to_stdout};
+use super::shell::{self, SessionOpener, ShellCommand};
 use crate::error::{Error, Result};
 use crate::sql::Session;
-use crate::store::run_log::RunLog;
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -24,12 +21,11 @@ const MAX_QUERY_BYTES: u64 = 1 << 20;
 pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
     let format = arguments.output_format(console.json)?;
-    let log = Arc::new(RunLog::open(&store)?);
-    let run = choose_run(&log, &arguments.of)?;
-    let mut session = Session::of_run(&log, run)?;
-    for file in &arguments.files {
-        session.add_file(file.clone())?;
+    if let Some(path) = &arguments.output {
+        check_output(path, arguments.force)?;
     }
+    let opener = SessionOpener::new(&store, &arguments.files);
+    let opened = opener.open(&arguments.of)?;
     let query = match arguments.query.as_deref() {
         None if std::io::stdin().is_terminal() => {
             if arguments.output.is_some() || !std::io::stdout().is_terminal() {
@@ -37,20 +33,31 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
                     Error::usage("the query is missing").hint("a shell has no output file and needs a terminal")
                 );
             }
-            if let Some(run) = run {
-                console.info(&format!("run {} of {}; `--run` chooses another\n", run.run, run.pipeline));
-            }
-            return shell::run(&session, format, console);
+            console.info(&opened.run_line("; `\\run` chooses another"));
+            return shell::run(&opener, opened, format, console);
         }
         None | Some("-") => read_query()?,
         Some(query) => query.to_owned(),
     };
+    // Commands of the shell that are statements in other words, such as `\d`.
+    let query = if shell::is_command(&query) {
+        match shell::parse(&query).map_err(Error::usage)? {
+            ShellCommand::Help => return console.print(shell::HELP),
+            command => shell::statement(&command).ok_or_else(|| {
+                Error::usage(format!("`{}` is a command of the shell", query.trim()))
+                    .hint("`pairloom sql` without a query opens the shell")
+            })?,
+        }
+    } else {
+        query
+    };
+    let session = &opened.session;
     let rows = session.query(&query)?;
-    if let Some(run) = run.filter(|_| session.has_read_stage() && std::io::stderr().is_terminal()) {
+    if session.has_read_stage() && std::io::stderr().is_terminal() {
         // Several pipelines have stages of the same name, so the run is named.
-        console.info(&format!("run {} of {}\n", run.run, run.pipeline));
+        console.info(&opened.run_line(""));
     }
-    removed_results_note(&session, console);
+    removed_results_note(session, console);
     match &arguments.output {
         Some(path) => write_to_file(rows, format.unwrap_or_default(), path),
         None => write_to_stdout(rows, format, console),

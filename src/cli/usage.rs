@@ -1,15 +1,31 @@
 //! Arguments of the process, and tips about wrong ones.
 
-use clap::Parser;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 use super::args::Cli;
 use super::schemas::pipeline_schema;
 
 /// Parses the arguments of the process. Ends it with exit code 2 if they are wrong.
 pub(super) fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| with_tip(error).exit())
+    let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    Cli::try_parse().unwrap_or_else(|error| with_tip(with_plain_usage(error, &arguments)).exit())
+}
+
+/// Replaces the usage line of an error by that of `--help`.
+///
+/// clap lists every option that has a value there, also one from its default or a variable, as if it had to be given.
+fn with_plain_usage(mut error: clap::Error, arguments: &[String]) -> clap::Error {
+    if error.get(ContextKind::Usage).is_none() {
+        return error;
+    }
+    let mut command = Cli::command();
+    command.build();
+    let named = arguments.iter().skip(1).find_map(|name| command.find_subcommand(name)).cloned();
+    let usage = named.unwrap_or(command).render_usage();
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    error
 }
 
 /// Adds a tip to an error of clap about an argument that should be another one.
@@ -44,8 +60,23 @@ mod tests {
     use super::*;
 
     fn message(arguments: &[&str]) -> String {
-        let arguments = std::iter::once("pairloom").chain(arguments.iter().copied());
-        with_tip(Cli::try_parse_from(arguments).expect_err("wrong arguments")).to_string()
+        let arguments: Vec<String> =
+            std::iter::once("pairloom").chain(arguments.iter().copied()).map(str::to_owned).collect();
+        let error = Cli::try_parse_from(&arguments).expect_err("wrong arguments");
+        with_tip(with_plain_usage(error, &arguments)).to_string()
+    }
+
+    #[test]
+    fn the_usage_line_has_what_must_be_given_and_nothing_else() {
+        for (arguments, usage) in [
+            (&["run"][..], "Usage: pairloom run [OPTIONS] <FILE>\n"),
+            (&["run", "p.toml", "--stor", "x"], "Usage: pairloom run [OPTIONS] <FILE>\n"),
+            (&["--store", "x", "check"], "Usage: pairloom check [OPTIONS] <FILES>...\n"),
+            (&["rnu"], "Usage: pairloom [OPTIONS] <COMMAND>\n"),
+        ] {
+            let text = message(arguments);
+            assert!(text.contains(usage), "{text}");
+        }
     }
 
     #[test]

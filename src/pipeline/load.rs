@@ -18,6 +18,7 @@ use super::not_toml::syntax_diagnostics;
 use super::overrides;
 use super::read_file::read_text;
 use super::schema_check::{Alternative, SchemaChecker, ValueLabel, matches_pattern};
+use super::setting_places::{SettingPaths, first_path};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
@@ -96,10 +97,11 @@ fn parse<S: PipelineStage>(
     }
     let mut root = TomlNode::from_table(SourceSpan::default(), table.get_ref(), &SourceSpan::in_file);
     let mut diagnostics = Vec::new();
-    for (i, assignment) in options.overrides.iter().enumerate() {
-        overrides::apply(&mut root, assignment, i + 1, &mut diagnostics);
-    }
     let schema = schema::<S>();
+    let paths = SettingPaths { definitions: &schema["$defs"], stage: &schema["$defs"][S::schema_name().as_ref()] };
+    for (i, assignment) in options.overrides.iter().enumerate() {
+        overrides::apply(&mut root, assignment, i + 1, &paths, &mut diagnostics);
+    }
     let mut checker = SchemaChecker {
         definitions: &schema["$defs"],
         source_map,
@@ -172,7 +174,11 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
             let names: Vec<&str> = names().collect();
             let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names);
             let kind = kinds.iter().find(|kind| entry.node.get(kind.name).is_some());
+            let paths = SettingPaths { definitions: checker.definitions, stage: stage_schema::<S>(checker) };
+            let stages = root.get("stage").filter(|_| entry.key_span.is_argument() && diagnostic.hint.is_none());
+            let path = stages.and_then(|stages| paths.hint(&stages.node, &first_path(&entry.key, &entry.node)));
             checker.diagnostics.push(match kind {
+                _ if path.is_some() => Diagnostic { hint: path, ..diagnostic },
                 Some(kind) => diagnostic.hint(format!("write `[stage.{}.{}]`", entry.key, kind.name)),
                 None => diagnostic,
             });

@@ -80,6 +80,16 @@ fn outputs_and_queries_of_a_stage_with_mistakes_are_not_reported() {
     assert_eq!(found, ["16:1 `train` has no setting `memory_bnk` / did you mean `memory_bank`?"]);
 }
 
+/// A wrong item of a list does not hide the mistakes of the others.
+#[test]
+fn all_mistakes_of_a_list_are_reported() {
+    let methods = "[\"nns\", \"cslss\", { csls = { k = 0 } }, { inverted_softmax = { beta = \"x\" } }, \"nns\"]";
+    let found = changed("dataset = \"scenes\"", &format!("dataset = \"scenes\"\nmethods = {methods}"));
+    let places: Vec<&str> = found.iter().filter_map(|text| text.split(' ').next()).collect();
+    assert_eq!(places, ["26:19", "26:37", "26:71", "26:79"], "{found:#?}");
+    assert!(found[0].contains("cslss") && found[3].contains("appears twice"), "{found:#?}");
+}
+
 #[test]
 fn a_table_of_another_kind_is_answered_with_the_fitting_ones() {
     let fit = "features = \"cnn.features\"\ncaptions = \"pairs.captions\"\nloss";

@@ -8,6 +8,7 @@ use toml::de::DeValue;
 
 use super::diagnostic::Diagnostic;
 use super::schema_check::matches_pattern;
+use super::setting_places::SettingPaths;
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::suggest::quoted_list;
@@ -24,7 +25,13 @@ pub(super) fn argument_text(assignment: &str) -> String {
 type Step = (String, SourceSpan);
 
 /// Applies an assignment to `root`. `index` is the index of its text in the source map.
-pub(super) fn apply(root: &mut TomlNode, assignment: &str, index: usize, diagnostics: &mut Vec<Diagnostic>) {
+pub(super) fn apply(
+    root: &mut TomlNode,
+    assignment: &str,
+    index: usize,
+    settings: &SettingPaths<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let at =
         |start: usize, end: usize| SourceSpan { source_index: index, start: FLAG.len() + start, end: FLAG.len() + end };
     let Some(equals) = unquoted(assignment).find_map(|(i, c)| (c == '=').then_some(i)) else {
@@ -51,7 +58,7 @@ pub(super) fn apply(root: &mut TomlNode, assignment: &str, index: usize, diagnos
         // A value that is not TOML is plain text, since shells remove quotes.
         _ => TomlNode { span: value_at, value: TomlValue::Text(text.to_owned()) },
     };
-    match parse_path(path, &at).and_then(|steps| matching_paths(root, steps)) {
+    match parse_path(path, &at).and_then(|steps| matching_paths(root, steps, settings)) {
         Ok(paths) => paths.iter().for_each(|steps| set_value(root, steps, value.clone())),
         Err(diagnostic) => diagnostics.push(diagnostic),
     }
@@ -100,7 +107,11 @@ fn parse_path(path: &str, at: &impl Fn(usize, usize) -> SourceSpan) -> Result<Ve
 ///
 /// # Errors
 /// No stage matches: overrides do not add stages.
-fn matching_paths(root: &TomlNode, steps: Vec<Step>) -> Result<Vec<Vec<Step>>, Diagnostic> {
+fn matching_paths(
+    root: &TomlNode,
+    steps: Vec<Step>,
+    settings: &SettingPaths<'_>,
+) -> Result<Vec<Vec<Step>>, Diagnostic> {
     let ([(first, _), (name, name_at), rest @ ..], Some(stages)) = (steps.as_slice(), root.get("stage")) else {
         return Ok(vec![steps]);
     };
@@ -109,7 +120,7 @@ fn matching_paths(root: &TomlNode, steps: Vec<Step>) -> Result<Vec<Vec<Step>>, D
     }
     let stages = &stages.node;
     if !name.contains('*') {
-        return match unknown_stage_or_kind(stages, &steps) {
+        return match unknown_stage_or_kind(stages, &steps, settings) {
             Some(diagnostic) => Err(diagnostic),
             None => Ok(vec![steps]),
         };
@@ -147,7 +158,7 @@ fn matches_glob(pattern: &str, name: &str) -> bool {
 }
 
 /// Diagnostic of an assignment to a stage or kind that the file does not have: overrides do not add stages.
-fn unknown_stage_or_kind(stages: &TomlNode, steps: &[Step]) -> Option<Diagnostic> {
+fn unknown_stage_or_kind(stages: &TomlNode, steps: &[Step], settings: &SettingPaths<'_>) -> Option<Diagnostic> {
     let [_, (stage, stage_at), rest @ ..] = steps else { return None };
     let Some(entry) = stages.get(stage) else {
         let diagnostic = Diagnostic::new(*stage_at, format!("the file has no stage `{stage}`"));
@@ -158,7 +169,10 @@ fn unknown_stage_or_kind(stages: &TomlNode, steps: &[Step]) -> Option<Diagnostic
     (!kinds.is_empty() && !kinds.contains(&kind.as_str())).then(|| {
         let message = format!("stage `{stage}` has no kind `{kind}` in the file");
         let diagnostic = Diagnostic::new(*kind_at, message).with_valid_names(kind, kinds.iter().copied());
+        let words: Vec<&str> = steps.iter().map(|(word, _)| word.as_str()).collect();
+        let path = if diagnostic.hint.is_none() { settings.hint(stages, &words) } else { None };
         match kinds.as_slice() {
+            _ if path.is_some() => Diagnostic { hint: path, ..diagnostic },
             [only] => diagnostic.hint(format!("write `stage.{stage}.{only}.…`")),
             _ => diagnostic,
         }

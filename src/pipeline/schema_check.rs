@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 use super::diagnostic::Diagnostic;
 use super::file_format::{resolve, sole_property};
-use super::setting_places::places;
+use super::setting_places::{near_place, places};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::{PathPart, SourceVariables, missing_path_hint, path_parts};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
@@ -242,11 +242,18 @@ impl SchemaChecker<'_> {
             return;
         }
         let (TomlValue::Array(items), Some(schema)) = (&mut node.value, schema.get("items")) else { return };
-        for (i, item) in items.iter_mut().enumerate() {
-            let name = format!("item {} of {}", i + 1, subject.name);
-            let subject = ValueLabel::new(name, item.span);
+        let of_items = resolve(self.definitions, schema);
+        // Numbers of a list belong together; settings such as methods stand alone.
+        let is_droppable = of_items.get("oneOf").is_some() || schema_type(of_items) == "object";
+        let mut i = 0;
+        items.retain_mut(|item| {
+            i += 1;
+            let before = self.diagnostics.len();
+            let subject = ValueLabel::new(format!("item {i} of {}", subject.name), item.span);
             self.check(item, schema, &subject);
-        }
+            // Without its wrong items, the mistakes of the others are found.
+            self.diagnostics.len() == before || !is_droppable
+        });
     }
 
     fn check_object(&mut self, node: &mut TomlNode, schema: &Json, subject: &ValueLabel) {
@@ -276,18 +283,24 @@ impl SchemaChecker<'_> {
                 } else if !places.is_empty() && diagnostic.hint.is_none() {
                     let list = quoted_list(places.iter().map(String::as_str));
                     diagnostic = diagnostic.hint(format!("settings of that name: {list}"));
+                } else if diagnostic.hint.is_none()
+                    && let Some(near) = near_place(self.definitions, schema, &entry.key)
+                {
+                    diagnostic = diagnostic.hint(format!("did you mean `{near}`?"));
                 }
                 self.diagnostics.push(diagnostic);
                 self.dropped.push(entry.key.clone());
                 mistyped.extend(closest_name(&entry.key, unset.clone()));
                 return false;
             };
-            let before = self.diagnostics.len();
+            let (before, length) = (self.diagnostics.len(), entry.node.items());
             let is_folder = self.describes_folder(property);
             let subject = ValueLabel { name: format!("`{}`", entry.key), span: entry.key_span, is_folder };
             self.check(&mut entry.node, property, &subject);
-            let kept = self.diagnostics.len() == before || required.clone().any(|name| name == entry.key);
-            if !kept {
+            let is_right = self.diagnostics.len() == before;
+            let has_rest = (1..length).contains(&entry.node.items());
+            let kept = is_right || has_rest || required.clone().any(|name| name == entry.key);
+            if !kept || has_rest {
                 self.dropped.push(entry.key.clone());
             }
             kept

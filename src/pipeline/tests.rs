@@ -432,8 +432,17 @@ fn mistakes_of_overrides_point_into_the_argument() {
     );
     assert_eq!(
         diagnostics_of(VALID, &["stage.fit.epochs=3"]),
-        ["1:17 stage `fit` has no kind `epochs` in the file / write `stage.fit.train.…`"]
+        ["1:17 stage `fit` has no kind `epochs` in the file / did you mean `stage.fit.train.epochs`?"]
     );
+    for (assignment, hint) in [
+        ("fit.epochs=3", "a pipeline file has no `fit` / did you mean `stage.fit.train.epochs`?"),
+        ("fit.train.epochs=3", "a pipeline file has no `fit` / did you mean `stage.fit.train.epochs`?"),
+        ("train.epochs=3", "a pipeline file has no `train` / did you mean `stage.fit.train.epochs`?"),
+        ("fit.epcohs=3", "a pipeline file has no `fit` / did you mean `stage.fit.train.epochs`?"),
+        ("batch_size=3", "a pipeline file has no `batch_size` / did you mean `stage.fit.train.batch_size`?"),
+    ] {
+        assert_eq!(diagnostics_of(VALID, &[assignment]), [format!("1:7 {hint}")]);
+    }
     assert_eq!(diagnostics_of(VALID, &["sead=3"]), ["1:7 a pipeline file has no `sead` / did you mean `seed`?"]);
     assert_eq!(
         diagnostics_of(VALID, &["seed"])[0],

@@ -36,6 +36,11 @@ pub(super) struct TomlEntry {
 }
 
 impl TomlNode {
+    /// Number of items of an array; 0 for other values.
+    pub(super) fn items(&self) -> usize {
+        if let TomlValue::Array(items) = &self.value { items.len() } else { 0 }
+    }
+
     /// Builds the tree of a parsed table. `at` turns its ranges into spans.
     pub(super) fn from_table(
         span: SourceSpan,

@@ -7,6 +7,7 @@
 //!
 //! Conditions on these columns select the files that are read. Small files are read several at a time.
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -134,6 +135,20 @@ pub(super) fn described_columns(name: &str) -> SchemaRef {
     let own = described.map_or_else(|| Arc::new(Schema::empty()) as SchemaRef, |table| table.schema());
     let fields: Vec<FieldRef> = own.fields().iter().cloned().chain(run_fields(&own)).collect();
     Arc::new(Schema::new(fields))
+}
+
+/// Settings of the results of a table, by name: true if all values are numbers. Empty for other tables.
+pub(super) fn setting_kinds(table: &dyn TableProvider) -> BTreeMap<String, bool> {
+    let mut kinds = BTreeMap::new();
+    let Some(table) = (table as &dyn Any).downcast_ref::<AllRunsTable>() else { return kinds };
+    let maps = table.results.columns().last().and_then(|column| column.as_map_opt());
+    let texts =
+        maps.and_then(|maps| Some((maps.keys().as_string_opt::<i32>()?, maps.values().as_string_opt::<i32>()?)));
+    for (name, value) in texts.into_iter().flat_map(|(names, values)| names.iter().zip(values)) {
+        let is_number = value.is_some_and(|value| value.parse::<f64>().is_ok());
+        kinds.entry(name.unwrap_or_default().to_owned()).and_modify(|all| *all &= is_number).or_insert(is_number);
+    }
+    kinds
 }
 
 /// Columns of the run beside the columns `own` of a table. A name that the table has itself gets the prefix `run_`.

@@ -4,7 +4,7 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 
 use crate::error::{Error, ErrorCategory, Result};
-use crate::sql::names::{nearest_names, quoted_hyphenated_name};
+use crate::sql::names::{is_double_quoted, nearest_names, quoted_hyphenated_name};
 
 /// Characters shown of a line of the query, around the place of the error.
 const SHOWN_CHARS: usize = 100;
@@ -46,7 +46,12 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
         }
         DataFusionError::SchemaError(schema_error, _) => match &**schema_error {
             SchemaError::FieldNotFound { field, valid_fields } => {
-                unknown_column_error(&field.name, valid_fields, &SourceExcerpt::new(sql, span_place))
+                let error = unknown_column_error(&field.name, valid_fields, &SourceExcerpt::new(sql, span_place));
+                let is_column = valid_fields.iter().any(|column| column.name.eq_ignore_ascii_case(&field.name));
+                if is_double_quoted(&field.name, sql) && !is_column {
+                    return error.hint(format!("single quotes are for text: `'{}'`", field.name.replace('\'', "''")));
+                }
+                error
             }
             SchemaError::AmbiguousReference { field } => {
                 let excerpt = SourceExcerpt::new(sql, span_place);
@@ -57,6 +62,13 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
         },
         _ => sql_error(error),
     }
+}
+
+/// Error about a place of the query.
+pub(super) fn error_at(message: &str, sql: &str, line: u64, column: u64) -> Error {
+    let place = usize::try_from(line).ok().zip(usize::try_from(column).ok());
+    let excerpt = SourceExcerpt::new(sql, place.map(|(line, column)| QueryPlace { line, column }));
+    Error::usage(format!("SQL: {message}{}{}", excerpt.place, excerpt.lines))
 }
 
 /// Error for a query that is no SQL.
@@ -110,6 +122,12 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
 /// Error for a statement that would write.
 pub(super) fn read_only() -> Error {
     Error::usage("SQL: the store is read-only, wanted a query").hint("only `pairloom run` writes to a store")
+}
+
+/// Error for a statement that would write its result to a file.
+pub(super) fn no_copy() -> Error {
+    Error::usage("SQL: `COPY` is unknown, wanted a query")
+        .hint("the command writes the result of a query to a file: `pairloom sql QUERY --output FILE`")
 }
 
 /// Error for an unknown column, with at most five near columns of the tables of the query.

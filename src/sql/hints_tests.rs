@@ -51,10 +51,31 @@ fn operators_of_vector_databases_are_refused_with_the_function() {
         let text = format!("{got} {}", got.hint_text().unwrap_or_default());
         assert!(text.contains(function), "{sql}: {text}");
     }
-    // Between numbers it is an equality, as in MySQL.
-    let (_folder, store, _) = store();
-    let rows = text(&Session::open(&store).unwrap(), "SELECT NULL <=> 1 AS a, 1 <=> 1 AS b", OutputFormat::Csv);
-    assert_eq!(rows.unwrap(), "a,b\nfalse,true\n");
+    // Between numbers it is an equality for MySQL and DataFusion.
+    let got = error("SELECT 1 <=> NULL").to_string();
+    assert!(got.contains("`a IS NOT DISTINCT FROM b`") && got.contains("`cosine_distance(a, b)`"), "{got}");
+}
+
+#[test]
+fn habits_of_other_programs_are_answered_with_our_form() {
+    for (sql, hint) in [
+        ("SELECT rsum FROM test.summary WHERE method = \"nns\"", "single quotes are for text: `'nns'`"),
+        ("SELECT \"RSUM\" FROM test.summary", "did you mean `rsum`?"),
+        ("SELECT * FROM test", "`SHOW TABLES FROM test` describes them"),
+        ("SELECT * FROM 'my scores.csv'", "name the file: `--file 'mine=my scores.csv'`, and query `FROM mine`"),
+        ("SELECT * FROM read_csv('a.csv')", "name the file: `--file mine=scores.csv`, and query `FROM mine`"),
+        (
+            "COPY (SELECT 1) TO 'a.csv'",
+            "the command writes the result of a query to a file: `pairloom sql QUERY --output FILE`",
+        ),
+        (
+            "COPY test.summary TO 'a.csv' (FORMAT csv)",
+            "the command writes the result of a query to a file: `pairloom sql QUERY --output FILE`",
+        ),
+    ] {
+        let got = error(sql);
+        assert_eq!(got.hint_text(), Some(hint), "{sql}: {got}");
+    }
 }
 
 #[test]

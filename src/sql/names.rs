@@ -7,6 +7,9 @@ use crate::error::Error;
 
 /// Maximum number of near names in a message.
 const NEAREST: usize = 5;
+/// Extensions of files of tables, which people write in place of a table.
+const FILE_EXTENSIONS: [&str; 11] =
+    ["csv", "tsv", "tab", "parquet", "json", "jsonl", "ndjson", "arrow", "feather", "txt", "xlsx"];
 
 /// Name and size of a table that a query can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,9 +46,15 @@ pub fn quote_identifier(name: &str) -> String {
     }
 }
 
-/// Error for an unknown table, with at most five near names and a hint if one is close.
+/// Error for an unknown table: for a stage its tables, for a file the option that reads it, otherwise at most five near
+/// names and a hint if one is close.
 pub(super) fn unknown_table_error(name: &str, tables: impl Iterator<Item = ListedTable>) -> Error {
-    let mut near: Vec<(usize, String)> = tables.map(|table| (table_distance(name, &table), table.sql_name())).collect();
+    let tables: Vec<ListedTable> = tables.collect();
+    if let Some(error) = stage_error(name, &tables).or_else(|| file_error(name)) {
+        return error;
+    }
+    let mut near: Vec<(usize, String)> =
+        tables.iter().map(|table| (table_distance(name, table), table.sql_name())).collect();
     // Of equally near names, those without quotes come first.
     near.sort_by_cached_key(|(distance, name)| (*distance, name.contains('"'), name.clone()));
     near.dedup();
@@ -59,6 +68,34 @@ pub(super) fn unknown_table_error(name: &str, tables: impl Iterator<Item = Liste
         Some((distance, near)) if *distance <= 2 + name.len() / 4 => error.hint(format!("did you mean `{near}`?")),
         _ => error,
     }
+}
+
+/// Error for a stage or schema where a table is wanted; `None` if there is none of this name.
+fn stage_error(name: &str, tables: &[ListedTable]) -> Option<Error> {
+    let bare = name.trim_matches('"');
+    let schema = tables.iter().map(|table| table.schema.as_str()).find(|schema| schema.eq_ignore_ascii_case(bare))?;
+    let own: Vec<String> =
+        tables.iter().filter(|table| table.schema == schema).map(|table| format!("`{}`", table.sql_name())).collect();
+    let what = if schema == "store" { "a schema" } else { "a stage" };
+    let error = Error::usage(format!("SQL: `{name}` is {what}, wanted one of its tables: {}", own.join(", ")));
+    Some(error.hint(format!("`SHOW TABLES FROM {}` describes them", quote_identifier(schema))))
+}
+
+/// Error for a file, or a function that reads files, where a table is wanted; `None` if the name is neither.
+fn file_error(name: &str) -> Option<Error> {
+    let path = name.trim_matches(['"', '\'']);
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
+    let is_file = path.contains('/') || extension.is_some_and(|extension| FILE_EXTENSIONS.contains(&&*extension));
+    let lower = path.to_lowercase();
+    let is_reader = !lower.contains('.') && (lower.starts_with("read_") || lower.ends_with("_scan"));
+    if is_file {
+        let error = Error::usage(format!("SQL: `{path}` is no table; a query reads no files by their path"));
+        let argument = format!("mine={path}");
+        let argument = if path.contains(char::is_whitespace) { format!("'{argument}'") } else { argument };
+        return Some(error.hint(format!("name the file: `--file {argument}`, and query `FROM mine`")));
+    }
+    let error = || Error::usage(format!("SQL: there is no function `{name}`; a query reads no files by their path"));
+    is_reader.then(|| error().hint("name the file: `--file mine=scores.csv`, and query `FROM mine`"))
 }
 
 /// Distance between a mistyped name and a table: the number of typing mistakes, or a little more than that of one half
@@ -83,6 +120,14 @@ pub(super) fn nearest_names<'n>(name: &str, names: impl Iterator<Item = &'n str>
     near.dedup();
     near.truncate(NEAREST);
     near
+}
+
+/// Returns true if a query has this name in double quotes.
+pub(super) fn is_double_quoted(name: &str, sql: &str) -> bool {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().unwrap_or_default();
+    let is_it =
+        |token: &Token| matches!(token, Token::Word(word) if word.quote_style == Some('"') && word.value == name);
+    tokens.iter().any(is_it)
 }
 
 /// Finds a name with a hyphen before a dot, such as `hal-bank-test.summary`, which SQL reads as a subtraction. Returns the
@@ -156,6 +201,22 @@ mod tests {
             ("SELECT 'a-b.c'", None),
         ] {
             assert_eq!(quoted_hyphenated_name(sql).as_deref(), found, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_stage_a_file_and_a_reader_of_files_are_no_tables() {
+        let all = || vec![table("test", "summary"), table("test", "hubs"), table("Dev-Set", "hubs")].into_iter();
+        let got = unknown_table_error("TEST", all());
+        assert_eq!(got.to_string(), "SQL: `TEST` is a stage, wanted one of its tables: `test.summary`, `test.hubs`");
+        let got = unknown_table_error("Dev-Set", all());
+        assert_eq!(got.hint_text(), Some("`SHOW TABLES FROM \"Dev-Set\"` describes them"));
+        for (name, hint) in [
+            ("scores.csv", "name the file: `--file mine=scores.csv`, and query `FROM mine`"),
+            ("my/scores", "name the file: `--file mine=my/scores`, and query `FROM mine`"),
+            ("read_csv_auto", "name the file: `--file mine=scores.csv`, and query `FROM mine`"),
+        ] {
+            assert_eq!(unknown_table_error(name, all()).hint_text(), Some(hint));
         }
     }
 

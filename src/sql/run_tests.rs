@@ -188,3 +188,48 @@ fn what_a_failed_run_did_not_finish_has_no_lineage_and_no_hint() {
     let unknown = error(&log, "latest", "SELECT 1 FROM all_runs.sumary");
     assert_eq!(unknown.hint_text(), Some("did you mean `all_runs.summary`?"));
 }
+
+#[test]
+fn a_setting_that_no_run_has_is_an_error() {
+    let (_folder, log) = store();
+    let wrong = |sql: &str| error(&log, "latest", sql);
+    let got = wrong("SELECT settings['test.sead'] AS s, rsum\nFROM all_runs.summary");
+    assert_eq!(got.hint_text(), Some("did you mean `test.seed`?"));
+    assert!(
+        got.to_string().starts_with("SQL: no result has a setting `test.sead` at line 1, column 17; the nearest are"),
+        "{got}"
+    );
+    // The parts in the middle of the name are missing.
+    let got = wrong("SELECT a.rsum FROM all_runs.summary a WHERE a.settings['test.margin'] = '0.2'");
+    assert_eq!(got.hint_text(), Some("did you mean `test.loss.margin`?"), "{got}");
+    // Without results there is nothing to compare with.
+    let none = csv(&log, "latest", "SELECT settings['any.thing'] AS x FROM all_runs.history");
+    assert_eq!(none.unwrap(), "x\n");
+}
+
+#[test]
+fn numbers_are_not_ordered_as_text() {
+    let (_folder, log) = store();
+    for sql in [
+        "SELECT max(settings['test.seed']) FROM all_runs.summary",
+        "SELECT settings['test.seed'] AS seed FROM all_runs.summary ORDER BY seed",
+        "SELECT rsum, settings['test.seed'] FROM all_runs.summary ORDER BY 2 DESC",
+        "SELECT rsum FROM all_runs.summary s ORDER BY rsum, s.settings['test.seed']",
+        "SELECT rank() OVER (ORDER BY settings['test.seed']) FROM all_runs.summary",
+        "SELECT rsum FROM all_runs.summary WHERE settings['test.seed'] > 1",
+        "SELECT rsum FROM all_runs.summary WHERE settings['test.seed'] BETWEEN 1 AND 2",
+    ] {
+        let got = error(&log, "latest", sql);
+        assert_eq!(got.hint_text(), Some("compare numbers: `settings['test.seed']::double`"), "{sql}: {got}");
+    }
+    let ask = |sql: &str| csv(&log, "latest", sql).unwrap();
+    assert_eq!(
+        ask("SELECT max(settings['test.seed']::double) FROM all_runs.summary"),
+        "max(settings['test.seed'])\n2.0\n"
+    );
+    assert_eq!(ask("SELECT rsum FROM all_runs.summary WHERE settings['test.seed'] = '2'"), "rsum\n310.0\n");
+    assert_eq!(
+        ask("SELECT settings['test.loss'] AS loss, avg(rsum) FROM all_runs.summary GROUP BY 1 ORDER BY loss"),
+        "loss,avg(rsum)\nmax,305.0\n"
+    );
+}

@@ -20,6 +20,7 @@ use datafusion::prelude::SessionContext;
 use crate::error::{Error, Result};
 use crate::sql::all_runs;
 use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
+use crate::sql::column_names::name_columns;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
 use crate::sql::files::{NamedFile, file_table};
@@ -29,6 +30,7 @@ use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::names::ListedTable;
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
 use crate::sql::query_threads::{QueryRows, QueryThreads};
+use crate::sql::setting_queries::{SettingKinds, check_settings};
 use crate::sql::show::{Request, request};
 use crate::sql::state::{CATALOG, FILES, STORE_URL, session_state};
 use crate::sql::statements::split_statements;
@@ -189,7 +191,7 @@ impl Session {
             }
             _ => {}
         }
-        let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(wrong)?;
+        let mut statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(wrong)?;
         match request(&statement)? {
             Request::Query => {}
             Request::Rewritten(query) => {
@@ -204,12 +206,17 @@ impl Session {
             }
         }
         let mut state = state;
-        let mut bytes = 0;
+        let (mut bytes, mut settings) = (0, SettingKinds::new());
         for reference in state.resolve_table_references(&statement).map_err(wrong)? {
             if !matches!(&reference, TableReference::Bare { table } if self.is_function(table)) {
-                bytes += self.register(&reference)?;
+                let (table, table_bytes) = self.existing_table(&reference)?;
+                settings.extend(all_runs::setting_kinds(&*table));
+                self.register(&reference, table)?;
+                bytes += table_bytes;
             }
         }
+        check_settings(&statement, &settings, sql)?;
+        name_columns(&mut statement);
         if bytes < SINGLE_THREAD_BYTES {
             state.config_mut().options_mut().execution.target_partitions = 1;
         }
@@ -244,9 +251,8 @@ impl Session {
         self.context.state().table_functions().contains_key(name)
     }
 
-    /// Registers the table of `reference` in DataFusion. Returns its size in bytes.
-    fn register(&self, reference: &TableReference) -> Result<u64> {
-        let (table, bytes) = self.existing_table(reference)?;
+    /// Registers the table of `reference` in DataFusion.
+    fn register(&self, reference: &TableReference, table: Arc<dyn TableProvider>) -> Result<()> {
         let schema = reference.schema().unwrap_or(FILES);
         let catalog = self.context.catalog(CATALOG).ok_or_else(|| Error::internal("DataFusion has a catalog"))?;
         let provider = if let Some(provider) = catalog.schema(schema) {
@@ -259,7 +265,7 @@ impl Session {
         // The table may have changed since an earlier query of this session.
         checked(provider.deregister_table(reference.table()))?;
         checked(provider.register_table(reference.table().to_owned(), table))?;
-        Ok(bytes)
+        Ok(())
     }
 
     /// Table of `reference`, with its size in bytes.

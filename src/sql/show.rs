@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::{Error, Result};
-use crate::sql::errors::{checked, read_only};
+use crate::sql::errors::{checked, no_copy, read_only};
 
 /// Statement by the way in which it is answered.
 pub(super) enum Request {
@@ -52,8 +52,10 @@ pub(super) fn request(statement: &Statement) -> Result<Request> {
             | Sql::ShowCreate { .. }
             | Sql::ShowCollation { .. }
             | Sql::ExplainTable { .. } => Err(unknown_show()),
+            Sql::Copy { .. } | Sql::Unload { .. } => Err(no_copy()),
             _ => Err(read_only()),
         },
+        Statement::CopyTo(_) => Err(no_copy()),
         Statement::Explain(explained) => match request(&explained.statement)? {
             Request::Query => Ok(Request::Query),
             _ => Err(Error::usage("SQL: `EXPLAIN` of this statement, wanted a query")),

@@ -214,6 +214,17 @@ fn query_results_in_every_format() {
     assert_eq!(json[1], serde_json::json!({ "split": "train", "n": 4 }));
     assert!(stdout(&run(folder.path(), &["sql", query])).contains("| train | 4 |"));
     assert_code(&run(folder.path(), &["sql", query, "--output", "own.csv"]), 0);
+    // The file stays unless it may be replaced, and after a failure.
+    assert_code(&run(folder.path(), &["sql", "SELECT 1 AS one", "--output", "own.csv"]), 2);
+    let failing = "SELECT 1 / (n - n) AS x FROM (SELECT count(*) AS n FROM pairs.images)";
+    assert_ne!(run(folder.path(), &["sql", failing, "--output", "own.csv", "--force"]).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(folder.path().join("own.csv")).expect("a file"), "split,n\ntest,2\ntrain,4\nval,2\n");
+    let parts = fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    assert!(parts.into_iter().all(|name| !name.to_string_lossy().ends_with(".part")));
+    assert_code(&run(folder.path(), &["sql", query, "--output", "own.csv", "--force"]), 0);
+    // Commands of the shell are statements in other words.
+    assert_eq!(run(folder.path(), &["sql", ".tables"]).stdout, run(folder.path(), &["sql", "SHOW TABLES"]).stdout);
+    assert!(stdout(&run(folder.path(), &["sql", "\\d pairs.images"])).contains("image_id"));
     let join = "SELECT o.n + 1 AS more FROM own o WHERE split = 'val'";
     let joined = run(folder.path(), &["sql", join, "--file", "own=own.csv", "--format", "vertical"]);
     assert_eq!(stdout(&joined), "-- row 1\nmore | 3\n");

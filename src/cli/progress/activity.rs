@@ -71,17 +71,48 @@ impl StageActivity {
         (self.done, self.total)
     }
 
-    /// Text beside a bar: `120/3,600 steps  23.3/s  2 min 30 s left  epoch 1/30, loss 12.3`.
-    pub(super) fn bar_text(&self) -> String {
-        let (counts, details) = (self.counts("/"), self.details().join(", "));
+    /// Text of at most `width` characters beside a bar: `120/3,600 steps  23.3/s  2 min 30 s left  epoch 0/29, loss 12.3`.
+    ///
+    /// In a narrow terminal, a training shows its epoch, loss and score first, then as much of the rest as fits.
+    pub(super) fn bar_text(&self, width: usize) -> String {
+        let (counts, details) = (self.counts("/"), self.details());
         if counts.is_empty() {
-            return details;
+            return cut(details.join(", "), width);
         }
-        let left = self.time_left().map(|left| format!("{left} left")).unwrap_or_default();
-        format!("{counts:<20}  {:>10}  {left:>16}  {details}", self.rate().unwrap_or_default())
+        let (rate, left) = (self.rate().unwrap_or_default(), self.time_left().map(|left| format!("{left} left")));
+        let left = left.unwrap_or_default();
+        let aligned = format!("{counts:<20}  {rate:>10}  {left:>16}  {}", details.join(", "));
+        let aligned = aligned.trim_end();
+        if aligned.chars().count() <= width {
+            return aligned.to_owned();
+        }
+        let brief = self.brief_details();
+        let mut text = String::new();
+        for part in brief.into_iter().chain([left, counts, rate]).chain(self.stalls.and_then(stall_text)) {
+            let separator = if text.is_empty() || part.is_empty() { "" } else { ", " };
+            if text.chars().count() + separator.len() + part.chars().count() <= width {
+                text.push_str(separator);
+                text.push_str(&part);
+            }
+        }
+        text
     }
 
-    /// Text of a line: `120 of 3,600 steps (3 %), 23.3/s, 2 min 30 s left, epoch 1/30, loss 12.3`.
+    /// What matters most, in short: epoch, loss and score of a training, or the reason for which the stage waits.
+    fn brief_details(&self) -> Vec<String> {
+        let mut brief = Vec::new();
+        if let Some(step) = &self.step {
+            brief.push(epoch_text(step));
+            brief.push(format!("loss {}", format_number(step.loss, DIGITS)));
+        }
+        if let Some(scores) = &self.scores {
+            brief.push(format!("{} {}", scores.selection_metric, format_number(scores.selection_score, DIGITS)));
+        }
+        brief.extend(self.waiting_for.iter().map(|name| format!("waiting for {name}")));
+        brief
+    }
+
+    /// Text of a line: `120 of 3,600 steps (3 %), 23.3/s, 2 min 30 s left, epoch 0/29, loss 12.3`.
     pub(super) fn line_text(&self) -> String {
         let share = self.total.and_then(|total| (self.done.saturating_mul(100)).checked_div(total));
         let share = share.map(|percent| format!(" ({percent} %)")).unwrap_or_default();
@@ -121,18 +152,31 @@ impl StageActivity {
     fn details(&self) -> Vec<String> {
         let mut details = Vec::new();
         if let Some(step) = &self.step {
-            details.push(format!("epoch {}/{}", step.epoch + 1, step.epochs));
+            details.push(epoch_text(step));
             details.push(format!("loss {}", format_number(step.loss, DIGITS)));
         }
         if let Some(scores) = &self.scores {
             let score = format_number(scores.selection_score, DIGITS);
-            details.push(format!("{} {score} after epoch {}", scores.selection_metric, scores.epoch + 1));
+            details.push(format!("{} {score} in epoch {}", scores.selection_metric, scores.epoch));
         }
         match &self.waiting_for {
             Some(name) => details.push(format!("waiting for {name}")),
             None => details.extend(self.stalls.and_then(stall_text)),
         }
         details
+    }
+}
+
+/// Number of an epoch, from 0 as in all tables, and of the last one.
+fn epoch_text(step: &TrainedStep) -> String {
+    format!("epoch {}/{}", step.epoch, step.epochs.saturating_sub(1))
+}
+
+/// First characters of a text that is longer than `width`.
+fn cut(text: String, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        None => text,
     }
 }
 
@@ -156,12 +200,13 @@ mod tests {
         let mut fit = StageActivity::resumed(0);
         assert_eq!(fit.line_text(), "");
         fit.record(at(0), 0, None, "rows", Some("cnn.features"));
-        assert_eq!([fit.line_text(), fit.bar_text()], ["waiting for cnn.features"; 2]);
+        assert_eq!([fit.line_text(), fit.bar_text(100)], ["waiting for cnn.features"; 2]);
+        assert_eq!(fit.bar_text(12), "waiting for…");
         fit.record(at(100), 0, Some(3600), "steps", None);
         fit.record(at(105), 120, Some(3600), "steps", None);
         fit.record_step(TrainedStep { epoch: 0, epochs: 30, step: 120, loss: 12.345_678 });
         // 24 steps a second, 3,480 steps are left for 145 s.
-        assert_eq!(fit.line_text(), "120 of 3,600 steps (3 %), 24.0/s, 2 min 25 s left, epoch 1/30, loss 12.35");
+        assert_eq!(fit.line_text(), "120 of 3,600 steps (3 %), 24.0/s, 2 min 25 s left, epoch 0/29, loss 12.35");
         fit.record_validation(ValidationScores {
             epoch: 0,
             step: 120,
@@ -175,10 +220,19 @@ mod tests {
         });
         fit.record_stalls(Stalls { storage: 1.0, decode: 0.001, trainer: 9.0 });
         assert_eq!(
-            fit.bar_text().split_whitespace().collect::<Vec<_>>().join(" "),
-            "120/3,600 steps 24.0/s 2 min 25 s left epoch 1/30, loss 12.35, rsum 231.4 after epoch 1, waited 10 % for \
+            fit.bar_text(200).split_whitespace().collect::<Vec<_>>().join(" "),
+            "120/3,600 steps 24.0/s 2 min 25 s left epoch 0/29, loss 12.35, rsum 231.4 in epoch 0, waited 10 % for \
              storage"
         );
+        // Beside the bar and the name of the stage, terminals of 100, 80 and 60 columns have about as much.
+        for (width, text) in [
+            (74, "epoch 0/29, loss 12.35, rsum 231.4, 2 min 25 s left, 120/3,600 steps"),
+            (54, "epoch 0/29, loss 12.35, rsum 231.4, 2 min 25 s left"),
+            (34, "epoch 0/29, loss 12.35, rsum 231.4"),
+            (9, ""),
+        ] {
+            assert_eq!(fit.bar_text(width), text);
+        }
         fit.record(at(1000), 3600, Some(3600), "steps", None);
         assert!(fit.line_text().starts_with("3,600 of 3,600 steps (100 %), "), "{}", fit.line_text());
         assert!(!fit.line_text().contains("left"), "{}", fit.line_text());

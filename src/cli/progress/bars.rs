@@ -10,6 +10,12 @@ const REFRESH_HZ: u8 = 10;
 const NAME_WIDTH: usize = 14;
 /// Maximum width of the names of stages.
 const MAX_NAME_WIDTH: usize = 24;
+/// Terminal below which bars are short.
+const NARROW_TERMINAL: usize = 120;
+/// Widths of bars, in a narrow terminal and in others.
+const BAR_WIDTHS: [usize; 2] = [10, 20];
+/// Width of a terminal that does not tell it.
+const UNKNOWN_TERMINAL: usize = 80;
 
 /// Bars on a terminal. Without a terminal nothing is drawn.
 pub(super) struct StageBars {
@@ -18,13 +24,15 @@ pub(super) struct StageBars {
     order: Vec<String>,
     /// Bars with the names of their stages, from top to bottom.
     shown: Vec<(String, ProgressBar)>,
+    /// Width of the terminal when a bar was last drawn.
+    terminal: usize,
 }
 
 impl StageBars {
     pub(super) fn new(is_terminal: bool) -> Self {
         let target =
             if is_terminal { ProgressDrawTarget::stderr_with_hz(REFRESH_HZ) } else { ProgressDrawTarget::hidden() };
-        Self { all: MultiProgress::with_draw_target(target), order: Vec::new(), shown: Vec::new() }
+        Self { all: MultiProgress::with_draw_target(target), order: Vec::new(), shown: Vec::new(), terminal: 0 }
     }
 
     /// A handle that prints lines above the bars.
@@ -37,9 +45,16 @@ impl StageBars {
         stages.clone_into(&mut self.order);
     }
 
+    /// Characters that fit beside a bar.
+    pub(super) fn text_width(&self) -> usize {
+        let terminal = terminal_width();
+        terminal.saturating_sub(self.name_width() + bar_width(terminal) + 2)
+    }
+
     /// Draws the bar of a stage.
     pub(super) fn show(&mut self, stage: &str, done: u64, total: Option<u64>, text: String) {
         let bar = self.bar(stage);
+        self.follow_terminal();
         if bar.length() != total {
             bar.set_style(self.style(total.is_some()));
             match total {
@@ -89,14 +104,39 @@ impl StageBars {
         self.shown.iter().take_while(|(name, _)| rank(name) <= rank(stage)).count()
     }
 
+    /// Fits all bars to a terminal whose width has changed.
+    fn follow_terminal(&mut self) {
+        let terminal = terminal_width();
+        if terminal != self.terminal {
+            self.terminal = terminal;
+            for (_, bar) in &self.shown {
+                bar.set_style(self.style(bar.length().is_some()));
+            }
+        }
+    }
+
+    /// Width of the names of stages.
+    fn name_width(&self) -> usize {
+        let names = self.order.iter().map(|name| name.chars().count());
+        names.max().unwrap_or(NAME_WIDTH).min(MAX_NAME_WIDTH)
+    }
+
     /// Style of a bar if the total is known, otherwise of a spinner of the same width.
     fn style(&self, is_total_known: bool) -> ProgressStyle {
-        let names = self.order.iter().map(|name| name.chars().count());
-        let width = names.max().unwrap_or(NAME_WIDTH).min(MAX_NAME_WIDTH);
-        let middle = if is_total_known { "{bar:20}" } else { "{spinner:20}" };
+        let (width, bar) = (self.name_width(), bar_width(terminal_width()));
+        let middle = if is_total_known { format!("{{bar:{bar}}}") } else { format!("{{spinner:{bar}}}") };
         let template = format!("{{prefix:>{width}}} {middle} {{wide_msg}}");
         ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar())
     }
+}
+
+/// Columns of the terminal of stderr.
+fn terminal_width() -> usize {
+    terminal_size::terminal_size_of(std::io::stderr()).map_or(UNKNOWN_TERMINAL, |(width, _)| usize::from(width.0))
+}
+
+fn bar_width(terminal: usize) -> usize {
+    BAR_WIDTHS[usize::from(terminal >= NARROW_TERMINAL)]
 }
 
 #[cfg(test)]

@@ -154,7 +154,10 @@ impl ProgressDisplay {
         let (done, total) = running.activity.position();
         let subject = escape_control(subject);
         if self.console.has_bars {
-            let text = running.activity.bar_text() + &subject;
+            let width = state.bars.text_width();
+            // Numbers have at least half of the place; the rest of a long subject is cut.
+            let text = running.activity.bar_text(width.saturating_sub(subject.chars().count() + 1).max(width / 2));
+            let text = if subject.is_empty() { text } else { format!("{text} {subject}") };
             state.bars.show(stage, done, total, text);
         } else if self.console.has_progress_lines && running.pace.is_due(now, done, total) {
             let space = if subject.is_empty() { "" } else { " " };

@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -9,30 +10,34 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
-use super::command::is_command;
+use super::command::{complete_command, is_command};
+use super::session_opener::OpenSession;
 use crate::sql::completion::{CompletionNames, complete};
 use crate::sql::{ListedTable, Session, split_statements};
 
 /// Helper of the line editor over a session.
-pub(super) struct LineHelper<'s> {
-    names: SessionNames<'s>,
+pub(super) struct LineHelper {
+    names: SessionNames,
+    /// Names of runs and pipelines, for the commands that choose one.
+    runs: Vec<String>,
+    pipelines: Vec<String>,
 }
 
-impl<'s> LineHelper<'s> {
-    pub(super) fn new(session: &'s Session) -> Self {
+impl LineHelper {
+    pub(super) fn new(opened: &OpenSession) -> Self {
         let names = SessionNames {
-            session,
-            functions: session.functions(),
+            session: Rc::clone(&opened.session),
+            functions: opened.session.functions(),
             tables: OnceCell::new(),
             columns: RefCell::default(),
         };
-        Self { names }
+        Self { names, runs: opened.run_names(), pipelines: opened.pipelines() }
     }
 }
 
 /// Names of a session for completions.
-struct SessionNames<'s> {
-    session: &'s Session,
+struct SessionNames {
+    session: Rc<Session>,
     functions: Vec<String>,
     /// Tables, read when they are first needed.
     tables: OnceCell<Vec<ListedTable>>,
@@ -40,7 +45,7 @@ struct SessionNames<'s> {
     columns: RefCell<BTreeMap<(String, String), Vec<String>>>,
 }
 
-impl CompletionNames for SessionNames<'_> {
+impl CompletionNames for SessionNames {
     fn tables(&self) -> &[ListedTable] {
         // If they cannot be read, keywords and functions remain.
         self.tables.get_or_init(|| self.session.tables().unwrap_or_default())
@@ -61,23 +66,23 @@ impl CompletionNames for SessionNames<'_> {
     }
 }
 
-impl Helper for LineHelper<'_> {}
+impl Helper for LineHelper {}
 
-impl Hinter for LineHelper<'_> {
+impl Hinter for LineHelper {
     type Hint = String;
 }
 
-impl Highlighter for LineHelper<'_> {}
+impl Highlighter for LineHelper {}
 
-impl Completer for LineHelper<'_> {
+impl Completer for LineHelper {
     type Candidate = String;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(complete(line, pos, &self.names))
+        Ok(complete_command(line, pos, &self.runs, &self.pipelines).unwrap_or_else(|| complete(line, pos, &self.names)))
     }
 }
 
-impl Validator for LineHelper<'_> {
+impl Validator for LineHelper {
     /// Accepts a command, an empty line, and statements that all end with `;`.
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let input = context.input();

@@ -8,4 +8,4 @@ mod cells;
 mod tests;
 
 pub use output_format::OutputFormat;
-pub use text_table::{FittedForm, write_fitted};
+pub use text_table::{FittedForm, write_fitted, write_wrapped};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, NullArray, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema};
 
-use super::{FittedForm, OutputFormat, write_fitted};
+use super::{FittedForm, OutputFormat, write_fitted, write_wrapped};
 use crate::tables;
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -92,4 +92,24 @@ fn a_terminal_gets_the_widest_form_that_fits() {
     assert_eq!(fitted(&plan, 20).1, FittedForm::Vertical);
     let wide = batch((0..20).map(|_| ("number", Arc::new(Int64Array::from(vec![1])) as ArrayRef)).collect());
     assert_eq!(fitted(&wide, 80).1, FittedForm::Vertical);
+}
+
+#[test]
+fn a_pipe_gets_whole_words_and_all_of_them() {
+    let wrapped = |batch: &RecordBatch, width: usize| {
+        let mut out = Vec::new();
+        write_wrapped(width, &batch.schema(), [Ok(batch.clone())].into_iter(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let key = "0123456789abcdef".repeat(4);
+    let comment = "one row for each image and each caption ".repeat(20);
+    let texts = |texts: &str| Arc::new(StringArray::from(vec![texts])) as ArrayRef;
+    let one = batch(vec![("key", texts(&key)), ("comment", texts(&comment))]);
+    let text = wrapped(&one, 120);
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    assert!(text.contains(&key), "{text}");
+    assert_eq!(text.matches("caption").count(), 20, "{text}");
+    // Nothing helps: each row is one line.
+    assert_eq!(wrapped(&one, 60), shown(&one, OutputFormat::Table));
+    assert_eq!(wrapped(&one, 2000), shown(&one, OutputFormat::Table));
 }

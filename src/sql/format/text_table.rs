@@ -43,19 +43,19 @@ pub fn write_fitted(
     mut out: impl Write,
 ) -> Result<(FittedForm, usize)> {
     let rows = all_rows(rows)?;
-    let widths = column_widths(schema, &rows);
-    let form = if frame_width(&widths) <= width {
-        write_lines(&table_lines(schema, &rows, None), &mut out)?;
+    let columns = FittedColumns::new(schema, &rows, |_| NARROWEST);
+    let form = if columns.frame_width(None) <= width {
+        write_lines(&table_lines(schema, &rows, &columns, None), &mut out)?;
         FittedForm::Table
-    } else if let Some(limit) = text_limit(width, schema, &widths)
+    } else if let Some(limit) = columns.text_limit(width)
         // Texts with lines of their own, such as plans, are not wrapped again.
-        && !rows.iter().flatten().any(|text| text.contains('\n'))
+        && !has_lines(&rows)
     {
         let cut_length = limit * WRAPPED_LINES;
         let is_cut = rows.iter().flatten().any(|text| text.chars().count() > cut_length);
         let cut: Vec<Vec<String>> =
             rows.iter().map(|row| row.iter().map(|text| cut_text(text, cut_length)).collect()).collect();
-        write_lines(&table_lines(schema, &cut, Some(limit)), &mut out)?;
+        write_lines(&table_lines(schema, &cut, &columns, Some(limit)), &mut out)?;
         if is_cut { FittedForm::CutTable } else { FittedForm::Table }
     } else {
         let mut vertical = VerticalWriter::new(schema);
@@ -65,6 +65,71 @@ pub fn write_fitted(
     };
     out.flush().map_err(|error| write_error(&error))?;
     Ok((form, rows.len()))
+}
+
+/// Writes a result as a table for a reader that is no terminal. Long texts are wrapped between words if the table then
+/// fits into `width` columns; nothing is cut. Holds all rows in memory.
+///
+/// # Errors
+/// A batch of `rows` is an error, or `out` cannot be written.
+pub fn write_wrapped(
+    width: usize,
+    schema: &SchemaRef,
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    mut out: impl Write,
+) -> Result<()> {
+    let rows = all_rows(rows)?;
+    // A word is never broken, so that searching in the output finds names and keys.
+    let longest_word = |column: usize| {
+        let words = rows.iter().filter_map(|row| row.get(column)).flat_map(|text| text.split_whitespace());
+        words.map(|word| word.chars().count()).max().unwrap_or(0).max(NARROWEST)
+    };
+    let columns = FittedColumns::new(schema, &rows, longest_word);
+    let is_wide = columns.frame_width(None) > width && !has_lines(&rows);
+    let limit = if is_wide { columns.text_limit(width) } else { None };
+    write_lines(&table_lines(schema, &rows, &columns, limit), &mut out)?;
+    out.flush().map_err(|error| write_error(&error))
+}
+
+fn has_lines(rows: &[Vec<String>]) -> bool {
+    rows.iter().flatten().any(|text| text.contains('\n'))
+}
+
+/// Widths of the columns of a table, in characters.
+struct FittedColumns {
+    /// Width of the widest line of each column.
+    widths: Vec<usize>,
+    /// Width to which a column can be narrowed; `None` for numbers and for columns that are narrow already.
+    narrowest: Vec<Option<usize>>,
+}
+
+impl FittedColumns {
+    fn new(schema: &SchemaRef, rows: &[Vec<String>], narrowest: impl Fn(usize) -> usize) -> Self {
+        let widths = column_widths(schema, rows);
+        let columns = widths.iter().zip(schema.fields()).enumerate();
+        let narrowest = columns.map(|(at, (&width, field))| is_wrapped(field, width).then(|| narrowest(at)));
+        let narrowest = narrowest.collect();
+        Self { widths, narrowest }
+    }
+
+    /// Width of a column if texts are wrapped to `limit` characters, and true if it is narrowed.
+    fn width(&self, column: usize, limit: Option<usize>) -> (usize, bool) {
+        let width = self.widths.get(column).copied().unwrap_or(0);
+        match (self.narrowest.get(column).copied().flatten(), limit) {
+            (Some(narrowest), Some(limit)) => (width.min(limit.max(narrowest)), true),
+            _ => (width, false),
+        }
+    }
+
+    /// Width of the table with its borders.
+    fn frame_width(&self, limit: Option<usize>) -> usize {
+        1 + (0..self.widths.len()).map(|column| self.width(column, limit).0 + COLUMN_FRAME).sum::<usize>()
+    }
+
+    /// Largest width of columns of texts and lists at which the table fits into `width`.
+    fn text_limit(&self, width: usize) -> Option<usize> {
+        (NARROWEST..width).rev().find(|&limit| self.frame_width(Some(limit)) <= width)
+    }
 }
 
 /// Widths of the columns, in characters.
@@ -78,24 +143,6 @@ fn column_widths(schema: &SchemaRef, rows: &[Vec<String>]) -> Vec<usize> {
     widths
 }
 
-/// Width of a table with its borders.
-fn frame_width(widths: &[usize]) -> usize {
-    1 + widths.iter().map(|width| width + COLUMN_FRAME).sum::<usize>()
-}
-
-/// Largest width of columns of texts and lists at which the table fits into `width`; `None` if it is below
-/// [`NARROWEST`].
-fn text_limit(width: usize, schema: &SchemaRef, widths: &[usize]) -> Option<usize> {
-    let fits = |limit: usize| {
-        let narrowed = widths
-            .iter()
-            .zip(schema.fields())
-            .map(|(&width, field)| if is_wrapped(field, width) { width.min(limit) } else { width });
-        frame_width(&narrowed.collect::<Vec<_>>()) <= width
-    };
-    (NARROWEST..width).rev().find(|&limit| fits(limit))
-}
-
 /// Returns true if a column may be narrowed: one of texts or lists whose name is not wider.
 fn is_wrapped(field: &Field, width: usize) -> bool {
     width > NARROWEST && field.name().chars().count() <= NARROWEST && !is_number(field.data_type())
@@ -107,7 +154,9 @@ pub(super) fn write_table(
     rows: impl Iterator<Item = Result<RecordBatch>>,
     out: &mut impl Write,
 ) -> Result<()> {
-    write_lines(&table_lines(schema, &all_rows(rows)?, None), out)
+    let rows = all_rows(rows)?;
+    let columns = FittedColumns::new(schema, &rows, |_| NARROWEST);
+    write_lines(&table_lines(schema, &rows, &columns, None), out)
 }
 
 /// Text of all values, row by row.
@@ -120,8 +169,7 @@ fn all_rows(batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Vec<Ve
 }
 
 /// Lines of the table, with numbers aligned to the right, and texts wrapped to `limit` characters.
-fn table_lines(schema: &SchemaRef, rows: &[Vec<String>], limit: Option<usize>) -> Vec<String> {
-    let widths = column_widths(schema, rows);
+fn table_lines(schema: &SchemaRef, rows: &[Vec<String>], columns: &FittedColumns, limit: Option<usize>) -> Vec<String> {
     let mut table = Table::new();
     table.load_preset(BORDERS).set_content_arrangement(ContentArrangement::Disabled);
     if limit.is_some() {
@@ -130,15 +178,13 @@ fn table_lines(schema: &SchemaRef, rows: &[Vec<String>], limit: Option<usize>) -
     }
     table.set_header(schema.fields().iter().map(|field| escape_control(field.name())));
     table.add_rows(rows);
-    for ((column, field), &width) in table.column_iter_mut().zip(schema.fields()).zip(&widths) {
+    for (at, (column, field)) in table.column_iter_mut().zip(schema.fields()).enumerate() {
         if is_number(field.data_type()) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        column.set_constraint(match limit {
+        column.set_constraint(match columns.width(at, limit) {
             // The width counts the spaces on both sides.
-            Some(limit) if is_wrapped(field, width) => {
-                ColumnConstraint::Absolute(Width::Fixed((width.min(limit) + 2).saturating_as()))
-            }
+            (width, true) => ColumnConstraint::Absolute(Width::Fixed((width + 2).saturating_as())),
             _ => ColumnConstraint::ContentWidth,
         });
     }

@@ -1,0 +1,70 @@
+//! Sessions of the shell: each is bound to one run, which `\run` and `\pipeline` change.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::cli::args::RunChoiceArgs;
+use crate::cli::run_choice::choose_run;
+use crate::error::Result;
+use crate::sql::{NamedFile, Session};
+use crate::store::Store;
+use crate::store::record::RunRecord;
+use crate::store::run_log::RunLog;
+
+/// Number of recent runs whose names are completed.
+const COMPLETED_RUNS: usize = 50;
+
+/// Opener of sessions over a store.
+pub(in crate::cli) struct SessionOpener<'s> {
+    store: &'s Store,
+    files: &'s [NamedFile],
+}
+
+/// Session and the run of its tables.
+pub(in crate::cli) struct OpenSession {
+    pub(in crate::cli) session: Rc<Session>,
+    /// Run of the tables; `None` if no run has finished.
+    pub(in crate::cli) run: Option<RunRecord>,
+    log: Arc<RunLog>,
+}
+
+impl<'s> SessionOpener<'s> {
+    pub(in crate::cli) fn new(store: &'s Store, files: &'s [NamedFile]) -> Self {
+        Self { store, files }
+    }
+
+    /// Opens a session over the run that `choice` names. Runs since the last call are seen.
+    ///
+    /// # Errors
+    /// There is no such run, the store cannot be read, or two files have one name.
+    pub(in crate::cli) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
+        let log = Arc::new(RunLog::open(self.store)?);
+        let run = choose_run(&log, choice)?.cloned();
+        let mut session = Session::of_run(&log, run.as_ref())?;
+        for file in self.files {
+            session.add_file(file.clone())?;
+        }
+        Ok(OpenSession { session: Rc::new(session), run, log })
+    }
+}
+
+impl OpenSession {
+    /// Line that names the run; empty without one.
+    pub(in crate::cli) fn run_line(&self, more: &str) -> String {
+        self.run.as_ref().map(|run| format!("run {} of {}{more}\n", run.run, run.pipeline)).unwrap_or_default()
+    }
+
+    /// Names of the latest runs.
+    pub(super) fn run_names(&self) -> Vec<String> {
+        self.log.readable().take(COMPLETED_RUNS).map(|run| run.run.clone()).collect()
+    }
+
+    /// Pipelines of the latest runs.
+    pub(super) fn pipelines(&self) -> Vec<String> {
+        let mut pipelines: Vec<String> =
+            self.log.readable().take(COMPLETED_RUNS).map(|run| run.pipeline.clone()).collect();
+        pipelines.sort();
+        pipelines.dedup();
+        pipelines
+    }
+}

@@ -1,0 +1,189 @@
+//! Names of the result's columns: an expression without `AS` is named as the query writes it.
+//!
+//! DataFusion names `avg(rsum)` by the full names of its columns: `avg(all_runs.summary.rsum)`.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
+};
+
+/// Functions whose result can be several columns, which get their own names.
+const EXPANDED: [&str; 1] = ["unnest"];
+
+/// Names all expressions without a name in the lists of all `SELECT`s of a statement.
+pub(super) fn name_columns(statement: &mut Statement) {
+    match statement {
+        Statement::Statement(sql) => {
+            let _ = sql.visit(&mut ColumnNamer);
+        }
+        Statement::Explain(explained) => name_columns(&mut explained.statement),
+        _ => {}
+    }
+}
+
+/// Visitor that names the columns of queries and subqueries.
+struct ColumnNamer;
+
+impl VisitorMut for ColumnNamer {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        name_body(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Names the columns of a query without its subqueries.
+fn name_body(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => name_select(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            name_body(left);
+            name_body(right);
+        }
+        _ => {}
+    }
+}
+
+/// Names the expressions of one `SELECT`. Of two that would get one name, each keeps its table names.
+fn name_select(select: &mut Select) {
+    let short: Vec<Option<String>> = select.projection.iter().map(|item| item_name(item, true)).collect();
+    let full: Vec<Option<String>> = select.projection.iter().map(|item| item_name(item, false)).collect();
+    let is_unique = |names: &[Option<String>], at: usize| names.iter().filter(|name| **name == names[at]).count() == 1;
+    let chosen: Vec<Option<String>> =
+        (0..short.len()).map(|at| if is_unique(&short, at) { short[at].clone() } else { full[at].clone() }).collect();
+    let mut used = BTreeSet::new();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::UnnamedExpr(expr) = item else { continue };
+        if !is_named(expr) {
+            continue;
+        }
+        if let Some(name) = chosen[at].clone().filter(|name| is_unique(&chosen, at) && used.insert(name.clone())) {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+        }
+    }
+}
+
+/// Name of an entry of a list; `None` if it is several columns or DataFusion names it.
+fn item_name(item: &SelectItem, is_short: bool) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+        SelectItem::UnnamedExpr(Expr::Identifier(ident)) => Some(folded(ident)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(folded),
+        SelectItem::UnnamedExpr(expr) if is_named(expr) => Some(expression_name(expr, is_short)),
+        _ => None,
+    }
+}
+
+/// Returns true if an expression without `AS` is named here.
+fn is_named(expr: &Expr) -> bool {
+    match peeled(expr) {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => false,
+        Expr::Function(call) => !EXPANDED.iter().any(|name| call.name.to_string().eq_ignore_ascii_case(name)),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => !std::ptr::eq(peeled(expr), expr),
+        _ => true,
+    }
+}
+
+/// Expression without the casts and brackets around it.
+fn peeled(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => peeled(inner),
+        _ => expr,
+    }
+}
+
+/// Text of an expression, in the letter case that SQL reads; short if columns have no table names.
+fn expression_name(expr: &Expr, is_short: bool) -> String {
+    let mut expr = peeled(expr).clone();
+    let mut tables = TableNames::default();
+    let _ = expr.visit(&mut tables);
+    // `a.rsum - b.rsum` would become `rsum - rsum`.
+    let _ = expr.visit(&mut Shortener { is_short: is_short && tables.0.len() <= 1 });
+    match expr {
+        Expr::Identifier(ident) => ident.value,
+        other => other.to_string(),
+    }
+}
+
+/// Names of tables before the columns of an expression.
+#[derive(Default)]
+struct TableNames(BTreeSet<String>);
+
+impl VisitorMut for TableNames {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(parts) = expr {
+            let tables = &parts[..parts.len().saturating_sub(1)];
+            self.0.insert(tables.iter().map(folded).collect::<Vec<_>>().join("."));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Visitor that writes names as SQL reads them, without table names if `is_short`.
+struct Shortener {
+    is_short: bool,
+}
+
+impl VisitorMut for Shortener {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let fold = |ident: &mut Ident| ident.value = folded(ident);
+        match expr {
+            Expr::CompoundIdentifier(parts) if self.is_short => {
+                if let Some(mut last) = parts.pop() {
+                    fold(&mut last);
+                    *expr = Expr::Identifier(last);
+                }
+            }
+            Expr::CompoundIdentifier(parts) => parts.iter_mut().for_each(fold),
+            Expr::Identifier(ident) => fold(ident),
+            Expr::Function(call) => {
+                for part in &mut call.name.0 {
+                    if let ObjectNamePart::Identifier(ident) = part {
+                        fold(ident);
+                    }
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Name that SQL reads: lower case without quotes.
+fn folded(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::parser::DFParser;
+
+    use super::*;
+
+    #[test]
+    fn expressions_are_named_as_they_are_written() {
+        for (items, named) in [
+            ("AVG(s.RSUM)", r#"AVG(s.RSUM) AS "avg(rsum)""#),
+            ("count(*), Method, s.method", r#"count(*) AS "count(*)", Method, s.method"#),
+            ("round(avg(rsum), 2) AS mean, max(x)::int", r#"round(avg(rsum), 2) AS mean, max(x)::INT AS "max(x)""#),
+            ("s.x::int, (s.y), \"X y\" + 1", r#"s.x::INT AS "x", (s.y) AS "y", "X y" + 1 AS """X y"" + 1""#),
+            // One name for two columns.
+            ("avg(a.x), avg(b.x)", r#"avg(a.x) AS "avg(a.x)", avg(b.x) AS "avg(b.x)""#),
+            ("a.x::int, b.x", r#"a.x::INT AS "a.x", b.x"#),
+            ("a.x - b.x", r#"a.x - b.x AS "a.x - b.x""#),
+            ("unnest(x), (SELECT 1), *", r#"unnest(x), (SELECT 1 AS "1"), *"#),
+        ] {
+            let mut statement = DFParser::parse_sql(&format!("SELECT {items} FROM t")).unwrap().remove(0).unwrap();
+            name_columns(&mut statement);
+            assert_eq!(statement.to_string(), format!("SELECT {named} FROM t"), "{items}");
+        }
+    }
+}
