@@ -27,6 +27,7 @@ mod run_scores;
 mod runs;
 mod query_output;
 mod schema;
+mod setting_filter;
 mod shell;
 mod show;
 mod sql;

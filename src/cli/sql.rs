@@ -7,11 +7,10 @@ use super::args::{CommonArgs, SqlArgs};
 use super::console::Console;
 use super::open;
 use super::query_output::{write_to_file, write_to_stdout};
-use super::run_choice::choose_run;
+use super::run_choice::{announce_run, choose_run};
 use super::shell;
 use crate::error::{Error, Result};
 use crate::sql::Session;
-use crate::store::run_log::RunLog;
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
@@ -24,7 +23,7 @@ const MAX_QUERY_BYTES: u64 = 1 << 20;
 pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
     let format = arguments.output_format(console.json)?;
-    let log = Arc::new(RunLog::open(&store)?);
+    let log = Arc::new(open::open_log(&store, console)?);
     let run = choose_run(&log, &arguments.of)?;
     let mut session = Session::of_run(&log, run)?;
     for file in &arguments.files {
@@ -38,7 +37,7 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
                 );
             }
             if let Some(run) = run {
-                console.info(&format!("run {} of {}; `--run` chooses another\n", run.run, run.pipeline));
+                console.note(&format!("run {} of {}; `--run` chooses another", run.run, run.pipeline));
             }
             return shell::run(&session, format, console);
         }
@@ -46,9 +45,9 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
         Some(query) => query.to_owned(),
     };
     let rows = session.query(&query)?;
-    if let Some(run) = run.filter(|_| session.has_read_stage() && std::io::stderr().is_terminal()) {
-        // Several pipelines have stages of the same name, so the run is named.
-        console.info(&format!("run {} of {}\n", run.run, run.pipeline));
+    if let Some(run) = run.filter(|_| session.has_read_stage()) {
+        // Several pipelines have stages of the same name, so the run is named. Scripts read stdout.
+        announce_run(run, &arguments.of, console);
     }
     match &arguments.output {
         Some(path) => write_to_file(rows, format.unwrap_or_default(), path),

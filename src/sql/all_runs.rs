@@ -145,7 +145,7 @@ fn candidates<'r>(
     let stages = stages.flat_map(|run| run.stages.iter().map(move |stage| (run, stage)));
     stages
         .filter(|(_, stage)| stage.tables.is_empty() || stage.tables.iter().any(|name| name == table))
-        .filter(|(run, stage)| seen.insert((run.pipeline.as_str(), stage.name.as_str(), stage.key.as_str())))
+        .filter(|(run, stage)| seen.insert((run.pipeline_identity(), stage.name.as_str(), stage.key.as_str())))
         .collect()
 }
 

@@ -15,6 +15,14 @@ const SEARCHED_RUNS: usize = 200;
 /// # Errors
 /// The store cannot be read.
 pub(super) fn error(catalog: &StoreCatalog, name: &str) -> Result<Error> {
+    if catalog.run().is_none()
+        && let Some(log) = catalog.log()
+        && let Some((stage, _)) = name.split_once('.')
+        && log.last_finished(None)?.is_none()
+        && log.readable().any(|run| run.stage(stage.trim_matches('"')).is_some())
+    {
+        return Ok(log.none_finished(None).context(format!("SQL: there is no table `{name}`")));
+    }
     if let Some(hint) = catalog.log().and_then(|log| other_run(log, catalog.run(), name)) {
         let of_run = catalog.run().map(|run| format!(" in the run `{}` of `{}`", run.run, run.pipeline));
         let message = format!("SQL: there is no table `{name}`{}", of_run.unwrap_or_default());
@@ -39,7 +47,7 @@ fn other_run(log: &RunLog, this: Option<&RunRecord>, name: &str) -> Option<Strin
             && stage.is_some_and(|stage| stage.tables.iter().any(|known| known == table))
     };
     let run = log.readable().take(SEARCHED_RUNS).find(has)?;
-    Some(if this.is_some_and(|this| this.pipeline == run.pipeline) {
+    Some(if this.is_some_and(|this| this.pipeline_identity() == run.pipeline_identity()) {
         format!("the run `{}` has it: `--run {}`", run.run, run.short_name())
     } else {
         format!("the pipeline `{0}` has it: `--pipeline {0}`, or all runs: `{ALL_RUNS_SCHEMA}.{table}`", run.pipeline)
