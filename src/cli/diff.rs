@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{CommonArgs, DiffArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
-use super::runs::score_text;
+use super::run_texts::score_text;
 use super::units::{format_age, format_score};
 use crate::error::Result;
 use crate::io::parquet;
@@ -283,4 +283,34 @@ fn score_json(row: &ScoreRow) -> serde_json::Value {
         "ci95": row.test.as_ref().map(|test| [test.ci95.0, test.ci95.1]),
         "n_images": row.test.as_ref().map(|test| test.n_images),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::{WrittenStage, finished_run, stage};
+
+    #[test]
+    fn removed_results_are_named_with_their_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let run = |name: &str, n: u32| {
+            let table = ("rankings", bytes::Bytes::from_static(b"rows"), 1);
+            let pairs = stage("pairs", "ingest", json!({ "n": n }), &[]);
+            let test = WrittenStage { table, ..stage("test", "evaluate", json!({}), &["pairs"]) };
+            finished_run(&store, name, "p.toml", &[pairs, test])
+        };
+        let (first, second) = (run("20260101T000000.000Z-0001", 1), run("20260102T000000.000Z-0002", 2));
+        let removed = || -> Vec<String> {
+            let removed = removed_results(&store, &first, &second).unwrap();
+            removed.iter().map(|(run, stage)| format!("{} {}", run.short_name(), stage.name)).collect()
+        };
+        assert_eq!(removed(), Vec::<String>::new());
+        for of in &first.stages {
+            store.artefact(&of.kind, &of.key).remove().unwrap();
+        }
+        assert_eq!(removed(), ["0001 test"], "`pairs` has no scores");
+        store.artefact("evaluate", &second.stages[1].key).remove().unwrap();
+        assert_eq!(removed(), ["0001 test", "0002 test"]);
+    }
 }

@@ -24,6 +24,7 @@ mod report;
 mod run;
 mod run_choice;
 mod run_scores;
+mod run_texts;
 mod runs;
 mod query_output;
 mod schema;

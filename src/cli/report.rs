@@ -132,3 +132,31 @@ fn read_file(artefact: &Artefact, file: &str) -> Result<bytes::Bytes> {
             .hint("run the pipeline again to rebuild it")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::testing::{finished_run, stage};
+
+    #[test]
+    fn a_missing_report_was_removed_or_never_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let stages = [stage("page", "report", json!({}), &[])];
+        let mut run = finished_run(&store, "20260101T000000.000Z-0001", "p.toml", &stages);
+        let removed = no_files(&run, &run.stages[0], false);
+        let wanted = "the report of stage `page` of the run `20260101T000000.000Z-0001` was removed";
+        assert_eq!(
+            (removed.to_string().as_str(), removed.hint_text()),
+            (wanted, Some("make it again: `pairloom run p.toml`"))
+        );
+        run.outcome = RunOutcome::Failed;
+        let unfinished = no_files(&run, &run.stages[0], false);
+        assert!(unfinished.to_string().contains("did not finish"), "{unfinished}");
+        assert_eq!(unfinished.hint_text(), Some("go on with `pairloom run p.toml`"));
+        assert!(no_files(&run, &run.stages[0], true).to_string().contains("writes no files"));
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::args::RunChoiceArgs;
 use super::console::Console;
-use crate::error::{Error, Result, TruncatedList};
+use crate::error::{Error, Result, TruncatedList, escape_line};
 use crate::store::key::Key;
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
@@ -111,7 +111,7 @@ pub(super) fn find_target<'l>(
             let error = Error::usage(format!("`{name}` is {meaning}, which is not the last finished run"));
             error.hint(format!("name the run as well: `pairloom show RUN {name}`"))
         }
-        _ => Error::usage(format!("no run, stage or key is called `{name}`"))
+        _ => Error::usage(format!("no run, stage or key is called `{}`", escape_line(name)))
             .hint("`pairloom runs` lists the runs, `pairloom show RUN` the stages and keys of a run"),
     })
 }

@@ -17,11 +17,11 @@ struct ScoreTable {
     described_by: &'static [&'static str],
 }
 
-/// Tables with a score. Of `correlations`, it is the coefficient that papers about captions report.
+/// Tables with a score. Of `correlations`, it is the coefficient that the column `published` compares with.
 const SCORE_TABLES: [ScoreTable; 3] = [
     ScoreTable { name: "summary", metric: "rsum", described_by: &["method", "parameters"] },
     ScoreTable { name: "validation", metric: "rsum", described_by: &["epoch"] },
-    ScoreTable { name: "correlations", metric: "kendall_c", described_by: &["score", "pairs"] },
+    ScoreTable { name: "correlations", metric: "pearson", described_by: &["score", "pairs"] },
 ];
 
 /// Best score of each stage of a run that measures one: of all methods of an evaluation, of all epochs of a training, of

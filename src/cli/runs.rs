@@ -7,13 +7,14 @@ use serde_json::json;
 use super::args::{CommonArgs, RunsArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
+use super::run_texts::{difference_text, run_time, score_text};
 use super::setting_filter::SettingFilter;
-use super::show::run_time;
-use super::units::{format_age, format_items, format_score};
+
+use super::units::{format_age, format_items};
 use crate::error::{Result, TruncatedList};
 use crate::store::comparison::{RunDifference, compare_runs};
 use crate::store::labels::Labels;
-use crate::store::record::{RunRecord, ScoreRecord};
+use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
 
 /// Differences shown for a run.
@@ -129,11 +130,6 @@ fn add_differences<'l>(log: &'l RunLog, listed: &mut [ListedRun<'l>]) {
     }
 }
 
-/// Score with its metric: `rsum 245.1`.
-pub(super) fn score_text(score: &ScoreRecord) -> String {
-    format!("{} {}", score.metric, format_score(score.value))
-}
-
 fn table_row(listed: &ListedRun<'_>, labels: &Labels, pipelines: &BTreeMap<&str, &str>) -> Vec<String> {
     let run = listed.run;
     let mut outcome = run.outcome.name().to_owned();
@@ -167,17 +163,6 @@ fn table_row(listed: &ListedRun<'_>, labels: &Labels, pipelines: &BTreeMap<&str,
     ]
     .map(|cell| one_line(&cell))
     .to_vec()
-}
-
-/// Difference on one line: `fit.epochs 30 → 3`.
-pub(super) fn difference_text(difference: &RunDifference) -> String {
-    let RunDifference { subject, before, after, .. } = difference;
-    match (before, after) {
-        (Some(before), Some(after)) => format!("{subject} {before} → {after}"),
-        (None, Some(after)) => format!("{subject} {after} (new)"),
-        (Some(before), None) => format!("{subject} {before} (gone)"),
-        (None, None) => subject.clone(),
-    }
 }
 
 fn run_json(listed: &ListedRun<'_>, labels: &Labels) -> serde_json::Value {

@@ -8,7 +8,7 @@ use super::console::{Console, align_columns, one_line};
 use super::lineage_tree::lineage_tree;
 use super::open;
 use super::run_choice::{ResultTarget, find_target, require_stage};
-use super::runs::difference_text;
+use super::run_texts::{difference_text, run_time};
 use super::units::{format_age, format_bytes, format_count, format_duration, format_items, format_score};
 use crate::error::{Result, TruncatedList};
 use crate::store::comparison::compare_runs;
@@ -180,15 +180,6 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
     let count = format_items(users.len(), "runs");
     console.info(&format!("\nused by {count}: {}\n", one_line(&names.join(", "))));
     Ok(())
-}
-
-/// Wall time of a run; of one that computed nothing, a remark.
-pub(super) fn run_time(run: &RunRecord) -> String {
-    match run.seconds() {
-        Some(_) if run.is_all_reused() => "all reused".to_owned(),
-        Some(seconds) => format_duration(seconds),
-        None => String::new(),
-    }
 }
 
 /// Lines `name  value`, without those that have no value.

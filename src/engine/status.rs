@@ -120,7 +120,8 @@ pub fn stage_statuses<S: Stage>(
             Presence::Absent => match journal::replay(&artefact)? {
                 committed if committed.entries > 0 => {
                     let rows = committed.rows();
-                    (StageAction::Resume { rows }, vec![format!("an earlier run was interrupted after {rows} rows")])
+                    let unit = if rows == 1 { "row" } else { "rows" };
+                    (StageAction::Resume { rows }, vec![format!("an earlier run was interrupted after {rows} {unit}")])
                 }
                 _ => (StageAction::Run, history.reasons(store, (pipeline, &node.name), &identity, &key)?),
             },

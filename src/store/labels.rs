@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, escape_line};
 use crate::store::Store;
 use crate::store::key::Key;
 
@@ -136,7 +136,9 @@ pub fn set_tag(store: &Store, run: &str, tag: &str, replace: bool) -> Result<()>
 /// There is no such tag, or the store cannot be written.
 pub fn remove_tag(store: &Store, tag: &str) -> Result<()> {
     if tagged_run(store, tag)?.is_none() {
-        return Err(Error::usage(format!("there is no tag `{tag}`")).hint("`pairloom tag` lists the tags"));
+        return Err(
+            Error::usage(format!("there is no tag `{}`", escape_line(tag))).hint("`pairloom tag` lists the tags")
+        );
     }
     store.objects().delete_all(&[format!("tags/{tag}")])
 }
@@ -200,7 +202,7 @@ pub fn check_tag(tag: &str) -> Result<()> {
     if !well_formed {
         return Err(Error::usage(format!(
             "`{}` cannot be a tag: wanted 1 to {MAX_TAG_BYTES} letters, digits, `.`, `_` or `-`, a letter or digit first",
-            tag.escape_debug()
+            escape_line(tag)
         )));
     }
     // Ends of names of runs have four digits, keys at least six; names of runs begin with the year.

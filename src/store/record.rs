@@ -137,7 +137,7 @@ pub struct ScoreRecord {
     /// Table with the score: `summary` of an evaluation, `validation` of a training, `correlations`; empty for an
     /// expectation.
     pub table: String,
-    /// Name of the metric, such as `rsum`, `kendall_c`, or the column that an expectation selects.
+    /// Name of the metric, such as `rsum`, `pearson`, or the column that an expectation selects.
     pub metric: String,
     /// Row of the score: the method with its parameters, the epoch, the score that correlates. Of an expectation, the
     /// wanted value.

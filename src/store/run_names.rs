@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-use crate::error::{Error, Result, TruncatedList};
+use crate::error::{Error, Result, TruncatedList, escape_line};
 use crate::store::labels::{self, RUN_FORMS};
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
@@ -107,7 +107,7 @@ impl RunLog {
     #[must_use]
     pub fn unknown_pipeline(&self, name: &str) -> Error {
         let names: Vec<&str> = self.pipeline_names().map(|names| names.into_values().collect()).unwrap_or_default();
-        let error = Error::usage(format!("no run of this store has the pipeline `{name}`"));
+        let error = Error::usage(format!("no run of this store has the pipeline `{}`", escape_line(name)));
         match TruncatedList::from_iter(names.iter().map(|path| format!("`{path}`"))).join(", ") {
             none if none.is_empty() => error.hint("run a pipeline first"),
             known => error.hint(format!("there are {known}")),
@@ -200,7 +200,7 @@ impl RunLog {
         if self.pipeline(name)?.is_some() {
             return self.last_finished(Some(name))?.ok_or_else(|| Error::internal("a pipeline without runs"));
         }
-        Err(Error::usage(format!("there is no run `{name}`")).hint(RUN_FORMS))
+        Err(Error::usage(format!("there is no run `{}`", escape_line(name))).hint(RUN_FORMS))
     }
 
     /// The N-th different run before `start`, of the same pipeline. Repeats of the same results count once.

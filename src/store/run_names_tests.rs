@@ -173,7 +173,7 @@ fn a_store_without_a_finished_run_tells_how_to_go_on() {
     ] {
         let error = log.find(name).unwrap_err();
         assert_eq!(error.to_string(), format!("no run of {of} failed: stage `fit`: loss is NaN"));
-        let hint = "go on with `pairloom run p.toml --set seed=3`, or name this run: `0001`";
+        let hint = "go on with `pairloom run p.toml --set 'seed=3'`, or name this run: `0001`";
         assert_eq!(error.hint_text(), Some(hint));
     }
 }

@@ -242,7 +242,9 @@ fn a_closed_pipe_is_no_error() {
     let folder = folder(SYNTHETIC);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let long = "SELECT a.text FROM pairs.captions a, pairs.captions b, pairs.captions c, pairs.captions d";
-    for arguments in [vec!["sql", long, "--format", "csv", "--run", "latest"], vec!["schema"], vec!["completions", "bash"]] {
+    for arguments in
+        [vec!["sql", long, "--format", "csv", "--run", "latest"], vec!["schema"], vec!["completions", "bash"]]
+    {
         let mut piped = command(PAIRLOOM, folder.path(), &arguments);
         let mut child = piped.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         drop(child.stdout.take());
@@ -271,7 +273,8 @@ fn runs_are_listed_and_gc_removes_with_delete_only() {
     assert!(shown.contains("pairloom run p.toml") && shown.contains("base"), "{shown}");
     // The same file, named in another way, from another folder.
     fs::create_dir(folder.path().join("below")).expect("a folder");
-    let by_path = run(&folder.path().join("below"), &["--store", "../store", "runs", "--json", "--pipeline", "../p.toml"]);
+    let by_path =
+        run(&folder.path().join("below"), &["--store", "../store", "runs", "--json", "--pipeline", "../p.toml"]);
     assert_eq!(json_lines(&by_path).len(), 2, "{}", stderr(&by_path));
     let stage = json_lines(&run(folder.path(), &["show", "base", "pairs", "--json"]));
     assert_eq!((&stage[0]["stage"], &stage[0]["run"]), (&"pairs".into(), &runs[1]["run"]));
