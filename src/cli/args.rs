@@ -263,6 +263,9 @@ pub struct DiffArgs {
 pub struct ShowArgs {
     /// Run, stage, or key of an artefact (at least six digits) [default: the last finished run]
     pub target: Option<String>,
+    /// Stage of the run that comes before it: `pairloom show latest fit`
+    #[arg(conflicts_with_all = ["run", "pipeline"])]
+    pub stage: Option<String>,
     /// Run of the stage
     #[command(flatten)]
     pub of: RunChoiceArgs,

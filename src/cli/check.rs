@@ -3,6 +3,7 @@
 use super::args::CheckArgs;
 use super::console::Console;
 use super::open;
+use super::units::format_items;
 use crate::error::{Error, Result};
 
 /// Checks every file. Source files and folders of stages need not exist.
@@ -14,15 +15,13 @@ pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
     for file in &arguments.files {
         match open::load_pipeline(file, &arguments.set, false) {
             Ok(pipeline) => {
-                let stages = pipeline.plan.stages().len();
-                let plural = if stages == 1 { "" } else { "s" };
+                let stages = format_items(pipeline.plan.stages().len(), "stages");
                 open::print_warnings(&pipeline.warnings, console);
                 let warnings = match pipeline.warnings.as_slice().len() {
                     0 => String::new(),
-                    1 => ", 1 warning".to_owned(),
-                    n => format!(", {n} warnings"),
+                    n => format!(", {}", format_items(n, "warnings")),
                 };
-                console.info(&format!("`{}` is valid: {stages} stage{plural}{warnings}\n", file.display()));
+                console.info(&format!("`{}` is valid: {stages}{warnings}\n", file.display()));
             }
             Err(diagnostics) => wrong = Some(open::print_diagnostics(&diagnostics, console)),
         }

@@ -69,6 +69,12 @@ impl Console {
         }
     }
 
+    /// Prints one line to stderr, unless `--quiet` is given, with control characters escaped: for text that contains names
+    /// and texts of records.
+    pub(super) fn note(self, text: &str) {
+        self.info(&format!("{}\n", one_line(text)));
+    }
+
     /// Prints an error and its hint to stderr; with `--json` also as an object to stdout.
     pub(super) fn print_error(self, error: &Error) {
         let red = |text: &str| if self.colour { format!("\u{1b}[1;31m{text}\u{1b}[0m") } else { text.to_owned() };

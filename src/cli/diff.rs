@@ -1,4 +1,4 @@
-//! `pairloom diff RUN RUN`: differences between two runs in settings, sources and scores.
+//! `pairloom diff RUN RUN`: differences between two runs in settings, connections, sources and scores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use serde_json::json;
 use super::args::{CommonArgs, DiffArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
+use super::run_texts::score_text;
 use super::units::{format_age, format_score};
 use crate::error::Result;
 use crate::io::parquet;
 use crate::stages::test_significance::{RankingComparison, compare_rankings};
 use crate::store::comparison::compare_runs;
 use crate::store::lineage::{ArtefactName, Lineage, artefact_inputs};
-use crate::store::record::{RunRecord, StageRecord};
-use crate::store::run_log::RunLog;
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Store};
 use crate::tables;
 
@@ -38,11 +38,12 @@ struct ScoreRow {
 /// There is no such run, or the store cannot be read.
 pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
-    let log = RunLog::open(&store)?;
+    let log = open::open_log(&store, console)?;
     let (first, second) = (log.find(&arguments.first)?, log.find(&arguments.second)?);
     let differences = compare_runs(first, second);
     let mut scores = score_rows(&store, first, second)?;
-    test_rankings(&store, (first, second), &Lineage::of_runs(&log)?, &mut scores, console)?;
+    let removed = removed_results(&store, first, second)?;
+    test_rankings(&store, (first, second), &removed, &mut scores, console)?;
     if console.json {
         return console.print_json(&json!({
             "first": first.run, "second": second.run,
@@ -50,6 +51,7 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
                 json!({ "subject": of.subject, "before": of.before, "after": of.after })
             }).collect::<Vec<_>>(),
             "scores": scores.iter().map(score_json).collect::<Vec<_>>(),
+            "removed": removed.iter().map(|(run, stage)| json!({ "run": run.run, "stage": stage.name })).collect::<Vec<_>>(),
         }));
     }
     let mut rows = vec![vec![String::new(), "first".to_owned(), "second".to_owned()]];
@@ -58,6 +60,10 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
     add("started", format_age(first.started), format_age(second.started));
     add("outcome", first.outcome.name().to_owned(), second.outcome.name().to_owned());
     let missing = || "–".to_owned();
+    let best = |run: &RunRecord| run.best_score().map_or_else(missing, score_text);
+    if first.best_score().is_some() || second.best_score().is_some() {
+        add("best score", best(first), best(second));
+    }
     for of in &differences {
         add(&of.subject, of.before.clone().unwrap_or_else(missing), of.after.clone().unwrap_or_else(missing));
     }
@@ -65,7 +71,30 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
     console.print(&align_columns(&rows, &[false; 3]))?;
     if differences.is_empty() {
         let same = if second.is_repeat_of(first) { "the results are the same" } else { "the results differ" };
-        console.info(&format!("no setting, source or version differs; {same}\n"));
+        console.info(&format!("no setting, connection, source or version differs; {same}\n"));
+    }
+    for run in [first, second] {
+        let unknown: Vec<&str> =
+            run.stages.iter().filter(|stage| stage.identity.is_none()).map(|stage| stage.name.as_str()).collect();
+        if !unknown.is_empty() {
+            console.note(&format!(
+                "the record of {} is of an older version, without settings, and its results were removed: {}",
+                run.run,
+                unknown.join(", ")
+            ));
+        }
+    }
+    for (run, stage) in &removed {
+        let gone = match run.outcome {
+            RunOutcome::Finished => "was removed",
+            _ => "is not there, because the run did not finish it",
+        };
+        console.note(&format!(
+            "the result of `{}` of {} {gone}; scores and the paired test need the results of both runs; compute it: {}",
+            stage.name,
+            run.run,
+            run.command_line()
+        ));
     }
     if !scores.is_empty() {
         console.print("\n")?;
@@ -99,6 +128,26 @@ fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Ve
         }
     }
     Ok(rows)
+}
+
+/// Results with scores or rankings that are not in the store, of stages that both runs have, with their runs.
+fn removed_results<'r>(
+    store: &Store,
+    first: &'r RunRecord,
+    second: &'r RunRecord,
+) -> Result<Vec<(&'r RunRecord, &'r StageRecord)>> {
+    let mut removed: Vec<(&RunRecord, &StageRecord)> = Vec::new();
+    for table in ["summary", "rankings"] {
+        for (one, other) in common_stages(first, second, table) {
+            for (run, stage) in [(first, one), (second, other)] {
+                let is_known = removed.iter().any(|(known, of)| known.run == run.run && of.name == stage.name);
+                if !is_known && store.artefact(&stage.kind, &stage.key).manifest()?.is_none() {
+                    removed.push((run, stage));
+                }
+            }
+        }
+    }
+    Ok(removed)
 }
 
 /// Stages of the same name in both runs that write `table`.
@@ -136,27 +185,24 @@ fn summary_values(store: &Store, stage: &StageRecord) -> Result<BTreeMap<[String
 fn test_rankings(
     store: &Store,
     (first, second): (&RunRecord, &RunRecord),
-    lineage: &Lineage,
+    removed: &[(&RunRecord, &StageRecord)],
     rows: &mut [ScoreRow],
     console: Console,
 ) -> Result<()> {
     for (one, other) in common_stages(first, second, "rankings") {
-        if one.key == other.key {
+        // Results that were removed are named below the settings.
+        if one.key == other.key || removed.iter().any(|(_, stage)| stage.name == other.name) {
             continue;
         }
-        if data_of(lineage, one) != data_of(lineage, other) {
-            console.info(&format!("`{}`: the data differ, so the difference is not tested\n", other.name));
+        if data_of(first, one) != data_of(second, other) {
+            console.note(&format!("`{}`: the data differ, so the difference is not tested", other.name));
             continue;
         }
         let compared = compare_rankings(read_table(store, one, "rankings")?, read_table(store, other, "rankings")?);
         let compared = match compared {
             Ok(compared) => compared,
             Err(error) => {
-                console.info(&format!(
-                    "`{}`: the rankings cannot be tested: {}\n",
-                    other.name,
-                    one_line(&error.to_string())
-                ));
+                console.note(&format!("`{}`: the rankings cannot be tested: {error}", other.name));
                 continue;
             }
         };
@@ -173,7 +219,8 @@ fn test_rankings(
 
 /// Artefacts without inputs from other artefacts that a result follows from: its data. Identifiers of other data mean
 /// other images and captions, even if their numbers are equal.
-fn data_of(lineage: &Lineage, stage: &StageRecord) -> BTreeSet<ArtefactName> {
+fn data_of(run: &RunRecord, stage: &StageRecord) -> BTreeSet<ArtefactName> {
+    let lineage = Lineage::of_run(run);
     let name = (stage.kind.clone(), stage.key.clone());
     let ancestors = lineage.ancestors(&name).into_iter().map(|ancestor| ancestor.name);
     let is_source =
@@ -236,4 +283,34 @@ fn score_json(row: &ScoreRow) -> serde_json::Value {
         "ci95": row.test.as_ref().map(|test| [test.ci95.0, test.ci95.1]),
         "n_images": row.test.as_ref().map(|test| test.n_images),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::{WrittenStage, finished_run, stage};
+
+    #[test]
+    fn removed_results_are_named_with_their_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let run = |name: &str, n: u32| {
+            let table = ("rankings", bytes::Bytes::from_static(b"rows"), 1);
+            let pairs = stage("pairs", "ingest", json!({ "n": n }), &[]);
+            let test = WrittenStage { table, ..stage("test", "evaluate", json!({}), &["pairs"]) };
+            finished_run(&store, name, "p.toml", &[pairs, test])
+        };
+        let (first, second) = (run("20260101T000000.000Z-0001", 1), run("20260102T000000.000Z-0002", 2));
+        let removed = || -> Vec<String> {
+            let removed = removed_results(&store, &first, &second).unwrap();
+            removed.iter().map(|(run, stage)| format!("{} {}", run.short_name(), stage.name)).collect()
+        };
+        assert_eq!(removed(), Vec::<String>::new());
+        for of in &first.stages {
+            store.artefact(&of.kind, &of.key).remove().unwrap();
+        }
+        assert_eq!(removed(), ["0001 test"], "`pairs` has no scores");
+        store.artefact("evaluate", &second.stages[1].key).remove().unwrap();
+        assert_eq!(removed(), ["0001 test", "0002 test"]);
+    }
 }

@@ -4,6 +4,7 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 
+use super::units::format_items;
 use crate::error::{Error, Result};
 use crate::pipeline::{Expectation, Pipeline};
 use crate::plan::Plan;
@@ -11,7 +12,7 @@ use crate::sql::Session;
 use crate::stage::{OutputKind, Stage};
 use crate::stages::AnyStage;
 use crate::store::Store;
-use crate::store::record::{ExpectationRecord, RunRecord};
+use crate::store::record::{ExpectationRecord, RunRecord, ScoreRecord};
 
 /// Plans every query against empty tables with the columns that the pipeline will write, so that a wrong query is found
 /// before anything runs. Returns the index and the error of each wrong query.
@@ -34,7 +35,9 @@ pub(super) fn check_queries(plan: &Plan<AnyStage>, expectations: &[Expectation])
     let problem = |expectation: &Expectation| match session.query(&expectation.sql) {
         Ok(rows) => match rows.schema().fields().len() {
             1 => None,
-            columns => Some(Error::usage(format!("the query gives {columns} columns, wanted one number"))),
+            columns => {
+                Some(Error::usage(format!("the query gives {}, wanted one number", format_items(columns, "columns"))))
+            }
         },
         // A diagnostic shows the query itself.
         Err(error) => Some(first_line(error)),
@@ -53,11 +56,11 @@ fn first_line(error: Error) -> Error {
     }
 }
 
-/// Evaluates every expectation on the tables of the run and saves the results in the run's record.
+/// Evaluates every expectation on the tables of the run and adds the results to the run's record, also as scores.
 ///
 /// # Errors
 /// A query is wrong or does not give a single number (the other expectations are still evaluated), or the store cannot
-/// be read or written.
+/// be read.
 pub(super) fn check_expectations(pipeline: &Pipeline<AnyStage>, store: &Store, record: &mut RunRecord) -> Result<()> {
     if pipeline.expectations.is_empty() {
         return Ok(());
@@ -67,7 +70,11 @@ pub(super) fn check_expectations(pipeline: &Pipeline<AnyStage>, store: &Store, r
     let mut first_error = None;
     for expectation in &pipeline.expectations {
         let value = match query_value(&session, expectation) {
-            Ok(value) => Some(value),
+            Ok((metric, value)) => {
+                let (stage, table, of) = (String::new(), String::new(), format!("wanted {}", expectation.wanted()));
+                record.scores.push(ScoreRecord { stage, table, metric, of, value });
+                Some(value)
+            }
             Err(error) => {
                 let place = format!("{}:{}", pipeline.path.display(), expectation.line);
                 first_error.get_or_insert(error.context(place));
@@ -81,16 +88,16 @@ pub(super) fn check_expectations(pipeline: &Pipeline<AnyStage>, store: &Store, r
             held: value.is_some_and(|value| expectation.holds(value)),
         });
     }
-    record.save(store)?;
     first_error.map_or(Ok(()), Err)
 }
 
-/// Single number that a query gives.
-fn query_value(session: &Session, expectation: &Expectation) -> Result<f64> {
+/// Single number that a query gives, with the name of its column.
+fn query_value(session: &Session, expectation: &Expectation) -> Result<(String, f64)> {
     let mut number = None;
     let mut rows = 0;
     let result = session.query(&expectation.sql)?;
     let columns = result.schema().fields().len();
+    let name = result.schema().fields().first().map(|field| field.name().clone()).unwrap_or_default();
     for batch in result {
         let batch = batch?;
         rows += batch.num_rows();
@@ -101,8 +108,11 @@ fn query_value(session: &Session, expectation: &Expectation) -> Result<f64> {
         }
     }
     match number {
-        Some(value) if rows == 1 => Ok(value),
+        Some(value) if rows == 1 => Ok((name, value)),
         None if rows == 1 && columns == 1 => Err(Error::usage("the value is not a number")),
-        _ => Err(Error::usage(format!("the query gave {rows} rows of {columns} columns, wanted one number"))),
+        _ => {
+            let (rows, columns) = (format_items(rows, "rows"), format_items(columns, "columns"));
+            Err(Error::usage(format!("the query gave {rows} of {columns}, wanted one number")))
+        }
     }
 }

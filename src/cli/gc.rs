@@ -6,9 +6,9 @@ use serde_json::json;
 use super::args::{CommonArgs, GcArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
-use super::units::{format_age, format_bytes};
-use crate::error::{Result, TruncatedList, escape_control};
-use crate::store::gc::{Garbage, GarbageCollection, collect_garbage};
+use super::units::{format_age, format_bytes, format_items};
+use crate::error::{Result, TruncatedList};
+use crate::store::gc::{Garbage, GarbageCollection, PinnedArtefact, collect_garbage};
 
 /// Runs that the summary names.
 const SHOWN_RUNS: usize = 10;
@@ -20,7 +20,7 @@ const SHOWN_RUNS: usize = 10;
 pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
     let keep = arguments.keep_runs.saturating_as::<usize>();
-    let GarbageCollection { garbage, runs, spared_runs } = collect_garbage(&store, keep, arguments.delete)?;
+    let GarbageCollection { garbage, runs, spared_runs, pinned } = collect_garbage(&store, keep, arguments.delete)?;
     if console.json {
         for item in &garbage {
             console.print_json(&json!({
@@ -39,28 +39,52 @@ pub(super) fn gc(common: &CommonArgs, arguments: &GcArgs, console: Console) -> R
         console.print(&align_columns(&rows, &[false, false, false, false, true, false, false]))?;
     }
     let total = format_bytes(garbage.iter().map(|item| item.bytes).sum());
-    let results = garbage.len();
-    console.info(&match (results, arguments.delete) {
-        (0, _) => format!("nothing to remove: the last {keep} different runs of each pipeline use all results\n"),
-        (_, true) => format!("removed {results} results, {total}\n"),
-        (_, false) => format!("{results} results, {total}, can be removed: run with `--delete`\n"),
+    let results = format_items(garbage.len(), "results");
+    console.info(&match (garbage.len(), arguments.delete) {
+        (0, _) if keep == 1 => {
+            "nothing to remove: the last run of each pipeline and the labels keep all results\n".to_owned()
+        }
+        (0, _) => {
+            format!(
+                "nothing to remove: the last {keep} different runs of each pipeline and the labels keep all results\n"
+            )
+        }
+        (_, true) => format!("removed {results}, {total}\n"),
+        (_, false) => format!("{results}, {total}, can be removed: run with `--delete`\n"),
     });
     if !runs.is_empty() {
         let mut names = TruncatedList::new(SHOWN_RUNS);
-        names.extend(runs.iter().map(|(run, pipeline)| format!("{run} of {pipeline}")));
-        let (lose, keep) = if arguments.delete { ("lost", "stay") } else { ("would lose", "would stay") };
-        console.info(&format!(
-            "{} runs {lose} results; their records {keep}, and their commands can run again:\n  {}\n",
-            runs.len(),
-            escape_control(&names.join("\n  "))
-        ));
+        names.extend(runs.iter().map(|(run, pipeline)| one_line(&format!("{run} of {pipeline}"))));
+        let count = format_items(runs.len(), "runs");
+        let lose = if arguments.delete { "lost" } else { "would lose" };
+        let rest = match (runs.len(), arguments.delete) {
+            (1, true) => "its record stays, and its command can run again",
+            (1, false) => "its record would stay, and its command can run again",
+            (_, true) => "their records stay, and their commands can run again",
+            (_, false) => "their records would stay, and their commands can run again",
+        };
+        console.info(&format!("{count} {lose} results; {rest}:\n  {}\n", names.join("\n  ")));
     }
     if !spared_runs.is_empty() {
         let mut names = TruncatedList::new(SHOWN_RUNS);
         names.extend(spared_runs.iter().map(|(run, reason)| format!("{run} ({reason})")));
-        console.info(&format!("kept because of a label: {}\n", escape_control(&names.join(", "))));
+        console.note(&format!("kept because of a label: {}", names.join(", ")));
+    }
+    if !pinned.is_empty() {
+        let mut names = TruncatedList::new(SHOWN_RUNS);
+        names.extend(pinned.iter().map(pinned_name));
+        console.note(&format!("kept because of a pin, with everything that they follow from: {}", names.join(", ")));
     }
     Ok(())
+}
+
+/// Name of a pinned result: `fit (train/0d1c3a5b) of RUN`.
+fn pinned_name(of: &PinnedArtefact) -> String {
+    let key = of.key.get(..8).unwrap_or(&of.key);
+    match &of.last_use {
+        Some((run, stage)) => format!("`{stage}` ({}/{key}) of {run}", of.kind),
+        None => format!("{}/{key}", of.kind),
+    }
 }
 
 fn table_row(item: &Garbage, keep: usize) -> Vec<String> {

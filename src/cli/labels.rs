@@ -3,12 +3,13 @@
 use serde_json::json;
 
 use super::args::{CommonArgs, NoteArgs, PinArgs, TagArgs};
-use super::console::{Console, align_columns};
+use super::console::{Console, align_columns, one_line};
 use super::open;
 use super::run_choice::{ResultTarget, find_target};
 use crate::error::{Error, Result, escape_control};
 use crate::store::labels::{self, Labels, PinTarget};
 use crate::store::run_log::RunLog;
+use crate::store::run_names::NameMeaning;
 
 /// Tags a run, removes a tag, or lists the tags.
 ///
@@ -26,14 +27,23 @@ pub(super) fn tag(common: &CommonArgs, arguments: &TagArgs, console: Console) ->
         let rows: Vec<[&str; 2]> = tags.iter().map(|(tag, run)| [tag.as_str(), run.as_str()]).collect();
         return print_pairs(&rows, ["tag", "run"], "there are no tags", console);
     };
-    let log = RunLog::open(&store)?;
+    let log = open::open_log(&store, console)?;
     let run = log.find(name)?;
-    if log.pipeline(tag).is_ok_and(|known| known.is_some()) {
-        return Err(Error::usage(format!("`{tag}` cannot be a tag: it names a pipeline")).hint("choose another tag"));
-    }
+    check_new_tag(&log, tag)?;
     labels::set_tag(&store, &run.run, tag, arguments.force)?;
-    console.info(&format!("tagged {} of {} as `{tag}`\n", run.run, run.pipeline));
+    console.note(&format!("tagged {} of {} as `{tag}`", run.run, run.pipeline));
     Ok(())
+}
+
+/// Checks that a new tag means nothing else in this store, so that it always names its run.
+fn check_new_tag(log: &RunLog, tag: &str) -> Result<()> {
+    labels::check_tag(tag)?;
+    let meanings = log.meanings(tag)?;
+    if meanings.iter().any(|of| matches!(of, NameMeaning::Tag(_))) {
+        return Ok(());
+    }
+    let Some(meaning) = meanings.first() else { return Ok(()) };
+    Err(Error::usage(format!("`{tag}` cannot be a tag: it is {meaning}")).hint("choose another tag"))
 }
 
 /// Sets, removes or prints the note of a run.
@@ -42,7 +52,7 @@ pub(super) fn tag(common: &CommonArgs, arguments: &TagArgs, console: Console) ->
 /// There is no such run, the text is too long, or the store cannot be written.
 pub(super) fn note(common: &CommonArgs, arguments: &NoteArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
-    let log = RunLog::open(&store)?;
+    let log = open::open_log(&store, console)?;
     let run = log.find(&arguments.run)?;
     let Some(text) = &arguments.text else {
         let labels = Labels::read(&store)?;
@@ -54,8 +64,8 @@ pub(super) fn note(common: &CommonArgs, arguments: &NoteArgs, console: Console) 
         return console.print(&format!("{}\n", note.lines().map(escape_control).collect::<Vec<_>>().join("\n")));
     };
     labels::set_note(&store, &run.run, text)?;
-    let done = if text.is_empty() { "removed the note of" } else { "noted" };
-    console.info(&format!("{done} {} of {}\n", run.run, run.pipeline));
+    let done = if text.is_empty() { "removed the note of" } else { "wrote the note of" };
+    console.note(&format!("{done} {} of {}", run.run, run.pipeline));
     Ok(())
 }
 
@@ -72,7 +82,7 @@ pub(super) fn pin(common: &CommonArgs, arguments: &PinArgs, console: Console) ->
         let rows: Vec<[&str; 2]> = runs.chain(artefacts.iter().map(|name| ["artefact", name.as_str()])).collect();
         return print_pairs(&rows, ["kind", "name"], "nothing is pinned", console);
     };
-    let log = RunLog::open(&store)?;
+    let log = open::open_log(&store, console)?;
     let (target, name) = match find_target(&log, Some(target), &arguments.of)? {
         ResultTarget::Run(run) => (PinTarget::Run(run.run.clone()), format!("{} of {}", run.run, run.pipeline)),
         ResultTarget::Stage(run, stage) => (
@@ -82,10 +92,10 @@ pub(super) fn pin(common: &CommonArgs, arguments: &PinArgs, console: Console) ->
     };
     if arguments.remove {
         labels::unpin(&store, &target)?;
-        console.info(&format!("unpinned {name}\n"));
+        console.note(&format!("unpinned {name}"));
     } else {
         labels::pin(&store, &target)?;
-        console.info(&format!("pinned {name}\n"));
+        console.note(&format!("pinned {name}"));
     }
     Ok(())
 }
@@ -102,6 +112,6 @@ fn print_pairs(rows: &[[&str; 2]], title: [&str; 2], none: &str, console: Consol
         console.info(&format!("{none}\n"));
         return Ok(());
     }
-    let rows = std::iter::once(&title).chain(rows).map(|row| row.map(str::to_owned).to_vec()).collect::<Vec<_>>();
+    let rows = std::iter::once(&title).chain(rows).map(|row| row.map(one_line).to_vec()).collect::<Vec<_>>();
     console.print(&align_columns(&rows, &[false, false]))
 }

@@ -44,7 +44,12 @@ impl LineageTree<'_> {
                     let is_new = self.shown.insert(producer.clone());
                     let has_inputs = self.lineage.identity(&producer).is_some_and(|of| !of.inputs.is_empty());
                     let above = if !is_new && has_inputs { ", as above" } else { "" };
-                    let _ = writeln!(self.text, "{indent}{input}: {stage}.{output} ({kind} {}{above})", key.short());
+                    let _ = writeln!(
+                        self.text,
+                        "{indent}{input}: {}.{output} ({kind} {}{above})",
+                        one_line(stage),
+                        key.short()
+                    );
                     if is_new {
                         self.add_inputs(&producer, depth + 1);
                     }

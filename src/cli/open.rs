@@ -14,6 +14,7 @@ use crate::pipeline::{self, Diagnostics, Pipeline};
 use crate::stages::AnyStage;
 use crate::store::Store;
 use crate::store::record::RunCommand;
+use crate::store::run_log::RunLog;
 
 /// Loads a pipeline file, or returns all of its mistakes.
 pub(super) fn load_pipeline(
@@ -107,6 +108,11 @@ pub(super) fn open_existing_store(common: &CommonArgs) -> Result<Store> {
     Ok(store)
 }
 
+/// Opens the log of the runs of a store. Each record that cannot be read is a warning on stderr, when it is first needed.
+pub(super) fn open_log(store: &Store, console: Console) -> Result<RunLog> {
+    RunLog::open_observed(store, move |error| console.note(&format!("warning: {error}")))
+}
+
 /// Opens the store of `--store` for a dry run, which writes nothing. Without a store, returns an empty one, and the text of
 /// a note.
 pub(super) fn open_store_to_plan(common: &CommonArgs) -> Result<(Store, Option<String>)> {
@@ -140,7 +146,12 @@ fn refuse_file(folder: &Path) -> Result<()> {
 pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) -> RunOptions {
     RunOptions {
         pipeline: pipeline_name(file),
-        command: RunCommand { device: common.device.to_string(), threads: threads(common), ..RunCommand::default() },
+        command: RunCommand {
+            file: pipeline_path(file),
+            device: common.device.to_string(),
+            threads: threads(common),
+            ..RunCommand::default()
+        },
         threads: threads(common),
         memory: common.memory,
         device: common.device,
@@ -157,6 +168,11 @@ pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) 
 pub(super) fn pipeline_name(file: &Path) -> String {
     let plain: PathBuf = file.components().filter(|part| !matches!(part, Component::CurDir)).collect();
     relative_to_current(plain.display().to_string())
+}
+
+/// Canonical path of a pipeline file, which tells pipelines apart; `None` for a pipe.
+pub(super) fn pipeline_path(file: &Path) -> Option<String> {
+    file.canonicalize().ok().map(|path| path.display().to_string())
 }
 
 /// Threads of a stage.

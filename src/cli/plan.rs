@@ -6,7 +6,7 @@ use super::args::{CommonArgs, PipelineArgs};
 use super::console::{Console, align_columns};
 use super::open;
 use super::progress::ProgressDisplay;
-use super::units::format_count;
+use super::units::{format_count, format_items};
 use crate::engine::status::{StageAction, StageStatus, stage_statuses};
 use crate::error::Result;
 use crate::runtime::CancelToken;
@@ -26,14 +26,9 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     open::note_thread_limit(common, console);
     let progress = ProgressDisplay::new(Console { json: false, ..console });
     let observer = |event: &crate::engine::event::Event| progress.show(event);
-    let statuses = stage_statuses(
-        &pipeline.plan,
-        &store,
-        &open::pipeline_name(&arguments.file),
-        open::threads(common),
-        &CancelToken::new(),
-        &observer,
-    );
+    let identity = open::pipeline_path(&arguments.file).unwrap_or_else(|| open::pipeline_name(&arguments.file));
+    let statuses =
+        stage_statuses(&pipeline.plan, &store, &identity, open::threads(common), &CancelToken::new(), &observer);
     progress.clear();
     let statuses = statuses?;
     if console.json {
@@ -66,7 +61,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     }
     console.print(&align_columns(&rows, &[false, false, false, false, true, false]))?;
     let missing = statuses.iter().filter(|status| !status.is_reuse()).count();
-    console.info(&format!("{missing} of {} stages would run\n", statuses.len()));
+    console.info(&format!("{missing} of {} would run\n", format_items(statuses.len(), "stages")));
     Ok(())
 }
 

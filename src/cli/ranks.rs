@@ -6,6 +6,7 @@ use super::args::{CommonArgs, PipelineArgs};
 use super::console::Console;
 use super::open;
 use super::torch::TorchFunctions;
+use super::units::format_items;
 use super::{handover, interrupt};
 use crate::engine::ranks::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, report_startup_error};
 use crate::error::{Error, Result};
@@ -106,6 +107,6 @@ pub(super) fn run_follower(
 
 /// Error for the other ranks about a pipeline file whose mistakes were printed here.
 pub(super) fn mistakes_error(diagnostics: &Diagnostics, arguments: &PipelineArgs) -> Error {
-    let (number, file) = (diagnostics.error_count(), arguments.file.display());
-    Error::usage(format!("its pipeline file `{file}` has {number} mistakes"))
+    let (mistakes, file) = (format_items(diagnostics.error_count(), "mistakes"), arguments.file.display());
+    Error::usage(format!("its pipeline file `{file}` has {mistakes}"))
 }

@@ -1,9 +1,9 @@
 //! `pairloom report [STAGE] [--output DIR]`: the report of the latest finished run, with a section about the run.
 
 use super::args::{CommonArgs, ReportArgs};
-use super::console::Console;
+use super::console::{Console, one_line};
 use super::open;
-use super::run_choice::require_run;
+use super::run_choice::{announce_run, is_named, require_run};
 use super::units::format_duration;
 use crate::error::{Error, Result};
 use crate::stages::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
@@ -18,19 +18,21 @@ use crate::store::run_log::RunLog;
 /// There is no such report, or the output cannot be written.
 pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
-    let log = RunLog::open(&store)?;
+    let log = open::open_log(&store, console)?;
     let (run, stage) = find_report(&log, arguments)?;
     let artefact = store.artefact(&stage.kind, &stage.key);
     let manifest = artefact.manifest()?;
     let facts = run_facts(run, manifest.as_ref().map(|manifest| manifest.pairloom.as_str()));
+    let manifest_exists = manifest.is_some();
     let files: Vec<String> = manifest
         .into_iter()
         .flat_map(|manifest| manifest.files)
         .flat_map(|(output, files)| files.into_iter().map(move |file| format!("{output}/{}", file.name)))
         .collect();
     if files.is_empty() {
-        return Err(Error::data(format!("stage `{}` wrote no report", stage.name)));
+        return Err(no_files(run, stage, manifest_exists));
     }
+    announce_run(run, &arguments.of, console);
     if let Some(folder) = &arguments.output {
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
         for file in &files {
@@ -46,6 +48,24 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
     })?;
     let content = with_run(page, &read_file(&artefact, page)?, stage, &facts);
     console.print(&String::from_utf8_lossy(&content))
+}
+
+/// Error for a stage whose result has no files.
+fn no_files(run: &RunRecord, stage: &StageRecord, manifest_exists: bool) -> Error {
+    let (stage, of) = (&stage.name, &run.run);
+    if manifest_exists {
+        return Error::data(format!("stage `{stage}` of the run `{of}` writes no files"))
+            .hint("name a stage of kind `report`");
+    }
+    let command = run.command_line();
+    if run.outcome == RunOutcome::Finished {
+        Error::data(format!("the report of stage `{stage}` of the run `{of}` was removed"))
+            .hint(format!("make it again: `{command}`"))
+    } else {
+        let outcome = run.outcome.name();
+        Error::data(format!("stage `{stage}` did not finish in the run `{of}`, which is {outcome}"))
+            .hint(format!("go on with `{command}`"))
+    }
 }
 
 /// Facts of a run that the page shows. `pairloom` is the version of the program that wrote the page.
@@ -64,6 +84,7 @@ fn run_facts(run: &RunRecord, pairloom: Option<&str>) -> RunFacts {
     if !run.expectations.is_empty() {
         facts.push(("expectations", format!("{held} of {} held", run.expectations.len())));
     }
+    let facts = facts.into_iter().map(|(name, value)| (name, one_line(&value))).collect();
     let stages = run.stages.iter().map(|stage| StageFacts {
         name: stage.name.clone(),
         kind: stage.kind.clone(),
@@ -90,11 +111,11 @@ fn find_report<'l>(log: &'l RunLog, arguments: &ReportArgs) -> Result<(&'l RunRe
         None => stage.kind == "report",
     };
     let of_run = |run: &'l RunRecord| Some((run, run.stages.iter().rfind(wanted)?));
-    let is_chosen = arguments.of.run.is_some() || arguments.of.pipeline.is_some();
-    let (found, of) = if is_chosen {
+    let (found, of) = if is_named(&arguments.of) {
         let run = require_run(log, &arguments.of)?;
         (of_run(run), format!("the run `{}` of `{}` has not", run.run, run.pipeline))
     } else {
+        require_run(log, &arguments.of)?;
         let mut finished = log.readable().filter(|run| run.outcome == RunOutcome::Finished);
         (finished.find_map(of_run), "no finished run has".to_owned())
     };
@@ -110,4 +131,32 @@ fn read_file(artefact: &Artefact, file: &str) -> Result<bytes::Bytes> {
         Error::data(format!("`{}` is missing from the store", artefact.display_path(file)))
             .hint("run the pipeline again to rebuild it")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::testing::{finished_run, stage};
+
+    #[test]
+    fn a_missing_report_was_removed_or_never_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let stages = [stage("page", "report", json!({}), &[])];
+        let mut run = finished_run(&store, "20260101T000000.000Z-0001", "p.toml", &stages);
+        let removed = no_files(&run, &run.stages[0], false);
+        let wanted = "the report of stage `page` of the run `20260101T000000.000Z-0001` was removed";
+        assert_eq!(
+            (removed.to_string().as_str(), removed.hint_text()),
+            (wanted, Some("make it again: `pairloom run p.toml`"))
+        );
+        run.outcome = RunOutcome::Failed;
+        let unfinished = no_files(&run, &run.stages[0], false);
+        assert!(unfinished.to_string().contains("did not finish"), "{unfinished}");
+        assert_eq!(unfinished.hint_text(), Some("go on with `pairloom run p.toml`"));
+        assert!(no_files(&run, &run.stages[0], true).to_string().contains("writes no files"));
+    }
 }

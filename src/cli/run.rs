@@ -6,6 +6,7 @@ use super::args::{CommonArgs, PipelineArgs};
 use super::console::Console;
 use super::progress::ProgressDisplay;
 use super::torch::TorchFunctions;
+use super::units::format_items;
 use super::{expectations, handover, interrupt, open, ranks, run_scores, summary};
 use crate::engine::ranks::{RankEnvironment, report_startup_error};
 use crate::engine::run::{RunOptions, RunSummary, finish_reused};
@@ -65,8 +66,14 @@ pub(super) fn run(
             summary?
         }
         None => {
-            let statuses =
-                stage_statuses(&pipeline.plan, &store, &options.pipeline, options.threads, &cancel, &observer);
+            let statuses = stage_statuses(
+                &pipeline.plan,
+                &store,
+                options.pipeline_identity(),
+                options.threads,
+                &cancel,
+                &observer,
+            );
             progress.clear();
             match finish_reused(&statuses?, &store, &options, &observer)? {
                 Some(summary) => {
@@ -98,9 +105,11 @@ fn finish(
 ) -> Result<()> {
     let checked = match &summary.error {
         None => {
+            // The record is written once more, with everything that is known about the finished run.
             summary.record.scores = run_scores::best_scores(store, &summary.record)?;
+            let checked = expectations::check_expectations(pipeline, store, &mut summary.record);
             summary.record.save(store)?;
-            expectations::check_expectations(pipeline, store, &mut summary.record)
+            checked
         }
         Some(_) => Ok(()),
     };
@@ -112,8 +121,8 @@ fn finish(
     match summary.record.expectations.iter().filter(|expectation| !expectation.held).count() {
         0 => Ok(()),
         n => {
-            let all = summary.record.expectations.len();
-            Err(Error::new(ErrorCategory::Expectation, format!("{n} of {all} expectations did not hold")))
+            let all = format_items(summary.record.expectations.len(), "expectations");
+            Err(Error::new(ErrorCategory::Expectation, format!("{n} of {all} did not hold")))
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Choice of the run that a command is about, and of a result by its stage or key.
 
 use super::args::RunChoiceArgs;
-use crate::error::{Error, Result};
+use super::console::Console;
+use crate::error::{Error, Result, TruncatedList, escape_line};
 use crate::store::key::Key;
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
+use crate::store::run_names::NameMeaning;
+use crate::suggest::closest_name;
 
 /// Least number of digits of a key that name an artefact.
 const MIN_KEY_DIGITS: usize = 6;
@@ -33,8 +36,33 @@ pub(super) fn choose_run<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<
 /// # Errors
 /// As [`choose_run`].
 pub(super) fn require_run<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result<&'l RunRecord> {
-    choose_run(log, choice)?.ok_or_else(|| {
-        Error::data("no run of this store has finished").hint("`pairloom runs` lists all runs; name one with `--run`")
+    choose_run(log, choice)?.ok_or_else(|| log.none_finished(None))
+}
+
+/// True if the command line names the run.
+pub(super) fn is_named(choice: &RunChoiceArgs) -> bool {
+    choice.run.is_some() || choice.pipeline.is_some()
+}
+
+/// Names the run of an answer on stderr, if the command line does not name it. With `--json` nobody reads it.
+pub(super) fn announce_run(run: &RunRecord, choice: &RunChoiceArgs, console: Console) {
+    if !is_named(choice) && !console.json {
+        console.note(&format!("run {} of {}", run.run, run.pipeline));
+    }
+}
+
+/// Stage of a run, by its name.
+///
+/// # Errors
+/// The run has no such stage.
+pub(super) fn require_stage<'l>(run: &'l RunRecord, name: &str) -> Result<&'l StageRecord> {
+    run.stage(name).ok_or_else(|| {
+        let names = || run.stages.iter().map(|stage| stage.name.as_str());
+        let error = Error::usage(format!("the run `{}` of `{}` has no stage `{name}`", run.run, run.pipeline));
+        match closest_name(name, names()) {
+            Some(close) => error.hint(format!("did you mean `{close}`?")),
+            None => error.hint(format!("its stages are {}", TruncatedList::from_iter(names()).join(", "))),
+        }
     })
 }
 
@@ -42,32 +70,49 @@ pub(super) fn require_run<'l>(log: &'l RunLog, choice: &RunChoiceArgs) -> Result
 /// run itself. Keys are those of the latest run that has such a key.
 ///
 /// # Errors
-/// Nothing has that name, or the store cannot be read.
+/// Nothing has that name, several things have it, or the store cannot be read.
 pub(super) fn find_target<'l>(
     log: &'l RunLog,
     target: Option<&str>,
     choice: &RunChoiceArgs,
 ) -> Result<ResultTarget<'l>> {
     let Some(name) = target else { return require_run(log, choice).map(ResultTarget::Run) };
-    let is_choice = choice.run.is_some() || choice.pipeline.is_some();
-    let not_a_run = match log.find(name) {
-        Ok(run) if !is_choice => return Ok(ResultTarget::Run(run)),
-        Ok(_) => None,
-        Err(error) => Some(error),
-    };
-    if let Some(run) = choose_run(log, choice)?
-        && let Some(stage) = run.stage(name)
-    {
-        return Ok(ResultTarget::Stage(run, stage));
+    if is_named(choice) {
+        let run = require_run(log, choice)?;
+        return match (run.stage(name), find_key(log, name)?) {
+            (Some(stage), _) => Ok(ResultTarget::Stage(run, stage)),
+            (None, Some(found)) => Ok(found),
+            (None, None) => require_stage(run, name).map(|stage| ResultTarget::Stage(run, stage)),
+        };
+    }
+    let of_latest = log.last_finished(None)?.and_then(|run| Some((run, run.stage(name)?)));
+    let mut meanings = log.meanings(name)?;
+    let elsewhere = meanings.iter().position(|of| matches!(of, NameMeaning::Stage(..))).map(|i| meanings.remove(i));
+    let runs = meanings.len();
+    meanings.extend(of_latest.map(|(run, _)| NameMeaning::Stage(run.run.clone(), run.pipeline.clone())));
+    if meanings.len() > 1 {
+        let shown = TruncatedList::from_iter(&meanings).join(", ");
+        return Err(Error::usage(format!("`{name}` means several things: {shown}"))
+            .hint("name a run by its last four digits, and a stage after its run: `pairloom show RUN STAGE`"));
+    }
+    // `latest` and `NAME~1` are names of runs, but no meanings.
+    let found = log.find(name);
+    match (found, of_latest) {
+        (Ok(run), _) => return Ok(ResultTarget::Run(run)),
+        (Err(_), Some((run, stage))) => return Ok(ResultTarget::Stage(run, stage)),
+        (Err(error), None) if runs > 0 || name == "latest" || name.contains('~') => return Err(error),
+        (Err(_), None) => {}
     }
     if let Some(found) = find_key(log, name)? {
         return Ok(found);
     }
-    let error = Error::usage(format!("no run, stage or key is called `{name}`"));
-    Err(match not_a_run {
-        // An ambiguous name of a run has an error that says more.
-        Some(ambiguous) if ambiguous.to_string().contains("names several") => ambiguous,
-        _ => error.hint("`pairloom runs` lists the runs, `pairloom show RUN` the stages and keys of a run"),
+    Err(match elsewhere {
+        Some(meaning @ NameMeaning::Stage(..)) => {
+            let error = Error::usage(format!("`{name}` is {meaning}, which is not the last finished run"));
+            error.hint(format!("name the run as well: `pairloom show RUN {name}`"))
+        }
+        _ => Error::usage(format!("no run, stage or key is called `{}`", escape_line(name)))
+            .hint("`pairloom runs` lists the runs, `pairloom show RUN` the stages and keys of a run"),
     })
 }
 
@@ -93,4 +138,66 @@ fn find_key<'l>(log: &'l RunLog, name: &str) -> Result<Option<ResultTarget<'l>>>
         }
     }
     Ok(found.map(|(run, stage)| ResultTarget::Stage(run, stage)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::testing::{finished_run, stage};
+    use crate::store::{Store, labels};
+
+    fn log() -> (tempfile::TempDir, RunLog) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let run = |name: &str, pipeline: &str, stages: &[&str], n: u32| {
+            let stages: Vec<_> = stages.iter().map(|name| stage(name, "ingest", json!({ "n": n }), &[])).collect();
+            finished_run(&store, name, pipeline, &stages).run
+        };
+        let first = run("20260101T000000.000Z-0001", "one.toml", &["pairs", "gone"], 1);
+        run("20260102T000000.000Z-0002", "fit.toml", &["pairs", "fit"], 2);
+        // A tag of an older version may be anything.
+        labels::set_tag(&store, &first, "fit", false).unwrap();
+        labels::set_tag(&store, &first, "paper", false).unwrap();
+        (folder, RunLog::open(&store).unwrap())
+    }
+
+    fn target(log: &RunLog, name: &str, choice: &RunChoiceArgs) -> Result<String> {
+        Ok(match find_target(log, Some(name), choice)? {
+            ResultTarget::Run(run) => run.short_name().to_owned(),
+            ResultTarget::Stage(run, stage) => format!("{} {}", run.short_name(), stage.name),
+        })
+    }
+
+    #[test]
+    fn a_name_of_several_things_is_refused() {
+        let (_folder, log) = log();
+        let of_latest = RunChoiceArgs::default();
+        for (name, wanted) in [("paper", "0001"), ("latest", "0002"), ("one", "0001"), ("pairs", "0002 pairs")] {
+            assert_eq!(target(&log, name, &of_latest).unwrap(), wanted);
+        }
+        let error = target(&log, "fit", &of_latest).unwrap_err().to_string();
+        let wanted = "`fit` means several things: the tag of the run `20260101T000000.000Z-0001`, the pipeline `fit.toml`, \
+                      a stage of the run `20260102T000000.000Z-0002` of `fit.toml`";
+        assert_eq!(error, wanted);
+        let of_run = RunChoiceArgs { run: Some("0002".to_owned()), pipeline: None };
+        assert_eq!(target(&log, "fit", &of_run).unwrap(), "0002 fit");
+    }
+
+    #[test]
+    fn a_stage_that_a_run_lacks_is_answered_with_a_hint() {
+        let (_folder, log) = log();
+        let error = target(&log, "gone", &RunChoiceArgs::default()).unwrap_err();
+        assert!(error.to_string().contains("a stage of the run `20260101T000000.000Z-0001`"), "{error}");
+        assert_eq!(error.hint_text(), Some("name the run as well: `pairloom show RUN gone`"));
+        let error = require_stage(log.find("0001").unwrap(), "pair").unwrap_err();
+        assert_eq!(error.hint_text(), Some("did you mean `pairs`?"));
+        assert!(
+            target(&log, "nothing", &RunChoiceArgs::default())
+                .unwrap_err()
+                .to_string()
+                .contains("no run, stage or key")
+        );
+    }
 }

@@ -8,41 +8,54 @@ use crate::store::record::{RunRecord, ScoreRecord, StageRecord};
 use crate::store::{Artefact, Store};
 use crate::tables;
 
-/// Tables with a score, and the columns that describe the row of the score.
-const SCORE_TABLES: [(&str, &[&str]); 2] = [("summary", &["method", "parameters"]), ("validation", &["epoch"])];
-/// Metric of the score: the sum of the recalls.
-const METRIC: &str = "rsum";
+/// Table with a score.
+struct ScoreTable {
+    name: &'static str,
+    /// Column of the score.
+    metric: &'static str,
+    /// Columns that describe the row of the score.
+    described_by: &'static [&'static str],
+}
 
-/// Best score of each stage of a run that measures one: of all methods of an evaluation, of all epochs of a training.
+/// Tables with a score. Of `correlations`, it is the coefficient that the column `published` compares with.
+const SCORE_TABLES: [ScoreTable; 3] = [
+    ScoreTable { name: "summary", metric: "rsum", described_by: &["method", "parameters"] },
+    ScoreTable { name: "validation", metric: "rsum", described_by: &["epoch"] },
+    ScoreTable { name: "correlations", metric: "pearson", described_by: &["score", "pairs"] },
+];
+
+/// Best score of each stage of a run that measures one: of all methods of an evaluation, of all epochs of a training, of
+/// all scores that are correlated with ratings.
 ///
 /// # Errors
 /// The store cannot be read.
 pub(super) fn best_scores(store: &Store, record: &RunRecord) -> Result<Vec<ScoreRecord>> {
     let mut scores = Vec::new();
     for stage in &record.stages {
-        for (table, described_by) in SCORE_TABLES {
-            if stage.tables.iter().any(|name| name == table) {
-                scores.extend(best_score(store, stage, table, described_by)?);
+        for table in &SCORE_TABLES {
+            if stage.tables.iter().any(|name| name == table.name) {
+                scores.extend(best_score(store, stage, table)?);
             }
         }
     }
     Ok(scores)
 }
 
-fn best_score(store: &Store, stage: &StageRecord, table: &str, described_by: &[&str]) -> Result<Option<ScoreRecord>> {
+fn best_score(store: &Store, stage: &StageRecord, table: &ScoreTable) -> Result<Option<ScoreRecord>> {
+    let ScoreTable { name: table, metric, described_by } = *table;
     let artefact = store.artefact(&stage.kind, &stage.key);
     let Some(manifest) = artefact.manifest()? else { return Ok(None) };
     let mut best: Option<ScoreRecord> = None;
     for part in manifest.tables.get(table).into_iter().flatten() {
         let content = artefact.read(&Artefact::part_name(table, part.index), part.bytes, &part.digest)?;
         let batch = parquet::decode_whole(content)?;
-        let values = tables::float_column(&batch, METRIC)?;
+        let values = tables::float_column(&batch, metric)?;
         for row in (0..batch.num_rows()).filter(|&row| values.is_valid(row) && values.value(row).is_finite()) {
             if best.as_ref().is_none_or(|best| values.value(row) > best.value) {
                 best = Some(ScoreRecord {
                     stage: stage.name.clone(),
                     table: table.to_owned(),
-                    metric: METRIC.to_owned(),
+                    metric: metric.to_owned(),
                     of: row_name(&batch, row, described_by)?,
                     value: values.value(row),
                 });

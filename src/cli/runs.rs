@@ -1,16 +1,18 @@
 //! `pairloom runs`: list of runs, with what differs between them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::json;
 
 use super::args::{CommonArgs, RunsArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
-use super::units::{format_age, format_duration, format_score};
-use crate::error::{Error, Result, TruncatedList, escape_control};
+use super::run_texts::{difference_text, run_time, score_text};
+use super::setting_filter::SettingFilter;
+
+use super::units::{format_age, format_items};
+use crate::error::{Result, TruncatedList};
 use crate::store::comparison::{RunDifference, compare_runs};
-use crate::store::flat_settings;
 use crate::store::labels::Labels;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
@@ -23,8 +25,10 @@ struct ListedRun<'l> {
     run: &'l RunRecord,
     /// Number of later runs that repeated it.
     repeats: usize,
-    /// Differences from the different run of the same pipeline before it; `None` if it is the first.
+    /// Differences from the different finished run of the same pipeline before it; `None` if it is the first.
     differences: Option<Vec<RunDifference>>,
+    /// Name of that run.
+    compared_with: Option<&'l str>,
 }
 
 /// Lists the runs of a store, latest first, with a warning for each record that cannot be read.
@@ -32,13 +36,11 @@ struct ListedRun<'l> {
 /// # Errors
 /// The store cannot be read, or a filter is wrong.
 pub(super) fn runs(common: &CommonArgs, arguments: &RunsArgs, console: Console) -> Result<()> {
-    let log = RunLog::open(&open::open_existing_store(common)?)?;
+    let log = open::open_log(&open::open_existing_store(common)?, console)?;
     log.read_all()?;
-    for error in log.iter().filter_map(Result::err) {
-        console.info(&format!("warning: {}\n", escape_control(&error.to_string())));
-    }
     let labels = Labels::read(log.store())?;
-    let selected = select_runs(&log, &labels, arguments)?;
+    let selected = select_runs(&log, &labels, arguments, console)?;
+    let pipelines = log.pipeline_names()?;
     let mut listed = list_runs(&selected, &labels, arguments.all);
     let (found, hidden) = (listed.len(), selected.len() - listed.len());
     listed.truncate(arguments.limit);
@@ -49,52 +51,53 @@ pub(super) fn runs(common: &CommonArgs, arguments: &RunsArgs, console: Console) 
         }
         return Ok(());
     }
-    let title = ["run", "pipeline", "started", "outcome", "time", "score", "of", "labels", "what differs"];
+    let title = ["run", "pipeline", "started", "outcome", "time", "best score", "of", "labels", "what differs"];
     let mut rows = vec![title.map(str::to_owned).to_vec()];
-    rows.extend(listed.iter().map(|listed| table_row(listed, &labels)));
+    rows.extend(listed.iter().map(|listed| table_row(listed, &labels, &pipelines)));
     console.print(&align_columns(&rows, &[false, false, false, false, true, true, false, false, false]))?;
     if found > listed.len() {
-        console.info(&format!("{} earlier runs are not shown: `--limit {found}` shows all\n", found - listed.len()));
+        let (count, verb) = items_are(found - listed.len(), "earlier runs");
+        console.info(&format!("{count} {verb} not shown: `--limit {found}` shows all\n"));
     }
     if hidden > 0 {
-        console.info(&format!("{hidden} runs that repeated a listed one are not shown: `--all` shows them\n"));
+        let (count, verb) = items_are(hidden, "runs");
+        console.info(&format!("{count} that repeated a listed one {verb} not shown: `--all` shows all\n"));
     }
     Ok(())
 }
 
+/// Number of things, and the verb that follows: `1 run` `is`, `2 runs` `are`.
+fn items_are(number: usize, plural: &str) -> (String, &'static str) {
+    (format_items(number, plural), if number == 1 { "is" } else { "are" })
+}
+
 /// Runs that pass the filters, latest first.
-fn select_runs<'l>(log: &'l RunLog, labels: &Labels, arguments: &RunsArgs) -> Result<Vec<&'l RunRecord>> {
+fn select_runs<'l>(
+    log: &'l RunLog,
+    labels: &Labels,
+    arguments: &RunsArgs,
+    console: Console,
+) -> Result<Vec<&'l RunRecord>> {
     let pipeline = match &arguments.pipeline {
-        Some(name) => Some(log.pipeline(name)?.ok_or_else(|| {
-            Error::usage(format!("no run of this store has the pipeline `{name}`"))
-                .hint("`SELECT DISTINCT pipeline FROM store.runs` lists the pipelines")
-        })?),
+        Some(name) => Some(log.pipeline(name)?.ok_or_else(|| log.unknown_pipeline(name))?),
         None => None,
     };
-    let mut conditions = Vec::new();
-    for condition in &arguments.settings {
-        let parts = condition.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
-        let Some(((stage, setting), value)) = parts else {
-            return Err(Error::usage(format!("`--where {condition}`: wanted `STAGE.SETTING=VALUE`"))
-                .hint("for example `--where fit.loss=max`; `pairloom show RUN` lists settings"));
-        };
-        conditions.push((stage, setting, value));
+    let of_pipeline = |run: &&RunRecord| pipeline.is_none_or(|pipeline| run.pipeline_identity() == pipeline);
+    let runs: Vec<&RunRecord> = log.readable().filter(of_pipeline).collect();
+    let filters = SettingFilter::parse_all(&arguments.settings, &runs)?;
+    let unknown = runs.iter().filter(|run| filters.iter().any(|filter| filter.is_unknown(run))).count();
+    if unknown > 0 {
+        let (count, verb) = items_are(unknown, "runs");
+        console.info(&format!(
+            "{count} {verb} left out: the records of older versions have no settings, and the results were removed\n"
+        ));
     }
-    let holds = |run: &RunRecord, (stage, setting, value): &(&str, &str, &str)| {
-        let identity = run.stage(stage).and_then(|stage| stage.identity.as_ref());
-        identity.is_some_and(|identity| {
-            flat_settings::flatten(&identity.settings)
-                .get(*setting)
-                .is_some_and(|found| flat_settings::text(found) == *value)
-        })
-    };
     let passes = |run: &&RunRecord| {
-        pipeline.is_none_or(|pipeline| run.pipeline == pipeline)
-            && arguments.outcome.as_ref().is_none_or(|outcome| run.outcome.name() == outcome)
+        arguments.outcome.as_ref().is_none_or(|outcome| run.outcome.name() == outcome)
             && (!arguments.labelled || labels.reason_to_keep(&run.run).is_some())
-            && conditions.iter().all(|condition| holds(run, condition))
+            && filters.iter().all(|filter| filter.holds(run))
     };
-    Ok(log.readable().filter(passes).collect())
+    Ok(runs.into_iter().filter(passes).collect())
 }
 
 /// Runs to list: each of `runs`, or only the latest of those that repeat each other, with their number. A run with a
@@ -105,35 +108,34 @@ fn list_runs<'l>(runs: &[&'l RunRecord], labels: &Labels, all: bool) -> Vec<List
     for run in runs {
         let mut results: Vec<(&str, &str)> =
             run.stages.iter().map(|stage| (stage.name.as_str(), stage.key.as_str())).collect();
-        results.push(("", &run.pipeline));
+        results.push(("", run.pipeline_identity()));
         results.push(("outcome", run.outcome.name()));
         match places.get(&results) {
             Some(&place) if !all && labels.reason_to_keep(&run.run).is_none() => listed[place].repeats += 1,
             _ => {
                 places.insert(results, listed.len());
-                listed.push(ListedRun { run, repeats: 0, differences: None });
+                listed.push(ListedRun { run, repeats: 0, differences: None, compared_with: None });
             }
         }
     }
     listed
 }
 
-/// Compares each listed run with the different run of the same pipeline before it.
-fn add_differences(log: &RunLog, listed: &mut [ListedRun<'_>]) {
+/// Compares each listed run with the different finished run of the same pipeline before it.
+fn add_differences<'l>(log: &'l RunLog, listed: &mut [ListedRun<'l>]) {
     for listed in listed {
-        let run = listed.run;
-        let mut earlier = log.readable().filter(|other| other.run < run.run && other.pipeline == run.pipeline);
-        let before = earlier.find(|other| !run.is_repeat_of(other));
-        listed.differences = before.map(|before| compare_runs(before, run));
+        let before = log.before(listed.run);
+        listed.differences = before.map(|before| compare_runs(before, listed.run));
+        listed.compared_with = before.map(|before| before.run.as_str());
     }
 }
 
-fn table_row(listed: &ListedRun<'_>, labels: &Labels) -> Vec<String> {
+fn table_row(listed: &ListedRun<'_>, labels: &Labels, pipelines: &BTreeMap<&str, &str>) -> Vec<String> {
     let run = listed.run;
     let mut outcome = run.outcome.name().to_owned();
     let held = run.expectations.iter().filter(|expectation| expectation.held).count();
     if held < run.expectations.len() {
-        outcome.push_str(&format!(", {held} of {} expectations held", run.expectations.len()));
+        outcome.push_str(&format!(", {held} of {} held", format_items(run.expectations.len(), "expectations")));
     }
     let score = run.best_score();
     let differences = match &listed.differences {
@@ -150,11 +152,11 @@ fn table_row(listed: &ListedRun<'_>, labels: &Labels) -> Vec<String> {
     let repeated = if listed.repeats > 0 { format!(" (+{})", listed.repeats) } else { String::new() };
     [
         format!("{}{repeated}", run.run),
-        run.pipeline.clone(),
+        (*pipelines.get(run.pipeline_identity()).unwrap_or(&run.pipeline.as_str())).to_owned(),
         format_age(run.started),
         outcome,
-        run.seconds().map(format_duration).unwrap_or_default(),
-        score.map(|score| format_score(score.value)).unwrap_or_default(),
+        run_time(run),
+        score.map(score_text).unwrap_or_default(),
         score.map(|score| format!("{} {}", score.stage, score.of)).unwrap_or_default(),
         marks.join(", "),
         differences,
@@ -163,23 +165,13 @@ fn table_row(listed: &ListedRun<'_>, labels: &Labels) -> Vec<String> {
     .to_vec()
 }
 
-/// Difference on one line: `fit.epochs 30 → 3`.
-pub(super) fn difference_text(difference: &RunDifference) -> String {
-    let RunDifference { subject, before, after, .. } = difference;
-    match (before, after) {
-        (Some(before), Some(after)) => format!("{subject} {before} → {after}"),
-        (None, Some(after)) => format!("{subject} {after} (new)"),
-        (Some(before), None) => format!("{subject} {before} (gone)"),
-        (None, None) => subject.clone(),
-    }
-}
-
 fn run_json(listed: &ListedRun<'_>, labels: &Labels) -> serde_json::Value {
     let run = listed.run;
     let differences = listed.differences.iter().flatten();
     let mut object = json!(run);
     if let Some(members) = object.as_object_mut() {
         members.insert("repeats".to_owned(), json!(listed.repeats));
+        members.insert("compared_with".to_owned(), json!(listed.compared_with));
         members.insert("command_line".to_owned(), json!(run.command_line()));
         members.insert("tags".to_owned(), json!(labels.tags_of(&run.run).collect::<Vec<_>>()));
         members.insert("note".to_owned(), json!(labels.notes.get(&run.run)));

@@ -1,14 +1,15 @@
-//! `pairloom show RUN|STAGE|KEY`: a run with its stages, or a result with its files and lineage.
+//! `pairloom show RUN|STAGE|KEY` and `show RUN STAGE`: a run with its stages, or a result with its files and lineage.
 
+use az::SaturatingAs;
 use serde_json::json;
 
 use super::args::{CommonArgs, ShowArgs};
 use super::console::{Console, align_columns, one_line};
 use super::lineage_tree::lineage_tree;
 use super::open;
-use super::run_choice::{ResultTarget, find_target};
-use super::runs::difference_text;
-use super::units::{format_age, format_bytes, format_count, format_duration, format_score};
+use super::run_choice::{ResultTarget, find_target, require_stage};
+use super::run_texts::{difference_text, run_time};
+use super::units::{format_age, format_bytes, format_count, format_duration, format_items, format_score};
 use crate::error::{Result, TruncatedList};
 use crate::store::comparison::compare_runs;
 use crate::store::labels::Labels;
@@ -26,8 +27,15 @@ const SHOWN_FILES: usize = 5;
 /// Nothing has that name, or the store cannot be read.
 pub(super) fn show(common: &CommonArgs, arguments: &ShowArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
-    let log = RunLog::open(&store)?;
-    match find_target(&log, arguments.target.as_deref(), &arguments.of)? {
+    let log = open::open_log(&store, console)?;
+    let target = match (&arguments.target, &arguments.stage) {
+        (Some(run), Some(stage)) => {
+            let run = log.find(run)?;
+            ResultTarget::Stage(run, require_stage(run, stage)?)
+        }
+        (target, _) => find_target(&log, target.as_deref(), &arguments.of)?,
+    };
+    match target {
         ResultTarget::Run(run) => show_run(&store, &log, run, console),
         ResultTarget::Stage(run, stage) => show_stage(&store, &log, run, stage, console),
     }
@@ -52,9 +60,10 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     let mut facts = vec![
         ("run", run.run.clone()),
         ("pipeline", run.pipeline.clone()),
+        ("file", run.command.file.clone().unwrap_or_default()),
         ("started", format!("{} ({})", run.started.strftime("%Y-%m-%d %H:%M:%S UTC"), format_age(run.started))),
         ("outcome", run.outcome.name().to_owned()),
-        ("time", run.seconds().map(format_duration).unwrap_or_default()),
+        ("time", run_time(run)),
         ("command", run.command_line()),
         ("seed", run.command.seed.map(|seed| seed.to_string()).unwrap_or_default()),
         ("device", run.command.device.clone()),
@@ -65,8 +74,11 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
         ("error", run.error.clone().unwrap_or_default()),
     ];
     for score in &run.scores {
-        let place = format!("{} {}: {} {}", score.stage, score.table, score.metric, format_score(score.value));
-        facts.push(("score", format!("{place} ({})", score.of)));
+        // Expectations have lines of their own.
+        if !score.stage.is_empty() {
+            let place = format!("{} {}: {} {}", score.stage, score.table, score.metric, format_score(score.value));
+            facts.push(("score", format!("{place} ({})", score.of)));
+        }
     }
     for expectation in &run.expectations {
         let held = if expectation.held { "held" } else { "did not hold" };
@@ -74,8 +86,7 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
         facts.push(("expectation", format!("{held}: {value}, wanted {}: {}", expectation.wanted, expectation.sql)));
     }
     log.read_all()?;
-    let mut earlier = log.readable().filter(|other| other.run < run.run && other.pipeline == run.pipeline);
-    if let Some(before) = earlier.find(|other| !run.is_repeat_of(other)) {
+    if let Some(before) = log.before(run) {
         let differences = compare_runs(before, run);
         let texts = differences.iter().filter(|difference| !difference.is_detail).map(difference_text);
         facts.push(("differs", format!("from {}: {}", before.run, TruncatedList::from_iter(texts).join("; "))));
@@ -91,16 +102,22 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
             (false, _) => "run",
         };
         let of = |text: fn(&Manifest) -> String| manifest.as_ref().map(text).unwrap_or_default();
-        rows.push(vec![
-            stage.name.clone(),
-            stage.kind.clone(),
-            stage.key.short().to_owned(),
-            was.to_owned(),
-            of(|manifest| format_count(manifest.rows())),
-            of(|manifest| format_bytes(manifest.bytes())),
-            stage.seconds.map(format_duration).unwrap_or_default(),
-            of(|manifest| manifest.tables.keys().chain(manifest.files.keys()).cloned().collect::<Vec<_>>().join(", ")),
-        ]);
+        rows.push(
+            [
+                stage.name.clone(),
+                stage.kind.clone(),
+                stage.key.short().to_owned(),
+                was.to_owned(),
+                of(|manifest| format_count(manifest.rows())),
+                of(|manifest| format_bytes(manifest.bytes())),
+                stage.seconds.map(format_duration).unwrap_or_default(),
+                of(|manifest| {
+                    manifest.tables.keys().chain(manifest.files.keys()).cloned().collect::<Vec<_>>().join(", ")
+                }),
+            ]
+            .map(|cell| one_line(&cell))
+            .to_vec(),
+        );
     }
     console.print("\n")?;
     console.print(&align_columns(&rows, &[false, false, false, false, true, true, true, false]))
@@ -129,9 +146,9 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
     ];
     match &manifest {
         Some(manifest) => {
-            let (size, rows) = (format_bytes(manifest.bytes()), format_count(manifest.rows()));
+            let (size, rows) = (format_bytes(manifest.bytes()), format_items(manifest.rows().saturating_as(), "rows"));
             facts.extend([
-                ("size", format!("{size}, {rows} rows")),
+                ("size", format!("{size}, {rows}")),
                 ("computed", format!("{}, in {}", format_age(manifest.finished), format_duration(manifest.seconds))),
                 ("pairloom", manifest.pairloom.clone()),
                 ("warnings", manifest.warnings.len().to_string()),
@@ -145,6 +162,8 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
         facts.extend(
             settings.iter().map(|(name, value)| ("setting", format!("{name} = {}", flat_settings::text(value)))),
         );
+    } else {
+        facts.push(("settings", "not in the record of the run, and its result was removed".to_owned()));
     }
     console.print(&fact_lines(&facts))?;
     if let Some(manifest) = &manifest {
@@ -155,10 +174,11 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
         lineage.insert(identity);
     }
     let tree = lineage_tree(&lineage, &log.latest_uses()?, &(stage.kind.clone(), stage.key.clone()));
-    console.print(&format!("\nlineage of {}\n{tree}", stage.name))?;
+    console.print(&format!("\nlineage of {}\n{tree}", one_line(&stage.name)))?;
     let mut names = TruncatedList::new(SHOWN_FILES);
     names.extend(users.iter().map(|run| format!("{} of {}", run.run, run.pipeline)));
-    console.info(&format!("\nused by {} runs: {}\n", users.len(), one_line(&names.join(", "))));
+    let count = format_items(users.len(), "runs");
+    console.info(&format!("\nused by {count}: {}\n", one_line(&names.join(", "))));
     Ok(())
 }
 

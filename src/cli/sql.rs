@@ -6,6 +6,7 @@ use super::args::{CommonArgs, SqlArgs};
 use super::console::Console;
 use super::open;
 use super::query_output::{check_output, write_to_file, write_to_stdout};
+use super::run_choice::announce_run;
 use super::shell::{self, SessionOpener, ShellCommand};
 use crate::error::{Error, Result};
 use crate::sql::Session;
@@ -24,7 +25,7 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     if let Some(path) = &arguments.output {
         check_output(path, arguments.force)?;
     }
-    let opener = SessionOpener::new(&store, &arguments.files);
+    let opener = SessionOpener::new(&store, &arguments.files, console);
     let opened = opener.open(&arguments.of)?;
     let query = match arguments.query.as_deref() {
         None if std::io::stdin().is_terminal() => {
@@ -33,7 +34,7 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
                     Error::usage("the query is missing").hint("a shell has no output file and needs a terminal")
                 );
             }
-            console.info(&opened.run_line("; `\\run` chooses another"));
+            opened.print_run("; `\\run` chooses another", console);
             return shell::run(&opener, opened, format, console);
         }
         None | Some("-") => read_query()?,
@@ -53,9 +54,9 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     };
     let session = &opened.session;
     let rows = session.query(&query)?;
-    if session.has_read_stage() && std::io::stderr().is_terminal() {
-        // Several pipelines have stages of the same name, so the run is named.
-        console.info(&opened.run_line(""));
+    if let Some(run) = opened.run.as_ref().filter(|_| session.has_read_stage()) {
+        // Several pipelines have stages of the same name, so the run is named. Scripts read stdout.
+        announce_run(run, &arguments.of, console);
     }
     removed_results_note(session, console);
     match &arguments.output {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::console::{Console, align_columns, one_line};
 use super::open::relative_to_current;
 use super::progress::{EventSummary, ProgressDisplay};
-use super::units::{format_bytes, format_count, format_duration, format_number};
+use super::units::{format_bytes, format_count, format_duration, format_items, format_number};
 use crate::engine::run::RunSummary;
 use crate::error::{Result, TruncatedList};
 use crate::store::Store;
@@ -67,7 +67,7 @@ fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> St
     let reused = stages.iter().filter(|stage| stage.reused).count();
     let unfinished = stages.iter().filter(|stage| !summary.manifests.contains_key(&stage.name)).count();
     let ran = stages.len() - reused - unfinished;
-    let mut line = format!("{ran} of {} stages ran", stages.len());
+    let mut line = format!("{ran} of {} ran", format_items(stages.len(), "stages"));
     if ran + unfinished > 0 {
         let _ = write!(line, " in {}", format_duration(seen.seconds));
     }

@@ -55,6 +55,7 @@ pub(super) fn tensorboard(common: &CommonArgs, arguments: &TensorboardArgs, cons
         limit: arguments.limit,
         exported_parts: BTreeSet::new(),
         sessions: BTreeMap::new(),
+        has_updated: false,
     };
     exporter.update(console)?;
     if arguments.follow {
@@ -76,11 +77,15 @@ struct EventFileExporter {
     exported_parts: BTreeSet<String>,
     /// Trainings whose settings are known, by key.
     sessions: BTreeMap<String, TrainingSession>,
+    /// True after the first scan, which warns of records that cannot be read.
+    has_updated: bool,
 }
 
 /// Training of a pipeline, with the latest run that has it.
 struct PipelineTraining {
     pipeline: String,
+    /// Identity of the pipeline.
+    identity: String,
     stage: StageRecord,
     /// Start of the run in seconds since 1970.
     started: f64,
@@ -114,7 +119,9 @@ impl EventFileExporter {
 
     /// Exports new parts and prints the trainings that they belong to.
     fn update(&mut self, console: Console) -> Result<()> {
-        let trainings = latest_trainings(&RunLog::open(&self.store)?, self.limit);
+        let log = if self.has_updated { RunLog::open(&self.store)? } else { open::open_log(&self.store, console)? };
+        self.has_updated = true;
+        let trainings = latest_trainings(&log, self.limit);
         for training in &trainings {
             self.read_session(training)?;
         }
@@ -215,8 +222,8 @@ impl EventFileExporter {
     /// Folder of a new training: pipeline, stage, the settings that tell it from the other trainings of this stage, and
     /// the start of its key.
     fn new_folder(&self, training: &PipelineTraining, all: &[PipelineTraining]) -> PathBuf {
-        let PipelineTraining { pipeline, stage, .. } = training;
-        let siblings = all.iter().filter(|other| other.pipeline == *pipeline && other.stage.name == stage.name);
+        let PipelineTraining { pipeline, identity, stage, .. } = training;
+        let siblings = all.iter().filter(|other| other.identity == *identity && other.stage.name == stage.name);
         let settings = |key: &str| self.sessions.get(key).map(|session| &session.settings);
         let siblings: Vec<_> = siblings.filter_map(|other| settings(other.stage.key.as_str())).collect();
         let description = settings(stage.key.as_str()).map_or_else(String::new, |own| describe(own, &siblings));
@@ -251,6 +258,7 @@ fn latest_trainings(log: &RunLog, limit: usize) -> Vec<PipelineTraining> {
         let trainings = run.stages.iter().filter(|stage| stage.kind == "train");
         trainings.map(move |stage| PipelineTraining {
             pipeline: run.pipeline.clone(),
+            identity: run.pipeline_identity().to_owned(),
             stage: stage.clone(),
             started: run.started.as_duration().as_secs_f64(),
         })

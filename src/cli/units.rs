@@ -149,6 +149,12 @@ pub(super) fn format_number(number: f64, digits: usize) -> String {
     format!("{}{whole}{point}{fraction}", if rounded < 0.0 { "-" } else { "" })
 }
 
+/// Formats a number of things: `1 run`, `3 runs`, `12,345 rows`. `plural` is their name.
+pub(super) fn format_items(number: usize, plural: &str) -> String {
+    let name = if number == 1 { singular(plural) } else { plural.to_owned() };
+    format!("{} {name}", format_count(number as u64))
+}
+
 /// Singular of an English plural: `step`, `query`.
 fn singular(plural: &str) -> String {
     match plural.strip_suffix("ies") {
@@ -224,6 +230,15 @@ mod tests {
         );
         assert_eq!(format_rate(1.0 / 2.4, "steps"), "2.4 s/step");
         assert_eq!(format_rate(1.0 / 65.0, "queries"), "1 min 05 s/query");
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        let texts = [(0, "runs"), (1, "runs"), (2, "runs"), (1, "queries"), (1234, "rows")];
+        assert_eq!(
+            texts.map(|(number, plural)| format_items(number, plural)),
+            ["0 runs", "1 run", "2 runs", "1 query", "1,234 rows"]
+        );
     }
 
     #[test]

@@ -45,6 +45,14 @@ pub struct RunOptions {
     pub ranks: RankOptions,
 }
 
+impl RunOptions {
+    /// Identity of the pipeline, as [`RunRecord::pipeline_identity`] gives it.
+    #[must_use]
+    pub fn pipeline_identity(&self) -> &str {
+        self.command.pipeline_identity(&self.pipeline)
+    }
+}
+
 /// Result of a run.
 #[derive(Debug)]
 pub struct RunSummary {
@@ -100,7 +108,7 @@ fn execute_stages<S: RunnableStage>(
     let started = Instant::now();
     check_conditional_writes(store)?;
     let _store_lock = lock_for_run(store, cancel)?;
-    let statuses = stage_statuses(plan, store, &options.pipeline, options.threads, cancel, observer)?;
+    let statuses = stage_statuses(plan, store, options.pipeline_identity(), options.threads, cancel, observer)?;
     let mut record = begin_record(&statuses, store, options, observer)?;
     let budget = MemoryBudget::new(options.memory);
     // Cancelled by the first failure, so that the other stages stop. The caller's token stays as it is.

@@ -62,8 +62,9 @@ impl StageStatus {
     }
 }
 
-/// Status of every stage of the plan, in its order. Earlier runs of `pipeline` tell what has changed. Reads the sources to compute their digests, and writes only the
-/// record of these digests; in a read-only store, nothing.
+/// Status of every stage of the plan, in its order. Earlier runs of the pipeline with the identity `pipeline` tell what
+/// has changed. Reads the sources to compute their digests, and writes only the record of these digests; in a read-only
+/// store, nothing.
 ///
 /// # Errors
 /// A source is missing, or the store cannot be read.
@@ -119,7 +120,8 @@ pub fn stage_statuses<S: Stage>(
             Presence::Absent => match journal::replay(&artefact)? {
                 committed if committed.entries > 0 => {
                     let rows = committed.rows();
-                    (StageAction::Resume { rows }, vec![format!("an earlier run was interrupted after {rows} rows")])
+                    let unit = if rows == 1 { "row" } else { "rows" };
+                    (StageAction::Resume { rows }, vec![format!("an earlier run was interrupted after {rows} {unit}")])
                 }
                 _ => (StageAction::Run, history.reasons(store, (pipeline, &node.name), &identity, &key)?),
             },
@@ -153,8 +155,8 @@ impl RunHistory {
         }
         let recent: Vec<_> = self.0.iter().flat_map(RunLog::readable).take(HISTORY_LIMIT).collect();
         // A stage of the same name in another pipeline is another stage, unless this pipeline has no run.
-        let own = recent.iter().filter(|run| run.pipeline == pipeline);
-        let others = recent.iter().filter(|run| run.pipeline != pipeline);
+        let own = recent.iter().filter(|run| run.pipeline_identity() == pipeline);
+        let others = recent.iter().filter(|run| run.pipeline_identity() != pipeline);
         for stage in own.chain(others).flat_map(|run| &run.stages).filter(|stage| stage.name == name) {
             if stage.key == *key {
                 return Ok(vec!["it was started before and committed nothing, or its result was removed".to_owned()]);

@@ -149,9 +149,19 @@ impl Error {
 /// Escapes control characters other than newlines, which could control a terminal. For untrusted text that is shown.
 #[must_use]
 pub fn escape_control(text: &str) -> String {
+    escape(text, |c| c.is_control() && c != '\n')
+}
+
+/// As [`escape_control`], also newlines: for a name in the middle of a message.
+#[must_use]
+pub fn escape_line(text: &str) -> String {
+    escape(text, char::is_control)
+}
+
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\n' {
+        if is_escaped(c) {
             shown.extend(c.escape_debug());
         } else {
             shown.push(c);
@@ -187,6 +197,7 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(escape_control("a\u{1b}[2J\r\t\u{0}\u{9b}\nö"), "a\\u{1b}[2J\\r\\t\\0\\u{9b}\nö");
+        assert_eq!(escape_line("a\u{1b}[2J\n\"ö\""), "a\\u{1b}[2J\\n\"ö\"");
     }
 
     #[test]

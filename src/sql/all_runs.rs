@@ -178,7 +178,7 @@ fn candidates<'r>(
     let may_have = |stage: &StageRecord| stage.identity.is_none() || stage.tables.iter().any(|name| name == table);
     stages
         .filter(|(_, stage)| may_have(stage))
-        .filter(|(run, stage)| seen.insert((run.pipeline.as_str(), stage.name.as_str(), stage.key.as_str())))
+        .filter(|(run, stage)| seen.insert((run.pipeline_identity(), stage.name.as_str(), stage.key.as_str())))
         .collect()
 }
 

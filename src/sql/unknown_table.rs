@@ -16,6 +16,14 @@ const SEARCHED_RUNS: usize = 200;
 /// # Errors
 /// The store cannot be read.
 pub(super) fn error(catalog: &StoreCatalog, name: &str) -> Result<Error> {
+    if catalog.run().is_none()
+        && let Some(log) = catalog.log()
+        && let Some((stage, _)) = name.split_once('.')
+        && log.last_finished(None)?.is_none()
+        && log.readable().any(|run| run.stage(stage.trim_matches('"')).is_some())
+    {
+        return Ok(log.none_finished(None).context(format!("SQL: there is no table `{name}`")));
+    }
     if let Some(hint) = catalog.log().and_then(|log| other_run(log, catalog.run(), name)) {
         let of_run = catalog.run().map(|run| format!(" in the run `{}` of `{}`", run.run, run.pipeline));
         let message = format!("SQL: there is no table `{name}`{}", of_run.unwrap_or_default());
@@ -48,14 +56,10 @@ fn other_run(log: &RunLog, this: Option<&RunRecord>, name: &str) -> Option<Strin
     let is_finished = |run: &&&RunRecord| run.outcome == RunOutcome::Finished;
     let Some(run) = runs.iter().find(is_finished) else {
         let run = runs.first()?;
-        return Some(format!(
-            "the run `{0}`, which is {1}, may have it: `--run {2}`",
-            run.run,
-            run.outcome.name(),
-            run.short_name()
-        ));
+        let (name, outcome, short) = (&run.run, run.outcome.name(), run.short_name());
+        return Some(format!("the {outcome} run `{name}` may have it: `--run {short}`"));
     };
-    Some(if this.is_some_and(|this| this.pipeline == run.pipeline) {
+    Some(if this.is_some_and(|this| this.pipeline_identity() == run.pipeline_identity()) {
         format!("the run `{}` has it: `--run {}`", run.run, run.short_name())
     } else {
         format!("the pipeline `{0}` has it: `--pipeline {0}`, or all runs: `{ALL_RUNS_SCHEMA}.{table}`", run.pipeline)

@@ -48,11 +48,31 @@ pub fn text(value: &Value) -> String {
     }
 }
 
+/// Returns true if a value is the one that a person writes as `wanted`. Numbers are compared as numbers: `1e-3` is 0.001.
+#[must_use]
+pub fn is_value(value: &Value, wanted: &str) -> bool {
+    let wanted_number = wanted.trim().parse::<f64>().ok();
+    text(value) == wanted
+        || value.as_f64().zip(wanted_number).is_some_and(|(value, wanted)| value.total_cmp(&wanted).is_eq())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn numbers_are_compared_as_numbers() {
+        for (value, wanted) in [(json!(0.001), "1e-3"), (json!(3), "3.0"), (json!("max"), "max"), (json!(true), "true")]
+        {
+            assert!(is_value(&value, wanted), "{value} {wanted}");
+        }
+        for (value, wanted) in [(json!(0.001), "0.0011"), (json!("3"), "3.0"), (json!(null), "0"), (json!(3), "three")]
+        {
+            assert!(!is_value(&value, wanted), "{value} {wanted}");
+        }
+    }
 
     #[test]
     fn settings_become_flat_names() {

@@ -1,9 +1,9 @@
-//! Differences between two runs: versions, stages, settings and sources.
+//! Differences between two runs: versions, stages, settings, connections and sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::store::flat_settings::{flatten, text};
-use crate::store::key::InputIdentity;
+use crate::store::key::{ArtefactIdentity, InputIdentity};
 use crate::store::record::{RunRecord, StageRecord};
 
 /// Difference between two runs.
@@ -19,53 +19,81 @@ pub struct RunDifference {
     pub is_detail: bool,
 }
 
-/// Differences between two runs in the order of the stages. Results that differ only because their inputs do are left
-/// out.
+impl RunDifference {
+    fn new(subject: impl Into<String>, before: Option<String>, after: Option<String>) -> Self {
+        Self { subject: subject.into(), before, after, is_detail: false }
+    }
+}
+
+/// Differences between two runs in the order of the stages. Results that differ only because those before them do are
+/// left out.
 #[must_use]
 pub fn compare_runs(first: &RunRecord, second: &RunRecord) -> Vec<RunDifference> {
     let mut found = Vec::new();
-    let mut add = |subject: String, before: Option<String>, after: Option<String>| {
+    if first.pipeline_identity() != second.pipeline_identity() {
+        // Two files may have been named by the same text, in different folders.
+        let is_same_text = first.pipeline == second.pipeline;
+        let name =
+            |run: &RunRecord| if is_same_text { run.pipeline_identity().to_owned() } else { run.pipeline.clone() };
+        found.push(RunDifference::new("pipeline", Some(name(first)), Some(name(second))));
+    }
+    let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let mut add = |subject: &str, before: Option<String>, after: Option<String>| {
         if before != after {
-            found.push(RunDifference { subject, before, after, is_detail: false });
+            found.push(RunDifference::new(subject, before, after));
         }
     };
-    add("pipeline".to_owned(), Some(first.pipeline.clone()), Some(second.pipeline.clone()));
-    let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    add("pairloom".to_owned(), known(&first.pairloom), known(&second.pairloom));
-    add("device".to_owned(), known(&first.command.device), known(&second.command.device));
+    add("pairloom", known(&first.pairloom), known(&second.pairloom));
+    add("device", known(&first.command.device), known(&second.command.device));
     let names = second.stages.iter().chain(&first.stages).map(|stage| stage.name.as_str());
     let mut seen = BTreeSet::new();
     for name in names.filter(|name| seen.insert(*name)) {
         match (first.stage(name), second.stage(name)) {
-            (Some(one), Some(other)) if one.kind == other.kind => compare_stages(one, other, &mut found),
+            (Some(one), Some(other)) if one.kind == other.kind => {
+                compare_stages((first, one), (second, other), &mut found);
+            }
             (one, other) => {
+                let subject =
+                    if one.is_some() && other.is_some() { format!("kind of {name}") } else { name.to_owned() };
                 let kind = |stage: Option<&StageRecord>| stage.map(|stage| stage.kind.clone());
-                found.push(RunDifference {
-                    subject: name.to_owned(),
-                    before: kind(one),
-                    after: kind(other),
-                    is_detail: false,
-                });
+                found.push(RunDifference::new(subject, kind(one), kind(other)));
             }
         }
     }
     found
 }
 
-fn compare_stages(one: &StageRecord, other: &StageRecord, found: &mut Vec<RunDifference>) {
-    let (Some(before), Some(after)) = (&one.identity, &other.identity) else { return };
+/// Stage of a run.
+type StageOfRun<'r> = (&'r RunRecord, &'r StageRecord);
+
+fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec<RunDifference>) {
+    let (one, other) = (first.1, second.1);
     if one.key == other.key {
         return;
     }
+    let (Some(before), Some(after)) = (&one.identity, &other.identity) else {
+        let is_known =
+            |stage: &StageRecord| Some(if stage.identity.is_some() { "recorded" } else { "not recorded" }.to_owned());
+        found.push(RunDifference::new(format!("settings of {}", one.name), is_known(one), is_known(other)));
+        return;
+    };
     if before.version != after.version {
         let version = |version: u32| Some(format!("version {version}"));
-        found.push(RunDifference {
-            subject: format!("code of {}", one.name),
-            before: version(before.version),
-            after: version(after.version),
-            is_detail: false,
-        });
+        let subject = format!("code of {}", one.name);
+        found.push(RunDifference::new(subject, version(before.version), version(after.version)));
     }
+    compare_settings(&one.name, before, after, found);
+    for input in before.inputs.keys().chain(after.inputs.keys()).collect::<BTreeSet<_>>() {
+        let (ours, theirs) = (origin(first, before, input), origin(second, after, input));
+        if ours.as_ref().zip(theirs.as_ref()).is_some_and(|(ours, theirs)| ours.is_same_as(theirs)) {
+            continue;
+        }
+        let text = |of: Option<Origin>| of.map(Origin::into_text);
+        found.push(RunDifference::new(format!("{}.{input}", one.name), text(ours), text(theirs)));
+    }
+}
+
+fn compare_settings(stage: &str, before: &ArtefactIdentity, after: &ArtefactIdentity, found: &mut Vec<RunDifference>) {
     let values = |settings: &serde_json::Value| -> BTreeMap<String, String> {
         flatten(settings).into_iter().map(|(name, value)| (name, text(&value))).collect()
     };
@@ -77,27 +105,59 @@ fn compare_stages(one: &StageRecord, other: &StageRecord, found: &mut Vec<RunDif
         let one_sided = before.is_none() || after.is_none();
         let chosen_above =
             changed.iter().any(|above| name.strip_prefix(above.as_str()).is_some_and(|rest| rest.starts_with('.')));
-        let subject = format!("{}.{name}", one.name);
+        let subject = format!("{stage}.{name}");
         found.push(RunDifference { subject, before, after, is_detail: one_sided && chosen_above });
     }
-    for input in before.inputs.keys().chain(after.inputs.keys()).collect::<BTreeSet<_>>() {
-        let (ours, theirs) = (before.inputs.get(input), after.inputs.get(input));
-        let is_source = |of: Option<&InputIdentity>| matches!(of, None | Some(InputIdentity::Source(_)));
-        if ours == theirs || !(is_source(ours) && is_source(theirs)) {
-            continue;
-        }
-        let source = |stage: &StageRecord, of: Option<&InputIdentity>| match of {
-            Some(InputIdentity::Source(digest)) => {
-                let path = stage.sources.get(input).map_or("", String::as_str);
-                Some(format!("{path} ({})", digest.get(..8).unwrap_or(digest)))
+}
+
+/// Origin of an input.
+enum Origin {
+    /// Output of a stage of the same run. Stages with equal settings and inputs share a result, so there may be several
+    /// names.
+    Stages {
+        /// Names of the stages.
+        names: Vec<String>,
+        /// Kind of the stages.
+        kind: String,
+        /// Name of the output.
+        output: String,
+    },
+    /// File or folder outside of the store: its path and its digest.
+    Source(String, String),
+}
+
+impl Origin {
+    /// Returns true if both are the same output of a stage of the same name, or the same content.
+    fn is_same_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Stages { names, output, .. }, Self::Stages { names: others, output: theirs, .. }) => {
+                output == theirs
+                    && (names.is_empty() || others.is_empty() || names.iter().any(|of| others.contains(of)))
             }
-            _ => None,
-        };
-        found.push(RunDifference {
-            subject: format!("{}.{input}", one.name),
-            before: source(one, ours),
-            after: source(other, theirs),
-            is_detail: false,
-        });
+            (Self::Source(_, digest), Self::Source(_, other)) => digest == other,
+            _ => false,
+        }
     }
+
+    /// Text as in a pipeline file: `p1.images`; of a source, its path and digest.
+    fn into_text(self) -> String {
+        match self {
+            Self::Stages { names, kind, output } => format!("{}.{output}", names.first().unwrap_or(&kind)),
+            Self::Source(path, digest) => format!("{path} ({})", digest.get(..8).unwrap_or(&digest)),
+        }
+    }
+}
+
+/// Origin of an input of a stage; `None` if the stage has no such input.
+fn origin((run, stage): StageOfRun<'_>, identity: &ArtefactIdentity, input: &str) -> Option<Origin> {
+    Some(match identity.inputs.get(input)? {
+        InputIdentity::Source(digest) => {
+            Origin::Source(stage.sources.get(input).cloned().unwrap_or_default(), digest.clone())
+        }
+        InputIdentity::Artefact { kind, key, output } => {
+            let producers = run.stages.iter().filter(|stage| stage.kind == *kind && stage.key == *key);
+            let names = producers.map(|stage| stage.name.clone()).collect();
+            Origin::Stages { names, kind: kind.clone(), output: output.clone() }
+        }
+    })
 }

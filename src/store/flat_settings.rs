@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use crate::stage::flat_settings::{flatten, text};
+pub use crate::stage::flat_settings::{flatten, is_value, text};
 use crate::store::key::ArtefactIdentity;
 use crate::store::lineage::artefact_inputs;
 use crate::store::record::{RunRecord, StageRecord};

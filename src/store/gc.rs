@@ -30,6 +30,17 @@ pub struct Garbage {
     pub last_use: Option<(String, jiff::Timestamp)>,
 }
 
+/// Pinned artefact, which stays with everything that it follows from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedArtefact {
+    /// Kind of the stage.
+    pub kind: String,
+    /// Key.
+    pub key: String,
+    /// Latest run that used it, and the name of the stage; `None` if no run of the store did.
+    pub last_use: Option<(String, String)>,
+}
+
 /// Result of a garbage collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GarbageCollection {
@@ -39,6 +50,8 @@ pub struct GarbageCollection {
     pub runs: Vec<(String, String)>,
     /// Runs whose results stay because of a label, with the reason: name and reason.
     pub spared_runs: Vec<(String, String)>,
+    /// Pinned artefacts, ordered by kind and key.
+    pub pinned: Vec<PinnedArtefact>,
 }
 
 /// Finds the artefacts that nothing keeps. With `remove`, removes them.
@@ -78,12 +91,14 @@ pub fn collect_garbage(store: &Store, keep_runs: usize, remove: bool) -> Result<
         }
     }
     kept.extend(pinned_artefacts(&log, &labels)?);
-    result.garbage = find_garbage(store, &runs, &kept)?;
+    result.garbage = find_garbage(&log, &runs, &kept)?;
     let names: BTreeSet<(&str, &str)> =
         result.garbage.iter().map(|item| (item.kind.as_str(), item.key.as_str())).collect();
+    result.pinned = labels.pinned_artefacts.iter().map(|(kind, key)| pinned_artefact(&runs, kind, key)).collect();
     let loses =
         |run: &&&RunRecord| run.stages.iter().any(|stage| names.contains(&(stage.kind.as_str(), stage.key.as_str())));
-    result.runs = runs.iter().filter(loses).map(|run| (run.run.clone(), run.pipeline.clone())).collect();
+    let pipelines = log.pipeline_names()?;
+    result.runs = runs.iter().filter(loses).map(|run| (run.run.clone(), shown_pipeline(&pipelines, run))).collect();
     if remove {
         for item in &result.garbage {
             let key = serde_json::from_value(item.key.clone().into());
@@ -99,7 +114,7 @@ fn recent_runs<'r>(runs: &[&'r RunRecord], keep_runs: usize) -> BTreeSet<&'r str
     let mut different: BTreeMap<&str, Vec<&RunRecord>> = BTreeMap::new();
     let mut recent = BTreeSet::new();
     for run in runs {
-        let seen = different.entry(&run.pipeline).or_default();
+        let seen = different.entry(run.pipeline_identity()).or_default();
         let is_repeat = seen.iter().any(|other| run.is_repeat_of(other));
         if is_repeat || seen.len() < keep_runs {
             recent.insert(run.run.as_str());
@@ -109,6 +124,20 @@ fn recent_runs<'r>(runs: &[&'r RunRecord], keep_runs: usize) -> BTreeSet<&'r str
         }
     }
     recent
+}
+
+/// Name of the pipeline of a run for display.
+fn shown_pipeline(names: &BTreeMap<&str, &str>, run: &RunRecord) -> String {
+    (*names.get(run.pipeline_identity()).unwrap_or(&run.pipeline.as_str())).to_owned()
+}
+
+/// Pinned artefact with its latest use. `runs` is ordered from the latest to the first.
+fn pinned_artefact(runs: &[&RunRecord], kind: &str, key: &str) -> PinnedArtefact {
+    let stage_of = |run: &&RunRecord| {
+        let stage = run.stages.iter().find(|stage| stage.kind == kind && stage.key.as_str() == key)?;
+        Some((run.run.clone(), stage.name.clone()))
+    };
+    PinnedArtefact { kind: kind.to_owned(), key: key.to_owned(), last_use: runs.iter().find_map(stage_of) }
 }
 
 /// Pinned artefacts and everything that they follow from, as kind and key.
@@ -131,9 +160,10 @@ fn pinned_artefacts(log: &RunLog, labels: &Labels) -> Result<BTreeSet<(String, S
 }
 
 /// Artefacts of the store that are not in `kept`, with their uses in `runs`.
-fn find_garbage(store: &Store, runs: &[&RunRecord], kept: &BTreeSet<(String, String)>) -> Result<Vec<Garbage>> {
+fn find_garbage(log: &RunLog, runs: &[&RunRecord], kept: &BTreeSet<(String, String)>) -> Result<Vec<Garbage>> {
+    let pipelines = log.pipeline_names()?;
     let mut garbage: BTreeMap<(String, String), Garbage> = BTreeMap::new();
-    for (object, bytes) in store.objects().sizes("")? {
+    for (object, bytes) in log.store().objects().sizes("")? {
         let [kind, key, _, ..] = object.split('/').collect::<Vec<_>>()[..] else { continue };
         let name = (kind.to_owned(), key.to_owned());
         if OTHER_FOLDERS.contains(&kind) || kept.contains(&name) {
@@ -153,7 +183,7 @@ fn find_garbage(store: &Store, runs: &[&RunRecord], kept: &BTreeSet<(String, Str
         for stage in &run.stages {
             let Some(item) = garbage.get_mut(&(stage.kind.clone(), stage.key.to_string())) else { continue };
             item.stages.insert(stage.name.clone());
-            item.pipelines.insert(run.pipeline.clone());
+            item.pipelines.insert(shown_pipeline(&pipelines, run));
             // The first run that is found is the latest.
             item.last_use.get_or_insert_with(|| (run.run.clone(), run.started));
         }

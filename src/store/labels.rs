@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, escape_line};
 use crate::store::Store;
 use crate::store::key::Key;
 
@@ -136,7 +136,9 @@ pub fn set_tag(store: &Store, run: &str, tag: &str, replace: bool) -> Result<()>
 /// There is no such tag, or the store cannot be written.
 pub fn remove_tag(store: &Store, tag: &str) -> Result<()> {
     if tagged_run(store, tag)?.is_none() {
-        return Err(Error::usage(format!("there is no tag `{tag}`")).hint("`pairloom tag` lists the tags"));
+        return Err(
+            Error::usage(format!("there is no tag `{}`", escape_line(tag))).hint("`pairloom tag` lists the tags")
+        );
     }
     store.objects().delete_all(&[format!("tags/{tag}")])
 }
@@ -144,10 +146,14 @@ pub fn remove_tag(store: &Store, tag: &str) -> Result<()> {
 /// Sets the note of a run. An empty text removes the note.
 ///
 /// # Errors
-/// The text is too long, or the store cannot be written.
+/// The text is too long or has control characters other than ends of lines, or the store cannot be written.
 pub fn set_note(store: &Store, run: &str, text: &str) -> Result<()> {
     if text.len() > MAX_NOTE_BYTES {
         return Err(Error::usage(format!("the note has {} bytes, wanted at most {MAX_NOTE_BYTES}", text.len())));
+    }
+    if let Some(control) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        let shown = control.escape_debug();
+        return Err(Error::usage(format!("the note contains the control character `{shown}`, wanted text and lines")));
     }
     let object = format!("notes/{run}");
     if text.is_empty() {
@@ -184,15 +190,19 @@ fn pin_object(target: &PinTarget) -> String {
     }
 }
 
-/// Checks the name of a tag: letters, digits, `.`, `_` and `-`; not the form of another name of a run.
-fn check_tag(tag: &str) -> Result<()> {
+/// Checks the form of a tag: letters, digits, `.`, `_` and `-`; not the form of another name of a run.
+///
+/// # Errors
+/// The tag has another form.
+pub fn check_tag(tag: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let well_formed = (1..=MAX_TAG_BYTES).contains(&tag.len())
         && tag.chars().all(fits)
         && tag.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !well_formed {
         return Err(Error::usage(format!(
-            "`{tag}` cannot be a tag: wanted 1 to {MAX_TAG_BYTES} letters, digits, `.`, `_` or `-`, a letter or digit first"
+            "`{}` cannot be a tag: wanted 1 to {MAX_TAG_BYTES} letters, digits, `.`, `_` or `-`, a letter or digit first",
+            escape_line(tag)
         )));
     }
     // Ends of names of runs have four digits, keys at least six; names of runs begin with the year.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::Result;
 use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
-use crate::store::record::StageRecord;
+use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 
 /// Kind and key of an artefact.
@@ -58,6 +58,13 @@ impl Lineage {
             }
         }
         Ok(lineage)
+    }
+
+    /// Identities of the artefacts of one run, as far as its record has them.
+    #[must_use]
+    pub fn of_run(run: &RunRecord) -> Self {
+        let identity = |stage: &StageRecord| Some(((stage.kind.clone(), stage.key.clone()), stage.identity.clone()?));
+        Self { identities: run.stages.iter().filter_map(identity).collect() }
     }
 
     /// Identities of an artefact and of everything that it follows from, as far as manifests exist.

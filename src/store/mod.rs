@@ -31,6 +31,7 @@ pub mod journal;
 pub mod key;
 pub mod record;
 pub mod run_log;
+pub mod run_names;
 pub mod labels;
 pub mod lineage;
 pub mod flat_settings;
@@ -39,6 +40,8 @@ pub mod comparison;
 pub(crate) mod testing;
 #[cfg(test)]
 mod run_tests;
+#[cfg(test)]
+mod run_names_tests;
 
 pub use artefact::{Artefact, FileEntry, Manifest, Part, Presence};
 pub(crate) use layout::LOCKS_FOLDER;

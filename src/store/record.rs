@@ -40,10 +40,13 @@ pub struct RunRecord {
     pub scores: Vec<ScoreRecord>,
 }
 
-/// Command line of a run, apart from the pipeline file.
+/// Command line of a run, apart from the text that names the pipeline file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunCommand {
+    /// Canonical path of the pipeline file. `None` in records of older versions, and if the file has none, such as a pipe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Overrides: arguments of `--set`.
     pub overrides: Vec<String>,
     /// Environment variables that the pipeline file uses.
@@ -123,16 +126,21 @@ pub struct ExpectationRecord {
     pub held: bool,
 }
 
-/// Best score of a stage.
+/// Tables with scores, the most telling first.
+const SCORE_TABLES: [&str; 3] = ["summary", "validation", "correlations"];
+
+/// Best score of a stage, or the value of an expectation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScoreRecord {
-    /// Name of the stage.
+    /// Name of the stage; empty for an expectation.
     pub stage: String,
-    /// Table with the score: `summary` of an evaluation, `validation` of a training.
+    /// Table with the score: `summary` of an evaluation, `validation` of a training, `correlations`; empty for an
+    /// expectation.
     pub table: String,
-    /// Name of the metric: `rsum`.
+    /// Name of the metric, such as `rsum`, `pearson`, or the column that an expectation selects.
     pub metric: String,
-    /// Row of the score: the method with its parameters, or the epoch.
+    /// Row of the score: the method with its parameters, the epoch, the score that correlates. Of an expectation, the
+    /// wanted value.
     pub of: String,
     /// Value of the metric.
     pub value: f64,
@@ -183,14 +191,30 @@ impl RunRecord {
         Some((self.finished? - self.started).total(jiff::Unit::Second).unwrap_or(0.0))
     }
 
-    /// Best score of the run: of an evaluation if there is one, otherwise of a training.
+    /// Identity of the run's pipeline: the canonical path of its file. Two runs are of one pipeline if this text is equal,
+    /// from whichever folder and however the file was named. In records of older versions, which lack the path, it is the
+    /// text of the command line.
+    #[must_use]
+    pub fn pipeline_identity(&self) -> &str {
+        self.command.pipeline_identity(&self.pipeline)
+    }
+
+    /// Most telling score of the run: the best of an evaluation, otherwise of a training, otherwise of correlations with
+    /// ratings, otherwise the value of the first expectation.
     #[must_use]
     pub fn best_score(&self) -> Option<&ScoreRecord> {
         let best = |table: &str| {
-            let scores = self.scores.iter().filter(|score| score.table == table);
+            // The first of equal scores.
+            let scores = self.scores.iter().rev().filter(|score| score.table == table);
             scores.max_by(|a, b| a.value.total_cmp(&b.value))
         };
-        best("summary").or_else(|| best("validation"))
+        SCORE_TABLES.iter().find_map(|table| best(table)).or_else(|| self.scores.first())
+    }
+
+    /// Returns true if the run computed nothing: every result was in the store already.
+    #[must_use]
+    pub fn is_all_reused(&self) -> bool {
+        !self.stages.is_empty() && self.stages.iter().all(|stage| stage.reused)
     }
 
     /// Stage with this name.
@@ -199,13 +223,16 @@ impl RunRecord {
         self.stages.iter().find(|stage| stage.name == name)
     }
 
-    /// Returns true if both runs have the same pipeline file and the same results under the same names.
+    /// Returns true if both runs have the same pipeline and the same results under the same names.
     #[must_use]
     pub fn is_repeat_of(&self, other: &Self) -> bool {
-        let results = |run: &'_ Self| -> BTreeMap<String, Key> {
-            run.stages.iter().map(|stage| (stage.name.clone(), stage.key.clone())).collect()
-        };
-        self.pipeline == other.pipeline && results(self) == results(other)
+        // Stages of a run have distinct names, so equal numbers of stages and a partner for each are enough.
+        self.stages.len() == other.stages.len()
+            && self.pipeline_identity() == other.pipeline_identity()
+            && self.stages.iter().zip(&other.stages).all(|(stage, beside)| {
+                let partner = if beside.name == stage.name { Some(beside) } else { other.stage(&stage.name) };
+                partner.is_some_and(|partner| partner.key == stage.key)
+            })
     }
 
     /// Command that starts the run again, for a shell: environment, pipeline file and overrides.
@@ -221,6 +248,14 @@ impl RunRecord {
             words.extend(["--device".to_owned(), quote(device)]);
         }
         words.join(" ")
+    }
+}
+
+impl RunCommand {
+    /// Identity of the pipeline, whose file the command line names as `name`. See [`RunRecord::pipeline_identity`].
+    #[must_use]
+    pub fn pipeline_identity<'c>(&'c self, name: &'c str) -> &'c str {
+        self.file.as_deref().unwrap_or(name)
     }
 }
 

@@ -73,7 +73,7 @@ fn a_run_hands_over_to_pairloom_torch_and_an_up_to_date_run_does_not() {
     fs::copy(PAIRLOOM, &alone).expect("a copy");
     let second = command(alone.to_str().expect("text"), folder.path(), &["run", "p.toml"]).output().expect("starts");
     assert_code(&second, 0);
-    assert!(stderr(&second).contains("0 of 1 stages ran"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("0 of 1 stage ran"), "{}", stderr(&second));
     let other = command(alone.to_str().expect("text"), folder.path(), &["run", "p.toml", "--set", "seed=5"]).output();
     let other = other.expect("starts");
     assert_code(&other, 2);
@@ -96,7 +96,7 @@ fn a_failed_expectation_has_exit_code_1() {
     let output = run(folder.path(), &["run", "p.toml"]);
     assert_code(&output, 1);
     assert!(stderr(&output).contains("expectation did not hold: 8, wanted at least 9"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("error: 1 of 1 expectations did not hold"));
+    assert!(stderr(&output).contains("error: 1 of 1 expectation did not hold"));
 }
 
 #[test]
@@ -209,6 +209,9 @@ fn query_results_in_every_format() {
     let csv = run(folder.path(), &["sql", query, "--format", "csv"]);
     assert_code(&csv, 0);
     assert_eq!(stdout(&csv), "split,n\ntest,2\ntrain,4\nval,2\n");
+    assert!(stderr(&csv).starts_with("run 20") && stderr(&csv).ends_with(" of p.toml\n"), "{}", stderr(&csv));
+    let named = run(folder.path(), &["sql", query, "--pipeline", "p"]);
+    assert_eq!(stderr(&named), "", "the run is named on the command line");
     let json: serde_json::Value =
         serde_json::from_slice(&run(folder.path(), &["sql", query, "--format", "json"]).stdout).expect("JSON");
     assert_eq!(json[1], serde_json::json!({ "split": "train", "n": 4 }));
@@ -233,7 +236,8 @@ fn query_results_in_every_format() {
     let mut piped = command(PAIRLOOM, folder.path(), &["sql", "--json"]);
     let mut child = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
     std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), query.as_bytes()).expect("written");
-    let lines = json_lines(&child.wait_with_output().expect("ends"));
+    let output = child.wait_with_output().expect("ends");
+    let lines = json_lines(&output);
     assert_eq!(lines[0], serde_json::json!({ "split": "test", "n": 2 }));
     assert_code(&run(folder.path(), &["sql", "SELECT * FROM pairs.image"]), 2);
     assert_code(&run(folder.path(), &["--store", "gone", "sql", query]), 3);
@@ -249,7 +253,9 @@ fn a_closed_pipe_is_no_error() {
     let folder = folder(SYNTHETIC);
     assert_code(&run(folder.path(), &["run", "p.toml"]), 0);
     let long = "SELECT a.text FROM pairs.captions a, pairs.captions b, pairs.captions c, pairs.captions d";
-    for arguments in [vec!["sql", long, "--format", "csv"], vec!["schema"], vec!["completions", "bash"]] {
+    for arguments in
+        [vec!["sql", long, "--format", "csv", "--run", "latest"], vec!["schema"], vec!["completions", "bash"]]
+    {
         let mut piped = command(PAIRLOOM, folder.path(), &arguments);
         let mut child = piped.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         drop(child.stdout.take());
@@ -276,6 +282,23 @@ fn runs_are_listed_and_gc_removes_with_delete_only() {
     assert_eq!(stdout(&sources), "n\n8\n");
     let shown = stdout(&run(folder.path(), &["show", "base"]));
     assert!(shown.contains("pairloom run p.toml") && shown.contains("base"), "{shown}");
+    // The same file, named in another way, from another folder.
+    fs::create_dir(folder.path().join("below")).expect("a folder");
+    let by_path =
+        run(&folder.path().join("below"), &["--store", "../store", "runs", "--json", "--pipeline", "../p.toml"]);
+    assert_eq!(json_lines(&by_path).len(), 2, "{}", stderr(&by_path));
+    let stage = json_lines(&run(folder.path(), &["show", "base", "pairs", "--json"]));
+    assert_eq!((&stage[0]["stage"], &stage[0]["run"]), (&"pairs".into(), &runs[1]["run"]));
+    for (arguments, message) in [
+        (["tag", "base", "pairs"], "cannot be a tag: it is a stage of the run"),
+        (["tag", "base", "p"], "cannot be a tag: it is the pipeline"),
+        (["runs", "--where", "pairs.synthetic.sed=5"], "did you mean `pairs.synthetic.seed`?"),
+        (["show", "base", "pair"], "did you mean `pairs`?"),
+    ] {
+        let refused = run(folder.path(), &arguments);
+        assert_code(&refused, 2);
+        assert!(stderr(&refused).contains(message), "{arguments:?}: {}", stderr(&refused));
+    }
     let differences = &json_lines(&run(folder.path(), &["diff", "base", "latest", "--json"]))[0]["differences"];
     assert_eq!(differences[0]["subject"], "pairs.synthetic.seed", "{differences}");
     assert!(stderr(&run(folder.path(), &["gc", "--keep-runs", "1"])).contains("base"), "the tag keeps the first run");
@@ -287,6 +310,13 @@ fn runs_are_listed_and_gc_removes_with_delete_only() {
     assert_code(&run(folder.path(), &["gc", "--keep-runs", "1", "--delete"]), 0);
     assert!(!folder.path().join("store/v1").join(&name).exists());
     assert!(stderr(&run(folder.path(), &["gc", "--keep-runs", "1"])).contains("nothing to remove"));
+    fs::write(folder.path().join("store/v1/runs/20990101T000000.000Z-abcd.json"), "{\"run\":").expect("a file");
+    for arguments in [&["show"][..], &["runs"], &["diff", first], &["sql", "SELECT run FROM store.runs"]] {
+        let output = run(folder.path(), arguments);
+        assert_code(&output, 0);
+        let warnings = stderr(&output).matches("warning: the record of a run cannot be read").count();
+        assert_eq!((warnings, stderr(&output).contains("-abcd.json")), (1, true), "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Shell<'_> {
         match command {
             ShellCommand::Quit => return LineEnd::Quit,
             ShellCommand::Help => self.console.info(HELP),
-            ShellCommand::Run(None) => self.console.info(&self.opened.run_line("")),
+            ShellCommand::Run(None) => self.opened.print_run("", self.console),
             ShellCommand::Run(run) => return self.open(&RunChoiceArgs { run, pipeline: None }),
             ShellCommand::Pipeline(name) => return self.open(&RunChoiceArgs { run: None, pipeline: Some(name) }),
             ShellCommand::Format(format) => self.format = format,
@@ -156,7 +156,7 @@ impl Shell<'_> {
     fn open(&mut self, choice: &RunChoiceArgs) -> LineEnd {
         match self.opener.open(choice) {
             Ok(opened) => {
-                self.console.info(&opened.run_line(""));
+                opened.print_run("", self.console);
                 *self.statement.lock().unwrap_or_else(PoisonError::into_inner) = opened.session.interrupt();
                 self.opened = opened;
                 LineEnd::OtherRun

@@ -4,6 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::cli::args::RunChoiceArgs;
+use crate::cli::console::Console;
+use crate::cli::open::open_log;
 use crate::cli::run_choice::choose_run;
 use crate::error::Result;
 use crate::sql::{NamedFile, Session};
@@ -18,6 +20,7 @@ const COMPLETED_RUNS: usize = 50;
 pub(in crate::cli) struct SessionOpener<'s> {
     store: &'s Store,
     files: &'s [NamedFile],
+    console: Console,
 }
 
 /// Session and the run of its tables.
@@ -29,8 +32,8 @@ pub(in crate::cli) struct OpenSession {
 }
 
 impl<'s> SessionOpener<'s> {
-    pub(in crate::cli) fn new(store: &'s Store, files: &'s [NamedFile]) -> Self {
-        Self { store, files }
+    pub(in crate::cli) fn new(store: &'s Store, files: &'s [NamedFile], console: Console) -> Self {
+        Self { store, files, console }
     }
 
     /// Opens a session over the run that `choice` names. Runs since the last call are seen.
@@ -38,7 +41,7 @@ impl<'s> SessionOpener<'s> {
     /// # Errors
     /// There is no such run, the store cannot be read, or two files have one name.
     pub(in crate::cli) fn open(&self, choice: &RunChoiceArgs) -> Result<OpenSession> {
-        let log = Arc::new(RunLog::open(self.store)?);
+        let log = Arc::new(open_log(self.store, self.console)?);
         let run = choose_run(&log, choice)?.cloned();
         let mut session = Session::of_run(&log, run.as_ref())?;
         for file in self.files {
@@ -49,9 +52,11 @@ impl<'s> SessionOpener<'s> {
 }
 
 impl OpenSession {
-    /// Line that names the run; empty without one.
-    pub(in crate::cli) fn run_line(&self, more: &str) -> String {
-        self.run.as_ref().map(|run| format!("run {} of {}{more}\n", run.run, run.pipeline)).unwrap_or_default()
+    /// Prints the name of the run to stderr, if there is one.
+    pub(in crate::cli) fn print_run(&self, more: &str, console: Console) {
+        if let Some(run) = &self.run {
+            console.note(&format!("run {} of {}{more}", run.run, run.pipeline));
+        }
     }
 
     /// Names of the latest runs.

@@ -11,6 +11,7 @@ mod storage;
 mod location;
 mod client;
 mod storage_error;
+mod file_sizes;
 #[cfg(test)]
 mod tests;
 

@@ -22,6 +22,7 @@ use object_store::{
 
 use crate::error::{Error, Result};
 use crate::io::objects::client::{self, MAX_REQUEST_BYTES, RetryPolicy, UrlClient};
+use crate::io::objects::file_sizes::{file_sizes, is_unfinished};
 use crate::io::objects::{Location, storage_error};
 
 /// Maximum number of concurrent requests of one call.
@@ -36,6 +37,8 @@ const MID_RESPONSE_RETRY_TIME: Duration = Duration::from_secs(4);
 pub struct ObjectStorage {
     backend: Backend,
     policy: RetryPolicy,
+    /// True if the objects are files, which can be listed without the client.
+    has_files: bool,
 }
 
 /// Folder or URL of the objects.
@@ -63,7 +66,8 @@ impl ObjectStorage {
             Location::Folder(folder) => Self::local(folder),
             Location::Url(url) => {
                 let client = Arc::new(UrlClient::new(url, settings)?);
-                Ok(Self { backend: Backend::Url(client, location.clone()), policy: RetryPolicy::Standard })
+                let backend = Backend::Url(client, location.clone());
+                Ok(Self { backend, policy: RetryPolicy::Standard, has_files: false })
             }
         }
     }
@@ -77,7 +81,7 @@ impl ObjectStorage {
         let folder = folder.canonicalize().map_err(|error| Error::io("find the folder", folder, &error))?;
         let inner = LocalFileSystem::new_with_prefix(&folder)
             .map_err(|error| storage_error::folder_error("open", &folder, &error))?;
-        Ok(Self::with_inner(Arc::new(inner), &folder))
+        Ok(Self { has_files: true, ..Self::with_inner(Arc::new(inner), &folder) })
     }
 
     /// Empty storage in memory, in place of the folder `folder`, which need not exist.
@@ -88,7 +92,8 @@ impl ObjectStorage {
 
     /// Storage over `inner`, whose objects are in `folder`: for tests with a faulty store.
     pub fn with_inner(inner: Arc<dyn ObjectStore>, folder: &Path) -> Self {
-        Self { backend: Backend::Folder(inner, folder.to_owned()), policy: RetryPolicy::Standard }
+        let backend = Backend::Folder(inner, folder.to_owned());
+        Self { backend, policy: RetryPolicy::Standard, has_files: false }
     }
 
     /// Storage over `inner` as if at a URL, for tests.
@@ -96,6 +101,7 @@ impl ObjectStorage {
         Self {
             backend: Backend::Url(Arc::new(UrlClient::single(inner)), location.clone()),
             policy: RetryPolicy::Standard,
+            has_files: false,
         }
     }
 
@@ -320,6 +326,9 @@ impl ObjectStorage {
     /// # Errors
     /// The store cannot be read.
     pub fn sizes(&self, prefix: &str) -> Result<BTreeMap<String, u64>> {
+        if let Some(folder) = self.folder().filter(|_| self.has_files) {
+            return file_sizes(folder, prefix);
+        }
         let below = Name::from(prefix);
         let below = (!below.as_ref().is_empty()).then_some(&below);
         let list = |store: Arc<dyn ObjectStore>| async move {
@@ -341,9 +350,7 @@ impl ObjectStorage {
         for entry in walkdir::WalkDir::new(folder.join(prefix)).into_iter().filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy();
             // `object_store` writes to `NAME#1` and renames it to `NAME`.
-            let staged =
-                name.rsplit_once('#').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-            if staged && entry.file_type().is_file() {
+            if is_unfinished(&name) && entry.file_type().is_file() {
                 std::fs::remove_file(entry.path()).map_err(|error| Error::io("remove", entry.path(), &error))?;
             }
         }

@@ -67,7 +67,7 @@ pub(super) fn runs(catalog: &StoreCatalog) -> Result<NamedColumns> {
 fn repeats<'r>(runs: &[&'r RunRecord]) -> Vec<Option<&'r str>> {
     type Results<'r> = (&'r str, BTreeMap<&'r str, &'r Key>);
     let results = |run: &'r RunRecord| -> Results<'r> {
-        (&run.pipeline, run.stages.iter().map(|stage| (stage.name.as_str(), &stage.key)).collect())
+        (run.pipeline_identity(), run.stages.iter().map(|stage| (stage.name.as_str(), &stage.key)).collect())
     };
     let mut first: HashMap<Results<'r>, &'r str> = HashMap::new();
     let mut repeats: Vec<Option<&str>> = runs
