@@ -6,8 +6,9 @@ use std::path::Path;
 
 use super::writer;
 use crate::error::{Error, Result, ValidationErrors};
-use crate::io::record_file::{RecordFile, RecordPlace};
+use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
 use crate::io::table_file::ColumnKind;
+use crate::stage::StageContext;
 
 /// Names of the columns of a table of captions.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct CaptionColumns<'s> {
     pub caption_id: Option<&'s str>,
     /// Column of the split.
     pub split: Option<&'s str>,
+    /// Separator of the columns of a CSV file, if it is no comma.
+    pub separator: Option<u8>,
     /// Hint of the error for missing columns.
     pub hint: &'static str,
 }
@@ -39,7 +42,8 @@ pub(super) struct CaptionTableImage {
     pub split: &'static str,
     /// Identifier and text of each caption.
     pub captions: Vec<(i64, String)>,
-    first: RecordPlace,
+    /// Place of its first row.
+    pub first: RecordPlace,
 }
 
 /// Images of the table so far.
@@ -68,8 +72,10 @@ struct ImageFields<'r> {
 /// from its key and the field of the split column.
 ///
 /// # Errors
-/// The file is not a table with these columns, has no captions, or has invalid rows, all of which the error lists.
+/// The file is not a table with these columns, has no captions, or has invalid rows, all of which the error lists. Or the
+/// run was cancelled.
 pub(super) fn read(
+    cx: &mut StageContext<'_>,
     path: &Path,
     columns: &CaptionColumns<'_>,
     key_of: impl Fn(&str) -> Result<String, String>,
@@ -83,7 +89,8 @@ pub(super) fn read(
     ];
     wanted.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
     let mut rows = ImagesByKey::default();
-    RecordFile::open(path)?.for_each(&wanted, columns.hint, |place, values| {
+    let check = || cx.check_cancelled();
+    let visit = |place: RecordPlace, values: &[FieldValue<'_>]| {
         let [image, text, more @ ..] = values else { return Err("has no fields".to_owned()) };
         let mut more = more.iter();
         let mut named = |column: Option<&'_ str>| column.and_then(|column| Some((column.to_owned(), more.next()?)));
@@ -107,7 +114,10 @@ pub(super) fn read(
                 rows.add_caption(image, rows.count - 1, text, place)
             }),
         }
-    })?;
+    };
+    for doubt in RecordFile::open(path, columns.separator)?.for_each(&wanted, columns.hint, check, visit)? {
+        cx.warn(path.display().to_string(), doubt);
+    }
     if rows.images.is_empty() {
         return Err(Error::data(format!("`{}` has no captions", path.display())));
     }

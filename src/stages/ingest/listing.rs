@@ -9,6 +9,7 @@ use super::on_missing::OnMissing;
 use super::writer::{DataSetWriter, ImageRow};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
+use crate::io::record_file::RecordPlace;
 use crate::stage::StageContext;
 
 /// Valid names of splits.
@@ -26,16 +27,20 @@ pub(super) struct ListedImage {
     pub file_name: String,
     /// Path of the file, relative to the image folder.
     pub path: String,
+    /// Place in the list, if the list has lines or rows.
+    pub place: Option<RecordPlace>,
     /// Identifier and text of each caption, in file order.
     pub captions: Vec<(i64, String)>,
 }
 
 /// Treatment of images without a file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct MissingImages {
     pub policy: OnMissing,
     /// Largest share of images that may be left out.
     pub max_skipped: f64,
+    /// Name of the list, for messages with the place of an image.
+    pub list: Option<String>,
 }
 
 /// Writes the entries whose image is a file below `root`, in order.
@@ -77,6 +82,10 @@ pub(super) fn write_existing(
             }
             continue;
         }
+        let named = match (&on_missing.list, entry.place) {
+            (Some(list), Some(place)) => format!(", which `{list}` names in {place}"),
+            _ => String::new(),
+        };
         match on_missing.policy {
             OnMissing::Fail => {
                 if missing.is_empty()
@@ -84,12 +93,12 @@ pub(super) fn write_existing(
                 {
                     missing.hint(hint);
                 }
-                missing.add(format_args!("`{}`", entry.path), "there is no such file");
+                missing.add(format_args!("`{}`", entry.path), format_args!("there is no such file{named}"));
             }
             OnMissing::Skip => {
-                cx.warn(&entry.path, "no such file; the image and its captions are left out");
+                cx.warn(&entry.path, format!("no such file{named}; the image and its captions are left out"));
                 if skipped.first.len() < LISTED {
-                    skipped.first.push(format!("`{}`: there is no such file", entry.path));
+                    skipped.first.push(format!("`{}`: there is no such file{named}", entry.path));
                 }
                 skipped.skipped += 1;
             }
