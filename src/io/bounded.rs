@@ -59,9 +59,7 @@ pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
 /// It does: the error names the format, and a way to a UTF-8 text file.
 pub(super) fn check_is_text(path: &Path, content: &[u8]) -> Result<()> {
     match text_start::other_format(&content[..content.len().min(START_BYTES)]) {
-        Some((name, hint)) => {
-            Err(Error::data(format!("`{}` is {name}, wanted UTF-8 text", path.display())).hint(hint))
-        }
+        Some((name, hint)) => Err(Error::data(format!("`{}` is {name}, wanted UTF-8 text", path.display())).hint(hint)),
         None => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ impl LineReader {
     ///
     /// # Errors
     /// The file cannot be read, the line is longer than [`MAX_LINE_BYTES`], or the file has more than 4 GiB of text.
-    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
+    pub fn next_line(&mut self) -> Result<Option<(u64, &[u8])>> {
         if self.at == self.chunk.len() {
             self.chunk.clear();
             self.at = 0;
@@ -72,9 +72,10 @@ impl LineReader {
         let rest = &self.chunk[self.at..];
         let end = match self.breaks {
             LineBreak::LineFeed => None,
-            LineBreak::CarriageReturn => rest.iter().position(|&byte| byte == b'\r').map(|found| {
-                if rest.get(found + 1) == Some(&b'\n') { found + 2 } else { found + 1 }
-            }),
+            LineBreak::CarriageReturn => rest
+                .iter()
+                .position(|&byte| byte == b'\r')
+                .map(|found| if rest.get(found + 1) == Some(&b'\n') { found + 2 } else { found + 1 }),
         };
         let line = &rest[..end.unwrap_or(rest.len())];
         if line.len() > MAX_LINE_BYTES {
@@ -99,7 +100,7 @@ mod tests {
         std::fs::write(&path, content).unwrap();
         let mut reader = LineReader::open(&path, false, breaks)?;
         let mut lines = Vec::new();
-        while let Some((number, line)) = reader.next()? {
+        while let Some((number, line)) = reader.next_line()? {
             lines.push((number, line.to_owned()));
         }
         Ok(lines)

@@ -85,7 +85,10 @@ mod tests {
         assert!(message.contains("line 2: byte 4 (0xe9) is not UTF-8"), "{message}");
         assert!(message.contains("line 4: byte 1 (0xff) is not UTF-8"), "{message}");
         let error = read(b"\xff\xfea\0").unwrap_err();
-        assert!(error.to_string().contains("is UTF-16 text") && error.hint_text().unwrap().contains("iconv"), "{error}");
+        assert!(
+            error.to_string().contains("is UTF-16 text") && error.hint_text().unwrap().contains("iconv"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -20,13 +20,19 @@ pub fn other_format(start: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match start {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => (UTF16, UTF16_HINT),
         // Without a byte order mark: ASCII characters, whose upper bytes are zero.
-        [1..=255, 0, 1..=255, 0, ..] => ("UTF-16 text", "convert it, such as with `iconv -f UTF-16LE -t UTF-8 FILE > NEW`"),
-        [0, 1..=255, 0, 1..=255, ..] => ("UTF-16 text", "convert it, such as with `iconv -f UTF-16BE -t UTF-8 FILE > NEW`"),
+        [1..=255, 0, 1..=255, 0, ..] => {
+            ("UTF-16 text", "convert it, such as with `iconv -f UTF-16LE -t UTF-8 FILE > NEW`")
+        }
+        [0, 1..=255, 0, 1..=255, ..] => {
+            ("UTF-16 text", "convert it, such as with `iconv -f UTF-16BE -t UTF-8 FILE > NEW`")
+        }
         [0x1f, 0x8b, ..] => ("compressed with gzip", "decompress it with `gunzip`, or name a table so: `a.csv.gz`"),
         [b'B', b'Z', b'h', ..] => ("compressed with bzip2", "decompress it with `bunzip2`"),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => ("compressed with xz", "decompress it with `unxz`"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => ("compressed with zstd", "decompress it with `unzstd`"),
-        [b'P', b'K', 3, 4, ..] => ("a zip archive or an Excel workbook", "unpack it, or save the sheet as \"CSV UTF-8\""),
+        [b'P', b'K', 3, 4, ..] => {
+            ("a zip archive or an Excel workbook", "unpack it, or save the sheet as \"CSV UTF-8\"")
+        }
         [0xd0, 0xcf, 0x11, 0xe0, ..] => ("an Excel workbook", WORKBOOK),
         [b'P', b'A', b'R', b'1', ..] => ("a Parquet file", "give it a name that ends with `.parquet`"),
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => ("an Arrow file", "give it a name that ends with `.arrow`"),

@@ -61,7 +61,7 @@ impl DelimitedFile {
     }
 
     fn read_header(&mut self) -> Result<()> {
-        if let Some(header) = self.records.next()? {
+        if let Some(header) = self.records.next_record()? {
             // Only a quote that swallows everything can be told without the number of columns.
             if !self.is_tsv
                 && let Some(mistake) = quotes::quote_mistake(header, self.separator, 0)
@@ -121,13 +121,18 @@ impl DelimitedFile {
             columns.push(format_args!("`{}`", shortened(name)));
         }
         let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-        mistakes.hint(format!("its columns are {}{hint}", columns.join(", ")));
+        mistakes.hint(format!("by its first line, its columns are {}{hint}", columns.join(", ")));
         mistakes.into_result()?;
         Ok(places)
     }
 
     /// Error for a header that has one column with another separator in its name.
     fn other_separator(&self) -> Option<Error> {
+        if self.header.first().is_some_and(|name| name.starts_with("sep=")) {
+            let error =
+                Error::data(format!("`{}` line 1: `sep=` is for Excel, wanted column names", self.path.display()));
+            return Some(error.hint("remove the line, and set `separator` to its character if that is no comma"));
+        }
         let [only] = self.header.as_slice() else { return None };
         let (_, found, setting) = SEPARATORS
             .into_iter()
@@ -165,7 +170,7 @@ impl DelimitedFile {
     ) -> Result<Vec<String>> {
         let mut mistakes = ValidationErrors::in_file(&self.path);
         let mut doubts = TruncatedList::default();
-        while let Some(record) = self.records.next()? {
+        while let Some(record) = self.records.next_record()? {
             check()?;
             if !self.is_tsv
                 && let Some(found) = quotes::quote_mistake(record, self.separator, self.header.len())
@@ -183,11 +188,16 @@ impl DelimitedFile {
             let line = record.first_line;
             let place = format_args!("line {line}").to_string();
             if record.count != self.header.len() {
-                let to = if record.last_line() > line { format!(" to line {}", record.last_line()) } else { String::new() };
+                let to =
+                    if record.last_line() > line { format!(" to line {}", record.last_line()) } else { String::new() };
                 mistakes.add(place, format_args!("{} fields{to}, wanted {}", record.count, self.header.len()));
                 if !self.is_tsv && record.count > self.header.len() {
                     let separator = self.separator.escape_ascii();
-                    mistakes.hint(format!("a field with `{separator}` needs double quotes: `\"a{separator} b\"`"));
+                    mistakes.hint(if record.raw.windows(3).any(|bytes| *bytes == [self.separator, b' ', b'"']) {
+                        format!("a quote must follow the separator at once: `{separator}\"a{separator} b\"`")
+                    } else {
+                        format!("a field with `{separator}` needs double quotes: `\"a{separator} b\"`")
+                    });
                 }
                 continue;
             }

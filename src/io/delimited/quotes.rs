@@ -1,6 +1,6 @@
 //! Mistakes with quotes, which swallow rows: a quote that is never closed, or is closed by a quote far below.
 //!
-//! | text of the file | Python's `csv`, strict | DuckDB | pandas | here |
+//! | text of the file | Python's `csv`, strict | `DuckDB` | pandas | here |
 //! |---|---|---|---|---|
 //! | a quote that is never closed | error | error | error | error |
 //! | text after a closing quote | error | error | joined | error |
@@ -62,7 +62,9 @@ pub(super) fn quote_mistake(record: &DelimitedRecord, separator: u8, columns: us
         0 => None,
         rows if rows == lines && rows >= ROWS_BEYOND_DOUBT => mistake(
             line,
-            format!("a quoted field goes on to line {last}, over {rows} lines that look like rows: is its quote closed?"),
+            format!(
+                "a quoted field goes on to line {last}, over {rows} lines that look like rows: is its quote closed?"
+            ),
             Severity::Error,
         ),
         rows => mistake(
@@ -106,5 +108,5 @@ fn first_text_after_quote(record: &[u8], separator: u8) -> Option<Quoted> {
 
 /// Number of fields of a line without quotes.
 fn field_count(line: &[u8], separator: u8) -> usize {
-    line.iter().filter(|&&byte| byte == separator).count() + 1
+    line.split(|&byte| byte == separator).count()
 }

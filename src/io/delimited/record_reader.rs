@@ -27,13 +27,13 @@ impl RecordReader {
     /// Reads the next record; `None` at the end. Empty lines between records are skipped.
     ///
     /// # Errors
-    /// As [`LineReader::next`].
-    pub(super) fn next(&mut self) -> Result<Option<&DelimitedRecord>> {
+    /// As [`LineReader::next_line`].
+    pub(super) fn next_record(&mut self) -> Result<Option<&DelimitedRecord>> {
         let Self { lines, parser, record } = self;
         record.clear();
         let mut text_length = 0;
         loop {
-            let Some((number, line)) = lines.next()? else {
+            let Some((number, line)) = lines.next_line()? else {
                 if record.raw.is_empty() {
                     return Ok(None);
                 }

@@ -103,7 +103,10 @@ fn a_quoted_field_over_lines_that_look_like_rows_is_doubted() {
     assert_eq!(rows, [row(2, ["1", "a dog\n2,a cat"]), row(4, ["3", "x"])]);
     assert_eq!(doubts, ["line 2: a quoted field goes on to line 3, and lines of it look like rows: 1 of 2"]);
     let message = described(b"a,b\n1,\"a dog\n2,a cat\n3,a bird\n4,a fox\"\n5,x\n");
-    assert!(message.contains("line 2: a quoted field goes on to line 5, over 3 lines that look like rows"), "{message}");
+    assert!(
+        message.contains("line 2: a quoted field goes on to line 5, over 3 lines that look like rows"),
+        "{message}"
+    );
     // A poem has no such lines.
     let poem = read("a.csv", b"a,b\n1,\"a dog\nruns\nand\nruns\"\n").unwrap();
     assert_eq!(poem, [row(2, ["1", "a dog\nruns\nand\nruns"])]);
@@ -137,6 +140,8 @@ fn all_mistakes_are_reported_with_their_lines() {
     }
     assert!(read("a.txt", b"a\n").unwrap_err().hint_text().unwrap().contains(".csv"));
     assert!(read("a.csv", b"").unwrap_err().to_string().contains("no header"));
+    let message = described(b"a,b\n1, \"x, y\"\n");
+    assert!(message.contains("line 2: 3 fields") && message.contains("a quote must follow the separator"), "{message}");
     assert!(described(b"a,b\n1,\"x\ny\",z\n").contains("line 2: 3 fields to line 3, wanted 2"));
 }
 
@@ -177,14 +182,27 @@ fn another_separator_is_named_with_its_setting() {
     assert!(message.contains("its columns are separated by semicolons, wanted commas: `a;b`"), "{message}");
     assert!(message.ends_with("set `separator = \";\"`"), "{message}");
     let message = refused("a.csv", "a\tb\n", None);
-    assert!(message.contains("tabs") && message.contains(".tsv") && message.contains("`separator = \"\\t\"`"), "{message}");
+    assert!(
+        message.contains("tabs") && message.contains(".tsv") && message.contains("`separator = \"\\t\"`"),
+        "{message}"
+    );
+    let message = refused("a.csv", "sep=;\na;b\n", None);
+    assert!(message.contains("line 1: `sep=` is for Excel") && message.contains("set `separator`"), "{message}");
     assert!(refused("a.tsv", "a,b\n", None).contains("separated by commas, wanted tabs"));
     assert!(refused("a.tsv", "a\tb\n", Some(b';')).contains("`separator` is for CSV files"));
 
     let table = open("a.csv", "a;b\n1;\"x;y, z\"\n", Some(b';')).unwrap();
     assert_eq!(table.columns(["a", "b"]).unwrap(), [0, 1]);
     let mut rows = Vec::new();
-    table.for_each(|| Ok(()), |_, fields| { rows.push(fields.join("|")); Ok(()) }).unwrap();
+    table
+        .for_each(
+            || Ok(()),
+            |_, fields| {
+                rows.push(fields.join("|"));
+                Ok(())
+            },
+        )
+        .unwrap();
     assert_eq!(rows, ["1|x;y, z"]);
 }
 

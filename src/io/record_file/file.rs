@@ -17,7 +17,7 @@ pub struct RecordFile {
 
 #[derive(Debug)]
 enum RecordFormat {
-    Delimited(DelimitedFile),
+    Delimited(Box<DelimitedFile>),
     JsonLines { gzip: bool },
     Table(TableFile),
 }
@@ -41,7 +41,7 @@ impl RecordFile {
             return Err(Error::data(message).hint("leave `separator` out"));
         }
         let format = match extension {
-            "csv" | "tsv" | "tab" => RecordFormat::Delimited(DelimitedFile::open(path, separator)?),
+            "csv" | "tsv" | "tab" => RecordFormat::Delimited(Box::new(DelimitedFile::open(path, separator)?)),
             "jsonl" | "ndjson" => {
                 files::first_bytes::<1>(path)?;
                 RecordFormat::JsonLines { gzip }

@@ -26,12 +26,18 @@ pub(super) fn for_each(
     let mut mistakes = ValidationErrors::in_file(path);
     let mut first_keys: Option<Vec<String>> = None;
     let mut seen = vec![false; names.len()];
-    while let Some((line, content)) = lines.next()? {
+    while let Some((line, content)) = lines.next_line()? {
         check()?;
         let place = RecordPlace::Line(line);
         match parse_object(content) {
             Ok(None) => {}
-            Err(problem) => mistakes.add(place, problem),
+            Err(problem) => {
+                if line == 1 && content.trim_ascii_start().starts_with(b"[") {
+                    mistakes
+                        .hint("the file is one list: write one object a line, such as with `jq -c '.[]' FILE > NEW`");
+                }
+                mistakes.add(place, problem);
+            }
             Ok(Some(object)) => {
                 first_keys.get_or_insert_with(|| object.keys().cloned().collect());
                 for (seen, name) in seen.iter_mut().zip(names) {
@@ -50,9 +56,11 @@ pub(super) fn for_each(
             missing.add(format_args!("field `{name}`"), "is in no line");
         }
         let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-        let mut names = TruncatedList::default();
-        keys.iter().for_each(|key| names.push(format_args!("`{key}`")));
-        missing.hint(format!("the first line has {}{hint}", names.join(", ")));
+        let mut present = TruncatedList::default();
+        for key in keys {
+            present.push(format_args!("`{key}`"));
+        }
+        missing.hint(format!("the first line has {}{hint}", present.join(", ")));
         missing.into_result()?;
     }
     mistakes.into_result()

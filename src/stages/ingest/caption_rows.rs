@@ -175,13 +175,29 @@ impl ImagesByKey {
     }
 }
 
-/// Returns the identifiers of images: the whole numbers that `names` are, or numbers from 0 if one of them is a text.
+/// Returns the identifiers of images: the whole numbers that `names` are, or numbers from 0 if one of them is a text. Warns
+/// of a few texts among numbers.
 ///
 /// # Errors
 /// Two names are the same number, such as `7` and `007`.
-pub(super) fn image_ids(path: &Path, names: &[&str]) -> Result<Vec<i64>> {
+pub(super) fn image_ids(cx: &mut StageContext<'_>, path: &Path, names: &[&str]) -> Result<Vec<i64>> {
     let ids: Option<Vec<i64>> = names.iter().map(|name| name.parse().ok()).collect();
-    let Some(ids) = ids else { return Ok((0..).take(names.len()).collect()) };
+    let Some(ids) = ids else {
+        let mut texts = names.iter().filter(|name| name.parse::<i64>().is_err());
+        if let Some(first) = texts.next() {
+            let count = 1 + texts.count();
+            if count * 2 < names.len() {
+                let message = format!(
+                    "{count} of {} identifiers of images are no whole numbers, such as `{}`: so all are texts, and images \
+                     are numbered from 0",
+                    names.len(),
+                    first.escape_debug()
+                );
+                cx.warn(path.display().to_string(), message);
+            }
+        }
+        return Ok((0..).take(names.len()).collect());
+    };
     let mut seen: HashMap<i64, &str> = HashMap::with_capacity(ids.len());
     let mut mistakes = ValidationErrors::in_file(path);
     for (id, name) in ids.iter().zip(names) {

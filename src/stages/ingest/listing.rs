@@ -116,12 +116,24 @@ pub(super) fn write_existing(
     rows.finish(cx)
 }
 
-/// Returns a hint that names the file that was probably meant by a path without a file: without its folders, or with an
-/// extension.
+/// Returns a hint that names the file that was probably meant by a path without a file: without its folders, with other
+/// separators of folders, or with another extension.
 fn meant_file(root: &Path, path: &str) -> Result<Option<String>> {
     let base = path.rsplit('/').next().unwrap_or(path);
     if base != path && is_file(&root.join(base))? {
         return Ok(Some(format!("the folder has `{base}`: names are relative to the folder")));
+    }
+    let slashes = path.replace('\\', "/");
+    if slashes != path && is_file(&root.join(&slashes))? {
+        return Ok(Some(format!("the folder has `{slashes}`: folders are separated by `/`")));
+    }
+    if let Some((stem, extension)) = path.rsplit_once('.') {
+        for other in [extension.to_lowercase(), extension.to_uppercase()].iter().filter(|other| *other != extension) {
+            let named = format!("{stem}.{other}");
+            if is_file(&root.join(&named))? {
+                return Ok(Some(format!("the folder has `{named}`: names must agree in upper and lower case")));
+            }
+        }
     }
     for extension in ["jpg", "jpeg", "png", "JPG", "JPEG", "PNG"] {
         let longer = format!("{path}.{extension}");

@@ -48,7 +48,7 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
     // File names are texts, so images without identifiers are numbered.
     let own: Option<Vec<&str>> = images.iter().map(|image| image.id.as_deref()).collect();
     let ids = match own {
-        Some(own) => caption_rows::image_ids(path, &own)?,
+        Some(own) => caption_rows::image_ids(cx, path, &own)?,
         None => (0..).take(images.len()).collect(),
     };
     let are_numbers = images.iter().all(|image| image.id.as_ref().is_none_or(|id| id.parse::<i64>().is_ok()));
