@@ -126,8 +126,10 @@ pub(super) fn read_side(
             let this = ids.value(row);
             let norm = norm(vector);
             if let Some(wrong) = norm_problem(norm, similarity) {
-                wrong_norms += usize::from(norm.is_finite());
-                (shortest, longest) = (shortest.min(norm), longest.max(norm));
+                if norm.is_finite() {
+                    wrong_norms += 1;
+                    (shortest, longest) = (shortest.min(norm), longest.max(norm));
+                }
                 problems.push(format_args!("row {number} ({id} {this}): {wrong}"));
             }
             if let Some(earlier) = seen.insert(this, number) {

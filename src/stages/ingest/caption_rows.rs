@@ -53,6 +53,7 @@ struct ImagesByKey {
     by_key: HashMap<String, usize>,
     /// Key of the image of each identifier, and the first row.
     by_id: HashMap<String, (String, RecordPlace)>,
+    /// Row of each identifier of a caption, if there is a column of them.
     captions: HashMap<i64, RecordPlace>,
     count: i64,
 }
@@ -107,11 +108,12 @@ pub(super) fn read(
             Some(_) if texts.len() > 1 => Err(format!("{} captions with one identifier, wanted one", texts.len())),
             Some((column, id)) => {
                 let id = id.integer().map_err(|problem| format!("`{column}` {problem}"))?;
-                texts.iter().try_for_each(|text| rows.add_caption(image, id, text, place))
+                rows.check_caption_id(id, place)?;
+                texts.iter().try_for_each(|text| rows.add_caption(image, id, text))
             }
             None => texts.iter().try_for_each(|text| {
                 rows.count += 1;
-                rows.add_caption(image, rows.count - 1, text, place)
+                rows.add_caption(image, rows.count - 1, text)
             }),
         }
     };
@@ -166,10 +168,14 @@ impl ImagesByKey {
         Ok(index)
     }
 
-    fn add_caption(&mut self, image: usize, id: i64, text: &str, place: RecordPlace) -> Result<(), String> {
-        if let Some(first) = self.captions.insert(id, place) {
-            return Err(format!("caption id {id} is also that of {first}"));
+    fn check_caption_id(&mut self, id: i64, place: RecordPlace) -> Result<(), String> {
+        match self.captions.insert(id, place) {
+            Some(first) => Err(format!("caption id {id} is also that of {first}")),
+            None => Ok(()),
         }
+    }
+
+    fn add_caption(&mut self, image: usize, id: i64, text: &str) -> Result<(), String> {
         self.images[image].captions.push((id, writer::clean_caption(text)?.to_owned()));
         Ok(())
     }
