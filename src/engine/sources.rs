@@ -71,8 +71,7 @@ fn list_files(path: &Path, store: Option<&Path>, cancel: &CancelToken) -> Result
         walkdir::WalkDir::new(path).follow_links(true).into_iter().filter_entry(|entry| Some(entry.path()) != store)
     {
         cancel.check()?;
-        let entry =
-            entry.map_err(|error| Error::data(format!("cannot read the folder `{}`: {error}", path.display())))?;
+        let entry = entry.map_err(|error| unreadable_entry(path, &error))?;
         if entry.file_type().is_dir() {
             continue;
         }
@@ -95,6 +94,17 @@ fn list_files(path: &Path, store: Option<&Path>, cancel: &CancelToken) -> Result
     }
     files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(files)
+}
+
+/// Error of an entry below `path` that cannot be read, such as a link to a file that is gone.
+fn unreadable_entry(path: &Path, error: &walkdir::Error) -> Error {
+    let reason = match (error.loop_ancestor(), error.io_error()) {
+        (Some(above), _) => format!("the link leads to `{}`, a folder above it", above.display()),
+        (None, Some(error)) => error.to_string(),
+        (None, None) => error.to_string(),
+    };
+    let error = Error::data(format!("cannot read `{}`: {reason}", error.path().unwrap_or(path).display()));
+    error.hint("every file of a folder is read: mend or remove this one, or move it out of the folder")
 }
 
 fn fingerprint(name: &str, meta: &Metadata) -> String {
@@ -200,6 +210,29 @@ mod tests {
         assert!(made.success());
         let error = digest(&store, folder.path(), 1, &CancelToken::new(), &|_| {}).unwrap_err();
         assert!(error.to_string().contains("pipe"), "{error}");
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store")).unwrap();
+        let source = folder.path().join("source");
+        let refused = |name: &str, target: &Path| {
+            std::fs::create_dir(&source).unwrap();
+            std::os::unix::fs::symlink(target, source.join(name)).unwrap();
+            let error = digest(&store, &source, 1, &CancelToken::new(), &|_| {}).unwrap_err();
+            std::fs::remove_dir_all(&source).unwrap();
+            assert!(error.hint_text().unwrap().contains("mend or remove"), "{error}");
+            error.to_string()
+        };
+        let message = refused("self.jpg", Path::new("self.jpg"));
+        assert!(message.contains("source/self.jpg`: Too many levels of symbolic links"), "{message}");
+        assert!(refused("gone.jpg", Path::new("none.jpg")).contains("source/gone.jpg`: No such file"));
+        let message = refused("up", &source);
+        assert!(
+            message.contains("source/up`: the link leads to `") && message.ends_with("a folder above it"),
+            "{message}"
+        );
     }
 
     #[test]

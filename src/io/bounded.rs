@@ -1,13 +1,17 @@
 //! Reading user files up to a size limit.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use az::SaturatingAs;
 use flate2::read::MultiGzDecoder;
 
+use super::text_start::{self, START_BYTES, UTF8_MARK};
 use crate::error::{Error, Result};
+
+/// Content of a text file that is read in order.
+pub type TextContent = Box<dyn BufRead + Send>;
 
 /// Maximum size in bytes of a list of images or captions: many times the largest published one.
 pub const MAX_LIST_BYTES: u64 = 4 << 30;
@@ -29,18 +33,47 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a text file of at most [`MAX_LIST_BYTES`] bytes, which is decompressed if `gzip` is set. The reader ends at the
-/// limit, since a small compressed file can expand without limit.
+/// Opens a UTF-8 text file of at most [`MAX_LIST_BYTES`] bytes, which is decompressed if `gzip` is set. The reader ends
+/// at the limit, since a small compressed file can expand without limit. A byte order mark at the start is skipped.
 ///
 /// # Errors
-/// The file is missing or not a regular file.
-pub fn open_text(path: &Path, gzip: bool) -> Result<Box<dyn Read + Send>> {
+/// The file is missing or not a regular file, or it starts as a file of another format, such as UTF-16 text.
+pub fn open_text(path: &Path, gzip: bool) -> Result<TextContent> {
     let file = BufReader::with_capacity(1 << 16, open(path)?);
-    Ok(if gzip {
-        Box::new(MultiGzDecoder::new(file).take(MAX_LIST_BYTES))
+    let mut content: TextContent = if gzip {
+        Box::new(BufReader::new(MultiGzDecoder::new(file)).take(MAX_LIST_BYTES))
     } else {
         Box::new(file.take(MAX_LIST_BYTES))
-    })
+    };
+    let start = content.fill_buf().map_err(|error| read_error(path, &error))?;
+    check_is_text(path, start)?;
+    if start.starts_with(UTF8_MARK) {
+        content.consume(UTF8_MARK.len());
+    }
+    Ok(content)
+}
+
+/// Checks that a file does not start as one of another format.
+///
+/// # Errors
+/// It does: the error names the format, and a way to a UTF-8 text file.
+pub(super) fn check_is_text(path: &Path, content: &[u8]) -> Result<()> {
+    match text_start::other_format(&content[..content.len().min(START_BYTES)]) {
+        Some((name, hint)) => Err(Error::data(format!("`{}` is {name}, wanted UTF-8 text", path.display())).hint(hint)),
+        None => Ok(()),
+    }
+}
+
+/// Error of a text file that cannot be read.
+pub(super) fn read_error(path: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        // The errors of the gzip decoder for a file that is not gzip, and for one that is cut short.
+        ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
+            let error = Error::data(format!("cannot read `{}`: {error}", path.display()));
+            error.hint("the compressed file is cut short or damaged: copy it or create it again")
+        }
+        _ => Error::io("read", path, error),
+    }
 }
 
 /// Reads the first bytes of a file, at most `max_bytes`.

@@ -11,6 +11,7 @@ use memmap2::Mmap;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use super::files;
+use super::not_finite::not_finite;
 use crate::error::{Error, Result};
 
 /// Maximum length of a header, as in `NumPy`.
@@ -109,6 +110,12 @@ impl FloatType {
     }
 }
 
+/// First value of a row that is not finite as f32: its place in the row, and its value in the file.
+struct NotFiniteValue {
+    place: usize,
+    value: f64,
+}
+
 /// Number of rows, vectors per row and values per vector.
 #[derive(Debug, Clone, Copy)]
 struct NpyShape {
@@ -172,15 +179,6 @@ impl NpyFile {
         &self.map[self.start + row * bytes..][..bytes]
     }
 
-    /// Appends row `row` to `values`, without a check that they are finite. An f64 that is too large for f32 becomes
-    /// infinite.
-    ///
-    /// # Panics
-    /// `row` is out of range.
-    pub fn read_row_unchecked(&self, row: usize, values: &mut Vec<f32>) {
-        self.float.read(self.row_bytes(row), values);
-    }
-
     /// Appends row `row` to `values`.
     ///
     /// # Errors
@@ -189,20 +187,35 @@ impl NpyFile {
     /// # Panics
     /// `row` is out of range.
     pub fn read_row(&self, row: usize, values: &mut Vec<f32>) -> Result<()> {
-        let start = values.len();
-        self.read_row_unchecked(row, values);
-        match values[start..].iter().position(|value| !value.is_finite()) {
-            Some(place) => {
-                let (vector, column) = (place / self.shape.width, place % self.shape.width);
-                let vector = if self.shape.vectors > 1 { format!(" vector {vector}") } else { String::new() };
-                Err(Error::data(format!(
-                    "`{}` row {row}{vector} column {column} (from 0): value is {}, wanted a finite number",
-                    self.path.display(),
-                    values[start + place]
-                )))
-            }
-            None => Ok(()),
-        }
+        self.read_values(row, values).map_err(|NotFiniteValue { place, value }| {
+            let (vector, column) = (place / self.shape.width, place % self.shape.width);
+            let vector = if self.shape.vectors > 1 { format!(" vector {vector}") } else { String::new() };
+            let file = self.path.display();
+            Error::data(format!("`{file}` row {row}{vector} column {column} (from 0): value is {}", not_finite(value)))
+        })
+    }
+
+    /// Appends row `row`, which is one vector, to `values`.
+    ///
+    /// # Errors
+    /// Message that follows the place of the row: a value is not finite, or too large for f32.
+    ///
+    /// # Panics
+    /// `row` is out of range.
+    pub fn read_vector(&self, row: usize, values: &mut Vec<f32>) -> Result<(), String> {
+        let read = self.read_values(row, values);
+        read.map_err(|NotFiniteValue { place, value }| format!("the value of column {place} is {}", not_finite(value)))
+    }
+
+    fn read_values(&self, row: usize, values: &mut Vec<f32>) -> Result<(), NotFiniteValue> {
+        let (start, bytes) = (values.len(), self.row_bytes(row));
+        self.float.read(bytes, values);
+        let Some(place) = values[start..].iter().position(|value| !value.is_finite()) else { return Ok(()) };
+        let value = match (self.float, bytes.as_chunks().0.get(place)) {
+            (FloatType::F64, Some(&bytes)) => f64::from_le_bytes(bytes),
+            _ => f64::from(values[start + place]),
+        };
+        Err(NotFiniteValue { place, value })
     }
 }
 
@@ -392,7 +405,11 @@ mod tests {
         matrix.read_row(1, &mut values).unwrap();
         assert_eq!(values, [-0.1f32, 2.5]);
         assert!(
-            matrix.read_row(0, &mut values).unwrap_err().to_string().contains("row 0 column 1 (from 0): value is inf")
+            matrix
+                .read_row(0, &mut values)
+                .unwrap_err()
+                .to_string()
+                .contains("row 0 column 1 (from 0): value is 1e300, which is beyond f32")
         );
         let cut = npy_of(&header("<f2"), [0u8; 7].into_iter());
         assert!(message(&cut).contains("has 7 bytes of f16 values, wanted 8"));

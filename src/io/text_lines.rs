@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::bounded;
+use super::text_start::UTF8_MARK;
 use crate::error::{Error, Result, ValidationErrors};
-
-const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Text file in memory. A byte order mark at the start and carriage returns at the ends of lines are removed.
 #[derive(Debug)]
@@ -18,10 +17,11 @@ impl TextLines {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// The file is not a readable regular file of at most [`bounded::MAX_LIST_BYTES`] bytes, or has lines that are not
-    /// UTF-8: the error lists all of them.
+    /// The file is not a readable regular file of at most [`bounded::MAX_LIST_BYTES`] bytes, or is of another format, such
+    /// as UTF-16, or has lines that are not UTF-8: the error lists all of them.
     pub fn read(path: &Path) -> Result<Self> {
         let mut bytes = bounded::read(path, bounded::MAX_LIST_BYTES)?;
+        bounded::check_is_text(path, &bytes)?;
         if bytes.starts_with(UTF8_MARK) {
             bytes.drain(..UTF8_MARK.len());
         }
@@ -52,11 +52,7 @@ fn not_utf8(path: &Path, bytes: &[u8]) -> Error {
                 .add(format_args!("line {}", i + 1), format_args!("byte {} ({:#04x}) is not UTF-8", at + 1, line[at]));
         }
     }
-    mistakes.hint(if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        "the file looks like UTF-16: convert it to UTF-8, `iconv -f UTF-16 -t UTF-8`"
-    } else {
-        "convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8`"
-    });
+    mistakes.hint("convert the file to UTF-8, such as with `iconv -f LATIN1 -t UTF-8`");
     // Splitting at line feeds cannot hide an invalid byte: a multi-byte character never contains a line feed.
     mistakes.into_result().err().unwrap_or_else(|| Error::internal("text was refused as UTF-8 and has no such line"))
 }
@@ -88,7 +84,11 @@ mod tests {
         let message = error.to_string();
         assert!(message.contains("line 2: byte 4 (0xe9) is not UTF-8"), "{message}");
         assert!(message.contains("line 4: byte 1 (0xff) is not UTF-8"), "{message}");
-        assert!(read(b"\xff\xfea\0").unwrap_err().hint_text().unwrap().contains("UTF-16"));
+        let error = read(b"\xff\xfea\0").unwrap_err();
+        assert!(
+            error.to_string().contains("is UTF-16 text") && error.hint_text().unwrap().contains("iconv"),
+            "{error}"
+        );
     }
 
     #[test]

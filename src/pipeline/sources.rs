@@ -89,6 +89,9 @@ pub(super) fn missing_path_hint(path: &Path, start: &str) -> String {
     let Some(missing) = missing.map(|part| part.as_os_str().to_string_lossy().into_owned()) else {
         return start.to_owned();
     };
+    if existing.join(&missing).is_symlink() {
+        return format!("`{missing}` in `{}` is a link whose target does not exist; {start}", existing.display());
+    }
     let entries = std::fs::read_dir(existing).into_iter().flatten().take(COMPARED_NAMES);
     let mut names: Vec<String> =
         entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();

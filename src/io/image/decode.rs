@@ -27,6 +27,7 @@ fn format_name(bytes: &[u8]) -> String {
         [b'B', b'M', ..] => "a BMP image",
         [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => "a TIFF image",
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => "a HEIF, AVIF or MP4 file",
+        [b'v', b'e', b'r', b's', b'i', b'o', b'n', b' ', b'h', ..] => "a pointer of Git LFS (run `git lfs pull`)",
         [b'<', ..] => "a text file (HTML, XML or SVG)",
         _ => return format!("of an unknown format (first bytes {:02x?})", &bytes[..bytes.len().min(8)]),
     };
@@ -42,6 +43,7 @@ mod tests {
         for (bytes, wanted) in [
             (&b""[..], "it is empty (0 bytes)"),
             (b"GIF89a...", "it is a GIF image, wanted JPEG or PNG"),
+            (b"version https://git-lfs", "it is a pointer of Git LFS (run `git lfs pull`), wanted JPEG or PNG"),
             (b"<html>not found", "it is a text file (HTML, XML or SVG), wanted JPEG or PNG"),
             (b"\x00\x01", "it is of an unknown format (first bytes [00, 01]), wanted JPEG or PNG"),
         ] {

@@ -17,7 +17,7 @@ pub struct RecordFile {
 
 #[derive(Debug)]
 enum RecordFormat {
-    Delimited(DelimitedFile),
+    Delimited(Box<DelimitedFile>),
     JsonLines { gzip: bool },
     Table(TableFile),
 }
@@ -28,14 +28,20 @@ impl RecordFile {
     /// The format follows from the extension: `.csv` or `.tsv` with a header line, `.jsonl` or `.ndjson` with one
     /// object a line, each optionally followed by `.gz`. Parquet and Arrow files are recognised by their first bytes.
     ///
+    /// A CSV file may have another `separator` than a comma.
+    ///
     /// # Errors
-    /// The file is missing, in another format, or damaged.
-    pub fn open(path: &Path) -> Result<Self> {
+    /// The file is missing, in another format, or damaged, or a `separator` is given for another format than CSV.
+    pub fn open(path: &Path, separator: Option<u8>) -> Result<Self> {
         let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
         let (stem, gzip) = name.strip_suffix(".gz").map_or((name.as_str(), false), |stem| (stem, true));
         let extension = stem.rsplit_once('.').map_or("", |(_, extension)| extension);
+        if separator.is_some() && !matches!(extension, "csv" | "tsv" | "tab") {
+            let message = format!("`separator` is for CSV files, and `{}` has no `.csv` in its name", path.display());
+            return Err(Error::data(message).hint("leave `separator` out"));
+        }
         let format = match extension {
-            "csv" | "tsv" | "tab" => RecordFormat::Delimited(DelimitedFile::open(path)?),
+            "csv" | "tsv" | "tab" => RecordFormat::Delimited(Box::new(DelimitedFile::open(path, separator)?)),
             "jsonl" | "ndjson" => {
                 files::first_bytes::<1>(path)?;
                 RecordFormat::JsonLines { gzip }
@@ -56,28 +62,36 @@ impl RecordFile {
         &self.path
     }
 
-    /// Calls `visit` for every record, with the values of `columns`, in their order.
+    /// Calls `visit` for every record, with the values of `columns`, in their order. Calls `check` before each record;
+    /// its error ends the reading. Returns warnings: places in the file with doubts.
     ///
     /// # Errors
     /// Columns are missing or of another kind; the hint of the error lists the columns of the file and ends with
-    /// `hint`. Records are refused by `visit` or cannot be read; the error lists all of them.
+    /// `hint`. Records are refused by `visit` or cannot be read; the error lists all of them. Or an error of `check`.
     pub fn for_each(
         self,
         columns: &[(&str, ColumnKind)],
         hint: &str,
+        check: impl Fn() -> Result<()>,
         mut visit: impl FnMut(RecordPlace, &[FieldValue<'_>]) -> Result<(), String>,
-    ) -> Result<()> {
+    ) -> Result<Vec<String>> {
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         match self.format {
             RecordFormat::Delimited(file) => {
                 let places = file.column_places(&names, hint)?;
-                file.for_each(|line, fields| {
+                file.for_each(check, |line, fields| {
                     let values: Vec<_> = places.iter().map(|&place| FieldValue::Text(fields[place])).collect();
                     visit(RecordPlace::Line(line), &values)
                 })
             }
-            RecordFormat::JsonLines { gzip } => json_lines::for_each(&self.path, gzip, &names, hint, visit),
-            RecordFormat::Table(file) => table_records::for_each(&file, columns, hint, visit),
+            RecordFormat::JsonLines { gzip } => {
+                json_lines::for_each(&self.path, gzip, &names, hint, check, visit)?;
+                Ok(vec![])
+            }
+            RecordFormat::Table(file) => {
+                table_records::for_each(&file, columns, hint, check, visit)?;
+                Ok(vec![])
+            }
         }
     }
 }

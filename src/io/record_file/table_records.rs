@@ -23,6 +23,7 @@ pub(super) fn for_each(
     file: &TableFile,
     columns: &[(&str, ColumnKind)],
     hint: &str,
+    check: impl Fn() -> Result<()>,
     mut visit: impl FnMut(RecordPlace, &[FieldValue<'_>]) -> Result<(), String>,
 ) -> Result<()> {
     file.check_columns(columns, hint)?;
@@ -34,6 +35,7 @@ pub(super) fn for_each(
         let fields: Vec<_> =
             columns.iter().map(|(name, kind)| FieldColumn::of(&batch, name, *kind)).collect::<Result<_>>()?;
         for row in 0..batch.num_rows() {
+            check()?;
             let values: Vec<_> = fields.iter().map(|field| field.get(row)).collect();
             if let Err(problem) = visit(RecordPlace::Row(place), &values) {
                 mistakes.add(RecordPlace::Row(place), problem);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, LargeStringArray, ListBuilder, RecordBatch, StringBuilder};
 
-use super::{FieldValue, RecordFile};
+use super::{FieldValue, RecordFile, RecordPlace};
 use crate::error::{Error, Result};
 use crate::io::table_file::ColumnKind;
 
@@ -21,14 +21,16 @@ fn read(name: &str, content: &[u8]) -> Result<Vec<ReadRecord>> {
     let path = folder.path().join(name);
     std::fs::write(&path, content).unwrap();
     let mut rows = Vec::new();
-    RecordFile::open(&path)?.for_each(&COLUMNS, "name them with `columns`", |place, values| {
+    let visit = |place: RecordPlace, values: &[FieldValue<'_>]| {
         let [name, id, captions] = values else { unreachable!() };
         let name = name.name().map_err(|problem| format!("`file_name` {problem}"))?;
         let id = id.integer().map_err(|problem| format!("`id` {problem}"))?;
         let captions = captions.texts().map_err(|problem| format!("`caption` {problem}"))?;
         rows.push((place.to_string(), name.into_owned(), id, captions.iter().map(|&text| text.to_owned()).collect()));
         Ok(())
-    })?;
+    };
+    let check = || Ok(());
+    RecordFile::open(&path, None)?.for_each(&COLUMNS, "name them with `columns`", check, visit)?;
     Ok(rows)
 }
 

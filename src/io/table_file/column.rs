@@ -3,11 +3,12 @@
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, RecordBatch, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::{DataType, Float32Type, Int64Type};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
 use az::SaturatingAs;
 
 use super::batches::MAX_WIDTH;
 use crate::error::{Error, Result};
+use crate::io::not_finite::not_finite;
 
 /// Kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,16 +140,18 @@ pub fn texts(batch: &RecordBatch, name: &str) -> Result<NullableTexts> {
 #[derive(Debug)]
 pub struct NullableVectors {
     values: Float32Array,
+    /// Values in the file, of any type of numbers.
+    originals: ArrayRef,
     /// Offsets of the rows, and the end of the last row.
     bounds: Vec<usize>,
     nulls: Option<NullBuffer>,
 }
 
 impl NullableVectors {
-    /// Vector of a row. An f64 that is too large for f32 is infinite.
+    /// Vector of a row.
     ///
     /// # Errors
-    /// The vector or one of its values is null.
+    /// The vector or one of its values is null, or a value is not finite or too large for f32.
     ///
     /// # Panics
     /// `row` is out of range.
@@ -162,7 +165,15 @@ impl NullableVectors {
         {
             return Err(format!("the value of column {column} is missing"));
         }
-        Ok(&self.values.values()[range])
+        let vector = &self.values.values()[range.clone()];
+        match vector.iter().position(|value| !value.is_finite()) {
+            None => Ok(vector),
+            Some(column) => {
+                let original = self.originals.as_primitive_opt::<Float64Type>();
+                let value = original.map_or(f64::from(vector[column]), |values| values.value(range.start + column));
+                Err(format!("the value of column {column} is {}", not_finite(value)))
+            }
+        }
     }
 }
 
@@ -174,7 +185,7 @@ pub fn vectors(batch: &RecordBatch, name: &str) -> Result<NullableVectors> {
     let column = column(batch, name, ColumnKind::Vectors)?;
     let (items, bounds) = list_items(column);
     let values = cast(&items, &DataType::Float32)?.as_primitive::<Float32Type>().clone();
-    Ok(NullableVectors { values, bounds, nulls: column.nulls().cloned() })
+    Ok(NullableVectors { values, originals: items, bounds, nulls: column.nulls().cloned() })
 }
 
 /// Items of a column of lists; offsets of its rows in the items, and the end of the last row.

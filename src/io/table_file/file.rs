@@ -104,7 +104,9 @@ impl TableFile {
                 FileFormat::Arrow(file) => Ok(file.batches(places)),
             }
         });
-        let context = move |error: Error| error.context(format!("`{}`", self.path.display()));
+        let context = move |error: Error| {
+            error.context(format!("`{}`", self.path.display())).hint("the file is damaged: copy it or create it again")
+        };
         let mut failed = false;
         Ok(batches.map_err(context)?.map(move |batch| batch.map_err(context)).take_while(move |batch| {
             let go_on = !failed;
@@ -145,6 +147,14 @@ fn format_error(begin: [u8; 8]) -> Error {
             "looks like a pickle, which is never read, because reading a pickle executes code",
             Some("save each array to its own file: `numpy.save(path, x)`"),
         ),
+        [b'v', b'e', b'r', b's', b'i', b'o', b'n', b' '] => {
+            ("is a pointer of Git LFS, wanted its file", Some("fetch it: `git lfs pull`"))
+        }
+        [0x1f, 0x8b, ..] => ("is compressed with gzip", Some("decompress it with `gunzip`")),
+        [0x89, b'H', b'D', b'F', ..] => {
+            ("is an HDF5 file", Some("save each array to its own file: `numpy.save(path, file[name][:])`"))
+        }
+        [0, 0, 0, 0, 0, 0, 0, 0] => ("is not a Parquet file: it is empty, or starts with zeros", None),
         _ => ("is not a Parquet file, an Arrow file or an Arrow stream", None),
     };
     let error = Error::data(what);

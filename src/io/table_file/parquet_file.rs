@@ -26,7 +26,10 @@ impl ParquetFile {
         if !content.ends_with(b"PAR1") || content.len() < 12 {
             return Err(truncated_error());
         }
-        let metadata = catch_panic(|| ArrowReaderMetadata::load(&content, ArrowReaderOptions::new()))??;
+        let metadata = catch_panic(|| ArrowReaderMetadata::load(&content, ArrowReaderOptions::new()));
+        let metadata = metadata
+            .and_then(|metadata| metadata.map_err(|error| Error::from(error).context("its metadata cannot be read")));
+        let metadata = metadata.map_err(|error| error.hint("the file is damaged: copy it or create it again"))?;
         Ok(Self { content, metadata })
     }
 

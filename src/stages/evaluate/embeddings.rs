@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::equal_vectors::warn_of_equal_vectors;
 use super::pool::SplitPool;
 use crate::error::{Error, Result, TruncatedList};
 use crate::model::similarity::EmbeddingSimilarity;
@@ -56,6 +57,8 @@ impl SplitEmbeddings {
             similarity,
             images.vectors.iter().chain(&captions.vectors).any(|&value| value < 0.0),
         );
+        warn_of_equal_vectors(cx, (split, "images"), &images.vectors, width);
+        warn_of_equal_vectors(cx, (split, "captions"), &captions.vectors, width);
         let captions = reorder_rows(captions.vectors, &order, width);
         Ok((pool, Self { width, images: images.vectors, captions }))
     }
@@ -102,6 +105,7 @@ pub(super) fn read_side(
     let (mut problems, mut splits) = (TruncatedList::default(), BTreeSet::new());
     let mut seen = HashMap::new();
     let mut first_row = 0usize;
+    let (mut wrong_norms, mut shortest, mut longest) = (0usize, f64::INFINITY, 0.0f64);
     while let Some(batch) = cx.read_next(input)? {
         let (ids, image_ids) = (tables::int_column(&batch, id)?, tables::int_column(&batch, "image_id")?);
         let rows = tables::text_column(&batch, "split")?;
@@ -120,7 +124,12 @@ pub(super) fn read_side(
             }
             let (number, vector) = (first_row + row, &vectors[row * batch_width..(row + 1) * batch_width]);
             let this = ids.value(row);
-            if let Some(wrong) = norm_problem(vector, similarity) {
+            let norm = norm(vector);
+            if let Some(wrong) = norm_problem(norm, similarity) {
+                if norm.is_finite() {
+                    wrong_norms += 1;
+                    (shortest, longest) = (shortest.min(norm), longest.max(norm));
+                }
                 problems.push(format_args!("row {number} ({id} {this}): {wrong}"));
             }
             if let Some(earlier) = seen.insert(this, number) {
@@ -133,7 +142,16 @@ pub(super) fn read_side(
         first_row += batch.num_rows();
     }
     if !problems.is_empty() {
-        return Err(Error::data(format!("`{input}` cannot be ranked: {}", problems.join("; "))));
+        let error = Error::data(format!("`{input}` cannot be ranked: {}", problems.join("; ")));
+        if wrong_norms == 0 || similarity != EmbeddingSimilarity::Cosine {
+            return Err(error);
+        }
+        return Err(error.hint(format!(
+            "{wrong_norms} of {} vectors have another norm than 1, from {shortest:.4} to {longest:.4}, which the cosine \
+             needs: scale them to length 1, as `ingest` does without `normalize = false`, or, for order embeddings, set \
+             `similarity = \"order\"` in `evaluate`",
+            side.ids.len()
+        )));
     }
     match width {
         Some(width) if !side.ids.is_empty() => Ok(EmbeddingRows { width, ..side }),
@@ -148,9 +166,13 @@ pub(super) fn no_rows(split: &str, input: &str, splits: &BTreeSet<String>) -> Er
     Error::data(format!("no rows of split `{split}` in `{input}`; there are {there}"))
 }
 
+/// Norm of a vector.
+fn norm(vector: &[f32]) -> f64 {
+    vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+}
+
 /// Checks the norm of a vector: cosines need unit vectors, and any similarity needs finite values and a norm above 0.
-fn norm_problem(vector: &[f32], similarity: EmbeddingSimilarity) -> Option<String> {
-    let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+fn norm_problem(norm: f64, similarity: EmbeddingSimilarity) -> Option<String> {
     if !norm.is_finite() {
         return Some("the embedding has values that are not finite numbers".to_owned());
     }

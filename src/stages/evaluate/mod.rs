@@ -11,6 +11,7 @@ mod settings;
 mod query_bank;
 mod run;
 mod pool;
+mod equal_vectors;
 mod embeddings;
 mod model_scores;
 mod callbacks;

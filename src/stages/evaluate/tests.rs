@@ -205,6 +205,19 @@ fn error(images: &TestImages, captions: &TestCaptions, protocols: &[Protocol]) -
     host(images, captions).run(&stage(protocols)).expect_err("the input is wrong")
 }
 
+/// Twenty equal captions, as a collapsed model gives them.
+#[test]
+fn equal_vectors_are_a_warning() {
+    let images: TestImages =
+        (0..20).map(|id| (id, "test", unit(f64::from(3 * i32::try_from(id).expect("small")) - 30.0))).collect();
+    let captions: TestCaptions = (0..20).map(|id| (id, id, "test", unit(-10.0))).collect();
+    let mut host = host(&images, &captions);
+    host.run(&stage(&[Protocol::All])).expect("ties are ranked");
+    let warnings: Vec<&str> = host.warnings.iter().map(|warning| warning.subject.as_str()).collect();
+    assert_eq!(warnings, ["captions of split `test`"], "{:?}", host.warnings);
+    assert!(host.warnings[0].message.starts_with("all 20 vectors are equal"), "{:?}", host.warnings);
+}
+
 #[test]
 fn bad_embeddings_are_named() {
     let good = vec![(10, "test", unit(0.0)), (11, "test", unit(1.0))];
@@ -218,6 +231,8 @@ fn bad_embeddings_are_named() {
          row 1 (image_id 11): the embedding has norm 0.0000, wanted 1; \
          row 2 (image_id 10): the embedding has norm 5.0000, wanted 1; row 2: image_id 10 is also in row 0"
     );
+    let hint = got.hint_text().expect("a hint");
+    assert!(hint.starts_with("2 of 3 vectors have another norm than 1, from 0.0000 to 5.0000, which"), "{hint}");
     let wide = vec![(1, 10, "test", vec![1.0, 0.0, 0.0])];
     assert!(error(&good, &wide, &[Protocol::All]).to_string().contains("width 2, `captions` of width 3"));
     let other = vec![(1, 10, "val", unit(0.0)), (2, 11, "train", unit(0.0))];

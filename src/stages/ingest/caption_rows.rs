@@ -6,8 +6,9 @@ use std::path::Path;
 
 use super::writer;
 use crate::error::{Error, Result, ValidationErrors};
-use crate::io::record_file::{RecordFile, RecordPlace};
+use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
 use crate::io::table_file::ColumnKind;
+use crate::stage::StageContext;
 
 /// Names of the columns of a table of captions.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct CaptionColumns<'s> {
     pub caption_id: Option<&'s str>,
     /// Column of the split.
     pub split: Option<&'s str>,
+    /// Separator of the columns of a CSV file, if it is no comma.
+    pub separator: Option<u8>,
     /// Hint of the error for missing columns.
     pub hint: &'static str,
 }
@@ -39,7 +42,8 @@ pub(super) struct CaptionTableImage {
     pub split: &'static str,
     /// Identifier and text of each caption.
     pub captions: Vec<(i64, String)>,
-    first: RecordPlace,
+    /// Place of its first row.
+    pub first: RecordPlace,
 }
 
 /// Images of the table so far.
@@ -49,6 +53,7 @@ struct ImagesByKey {
     by_key: HashMap<String, usize>,
     /// Key of the image of each identifier, and the first row.
     by_id: HashMap<String, (String, RecordPlace)>,
+    /// Row of each identifier of a caption, if there is a column of them.
     captions: HashMap<i64, RecordPlace>,
     count: i64,
 }
@@ -68,8 +73,10 @@ struct ImageFields<'r> {
 /// from its key and the field of the split column.
 ///
 /// # Errors
-/// The file is not a table with these columns, has no captions, or has invalid rows, all of which the error lists.
+/// The file is not a table with these columns, has no captions, or has invalid rows, all of which the error lists. Or the
+/// run was cancelled.
 pub(super) fn read(
+    cx: &mut StageContext<'_>,
     path: &Path,
     columns: &CaptionColumns<'_>,
     key_of: impl Fn(&str) -> Result<String, String>,
@@ -83,7 +90,8 @@ pub(super) fn read(
     ];
     wanted.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
     let mut rows = ImagesByKey::default();
-    RecordFile::open(path)?.for_each(&wanted, columns.hint, |place, values| {
+    let check = || cx.check_cancelled();
+    let visit = |place: RecordPlace, values: &[FieldValue<'_>]| {
         let [image, text, more @ ..] = values else { return Err("has no fields".to_owned()) };
         let mut more = more.iter();
         let mut named = |column: Option<&'_ str>| column.and_then(|column| Some((column.to_owned(), more.next()?)));
@@ -100,14 +108,18 @@ pub(super) fn read(
             Some(_) if texts.len() > 1 => Err(format!("{} captions with one identifier, wanted one", texts.len())),
             Some((column, id)) => {
                 let id = id.integer().map_err(|problem| format!("`{column}` {problem}"))?;
-                texts.iter().try_for_each(|text| rows.add_caption(image, id, text, place))
+                rows.check_caption_id(id, place)?;
+                texts.iter().try_for_each(|text| rows.add_caption(image, id, text))
             }
             None => texts.iter().try_for_each(|text| {
                 rows.count += 1;
-                rows.add_caption(image, rows.count - 1, text, place)
+                rows.add_caption(image, rows.count - 1, text)
             }),
         }
-    })?;
+    };
+    for doubt in RecordFile::open(path, columns.separator)?.for_each(&wanted, columns.hint, check, visit)? {
+        cx.warn(path.display().to_string(), doubt);
+    }
     if rows.images.is_empty() {
         return Err(Error::data(format!("`{}` has no captions", path.display())));
     }
@@ -156,22 +168,42 @@ impl ImagesByKey {
         Ok(index)
     }
 
-    fn add_caption(&mut self, image: usize, id: i64, text: &str, place: RecordPlace) -> Result<(), String> {
-        if let Some(first) = self.captions.insert(id, place) {
-            return Err(format!("caption id {id} is also that of {first}"));
+    fn check_caption_id(&mut self, id: i64, place: RecordPlace) -> Result<(), String> {
+        match self.captions.insert(id, place) {
+            Some(first) => Err(format!("caption id {id} is also that of {first}")),
+            None => Ok(()),
         }
+    }
+
+    fn add_caption(&mut self, image: usize, id: i64, text: &str) -> Result<(), String> {
         self.images[image].captions.push((id, writer::clean_caption(text)?.to_owned()));
         Ok(())
     }
 }
 
-/// Returns the identifiers of images: the whole numbers that `names` are, or numbers from 0 if one of them is a text.
+/// Returns the identifiers of images: the whole numbers that `names` are, or numbers from 0 if one of them is a text. Warns
+/// of a few texts among numbers.
 ///
 /// # Errors
 /// Two names are the same number, such as `7` and `007`.
-pub(super) fn image_ids(path: &Path, names: &[&str]) -> Result<Vec<i64>> {
+pub(super) fn image_ids(cx: &mut StageContext<'_>, path: &Path, names: &[&str]) -> Result<Vec<i64>> {
     let ids: Option<Vec<i64>> = names.iter().map(|name| name.parse().ok()).collect();
-    let Some(ids) = ids else { return Ok((0..).take(names.len()).collect()) };
+    let Some(ids) = ids else {
+        let mut texts = names.iter().filter(|name| name.parse::<i64>().is_err());
+        if let Some(first) = texts.next() {
+            let count = 1 + texts.count();
+            if count * 2 < names.len() {
+                let message = format!(
+                    "{count} of {} identifiers of images are no whole numbers, such as `{}`: so all are texts, and images \
+                     are numbered from 0",
+                    names.len(),
+                    first.escape_debug()
+                );
+                cx.warn(path.display().to_string(), message);
+            }
+        }
+        return Ok((0..).take(names.len()).collect());
+    };
     let mut seen: HashMap<i64, &str> = HashMap::with_capacity(ids.len());
     let mut mistakes = ValidationErrors::in_file(path);
     for (id, name) in ids.iter().zip(names) {

@@ -2,6 +2,7 @@
 
 use super::caption_rows::{self, CaptionColumns};
 use super::listing;
+use super::separator::separator_byte;
 use super::settings::CaptionTable;
 use super::writer::{DataSetWriter, ImageRow};
 use crate::error::{Error, Result};
@@ -20,13 +21,14 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
         text: &settings.text,
         caption_id: settings.caption_id.as_deref(),
         split: settings.split_column.as_deref(),
+        separator: separator_byte(settings.separator),
         hint: "name them with `image` and `text`",
     };
     let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
     let split_of = |_: &str, field: Option<&str>| fixed.map_or_else(|| listing::parse_split(field.unwrap_or("")), Ok);
-    let images = caption_rows::read(&path, &columns, |name| Ok(name.to_owned()), split_of)?;
+    let images = caption_rows::read(cx, &path, &columns, |name| Ok(name.to_owned()), split_of)?;
     let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
-    let ids = caption_rows::image_ids(&path, &names)?;
+    let ids = caption_rows::image_ids(cx, &path, &names)?;
     let mut rows = DataSetWriter::default();
     for (id, image) in ids.into_iter().zip(&images) {
         let row = ImageRow { id, split: image.split, file_name: &image.name, path: None, bytes: None };
@@ -79,6 +81,7 @@ mod tests {
         // If one name is not a number, all names are texts, and these differ.
         let host = ingest(folder(&[("c.csv", b"image_id,caption\n7,a\n007,b\nx,c\n")]).path(), settings).unwrap();
         assert_eq!(images(&host).iter().map(|row| row.0).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(host.warnings[0].message.starts_with("1 of 3 identifiers of images are no whole numbers, such as `x`"));
     }
 
     #[test]

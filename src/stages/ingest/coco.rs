@@ -79,6 +79,7 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
                 split,
                 file_name: image.file_name,
                 path,
+                place: None,
                 captions: Vec::new(),
             });
         }
@@ -102,7 +103,7 @@ pub(super) fn run(settings: &Coco, cx: &mut StageContext<'_>) -> Result<()> {
         mistakes.into_result()?;
     }
     let images = cx.source("coco.images")?;
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list: None };
     listing::write_existing(cx, &entries, &images, missing)
 }
 

@@ -30,10 +30,17 @@ pub(super) fn run(settings: &Flickr, cx: &mut StageContext<'_>) -> Result<()> {
     for (image_id, image) in (0..).zip(tokens) {
         let Some((split, path)) = splits.get(&image.name) else { continue };
         let (split, path) = (*split, path.clone());
-        entries.push(ListedImage { image_id, split, file_name: image.name, path, captions: image.captions });
+        entries.push(ListedImage {
+            image_id,
+            split,
+            file_name: image.name,
+            path,
+            place: None,
+            captions: image.captions,
+        });
     }
     let images = cx.source("flickr.images")?;
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list: None };
     listing::write_existing(cx, &entries, &images, missing)
 }
 

@@ -82,11 +82,11 @@ pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> 
                 Err(problem) => mistakes.add(format_args!("{location}.sentences[{k}]"), problem),
             }
         }
-        entries.push(ListedImage { image_id, split, file_name: image.filename, path, captions });
+        entries.push(ListedImage { image_id, split, file_name: image.filename, path, place: None, captions });
     }
     mistakes.into_result()?;
     let images = cx.source("karpathy.images")?;
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list: None };
     listing::write_existing(cx, &entries, &images, missing)
 }
 

@@ -9,6 +9,7 @@ use super::on_missing::OnMissing;
 use super::writer::{DataSetWriter, ImageRow};
 use crate::error::{Error, Result, SkippedItems, ValidationErrors};
 use crate::io::files::is_file;
+use crate::io::record_file::RecordPlace;
 use crate::stage::StageContext;
 
 /// Valid names of splits.
@@ -26,16 +27,20 @@ pub(super) struct ListedImage {
     pub file_name: String,
     /// Path of the file, relative to the image folder.
     pub path: String,
+    /// Place in the list, if the list has lines or rows.
+    pub place: Option<RecordPlace>,
     /// Identifier and text of each caption, in file order.
     pub captions: Vec<(i64, String)>,
 }
 
 /// Treatment of images without a file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct MissingImages {
     pub policy: OnMissing,
     /// Largest share of images that may be left out.
     pub max_skipped: f64,
+    /// Name of the list, for messages with the place of an image.
+    pub list: Option<String>,
 }
 
 /// Writes the entries whose image is a file below `root`, in order.
@@ -77,6 +82,10 @@ pub(super) fn write_existing(
             }
             continue;
         }
+        let named = match (&on_missing.list, entry.place) {
+            (Some(list), Some(place)) => format!(", which `{list}` names in {place}"),
+            _ => String::new(),
+        };
         match on_missing.policy {
             OnMissing::Fail => {
                 if missing.is_empty()
@@ -84,12 +93,12 @@ pub(super) fn write_existing(
                 {
                     missing.hint(hint);
                 }
-                missing.add(format_args!("`{}`", entry.path), "there is no such file");
+                missing.add(format_args!("`{}`", entry.path), format_args!("there is no such file{named}"));
             }
             OnMissing::Skip => {
-                cx.warn(&entry.path, "no such file; the image and its captions are left out");
+                cx.warn(&entry.path, format!("no such file{named}; the image and its captions are left out"));
                 if skipped.first.len() < LISTED {
-                    skipped.first.push(format!("`{}`: there is no such file", entry.path));
+                    skipped.first.push(format!("`{}`: there is no such file{named}", entry.path));
                 }
                 skipped.skipped += 1;
             }
@@ -107,12 +116,24 @@ pub(super) fn write_existing(
     rows.finish(cx)
 }
 
-/// Returns a hint that names the file that was probably meant by a path without a file: without its folders, or with an
-/// extension.
+/// Returns a hint that names the file that was probably meant by a path without a file: without its folders, with other
+/// separators of folders, or with another extension.
 fn meant_file(root: &Path, path: &str) -> Result<Option<String>> {
     let base = path.rsplit('/').next().unwrap_or(path);
     if base != path && is_file(&root.join(base))? {
         return Ok(Some(format!("the folder has `{base}`: names are relative to the folder")));
+    }
+    let slashes = path.replace('\\', "/");
+    if slashes != path && is_file(&root.join(&slashes))? {
+        return Ok(Some(format!("the folder has `{slashes}`: folders are separated by `/`")));
+    }
+    if let Some((stem, extension)) = path.rsplit_once('.') {
+        for other in [extension.to_lowercase(), extension.to_uppercase()].iter().filter(|other| *other != extension) {
+            let named = format!("{stem}.{other}");
+            if is_file(&root.join(&named))? {
+                return Ok(Some(format!("the folder has `{named}`: names must agree in upper and lower case")));
+            }
+        }
     }
     for extension in ["jpg", "jpeg", "png", "JPG", "JPEG", "PNG"] {
         let longer = format!("{path}.{extension}");

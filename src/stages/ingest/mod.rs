@@ -10,6 +10,7 @@
 mod settings;
 mod part_rows;
 mod on_missing;
+mod separator;
 mod run;
 mod karpathy;
 mod flickr;

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use arrow::array::StringArray;
 
+use super::RatingTable;
 use super::part_rows::RATING_PART_ROWS;
+use super::separator::separator_byte;
 use crate::error::{Error, Result};
 use crate::io::delimited::DelimitedFile;
 use crate::stage::StageContext;
@@ -21,13 +23,13 @@ struct RatingColumns {
 }
 
 /// Reads the file and writes `ratings`, in the order of the file.
-pub(super) fn run(cx: &mut StageContext<'_>) -> Result<()> {
-    let table = DelimitedFile::open(&cx.source("ratings.file")?)?;
+pub(super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<()> {
+    let table = DelimitedFile::open(&cx.source("ratings.file")?, separator_byte(settings.separator))?;
     let path = table.path().to_owned();
     let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
     let mut columns = RatingColumns::default();
     let mut seen: HashMap<(i64, i64), u64> = HashMap::new();
-    table.for_each(|line, fields| {
+    let read = |line: u64, fields: &[&str]| {
         let caption_id = trailing_number(fields[caption]).map_err(|problem| format!("caption {problem}"))?;
         let image_id = trailing_number(fields[image]).map_err(|problem| format!("image {problem}"))?;
         let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
@@ -40,7 +42,10 @@ pub(super) fn run(cx: &mut StageContext<'_>) -> Result<()> {
         columns.ratings.push(value);
         columns.samplings.push(fields[sampling].trim().to_owned());
         Ok(())
-    })?;
+    };
+    for doubt in table.for_each(|| cx.check_cancelled(), read)? {
+        cx.warn(path.display().to_string(), doubt);
+    }
     if columns.ratings.is_empty() {
         return Err(Error::data(format!("`{}` has no ratings", path.display())));
     }

@@ -13,7 +13,7 @@ impl RunnableStage for Ingest {
             Ingest::Precomp(settings) => precomp::run(settings, cx),
             Ingest::ImageFolder(settings) => image_folder::run(settings, cx),
             Ingest::Captions(settings) => captions::run(settings, cx),
-            Ingest::Ratings(_) => ratings::run(cx),
+            Ingest::Ratings(settings) => ratings::run(settings, cx),
             Ingest::Embeddings(settings) => embeddings::run(settings, cx),
             Ingest::Synthetic(settings) => synthetic::run(settings, cx),
         }

@@ -8,6 +8,7 @@ use super::image_folder::ImageFolder;
 use super::listing;
 use super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
 use super::part_rows::{CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS};
+use super::separator::separator_problem;
 use super::synthetic::IMAGE_SIDES;
 use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
 use crate::tables;
@@ -161,6 +162,10 @@ pub struct CaptionTable {
     /// Split of all captions, if there is no column of splits.
     #[serde(default)]
     pub split: Option<String>,
+    /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
+    /// TSV files, a quote is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separator: Option<char>,
 }
 
 /// Human ratings of image-caption pairs.
@@ -169,6 +174,10 @@ pub struct CaptionTable {
 pub struct RatingTable {
     /// File `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a file with the same columns.
     pub file: SourceRef,
+    /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
+    /// TSV files, a quote is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separator: Option<char>,
 }
 
 /// Synthetic images and captions.
@@ -295,6 +304,13 @@ impl Stage for Ingest {
             Ingest::Coco(settings) => Some(("coco", settings.on_missing, settings.max_skipped)),
             _ => None,
         };
+        let separator = match self {
+            Ingest::ImageFolder(settings) => Some(("image_folder", settings.separator)),
+            Ingest::Captions(settings) => Some(("captions", settings.separator)),
+            Ingest::Ratings(settings) => Some(("ratings", settings.separator)),
+            _ => None,
+        };
+        problems.extend(separator.and_then(|(form, separator)| separator_problem(form, separator)));
         problems.extend(skipping.and_then(|(form, policy, share)| max_skipped_problem(form, policy, share)));
         match self {
             Ingest::Karpathy(settings) if settings.captions_per_image == 0 => {

@@ -25,6 +25,7 @@ pub(super) struct EmbeddingRow<'r> {
     pub caption_id: Option<Parsed<i64>>,
     /// Split, if the file or the settings contain it.
     pub split: Option<Parsed<&'r str>>,
+    /// Vector of finite values.
     pub vector: Parsed<&'r [f32]>,
 }
 
@@ -200,9 +201,6 @@ impl<'p> EmbeddingPass<'p> {
         let wanted = *self.width.get_or_insert(vector.len());
         if vector.len() != wanted {
             return Err(format!("the vector has {} values, wanted {wanted} as before", vector.len()));
-        }
-        if let Some(column) = vector.iter().position(|value| !value.is_finite()) {
-            return Err(format!("the value of column {column} is {}, wanted a finite number", vector[column]));
         }
         let norm = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
         if norm == 0.0 {

@@ -67,8 +67,7 @@ impl<'s> NpyFiles<'s> {
         let mut values = Vec::new();
         for row in 0..self.images.rows() {
             values.clear();
-            self.images.read_row_unchecked(row, &mut values);
-            let vector = Ok(values.as_slice());
+            let vector = self.images.read_vector(row, &mut values).map(|()| values.as_slice());
             visit(EmbeddingRow {
                 image_id: Ok(row.saturating_as::<i64>()),
                 caption_id: None,
@@ -84,7 +83,7 @@ impl<'s> NpyFiles<'s> {
         let mut values = Vec::new();
         for row in 0..self.captions.rows() {
             values.clear();
-            self.captions.read_row_unchecked(row, &mut values);
+            let vector = self.captions.read_vector(row, &mut values).map(|()| values.as_slice());
             let image_id = match &self.image_of {
                 CaptionImages::Consecutive(captions) => (row / captions).saturating_as::<i64>(),
                 CaptionImages::Listed(images) => images[row],
@@ -93,7 +92,7 @@ impl<'s> NpyFiles<'s> {
                 image_id: Ok(image_id),
                 caption_id: Some(Ok(row.saturating_as::<i64>())),
                 split: None,
-                vector: Ok(&values),
+                vector,
             })?;
         }
         Ok(())

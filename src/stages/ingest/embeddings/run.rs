@@ -8,6 +8,7 @@ use super::npy_files::NpyFiles;
 use super::table_files::TableFiles;
 use crate::error::{Error, Result};
 use crate::io::npy::is_npy;
+use crate::io::table_file::TableFile;
 use crate::stage::StageContext;
 
 /// Reads the files twice: first to find all mistakes, then to write. So nothing is published of files with mistakes.
@@ -84,6 +85,12 @@ impl<'s> EmbeddingFiles<'s> {
 }
 
 fn mixed(array: &Path, other: &Path) -> Error {
-    let (array, other) = (array.display(), other.display());
-    Error::data(format!("`{array}` is an npy file and `{other}` is not, wanted two files of the same format"))
+    // A file of no known format, such as an empty one, is the mistake itself.
+    let Err(error) = TableFile::open(other) else {
+        let (array, other) = (array.display(), other.display());
+        return Error::data(format!(
+            "`{array}` is an npy file and `{other}` is not, wanted two files of the same format"
+        ));
+    };
+    error
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
-use arrow::datatypes::Float32Type;
+use arrow::datatypes::{Float32Type, Float64Type};
 use arrow::ipc::writer::FileWriter;
 use serde_json::{Value, json};
 
@@ -209,6 +209,26 @@ fn zero_and_non_finite_vectors_are_all_named_and_nothing_is_written() {
     std::fs::write(set.path().join("c.npy"), npy(&last)).unwrap();
     assert!(host.run(&stage).unwrap_err().to_string().contains("c.npy` row 19 (from 0): the vector is zero"));
     assert!(host.output_tables.is_empty());
+}
+
+/// Values that are finite as f64 and not as f32, whose largest is 3.4028235e38.
+#[test]
+fn values_beyond_f32_are_named() {
+    let lists = |rows: [[f64; 2]; 2]| -> ArrayRef {
+        let rows = rows.map(|row| Some(row.map(Some)));
+        Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows))
+    };
+    let ids = || numbers(&[Some(7), Some(8)]);
+    let images = arrow(vec![("image_id", ids()), ("embedding", lists([[1.0, -3.5e38], [1e300, f64::NAN]]))]);
+    let captions = arrow(vec![("caption_id", ids()), ("image_id", ids()), ("embedding", lists([[1.0, 2.0]; 2]))]);
+    let settings = json!({"embeddings": {"images": "i", "captions": "c", "split": "test"}});
+    let message = refused(ingest(folder(&[("i", &images), ("c", &captions)]).path(), settings));
+    for part in [
+        "row 0 (from 0): the value of column 1 is -3.5e38, which is beyond f32, wanted at most 3.4028235e38",
+        "row 1 (from 0): the value of column 0 is 1e300, which is beyond f32",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
 }
 
 /// Returns an Arrow file with these columns.

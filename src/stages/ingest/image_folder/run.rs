@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::super::caption_rows::{self, CaptionColumns};
 use super::super::listing::{self, ListedImage, MissingImages};
+use super::super::separator::separator_byte;
 use super::{ImageFolder, ImageSplit};
 use crate::error::Result;
 use crate::stage::StageContext;
@@ -14,13 +15,14 @@ use crate::stage::StageContext;
 /// [`ImageFolderColumns`](super::ImageFolderColumns) for the identifiers.
 pub(in super::super) fn run(settings: &ImageFolder, cx: &mut StageContext<'_>) -> Result<()> {
     let path = cx.source("image_folder.captions")?;
-    let entries = read(settings, &path)?;
+    let entries = read(settings, &path, cx)?;
     let root = cx.source("image_folder.images")?;
-    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped };
+    let list = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let missing = MissingImages { policy: settings.on_missing, max_skipped: settings.max_skipped, list };
     listing::write_existing(cx, &entries, &root, missing)
 }
 
-fn read(settings: &ImageFolder, path: &Path) -> Result<Vec<ListedImage>> {
+fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Result<Vec<ListedImage>> {
     let ImageFolder { columns, split, .. } = settings;
     let names = CaptionColumns {
         image: &columns.file_name,
@@ -28,6 +30,7 @@ fn read(settings: &ImageFolder, path: &Path) -> Result<Vec<ListedImage>> {
         text: &columns.caption,
         caption_id: columns.caption_id.as_deref(),
         split: if let ImageSplit::Column(name) = split { Some(name) } else { None },
+        separator: separator_byte(settings.separator),
         hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
     };
     let split_of = |file: &str, field: Option<&str>| match split {
@@ -38,14 +41,14 @@ fn read(settings: &ImageFolder, path: &Path) -> Result<Vec<ListedImage>> {
         ImageSplit::Column(_) => listing::parse_split(field.unwrap_or_default()),
         ImageSplit::Fractions(fractions) => Ok(fractions.split_of(file)),
     };
-    let images = caption_rows::read(path, &names, |name| listing::image_path("", name), split_of)?;
+    let images = caption_rows::read(cx, path, &names, |name| listing::image_path("", name), split_of)?;
     if let ImageSplit::Fractions(fractions) = split {
         fractions.check_sizes(&images.iter().map(|image| image.split).collect::<Vec<_>>())?;
     }
     // File names are texts, so images without identifiers are numbered.
     let own: Option<Vec<&str>> = images.iter().map(|image| image.id.as_deref()).collect();
     let ids = match own {
-        Some(own) => caption_rows::image_ids(path, &own)?,
+        Some(own) => caption_rows::image_ids(cx, path, &own)?,
         None => (0..).take(images.len()).collect(),
     };
     let are_numbers = images.iter().all(|image| image.id.as_ref().is_none_or(|id| id.parse::<i64>().is_ok()));
@@ -54,6 +57,7 @@ fn read(settings: &ImageFolder, path: &Path) -> Result<Vec<ListedImage>> {
         split: image.split,
         file_name: if are_numbers { image.name } else { image.id.unwrap_or(image.name) },
         path: image.key,
+        place: Some(image.first),
         captions: image.captions,
     });
     Ok(entries.collect())

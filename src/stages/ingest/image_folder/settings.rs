@@ -15,6 +15,10 @@ pub struct ImageFolder {
     /// Table of captions with one caption, or a list of captions, in a row: CSV or TSV with column names in the first
     /// line, JSON Lines (each of these also `.gz`), Parquet or Arrow. The rows of an image may be anywhere in the table.
     pub captions: SourceRef,
+    /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
+    /// TSV files, a quote is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separator: Option<char>,
     /// Split of the images: a name for all (`"train"`, `"restval"`, `"val"`, `"test"`), `{ column = "split" }` for a
     /// column of the table, or `{ fractions = { val = 0.1, test = 0.1 } }` for a random split.
     pub split: ImageSplit,

@@ -124,7 +124,7 @@ fn every_mistake_is_named_with_its_line() {
         "line 13: 6 fields, wanted 5",
         "line 14: `id` is empty",
         "line 15: bytes that are not UTF-8",
-        "a field with a comma needs double quotes",
+        "a field with `,` needs double quotes",
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
@@ -136,8 +136,16 @@ fn every_mistake_is_named_with_its_line() {
 #[test]
 fn missing_files_are_named_with_the_file_that_was_meant() {
     let message = refused(run("t.csv", b"file_name,caption\na.jpg,A\nb,B\nc.jpg,C\n", json!({})));
-    assert!(message.contains("has 2 mistakes:\n  `b`: there is no such file\n  `c.jpg`: there is"), "{message}");
+    assert!(
+        message.contains(
+            "has 2 mistakes:\n  `b`: there is no such file, which `t.csv` names in line 3\n  `c.jpg`: there is"
+        ),
+        "{message}"
+    );
     assert!(message.contains("the folder has `b.jpg`: file names need their extension"), "{message}");
+    let hint = |name: &str| refused(run("t.csv", format!("file_name,caption\n{name},A\n").as_bytes(), json!({})));
+    assert!(hint("a.JPG").contains("the folder has `a.jpg`: names must agree in upper and lower case"));
+    assert!(hint("sub\\c.jpg").contains("the folder has `sub/c.jpg`: folders are separated by `/`"));
     let message = refused(run("t.csv", b"file_name,caption\nimages/a.jpg,A\nb.jpg,B\n", json!({})));
     assert!(message.contains("the folder has `a.jpg`: names are relative to the folder"), "{message}");
 }
@@ -150,7 +158,7 @@ fn at_most_a_tenth_of_the_images_is_left_out() {
     };
     let message = refused(run("t.csv", &table(1), json!({"on_missing": "skip"})));
     assert!(
-        message.starts_with("1 of 4 images were left out, wanted at most 0.1 of them:\n  `gone0.jpg`"),
+        message.starts_with("1 of 4 images were left out, wanted at most 0.1 of them:\n  `gone0.jpg`: there is no such file, which `t.csv` names in line 5"),
         "{message}"
     );
     let host = run("t.csv", &table(1), json!({"on_missing": "skip", "max_skipped": 0.25})).unwrap();
@@ -186,6 +194,25 @@ fn the_split_is_a_function_of_the_name() {
 /// Splits of the five names for the seeds 0 and 9.
 const EXPECTED: [[&str; 5]; 2] = [["train", "val", "train", "train", "train"], ["test", "test", "val", "val", "test"]];
 
+/// Excel writes semicolons where the comma is the decimal point.
+#[test]
+fn a_table_with_semicolons_is_read_with_its_setting() {
+    let table = b"file_name;caption\r\na.jpg;\"A; 1,5\"\r\nb.jpg;B\r\n";
+    let host = run("t.csv", table, json!({"separator": ";"})).unwrap();
+    assert_eq!(texts(&host), [(0, 0, "A; 1,5".to_owned()), (1, 1, "B".to_owned())]);
+    let message = refused(run("t.csv", table, json!({})));
+    assert!(message.contains("separated by semicolons") && message.ends_with("set `separator = \";\"`"), "{message}");
+}
+
+/// Rows that an odd quote swallows are a warning, if their number leaves doubt.
+#[test]
+fn a_field_that_may_have_swallowed_rows_is_a_warning() {
+    let host = run("t.csv", b"file_name,caption\na.jpg,\"A\nb.jpg,B\"\nsub/c.jpg,C\n", json!({})).unwrap();
+    assert_eq!(images(&host).len(), 2);
+    assert!(host.warnings[0].subject.ends_with("t.csv"), "{:?}", host.warnings);
+    assert!(host.warnings[0].message.starts_with("line 2: a quoted field goes on to line 3"), "{:?}", host.warnings);
+}
+
 #[test]
 fn settings_are_checked_without_data() {
     let problems = |more: Value| -> Vec<(String, String)> {
@@ -195,6 +222,10 @@ fn settings_are_checked_without_data() {
         stage.check().into_iter().map(|problem| (problem.setting, problem.message)).collect()
     };
     assert_eq!(problems(json!({})), []);
+    assert_eq!(problems(json!({"separator": "\t"})), []);
+    for wrong in ["a", "\"", "\n", "é"] {
+        assert_eq!(problems(json!({"separator": wrong}))[0].0, "image_folder.separator", "{wrong}");
+    }
     assert_eq!(
         problems(json!({"split": {"fractions": {"val": 0.6, "test": 0.5}}})),
         [("image_folder.split.fractions".to_owned(), "`val` and `test` are 1.1 together, wanted at most 1".to_owned())]

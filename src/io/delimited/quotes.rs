@@ -1,0 +1,112 @@
+//! Mistakes with quotes, which swallow rows: a quote that is never closed, or is closed by a quote far below.
+//!
+//! | text of the file | Python's `csv`, strict | `DuckDB` | pandas | here |
+//! |---|---|---|---|---|
+//! | a quote that is never closed | error | error | error | error |
+//! | text after a closing quote | error | error | joined | error |
+//! | a quoted field of several lines | field | field | field | field |
+//! | …, one of which looks like a row | field | field | field | field, with a warning |
+//! | …, at least four, all of which look like rows | field | field | field | error |
+//!
+//! A line looks like a row if it has as many fields as the table has columns.
+
+use super::record::DelimitedRecord;
+use crate::error::Severity;
+
+/// Number of lines of one field that are rows beyond doubt, if all of them look so.
+const ROWS_BEYOND_DOUBT: usize = 3;
+/// Number of characters of the file that a message shows.
+const SHOWN: usize = 24;
+
+/// Mistake with quotes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct QuoteMistake {
+    /// Line of the opening quote.
+    pub(super) line: u64,
+    pub(super) message: String,
+    pub(super) severity: Severity,
+}
+
+/// Returns the first mistake with quotes in a record of a table with `columns` columns.
+pub(super) fn quote_mistake(record: &DelimitedRecord, separator: u8, columns: usize) -> Option<QuoteMistake> {
+    let mistake = |line, message, severity| Some(QuoteMistake { line, message, severity });
+    if !record.raw.contains(&b'"') {
+        return None;
+    }
+    if let Some(Quoted { field, open, close }) = first_text_after_quote(&record.raw, separator) {
+        let (line, end) = (record.line_of(open), record.line_of(close));
+        let shown = String::from_utf8_lossy(&record.raw[close..]);
+        let shown: String = shown.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
+        let shown = shown.escape_debug().to_string().replace("\\\"", "\"");
+        let message = if line == end {
+            format!("field {field} has text after its closing quote: `{shown}`")
+        } else {
+            format!("field {field} starts with a quote, which the next quote, in line {end}, does not close: `{shown}`")
+        };
+        return mistake(line, message, Severity::Error);
+    }
+    let (field, line) = record.open?;
+    if !record.is_complete {
+        let swallowed = record.last_line() - line;
+        let message = format!(
+            "field {} starts with a quote that is never closed, and so swallows the {swallowed} lines after it",
+            field + 1
+        );
+        return mistake(line, message, Severity::Error);
+    }
+    let (lines, rows) = record.later_lines().fold((0, 0), |(lines, rows), line| {
+        (lines + 1, rows + usize::from(columns > 1 && field_count(line, separator) == columns))
+    });
+    let last = record.last_line();
+    match rows {
+        0 => None,
+        rows if rows == lines && rows >= ROWS_BEYOND_DOUBT => mistake(
+            line,
+            format!(
+                "a quoted field goes on to line {last}, over {rows} lines that look like rows: is its quote closed?"
+            ),
+            Severity::Error,
+        ),
+        rows => mistake(
+            line,
+            format!("a quoted field goes on to line {last}, and lines of it look like rows: {rows} of {}", lines + 1),
+            Severity::Warning,
+        ),
+    }
+}
+
+/// Quoted field: its number from 1, and the places of its quotes.
+struct Quoted {
+    field: usize,
+    open: usize,
+    close: usize,
+}
+
+/// Finds the first quoted field that goes on after its closing quote.
+fn first_text_after_quote(record: &[u8], separator: u8) -> Option<Quoted> {
+    let ends_field = |byte: Option<&u8>| byte.is_none_or(|byte| *byte == separator || matches!(byte, b'\n' | b'\r'));
+    let (mut at, mut field) = (0, 1);
+    while at < record.len() {
+        if record[at] == b'"' {
+            let open = at;
+            loop {
+                at += 1 + record[at + 1..].iter().position(|&byte| byte == b'"')?;
+                if record.get(at + 1) != Some(&b'"') {
+                    break;
+                }
+                at += 1;
+            }
+            if !ends_field(record.get(at + 1)) {
+                return Some(Quoted { field, open, close: at });
+            }
+        }
+        at += record[at..].iter().position(|&byte| byte == separator)? + 1;
+        field += 1;
+    }
+    None
+}
+
+/// Number of fields of a line without quotes.
+fn field_count(line: &[u8], separator: u8) -> usize {
+    line.split(|&byte| byte == separator).count()
+}
