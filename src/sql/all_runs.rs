@@ -9,10 +9,12 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, MapBuilder, RecordBatch, StringArray, StringBuilder};
-use arrow::compute::filter_record_batch;
+use arrow::array::{
+    Array, ArrayRef, AsArray, MapBuilder, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, UInt64Array,
+};
+use arrow::compute::{concat_batches, filter_record_batch, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{MemTable, Session, TableProvider};
@@ -20,6 +22,7 @@ use datafusion::common::{DFSchema, DataFusionError, Result as SqlResult, ScalarV
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -31,11 +34,11 @@ use futures::{StreamExt, stream};
 use crate::error::{Error, Result};
 use crate::sql::catalog::StoreCatalog;
 use crate::sql::errors::sql_error;
-use crate::sql::prefetch::{self, PrefetchedFiles};
 use crate::sql::query_threads::QueryThreads;
+use crate::sql::small_files;
 use crate::sql::state::STORE_URL;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
-use crate::store::{Artefact, Manifest, Store, flat_settings};
+use crate::store::{Artefact, Manifest, Part, Store, flat_settings};
 use crate::tables;
 
 /// Columns of the run of a row, after the columns of the table.
@@ -51,8 +54,6 @@ struct AllRunsTable {
     results: RecordBatch,
     /// Files of each result.
     files: Vec<Vec<PartitionedFile>>,
-    /// Files in memory that scans of this table read.
-    prefetched: Mutex<Vec<PrefetchedFiles>>,
 }
 
 /// Table over all runs, as a query reads it.
@@ -100,19 +101,12 @@ pub(super) fn table(
     let files: Vec<Vec<PartitionedFile>> = uses
         .iter()
         .zip(&manifests)
-        .enumerate()
-        .map(|(row, ((_, stage), manifest))| {
-            let values = partition_values(&results, row)?;
-            let artefact = artefact(stage);
-            Ok(manifest.tables[name]
-                .iter()
-                .map(|part| {
-                    let path = artefact.path(&Artefact::part_name(name, part.index));
-                    PartitionedFile::new(path, part.bytes).with_partition_values(values.clone())
-                })
-                .collect())
+        .map(|((_, stage), manifest)| {
+            let (artefact, parts) = (artefact(stage), manifest.tables[name].iter());
+            let path = |part: &Part| artefact.path(&Artefact::part_name(name, part.index));
+            parts.map(|part| PartitionedFile::new(path(part), part.bytes)).collect()
         })
-        .collect::<Result<_>>()?;
+        .collect();
     let schemas = threads.block_on(file_schemas(log.store(), first_files(&manifests, &files), context))?;
     let own = match merge_schemas(name, &schemas)? {
         Some(schema) => schema,
@@ -125,7 +119,7 @@ pub(super) fn table(
         return Ok(Some(AllRuns { provider: Arc::new(empty), bytes: 0, removed }));
     }
     let schema = TableSchema::builder(own).with_table_partition_cols(partition_fields).build();
-    let provider = Arc::new(AllRunsTable { schema, results, files, prefetched: Mutex::default() });
+    let provider = Arc::new(AllRunsTable { schema, results, files });
     Ok(Some(AllRuns { provider, bytes, removed }))
 }
 
@@ -206,9 +200,8 @@ fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
     tables::batch(&Arc::new(Schema::new(run_fields(&Schema::empty()))), columns)
 }
 
-fn partition_values(results: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>> {
-    let values = results.columns().iter().map(|column| ScalarValue::try_from_array(column, row));
-    values.collect::<SqlResult<Vec<_>>>().map_err(|error| sql_error(&error))
+fn partition_values(results: &RecordBatch, row: usize) -> SqlResult<Vec<ScalarValue>> {
+    results.columns().iter().map(|column| ScalarValue::try_from_array(column, row)).collect()
 }
 
 /// First file of each result, in groups of results of the same stage, version and settings.
@@ -322,16 +315,22 @@ impl TableProvider for AllRunsTable {
         limit: Option<usize>,
     ) -> SqlResult<Arc<dyn ExecutionPlan>> {
         let selected = self.select_results(state, filters)?;
-        let files: Vec<PartitionedFile> = selected.iter().flat_map(|&row| self.files[row].iter().cloned()).collect();
-        let mut url = ObjectStoreUrl::parse(STORE_URL)?;
-        if prefetch::is_worthwhile(&files) {
-            let prefetched = PrefetchedFiles::read(state, &files).await?;
-            url = prefetched.url.clone();
-            self.prefetched.lock().unwrap_or_else(PoisonError::into_inner).push(prefetched);
+        let files = || selected.iter().flat_map(|&row| self.files[row].iter().map(move |file| (row, file)));
+        let small: Vec<&PartitionedFile> = files().map(|(_, file)| file).collect();
+        if small_files::are_small(&small) {
+            let all: Vec<usize> = (0..self.schema.table_schema().fields().len()).collect();
+            let rows: Vec<usize> = files().map(|(row, _)| row).collect();
+            let batch = self.read(state, &small, &rows, projection.unwrap_or(&all)).await?;
+            let schema = batch.schema();
+            return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, None)?);
         }
+        let with_values = |(row, file): (usize, &PartitionedFile)| {
+            Ok(file.clone().with_partition_values(partition_values(&self.results, row)?))
+        };
+        let files = files().map(with_values).collect::<SqlResult<Vec<_>>>()?;
         let groups = FileGroup::new(files).split_files(state.config().target_partitions().max(1));
         let source = Arc::new(ParquetSource::new(self.schema.clone()));
-        let config = FileScanConfigBuilder::new(url, source)
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE_URL)?, source)
             .with_file_groups(groups)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
@@ -352,6 +351,33 @@ impl TableProvider for AllRunsTable {
 }
 
 impl AllRunsTable {
+    /// Rows of small files, with the columns `projection` of the table. `results` has the row of [`Self::results`] of each
+    /// file.
+    async fn read(
+        &self,
+        state: &dyn Session,
+        files: &[&PartitionedFile],
+        results: &[usize],
+        projection: &[usize],
+    ) -> SqlResult<RecordBatch> {
+        let (table, file_schema) = (self.schema.table_schema(), self.schema.file_schema());
+        let (own, of_run): (Vec<usize>, Vec<usize>) =
+            projection.iter().partition(|&&column| column < file_schema.fields().len());
+        let own_schema = Arc::new(file_schema.project(&own)?);
+        let batches = small_files::read_small_files(state, files, &own_schema).await?;
+        let own_rows = concat_batches(&own_schema, &batches)?;
+        let places = results.iter().zip(&batches).flat_map(|(&row, batch)| std::iter::repeat_n(row, batch.num_rows()));
+        let places = UInt64Array::from_iter_values(places.map(az::SaturatingCast::saturating_cast));
+        let mut columns: BTreeMap<usize, ArrayRef> = own.into_iter().zip(own_rows.columns().iter().cloned()).collect();
+        for column in of_run {
+            let values = self.results.column(column - file_schema.fields().len());
+            columns.insert(column, take(values, &places, None)?);
+        }
+        let columns = projection.iter().map(|column| Arc::clone(&columns[column])).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(own_rows.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::new(table.project(projection)?), columns, &options)?)
+    }
+
     /// Returns true if a condition uses columns of the run only.
     fn is_about_runs(&self, filter: &Expr) -> bool {
         let schema = self.results.schema();

@@ -22,7 +22,7 @@ mod interrupt;
 mod names;
 mod plan_rewrites;
 mod planners;
-mod prefetch;
+mod small_files;
 mod query_threads;
 mod setting_queries;
 mod show;
