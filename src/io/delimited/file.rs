@@ -12,6 +12,9 @@ use crate::io::line_reader::{LineBreak, LineReader};
 const SEPARATORS: [(u8, &str, &str); 4] =
     [(b',', "commas", ","), (b';', "semicolons", ";"), (b'\t', "tabs", "\\t"), (b'|', "vertical bars", "|")];
 
+/// Maximum number of quoted fields that warnings name.
+const WARNINGS: usize = 20;
+
 /// CSV or TSV file that is read row by row.
 #[derive(Debug)]
 pub struct DelimitedFile {
@@ -169,7 +172,7 @@ impl DelimitedFile {
         mut row: impl FnMut(u64, &[&str]) -> Result<(), String>,
     ) -> Result<Vec<String>> {
         let mut mistakes = ValidationErrors::in_file(&self.path);
-        let mut doubts = TruncatedList::default();
+        let (mut doubts, mut more) = (Vec::new(), 0u64);
         while let Some(record) = self.records.next_record()? {
             check()?;
             if !self.is_tsv
@@ -183,7 +186,11 @@ impl DelimitedFile {
                     }
                     break;
                 }
-                doubts.push(format_args!("line {}: {}", found.line, found.message));
+                if doubts.len() < WARNINGS {
+                    doubts.push(format!("line {}: {}", found.line, found.message));
+                } else {
+                    more += 1;
+                }
             }
             let line = record.first_line;
             let place = format_args!("line {line}").to_string();
@@ -216,7 +223,10 @@ impl DelimitedFile {
             }
         }
         mistakes.into_result()?;
-        Ok(if doubts.is_empty() { vec![] } else { vec![doubts.join("; ")] })
+        if more > 0 {
+            doubts.push(format!("{more} more quoted fields have lines that look like rows"));
+        }
+        Ok(doubts)
     }
 }
 

@@ -107,6 +107,10 @@ fn a_quoted_field_over_lines_that_look_like_rows_is_doubted() {
         message.contains("line 2: a quoted field goes on to line 5, over 3 lines that look like rows"),
         "{message}"
     );
+    // Warnings are limited.
+    let many = format!("a,b\n{}", "1,\"a dog\n2,a cat\"\n".repeat(25));
+    let (_, doubts) = read_all("a.csv", many.as_bytes()).unwrap();
+    assert_eq!((doubts.len(), doubts[20].as_str()), (21, "5 more quoted fields have lines that look like rows"));
     // A poem has no such lines.
     let poem = read("a.csv", b"a,b\n1,\"a dog\nruns\nand\nruns\"\n").unwrap();
     assert_eq!(poem, [row(2, ["1", "a dog\nruns\nand\nruns"])]);
