@@ -9,7 +9,7 @@ use crate::store::{Artefact, Store};
 use crate::tables;
 
 /// Table with a score.
-struct ScoreTable {
+struct ScoredTable {
     name: &'static str,
     /// Column of the score.
     metric: &'static str,
@@ -18,10 +18,10 @@ struct ScoreTable {
 }
 
 /// Tables with a score. Of `correlations`, it is the coefficient that the column `published` compares with.
-const SCORE_TABLES: [ScoreTable; 3] = [
-    ScoreTable { name: "summary", metric: "rsum", described_by: &["method", "parameters"] },
-    ScoreTable { name: "validation", metric: "rsum", described_by: &["epoch"] },
-    ScoreTable { name: "correlations", metric: "pearson", described_by: &["score", "pairs"] },
+const SCORE_TABLES: [ScoredTable; 3] = [
+    ScoredTable { name: "summary", metric: "rsum", described_by: &["method", "parameters"] },
+    ScoredTable { name: "validation", metric: "rsum", described_by: &["epoch"] },
+    ScoredTable { name: "correlations", metric: "pearson", described_by: &["score", "pairs"] },
 ];
 
 /// Best score of each stage of a run that measures one: of all methods of an evaluation, of all epochs of a training, of
@@ -41,8 +41,8 @@ pub(super) fn best_scores(store: &Store, record: &RunRecord) -> Result<Vec<Score
     Ok(scores)
 }
 
-fn best_score(store: &Store, stage: &StageRecord, table: &ScoreTable) -> Result<Option<ScoreRecord>> {
-    let ScoreTable { name: table, metric, described_by } = *table;
+fn best_score(store: &Store, stage: &StageRecord, table: &ScoredTable) -> Result<Option<ScoreRecord>> {
+    let ScoredTable { name: table, metric, described_by } = *table;
     let artefact = store.artefact(&stage.kind, &stage.key);
     let Some(manifest) = artefact.manifest()? else { return Ok(None) };
     let mut best: Option<ScoreRecord> = None;
