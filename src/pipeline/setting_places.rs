@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
+use super::alternative::Alternative;
 use super::file_format::resolve;
-use super::schema_check::Alternative;
 use super::toml_tree::{TomlNode, TomlValue};
 use crate::suggest::closest_name;
 

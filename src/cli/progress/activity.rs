@@ -229,7 +229,7 @@ mod tests {
             (74, "epoch 0/29, loss 12.35, rsum 231.4, 2 min 25 s left, 120/3,600 steps"),
             (54, "epoch 0/29, loss 12.35, rsum 231.4, 2 min 25 s left"),
             (34, "epoch 0/29, loss 12.35, rsum 231.4"),
-            (9, ""),
+            (5, ""),
         ] {
             assert_eq!(fit.bar_text(width), text);
         }
