@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::alternative::Alternative;
 use super::diagnostic::Diagnostic;
 use super::file_format::resolve;
-use super::setting_places::{near_place, places};
+use super::setting_places::{near_places, places};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::{PathPart, SourceVariables, missing_path_hint, path_parts};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
@@ -290,10 +290,14 @@ impl SchemaChecker<'_> {
                 } else if !places.is_empty() && diagnostic.hint.is_none() {
                     let list = quoted_list(places.iter().map(String::as_str));
                     diagnostic = diagnostic.hint(format!("settings of that name: {list}"));
-                } else if diagnostic.hint.is_none()
-                    && let Some(near) = near_place(self.definitions, schema, &entry.key)
-                {
-                    diagnostic = diagnostic.hint(format!("did you mean `{near}`?"));
+                } else if diagnostic.hint.is_none() {
+                    let near = near_places(self.definitions, schema, &entry.key);
+                    let list = quoted_list(near.iter().map(String::as_str));
+                    diagnostic.hint = match near.len() {
+                        0 => None,
+                        1 => Some(format!("did you mean {list}?")),
+                        _ => Some(format!("did you mean one of {list}?")),
+                    };
                 }
                 self.diagnostics.push(diagnostic);
                 self.dropped.push(entry.key.clone());

@@ -137,19 +137,16 @@ impl Visitor for SettingUses {
         if matches!(expr, Expr::CompoundFieldAccess { .. }) {
             self.named.extend(setting(expr));
         }
-        match expr {
-            Expr::Function(call) => {
-                let name = call.name.to_string().to_lowercase();
-                if let ("min" | "max", Some(argument)) = (name.as_str(), only_argument(call)) {
-                    self.order(argument, &format!("`{name}`"));
-                }
-                if let Some(WindowType::WindowSpec(window)) = &call.over {
-                    for order in &window.order_by {
-                        self.order_by(order, &[]);
-                    }
+        if let Expr::Function(call) = expr {
+            let name = call.name.to_string().to_lowercase();
+            if let ("min" | "max", Some(argument)) = (name.as_str(), only_argument(call)) {
+                self.order(argument, &format!("`{name}`"));
+            }
+            if let Some(WindowType::WindowSpec(window)) = &call.over {
+                for order in &window.order_by {
+                    self.order_by(order, &[]);
                 }
             }
-            _ => {}
         }
         ControlFlow::Continue(())
     }
@@ -172,10 +169,10 @@ fn setting(expr: &Expr) -> Option<(String, Location)> {
         _ => return None,
     };
     let (column, subscript) = match (&**root, chain.as_slice()) {
-        (Expr::Identifier(column), [AccessExpr::Subscript(subscript)]) => (column, subscript),
         (Expr::CompoundIdentifier(parts), [AccessExpr::Subscript(subscript)]) => (parts.last()?, subscript),
-        // `a.settings['x']` is a chain of accesses.
-        (_, [.., AccessExpr::Dot(Expr::Identifier(column)), AccessExpr::Subscript(subscript)]) => (column, subscript),
+        // `a.settings['x']` can be a chain of accesses.
+        (Expr::Identifier(column), [AccessExpr::Subscript(subscript)])
+        | (_, [.., AccessExpr::Dot(Expr::Identifier(column)), AccessExpr::Subscript(subscript)]) => (column, subscript),
         _ => return None,
     };
     if !SETTINGS.iter().any(|name| column.value.eq_ignore_ascii_case(name)) {
