@@ -98,7 +98,7 @@ impl StageActivity {
         text
     }
 
-    /// What matters most, in short: epoch, loss and score of a training, or the reason for which the stage waits.
+    /// Most important details in short: epoch, loss and score of a training, or the reason for which the stage waits.
     fn brief_details(&self) -> Vec<String> {
         let mut brief = Vec::new();
         if let Some(step) = &self.step {
