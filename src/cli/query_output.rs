@@ -70,11 +70,16 @@ pub(super) fn check_output(path: &Path, is_forced: bool) -> Result<()> {
         Ok(found) if found.is_dir() => {
             Err(Error::usage(format!("the output `{}` is a folder, wanted a file", path.display())))
         }
-        Ok(found) if found.is_file() && !is_forced => {
+        Ok(found) if found.is_file() && !is_device(path) && !is_forced => {
             Err(Error::usage(format!("the output `{}` exists", path.display())).hint("`--force` replaces it"))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns true for the name of a device, such as `/dev/stdout`, which can lead to a file.
+fn is_device(path: &Path) -> bool {
+    path.starts_with("/dev")
 }
 
 /// Writes the result of a query to a file: under another name, which is renamed when it is complete, so that a failure
@@ -84,7 +89,7 @@ pub(super) fn check_output(path: &Path, is_forced: bool) -> Result<()> {
 /// The query fails, or the file cannot be written.
 pub(super) fn write_to_file(rows: QueryRows<'_>, format: OutputFormat, path: &Path) -> Result<()> {
     let create = |path: &Path| File::create(path).map_err(|error| Error::io("write", path, &error));
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+    if is_device(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return format.write(&rows.schema(), rows, BufWriter::new(create(path)?));
     }
     let mut name = path.to_owned().into_os_string();
@@ -144,5 +149,6 @@ mod tests {
         check_output(&path, true).unwrap();
         assert!(check_output(folder.path(), true).is_err(), "a folder");
         check_output(Path::new("/dev/null"), false).unwrap();
+        check_output(Path::new("/dev/stdout"), false).unwrap();
     }
 }

@@ -11,13 +11,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
+use super::alternative::Alternative;
 use super::connect::{ParsedStage, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
 use super::not_toml::syntax_diagnostics;
 use super::overrides;
 use super::read_file::read_text;
-use super::schema_check::{Alternative, SchemaChecker, ValueLabel, matches_pattern};
+use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
 use super::setting_places::{SettingPaths, first_path};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;

@@ -15,6 +15,7 @@ pub mod file_format;
 pub mod load;
 mod connect;
 pub mod diagnostic;
+mod alternative;
 mod schema_check;
 mod not_toml;
 mod setting_places;

@@ -7,9 +7,10 @@ use regex::Regex;
 use serde_json::Value as Json;
 use toml::de::DeValue;
 
+use super::alternative::Alternative;
 use super::diagnostic::Diagnostic;
-use super::file_format::{resolve, sole_property};
-use super::setting_places::{near_place, places};
+use super::file_format::resolve;
+use super::setting_places::{near_places, places};
 use super::source_map::{SourceMap, SourceSpan};
 use super::sources::{PathPart, SourceVariables, missing_path_hint, path_parts};
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
@@ -245,15 +246,21 @@ impl SchemaChecker<'_> {
         let of_items = resolve(self.definitions, schema);
         // Numbers of a list belong together; settings such as methods stand alone.
         let is_droppable = of_items.get("oneOf").is_some() || schema_type(of_items) == "object";
-        let mut i = 0;
-        items.retain_mut(|item| {
-            i += 1;
-            let before = self.diagnostics.len();
-            let subject = ValueLabel::new(format!("item {i} of {}", subject.name), item.span);
-            self.check(item, schema, &subject);
-            // Without its wrong items, the mistakes of the others are found.
-            self.diagnostics.len() == before || !is_droppable
-        });
+        let is_right: Vec<bool> = items
+            .iter_mut()
+            .enumerate()
+            .map(|(i, item)| {
+                let before = self.diagnostics.len();
+                let subject = ValueLabel::new(format!("item {} of {}", i + 1, subject.name), item.span);
+                self.check(item, schema, &subject);
+                self.diagnostics.len() == before
+            })
+            .collect();
+        // Without the wrong items, the mistakes of the others are found.
+        if is_droppable && is_right.contains(&true) {
+            let mut is_right = is_right.into_iter();
+            items.retain(|_| is_right.next() == Some(true));
+        }
     }
 
     fn check_object(&mut self, node: &mut TomlNode, schema: &Json, subject: &ValueLabel) {
@@ -283,10 +290,14 @@ impl SchemaChecker<'_> {
                 } else if !places.is_empty() && diagnostic.hint.is_none() {
                     let list = quoted_list(places.iter().map(String::as_str));
                     diagnostic = diagnostic.hint(format!("settings of that name: {list}"));
-                } else if diagnostic.hint.is_none()
-                    && let Some(near) = near_place(self.definitions, schema, &entry.key)
-                {
-                    diagnostic = diagnostic.hint(format!("did you mean `{near}`?"));
+                } else if diagnostic.hint.is_none() {
+                    let near = near_places(self.definitions, schema, &entry.key);
+                    let list = quoted_list(near.iter().map(String::as_str));
+                    diagnostic.hint = match near.len() {
+                        0 => None,
+                        1 => Some(format!("did you mean {list}?")),
+                        _ => Some(format!("did you mean one of {list}?")),
+                    };
                 }
                 self.diagnostics.push(diagnostic);
                 self.dropped.push(entry.key.clone());
@@ -300,8 +311,11 @@ impl SchemaChecker<'_> {
             let is_right = self.diagnostics.len() == before;
             let has_rest = (1..length).contains(&entry.node.items());
             let kept = is_right || has_rest || required.clone().any(|name| name == entry.key);
-            if !kept || has_rest {
+            if !kept {
                 self.dropped.push(entry.key.clone());
+            } else if has_rest {
+                // The list counts as wrong, and problems of its other items do not follow from that.
+                self.dropped.push(format!("{}[]", entry.key));
             }
             kept
         });
@@ -429,36 +443,6 @@ fn scalar_hint(node: &TomlNode, wanted: &str) -> Option<String> {
             Some(format!("write `{number}`"))
         }
         _ => None,
-    }
-}
-
-/// Named alternative of a value.
-pub(super) struct Alternative<'s> {
-    pub(super) name: &'s str,
-    /// True if `"name"` alone is valid.
-    pub(super) by_name: bool,
-    /// Schema of the value in `{ name = … }`.
-    pub(super) content: Option<&'s Json>,
-}
-
-impl<'s> Alternative<'s> {
-    /// Alternatives of a schema, in the order of the Rust type.
-    pub(super) fn all(schema: &'s Json) -> Vec<Self> {
-        let mut all: Vec<Self> = Vec::new();
-        let parts = schema.get("oneOf").and_then(Json::as_array).map_or(std::slice::from_ref(schema), Vec::as_slice);
-        for part in parts {
-            let several = part.get("enum").and_then(Json::as_array).into_iter().flatten();
-            for name in part.get("const").into_iter().chain(several).filter_map(Json::as_str) {
-                match all.iter_mut().find(|alternative| alternative.name == name) {
-                    Some(known) => known.by_name = true,
-                    None => all.push(Self { name, by_name: true, content: None }),
-                }
-            }
-            if let Some((name, content)) = sole_property(part) {
-                all.push(Self { name, by_name: false, content: Some(content) });
-            }
-        }
-        all
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
+use super::alternative::Alternative;
 use super::file_format::resolve;
-use super::schema_check::Alternative;
 use super::toml_tree::{TomlNode, TomlValue};
 use crate::suggest::closest_name;
 
@@ -26,12 +26,16 @@ pub(super) fn places(definitions: &Json, schema: &Json, name: &str) -> Vec<Strin
     found
 }
 
-/// Nested setting below `schema` whose name is the closest to `name`, with its path.
-pub(super) fn near_place(definitions: &Json, schema: &Json, name: &str) -> Option<String> {
+/// Paths of the nested settings below `schema` whose name is the closest to `name`.
+pub(super) fn near_places(definitions: &Json, schema: &Json, name: &str) -> Vec<String> {
     let all = nested(definitions, schema);
-    let near = closest_name(name, all.iter().map(|(_, last)| last.as_str()))?;
+    let Some(near) = closest_name(name, all.iter().map(|(_, last)| last.as_str())) else { return Vec::new() };
     let same = all.iter().filter(|(_, last)| last == near).map(|(path, _)| path);
-    same.min_by_key(|path| path.matches('.').count()).cloned()
+    // A setting of the stage itself is meant before those inside of others.
+    match same.clone().find(|path| *path == near) {
+        Some(own) => vec![own.clone()],
+        None => same.take(MAX_PLACES).cloned().collect(),
+    }
 }
 
 /// Paths and names of all settings below `schema`.
@@ -106,8 +110,8 @@ impl SettingPaths<'_> {
         });
         let mut found: Vec<String> = exact.collect();
         if found.is_empty() {
-            let near = |stage: &(&str, &str, &Json)| near_place(self.definitions, stage.2, name);
-            found = chosen.iter().flat_map(|stage| of_stage(stage, near(stage).into_iter().collect())).collect();
+            let near = |stage: &(&str, &str, &Json)| near_places(self.definitions, stage.2, name);
+            found = chosen.iter().flat_map(|stage| of_stage(stage, near(stage))).collect();
         }
         found.truncate(MAX_PLACES);
         match found.as_slice() {

@@ -439,7 +439,10 @@ fn mistakes_of_overrides_point_into_the_argument() {
         ("fit.train.epochs=3", "a pipeline file has no `fit` / did you mean `stage.fit.train.epochs`?"),
         ("train.epochs=3", "a pipeline file has no `train` / did you mean `stage.fit.train.epochs`?"),
         ("fit.epcohs=3", "a pipeline file has no `fit` / did you mean `stage.fit.train.epochs`?"),
-        ("batch_size=3", "a pipeline file has no `batch_size` / did you mean `stage.fit.train.batch_size`?"),
+        (
+            "batch_size=3",
+            "a pipeline file has no `batch_size` / did you mean one of `stage.cnn.extract.batch_size`, `stage.fit.train.batch_size`?",
+        ),
     ] {
         assert_eq!(diagnostics_of(VALID, &[assignment]), [format!("1:7 {hint}")]);
     }

@@ -64,11 +64,11 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
     }
 }
 
-/// Error about a place of the query.
-pub(super) fn error_at(message: &str, sql: &str, line: u64, column: u64) -> Error {
+/// Error about a place of the query, which is named before `more`.
+pub(super) fn error_at(message: &str, more: &str, sql: &str, line: u64, column: u64) -> Error {
     let place = usize::try_from(line).ok().zip(usize::try_from(column).ok());
     let excerpt = SourceExcerpt::new(sql, place.map(|(line, column)| QueryPlace { line, column }));
-    Error::usage(format!("SQL: {message}{}{}", excerpt.place, excerpt.lines))
+    Error::usage(format!("SQL: {message}{}{more}{}", excerpt.place, excerpt.lines))
 }
 
 /// Error for a query that is no SQL.
@@ -86,6 +86,9 @@ fn syntax_error(message: &str, sql: &str, place: Option<QueryPlace>) -> Error {
     // Operators of pgvector.
     if sql.contains("<->") {
         error.hint("the Euclidean distance of vectors is `array_distance(a, b)`")
+    } else if sql.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("copy")) {
+        // Options of `COPY` in the forms of other programs.
+        no_copy()
     } else if sql.contains("<#>") {
         error.hint("the inner product of vectors is `inner_product(a, b)`")
     } else {
@@ -126,7 +129,7 @@ pub(super) fn read_only() -> Error {
 
 /// Error for a statement that would write its result to a file.
 pub(super) fn no_copy() -> Error {
-    Error::usage("SQL: `COPY` is unknown, wanted a query")
+    Error::usage("SQL: the store is read-only, and a query writes no files")
         .hint("the command writes the result of a query to a file: `pairloom sql QUERY --output FILE`")
 }
 

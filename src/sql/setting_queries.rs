@@ -2,15 +2,15 @@
 //! text.
 //!
 //! DataFusion answers an unknown key of a map with NULL, and `max` and `ORDER BY` compare the texts of the map: `9` comes
-//! after `10`.
+//! after `10`. Comparisons with a number, as in `settings['fit.epochs'] > 10`, are those of numbers.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, OrderByExpr,
-    OrderByKind, Query, SelectItem, SetExpr, Spanned, Subscript, Value, Visit, Visitor, WindowType,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, OrderByExpr, OrderByKind, Query,
+    SelectItem, SetExpr, Spanned, Subscript, Value, Visit, Visitor, WindowType,
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 
@@ -43,9 +43,9 @@ pub(super) fn check_settings(statement: &Statement, known: &SettingKinds, sql: &
     match uses.ordered.iter().find(|(name, ..)| known.get(name) == Some(&true)) {
         None => Ok(()),
         Some((name, by, at)) => {
-            let message = format!("{by} compares the setting `{name}` as text, in which `9` is after `10`");
+            let message = format!("{by} compares the setting `{name}` as text");
             let hint = format!("compare numbers: `settings['{name}']::double`");
-            Err(error_at(&message, sql, at.line, at.column).hint(hint))
+            Err(error_at(&message, ", in which `9` is after `10`", sql, at.line, at.column).hint(hint))
         }
     }
 }
@@ -57,8 +57,9 @@ fn unknown_setting(name: &str, known: &SettingKinds, sql: &str, at: Location) ->
     let near = nearest_names(name, known.keys().map(String::as_str));
     let error = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let message = format!("no result has a setting `{name}`; the nearest are {}", names.join(", "));
-        error_at(&message, sql, at.line, at.column)
+        let are = if names.len() == 1 { "is" } else { "are" };
+        let more = format!("; the nearest {are} {}", names.join(", "));
+        error_at(&format!("no result has a setting `{name}`"), &more, sql, at.line, at.column)
     };
     match near.first() {
         Some((distance, best)) if *distance <= 1 + name.len() / 4 => {
@@ -136,38 +137,19 @@ impl Visitor for SettingUses {
         if matches!(expr, Expr::CompoundFieldAccess { .. }) {
             self.named.extend(setting(expr));
         }
-        match expr {
-            Expr::Function(call) => {
-                let name = call.name.to_string().to_lowercase();
-                if let ("min" | "max", Some(argument)) = (name.as_str(), only_argument(call)) {
-                    self.order(argument, &format!("`{name}`"));
-                }
-                if let Some(WindowType::WindowSpec(window)) = &call.over {
-                    for order in &window.order_by {
-                        self.order_by(order, &[]);
-                    }
+        if let Expr::Function(call) = expr {
+            let name = call.name.to_string().to_lowercase();
+            if let ("min" | "max", Some(argument)) = (name.as_str(), only_argument(call)) {
+                self.order(argument, &format!("`{name}`"));
+            }
+            if let Some(WindowType::WindowSpec(window)) = &call.over {
+                for order in &window.order_by {
+                    self.order_by(order, &[]);
                 }
             }
-            Expr::BinaryOp { left, op, right } if is_order(op) => {
-                for (side, other) in [(left, right), (right, left)] {
-                    if is_number(other) {
-                        self.order(side, &format!("`{op}`"));
-                    }
-                }
-            }
-            Expr::Between { expr, low, .. } if is_number(low) => self.order(expr, "`BETWEEN`"),
-            _ => {}
         }
         ControlFlow::Continue(())
     }
-}
-
-fn is_order(op: &BinaryOperator) -> bool {
-    matches!(op, BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq)
-}
-
-fn is_number(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
 /// The argument of a function of one argument.
@@ -187,10 +169,10 @@ fn setting(expr: &Expr) -> Option<(String, Location)> {
         _ => return None,
     };
     let (column, subscript) = match (&**root, chain.as_slice()) {
-        (Expr::Identifier(column), [AccessExpr::Subscript(subscript)]) => (column, subscript),
         (Expr::CompoundIdentifier(parts), [AccessExpr::Subscript(subscript)]) => (parts.last()?, subscript),
-        // `a.settings['x']` is a chain of accesses.
-        (_, [.., AccessExpr::Dot(Expr::Identifier(column)), AccessExpr::Subscript(subscript)]) => (column, subscript),
+        // `a.settings['x']` can be a chain of accesses.
+        (Expr::Identifier(column), [AccessExpr::Subscript(subscript)])
+        | (_, [.., AccessExpr::Dot(Expr::Identifier(column)), AccessExpr::Subscript(subscript)]) => (column, subscript),
         _ => return None,
     };
     if !SETTINGS.iter().any(|name| column.value.eq_ignore_ascii_case(name)) {

@@ -98,7 +98,7 @@ impl StageActivity {
         text
     }
 
-    /// What matters most, in short: epoch, loss and score of a training, or the reason for which the stage waits.
+    /// Most important details in short: epoch, loss and score of a training, or the reason for which the stage waits.
     fn brief_details(&self) -> Vec<String> {
         let mut brief = Vec::new();
         if let Some(step) = &self.step {
@@ -229,7 +229,7 @@ mod tests {
             (74, "epoch 0/29, loss 12.35, rsum 231.4, 2 min 25 s left, 120/3,600 steps"),
             (54, "epoch 0/29, loss 12.35, rsum 231.4, 2 min 25 s left"),
             (34, "epoch 0/29, loss 12.35, rsum 231.4"),
-            (9, ""),
+            (5, ""),
         ] {
             assert_eq!(fit.bar_text(width), text);
         }

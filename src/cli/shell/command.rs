@@ -1,6 +1,6 @@
 //! Commands of the shell that are no SQL: `\d`, `\run`, `\q`, and their names in other programs: `.tables`, `\dt`.
 
-use crate::sql::OutputFormat;
+use crate::sql::{OutputFormat, quote_identifier};
 
 /// Help text of the shell.
 pub(in crate::cli) const HELP: &str = "\
@@ -89,8 +89,11 @@ pub(in crate::cli) fn parse(line: &str) -> Result<ShellCommand, String> {
 pub(in crate::cli) fn statement(command: &ShellCommand) -> Option<String> {
     match command {
         ShellCommand::Tables => Some("SHOW TABLES".to_owned()),
-        ShellCommand::Describe(name) if has_table(name) => Some(format!("DESCRIBE {name}")),
-        ShellCommand::Describe(stage) => Some(format!("SHOW TABLES FROM {stage}")),
+        ShellCommand::Describe(name) => {
+            let parts = quoted_parts(name);
+            let what = if parts.len() == 1 { "SHOW TABLES FROM" } else { "DESCRIBE" };
+            Some(format!("{what} {}", parts.join(".")))
+        }
         ShellCommand::Schemas => Some("SHOW SCHEMAS".to_owned()),
         ShellCommand::Functions(pattern) => Some(format!("SHOW FUNCTIONS LIKE '{}'", pattern.replace('\'', "''"))),
         _ => None,
@@ -128,13 +131,14 @@ pub(super) fn complete_command(
     }
 }
 
-/// Returns true if a name has a table after the stage: a dot outside of quotes.
-fn has_table(name: &str) -> bool {
+/// Parts of a name between dots, with the quotes that SQL needs: a person may write `\d hal-bank.summary`.
+fn quoted_parts(name: &str) -> Vec<String> {
     let mut is_quoted = false;
-    name.chars().any(|c| {
+    let parts = name.split(|c| {
         is_quoted ^= c == '"';
         c == '.' && !is_quoted
-    })
+    });
+    parts.map(|part| if part.starts_with('"') { part.to_owned() } else { quote_identifier(part) }).collect()
 }
 
 /// First word of a line without its semicolon.
@@ -198,6 +202,7 @@ mod tests {
             (".tables", Some("SHOW TABLES")),
             ("\\d test.summary", Some("DESCRIBE test.summary")),
             ("\\d \"a.b\"", Some("SHOW TABLES FROM \"a.b\"")),
+            ("\\d hal-bank.summary", Some("DESCRIBE \"hal-bank\".summary")),
             ("\\df array*", Some("SHOW FUNCTIONS LIKE 'array%'")),
             ("\\x", None),
         ] {

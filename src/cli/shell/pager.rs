@@ -81,7 +81,7 @@ impl<'c> PagedOutput<'c> {
 impl Write for PagedOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.command.is_some() {
-            self.lines += bytes.iter().filter(|byte| **byte == b'\n').count();
+            self.lines += bytes.split(|byte| *byte == b'\n').count() - 1;
             self.held.extend_from_slice(bytes);
             if self.lines > self.height {
                 self.start();

@@ -1,5 +1,7 @@
 //! Sessions of the shell: each is bound to one run, which `\run` and `\pipeline` change.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,12 +66,11 @@ impl OpenSession {
         self.log.readable().take(COMPLETED_RUNS).map(|run| run.run.clone()).collect()
     }
 
-    /// Pipelines of the latest runs.
+    /// Pipelines of the latest runs: their paths, and the names of their files without extension.
     pub(super) fn pipelines(&self) -> Vec<String> {
-        let mut pipelines: Vec<String> =
-            self.log.readable().take(COMPLETED_RUNS).map(|run| run.pipeline.clone()).collect();
-        pipelines.sort();
-        pipelines.dedup();
-        pipelines
+        let paths = self.log.readable().take(COMPLETED_RUNS).map(|run| run.pipeline.as_str());
+        let stem = |path: &str| Some(Path::new(path).file_stem()?.to_string_lossy().into_owned());
+        let names: BTreeSet<String> = paths.flat_map(|path| [Some(path.to_owned()), stem(path)]).flatten().collect();
+        names.into_iter().collect()
     }
 }
