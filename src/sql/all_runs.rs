@@ -11,9 +11,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, MapBuilder, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, UInt64Array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, MapBuilder, RecordBatch, StringArray, StringBuilder, UInt64Array};
 use arrow::compute::{concat_batches, filter_record_batch, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -35,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::sql::catalog::StoreCatalog;
 use crate::sql::errors::sql_error;
 use crate::sql::query_threads::QueryThreads;
-use crate::sql::small_files;
+use crate::sql::small_files::{self, external};
 use crate::sql::state::STORE_URL;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Part, Store, flat_settings};
@@ -374,8 +372,7 @@ impl AllRunsTable {
             columns.insert(column, take(values, &places, None)?);
         }
         let columns = projection.iter().map(|column| Arc::clone(&columns[column])).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(own_rows.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::new(table.project(projection)?), columns, &options)?)
+        tables::batch_of_rows(&Arc::new(table.project(projection)?), columns, own_rows.num_rows()).map_err(external)
     }
 
     /// Returns true if a condition uses columns of the run only.

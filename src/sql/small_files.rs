@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader, new_null_array};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{Field, SchemaRef};
 use bytes::Bytes;
@@ -18,7 +18,9 @@ use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 
+use crate::error::Error;
 use crate::sql::state::{STORE_URL, threads};
+use crate::tables;
 
 /// Size of a small file. A scan reads that much from the end of any file with its first request.
 const SMALL_FILE_BYTES: u64 = 512 << 10;
@@ -58,6 +60,11 @@ pub(super) async fn read_small_files(
     decoded?.into_iter().flatten().collect()
 }
 
+/// Error of this crate as one of DataFusion.
+pub(super) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
 fn internal() -> DataFusionError {
     DataFusionError::Internal("a thread that decodes a file panicked".to_owned())
 }
@@ -69,12 +76,11 @@ fn decode(content: &Bytes, schema: &SchemaRef) -> SqlResult<RecordBatch> {
     let wanted = roots.filter(|(_, field)| schema.index_of(field.name()).is_ok()).map(|(root, _)| root);
     let mask = ProjectionMask::roots(builder.parquet_schema(), wanted.collect::<Vec<_>>());
     let reader = builder.with_projection(mask).build()?;
-    let read = Arc::clone(&arrow::array::RecordBatchReader::schema(&reader));
+    let read = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>()?;
     let rows = concat_batches(&read, &batches)?;
     let columns = schema.fields().iter().map(|field| column(&rows, field)).collect::<SqlResult<_>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+    tables::batch_of_rows(schema, columns, rows.num_rows()).map_err(external)
 }
 
 /// Column of a file with the type of `field`.

@@ -114,12 +114,20 @@ pub fn column_type(data_type: &DataType) -> String {
 ///
 /// # Errors
 /// The columns do not fit the schema.
+pub fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let rows = columns.first().map_or(0, Array::len);
+    batch_of_rows(schema, columns, rows)
+}
+
+/// Builds a batch of `schema` with `rows` rows, also without columns.
+///
+/// # Errors
+/// The columns do not fit the schema or the number of rows.
 #[expect(
     clippy::disallowed_methods,
     reason = "the only place that builds batches; it sets the row count, which a batch without columns needs"
 )]
-pub fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    let rows = columns.first().map_or(0, Array::len);
+pub fn batch_of_rows(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }

@@ -33,7 +33,7 @@ mod cutoffs;
 
 use arrow::datatypes::Schema;
 pub use column::{
-    Column, Table, batch, column_type, float_column, int_column, text_column, vector_column, vector_type,
+    Column, Table, batch, batch_of_rows, column_type, float_column, int_column, text_column, vector_column, vector_type,
 };
 pub use cutoffs::DEFAULT_CUTOFFS;
 use cutoffs::cutoffs;
