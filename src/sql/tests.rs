@@ -127,7 +127,7 @@ fn an_unknown_table_is_an_error_with_the_nearest_tables() {
     let got = error("SELECT * FROM tset.summary");
     assert_eq!(got.category(), ErrorCategory::Usage);
     let nearest =
-        "SQL: there is no table `tset.summary`; the nearest are test.summary, \"Dev-Set\".summary, test.rankings, ";
+        "SQL: there is no table `tset.summary`; the nearest are test.summary, all_runs.summary, \"Dev-Set\".summary, ";
     assert!(got.to_string().starts_with(nearest) && got.to_string().ends_with("; `SHOW TABLES` lists all"), "{got}");
     assert_eq!(got.hint_text(), Some("did you mean `test.summary`?"));
     assert_eq!(error("SELECT * FROM features").hint_text(), Some("did you mean `cnn.features`?"));
