@@ -36,7 +36,7 @@ pub(super) fn error(catalog: &StoreCatalog, name: &str) -> Result<Error> {
         |table: &str| ListedTable { schema: ALL_RUNS_SCHEMA.to_owned(), table: table.to_owned(), rows: None };
     let all_runs: Vec<ListedTable> = tables::all().iter().map(|table| of_all_runs(table.name)).collect();
     // Another name without a schema means a table of the run.
-    let is_meant = name.contains('.') || name.eq_ignore_ascii_case(ALL_RUNS_SCHEMA);
+    let is_meant = !is_empty && name.contains('.') || name.eq_ignore_ascii_case(ALL_RUNS_SCHEMA);
     let all_runs = all_runs.into_iter().filter(|_| is_meant);
     let error = unknown_table_error(name, listed.into_iter().chain(store_tables).chain(all_runs));
     Ok(match error.hint_text() {
