@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field};
 use bytes::Bytes;
 use serde_json::json;
 
@@ -233,4 +234,63 @@ fn numbers_are_not_ordered_as_text() {
         ask("SELECT settings['test.loss'] AS loss, avg(rsum) FROM all_runs.summary GROUP BY 1 ORDER BY loss"),
         "loss,avg(rsum)\nmax,305.0\n"
     );
+}
+
+/// Part of image features of this width, one image for each of `rows`.
+fn features(width: i32, rows: &[f32]) -> (Bytes, u64) {
+    let item = Arc::new(Field::new("item", DataType::Float32, false));
+    let values = rows.iter().flat_map(|row| std::iter::repeat_n(*row, usize::try_from(width).unwrap()));
+    let values = Arc::new(Float32Array::from_iter_values(values));
+    part(vec![("feature", Arc::new(FixedSizeListArray::new(item, width, values, None)))])
+}
+
+#[test]
+fn vectors_of_several_widths_are_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    for (name, (content, rows)) in [("0001", features(2, &[1.0])), ("0002", features(3, &[2.0, 4.0]))] {
+        let source = stage("pairs", "ingest", json!({ "name": name }), &[]);
+        // The width depends on the input, and the settings are the same.
+        let table = ("features", content, rows);
+        let extract = WrittenStage { table, ..stage("cnn", "extract", json!({ "size": 1 }), &["pairs"]) };
+        finished_run(&store, &format!("20260101T000000.000Z-{name}"), "a.toml", &[source, extract]);
+    }
+    let log = Arc::new(RunLog::open(&store).unwrap());
+    let rows = csv(
+        &log,
+        "0001",
+        "SELECT array_sum(feature) AS sum, settings['pairs.name'] AS name FROM all_runs.features ORDER BY 1",
+    );
+    assert_eq!(rows.unwrap(), "sum,name\n2.0,0001\n6.0,0002\n12.0,0002\n");
+}
+
+#[test]
+fn large_files_give_the_same_rows_as_small_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    // Digests do not compress to less than half, so this file is larger than one that is read whole.
+    let texts: Vec<String> = (0..20_000u32).map(|n| blake3::hash(&n.to_le_bytes()).to_hex().to_string()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    run(&store, "20260101T000000.000Z-0001", "small.toml", &["a dog", "a cat"], 1, 300.0);
+    let small = Arc::new(RunLog::open(&store).unwrap());
+    let query =
+        |log: &Arc<RunLog>, what: &str| csv(log, "0001", &format!("SELECT {what} FROM all_runs.captions")).unwrap();
+    let rows = "caption_id, text, pipeline, settings['pairs.name'] AS name";
+    let of_small = query(&small, rows);
+    assert_eq!(
+        of_small,
+        "caption_id,text,pipeline,name\n0,a dog,small.toml,small.toml\n1,a cat,small.toml,small.toml\n"
+    );
+    run(&store, "20260102T000000.000Z-0002", "large.toml", &texts, 2, 310.0);
+    let both = Arc::new(RunLog::open(&store).unwrap());
+    assert_eq!(query(&both, "count(*) AS n"), "n\n20002\n");
+    assert_eq!(query(&both, "count(DISTINCT text) AS n, max(caption_id) AS m"), "n,m\n20002,19999\n");
+    let of_both = csv(&both, "0001", &format!("SELECT {rows} FROM all_runs.captions WHERE text LIKE 'a %' ORDER BY 1"));
+    assert_eq!(of_both.unwrap(), of_small);
+    let filtered = csv(
+        &both,
+        "0001",
+        "SELECT count(*) AS n FROM all_runs.captions WHERE pipeline = 'large.toml' AND caption_id < 7",
+    );
+    assert_eq!(filtered.unwrap(), "n\n7\n");
 }
