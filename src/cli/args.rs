@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::runtime::Device;
 use crate::sql::{NamedFile, OutputFormat};
 
+/// Folder of the store without `--store`.
+pub(super) const DEFAULT_STORE: &str = "store";
+
 /// A streaming data-pipeline engine for image-text retrieval.
 #[derive(Debug, Parser)]
 #[command(name = "pairloom", version, after_help = EXIT_CODES, max_term_width = 120, propagate_version = true)]
@@ -38,7 +41,7 @@ Exit codes:
 #[command(next_help_heading = "Common options")]
 pub struct CommonArgs {
     /// Folder or URL of the store: `s3://bucket/path`, `gs://…`, `az://…`; `http(s)://…` is read-only
-    #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_STORE", default_value = "store")]
+    #[arg(long, global = true, value_name = "DIR", env = "PAIRLOOM_STORE", default_value = DEFAULT_STORE)]
     pub store: OsString,
     /// Threads of a stage, at most four per CPU [default: one per CPU]
     #[arg(long, global = true, value_name = "N", env = "PAIRLOOM_THREADS", value_parser = clap::value_parser!(u16).range(1..))]

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::args::CommonArgs;
+use super::args::{CommonArgs, DEFAULT_STORE};
 use super::console::{Console, write_stderr};
 use super::expectations;
 use crate::engine::cache::CacheOptions;
@@ -148,6 +148,8 @@ pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) 
         pipeline: pipeline_name(file),
         command: RunCommand {
             file: pipeline_path(file),
+            folder: Path::new(".").canonicalize().ok().map(|folder| folder.display().to_string()),
+            store: Some(common.store.display().to_string()).filter(|store| store != DEFAULT_STORE),
             device: common.device.to_string(),
             threads: threads(common),
             ..RunCommand::default()

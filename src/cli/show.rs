@@ -11,6 +11,7 @@ use super::run_choice::{ResultTarget, find_target, require_stage};
 use super::run_texts::{difference_text, run_time};
 use super::units::{format_age, format_bytes, format_count, format_duration, format_items, format_score};
 use crate::error::{Result, TruncatedList};
+use crate::stage::Warning;
 use crate::store::comparison::compare_runs;
 use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
@@ -96,8 +97,7 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     let mut rows = vec![title];
     for (stage, manifest) in run.stages.iter().zip(&manifests) {
         let was = match (stage.reused, manifest) {
-            (_, None) if run.finished.is_some() => "removed or not finished",
-            (_, None) => "not finished",
+            (_, None) => missing_result(stage),
             (true, _) => "reused",
             (false, _) => "run",
         };
@@ -121,6 +121,11 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     }
     console.print("\n")?;
     console.print(&align_columns(&rows, &[false, false, false, false, true, true, true, false]))
+}
+
+/// State of a stage whose result is not in the store.
+fn missing_result(stage: &StageRecord) -> &'static str {
+    if stage.reused || stage.seconds.is_some() { "removed" } else { "not finished" }
 }
 
 fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord, console: Console) -> Result<()> {
@@ -151,10 +156,11 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
                 ("size", format!("{size}, {rows}")),
                 ("computed", format!("{}, in {}", format_age(manifest.finished), format_duration(manifest.seconds))),
                 ("pairloom", manifest.pairloom.clone()),
-                ("warnings", manifest.warnings.len().to_string()),
             ]);
+            let text = |warning: &Warning| format!("{}: {}", warning.subject, warning.message);
+            facts.extend(manifest.warnings.iter().map(|warning| ("warning", text(warning))));
         }
-        None => facts.push(("size", "removed or not finished".to_owned())),
+        None => facts.push(("size", missing_result(stage).to_owned())),
     }
     if let Some(identity) = &identity {
         facts.push(("version", identity.version.to_string()));

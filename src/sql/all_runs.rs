@@ -95,7 +95,7 @@ pub(super) fn table(
     if uses.is_empty() && described.is_none() {
         return Ok(None);
     }
-    let results = results_batch(&uses)?;
+    let results = results_batch(&uses, &log.pipeline_names()?)?;
     let files: Vec<Vec<PartitionedFile>> = uses
         .iter()
         .zip(&manifests)
@@ -175,8 +175,8 @@ fn candidates<'r>(
 }
 
 /// Columns of the run, one row for each result.
-fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
-    let text = |of: fn(&RunRecord, &StageRecord) -> String| -> ArrayRef {
+fn results_batch(uses: &[(&RunRecord, &StageRecord)], pipelines: &BTreeMap<&str, &str>) -> Result<RecordBatch> {
+    let text = |of: &dyn Fn(&RunRecord, &StageRecord) -> String| -> ArrayRef {
         Arc::new(StringArray::from_iter_values(uses.iter().map(|(run, stage)| of(run, stage))))
     };
     let mut map = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
@@ -189,10 +189,10 @@ fn results_batch(uses: &[(&RunRecord, &StageRecord)]) -> Result<RecordBatch> {
     }
     let map: ArrayRef = Arc::new(map.finish());
     let columns = vec![
-        text(|run, _| run.run.clone()),
-        text(|run, _| run.pipeline.clone()),
-        text(|_, stage| stage.name.clone()),
-        text(|_, stage| stage.key.to_string()),
+        text(&|run, _| run.run.clone()),
+        text(&|run, _| pipelines[run.pipeline_identity()].to_owned()),
+        text(&|_, stage| stage.name.clone()),
+        text(&|_, stage| stage.key.to_string()),
         map,
     ];
     tables::batch(&Arc::new(Schema::new(run_fields(&Schema::empty()))), columns)
@@ -202,15 +202,20 @@ fn partition_values(results: &RecordBatch, row: usize) -> SqlResult<Vec<ScalarVa
     results.columns().iter().map(|column| ScalarValue::try_from_array(column, row)).collect()
 }
 
-/// First file of each result, in groups of results of the same stage, version and settings.
+/// First file of each result, in groups of results of the same stage, version and settings, in the order of the results.
 fn first_files<'f>(manifests: &[Manifest], files: &'f [Vec<PartitionedFile>]) -> Vec<Vec<&'f PartitionedFile>> {
-    let mut groups: HashMap<(&str, u32, String), Vec<&PartitionedFile>> = HashMap::new();
+    let mut groups: Vec<Vec<&PartitionedFile>> = Vec::new();
+    let mut places: HashMap<(&str, u32, String), usize> = HashMap::new();
     for (manifest, files) in manifests.iter().zip(files) {
         let identity = &manifest.identity;
-        let group = groups.entry((&identity.kind, identity.version, identity.settings.to_string()));
-        group.or_default().extend(files.first());
+        let place = places.entry((&identity.kind, identity.version, identity.settings.to_string()));
+        let place = *place.or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[place].extend(files.first());
     }
-    groups.into_values().collect()
+    groups
 }
 
 /// Columns of the files of each group.

@@ -8,7 +8,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use az::SaturatingAs;
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::{DataFusionError, ScalarValue, plan_err};
+use datafusion::common::{DataFusionError, ScalarValue, TableReference, plan_err};
 use datafusion::logical_expr::Expr;
 
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ impl EpochOrderFunction {
         }
         let read = |table: &str| -> Result<RecordBatch> {
             let Some((artefact, manifest)) = catalog.artefact_of(stage)? else {
-                return Err(unknown_table::error(catalog, &format!("{stage}.{table}"))?);
+                return Err(unknown_table::error(catalog, &TableReference::partial(stage, table))?);
             };
             let Some(parts) = manifest.tables.get(table) else {
                 return Err(

@@ -117,6 +117,12 @@ fn all_runs_are_one_table_with_each_result_once() {
          WHERE s.run LIKE '%1' GROUP BY 1",
     );
     assert_eq!(of_run.unwrap(), "run,n\n20260101T000000.000Z-0001,2\n");
+    // The columns of the latest result come first, in every session.
+    let header = "rsum,i2t_r20,last_run,pipeline,stage,key,settings";
+    for _ in 0..8 {
+        let log = Arc::new(RunLog::open(log.store()).unwrap());
+        assert!(csv(&log, "latest", "SELECT * FROM all_runs.summary").unwrap().starts_with(header));
+    }
     // A table that no stage wrote is empty; a name that no table has is unknown.
     assert_eq!(csv(&log, "latest", "SELECT count(*) AS n FROM all_runs.history").unwrap(), "n\n0\n");
     assert!(
@@ -293,4 +299,40 @@ fn large_files_give_the_same_rows_as_small_ones() {
         "SELECT count(*) AS n FROM all_runs.captions WHERE pipeline = 'large.toml' AND caption_id < 7",
     );
     assert_eq!(filtered.unwrap(), "n\n7\n");
+}
+
+#[test]
+fn pipelines_of_one_text_are_told_apart_and_texts_of_one_pipeline_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    for (name, text, file, rsum) in [
+        ("20260101T000000.000Z-0001", "a.toml", "/one/a.toml", 300.0),
+        ("20260102T000000.000Z-0002", "a.toml", "/two/a.toml", 310.0),
+        ("20260103T000000.000Z-0003", "../b.toml", "/b.toml", 320.0),
+        ("20260104T000000.000Z-0004", "b.toml", "/b.toml", 330.0),
+    ] {
+        let mut run = run(&store, name, text, &["a dog"], 1, rsum);
+        run.command.file = Some(file.to_owned());
+        run.save(&store).unwrap();
+    }
+    let log = Arc::new(RunLog::open(&store).unwrap());
+    let rows = |sql: &str| csv(&log, "0001", sql).unwrap();
+    let wanted = "pipeline,n\n/one/a.toml,1\n/two/a.toml,1\nb.toml,2\n";
+    for table in ["all_runs.summary", "store.runs"] {
+        assert_eq!(
+            rows(&format!("SELECT pipeline, count(*) AS n FROM {table} GROUP BY 1 ORDER BY 1")),
+            wanted,
+            "{table}"
+        );
+    }
+    assert_eq!(rows("SELECT DISTINCT pipeline FROM store.stages WHERE run LIKE '%-0003'"), "pipeline\nb.toml\n");
+    assert_eq!(rows("SELECT DISTINCT file FROM store.runs WHERE pipeline = 'b.toml'"), "file\n/b.toml\n");
+}
+
+#[test]
+fn a_name_with_a_dot_in_quotes_has_a_hint() {
+    let (_folder, log) = store();
+    let error = error(&log, "0001", "SELECT rsum FROM \"test.summary\"");
+    assert_eq!(error.to_string(), "SQL: `test.summary` in quotes is the name of a table without a stage");
+    assert!(error.hint_text().unwrap().starts_with("write `test.summary` without quotes"));
 }

@@ -278,7 +278,7 @@ impl Session {
         };
         match found {
             Some(found) => Ok(found),
-            None => Err(unknown_table::error(&self.catalog, &reference.to_string())?),
+            None => Err(unknown_table::error(&self.catalog, reference)?),
         }
     }
 

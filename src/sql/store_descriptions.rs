@@ -54,7 +54,10 @@ pub(super) fn column_description(table: &str, column: &str) -> Option<&'static s
         (_, "source_path") => "Path of the source in the latest run that read it.",
         (_, "source_digest") => "Digest of the content of the source.",
         (_, "run") => "Name of the run: its start in UTC, and a suffix.",
-        (_, "pipeline") => "Pipeline file.",
+        (_, "pipeline") => {
+            "Pipeline file as the latest run named it, or its whole path if another pipeline has that name."
+        }
+        (_, "file") => "Canonical path of the pipeline file; missing for a pipe, and in records of older versions.",
         (_, "started") => "Start of the run, in UTC.",
         (_, "finished") => "End of the run, in UTC; missing while it runs.",
         (_, "outcome") => "`unfinished`, `finished`, `failed` or `interrupted`.",

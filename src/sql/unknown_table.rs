@@ -1,7 +1,9 @@
 //! Error for a table that a session does not have: the nearest names, or the run that has the table.
 
+use datafusion::common::TableReference;
+
 use crate::error::{Error, Result};
-use crate::sql::catalog::{ALL_RUNS_SCHEMA, StoreCatalog};
+use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog};
 use crate::sql::names::{ListedTable, unknown_table_error};
 use crate::sql::store_tables;
 use crate::store::record::{RunOutcome, RunRecord};
@@ -11,11 +13,23 @@ use crate::tables;
 /// Number of recent runs that are searched for the table.
 const SEARCHED_RUNS: usize = 200;
 
-/// Error for an unknown table `name`.
+/// Error for an unknown table.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) fn error(catalog: &StoreCatalog, name: &str) -> Result<Error> {
+pub(super) fn error(catalog: &StoreCatalog, reference: &TableReference) -> Result<Error> {
+    let name = &reference.to_string();
+    if let TableReference::Bare { table } = reference
+        && let Some((schema, of_schema)) = table.split_once('.')
+        && is_table(catalog, schema, of_schema)?
+    {
+        let error = Error::usage(format!("SQL: `{table}` in quotes is the name of a table without a stage"));
+        return Ok(error.hint(format!("write `{schema}.{of_schema}` without quotes, or quote the two names apart")));
+    }
+    if catalog.log().is_none() && matches!(reference.schema(), Some(ALL_RUNS_SCHEMA)) {
+        return Ok(Error::usage(format!("SQL: there is no table `{name}` here"))
+            .hint("an expectation sees the tables of its own run"));
+    }
     if catalog.run().is_none()
         && let Some(log) = catalog.log()
         && let Some((stage, _)) = name.split_once('.')
@@ -42,6 +56,15 @@ pub(super) fn error(catalog: &StoreCatalog, name: &str) -> Result<Error> {
     Ok(match error.hint_text() {
         None if is_empty => error.hint("no run has finished a stage in this store"),
         _ => error,
+    })
+}
+
+/// Returns true if there is a table of this name in a stage of the run, or in a schema.
+fn is_table(catalog: &StoreCatalog, schema: &str, table: &str) -> Result<bool> {
+    Ok(match schema {
+        ALL_RUNS_SCHEMA => tables::all().iter().any(|known| known.name == table),
+        STORE_SCHEMA => store_tables::names().any(|known| known == table),
+        _ => catalog.table(schema, table)?.is_some(),
     })
 }
 

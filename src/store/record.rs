@@ -1,6 +1,7 @@
 //! Records of runs. A record is written at the start of a run and again at its end.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,12 @@ pub struct RunCommand {
     /// Canonical path of the pipeline file. `None` in records of older versions, and if the file has none, such as a pipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// Canonical path of the folder in which the command started. `None` in records of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// Argument of `--store`; `None` for the default, and in records of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
     /// Overrides: arguments of `--set`.
     pub overrides: Vec<String>,
     /// Environment variables that the pipeline file uses.
@@ -235,19 +242,27 @@ impl RunRecord {
             })
     }
 
-    /// Command that starts the run again, for a shell: environment, pipeline file and overrides.
+    /// Command that starts the run again, for a shell: environment, pipeline file, overrides, store and device. From
+    /// another folder than that of the run, it begins with `cd`, because paths may be relative.
     #[must_use]
     pub fn command_line(&self) -> String {
         let quote = |text: &str| shlex::try_quote(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned);
-        let RunCommand { overrides, environment, device, .. } = &self.command;
+        let RunCommand { folder, store, overrides, environment, device, .. } = &self.command;
         let mut words: Vec<String> =
             environment.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
         words.extend(["pairloom".to_owned(), "run".to_owned(), quote(&self.pipeline)]);
         words.extend(overrides.iter().flat_map(|assignment| ["--set".to_owned(), quote(assignment)]));
+        if let Some(store) = store {
+            words.extend(["--store".to_owned(), quote(store)]);
+        }
         if !device.is_empty() && device != "cpu" {
             words.extend(["--device".to_owned(), quote(device)]);
         }
-        words.join(" ")
+        let is_here = |folder: &str| Path::new(".").canonicalize().is_ok_and(|here| here == Path::new(folder));
+        match folder {
+            Some(folder) if !is_here(folder) => format!("cd {} && {}", quote(folder), words.join(" ")),
+            _ => words.join(" "),
+        }
     }
 }
 

@@ -184,6 +184,11 @@ impl RunLog {
             return at(i);
         }
         if let Some(run) = labels::tagged_run(self.store(), name)? {
+            if let Ok(Some(identity)) = self.pipeline(name) {
+                let (tag, pipeline) = (NameMeaning::Tag(run), NameMeaning::Pipeline(identity.to_owned()));
+                return Err(Error::usage(format!("`{name}` means several things: {tag}, {pipeline}"))
+                    .hint("name the run by its last four digits, and the pipeline by more of its path"));
+            }
             let i = self.names().iter().position(|known| *known == run);
             return at(i.ok_or_else(|| Error::data(format!("the tag `{name}` names the run `{run}`, which is gone")))?);
         }

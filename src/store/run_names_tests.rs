@@ -213,3 +213,16 @@ fn notes_have_no_control_characters() {
     labels::set_note(&store, "run", "two\n\tlines").unwrap();
     assert!(!labels::check_tag("a\nb").unwrap_err().to_string().contains('\n'));
 }
+
+#[test]
+fn a_tag_with_the_name_of_a_later_pipeline_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let first = finished_run(&store, "20260101T000000.000Z-0001", "one.toml", &[]).run;
+    labels::set_tag(&store, &first, "paper", false).unwrap();
+    let find = |name: &str| RunLog::open(&store).unwrap().find(name).map(|run| run.run.clone());
+    assert_eq!(find("paper").unwrap(), first);
+    finished_run(&store, "20260102T000000.000Z-0002", "paper.toml", &[]);
+    let error = find("paper").unwrap_err().to_string();
+    assert!(error.contains("the tag of the run `20260101T000000.000Z-0001`, the pipeline `paper.toml`"), "{error}");
+}

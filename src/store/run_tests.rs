@@ -9,7 +9,7 @@ use super::comparison::compare_runs;
 use super::gc::collect_garbage;
 use super::labels::{self, Labels, PinTarget};
 use super::lineage::Lineage;
-use super::record::{RunOutcome, RunRecord};
+use super::record::{RunCommand, RunOutcome, RunRecord};
 use super::run_log::RunLog;
 use super::testing::{finished_run, stage};
 
@@ -189,4 +189,12 @@ fn a_command_line_can_be_pasted() {
         "cuda:1",
     ];
     assert_eq!(words, wanted);
+    run.command = RunCommand { store: Some("s3://bucket/it".to_owned()), ..RunCommand::default() };
+    let plain = "pairloom run 'my pipeline.toml' --store s3://bucket/it";
+    assert_eq!(run.command_line(), plain);
+    run.command.folder = Some("/an other/folder".to_owned());
+    assert_eq!(run.command_line(), format!("cd '/an other/folder' && {plain}"));
+    let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+    run.command.folder = Some(here.display().to_string());
+    assert_eq!(run.command_line(), plain);
 }

@@ -23,6 +23,12 @@ pub(super) fn latest_uses(catalog: &StoreCatalog) -> Result<HashMap<(&str, &str)
     catalog.log().map_or_else(|| Ok(HashMap::new()), RunLog::latest_uses)
 }
 
+/// Names of the pipelines of runs, for a column.
+fn pipeline_of(catalog: &StoreCatalog) -> Result<impl Fn(&&RunRecord) -> Option<String>> {
+    let names = catalog.log().map(RunLog::pipeline_names).transpose()?.unwrap_or_default();
+    Ok(move |run: &&RunRecord| names.get(run.pipeline_identity()).map(|name| (*name).to_owned()))
+}
+
 /// Stages of all runs, with their runs.
 fn run_stages(catalog: &StoreCatalog) -> Result<Vec<(&RunRecord, &StageRecord)>> {
     let runs = records(catalog)?;
@@ -33,13 +39,15 @@ fn run_stages(catalog: &StoreCatalog) -> Result<Vec<(&RunRecord, &StageRecord)>>
 pub(super) fn runs(catalog: &StoreCatalog) -> Result<NamedColumns> {
     let runs = records(catalog)?;
     let labels = catalog.store().map(Labels::read).transpose()?.unwrap_or_default();
+    let pipeline = pipeline_of(catalog)?;
     let repeats = repeats(&runs);
     let best: Vec<Option<&ScoreRecord>> = runs.iter().map(|run| run.best_score()).collect();
     let tags = |run: &RunRecord| labels.tags_of(&run.run).collect::<Vec<_>>().join(", ");
     let words = |words: String| (!words.is_empty()).then_some(words);
     Ok(vec![
         ("run", text_array(runs.iter().map(|run| Some(&run.run)))),
-        ("pipeline", text_array(runs.iter().map(|run| Some(&run.pipeline)))),
+        ("pipeline", text_array(runs.iter().map(pipeline))),
+        ("file", text_array(runs.iter().map(|run| run.command.file.as_ref()))),
         ("started", timestamp_array(runs.iter().map(|run| Some(run.started)))),
         ("finished", timestamp_array(runs.iter().map(|run| run.finished))),
         ("seconds", float_array(runs.iter().map(|run| run.seconds()))),
@@ -88,11 +96,12 @@ fn repeats<'r>(runs: &[&'r RunRecord]) -> Vec<Option<&'r str>> {
 /// One row per stage of a run.
 pub(super) fn stages(catalog: &StoreCatalog) -> Result<NamedColumns> {
     let rows = run_stages(catalog)?;
+    let pipeline = pipeline_of(catalog)?;
     let identity = |stage: &&StageRecord| stage.identity.clone();
     let stalls: Vec<_> = rows.iter().map(|(_, stage)| stage.stalls).collect();
     Ok(vec![
         ("run", text_array(rows.iter().map(|(run, _)| Some(&run.run)))),
-        ("pipeline", text_array(rows.iter().map(|(run, _)| Some(&run.pipeline)))),
+        ("pipeline", text_array(rows.iter().map(|(run, _)| pipeline(run)))),
         ("stage", text_array(rows.iter().map(|(_, stage)| Some(&stage.name)))),
         ("kind", text_array(rows.iter().map(|(_, stage)| Some(&stage.kind)))),
         ("key", text_array(rows.iter().map(|(_, stage)| Some(stage.key.as_str())))),
@@ -113,9 +122,10 @@ pub(super) fn settings(catalog: &StoreCatalog) -> Result<NamedColumns> {
         let settings = stage.identity.as_ref().map(|identity| flat_settings::flatten(&identity.settings));
         rows.extend(settings.unwrap_or_default().into_iter().map(|(name, value)| (run, stage, name, value)));
     }
+    let pipeline = pipeline_of(catalog)?;
     Ok(vec![
         ("run", text_array(rows.iter().map(|row| Some(&row.0.run)))),
-        ("pipeline", text_array(rows.iter().map(|row| Some(&row.0.pipeline)))),
+        ("pipeline", text_array(rows.iter().map(|row| pipeline(&row.0)))),
         ("stage", text_array(rows.iter().map(|row| Some(&row.1.name)))),
         ("kind", text_array(rows.iter().map(|row| Some(&row.1.kind)))),
         ("setting", text_array(rows.iter().map(|row| Some(&row.2)))),
@@ -130,9 +140,10 @@ pub(super) fn expectations(catalog: &StoreCatalog) -> Result<NamedColumns> {
         .into_iter()
         .flat_map(|run| run.expectations.iter().map(move |expected| (run, expected)))
         .collect();
+    let pipeline = pipeline_of(catalog)?;
     Ok(vec![
         ("run", text_array(rows.iter().map(|(run, _)| Some(&run.run)))),
-        ("pipeline", text_array(rows.iter().map(|(run, _)| Some(&run.pipeline)))),
+        ("pipeline", text_array(rows.iter().map(|(run, _)| pipeline(run)))),
         ("sql", text_array(rows.iter().map(|(_, expected)| Some(&expected.sql)))),
         ("value", float_array(rows.iter().map(|(_, expected)| expected.value))),
         ("wanted", text_array(rows.iter().map(|(_, expected)| Some(&expected.wanted)))),
