@@ -121,12 +121,12 @@ impl Loader {
     /// # Errors
     /// A shard cannot be read, or `check_cancelled` fails.
     pub fn next(&mut self, check_cancelled: impl Fn() -> Result<()>) -> Result<Option<Batch>> {
+        let called = now();
+        if let Some(returned) = self.last_return.take() {
+            self.stalls.trainer += called.duration_since(returned).as_secs_f64();
+        }
         if self.next_batch == self.order.batch_count() {
             return Ok(None);
-        }
-        let called = now();
-        if let Some(returned) = self.last_return {
-            self.stalls.trainer += called.duration_since(returned).as_secs_f64();
         }
         self.prefetch();
         let receiver = &self.receivers[(self.next_batch - self.first_batch) % self.receivers.len()];
@@ -148,10 +148,11 @@ impl Loader {
         Ok(Some(built.batch))
     }
 
-    /// Waiting times so far, by cause.
+    /// Waiting times so far, by cause, and the time that the trainer has used its batches, the current one included.
     #[must_use]
     pub fn stalls(&self) -> Stalls {
-        self.stalls
+        let current = self.last_return.map_or(0.0, |returned| now().duration_since(returned).as_secs_f64());
+        Stalls { trainer: self.stalls.trainer + current, ..self.stalls }
     }
 
     fn prefetch(&mut self) {

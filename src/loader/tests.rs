@@ -313,6 +313,20 @@ fn waiting_times_are_reported_by_cause() {
     assert!(slow_trainer.trainer > 0.5 * slow_trainer.total() && slow_trainer.trainer > 0.19, "{slow_trainer:?}");
 }
 
+#[test]
+fn the_only_batch_of_an_epoch_counts_as_training_time() {
+    let rows = [6; 2];
+    let data = with(shards(&rows, |shard| Ok(features(shard, 6, WIDTH))), &rows, Shuffle::Global, 1000);
+    let mut loader = start(&data, LoaderStart::single_rank(0, 0, 1)).unwrap();
+    assert!(loader.next(|| Ok(())).unwrap().is_some());
+    std::thread::sleep(Duration::from_millis(30));
+    let during = loader.stalls().trainer;
+    assert!(during >= 0.03, "{during}");
+    assert!(loader.next(|| Ok(())).unwrap().is_none());
+    let after = loader.stalls().trainer;
+    assert!(after >= during && loader.stalls().trainer.total_cmp(&after).is_eq(), "{after}");
+}
+
 /// Captions of the second data set have ids from 1,000 on. Three of four samples come from it.
 #[test]
 fn data_sets_are_mixed_by_weight() {
