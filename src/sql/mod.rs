@@ -22,7 +22,6 @@ mod interrupt;
 mod names;
 mod plan_rewrites;
 mod planners;
-mod small_files;
 mod query_threads;
 mod setting_queries;
 mod show;
