@@ -23,6 +23,9 @@ const HEADER_BRACKETS: usize = 64;
 /// below 2⁶⁴.
 const HEADER_DIGITS: usize = 19;
 
+/// Hint for an array without rows.
+const ROWS_HINT: &str = "a row for each image or caption is wanted: `numpy.save(path, numpy.stack(rows))`";
+
 /// Magic bytes at the start of a `NumPy` file.
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -125,8 +128,8 @@ struct NpyShape {
 }
 
 impl NpyFile {
-    /// Opens the file at `path`. Cost: reads the header only. `hint` is the hint for an array with another number of
-    /// dimensions.
+    /// Opens the file at `path`. Cost: reads the header only. `hint` is the hint for an array of several dimensions that
+    /// are not the wanted number.
     ///
     /// # Errors
     /// The file cannot be read, is not an npy file, is truncated, or is not a little-endian array of f16, f32 or f64 in
@@ -241,6 +244,7 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
     let (rows, vectors, width) = match (wanted, shape) {
         (NpyRowKind::Vectors, &[rows, width]) => (rows, 1, width),
         (NpyRowKind::VectorSets, &[rows, vectors, width]) => (rows, vectors, width),
+        (_, [] | [_]) => return Err(dimension_error(wanted, shape).hint(ROWS_HINT)),
         _ => return Err(dimension_error(wanted, shape).hint(hint)),
     };
     if header.order() != Order::C && shape.iter().filter(|&&size| size > 1).count() > 1 {
@@ -426,9 +430,10 @@ mod tests {
         assert!(message(&npy(&header("'>f4'", "False", "(2, 2)"), &four)).contains("values are '>f4'"));
         assert!(message(&npy(&header("'|O'", "False", "(2, 2)"), &four)).contains("wanted '<f4'"));
         assert!(message(&npy(&header("'<f4'", "True", "(2, 2)"), &four)).contains("Fortran order"));
-        assert!(
-            message(&npy(&header("'<f4'", "False", "(4,)"), &four)).contains("shape [4], one dimension, wanted two")
-        );
+        let message_of_one = message(&npy(&header("'<f4'", "False", "(4,)"), &four));
+        assert!(message_of_one.contains("shape [4], one dimension, wanted two"), "{message_of_one}");
+        // The caller's hint is for more dimensions.
+        assert!(message_of_one.contains("a row for each image or caption is wanted: `numpy"), "{message_of_one}");
         assert!(
             message(&npy(&header("'<f4'", "False", "(1, 2, 2)"), &four))
                 .contains("wanted two dimensions: (rows, width); the hint")

@@ -84,7 +84,17 @@ impl RunnableStage for Embed {
         if images.ids.is_empty() {
             let splits =
                 if self.splits.is_empty() { "any".to_owned() } else { format!("`{}`", self.splits.join("`, `")) };
-            return Err(Error::data(format!("nothing to embed: no feature of split {splits} in `{}`", self.features)));
+            let error = Error::data(format!("nothing to embed: no feature of split {splits} in `{}`", self.features));
+            let there: Vec<String> = images.splits.iter().map(|split| format!("`{split}`")).collect();
+            return Err(if there.is_empty() {
+                error.hint("the table has no rows")
+            } else {
+                error.hint(format!(
+                    "its images are all of {}: choose with `splits` of this stage, or give images another split in \
+                     `ingest`, such as `split = {{ fractions = {{ val = 0.1, test = 0.1 }} }}` of `image_folder`",
+                    there.join(", ")
+                ))
+            });
         }
         for split in self.splits.iter().filter(|split| !images.splits.contains(*split)) {
             cx.warn(split, format!("no image of split `{split}` has a feature"));
@@ -301,6 +311,9 @@ mod tests {
             assert!(error.to_string().contains(part), "{error}");
         };
         fails(&mut host(), &["val"], "no feature of split `val`");
+        let error = host().run(&stage(&["val"])).expect_err("no such split");
+        let hint = error.hint_text().expect("a hint");
+        assert!(hint.starts_with("its images are all of `test`, `train`: choose with `splits`"), "{hint}");
         let mut other = host();
         other.input_tables.insert("features".to_owned(), vec![features(0..4, 7)]);
         fails(&mut other, &[], "width 7, the model was trained on 6");

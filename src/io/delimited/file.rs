@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::quotes;
 use super::record_reader::RecordReader;
-use crate::error::{Error, Result, Severity, TruncatedList, ValidationErrors};
+use crate::error::{Error, Result, Severity, TruncatedList, ValidationErrors, escape_line};
 use crate::io::line_reader::{LineBreak, LineReader};
 
 /// Separators that people use, with their names.
@@ -70,7 +70,7 @@ impl DelimitedFile {
                 && let Some(mistake) = quotes::quote_mistake(header, self.separator, 0)
             {
                 let message = format!("`{}` line {}: {}", self.path.display(), mistake.line, mistake.message);
-                return Err(Error::data(message).hint(QUOTE_HINT));
+                return Err(Error::data(message).hint(mistake.hint));
             }
             self.header = header.fields().map(|field| String::from_utf8_lossy(field).trim().to_owned()).collect();
         }
@@ -159,6 +159,12 @@ impl DelimitedFile {
         })
     }
 
+    /// Returns true if there is a column `name`.
+    #[must_use]
+    pub fn has_column(&self, name: &str) -> bool {
+        self.header.iter().any(|header| header == name)
+    }
+
     /// Calls `row` for every row, with its line number and its fields, one for each column of the header. Calls `check`
     /// before each row; its error ends the reading. Returns warnings: places in the file with doubts.
     ///
@@ -180,7 +186,7 @@ impl DelimitedFile {
             {
                 if found.severity == Severity::Error {
                     mistakes.add(format_args!("line {}", found.line), found.message);
-                    mistakes.hint(QUOTE_HINT);
+                    mistakes.hint(found.hint);
                     if record.is_complete {
                         continue;
                     }
@@ -230,13 +236,10 @@ impl DelimitedFile {
     }
 }
 
-/// Hint for mistakes with quotes.
-const QUOTE_HINT: &str =
-    "a field that starts with a quote must end with one, and quotes inside are doubled: `\"a \"\"big\"\" dog\"`";
-
-/// First characters of a name, for messages.
+/// First characters of a name, for messages. Line breaks are escaped.
 fn shortened(name: &str) -> String {
     const SHOWN: usize = 60;
     let shown: String = name.chars().take(SHOWN).collect();
-    if shown.len() < name.len() { format!("{shown}…") } else { shown }
+    let more = if shown.len() < name.len() { "…" } else { "" };
+    format!("{}{more}", escape_line(&shown))
 }

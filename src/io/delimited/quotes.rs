@@ -8,15 +8,24 @@
 //! | …, one of which looks like a row | field | field | field | field, with a warning |
 //! | …, at least four, all of which look like rows | field | field | field | error |
 //!
-//! A line looks like a row if it has as many fields as the table has columns.
+//! A line looks like a row if it has as many fields as the table has columns. The last line of a field in the first
+//! column has so many in any case, and is not counted.
 
 use super::record::DelimitedRecord;
 use crate::error::Severity;
+use crate::io::line_reader::MAX_LINE_BYTES;
 
 /// Number of lines of one field that are rows beyond doubt, if all of them look so.
 const ROWS_BEYOND_DOUBT: usize = 3;
 /// Number of characters of the file that a message shows.
 const SHOWN: usize = 24;
+
+/// Hint for mistakes with quotes.
+macro_rules! quote_hint {
+    () => {
+        "a field that starts with a quote must end with one, and quotes inside are doubled: `\"a \"\"big\"\" dog\"`"
+    };
+}
 
 /// Mistake with quotes.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,11 +34,12 @@ pub(super) struct QuoteMistake {
     pub(super) line: u64,
     pub(super) message: String,
     pub(super) severity: Severity,
+    pub(super) hint: &'static str,
 }
 
 /// Returns the first mistake with quotes in a record of a table with `columns` columns.
 pub(super) fn quote_mistake(record: &DelimitedRecord, separator: u8, columns: usize) -> Option<QuoteMistake> {
-    let mistake = |line, message, severity| Some(QuoteMistake { line, message, severity });
+    let mistake = |line, message, severity| Some(QuoteMistake { line, message, severity, hint: quote_hint!() });
     if !record.raw.contains(&b'"') {
         return None;
     }
@@ -46,30 +56,41 @@ pub(super) fn quote_mistake(record: &DelimitedRecord, separator: u8, columns: us
         return mistake(line, message, Severity::Error);
     }
     let (field, line) = record.open?;
-    if !record.is_complete {
-        let swallowed = record.last_line() - line;
+    let last = record.last_line();
+    if record.is_too_long {
         let message = format!(
-            "field {} starts with a quote that is never closed, and so swallows the {swallowed} lines after it",
-            field + 1
+            "field {} starts with a quote, and its row is longer than {} MiB: is its quote closed?",
+            field + 1,
+            MAX_LINE_BYTES >> 20
         );
         return mistake(line, message, Severity::Error);
     }
-    let (lines, rows) = record.later_lines().fold((0, 0), |(lines, rows), line| {
-        (lines + 1, rows + usize::from(columns > 1 && field_count(line, separator) == columns))
-    });
-    let last = record.last_line();
+    if !record.is_complete {
+        let swallowed = match last - line {
+            0 => String::new(),
+            1 => ", and so swallows the line after it".to_owned(),
+            lines => format!(", and so swallows the {lines} lines after it"),
+        };
+        let message = format!("field {} starts with a quote that is never closed{swallowed}", field + 1);
+        return mistake(line, message, Severity::Error);
+    }
+    let later = record.line_starts.len().saturating_sub(1);
+    let lines = if field == 0 { later.saturating_sub(1) } else { later };
+    let looks_like_row = |line: &&[u8]| columns > 1 && field_count(line, separator) == columns;
+    let rows = record.later_lines().take(lines).filter(looks_like_row).count();
     match rows {
         0 => None,
-        rows if rows == lines && rows >= ROWS_BEYOND_DOUBT => mistake(
+        rows if rows == lines && rows >= ROWS_BEYOND_DOUBT => Some(QuoteMistake {
             line,
-            format!(
+            message: format!(
                 "a quoted field goes on to line {last}, over {rows} lines that look like rows: is its quote closed?"
             ),
-            Severity::Error,
-        ),
+            severity: Severity::Error,
+            hint: concat!(quote_hint!(), "; or replace line breaks inside of captions by spaces"),
+        }),
         rows => mistake(
             line,
-            format!("a quoted field goes on to line {last}, and lines of it look like rows: {rows} of {}", lines + 1),
+            format!("a quoted field goes on to line {last}, and lines of it look like rows: {rows} of {}", later + 1),
             Severity::Warning,
         ),
     }

@@ -17,8 +17,10 @@ pub(super) struct DelimitedRecord {
     pub(super) count: usize,
     /// Field that is open at the end of the last line, from 0, and the line in which it starts.
     pub(super) open: Option<(usize, u64)>,
-    /// False if a quote is open at the end of the file, or of the longest record.
+    /// False if a quote is open at the end of the file, or where the record became too long.
     pub(super) is_complete: bool,
+    /// True if a quote is open where the record became longer than the longest record.
+    pub(super) is_too_long: bool,
 }
 
 impl DelimitedRecord {
@@ -50,5 +52,6 @@ impl DelimitedRecord {
         self.count = 0;
         self.open = None;
         self.is_complete = true;
+        self.is_too_long = false;
     }
 }

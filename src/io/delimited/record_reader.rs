@@ -57,6 +57,7 @@ impl RecordReader {
             }
             if record.raw.len() > MAX_LINE_BYTES {
                 record.is_complete = false;
+                record.is_too_long = true;
                 return Ok(Some(record));
             }
         }

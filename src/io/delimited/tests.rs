@@ -79,7 +79,8 @@ fn quotes_that_swallow_rows_are_refused_with_the_line_of_the_quote() {
     // The first mistake is reported beside.
     let message = described(b"a,b\nbad,x\n1,\"");
     assert!(message.contains("2 mistakes") && message.contains("line 2: is bad"), "{message}");
-    assert!(message.contains("swallows the 0 lines after it"), "{message}");
+    assert!(message.contains("line 3: field 2 starts with a quote that is never closed\n"), "{message}");
+    assert!(described(b"a,b\n1,\"x\n2,y\n").contains("never closed, and so swallows the line after it\n"));
 
     let message = described(format!("a,b\n1,\"a dog\n{}7,\"a cat, red\"\nbad,x\n", rows(3)).as_bytes());
     assert!(
@@ -107,13 +108,32 @@ fn a_quoted_field_over_lines_that_look_like_rows_is_doubted() {
         message.contains("line 2: a quoted field goes on to line 5, over 3 lines that look like rows"),
         "{message}"
     );
+    assert!(message.ends_with("dog\"`; or replace line breaks inside of captions by spaces"), "{message}");
     // Warnings are limited.
     let many = format!("a,b\n{}", "1,\"a dog\n2,a cat\"\n".repeat(25));
     let (_, doubts) = read_all("a.csv", many.as_bytes()).unwrap();
     assert_eq!((doubts.len(), doubts[20].as_str()), (21, "5 more quoted fields have lines that look like rows"));
+    // The last line of the first column has all columns in any case.
+    assert_eq!(read("a.csv", b"a,b\n\"a dog\nruns\",1\n").unwrap(), [row(2, ["a dog\nruns", "1"])]);
+    let (_, doubts) = read_all("a.csv", b"a,b\n\"a dog,1\na cat,2\na bird\",3\n").unwrap();
+    assert_eq!(doubts, ["line 2: a quoted field goes on to line 4, and lines of it look like rows: 1 of 3"]);
+    let message = described(b"a,b\n\"a dog,1\na cat,2\na bird,3\na fox,4\na cow\",5\n");
+    assert!(message.contains("goes on to line 6, over 3 lines that look like rows"), "{message}");
     // A poem has no such lines.
     let poem = read("a.csv", b"a,b\n1,\"a dog\nruns\nand\nruns\"\n").unwrap();
     assert_eq!(poem, [row(2, ["1", "a dog\nruns\nand\nruns"])]);
+}
+
+#[test]
+fn a_row_of_several_lines_has_a_maximum_length() {
+    let line = "x".repeat(1 << 20) + "\n";
+    let message = described(format!("a,b\n1,\"{}\"\n2,y\n", line.repeat(17)).as_bytes());
+    assert!(
+        message.contains(
+            "a.csv` line 2: field 2 starts with a quote, and its row is longer than 16 MiB: is its quote closed?"
+        ),
+        "{message}"
+    );
 }
 
 #[test]
@@ -161,6 +181,10 @@ fn columns_are_found_by_name() {
     assert!(error.hint_text().unwrap().contains("`a`, `b`"));
     let error = DelimitedFile::open(&path, None).unwrap().columns(["a", "c", "a", "c"]).unwrap_err().to_string();
     assert!(error.contains("has 2 mistakes"), "{error}");
+    // Line breaks of names are escaped.
+    std::fs::write(&path, "\"a\nb\",c\n").unwrap();
+    let error = DelimitedFile::open(&path, None).unwrap().columns(["a"]).unwrap_err();
+    assert!(error.hint_text().unwrap().ends_with("its columns are `a\\nb`, `c`"), "{error:?}");
     // A header of many columns is not shown whole.
     std::fs::write(&path, (0..100_000).map(|i| format!("{i},")).collect::<String>()).unwrap();
     let error = DelimitedFile::open(&path, None).unwrap().columns(["c"]).unwrap_err();

@@ -62,6 +62,18 @@ impl RecordFile {
         &self.path
     }
 
+    /// Returns true if there is a column `name`; in JSON Lines, if an object has it. Calls `check` before each object.
+    ///
+    /// # Errors
+    /// The file cannot be read, or an error of `check`.
+    pub fn has_column(&self, name: &str, check: impl Fn() -> Result<()>) -> Result<bool> {
+        match &self.format {
+            RecordFormat::Delimited(file) => Ok(file.has_column(name)),
+            RecordFormat::JsonLines { gzip } => json_lines::has_field(&self.path, *gzip, name, check),
+            RecordFormat::Table(file) => Ok(file.has_column(name)),
+        }
+    }
+
     /// Calls `visit` for every record, with the values of `columns`, in their order. Calls `check` before each record;
     /// its error ends the reading. Returns warnings: places in the file with doubts.
     ///

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{FieldValue, RecordPlace};
-use crate::error::{Result, TruncatedList, ValidationErrors};
+use crate::error::{Result, TruncatedList, ValidationErrors, escape_line};
 use crate::io::line_reader::{LineBreak, LineReader};
 
 /// Calls `visit` for every object, with the values of the fields `names`. Blank lines are skipped.
@@ -58,12 +58,32 @@ pub(super) fn for_each(
         let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
         let mut present = TruncatedList::default();
         for key in keys {
-            present.push(format_args!("`{key}`"));
+            present.push(format_args!("`{}`", escape_line(&key)));
         }
         missing.hint(format!("the first line has {}{hint}", present.join(", ")));
         missing.into_result()?;
     }
     mistakes.into_result()
+}
+
+/// Returns true if an object has the field `name`. Calls `check` before each line. Lines that are no objects are
+/// skipped, since [`for_each`] reports them.
+///
+/// # Errors
+/// The file cannot be read, or an error of `check`.
+pub(super) fn has_field(path: &Path, gzip: bool, name: &str, check: impl Fn() -> Result<()>) -> Result<bool> {
+    let key = format!("\"{name}\"");
+    let mut lines = LineReader::open(path, gzip, LineBreak::LineFeed)?;
+    while let Some((_, content)) = lines.next_line()? {
+        check()?;
+        // Most lines without the field need no parser.
+        let may_have = std::str::from_utf8(content).is_ok_and(|text| text.contains(&key));
+        if may_have && parse_object(content).is_ok_and(|object| object.is_some_and(|object| object.contains_key(name)))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Parses the object of a line; `None` for a blank line.

@@ -11,7 +11,7 @@ use memmap2::Mmap;
 use super::arrow_file::ArrowFile;
 use super::column::ColumnKind;
 use super::parquet_file::ParquetFile;
-use crate::error::{Error, Result, ValidationErrors};
+use crate::error::{Error, Result, ValidationErrors, escape_line};
 use crate::io::files;
 
 /// Table in a Parquet file, an Arrow file or an Arrow stream.
@@ -81,7 +81,11 @@ impl TableFile {
                 }
             }
         }
-        let there = self.schema().fields().iter().map(|field| format!("`{}` ({})", field.name(), field.data_type()));
+        let there = self
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| format!("`{}` ({})", escape_line(field.name()), field.data_type()));
         mistakes.hint(format!("the file has {}; {hint}", there.collect::<Vec<_>>().join(", ")));
         mistakes.into_result()
     }

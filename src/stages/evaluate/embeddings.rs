@@ -11,6 +11,8 @@ use crate::tables;
 
 /// Tolerance of the norm of unit vectors.
 const NORM_TOLERANCE: f64 = 1e-2;
+/// Number of rows of each kind of mistake that a message shows.
+const SHOWN: usize = 3;
 
 /// Vectors of the images and captions of a pool, row-major, in the order of the pool.
 #[derive(Debug)]
@@ -102,7 +104,8 @@ pub(super) fn read_side(
 ) -> Result<EmbeddingRows> {
     let mut side = EmbeddingRows::default();
     let mut width = None;
-    let (mut problems, mut splits) = (TruncatedList::default(), BTreeSet::new());
+    let (mut problems, mut repeated) = (TruncatedList::new(SHOWN), TruncatedList::new(SHOWN));
+    let mut splits = BTreeSet::new();
     let mut seen = HashMap::new();
     let mut first_row = 0usize;
     let (mut wrong_norms, mut shortest, mut longest) = (0usize, f64::INFINITY, 0.0f64);
@@ -133,7 +136,7 @@ pub(super) fn read_side(
                 problems.push(format_args!("row {number} ({id} {this}): {wrong}"));
             }
             if let Some(earlier) = seen.insert(this, number) {
-                problems.push(format_args!("row {number}: {id} {this} is also in row {earlier}"));
+                repeated.push(format_args!("row {number}: {id} {this} is also in row {earlier}"));
             }
             side.ids.push(this);
             side.vectors.extend_from_slice(vector);
@@ -141,8 +144,10 @@ pub(super) fn read_side(
         }
         first_row += batch.num_rows();
     }
-    if !problems.is_empty() {
-        let error = Error::data(format!("`{input}` cannot be ranked: {}", problems.join("; ")));
+    if !problems.is_empty() || !repeated.is_empty() {
+        let lists = [problems, repeated].into_iter().filter(|list| !list.is_empty());
+        let lists: Vec<String> = lists.map(|list| list.join("; ")).collect();
+        let error = Error::data(format!("`{input}` cannot be ranked: {}", lists.join("; ")));
         if wrong_norms == 0 || similarity != EmbeddingSimilarity::Cosine {
             return Err(error);
         }

@@ -233,6 +233,13 @@ fn bad_embeddings_are_named() {
     );
     let hint = got.hint_text().expect("a hint");
     assert!(hint.starts_with("2 of 3 vectors have another norm than 1, from 0.0000 to 5.0000, which"), "{hint}");
+    let many: TestImages = (0..25).map(|id| (id, "test", vec![3.0, 4.0])).collect();
+    let got = error(&many, &captions, &[Protocol::All]);
+    assert!(
+        got.to_string().ends_with("row 2 (image_id 2): the embedding has norm 5.0000, wanted 1; and 22 more"),
+        "{got}"
+    );
+    assert!(got.hint_text().expect("a hint").starts_with("25 of 25 vectors"), "{got}");
     let wide = vec![(1, 10, "test", vec![1.0, 0.0, 0.0])];
     assert!(error(&good, &wide, &[Protocol::All]).to_string().contains("width 2, `captions` of width 3"));
     let other = vec![(1, 10, "val", unit(0.0)), (2, 11, "train", unit(0.0))];

@@ -1,5 +1,6 @@
 //! Rows of a table of captions, grouped by image: the reader of `captions` and `image_folder`.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -10,23 +11,61 @@ use crate::io::record_file::{FieldValue, RecordFile, RecordPlace};
 use crate::io::table_file::ColumnKind;
 use crate::stage::StageContext;
 
+/// Column of identifiers, which a table may lack.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum IdentifierColumn<'s> {
+    /// No column: items are numbered.
+    Unused,
+    /// Column that the table must have.
+    Named(&'s str),
+    /// Column that is used if the table has it.
+    IfPresent(&'static str),
+}
+
+impl<'s> IdentifierColumn<'s> {
+    /// Column of a setting: its name, or none if it is empty. Without the setting, the column `default` if it is there.
+    pub(super) fn of_setting(setting: Option<&'s str>, default: &'static str) -> Self {
+        match setting {
+            None => Self::IfPresent(default),
+            Some("") => Self::Unused,
+            Some(name) => Self::Named(name),
+        }
+    }
+
+    /// Name of the column in a file. A column with another meaning, one of `taken`, is used only if it is named.
+    fn name_in(self, file: &RecordFile, taken: &[&str], check: impl Fn() -> Result<()>) -> Result<Option<&'s str>> {
+        Ok(match self {
+            Self::Unused => None,
+            Self::Named(name) => Some(name),
+            Self::IfPresent(name) if taken.contains(&name) => None,
+            Self::IfPresent(name) => file.has_column(name, check)?.then_some(name),
+        })
+    }
+
+    fn is_if_present(self) -> bool {
+        matches!(self, Self::IfPresent(_))
+    }
+}
+
 /// Names of the columns of a table of captions.
 #[derive(Debug)]
 pub(super) struct CaptionColumns<'s> {
     /// Column of the image: its file or its identifier.
     pub image: &'s str,
     /// Column of the identifier of the image, beside its file.
-    pub image_id: Option<&'s str>,
+    pub image_id: IdentifierColumn<'s>,
     /// Column of the caption, or of a list of captions.
     pub text: &'s str,
     /// Column of the identifier of the caption.
-    pub caption_id: Option<&'s str>,
+    pub caption_id: IdentifierColumn<'s>,
     /// Column of the split.
     pub split: Option<&'s str>,
     /// Separator of the columns of a CSV file, if it is no comma.
     pub separator: Option<u8>,
     /// Hint of the error for missing columns.
     pub hint: &'static str,
+    /// Hint of the error for identifiers of a column that nobody named.
+    pub identifier_hint: &'static str,
 }
 
 /// Image of the table, with its captions in the order of the table.
@@ -82,33 +121,47 @@ pub(super) fn read(
     key_of: impl Fn(&str) -> Result<String, String>,
     split_of: impl Fn(&str, Option<&str>) -> Result<&'static str, String>,
 ) -> Result<Vec<CaptionTableImage>> {
+    let check = || cx.check_cancelled();
+    let file = RecordFile::open(path, columns.separator)?;
+    let taken: Vec<&str> = [columns.image, columns.text].into_iter().chain(columns.split).collect();
+    let image_ids = columns.image_id.name_in(&file, &taken, check)?;
+    let caption_ids = columns.caption_id.name_in(&file, &taken, check)?;
+    let ids = [(columns.image_id, image_ids), (columns.caption_id, caption_ids)];
+    let has_unnamed_ids = ids.iter().any(|(column, name)| column.is_if_present() && name.is_some());
+    let hint = if has_unnamed_ids { &format!("{}; {}", columns.hint, columns.identifier_hint) } else { columns.hint };
     let mut wanted = vec![(columns.image, ColumnKind::TextsOrIntegers), (columns.text, ColumnKind::TextsOrLists)];
     let optional = [
-        (columns.image_id, ColumnKind::TextsOrIntegers),
-        (columns.caption_id, ColumnKind::TextsOrIntegers),
+        (image_ids, ColumnKind::TextsOrIntegers),
+        (caption_ids, ColumnKind::TextsOrIntegers),
         (columns.split, ColumnKind::Texts),
     ];
     wanted.extend(optional.iter().filter_map(|(name, kind)| Some(((*name)?, *kind))));
     let mut rows = ImagesByKey::default();
-    let check = || cx.check_cancelled();
+    let has_wrong_ids = Cell::new(false);
+    let wrong_id = |_: &String| has_wrong_ids.set(true);
     let visit = |place: RecordPlace, values: &[FieldValue<'_>]| {
         let [image, text, more @ ..] = values else { return Err("has no fields".to_owned()) };
         let mut more = more.iter();
         let mut named = |column: Option<&'_ str>| column.and_then(|column| Some((column.to_owned(), more.next()?)));
-        let (image_id, caption_id, split) = (named(columns.image_id), named(columns.caption_id), named(columns.split));
+        let (image_id, caption_id, split) = (named(image_ids), named(caption_ids), named(columns.split));
         let name = image.name().map_err(|problem| format!("`{}` {problem}", columns.image))?;
         let key = key_of(&name)?;
         let id = image_id.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
-        let id = id.transpose()?;
+        let id = id.transpose().inspect_err(wrong_id)?;
         let split = split.map(|(column, value)| value.name().map_err(|problem| format!("`{column}` {problem}")));
         let split = split_of(&key, split.transpose()?.as_deref())?;
-        let image = rows.add_image(ImageFields { name: &name, key, id: id.as_deref(), split }, place)?;
+        let fields = ImageFields { name: &name, key, id: id.as_deref(), split };
+        let image = rows.add_image(fields, place).inspect_err(wrong_id)?;
+        rows.check_split(image, &name, split)?;
         let texts = text.texts().map_err(|problem| format!("`{}` {problem}", columns.text))?;
         match caption_id {
-            Some(_) if texts.len() > 1 => Err(format!("{} captions with one identifier, wanted one", texts.len())),
+            Some(_) if texts.len() > 1 => {
+                has_wrong_ids.set(true);
+                Err(format!("{} captions with one identifier, wanted one", texts.len()))
+            }
             Some((column, id)) => {
-                let id = id.integer().map_err(|problem| format!("`{column}` {problem}"))?;
-                rows.check_caption_id(id, place)?;
+                let id = id.integer().map_err(|problem| format!("`{column}` {problem}"));
+                let id = id.and_then(|id| rows.check_caption_id(id, place).map(|()| id)).inspect_err(wrong_id)?;
                 texts.iter().try_for_each(|text| rows.add_caption(image, id, text))
             }
             None => texts.iter().try_for_each(|text| {
@@ -117,7 +170,14 @@ pub(super) fn read(
             }),
         }
     };
-    for doubt in RecordFile::open(path, columns.separator)?.for_each(&wanted, columns.hint, check, visit)? {
+    let doubts = file.for_each(&wanted, hint, check, visit).map_err(|error| {
+        if !has_unnamed_ids || !has_wrong_ids.get() {
+            return error;
+        }
+        let hints = error.hint_text().into_iter().chain([columns.identifier_hint]).collect::<Vec<_>>().join("; ");
+        error.hint(hints)
+    })?;
+    for doubt in doubts {
         cx.warn(path.display().to_string(), doubt);
     }
     if rows.images.is_empty() {
@@ -157,15 +217,20 @@ impl ImagesByKey {
             }
         };
         let image = &self.images[index];
-        if image.split != split {
-            return Err(format!("image `{name}` is in split `{split}` here and in `{}` before", image.split));
-        }
         if let (Some(id), Some(before)) = (id, &image.id)
             && id != before
         {
             return Err(format!("image `{name}` has the identifier `{id}` here and `{before}` in {}", image.first));
         }
         Ok(index)
+    }
+
+    fn check_split(&self, image: usize, name: &str, split: &str) -> Result<(), String> {
+        let before = self.images[image].split;
+        if before == split {
+            return Ok(());
+        }
+        Err(format!("image `{name}` is in split `{split}` here and in `{before}` before"))
     }
 
     fn check_caption_id(&mut self, id: i64, place: RecordPlace) -> Result<(), String> {
@@ -189,18 +254,8 @@ impl ImagesByKey {
 pub(super) fn image_ids(cx: &mut StageContext<'_>, path: &Path, names: &[&str]) -> Result<Vec<i64>> {
     let ids: Option<Vec<i64>> = names.iter().map(|name| name.parse().ok()).collect();
     let Some(ids) = ids else {
-        let mut texts = names.iter().filter(|name| name.parse::<i64>().is_err());
-        if let Some(first) = texts.next() {
-            let count = 1 + texts.count();
-            if count * 2 < names.len() {
-                let message = format!(
-                    "{count} of {} identifiers of images are no whole numbers, such as `{}`: so all are texts, and images \
-                     are numbered from 0",
-                    names.len(),
-                    first.escape_debug()
-                );
-                cx.warn(path.display().to_string(), message);
-            }
+        if let Some(message) = text_doubt(names) {
+            cx.warn(path.display().to_string(), message);
         }
         return Ok((0..).take(names.len()).collect());
     };
@@ -213,4 +268,29 @@ pub(super) fn image_ids(cx: &mut StageContext<'_>, path: &Path, names: &[&str]) 
     }
     mistakes.into_result()?;
     Ok(ids)
+}
+
+/// Returns a warning if identifiers that become texts were probably meant as whole numbers: a few texts are among numbers,
+/// or there is a point in numbers, as pandas writes a column with a gap.
+fn text_doubt(names: &[&str]) -> Option<String> {
+    let is_with_point = |name: &str| {
+        let zeros = name.split_once('.').filter(|(whole, _)| whole.parse::<i64>().is_ok());
+        zeros.is_some_and(|(_, zeros)| zeros.bytes().all(|byte| byte == b'0'))
+    };
+    let texts = || names.iter().filter(|name| name.parse::<i64>().is_err());
+    let count = texts().count();
+    let pointed = texts().find(|name| is_with_point(name));
+    let (shown, reason) = match pointed {
+        Some(shown) if texts().filter(|name| is_with_point(name)).count() * 2 >= count => {
+            (shown, ", but numbers with a point")
+        }
+        _ if count * 2 < names.len() => (texts().next()?, ""),
+        _ => return None,
+    };
+    Some(format!(
+        "{count} of {} identifiers of images are no whole numbers{reason}, such as `{}`: so all are texts, and images are \
+         numbered from 0",
+        names.len(),
+        shown.escape_debug()
+    ))
 }

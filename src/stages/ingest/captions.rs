@@ -1,6 +1,6 @@
 //! Reader of `captions`: a table of captions without images, for stages that need captions only.
 
-use super::caption_rows::{self, CaptionColumns};
+use super::caption_rows::{self, CaptionColumns, IdentifierColumn};
 use super::listing;
 use super::separator::separator_byte;
 use super::settings::CaptionTable;
@@ -17,12 +17,14 @@ pub(super) fn run(settings: &CaptionTable, cx: &mut StageContext<'_>) -> Result<
     let path = cx.source("captions.file")?;
     let columns = CaptionColumns {
         image: &settings.image,
-        image_id: None,
+        image_id: IdentifierColumn::Unused,
         text: &settings.text,
-        caption_id: settings.caption_id.as_deref(),
+        caption_id: IdentifierColumn::of_setting(settings.caption_id.as_deref(), "caption_id"),
         split: settings.split_column.as_deref(),
         separator: separator_byte(settings.separator),
-        hint: "name them with `image` and `text`",
+        hint: "name them with `image`, `text` and `caption_id`",
+        identifier_hint: "captions have the identifiers of the column `caption_id`, since the table has it: \
+                          `caption_id = \"\"` numbers them instead",
     };
     let fixed = settings.split.as_deref().map(listing::parse_split).transpose().map_err(Error::data)?;
     let split_of = |_: &str, field: Option<&str>| fixed.map_or_else(|| listing::parse_split(field.unwrap_or("")), Ok);
@@ -69,6 +71,33 @@ mod tests {
             captions(&host).iter().map(|row| (row.0, row.3.as_str())).collect::<Vec<_>>(),
             [(7, "a, b"), (5, "c")]
         );
+    }
+
+    #[test]
+    fn a_column_of_identifiers_is_used_without_a_setting() {
+        let table = b"caption_id,image_id,caption\n7,391,a\n5,391,c\n";
+        let ids = |settings| {
+            let host = ingest(folder(&[("c.csv", table)]).path(), json!({ "captions": settings })).unwrap();
+            captions(&host).iter().map(|row| row.0).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(json!({"file": "c.csv", "split": "val"})), [7, 5]);
+        assert_eq!(ids(json!({"file": "c.csv", "split": "val", "caption_id": ""})), [0, 1]);
+        let texts = b"caption_id,image_id,caption\na#0,391,a\n";
+        let settings = json!({"captions": {"file": "c.csv", "split": "val"}});
+        let message = refused(ingest(folder(&[("c.csv", texts)]).path(), settings));
+        assert!(message.contains("`caption_id` is `a#0`, wanted a whole number"), "{message}");
+        assert!(message.ends_with("`caption_id = \"\"` numbers them instead"), "{message}");
+    }
+
+    #[test]
+    fn numbers_with_a_point_are_a_warning() {
+        let settings = json!({"captions": {"file": "c.csv", "split": "val"}});
+        let table = b"image_id,caption\n1006.0,a\n1007.0,b\n";
+        let host = ingest(folder(&[("c.csv", table)]).path(), settings.clone()).unwrap();
+        let wanted = "2 of 2 identifiers of images are no whole numbers, but numbers with a point, such as `1006.0`";
+        assert!(host.warnings[0].message.starts_with(wanted), "{:?}", host.warnings);
+        let names = b"image_id,caption\n1006.jpg,a\n7.5,b\n";
+        assert_eq!(ingest(folder(&[("c.csv", names)]).path(), settings).unwrap().warnings, []);
     }
 
     #[test]

@@ -153,7 +153,8 @@ pub struct CaptionTable {
     /// Column of the caption, or of a list of captions.
     #[serde(default = "default_text_column")]
     pub text: String,
-    /// Column of the caption identifiers; by default captions are numbered from 0.
+    /// Column of the caption identifiers, whole numbers. By default `caption_id`, if the table has this column; otherwise,
+    /// or if the setting is `""`, captions are numbered from 0.
     #[serde(default)]
     pub caption_id: Option<String>,
     /// Column of the splits.
@@ -230,7 +231,7 @@ impl Stage for Ingest {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {

@@ -116,8 +116,9 @@ fn check_captions_per_image(captions_per_image: usize, images: &NpyFile, caption
     if n_images.checked_mul(captions_per_image) == Some(n_captions) {
         return Ok(captions_per_image);
     }
+    let plural = if captions_per_image == 1 { "" } else { "s" };
     let error = Error::data(format!(
-        "`{}` has {n_images} rows and `{}` has {n_captions}: wanted {captions_per_image} captions for each image",
+        "`{}` has {n_images} rows and `{}` has {n_captions}: wanted {captions_per_image} caption{plural} for each image",
         images.path().display(),
         captions.path().display()
     ));

@@ -141,6 +141,8 @@ fn errors_for_mismatched_counts_suggest_a_setting() {
     assert!(error_message(&distinct(4), 13, &[]).contains("give the image of each caption with `image_of`"));
     let message = error_message(&distinct(10), 10, &[]);
     assert!(message.contains("set `captions_per_image = 1`; or") && message.contains("x[::5]"), "{message}");
+    let message = error_message(&distinct(4), 12, &one(1));
+    assert!(message.contains("has 12: wanted 1 caption for each image"), "{message}");
     let repeated: Vec<_> = distinct(4).into_iter().flat_map(|row| vec![row; 3]).collect();
     for more in [&one(3)[..], &one(1), &[]] {
         let message = error_message(&repeated, 12, more);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::caption_rows::{self, CaptionColumns};
+use super::super::caption_rows::{self, CaptionColumns, IdentifierColumn};
 use super::super::listing::{self, ListedImage, MissingImages};
 use super::super::separator::separator_byte;
 use super::{ImageFolder, ImageSplit};
@@ -26,11 +26,13 @@ fn read(settings: &ImageFolder, path: &Path, cx: &mut StageContext<'_>) -> Resul
     let ImageFolder { columns, split, .. } = settings;
     let names = CaptionColumns {
         image: &columns.file_name,
-        image_id: columns.image_id.as_deref(),
+        image_id: IdentifierColumn::of_setting(columns.image_id.as_deref(), "image_id"),
         text: &columns.caption,
-        caption_id: columns.caption_id.as_deref(),
+        caption_id: IdentifierColumn::of_setting(columns.caption_id.as_deref(), "caption_id"),
         split: if let ImageSplit::Column(name) = split { Some(name) } else { None },
         separator: separator_byte(settings.separator),
+        identifier_hint: "the columns `image_id` and `caption_id` have the identifiers, if the table has them: \
+                          `columns.image_id = \"\"` numbers the images instead, `columns.caption_id = \"\"` the captions",
         hint: "name them with `columns`, such as `columns = { file_name = \"image\", caption = \"text\" }`",
     };
     let split_of = |file: &str, field: Option<&str>| match split {

@@ -43,9 +43,11 @@ pub struct ImageFolderColumns {
     pub caption: String,
     /// Column of the identifier of the image. Whole numbers become `image_id`. If one of them is a text, images are
     /// numbered from 0 in order of first appearance, and the identifiers are in the column `file_name` of `images`, in
-    /// place of the files, which stay in `path`. By default images are numbered.
+    /// place of the files, which stay in `path`. By default `image_id`, if the table has this column; otherwise, or if
+    /// the setting is `""`, images are numbered.
     pub image_id: Option<String>,
-    /// Column of the identifier of the caption, a whole number. By default captions are numbered from 0.
+    /// Column of the identifier of the caption, a whole number. By default `caption_id`, if the table has this column;
+    /// otherwise, or if the setting is `""`, captions are numbered from 0.
     pub caption_id: Option<String>,
 }
 

@@ -67,6 +67,34 @@ fn identifiers_are_numbers_or_texts() {
     assert_eq!(images(&host), [image(0, "train", "70", "a.jpg"), image(1, "val", "x8", "b.jpg")]);
 }
 
+/// Only names that are set must exist.
+#[test]
+fn columns_of_identifiers_are_used_without_a_setting() {
+    let wanted = [(7, 40, "A".to_owned()), (9, 3, "B".to_owned())];
+    let table = b"file_name,caption,image_id,caption_id\na.jpg,A,40,7\nb.jpg,B,3,9\n";
+    assert_eq!(texts(&run("t.csv", table, json!({})).unwrap()), wanted);
+    // The first object has other fields.
+    let lines = b"{\"file_name\": \"a.jpg\", \"caption\": \"\\\"image_id\\\"\"}\n";
+    assert_eq!(texts(&run("t.jsonl", lines, json!({})).unwrap()), [(0, 0, "\"image_id\"".to_owned())]);
+    let more = [&lines[..], b"{\"file_name\": \"b.jpg\", \"caption\": \"B\", \"image_id\": 3}\n"].concat();
+    let message = refused(run("t.jsonl", &more, json!({})));
+    assert!(message.contains("line 1: `image_id` is missing"), "{message}");
+    assert!(message.contains("`columns.image_id = \"\"` numbers the images instead"), "{message}");
+
+    let numbered = [(0, 0, "A".to_owned()), (1, 1, "B".to_owned())];
+    let none = json!({"columns": {"image_id": "", "caption_id": ""}});
+    assert_eq!(texts(&run("t.csv", table, none).unwrap()), numbered);
+    // A column of files is no column of identifiers.
+    let table = b"image_id,caption\na.jpg,A\n./a.jpg,B\n";
+    let host = run("t.csv", table, json!({"columns": {"file_name": "image_id"}})).unwrap();
+    assert_eq!(images(&host), [image(0, "test", "a.jpg", "a.jpg")]);
+    let message = refused(run("t.csv", b"file_name,caption\na.jpg,A\n", json!({"columns": {"image_id": "image_id"}})));
+    assert!(message.contains("no column `image_id`"), "{message}");
+    let table = b"file_name,caption,image_id,split\na.jpg,A,1,test\na.jpg,B,1,val\n";
+    let message = refused(run("t.csv", table, json!({"split": {"column": "split"}})));
+    assert!(message.contains("in split `val` here") && !message.contains("numbers the images"), "{message}");
+}
+
 #[test]
 fn json_lines_and_parquet_tables_are_read() {
     let lines =
