@@ -33,6 +33,7 @@ use crate::error::{Error, Result};
 use crate::sql::catalog::StoreCatalog;
 use crate::sql::errors::sql_error;
 use crate::sql::query_threads::QueryThreads;
+use crate::sql::setting_comparisons::SettingKinds;
 use crate::sql::small_files::{self, external};
 use crate::sql::state::STORE_URL;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
@@ -129,16 +130,15 @@ pub(super) fn described_columns(name: &str) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Settings of the results of a table, by name: true if all values are numbers. Empty for other tables.
-pub(super) fn setting_kinds(table: &dyn TableProvider) -> BTreeMap<String, bool> {
-    let mut kinds = BTreeMap::new();
+/// Settings of the results of a table. Empty for other tables.
+pub(super) fn setting_kinds(table: &dyn TableProvider) -> SettingKinds {
+    let mut kinds = SettingKinds::new();
     let Some(table) = (table as &dyn Any).downcast_ref::<AllRunsTable>() else { return kinds };
     let maps = table.results.columns().last().and_then(|column| column.as_map_opt());
     let texts =
         maps.and_then(|maps| Some((maps.keys().as_string_opt::<i32>()?, maps.values().as_string_opt::<i32>()?)));
     for (name, value) in texts.into_iter().flat_map(|(names, values)| names.iter().zip(values)) {
-        let is_number = value.is_some_and(|value| value.parse::<f64>().is_ok());
-        kinds.entry(name.unwrap_or_default().to_owned()).and_modify(|all| *all &= is_number).or_insert(is_number);
+        kinds.entry(name.unwrap_or_default().to_owned()).or_default().add(value);
     }
     kinds
 }
