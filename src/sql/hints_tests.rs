@@ -100,10 +100,11 @@ fn a_cast_sorts_by_the_column_itself() {
     let (_folder, store, _) = store();
     let session = Session::open(&store).unwrap();
     for (sql, rows) in [
-        // As texts, `1` is after `1`0.
+        // As texts, `8` is after `12`.
         (
-            "SELECT image_id::varchar, count(*) AS n FROM cnn.features GROUP BY image_id ORDER BY image_id DESC LIMIT 1",
-            "image_id::VARCHAR,n\n3,1\n",
+            "SELECT n::varchar, count(*) AS found FROM (SELECT 4 * image_id AS n FROM cnn.features) GROUP BY n \
+             ORDER BY n DESC LIMIT 1",
+            "n::VARCHAR,found\n12,1\n",
         ),
         (
             "SELECT (10 * rsum)::int::varchar FROM test.summary r ORDER BY r.rsum DESC",

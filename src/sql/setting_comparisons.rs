@@ -280,7 +280,7 @@ mod tests {
         {
             known.entry(name.to_owned()).or_default().add(Some(value));
         }
-        let sql = format!("SELECT 1 FROM all_runs.summary a JOIN store.settings settings ON true WHERE {condition}");
+        let sql = format!("SELECT 1 FROM all_runs.summary a JOIN store.settings ON true WHERE {condition}");
         let Some(ParsedStatement::Statement(statement)) = DFParser::parse_sql(&sql).unwrap().remove(0) else {
             panic!()
         };
