@@ -212,6 +212,9 @@ pub struct ReportArgs {
     /// Folder to copy the report to
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Replace files in the folder that are no reports
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 /// Arguments of `tensorboard`.

@@ -70,16 +70,16 @@ pub(super) fn check_output(path: &Path, is_forced: bool) -> Result<()> {
         Ok(found) if found.is_dir() => {
             Err(Error::usage(format!("the output `{}` is a folder, wanted a file", path.display())))
         }
-        Ok(found) if found.is_file() && !is_device(path) && !is_forced => {
+        Ok(found) if found.is_file() && !is_stream(path) && !is_forced => {
             Err(Error::usage(format!("the output `{}` exists", path.display())).hint("`--force` replaces it"))
         }
         _ => Ok(()),
     }
 }
 
-/// Returns true for the name of a device, such as `/dev/stdout`, which can lead to a file.
-fn is_device(path: &Path) -> bool {
-    path.starts_with("/dev")
+/// Returns true for the name of an open stream of the program, such as `/dev/stdout`, which can lead to a file.
+fn is_stream(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/stderr", "/dev/fd"].iter().any(|stream| path.starts_with(stream))
 }
 
 /// Writes the result of a query to a file: under another name, which is renamed when it is complete, so that a failure
@@ -88,8 +88,9 @@ fn is_device(path: &Path) -> bool {
 /// # Errors
 /// The query fails, or the file cannot be written.
 pub(super) fn write_to_file(rows: QueryRows<'_>, format: OutputFormat, path: &Path) -> Result<()> {
-    let create = |path: &Path| File::create(path).map_err(|error| Error::io("write", path, &error));
-    if is_device(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+    // A person knows the file by the name of the result.
+    let create = |file: &Path| File::create(file).map_err(|error| Error::io("write", path, &error));
+    if is_stream(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return format.write(&rows.schema(), rows, BufWriter::new(create(path)?));
     }
     let mut name = path.to_owned().into_os_string();
@@ -150,5 +151,24 @@ mod tests {
         assert!(check_output(folder.path(), true).is_err(), "a folder");
         check_output(Path::new("/dev/null"), false).unwrap();
         check_output(Path::new("/dev/stdout"), false).unwrap();
+    }
+
+    #[test]
+    fn a_file_below_dev_is_a_file_and_open_streams_are_not() {
+        for stream in ["/dev/stdout", "/dev/stderr", "/dev/fd/1"] {
+            assert!(is_stream(Path::new(stream)), "{stream}");
+        }
+        for file in ["/dev/shm/x.csv", "/dev/stdout.csv", "/tmp/dev/stdout"] {
+            assert!(!is_stream(Path::new(file)), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_missing_folder_is_named_with_the_output_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = crate::sql::Session::of_empty_tables([]).unwrap();
+        let path = folder.path().join("none/x.csv");
+        let error = write_to_file(session.query("SELECT 1").unwrap(), OutputFormat::Csv, &path).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot write `{}`: ", path.display())), "{error}");
     }
 }

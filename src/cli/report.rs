@@ -1,5 +1,7 @@
 //! `pairloom report [STAGE] [--output DIR]`: the report of the latest finished run, with a section about the run.
 
+use std::path::Path;
+
 use super::args::{CommonArgs, ReportArgs};
 use super::console::{Console, one_line};
 use super::open;
@@ -10,6 +12,9 @@ use crate::stages::report::{RunFacts, StageFacts, add_run_to_html, add_run_to_ma
 use crate::store::Artefact;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
+
+/// Texts that every page of a report has: the footer of an HTML page, the section about the run of a Markdown page.
+const PAGE_MARKS: [&str; 2] = ["<footer>Made by Pairloom ", "\n## Run\n\n**run** ("];
 
 /// Prints the Markdown report of the latest finished run, or copies all files of the report. Both get a section about
 /// the run.
@@ -35,8 +40,12 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
     announce_run(run, &arguments.of, console);
     if let Some(folder) = &arguments.output {
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
+        let target = |file: &str| folder.join(file.rsplit('/').next().unwrap_or(file));
+        if !arguments.force && stage.kind == "report" {
+            files.iter().try_for_each(|file| check_target(&target(file)))?;
+        }
         for file in &files {
-            let target = folder.join(file.rsplit('/').next().unwrap_or(file));
+            let target = target(file);
             let content = with_run(file, &read_file(&artefact, file)?, stage, &facts);
             std::fs::write(&target, content).map_err(|error| Error::io("write", &target, &error))?;
             console.info(&format!("{}\n", target.display()));
@@ -48,6 +57,24 @@ pub(super) fn report(common: &CommonArgs, arguments: &ReportArgs, console: Conso
     })?;
     let content = with_run(page, &read_file(&artefact, page)?, stage, &facts);
     console.print(&String::from_utf8_lossy(&content))
+}
+
+/// Checks that a page may be written: nothing is there, or a page of an earlier report.
+///
+/// # Errors
+/// There is a file that no `report` wrote, or it cannot be read.
+fn check_target(target: &Path) -> Result<()> {
+    let content = match std::fs::read(target) {
+        Ok(content) => content,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io("read", target, &error)),
+    };
+    let text = String::from_utf8_lossy(&content);
+    if PAGE_MARKS.iter().any(|mark| text.contains(mark)) {
+        return Ok(());
+    }
+    Err(Error::usage(format!("the output `{}` exists and is no report", target.display()))
+        .hint("`--force` replaces it; `--output` can name another folder"))
 }
 
 /// Error for a stage whose result has no files.
@@ -138,8 +165,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::error::ErrorCategory;
     use crate::store::Store;
     use crate::store::testing::{finished_run, stage};
+
+    #[test]
+    fn only_pages_of_reports_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let facts = RunFacts { run: "20260101T000000.000Z-0001".to_owned(), facts: vec![], stages: vec![] };
+        let page = folder.path().join("report.md");
+        check_target(&page).unwrap();
+        std::fs::write(&page, add_run_to_markdown("# Results\n", &facts)).unwrap();
+        check_target(&page).unwrap();
+        std::fs::write(&page, "# My notes\n\n## Run\n\nIn the morning.\n").unwrap();
+        let error = check_target(&page).unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Usage, "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.starts_with("`--force` replaces it")), "{error}");
+    }
 
     #[test]
     fn a_missing_report_was_removed_or_never_finished() {

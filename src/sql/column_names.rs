@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
+    AccessExpr, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
 };
 
 /// Functions whose result can be several columns, which get their own names.
@@ -30,7 +30,8 @@ struct ColumnNamer;
 impl VisitorMut for ColumnNamer {
     type Break = ();
 
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    // Before the subqueries, whose new names are no part of the query as it is written.
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         name_body(&mut query.body);
         ControlFlow::Continue(())
     }
@@ -79,26 +80,36 @@ fn item_name(item: &SelectItem, is_short: bool) -> Option<String> {
 }
 
 /// Returns true if an expression without `AS` is named here.
+///
+/// A cast is part of the name: DataFusion leaves it out, so that `ORDER BY rank` would sort the texts of `rank::varchar`.
 fn is_named(expr: &Expr) -> bool {
-    match peeled(expr) {
+    match unbracketed(expr) {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => false,
-        Expr::Function(call) => !EXPANDED.iter().any(|name| call.name.to_string().eq_ignore_ascii_case(name)),
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => !std::ptr::eq(peeled(expr), expr),
-        _ => true,
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => !std::ptr::eq(unbracketed(expr), expr),
+        other => !is_expanded(other),
     }
 }
 
-/// Expression without the casts and brackets around it.
-fn peeled(expr: &Expr) -> &Expr {
+/// Returns true for a function whose result can be several columns, also within casts.
+fn is_expanded(expr: &Expr) -> bool {
     match expr {
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => peeled(inner),
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_expanded(inner),
+        Expr::Function(call) => EXPANDED.iter().any(|name| call.name.to_string().eq_ignore_ascii_case(name)),
+        _ => false,
+    }
+}
+
+/// Expression without the brackets around it.
+fn unbracketed(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => unbracketed(inner),
         _ => expr,
     }
 }
 
 /// Text of an expression, in the letter case that SQL reads; short if columns have no table names.
 fn expression_name(expr: &Expr, is_short: bool) -> String {
-    let mut expr = peeled(expr).clone();
+    let mut expr = unbracketed(expr).clone();
     let mut tables = TableNames::default();
     let _ = expr.visit(&mut tables);
     // `a.rsum - b.rsum` would become `rsum - rsum`.
@@ -121,8 +132,24 @@ impl VisitorMut for TableNames {
             let tables = &parts[..parts.len().saturating_sub(1)];
             self.0.insert(tables.iter().map(folded).collect::<Vec<_>>().join("."));
         }
+        if let Some(tables) = tables_of_access(expr) {
+            self.0.insert(tables.iter().map(|table| folded(table)).collect::<Vec<_>>().join("."));
+        }
         ControlFlow::Continue(())
     }
+}
+
+/// Names before the column of an access: `a` of `a.settings['x']`. `None` for other expressions.
+fn tables_of_access(expr: &Expr) -> Option<Vec<&Ident>> {
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return None };
+    let Expr::Identifier(first) = &**root else { return None };
+    let dots = access_chain.iter().map_while(|access| match access {
+        AccessExpr::Dot(Expr::Identifier(ident)) => Some(ident),
+        _ => None,
+    });
+    let mut names: Vec<&Ident> = std::iter::once(first).chain(dots).collect();
+    names.pop();
+    (!names.is_empty()).then_some(names)
 }
 
 /// Visitor that writes names as SQL reads them, without table names if `is_short`.
@@ -135,7 +162,13 @@ impl VisitorMut for Shortener {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let fold = |ident: &mut Ident| ident.value = folded(ident);
+        let tables = if self.is_short { tables_of_access(expr).map_or(0, |tables| tables.len()) } else { 0 };
         match expr {
+            Expr::CompoundFieldAccess { root, access_chain } if tables > 0 => {
+                if let Some(AccessExpr::Dot(column)) = access_chain.drain(..tables).next_back() {
+                    **root = column;
+                }
+            }
             Expr::CompoundIdentifier(parts) if self.is_short => {
                 if let Some(mut last) = parts.pop() {
                     fold(&mut last);
@@ -173,11 +206,19 @@ mod tests {
         for (items, named) in [
             ("AVG(s.RSUM)", r#"AVG(s.RSUM) AS "avg(rsum)""#),
             ("count(*), Method, s.method", r#"count(*) AS "count(*)", Method, s.method"#),
-            ("round(avg(rsum), 2) AS mean, max(x)::int", r#"round(avg(rsum), 2) AS mean, max(x)::INT AS "max(x)""#),
-            ("s.x::int, (s.y), \"X y\" + 1", r#"s.x::INT AS "x", (s.y) AS "y", "X y" + 1 AS """X y"" + 1""#),
+            (
+                "round(avg(rsum), 2) AS mean, max(x)::int",
+                r#"round(avg(rsum), 2) AS mean, max(x)::INT AS "max(x)::INT""#,
+            ),
+            ("s.x::int, (s.y), \"X y\" + 1", r#"s.x::INT AS "x::INT", (s.y) AS "y", "X y" + 1 AS """X y"" + 1""#),
             // One name for two columns.
             ("avg(a.x), avg(b.x)", r#"avg(a.x) AS "avg(a.x)", avg(b.x) AS "avg(b.x)""#),
-            ("a.x::int, b.x", r#"a.x::INT AS "a.x", b.x"#),
+            ("a.x::int, b.x", r#"a.x::INT AS "x::INT", b.x"#),
+            ("a.x::int, b.x::int", r#"a.x::INT AS "a.x::INT", b.x::INT AS "b.x::INT""#),
+            ("unnest(x)::int, *", "unnest(x)::INT, *"),
+            ("a.Settings['X']", r#"a.Settings['X'] AS "settings['X']""#),
+            ("a.m['x'], b.m['x']", r#"a.m['x'] AS "a.m['x']", b.m['x'] AS "b.m['x']""#),
+            ("(SELECT max(x) FROM u) + 1", r#"(SELECT max(x) AS "max(x)" FROM u) + 1 AS "(SELECT max(x) FROM u) + 1""#),
             ("a.x - b.x", r#"a.x - b.x AS "a.x - b.x""#),
             ("unnest(x), (SELECT 1), *", r#"unnest(x), (SELECT 1 AS "1"), *"#),
         ] {

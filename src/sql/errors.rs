@@ -1,10 +1,13 @@
 //! Errors of DataFusion as ours, with the place in the query and the nearest names.
 
+use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
+use datafusion::parquet::errors::ParquetError;
 
 use crate::error::{Error, ErrorCategory, Result};
-use crate::sql::names::{is_double_quoted, nearest_names, quoted_hyphenated_name};
+use crate::sql::names::{is_double_quoted, nearest_names, place_of_text, place_of_word, quoted_hyphenated_name};
+use crate::sql::planning_messages::{ConversionMessage, GroupMessage, SignatureMessage};
 
 /// Characters shown of a line of the query, around the place of the error.
 const SHOWN_CHARS: usize = 100;
@@ -60,7 +63,7 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
             }
             _ => sql_error(error),
         },
-        _ => sql_error(error),
+        root => planning_error(&root.strip_backtrace(), sql).unwrap_or_else(|| sql_error(error)),
     }
 }
 
@@ -69,6 +72,34 @@ pub(super) fn error_at(message: &str, more: &str, sql: &str, line: u64, column: 
     let place = usize::try_from(line).ok().zip(usize::try_from(column).ok());
     let excerpt = SourceExcerpt::new(sql, place.map(|(line, column)| QueryPlace { line, column }));
     Error::usage(format!("SQL: {message}{}{more}{}", excerpt.place, excerpt.lines))
+}
+
+/// Error for a message of DataFusion that names no place and gives no hint; `None` for other messages.
+fn planning_error(message: &str, sql: &str) -> Option<Error> {
+    let at = |place: Option<(u64, u64)>, message: &str| match place {
+        Some((line, column)) => error_at(message, "", sql, line, column),
+        None => Error::usage(format!("SQL: {message}")),
+    };
+    if let Some(GroupMessage { column, clause }) = GroupMessage::parse(message) {
+        let text = format!("`{column}` is in `{clause}`, but neither in `GROUP BY` nor in an aggregate function");
+        let is_grouped = sql.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ").contains("group by");
+        let verb = if is_grouped { "add it to the others" } else { "write" };
+        let more = if is_grouped { "…, " } else { "" };
+        return Some(at(place_of_word(&column, sql), &text).hint(format!("{verb}: `GROUP BY {more}{column}`")));
+    }
+    if let Some(SignatureMessage { function, arguments }) = SignatureMessage::parse(message) {
+        let text = format!("`{function}` has no form with the arguments ({arguments})");
+        let hint = format!("`SHOW FUNCTIONS LIKE '{function}'` describes it");
+        return Some(at(place_of_word(&function, sql), &text).hint(hint));
+    }
+    let ConversionMessage { text, data_type } = ConversionMessage::parse(message)?;
+    let place = place_of_text(&text, sql);
+    let error = at(place, &format!("a comparison or cast of type {data_type} got the text `'{text}'`"));
+    Some(if place.is_none() && text.parse::<f64>().is_ok() {
+        error.hint("`::double` converts numbers of every form: `settings['fit.gradient_clip']::double = 2`")
+    } else {
+        error
+    })
 }
 
 /// Error for a query that is no SQL.
@@ -96,16 +127,19 @@ fn syntax_error(message: &str, sql: &str, place: Option<QueryPlace>) -> Error {
     }
 }
 
-/// Converts an error: a data error if reading failed, otherwise a usage error of the query.
+/// Converts an error: a data error if reading failed, otherwise a usage error of the query. An error of this crate keeps
+/// its category, message and hint.
 pub(super) fn sql_error(error: &DataFusionError) -> Error {
+    if let Some(ours) = causes(error).find_map(|cause| cause.downcast_ref::<Error>()) {
+        return ours.clone();
+    }
     let root = error.find_root();
     let message = root.strip_backtrace().replace('\n', " ");
     let message = message.trim_end_matches('.');
+    if causes(error).any(is_read_error) {
+        return damaged_store(message);
+    }
     match root {
-        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
-            Error::data(format!("cannot read the store: {message}"))
-                .hint("run the pipeline again: it checks every part that it reads and rebuilds damaged ones")
-        }
         DataFusionError::Internal(_) => Error::internal(format!("SQL: {message}")),
         DataFusionError::ResourcesExhausted(_) => Error::stage(format!("SQL: {message}")),
         _ => {
@@ -120,6 +154,26 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
             Error::usage(format!("SQL: {}", lower_first(&message.replace('\t', " "))))
         }
     }
+}
+
+/// Error for a file of the store that cannot be read, with what the reader says about it.
+pub(super) fn damaged_store(message: &str) -> Error {
+    Error::data(format!("cannot read the store: {message}"))
+        .hint("run the pipeline again: it checks every part that it reads and rebuilds damaged ones")
+}
+
+/// An error and its causes, outermost first.
+fn causes(error: &DataFusionError) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source())
+}
+
+/// Returns true for an error of a file or its format.
+fn is_read_error(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(ArrowError::ParquetError(_) | ArrowError::IoError(..)))
+        || error.is::<ParquetError>()
+        || error.is::<object_store::Error>()
+        || error.is::<std::io::Error>()
 }
 
 /// Error for a statement that would write.
@@ -202,6 +256,22 @@ pub(super) fn checked<T>(result: datafusion::error::Result<T>) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_reading_and_ours_keep_their_category() {
+        let parquet = || ArrowError::ParquetError("Parquet error: EOF".to_owned());
+        for error in [DataFusionError::ArrowError(Box::new(parquet()), None), DataFusionError::from(parquet())] {
+            let got = sql_error(&error.context("reading"));
+            assert_eq!(got.category(), ErrorCategory::Data, "{got}");
+        }
+        let ours = || Box::new(Error::stage("a full disk").hint("free some space"));
+        let within = ArrowError::ExternalError(Box::new(DataFusionError::External(ours())));
+        for error in [DataFusionError::External(ours()), DataFusionError::ArrowError(Box::new(within), None)] {
+            let got = sql_error(&error);
+            assert_eq!((got.category(), got.hint_text()), (ErrorCategory::Stage, Some("free some space")), "{got}");
+            assert_eq!(got.to_string(), "a full disk");
+        }
+    }
 
     #[test]
     fn the_place_is_split_off_and_shown_with_a_caret() {

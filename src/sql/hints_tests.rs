@@ -61,6 +61,13 @@ fn habits_of_other_programs_are_answered_with_our_form() {
     for (sql, hint) in [
         ("SELECT rsum FROM test.summary WHERE method = \"nns\"", "single quotes are for text: `'nns'`"),
         ("SELECT \"RSUM\" FROM test.summary", "did you mean `rsum`?"),
+        ("FROM test.summary LIMIT 1", "write what to select: `SELECT * FROM test.summary`"),
+        ("SELECT method, avg(rsum) FROM test.summary", "write: `GROUP BY method`"),
+        ("SELECT method, rsum, count(*) FROM test.summary GROUP BY rsum", "add it to the others: `GROUP BY …, method`"),
+        (
+            "SELECT cosine_distance(feature, 3) FROM cnn.features",
+            "`SHOW FUNCTIONS LIKE 'cosine_distance'` describes it",
+        ),
         ("SELECT * FROM test", "`SHOW TABLES FROM test` describes them"),
         ("SELECT * FROM 'my scores.csv'", "name the file: `--file 'mine=my scores.csv'`, and query `FROM mine`"),
         ("SELECT * FROM read_csv('a.csv')", "name the file: `--file mine=scores.csv`, and query `FROM mine`"),
@@ -75,6 +82,37 @@ fn habits_of_other_programs_are_answered_with_our_form() {
     ] {
         let got = error(sql);
         assert_eq!(got.hint_text(), Some(hint), "{sql}: {got}");
+    }
+}
+
+#[test]
+fn a_text_that_is_no_number_is_shown_with_its_place_and_the_type() {
+    let got = error("SELECT rsum FROM test.summary WHERE rsum = 'abc'").to_string();
+    let wanted = "SQL: a comparison or cast of type Float64 got the text `'abc'` at line 1, column 44";
+    assert!(got.starts_with(wanted), "{got}");
+    let got = error("SELECT cosine_distance(feature, 3) FROM cnn.features").to_string();
+    assert!(got.contains("(FixedSizeList(16 x Float32), Int64) at line 1, column 8"), "{got}");
+    assert_eq!(got.lines().count(), 3, "message, query and caret: {got}");
+}
+
+#[test]
+fn a_cast_sorts_by_the_column_itself() {
+    let (_folder, store, _) = store();
+    let session = Session::open(&store).unwrap();
+    for (sql, rows) in [
+        // As texts, `8` is after `12`.
+        (
+            "SELECT n::varchar, count(*) AS found FROM (SELECT 4 * image_id AS n FROM cnn.features) GROUP BY n \
+             ORDER BY n DESC LIMIT 1",
+            "n::VARCHAR,found\n12,1\n",
+        ),
+        (
+            "SELECT (10 * rsum)::int::varchar FROM test.summary r ORDER BY r.rsum DESC",
+            "(10 * rsum)::INT::VARCHAR\n4000\n3455\n",
+        ),
+        ("SELECT *, rsum::int FROM test.summary LIMIT 1", "method,rsum,rsum::INT\nnns,345.5,345\n"),
+    ] {
+        assert_eq!(text(&session, sql, OutputFormat::Csv).unwrap(), rows, "{sql}");
     }
 }
 

@@ -70,14 +70,27 @@ pub(super) fn unknown_table_error(name: &str, tables: impl Iterator<Item = Liste
     }
 }
 
+/// Tables that queries read most, which a message names first.
+const COMMON_TABLES: [&str; 5] = ["summary", "metrics", "rankings", "history", "captions"];
+/// Schemas that are no stages.
+const SCHEMAS: [&str; 3] = ["store", "all_runs", "information_schema"];
+
 /// Error for a stage or schema where a table is wanted; `None` if there is none of this name.
 fn stage_error(name: &str, tables: &[ListedTable]) -> Option<Error> {
     let bare = name.trim_matches('"');
     let schema = tables.iter().map(|table| table.schema.as_str()).find(|schema| schema.eq_ignore_ascii_case(bare))?;
-    let own: Vec<String> =
-        tables.iter().filter(|table| table.schema == schema).map(|table| format!("`{}`", table.sql_name())).collect();
-    let what = if schema == "store" { "a schema" } else { "a stage" };
-    let error = Error::usage(format!("SQL: `{name}` is {what}, wanted one of its tables: {}", own.join(", ")));
+    let mut own: Vec<&ListedTable> = tables.iter().filter(|table| table.schema == schema).collect();
+    let what = if SCHEMAS.contains(&schema) { "a schema" } else { "a stage" };
+    let all = own.len();
+    if all > NEAREST {
+        let rank = |name: &str| COMMON_TABLES.iter().position(|common| *common == name).unwrap_or(COMMON_TABLES.len());
+        own.sort_by_key(|table| rank(&table.table));
+        own.truncate(NEAREST);
+    }
+    let names = own.iter().map(|table| format!("`{}`", table.sql_name())).collect::<Vec<_>>().join(", ");
+    let wanted =
+        if all > NEAREST { format!("its {all} tables, such as {names}") } else { format!("its tables: {names}") };
+    let error = Error::usage(format!("SQL: `{name}` is {what}, wanted one of {wanted}"));
     Some(error.hint(format!("`SHOW TABLES FROM {}` describes them", quote_identifier(schema))))
 }
 
@@ -128,6 +141,23 @@ pub(super) fn is_double_quoted(name: &str, sql: &str) -> bool {
     let is_it =
         |token: &Token| matches!(token, Token::Word(word) if word.quote_style == Some('"') && word.value == name);
     tokens.iter().any(is_it)
+}
+
+/// Line and column of a text in single quotes.
+pub(super) fn place_of_text(text: &str, sql: &str) -> Option<(u64, u64)> {
+    place_of(sql, |token| matches!(token, Token::SingleQuotedString(found) if found == text))
+}
+
+/// Line and column of a name, in any letter case.
+pub(super) fn place_of_word(name: &str, sql: &str) -> Option<(u64, u64)> {
+    place_of(sql, |token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name)))
+}
+
+/// Line and column of the first token that is wanted.
+fn place_of(sql: &str, is_wanted: impl Fn(&Token) -> bool) -> Option<(u64, u64)> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().ok()?;
+    let start = tokens.iter().find(|token| is_wanted(&token.token))?.span.start;
+    Some((start.line, start.column))
 }
 
 /// Finds a name with a hyphen before a dot, such as `hal-bank-test.summary`, which SQL reads as a subtraction. Returns the
@@ -211,6 +241,14 @@ mod tests {
         assert_eq!(got.to_string(), "SQL: `TEST` is a stage, wanted one of its tables: `test.summary`, `test.hubs`");
         let got = unknown_table_error("Dev-Set", all());
         assert_eq!(got.hint_text(), Some("`SHOW TABLES FROM \"Dev-Set\"` describes them"));
+        // Of many tables, five are named.
+        let names = ["images", "summary", "captions", "hubs", "samples", "history", "validation"];
+        let got = unknown_table_error("all_runs", names.into_iter().map(|name| table("all_runs", name)));
+        assert_eq!(
+            got.to_string(),
+            "SQL: `all_runs` is a schema, wanted one of its 7 tables, such as `all_runs.summary`, `all_runs.history`, \
+             `all_runs.captions`, `all_runs.images`, `all_runs.hubs`"
+        );
         for (name, hint) in [
             ("scores.csv", "name the file: `--file mine=scores.csv`, and query `FROM mine`"),
             ("my/scores", "name the file: `--file mine=my/scores`, and query `FROM mine`"),

@@ -3,31 +3,27 @@
 //!
 //! DataFusion answers an unknown key of a map with NULL, and `max` and `ORDER BY` compare the texts of the map: `9` comes
 //! after `10`. Comparisons with a number, as in `settings['fit.epochs'] > 10`, are those of numbers.
+//! The file `setting_comparisons.rs` checks those with a text. A setting that a subquery gives a name of its own, as in
+//! `SELECT max(e) FROM (SELECT settings['fit.epochs'] AS e …)`, is not checked.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, OrderByExpr, OrderByKind, Query,
-    SelectItem, SetExpr, Spanned, Subscript, Value, Visit, Visitor, WindowType,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, OrderByExpr, OrderByKind, Query, SelectItem,
+    SetExpr, Value, Visit, Visitor, WindowType,
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 use crate::error::{Error, Result};
 use crate::sql::errors::error_at;
 use crate::sql::names::nearest_names;
-
-/// Names of the column with the settings of a result.
-const SETTINGS: [&str; 2] = ["settings", "run_settings"];
-
-/// Settings of the results of a table, by name: true if all values are numbers.
-pub(super) type SettingKinds = BTreeMap<String, bool>;
+use crate::sql::setting_comparisons::{SettingKinds, check_comparisons, setting};
 
 /// Checks the settings that a query names against those that its tables have. Without results, all names are right.
 ///
 /// # Errors
-/// No result has a setting of this name, or numbers are ordered as text.
+/// No result has a setting of this name, or numbers are ordered or compared as text.
 pub(super) fn check_settings(statement: &Statement, known: &SettingKinds, sql: &str) -> Result<()> {
     if known.is_empty() {
         return Ok(());
@@ -40,8 +36,8 @@ pub(super) fn check_settings(statement: &Statement, known: &SettingKinds, sql: &
             return Err(unknown_setting(name, known, sql, *at));
         }
     }
-    match uses.ordered.iter().find(|(name, ..)| known.get(name) == Some(&true)) {
-        None => Ok(()),
+    match uses.ordered.iter().find(|(name, ..)| known.get(name).is_some_and(|kind| kind.is_number())) {
+        None => check_comparisons(parsed, known, sql),
         Some((name, by, at)) => {
             let message = format!("{by} compares the setting `{name}` as text");
             let hint = format!("compare numbers: `settings['{name}']::double`");
@@ -157,32 +153,6 @@ fn only_argument(call: &Function) -> Option<&Expr> {
     let FunctionArguments::List(list) = &call.args else { return None };
     match list.args.as_slice() {
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))] => Some(expr),
-        _ => None,
-    }
-}
-
-/// Name and place of the setting that an expression is.
-fn setting(expr: &Expr) -> Option<(String, Location)> {
-    let (root, chain) = match expr {
-        Expr::Nested(inner) => return setting(inner),
-        Expr::CompoundFieldAccess { root, access_chain } => (root, access_chain),
-        _ => return None,
-    };
-    let (column, subscript) = match (&**root, chain.as_slice()) {
-        (Expr::CompoundIdentifier(parts), [AccessExpr::Subscript(subscript)]) => (parts.last()?, subscript),
-        // `a.settings['x']` can be a chain of accesses.
-        (Expr::Identifier(column), [AccessExpr::Subscript(subscript)])
-        | (_, [.., AccessExpr::Dot(Expr::Identifier(column)), AccessExpr::Subscript(subscript)]) => (column, subscript),
-        _ => return None,
-    };
-    if !SETTINGS.iter().any(|name| column.value.eq_ignore_ascii_case(name)) {
-        return None;
-    }
-    match subscript {
-        Subscript::Index { index: Expr::Value(value) } => match &value.value {
-            Value::SingleQuotedString(name) => Some((name.clone(), value.span().start)),
-            _ => None,
-        },
         _ => None,
     }
 }

@@ -4,7 +4,8 @@ use datafusion::common::TableReference;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, ObjectName, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement as Sql,
+    DescribeAlias, ObjectName, SelectFlavor, SetExpr, ShowStatementFilter, ShowStatementFilterPosition,
+    ShowStatementOptions, Statement as Sql,
 };
 
 use crate::error::{Error, Result};
@@ -30,7 +31,15 @@ pub(super) fn request(statement: &Statement) -> Result<Request> {
             Sql::ExplainTable { describe_alias: DescribeAlias::Describe | DescribeAlias::Desc, table_name, .. } => {
                 describe(table_name)
             }
-            Sql::Query(_) | Sql::Explain { .. } => Ok(Request::Query),
+            Sql::Query(query) => match &*query.body {
+                SetExpr::Select(select) if select.flavor == SelectFlavor::FromFirstNoSelect => {
+                    let from: Vec<String> = select.from.iter().map(ToString::to_string).collect();
+                    let error = Error::usage("SQL: the query has no `SELECT`");
+                    Err(error.hint(format!("write what to select: `SELECT * FROM {}`", from.join(", "))))
+                }
+                _ => Ok(Request::Query),
+            },
+            Sql::Explain { .. } => Ok(Request::Query),
             Sql::ShowTables { show_options, .. } => show_tables(show_options),
             Sql::ShowColumns { show_options, .. } => show_columns(show_options),
             Sql::ShowSchemas { show_options, .. } | Sql::ShowDatabases { show_options, .. } => {

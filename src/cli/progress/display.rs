@@ -159,9 +159,11 @@ impl ProgressDisplay {
             let text = running.activity.bar_text(width.saturating_sub(subject.chars().count() + 1).max(width / 2));
             let text = if subject.is_empty() { text } else { format!("{text} {subject}") };
             state.bars.show(stage, done, total, text);
-        } else if self.console.has_progress_lines && running.pace.is_due(now, done, total) {
-            let space = if subject.is_empty() { "" } else { " " };
-            self.print_line(&format!("{stage}{space}{subject}: {}", running.activity.line_text()));
+        } else if self.console.has_progress_lines
+            && let Some(line) = progress_line(stage, &subject, &running.activity)
+            && running.pace.is_due(now, done, total)
+        {
+            self.print_line(&line);
         }
     }
 
@@ -187,6 +189,13 @@ impl DisplayState {
     }
 }
 
+/// Line about the progress of a stage; `None` if nothing is known about it yet, as of a stage that waits for a model.
+fn progress_line(stage: &str, subject: &str, activity: &StageActivity) -> Option<String> {
+    let space = if subject.is_empty() { "" } else { " " };
+    let text = activity.line_text();
+    (!text.is_empty()).then(|| format!("{stage}{space}{subject}: {text}"))
+}
+
 /// Line about the start of a stage, with its reasons if they are wanted.
 fn start_line(stage: &str, kind: &str, resumed_rows: u64, reasons: &[String], has_reasons: bool) -> String {
     let start = match resumed_rows {
@@ -210,6 +219,19 @@ mod tests {
             start_line("fit", "train", 1200, &reasons, true),
             "fit (train): resumed after 1,200 rows, because epochs: 3 → 4; input `features` changed"
         );
+    }
+
+    #[test]
+    fn a_stage_without_progress_has_no_line() {
+        let at = crate::cli::progress::testing::clock();
+        let mut joint = StageActivity::resumed(0);
+        joint.record(at(0), 0, None, "rows", None);
+        joint.record(at(31), 0, None, "rows", None);
+        assert_eq!(progress_line("joint", "", &joint), None);
+        joint.record(at(32), 64, Some(100), "rows", None);
+        let line = progress_line("joint", "", &joint).unwrap();
+        assert!(line.starts_with("joint: 64 of 100 rows (64 %)"), "{line}");
+        assert!(progress_line("reading", "captions.csv", &joint).unwrap().starts_with("reading captions.csv: 64 of"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(in crate::cli) enum ShellCommand {
     Schemas,
     /// Lists the functions whose names match a pattern.
     Functions(String),
-    /// Asks another run; without a name, the run is shown.
+    /// Asks another run; without a name, the run and its pipeline are shown.
     Run(Option<String>),
     /// Asks the last finished run of a pipeline.
     Pipeline(String),
@@ -72,7 +72,8 @@ pub(in crate::cli) fn parse(line: &str) -> Result<ShellCommand, String> {
         ("df" | "functions", "") => Ok(ShellCommand::Functions("%".to_owned())),
         ("df" | "functions", pattern) => Ok(ShellCommand::Functions(pattern.replace('*', "%"))),
         ("run", name) => Ok(ShellCommand::Run((!name.is_empty()).then(|| name.to_owned()))),
-        ("pipeline", name) if !name.is_empty() => Ok(ShellCommand::Pipeline(name.to_owned())),
+        ("pipeline", "") => Ok(ShellCommand::Run(None)),
+        ("pipeline", name) => Ok(ShellCommand::Pipeline(name.to_owned())),
         ("pager", "on") | ("pset", "pager on") => Ok(ShellCommand::Pager(true)),
         ("pager", "off") | ("pset", "pager off") => Ok(ShellCommand::Pager(false)),
         ("x", "") => Ok(ShellCommand::ToggleVertical),

@@ -21,6 +21,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::small_files::{self, external};
+use crate::sql::setting_comparisons::SettingKinds;
 use crate::sql::state::STORE_URL;
 use crate::tables;
 
@@ -34,17 +35,16 @@ pub(super) struct AllRunsTable {
     pub(super) files: Vec<Vec<PartitionedFile>>,
 }
 
-/// Settings of the results of a table, by name: true if all values are numbers. Empty for other tables.
-pub(in crate::sql) fn setting_kinds(table: &dyn TableProvider) -> BTreeMap<String, bool> {
-    let mut kinds = BTreeMap::new();
+/// Settings of the results of a table. Empty for other tables.
+pub(in crate::sql) fn setting_kinds(table: &dyn TableProvider) -> SettingKinds {
+    let mut kinds = SettingKinds::new();
     let Some(table) = (table as &dyn Any).downcast_ref::<AllRunsTable>() else { return kinds };
     // The map of settings is the last column.
     let maps = table.results.columns().last().and_then(|column| column.as_map_opt());
     let texts =
         maps.and_then(|maps| Some((maps.keys().as_string_opt::<i32>()?, maps.values().as_string_opt::<i32>()?)));
     for (name, value) in texts.into_iter().flat_map(|(names, values)| names.iter().zip(values)) {
-        let is_number = value.is_some_and(|value| value.parse::<f64>().is_ok());
-        kinds.entry(name.unwrap_or_default().to_owned()).and_modify(|all| *all &= is_number).or_insert(is_number);
+        kinds.entry(name.unwrap_or_default().to_owned()).or_default().add(value);
     }
     kinds
 }

@@ -19,6 +19,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 
 use crate::error::Error;
+use crate::sql::errors::sql_error;
 use crate::sql::state::{STORE_URL, threads};
 use crate::tables;
 
@@ -51,7 +52,13 @@ pub(super) async fn read_small_files(
     let reads = stream::iter(files.iter().map(read)).buffered(concurrency);
     let contents: Result<Vec<Bytes>, object_store::Error> = reads.try_collect().await;
     let contents = contents.map_err(|error| DataFusionError::ObjectStore(Box::new(error)))?;
-    let decode = |contents: &[Bytes]| contents.iter().map(|content| decode(content, schema)).collect::<Vec<_>>();
+    let contents: Vec<(&PartitionedFile, Bytes)> = files.iter().copied().zip(contents).collect();
+    let decode = |contents: &[(&PartitionedFile, Bytes)]| {
+        let of_file = |(file, content): &(&PartitionedFile, Bytes)| {
+            decode(content, schema).map_err(|error| named(&error, file.object_meta.location.as_ref()))
+        };
+        contents.iter().map(of_file).collect::<Vec<_>>()
+    };
     let share = contents.len().div_ceil(threads()).max(1);
     let decoded = std::thread::scope(|scope| {
         let workers: Vec<_> = contents.chunks(share).map(|chunk| scope.spawn(move || decode(chunk))).collect();
@@ -67,6 +74,11 @@ pub(super) fn external(error: Error) -> DataFusionError {
 
 fn internal() -> DataFusionError {
     DataFusionError::Internal("a thread that decodes a file panicked".to_owned())
+}
+
+/// Error of a file, with its path in the store. The category stays.
+fn named(error: &DataFusionError, path: &str) -> DataFusionError {
+    external(sql_error(error).context(format!("`{path}`")))
 }
 
 /// Rows of a file with the columns `schema`.
@@ -89,5 +101,21 @@ fn column(rows: &RecordBatch, field: &Field) -> SqlResult<ArrayRef> {
         Some(column) if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
         Some(column) => Ok(cast(column, field.data_type())?),
         None => Ok(new_null_array(field.data_type(), rows.num_rows())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCategory;
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let schema = SchemaRef::new(arrow::datatypes::Schema::empty());
+        let error = decode(&Bytes::from_static(b"PAR1 no parquet PAR1"), &schema).unwrap_err();
+        let got = sql_error(&named(&error, "artefacts/evaluate/part-0.parquet"));
+        assert_eq!(got.category(), ErrorCategory::Data, "{got}");
+        assert!(got.to_string().contains("`artefacts/evaluate/part-0.parquet`"), "{got}");
+        assert!(got.hint_text().is_some_and(|hint| hint.starts_with("run the pipeline again")), "{got}");
     }
 }

@@ -1,0 +1,87 @@
+//! Messages of DataFusion about columns that are not grouped, arguments of functions, and texts that are no numbers.
+//!
+//! Their errors have no fields, so the names are read from the text.
+
+/// Message about a column that is neither grouped nor in an aggregate function.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct GroupMessage {
+    /// Name of the column, without its table.
+    pub(super) column: String,
+    /// Clause that has the column: `SELECT`, `HAVING`, `ORDER BY`.
+    pub(super) clause: String,
+}
+
+impl GroupMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let clause = between(message, "Column in ", " must be in GROUP BY")?;
+        let column = between(message, ", column \"", "\" must appear in the GROUP BY")?;
+        let is_path = column.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '"'));
+        let last = column.rsplit('.').next().filter(|_| is_path).unwrap_or(column);
+        Some(Self { column: last.to_owned(), clause: clause.to_owned() })
+    }
+}
+
+/// Message about a function that has no form with these types of arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SignatureMessage {
+    /// Name of the function.
+    pub(super) function: String,
+    /// Types of the arguments.
+    pub(super) arguments: String,
+}
+
+impl SignatureMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let call = between(message, "No function matches the given name and argument types '", "'.")?;
+        let (function, arguments) = call.split_once('(')?;
+        let arguments = arguments.strip_suffix(')')?.replace("non-null ", "");
+        Some(Self { function: function.to_owned(), arguments })
+    }
+}
+
+/// Message about a text that cannot be converted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ConversionMessage {
+    /// Text, as the query or the data has it.
+    pub(super) text: String,
+    /// Type that was wanted.
+    pub(super) data_type: String,
+}
+
+impl ConversionMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let (_, rest) = message.split_once("Cast error: Cannot cast string '")?;
+        let (text, rest) = rest.rsplit_once("' to value of ")?;
+        let (data_type, _) = rest.split_once(" type")?;
+        Some(Self { text: text.to_owned(), data_type: data_type.to_owned() })
+    }
+}
+
+/// Text between two marks.
+fn between<'t>(text: &'t str, start: &str, end: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(start)?;
+    Some(rest.split_once(end)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_from_messages() {
+        let got = GroupMessage::parse(
+            "Error during planning: Column in HAVING must be in GROUP BY or an aggregate function: While expanding \
+             wildcard, column \"test.summary.method\" must appear in the GROUP BY clause or must be part of an \
+             aggregate function, currently only \"avg(test.summary.rsum)\" appears in the SELECT clause satisfies this",
+        );
+        assert_eq!(got, Some(GroupMessage { column: "method".to_owned(), clause: "HAVING".to_owned() }));
+        let got = SignatureMessage::parse(
+            "Function 'f' failed with: No function matches the given name and argument types \
+             'f(FixedSizeList(256 x non-null Float32), Int64)'. You might need to add explicit type casts.",
+        );
+        let arguments = "FixedSizeList(256 x Float32), Int64".to_owned();
+        assert_eq!(got, Some(SignatureMessage { function: "f".to_owned(), arguments }));
+        let got = ConversionMessage::parse("Arrow error: Cast error: Cannot cast string 'a'b' to value of Int64 type");
+        assert_eq!(got, Some(ConversionMessage { text: "a'b".to_owned(), data_type: "Int64".to_owned() }));
+    }
+}
