@@ -176,7 +176,7 @@ impl ComparisonChecks<'_> {
         } else {
             let (value, _) = text(left).or_else(|| text(right))?;
             let is_number = value.parse::<f64>().is_ok();
-            let sides = [left, right].map(|side| unquoted(side));
+            let sides = [left, right].map(unquoted);
             if is_number { hint(&sides[0], &sides[1]) } else { format!("settings['{name}']::double") }
         };
         let message = format!("`{by}` compares the setting `{name}` as text");
