@@ -135,7 +135,9 @@ impl ComparisonChecks<'_> {
                     Expr::CompoundIdentifier(parts) => parts.last()?,
                     _ => return None,
                 };
-                let (name, _) = text(right)?;
+                // A comparison binds closer than the arrow.
+                let key = if let Expr::BinaryOp { left, .. } = &**right { left } else { right };
+                let (name, _) = text(key)?;
                 (is_settings(column)).then(|| self.no_column(&expr.to_string(), &name, column.span.start))
             }
             Expr::BinaryOp { left, op, right } => {
