@@ -44,10 +44,9 @@ pub(super) fn show(common: &CommonArgs, arguments: &ShowArgs, console: Console) 
 
 fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> Result<()> {
     let labels = Labels::read(store)?;
-    let objects: Vec<String> =
-        run.stages.iter().map(|stage| store.artefact(&stage.kind, &stage.key).name("manifest.json")).collect();
+    let manifests = store.manifests_of(run.stages.iter().map(|stage| (stage.kind.as_str(), &stage.key)))?;
     let manifests: Vec<Option<Manifest>> =
-        store.manifests(&objects)?.into_iter().map(|manifest| manifest.and_then(Result::ok)).collect();
+        manifests.into_iter().map(|manifest| manifest.and_then(Result::ok)).collect();
     if console.json {
         let mut object = json!(run);
         if let Some(members) = object.as_object_mut() {

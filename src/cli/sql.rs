@@ -8,6 +8,7 @@ use super::open;
 use super::query_output::{check_output, write_to_file, write_to_stdout};
 use super::run_choice::announce_run;
 use super::shell::{self, SessionOpener, ShellCommand};
+use super::units::format_items;
 use crate::error::{Error, Result};
 use crate::sql::Session;
 
@@ -68,7 +69,7 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
 /// Says which tables over all runs lack results that were removed.
 pub(super) fn removed_results_note(session: &Session, console: Console) {
     for (table, count) in session.take_removed_results() {
-        let results = if count == 1 { "1 result".to_owned() } else { format!("{count} results") };
+        let results = format_items(count, "results");
         console.info(&format!(
             "note: `all_runs.{table}` lacks {results} that `gc` removed; `store.runs` keeps the best score of each run\n"
         ));

@@ -83,9 +83,12 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
     if let Some(GroupMessage { column, clause }) = GroupMessage::parse(message) {
         let text = format!("`{column}` is in `{clause}`, but neither in `GROUP BY` nor in an aggregate function");
         let is_grouped = sql.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ").contains("group by");
-        let verb = if is_grouped { "add it to the others" } else { "write" };
-        let more = if is_grouped { "…, " } else { "" };
-        return Some(at(place_of_word(&column, sql), &text).hint(format!("{verb}: `GROUP BY {more}{column}`")));
+        let hint = if is_grouped {
+            format!("add it to the others: `GROUP BY …, {column}`")
+        } else {
+            format!("write: `GROUP BY {column}`")
+        };
+        return Some(at(place_of_word(&column, sql), &text).hint(hint));
     }
     if let Some(SignatureMessage { function, arguments }) = SignatureMessage::parse(message) {
         let text = format!("`{function}` has no form with the arguments ({arguments})");

@@ -26,6 +26,7 @@ mod planning_messages;
 mod query_threads;
 mod setting_comparisons;
 mod setting_queries;
+mod settings_column;
 mod show;
 mod state;
 mod statements;

@@ -3,54 +3,17 @@
 //! The values of the map are texts. DataFusion compares them as numbers with a number, and as texts with a text or with
 //! another setting: `9` comes after `10`, and `0.001` is not equal to `'1e-3'`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Spanned, Statement, Subscript,
-    TableFactor, Value, Visit, Visitor,
+    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Statement, TableFactor, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 use crate::error::{Error, Result};
 use crate::sql::errors::error_at;
-
-/// Names of the column with the settings of a result.
-const SETTINGS: [&str; 2] = ["settings", "run_settings"];
-
-/// Settings of the results of a table, by name.
-pub(super) type SettingKinds = BTreeMap<String, SettingKind>;
-
-/// Forms in which the values of a setting are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct SettingKind {
-    has_text: bool,
-    has_whole_number: bool,
-    has_fraction: bool,
-}
-
-impl SettingKind {
-    /// Adds a value of the setting.
-    pub(super) fn add(&mut self, value: Option<&str>) {
-        match value {
-            Some(value) if value.parse::<i128>().is_ok() => self.has_whole_number = true,
-            Some(value) if value.parse::<f64>().is_ok() => self.has_fraction = true,
-            _ => self.has_text = true,
-        }
-    }
-
-    /// Returns true if all values are numbers.
-    pub(super) fn is_number(self) -> bool {
-        !self.has_text
-    }
-
-    /// Returns true if a value of this kind can be written as `text`.
-    fn can_be(self, text: &str) -> bool {
-        let whole = text.parse::<i128>().is_ok_and(|number| number.to_string() == text);
-        let fraction = text.parse().ok().and_then(serde_json::Number::from_f64);
-        self.has_whole_number && whole || self.has_fraction && fraction.is_some_and(|number| number.to_string() == text)
-    }
-}
+use crate::sql::settings_column::{SettingKinds, is_settings, setting, text};
 
 /// Checks the comparisons of settings in a query, and names of settings without brackets.
 ///
@@ -214,49 +177,6 @@ impl ComparisonChecks<'_> {
     fn no_column(&self, got: &str, name: &str, at: Location) -> Error {
         let error = error_at(&format!("`{got}` is no column"), "", self.sql, at.line, at.column);
         error.hint(format!("a setting is `settings['{name}']`"))
-    }
-}
-
-/// Name and place of the setting that an expression is.
-pub(super) fn setting(expr: &Expr) -> Option<(String, Location)> {
-    let (root, chain) = match expr {
-        Expr::Nested(inner) => return setting(inner),
-        Expr::CompoundFieldAccess { root, access_chain } => (root, access_chain),
-        _ => return None,
-    };
-    let (column, subscript) = match (&**root, chain.as_slice()) {
-        (Expr::CompoundIdentifier(parts), [AccessExpr::Subscript(subscript)]) => (parts.last()?, subscript),
-        // `a.settings['x']` can be a chain of accesses.
-        (Expr::Identifier(column), [AccessExpr::Subscript(subscript)])
-        | (_, [.., AccessExpr::Dot(Expr::Identifier(column)), AccessExpr::Subscript(subscript)]) => (column, subscript),
-        _ => return None,
-    };
-    if !is_settings(column) {
-        return None;
-    }
-    match subscript {
-        Subscript::Index { index: Expr::Value(value) } => match &value.value {
-            Value::SingleQuotedString(name) => Some((name.clone(), value.span().start)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Returns true for the name of the column with settings.
-fn is_settings(column: &Ident) -> bool {
-    SETTINGS.iter().any(|name| column.value.eq_ignore_ascii_case(name))
-}
-
-/// Text and place of a literal in single quotes.
-fn text(expr: &Expr) -> Option<(String, Location)> {
-    match expr {
-        Expr::Nested(inner) => text(inner),
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some((text.clone(), value.span().start)),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -18,7 +18,8 @@ use datafusion::sql::sqlparser::tokenizer::Location;
 use crate::error::{Error, Result};
 use crate::sql::errors::error_at;
 use crate::sql::names::nearest_names;
-use crate::sql::setting_comparisons::{SettingKinds, check_comparisons, setting};
+use crate::sql::setting_comparisons::check_comparisons;
+use crate::sql::settings_column::{SettingKinds, setting};
 
 /// Checks the settings that a query names against those that its tables have. Without results, all names are right.
 ///

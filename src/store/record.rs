@@ -1,7 +1,8 @@
 //! Records of runs. A record is written at the start of a run and again at its end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -258,12 +259,19 @@ impl RunRecord {
         if !device.is_empty() && device != "cpu" {
             words.extend(["--device".to_owned(), quote(device)]);
         }
-        let is_here = |folder: &str| Path::new(".").canonicalize().is_ok_and(|here| here == Path::new(folder));
         match folder {
-            Some(folder) if !is_here(folder) => format!("cd {} && {}", quote(folder), words.join(" ")),
+            Some(folder) if current_folder().is_none_or(|here| here != Path::new(folder)) => {
+                format!("cd {} && {}", quote(folder), words.join(" "))
+            }
             _ => words.join(" "),
         }
     }
+}
+
+/// Canonical path of the current folder, which does not change while the program runs.
+fn current_folder() -> Option<&'static Path> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOLDER.get_or_init(|| Path::new(".").canonicalize().ok()).as_deref()
 }
 
 impl RunCommand {

@@ -183,9 +183,8 @@ impl RunLog {
         if incomplete.is_empty() {
             return Ok(());
         }
-        let manifest = |(kind, key): &(String, Key)| self.store.artefact(kind, key).name("manifest.json");
-        let objects: Vec<String> = incomplete.keys().map(manifest).collect();
-        for (stages, manifest) in incomplete.into_values().zip(self.store.manifests(&objects)?) {
+        let manifests = self.store.manifests_of(incomplete.keys().map(|(kind, key)| (kind.as_str(), key)))?;
+        for (stages, manifest) in incomplete.into_values().zip(manifests) {
             let Some(Ok(manifest)) = manifest else { continue };
             for stage in stages {
                 stage.identity = Some(manifest.identity.clone());

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::small_files::{self, external};
-use crate::sql::setting_comparisons::SettingKinds;
+use crate::sql::settings_column::SettingKinds;
 use crate::sql::state::STORE_URL;
 use crate::tables;
 

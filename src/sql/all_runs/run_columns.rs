@@ -7,14 +7,13 @@ use arrow::array::{Array, ArrayRef, MapBuilder, RecordBatch, StringArray, String
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use crate::error::Result;
+use crate::sql::settings_column::{RUN_PREFIX, SETTINGS};
 use crate::store::flat_settings;
 use crate::store::record::{RunRecord, StageRecord};
 use crate::tables;
 
 /// Columns of the run of a row, after the columns of the table.
 const RUN_COLUMNS: [&str; 4] = ["last_run", "pipeline", "stage", "key"];
-/// Column of the settings.
-const SETTINGS: &str = "settings";
 
 /// Columns of `all_runs.NAME` as the program declares them; those that depend on settings are left out.
 pub(in crate::sql) fn described_columns(name: &str) -> SchemaRef {
@@ -30,7 +29,7 @@ pub(super) fn run_fields(own: &Schema) -> Vec<FieldRef> {
     let texts = RUN_COLUMNS.iter().map(|name| (*name, DataType::Utf8));
     let columns = texts.chain(std::iter::once((SETTINGS, map.data_type().clone())));
     let field = |(name, data_type): (&str, DataType)| {
-        let name = if own.index_of(name).is_ok() { format!("run_{name}") } else { name.to_owned() };
+        let name = if own.index_of(name).is_ok() { format!("{RUN_PREFIX}{name}") } else { name.to_owned() };
         Arc::new(Field::new(name, data_type, false))
     };
     columns.map(|column| field(column) as FieldRef).collect()
