@@ -15,7 +15,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use pairloom::engine::cache::CacheOptions;
 use pairloom::engine::event::Event;
 use pairloom::engine::ranks::RankOptions;
-use pairloom::engine::run::{RunOptions, execute};
+use pairloom::engine::run::execute;
+use pairloom::engine::run_options::RunOptions;
 use pairloom::error::Result;
 use pairloom::kernels::random::Rng;
 use pairloom::plan::{Plan, PlanNode};
@@ -98,10 +99,18 @@ fn main() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("pairloom-bench-{}", std::process::id()));
     let store = Store::open(&folder)?;
     let plan = |with_pass: bool| {
-        let mut nodes = vec![PlanNode { name: "make".to_owned(), stage: ThroughputStage::Make { rows, width } }];
+        let mut nodes = vec![PlanNode {
+            name: "make".to_owned(),
+            coordinates: vec![],
+            stage: ThroughputStage::Make { rows, width },
+        }];
         if with_pass {
             let rows = TableRef::try_from("make.rows".to_owned()).expect("a table's name");
-            nodes.push(PlanNode { name: "pass".to_owned(), stage: ThroughputStage::Pass { rows } });
+            nodes.push(PlanNode {
+                name: "pass".to_owned(),
+                coordinates: vec![],
+                stage: ThroughputStage::Pass { rows },
+            });
         }
         Plan::new(nodes).expect("a valid plan")
     };
@@ -109,6 +118,8 @@ fn main() -> Result<()> {
         pipeline: "bench".to_owned(),
         command: pairloom::store::record::RunCommand::default(),
         threads: 2,
+        jobs: 1,
+        keep_going: false,
         memory: 256 << 20,
         device: Device::Cpu,
         cache: CacheOptions { folder: None, limit: 0 },

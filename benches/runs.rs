@@ -64,6 +64,8 @@ fn add_stage(
     }
     let stage = StageRecord {
         name: name.to_owned(),
+        coordinates: vec![],
+        warnings: vec![],
         kind: kind.to_owned(),
         key: key.clone(),
         identity: Some(identity.clone()),

@@ -94,7 +94,7 @@ pub enum ColorChoice {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the stages of a pipeline whose results are missing
-    Run(PipelineArgs),
+    Run(RunArgs),
     /// Show what a run would do, and why
     Plan(PipelineArgs),
     /// Check pipeline files for mistakes; needs no data
@@ -105,6 +105,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Export training curves for TensorBoard, also of a training in progress
     Tensorboard(TensorboardArgs),
+    /// Export the rankings of an evaluation as a TREC run, for other evaluation programs
+    Trec(TrecArgs),
     /// List runs, latest first, with what differs between them
     Runs(RunsArgs),
     /// Compare two runs: settings, sources, scores
@@ -134,6 +136,26 @@ pub struct PipelineArgs {
     /// `'stage.*.train.epochs=3'`. Relative paths start at the current folder
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
+    /// Settings that a table `[profile.NAME]` of the file has
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Use only these values of an axis of the matrix: `row=2.12`, `seed=1,2`
+    #[arg(long, value_name = "AXIS=VALUES")]
+    pub only: Vec<String>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Pipeline file and its values.
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
+    /// Instances of the matrix that run at the same time and share the threads [default: 1]
+    #[arg(long, value_name = "N", env = "PAIRLOOM_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Go on after a stage failed, with all stages that do not follow from it
+    #[arg(long)]
+    pub keep_going: bool,
 }
 
 /// Arguments of `check`.
@@ -145,6 +167,9 @@ pub struct CheckArgs {
     /// Override a setting in each of the files: `stage.fit.train.epochs=3`, `'stage.*.train.epochs=3'`
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
+    /// Settings that a table `[profile.NAME]` of each file has
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
 }
 
 /// Arguments of `sql`.
@@ -229,6 +254,39 @@ pub struct TensorboardArgs {
     /// Export the last N trainings; runs that reused a training do not count
     #[arg(long, short, value_name = "N", default_value = "20")]
     pub limit: usize,
+}
+
+/// Arguments of `trec`.
+#[derive(Debug, Args)]
+pub struct TrecArgs {
+    /// Stage that evaluates [default: the last `evaluate` stage of the run]
+    pub stage: Option<String>,
+    /// Direction: i2t ranks captions for images, t2i ranks images for captions
+    #[arg(long, short, value_name = "DIRECTION", value_parser = ["i2t", "t2i"])]
+    pub direction: String,
+    /// Protocol, as in the table `summary`; needed if there are several
+    #[arg(long, value_name = "PROTOCOL")]
+    pub protocol: Option<String>,
+    /// Method, as in the table `summary`; needed if there are several
+    #[arg(long, value_name = "METHOD")]
+    pub method: Option<String>,
+    /// Parameters of the method, as in the table `summary`; needed if the method is there several times
+    #[arg(long, value_name = "TEXT")]
+    pub parameters: Option<String>,
+    /// Tag, the last field of each line [default: stage, method and parameters]
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
+    /// Run of the stage
+    #[command(flatten)]
+    pub of: RunChoiceArgs,
+    /// Output file, which must not exist yet [default: stdout]. Lines are `query Q0 item rank score tag`; ranks count
+    /// from 1. `ranking_depth` of `evaluate` sets the number of items of a query. Programs that sort by score order equal
+    /// scores in their own way
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace the output file if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 /// Arguments of `runs`.

@@ -1,6 +1,6 @@
 //! `pairloom check FILE...`: validates pipeline files without data.
 
-use super::args::CheckArgs;
+use super::args::{CheckArgs, PipelineArgs};
 use super::console::Console;
 use super::open;
 use super::units::format_items;
@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 pub(super) fn check(arguments: &CheckArgs, console: Console) -> Result<()> {
     let mut wrong = None;
     for file in &arguments.files {
-        match open::load_pipeline(file, &arguments.set, false) {
+        let (set, profile) = (arguments.set.clone(), arguments.profile.clone());
+        match open::load_pipeline(&PipelineArgs { file: file.clone(), set, profile, only: vec![] }, false) {
             Ok(pipeline) => {
                 let stages = format_items(pipeline.plan.stages().len(), "stages");
                 open::print_warnings(&pipeline.warnings, console);

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::Array;
 use serde_json::json;
 
 use super::args::{CommonArgs, DiffArgs};
 use super::console::{Console, align_columns, one_line};
 use super::open;
 use super::run_texts::score_text;
+use super::stored_table::read_table;
 use super::units::{format_age, format_score};
 use crate::error::Result;
-use crate::io::parquet;
 use crate::stages::test_significance::{RankingComparison, compare_rankings};
+use crate::store::Store;
 use crate::store::comparison::compare_runs;
 use crate::store::lineage::{ArtefactName, Lineage, artefact_inputs};
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
-use crate::store::{Artefact, Store};
 use crate::tables;
 
 /// Columns of `summary` that are compared.
@@ -226,21 +226,6 @@ fn data_of(run: &RunRecord, stage: &StageRecord) -> BTreeSet<ArtefactName> {
     let is_source =
         |name: &ArtefactName| lineage.identity(name).is_some_and(|identity| artefact_inputs(identity).next().is_none());
     ancestors.filter(is_source).filter(|(kind, _)| kind == "ingest").collect()
-}
-
-/// Batches of a table of a stage, one for each part; none if the result was removed.
-fn read_table(
-    store: &Store,
-    stage: &StageRecord,
-    table: &str,
-) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
-    let artefact = store.artefact(&stage.kind, &stage.key);
-    let parts = artefact.manifest()?.and_then(|mut manifest| manifest.tables.remove(table)).unwrap_or_default();
-    let table = table.to_owned();
-    Ok(parts.into_iter().map(move |part| {
-        let content = artefact.read(&Artefact::part_name(&table, part.index), part.bytes, &part.digest)?;
-        parquet::decode_whole(content)
-    }))
 }
 
 fn score_table(scores: &[ScoreRow]) -> Vec<Vec<String>> {

@@ -7,8 +7,8 @@ use arrow::datatypes::{DataType, Float64Type};
 use super::units::format_items;
 use crate::error::{Error, Result};
 use crate::pipeline::{Expectation, Pipeline};
-use crate::plan::Plan;
-use crate::sql::Session;
+use crate::plan::PlanNode;
+use crate::sql::{DeclaredTable, Session, StageArtefact};
 use crate::stage::{OutputKind, Stage};
 use crate::stages::AnyStage;
 use crate::store::Store;
@@ -16,15 +16,16 @@ use crate::store::record::{ExpectationRecord, RunRecord, ScoreRecord};
 
 /// Plans every query against empty tables with the columns that the pipeline will write, so that a wrong query is found
 /// before anything runs. Returns the index and the error of each wrong query.
-pub(super) fn check_queries(plan: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
+pub(super) fn check_queries(stages: &[PlanNode<AnyStage>], expectations: &[Expectation]) -> Vec<(usize, Error)> {
     if expectations.is_empty() {
         return vec![];
     }
     let mut tables = Vec::new();
-    for node in plan.stages() {
+    for node in stages {
         for output in node.stage.outputs() {
             if let OutputKind::Table { schema, .. } = output.kind {
-                tables.push((node.name.clone(), output.name.to_owned(), schema));
+                let (stage, coordinates) = (node.name.clone(), node.coordinates.clone());
+                tables.push(DeclaredTable { stage, coordinates, table: output.name.to_owned(), schema });
             }
         }
     }
@@ -65,8 +66,7 @@ pub(super) fn check_expectations(pipeline: &Pipeline<AnyStage>, store: &Store, r
     if pipeline.expectations.is_empty() {
         return Ok(());
     }
-    let stages = record.stages.iter().map(|stage| (stage.name.clone(), stage.kind.clone(), stage.key.clone()));
-    let session = Session::of_stages(store, stages)?;
+    let session = Session::of_stages(store, record.stages.iter().map(StageArtefact::from))?;
     let mut first_error = None;
     for expectation in &pipeline.expectations {
         let value = match query_value(&session, expectation) {

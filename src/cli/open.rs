@@ -2,12 +2,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::args::{CommonArgs, DEFAULT_STORE};
+use super::args::{CommonArgs, DEFAULT_STORE, PipelineArgs};
 use super::console::{Console, write_stderr};
 use super::expectations;
 use crate::engine::cache::CacheOptions;
 use crate::engine::ranks::RankOptions;
-use crate::engine::run::RunOptions;
+use crate::engine::run_options::RunOptions;
 use crate::error::{Error, Result};
 use crate::io::objects::Location;
 use crate::pipeline::{self, Diagnostics, Pipeline};
@@ -17,16 +17,14 @@ use crate::store::record::RunCommand;
 use crate::store::run_log::RunLog;
 
 /// Loads a pipeline file, or returns all of its mistakes.
-pub(super) fn load_pipeline(
-    file: &Path,
-    set: &[String],
-    sources_needed: bool,
-) -> Result<Pipeline<AnyStage>, Diagnostics> {
+pub(super) fn load_pipeline(arguments: &PipelineArgs, sources_needed: bool) -> Result<Pipeline<AnyStage>, Diagnostics> {
     let environment = |name: &str| std::env::var(name).ok();
     pipeline::load(
-        file,
+        &arguments.file,
         &pipeline::LoadOptions {
-            overrides: set,
+            overrides: &arguments.set,
+            profile: arguments.profile.as_deref(),
+            only: &arguments.only,
             environment: &environment,
             sources_must_exist: sources_needed,
             check_queries: &expectations::check_queries,
@@ -155,6 +153,8 @@ pub(super) fn run_options(common: &CommonArgs, file: &Path, ranks: RankOptions) 
             ..RunCommand::default()
         },
         threads: threads(common),
+        jobs: 1,
+        keep_going: false,
         memory: common.memory,
         device: common.device,
         cache: CacheOptions {

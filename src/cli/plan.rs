@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::args::{CommonArgs, PipelineArgs};
 use super::console::{Console, align_columns};
+use super::instance_groups::{StageGroup, coordinates_json, counts, stage_groups};
 use super::open;
 use super::progress::ProgressDisplay;
 use super::units::{format_count, format_items};
@@ -11,13 +12,16 @@ use crate::engine::status::{StageAction, StageStatus, stage_statuses};
 use crate::error::Result;
 use crate::runtime::CancelToken;
 
+/// Different reasons of the instances of a stage that are shown.
+const SHOWN_REASONS: usize = 2;
+
 /// Writes nothing. Prints for each stage if it would be reused, resumed or run, and which components of its key changed.
 ///
 /// # Errors
 /// The pipeline file has mistakes, or the store cannot be read.
 pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Console) -> Result<()> {
-    let pipeline = open::load_pipeline(&arguments.file, &arguments.set, true)
-        .map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
+    let pipeline =
+        open::load_pipeline(arguments, true).map_err(|diagnostics| open::print_diagnostics(&diagnostics, console))?;
     let (store, note) = open::open_store_to_plan(common)?;
     open::print_warnings(&pipeline.warnings, console);
     if let Some(note) = note {
@@ -35,7 +39,7 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
         for status in &statuses {
             let (verdict, rows) = action_and_rows(status);
             console.print_json(&json!({
-                "stage": status.name, "kind": status.kind, "key": status.key.as_str(),
+                "stage": status.name, "coordinates": coordinates_json(&status.coordinates), "kind": status.kind, "key": status.key.as_str(),
                 "verdict": verdict, "rows": rows, "reasons": status.reasons,
             }))?;
         }
@@ -43,26 +47,47 @@ pub(super) fn plan(common: &CommonArgs, arguments: &PipelineArgs, console: Conso
     }
     let title = ["stage", "kind", "key", "would be", "rows", "why"].map(str::to_owned).to_vec();
     let mut rows = vec![title];
-    for status in &statuses {
-        let (verdict, there) = action_and_rows(status);
-        let there = there.map(format_count).unwrap_or_default();
-        let mut reasons = status.reasons.iter();
-        let first = reasons.next().cloned().unwrap_or_default();
-        rows.push(vec![
-            status.name.clone(),
-            status.kind.clone(),
-            status.key.short().to_owned(),
-            verdict.to_owned(),
-            there,
-            first,
-        ]);
-        let empty = || vec![String::new(); 5];
-        rows.extend(reasons.map(|reason| [empty(), vec![reason.clone()]].concat()));
+    for group in stage_groups(&statuses, console.verbose) {
+        rows.extend(group_rows(&group));
     }
     console.print(&align_columns(&rows, &[false, false, false, false, true, false]))?;
     let missing = statuses.iter().filter(|status| !status.is_reuse()).count();
     console.info(&format!("{missing} of {} would run\n", format_items(statuses.len(), "stages")));
     Ok(())
+}
+
+/// Rows of a stage, or of the instances of a repeated one: one, and one more for each further reason.
+fn group_rows(group: &StageGroup<'_, StageStatus>) -> Vec<Vec<String>> {
+    let verdicts = group.members.iter().map(|status| action_and_rows(status));
+    let there: Vec<u64> = verdicts.clone().filter_map(|(_, rows)| rows).collect();
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in group.members.iter().flat_map(|status| &status.reasons) {
+        if !reasons.contains(&reason.as_str()) {
+            reasons.push(reason);
+        }
+    }
+    // Instances have different reasons where their settings differ.
+    let shown = if group.members.len() == 1 { reasons.len() } else { SHOWN_REASONS };
+    let more = reasons.len().saturating_sub(shown);
+    let mut lines: Vec<String> = reasons.into_iter().take(shown).map(str::to_owned).collect();
+    if more > 0 {
+        lines.push(format!("and {more} more; `-v` shows each instance"));
+    }
+    let key = match group.members.as_slice() {
+        [only] => only.key.short().to_owned(),
+        _ => String::new(),
+    };
+    let mut lines = lines.into_iter();
+    let first = vec![
+        group.name.clone(),
+        group.members[0].kind.clone(),
+        key,
+        counts(verdicts.map(|(verdict, _)| verdict)),
+        if there.is_empty() { String::new() } else { format_count(there.iter().sum()) },
+        lines.next().unwrap_or_default(),
+    ];
+    let empty = || vec![String::new(); 5];
+    std::iter::once(first).chain(lines.map(|reason| [empty(), vec![reason]].concat())).collect()
 }
 
 /// Name of the action, and the number of rows that exist already.

@@ -82,23 +82,31 @@ fn is_stream(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd"].iter().any(|stream| path.starts_with(stream))
 }
 
-/// Writes the result of a query to a file: under another name, which is renamed when it is complete, so that a failure
-/// leaves no partial result and an older file stays. A pipe or device is written directly.
+/// Writes the result of a query to a file; see [`write_file`].
 ///
 /// # Errors
 /// The query fails, or the file cannot be written.
 pub(super) fn write_to_file(rows: QueryRows<'_>, format: OutputFormat, path: &Path) -> Result<()> {
+    write_file(path, |file| format.write(&rows.schema(), rows, file))
+}
+
+/// Writes a file under another name, which is renamed when it is complete, so that a failure leaves no partial result
+/// and an older file stays. A pipe or device is written directly.
+///
+/// # Errors
+/// `write` fails, or the file cannot be created.
+pub(super) fn write_file(path: &Path, write: impl FnOnce(BufWriter<File>) -> Result<()>) -> Result<()> {
     // A person knows the file by the name of the result.
     let create = |file: &Path| File::create(file).map_err(|error| Error::io("write", path, &error));
     if is_stream(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return format.write(&rows.schema(), rows, BufWriter::new(create(path)?));
+        return write(BufWriter::new(create(path)?));
     }
     let mut name = path.to_owned().into_os_string();
     // Two commands that write the same file do not mix their rows.
     name.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(name);
     let result = create(&part)
-        .and_then(|file| format.write(&rows.schema(), rows, BufWriter::new(file)))
+        .and_then(|file| write(BufWriter::new(file)))
         .and_then(|()| std::fs::rename(&part, path).map_err(|error| Error::io("write", path, &error)));
     if result.is_err() {
         // A leftover file does no harm.

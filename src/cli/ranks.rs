@@ -81,7 +81,7 @@ pub(super) fn run_follower(
     interrupt::cancel_on_signal(&cancel, || ())?;
     let options = open::run_options(common, &arguments.file, rank_options(common, Some(torch), Some(environment)));
     let work = || {
-        let pipeline = match open::load_pipeline(&arguments.file, &arguments.set, true) {
+        let pipeline = match open::load_pipeline(arguments, true) {
             Ok(pipeline) => pipeline,
             Err(diagnostics) => {
                 let _ = open::print_diagnostics(&diagnostics, console);

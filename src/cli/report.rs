@@ -13,8 +13,9 @@ use crate::store::Artefact;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 
-/// Texts that every page of a report has: the footer of an HTML page, the section about the run of a Markdown page.
-const PAGE_MARKS: [&str; 2] = ["<footer>Made by Pairloom ", "\n## Run\n\n**run** ("];
+/// Texts that every page of a report has: the footer of an HTML page, the section about the run of a Markdown page, the
+/// first line of tables in LaTeX.
+const PAGE_MARKS: [&str; 3] = ["<footer>Made by Pairloom ", "\n## Run\n\n**run** (", "% Made by Pairloom "];
 
 /// Prints the Markdown report of the latest finished run, or copies all files of the report. Both get a section about
 /// the run.

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::args::{CommonArgs, PipelineArgs};
+use super::args::{CommonArgs, RunArgs};
 use super::console::Console;
 use super::progress::ProgressDisplay;
 use super::torch::TorchFunctions;
 use super::units::format_items;
 use super::{expectations, handover, interrupt, open, ranks, run_scores, summary};
 use crate::engine::ranks::{RankEnvironment, report_startup_error};
-use crate::engine::run::{RunOptions, RunSummary, finish_reused};
+use crate::engine::run::finish_reused;
+use crate::engine::run_options::RunOptions;
+use crate::engine::run_record::RunSummary;
 use crate::engine::status::stage_statuses;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::pipeline::Pipeline;
@@ -21,12 +23,8 @@ use crate::store::Store;
 ///
 /// # Errors
 /// The pipeline file has mistakes, a stage failed, or an expectation did not hold.
-pub(super) fn run(
-    common: &CommonArgs,
-    arguments: &PipelineArgs,
-    torch: Option<TorchFunctions>,
-    console: Console,
-) -> Result<()> {
+pub(super) fn run(common: &CommonArgs, run: &RunArgs, torch: Option<TorchFunctions>, console: Console) -> Result<()> {
+    let arguments = &run.pipeline;
     let environment = ranks::rank_environment()?;
     match &environment {
         Some(environment) if environment.rank > 0 => {
@@ -38,9 +36,14 @@ pub(super) fn run(
     }
     let mut options =
         open::run_options(common, &arguments.file, ranks::rank_options(common, torch, environment.as_ref()));
-    let (pipeline, store) = match open::load_pipeline(&arguments.file, &arguments.set, true) {
+    options.keep_going = run.keep_going;
+    // Processes that were launched together run one stage after another.
+    options.jobs = if environment.is_some() { 1 } else { run.jobs.map_or(1, usize::from) };
+    let (pipeline, store) = match open::load_pipeline(arguments, true) {
         Ok(pipeline) => {
             options.command.overrides.clone_from(&arguments.set);
+            options.command.profile.clone_from(&arguments.profile);
+            options.command.only.clone_from(&arguments.only);
             options.command.environment.clone_from(&pipeline.variables);
             options.command.seed = Some(pipeline.seed);
             (pipeline, open::open_store(common).map_err(|error| abort_run(error, environment.as_ref(), &options))?)

@@ -2,7 +2,9 @@
 
 use super::args::RunChoiceArgs;
 use super::console::Console;
+use super::units::format_items;
 use crate::error::{Error, Result, TruncatedList, escape_line};
+use crate::stage::stage_of_instance;
 use crate::store::key::Key;
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
@@ -58,6 +60,13 @@ pub(super) fn announce_run(run: &RunRecord, choice: &RunChoiceArgs, console: Con
 pub(super) fn require_stage<'l>(run: &'l RunRecord, name: &str) -> Result<&'l StageRecord> {
     run.stage(name).ok_or_else(|| {
         let names = || run.stages.iter().map(|stage| stage.name.as_str());
+        let instances: Vec<&str> = names().filter(|of| *of != name && stage_of_instance(of) == name).collect();
+        if let Some(first) = instances.first() {
+            let message =
+                format!("`{name}` has {} in the run `{}`", format_items(instances.len(), "instances"), run.run);
+            let more = TruncatedList::from_iter(instances.iter().skip(1)).join(", ");
+            return Error::usage(message).hint(format!("name one: `{first}`; the others are {more}"));
+        }
         let error = Error::usage(format!("the run `{}` of `{}` has no stage `{name}`", run.run, run.pipeline));
         match closest_name(name, names()) {
             Some(close) => error.hint(format!("did you mean `{close}`?")),

@@ -5,22 +5,26 @@ use serde_json::json;
 
 use super::args::{CommonArgs, ShowArgs};
 use super::console::{Console, align_columns, one_line};
+use super::instance_groups::{StageGroup, counts, stage_groups};
 use super::lineage_tree::lineage_tree;
 use super::open;
 use super::run_choice::{ResultTarget, find_target, require_stage};
 use super::run_texts::{difference_text, run_time};
 use super::units::{format_age, format_bytes, format_count, format_duration, format_items, format_score};
 use crate::error::{Result, TruncatedList};
-use crate::stage::Warning;
+use crate::stage::{INSTANCE_SIGN, stage_of_instance};
 use crate::store::comparison::compare_runs;
 use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
-use crate::store::record::{RunRecord, StageRecord};
+use crate::store::record::{RunRecord, ScoreRecord, StageRecord};
 use crate::store::run_log::RunLog;
 use crate::store::{Manifest, Store, flat_settings};
 
 /// Files of an output that are listed.
 const SHOWN_FILES: usize = 5;
+
+/// Warnings of a stage that a run lists. The stage lists all.
+const SHOWN_WARNINGS: usize = 3;
 
 /// Shows a run, or a result by its stage or key.
 ///
@@ -73,17 +77,18 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
         ("pinned", if labels.pinned_runs.contains(&run.run) { "yes".to_owned() } else { String::new() }),
         ("error", run.error.clone().unwrap_or_default()),
     ];
-    for score in &run.scores {
-        // Expectations have lines of their own.
-        if !score.stage.is_empty() {
-            let place = format!("{} {}: {} {}", score.stage, score.table, score.metric, format_score(score.value));
-            facts.push(("score", format!("{place} ({})", score.of)));
-        }
-    }
+    facts.extend(score_texts(&run.scores, console.verbose).into_iter().map(|text| ("score", text)));
     for expectation in &run.expectations {
         let held = if expectation.held { "held" } else { "did not hold" };
         let value = expectation.value.map_or("no value".to_owned(), format_score);
         facts.push(("expectation", format!("{held}: {value}, wanted {}: {}", expectation.wanted, expectation.sql)));
+    }
+    for (stage, manifest) in run.stages.iter().zip(&manifests) {
+        let mut warnings = TruncatedList::new(SHOWN_WARNINGS);
+        warnings.extend(warning_texts(stage, manifest.as_ref()));
+        if !warnings.is_empty() {
+            facts.push(("warning", format!("{}: {}", stage.name, warnings.join("; "))));
+        }
     }
     log.read_all()?;
     if let Some(before) = log.before(run) {
@@ -94,32 +99,70 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     console.print(&fact_lines(&facts))?;
     let title = ["stage", "kind", "key", "was", "rows", "size", "time", "outputs"].map(str::to_owned).to_vec();
     let mut rows = vec![title];
-    for (stage, manifest) in run.stages.iter().zip(&manifests) {
-        let was = match (stage.reused, manifest) {
-            (_, None) => missing_result(stage),
-            (true, _) => "reused",
-            (false, _) => "run",
-        };
-        let of = |text: fn(&Manifest) -> String| manifest.as_ref().map(text).unwrap_or_default();
-        rows.push(
-            [
-                stage.name.clone(),
-                stage.kind.clone(),
-                stage.key.short().to_owned(),
-                was.to_owned(),
-                of(|manifest| format_count(manifest.rows())),
-                of(|manifest| format_bytes(manifest.bytes())),
-                stage.seconds.map(format_duration).unwrap_or_default(),
-                of(|manifest| {
-                    manifest.tables.keys().chain(manifest.files.keys()).cloned().collect::<Vec<_>>().join(", ")
-                }),
-            ]
-            .map(|cell| one_line(&cell))
-            .to_vec(),
-        );
+    let stages: Vec<(&StageRecord, &Option<Manifest>)> = run.stages.iter().zip(&manifests).collect();
+    for group in stage_groups(&stages, console.verbose) {
+        rows.push(group_row(&group));
     }
     console.print("\n")?;
     console.print(&align_columns(&rows, &[false, false, false, false, true, true, true, false]))
+}
+
+/// Texts of the best scores of the stages. Instances of a stage have one text, with the range of their scores.
+fn score_texts(scores: &[ScoreRecord], is_verbose: bool) -> Vec<String> {
+    let place = |score: &ScoreRecord| format!("{} {}: {}", score.stage, score.table, score.metric);
+    let mut groups: Vec<Vec<&ScoreRecord>> = Vec::new();
+    // Expectations have lines of their own.
+    for score in scores.iter().filter(|score| !score.stage.is_empty()) {
+        let base = (stage_of_instance(&score.stage), &score.table);
+        let known = groups.iter_mut().find(|group| {
+            !is_verbose
+                && score.stage.contains(INSTANCE_SIGN)
+                && (stage_of_instance(&group[0].stage), &group[0].table) == base
+        });
+        match known {
+            Some(group) => group.push(score),
+            None => groups.push(vec![score]),
+        }
+    }
+    let text = |group: Vec<&ScoreRecord>| {
+        let best = group.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value))?;
+        let of_best = format!("{} {} ({})", place(best), format_score(best.value), best.of);
+        let least = group.iter().map(|score| score.value).fold(f64::INFINITY, f64::min);
+        Some(match group.len() {
+            1 => of_best,
+            n => format!("{of_best}, the best of {n}; the least is {}", format_score(least)),
+        })
+    };
+    groups.into_iter().filter_map(text).collect()
+}
+
+/// Row of a stage, or of the instances of a repeated one, with the sums of their rows, sizes and times.
+fn group_row(group: &StageGroup<'_, (&StageRecord, &Option<Manifest>)>) -> Vec<String> {
+    let was = |(stage, manifest): &(&StageRecord, &Option<Manifest>)| match (stage.reused, manifest) {
+        (_, None) => missing_result(stage),
+        (true, _) => "reused",
+        (false, _) => "run",
+    };
+    let manifests: Vec<&Manifest> = group.members.iter().filter_map(|(_, manifest)| manifest.as_ref()).collect();
+    let sum = |of: fn(&Manifest) -> u64, format: fn(u64) -> String| {
+        if manifests.is_empty() { String::new() } else { format(manifests.iter().map(|manifest| of(manifest)).sum()) }
+    };
+    let seconds: Vec<f64> = group.members.iter().filter_map(|(stage, _)| stage.seconds).collect();
+    let outputs = manifests
+        .first()
+        .map(|manifest| manifest.tables.keys().chain(manifest.files.keys()).cloned().collect::<Vec<_>>());
+    let stage = group.members[0].0;
+    let row = [
+        group.name.clone(),
+        stage.kind.clone(),
+        if group.members.len() == 1 { stage.key.short().to_owned() } else { String::new() },
+        counts(group.members.iter().map(|member| was(member))),
+        sum(Manifest::rows, format_count),
+        sum(Manifest::bytes, format_bytes),
+        if seconds.is_empty() { String::new() } else { format_duration(seconds.iter().sum()) },
+        outputs.unwrap_or_default().join(", "),
+    ];
+    row.map(|cell| one_line(&cell)).to_vec()
 }
 
 /// State of a stage whose result is not in the store.
@@ -156,11 +199,10 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
                 ("computed", format!("{}, in {}", format_age(manifest.finished), format_duration(manifest.seconds))),
                 ("pairloom", manifest.pairloom.clone()),
             ]);
-            let text = |warning: &Warning| format!("{}: {}", warning.subject, warning.message);
-            facts.extend(manifest.warnings.iter().map(|warning| ("warning", text(warning))));
         }
         None => facts.push(("size", missing_result(stage).to_owned())),
     }
+    facts.extend(warning_texts(stage, manifest.as_ref()).map(|text| ("warning", text)));
     if let Some(identity) = &identity {
         facts.push(("version", identity.version.to_string()));
         let settings = flat_settings::flatten(&identity.settings);
@@ -185,6 +227,12 @@ fn show_stage(store: &Store, log: &RunLog, run: &RunRecord, stage: &StageRecord,
     let count = format_items(users.len(), "runs");
     console.info(&format!("\nused by {count}: {}\n", one_line(&names.join(", "))));
     Ok(())
+}
+
+/// Texts of the warnings about a stage's settings and of its result.
+fn warning_texts<'w>(stage: &'w StageRecord, manifest: Option<&'w Manifest>) -> impl Iterator<Item = String> + 'w {
+    let of_result = manifest.into_iter().flat_map(|manifest| &manifest.warnings);
+    stage.warnings.iter().chain(of_result).map(|warning| format!("{}: {}", warning.subject, warning.message))
 }
 
 /// Lines `name  value`, without those that have no value.

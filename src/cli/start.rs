@@ -6,7 +6,9 @@ use super::args::{Cli, Command};
 use super::console::Console;
 use super::torch::TorchFunctions;
 use super::usage;
-use super::{check, completions, diff, gc, handover, labels, plan, report, run, runs, schema, show, sql, tensorboard};
+use super::{
+    check, completions, diff, gc, handover, labels, plan, report, run, runs, schema, show, sql, tensorboard, trec,
+};
 
 /// Runs the command line. Without `torch`, the process hands over to `pairloom-torch` if a stage has to run.
 pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
@@ -20,6 +22,7 @@ pub fn main(torch: Option<TorchFunctions>) -> ExitCode {
         Command::Sql(query) => sql::sql(common, query, console),
         Command::Report(page) => report::report(common, page, console),
         Command::Tensorboard(which) => tensorboard::tensorboard(common, which, console),
+        Command::Trec(which) => trec::trec(common, which, console),
         Command::Runs(which) => runs::runs(common, which, console),
         Command::Diff(which) => diff::diff(common, which, console),
         Command::Show(which) => show::show(common, which, console),

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use super::console::{Console, align_columns, one_line};
+use super::instance_groups::{counts, stage_groups};
 use super::open::relative_to_current;
 use super::progress::{EventSummary, ProgressDisplay};
 use super::units::{format_bytes, format_count, format_duration, format_items, format_number};
-use crate::engine::run::RunSummary;
+use crate::engine::run_record::RunSummary;
 use crate::error::{Result, TruncatedList};
-use crate::store::Store;
+use crate::store::record::StageRecord;
+use crate::store::{Manifest, Store};
 
 /// Significant digits of the values of expectations that held.
 const EXPECTATION_DIGITS: usize = 6;
@@ -36,7 +38,7 @@ pub(super) fn show_summary(
     }
     let seen = progress.summary();
     let mut text = String::from("\n");
-    text.push_str(&stage_table(summary, &seen));
+    text.push_str(&stage_table(summary, &seen, console.verbose));
     write_warnings(&seen, console.verbose, &mut text);
     for expectation in &summary.record.expectations {
         let verdict = if expectation.held { "held" } else { "did not hold" };
@@ -82,23 +84,28 @@ fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> St
     line + &format!("; run {}\n", summary.record.run)
 }
 
-/// Table with a row for each stage.
-fn stage_table(summary: &RunSummary, seen: &EventSummary) -> String {
+/// Table with a row for each stage. Instances of a stage are one row, with the sum of their times.
+fn stage_table(summary: &RunSummary, seen: &EventSummary, is_verbose: bool) -> String {
     let title = ["stage", "kind", "was", "rows", "time"].map(str::to_owned).to_vec();
     let mut rows = vec![title];
-    for stage in &summary.record.stages {
-        let manifest = summary.manifests.get(&stage.name);
-        let was = match (stage.reused, manifest.is_some(), seen.resumed.contains_key(&stage.name)) {
-            (true, ..) => "reused",
-            (false, false, _) => "not finished",
-            (false, true, true) => "resumed",
-            (false, true, false) => "run",
+    for group in stage_groups(&summary.record.stages, is_verbose) {
+        let was = |stage: &StageRecord| {
+            let is_resumed = seen.resumed.contains_key(&stage.name);
+            match (stage.reused, summary.manifests.contains_key(&stage.name), is_resumed) {
+                (true, ..) => "reused",
+                (false, false, _) => "not finished",
+                (false, true, true) => "resumed",
+                (false, true, false) => "run",
+            }
         };
         // A stage that writes files only, such as a report, has no rows.
-        let there = manifest.filter(|manifest| !manifest.tables.is_empty());
-        let there = there.map(|manifest| format_count(manifest.rows())).unwrap_or_default();
-        let time = stage.seconds.map(format_duration).unwrap_or_default();
-        rows.push(vec![stage.name.clone(), stage.kind.clone(), was.to_owned(), there, time]);
+        let manifests = group.members.iter().filter_map(|stage| summary.manifests.get(&stage.name));
+        let there: Vec<u64> = manifests.filter(|manifest| !manifest.tables.is_empty()).map(Manifest::rows).collect();
+        let there = if there.is_empty() { String::new() } else { format_count(there.iter().sum()) };
+        let seconds: Vec<f64> = group.members.iter().filter_map(|stage| stage.seconds).collect();
+        let time = if seconds.is_empty() { String::new() } else { format_duration(seconds.iter().sum()) };
+        let was = counts(group.members.iter().map(|stage| was(stage)));
+        rows.push(vec![group.name.clone(), group.members[0].kind.clone(), was, there, time]);
     }
     align_columns(&rows, &[false, false, false, true, true])
 }

@@ -2,7 +2,8 @@
 
 use crate::engine::event::Observer;
 use crate::engine::ranks::{RankEnvironment, RendezvousBackend};
-use crate::engine::run::{RunOptions, RunSummary};
+use crate::engine::run_options::RunOptions;
+use crate::engine::run_record::RunSummary;
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::runtime::CancelToken;

@@ -1,4 +1,4 @@
-//! Queue of stages that want exclusive use of the machine.
+//! Queue of stages that want exclusive use of their threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,19 +9,23 @@ use crate::runtime::CancelToken;
 /// Time between two checks of a waiting stage.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Queue of stages of a run, which gives exclusive use to one stage at a time, first come, first served.
-#[derive(Debug, Default)]
-pub(super) struct ExclusiveQueue(Mutex<ExclusiveQueueState>);
+/// Queue of stages of a run, which gives exclusive use of their threads to as many stages at a time as there are places,
+/// first come, first served.
+#[derive(Debug)]
+pub(super) struct ExclusiveQueue {
+    places: usize,
+    state: Mutex<ExclusiveQueueState>,
+}
 
 #[derive(Debug, Default)]
 struct ExclusiveQueueState {
     /// Number of the next ticket.
     next_ticket: u64,
-    /// Tickets in use. The first has exclusive use; the others wait.
+    /// Tickets in use. The first ones have a place; the others wait.
     waiting: Vec<u64>,
 }
 
-/// Position in the queue; the first has exclusive use. Dropping the ticket leaves the queue.
+/// Position in the queue. Dropping the ticket leaves the queue.
 #[derive(Debug)]
 pub(super) struct ExclusiveTicket {
     queue: Arc<ExclusiveQueue>,
@@ -29,6 +33,11 @@ pub(super) struct ExclusiveTicket {
 }
 
 impl ExclusiveQueue {
+    /// Empty queue.
+    pub fn new(places: usize) -> Self {
+        Self { places: places.max(1), state: Mutex::default() }
+    }
+
     /// Waits for exclusive use. Calls `waiting` once if it has to wait.
     ///
     /// # Errors
@@ -36,7 +45,7 @@ impl ExclusiveQueue {
     pub fn wait(self: &Arc<Self>, cancel: &CancelToken, waiting: &mut dyn FnMut()) -> Result<ExclusiveTicket> {
         let ticket = self.enqueue();
         let mut has_waited = false;
-        while !ticket.is_first() {
+        while !ticket.has_place() {
             cancel.check()?;
             if !std::mem::replace(&mut has_waited, true) {
                 waiting();
@@ -47,7 +56,7 @@ impl ExclusiveQueue {
     }
 
     fn enqueue(self: &Arc<Self>) -> ExclusiveTicket {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
         queue.waiting.push(ticket);
@@ -56,15 +65,15 @@ impl ExclusiveQueue {
 }
 
 impl ExclusiveTicket {
-    fn is_first(&self) -> bool {
-        let queue = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.waiting.first() == Some(&self.ticket)
+    fn has_place(&self) -> bool {
+        let queue = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.iter().take(self.queue.places).any(|ticket| *ticket == self.ticket)
     }
 }
 
 impl Drop for ExclusiveTicket {
     fn drop(&mut self) {
-        let mut queue = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         queue.waiting.retain(|ticket| *ticket != self.ticket);
     }
 }
@@ -75,13 +84,13 @@ mod tests {
 
     #[test]
     fn exclusive_use_is_given_to_one_ticket_at_a_time_in_order() {
-        let turns = Arc::new(ExclusiveQueue::default());
+        let turns = Arc::new(ExclusiveQueue::new(1));
         let (first, second, third) = (turns.enqueue(), turns.enqueue(), turns.enqueue());
-        assert!(first.is_first() && !second.is_first() && !third.is_first());
+        assert!(first.has_place() && !second.has_place() && !third.has_place());
         drop(second);
-        assert!(first.is_first() && !third.is_first());
+        assert!(first.has_place() && !third.has_place());
         drop(first);
-        assert!(third.is_first());
+        assert!(third.has_place());
         let cancel = CancelToken::default();
         let mut waits = 0;
         let mut waiting = || {
@@ -92,5 +101,14 @@ mod tests {
         drop(third);
         assert!(turns.wait(&CancelToken::default(), &mut waiting).is_ok());
         assert_eq!(waits, 1, "only the first had to wait");
+    }
+
+    #[test]
+    fn several_places_are_given_at_the_same_time() {
+        let turns = Arc::new(ExclusiveQueue::new(2));
+        let (first, second, third) = (turns.enqueue(), turns.enqueue(), turns.enqueue());
+        assert!(first.has_place() && second.has_place() && !third.has_place());
+        drop(first);
+        assert!(third.has_place());
     }
 }

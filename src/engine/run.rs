@@ -1,75 +1,39 @@
-//! Execution of a plan: runs the stages whose results are missing, each on its own thread and all at the same time. A
-//! stage waits for its inputs when it reads them.
+//! Execution of a plan: runs the stages whose results are missing, each on its own thread, as the schedule says. A stage
+//! waits for its inputs when it reads them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine::cache::{CacheOptions, LazyCache};
+use crate::engine::cache::LazyCache;
 use crate::engine::event::{Event, Observer};
+use crate::engine::exclusive_queue::ExclusiveQueue;
 use crate::engine::feed::ArtefactFeed;
 use crate::engine::inputs::{OpenInput, StageInputs};
 use crate::engine::ordered_map::{MemoryBudget, catch_panic};
 use crate::engine::progress_reporter::ROWS;
-use crate::engine::ranks::{RankCoordinator, RankOptions, WorkerGroup, plan_description};
+use crate::engine::ranks::{RankCoordinator, WorkerGroup, plan_description};
 use crate::engine::reader::TableReader;
+use crate::engine::run_options::RunOptions;
+use crate::engine::run_record::{RunSummary, StageResult, begin_record, finish_record};
+use crate::engine::schedule::Schedule;
 use crate::engine::stage_host::{EngineHost, RunContext};
-use crate::engine::status::{StageAction, StageStatus, stage_statuses};
+use crate::engine::status::{StageStatus, stage_statuses};
 use crate::engine::writer::{ArtefactCommitter, TableWriter};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::plan::{Plan, PlanNode};
-use crate::runtime::{CancelToken, Device, Resources, Stalls};
+use crate::runtime::{CancelToken, Resources};
 use crate::stage::{InputOrigin, OutputKind, RunnableStage, Stage, StageEvent, StageHost, TableRef, Warning};
 use crate::store::claim::{check_conditional_writes, claim_artefact, lock_for_run};
 use crate::store::journal::{self, CommittedContent};
-use crate::store::record::{RunCommand, RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Manifest, Presence, Store};
-
-/// Options of a run.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// Name of the pipeline file, for the record of the run.
-    pub pipeline: String,
-    /// Rest of the command line, for the record of the run.
-    pub command: RunCommand,
-    /// Number of threads that a stage may keep busy.
-    pub threads: usize,
-    /// Maximum number of bytes in flight between threads.
-    pub memory: u64,
-    /// Device of the tensors.
-    pub device: Device,
-    /// Location and size of the cache of shards.
-    pub cache: CacheOptions,
-    /// Options for stages that run in several processes.
-    pub ranks: RankOptions,
-}
-
-impl RunOptions {
-    /// Identity of the pipeline, as [`RunRecord::pipeline_identity`] gives it.
-    #[must_use]
-    pub fn pipeline_identity(&self) -> &str {
-        self.command.pipeline_identity(&self.pipeline)
-    }
-}
-
-/// Result of a run.
-#[derive(Debug)]
-pub struct RunSummary {
-    /// Record of the run, which is in the store already.
-    pub record: RunRecord,
-    /// Manifest of each finished stage, by name of the stage.
-    pub manifests: BTreeMap<String, Manifest>,
-    /// Peak number of bytes in flight between threads.
-    pub peak_bytes_in_flight: u64,
-    /// Error that ended the run, if any.
-    pub error: Option<Error>,
-}
 
 /// Runs every stage of the plan whose artefact is not in the store.
 ///
 /// An error of a stage ends the run: the other stages are cancelled, and everything that was committed stays in the
-/// store. That error is in the summary.
+/// store. With [`RunOptions::keep_going`] the stages that do not follow from the failed one run to their end. The error
+/// is in the summary.
 ///
 /// # Errors
 /// The run could not start, for example because a source is missing or the store cannot be written.
@@ -114,8 +78,7 @@ fn execute_stages<S: RunnableStage>(
     // Cancelled by the first failure, so that the other stages stop. The caller's token stays as it is.
     let stop = cancel.child();
     let cache = LazyCache::new(&options.cache);
-    let exclusive_queue = Arc::default();
-    let exclusive_queue = &exclusive_queue;
+    let exclusive_queue = &Arc::new(ExclusiveQueue::new(options.jobs));
     let run =
         RunContext { budget: &budget, cache: &cache, coordinator, exclusive_queue, observer, statuses: &statuses };
     let resources = Resources { threads: options.threads, device: options.device, cancel: stop.clone() };
@@ -123,37 +86,46 @@ fn execute_stages<S: RunnableStage>(
         statuses.iter().map(|status| (status.name.clone(), Arc::default())).collect();
     let locations = output_locations(plan, &statuses, store, &feeds);
     let mut results: Vec<(String, StageResult)> = Vec::new();
+    for (status, manifest) in statuses.iter().filter_map(|status| Some((status, status.reused()?))) {
+        feeds[&status.name].complete(manifest.tables.clone(), manifest.files.clone());
+        results.push((status.name.clone(), Ok((manifest.clone(), None))));
+    }
+    let mut schedule = Schedule::new(plan, options.jobs, |i| statuses[i].is_reuse());
     std::thread::scope(|scope| -> Result<()> {
-        let mut running = Vec::new();
-        for (node, status) in plan.stages().iter().zip(&statuses) {
-            let feed = Arc::clone(&feeds[&status.name]);
-            if let StageAction::Reuse(manifest) = &status.action {
-                feed.complete(manifest.tables.clone(), manifest.files.clone());
-                results.push((status.name.clone(), Ok((manifest.as_ref().clone(), None))));
-                continue;
-            }
-            let (locations, stop, resources) = (&locations, &stop, &resources);
-            let work = move || {
-                let result = catch_panic(|| build_stage(node, status, store, locations, &feed, run, resources));
-                if let Err(error) = &result {
-                    let interrupted = error.category() == ErrorCategory::Interrupted;
-                    let (stage, error) = (status.name.clone(), error.to_string());
-                    observer(&Event::StageFailed { stage, error, interrupted });
-                    feed.fail();
-                    stop.cancel();
-                }
-                result
-            };
-            let thread = std::thread::Builder::new().name(format!("stage {}", status.name));
-            let thread =
+        let (ended, ends) = std::sync::mpsc::channel();
+        loop {
+            // After a cancellation, what runs comes to its end and nothing starts.
+            let ready = if stop.check().is_ok() { schedule.start_ready() } else { Vec::new() };
+            for i in ready {
+                let (node, status, ended) = (&plan.stages()[i], &statuses[i], ended.clone());
+                let feed = Arc::clone(&feeds[&status.name]);
+                let threads = if schedule.is_instance(i) { options.instance_threads() } else { options.threads };
+                let resources = Resources { threads, ..resources.clone() };
+                let (locations, stop) = (&locations, &stop);
+                let work = move || {
+                    let result = catch_panic(|| build_stage(node, status, store, locations, &feed, run, &resources));
+                    if let Err(error) = &result {
+                        let interrupted = error.category() == ErrorCategory::Interrupted;
+                        let (stage, error) = (status.name.clone(), error.to_string());
+                        observer(&Event::StageFailed { stage, error, interrupted });
+                        feed.fail();
+                        if !options.keep_going {
+                            stop.cancel();
+                        }
+                    }
+                    // The receiver waits for every stage that runs.
+                    let _ = ended.send((i, result));
+                };
+                let thread = std::thread::Builder::new().name(format!("stage {}", status.name));
                 thread.spawn_scoped(scope, work).map_err(|error| Error::internal(format!("no thread: {error}")))?;
-            running.push((status.name.clone(), thread));
+            }
+            if !schedule.is_running() {
+                return Ok(());
+            }
+            let Ok((i, result)) = ends.recv() else { return Ok(()) };
+            schedule.end(i, result.is_ok());
+            results.push((statuses[i].name.clone(), result));
         }
-        for (name, thread) in running {
-            let joined = thread.join().unwrap_or_else(|_| Err(Error::internal("the thread of a stage panicked")));
-            results.push((name, joined));
-        }
-        Ok(())
     })?;
     finish_record(&mut record, store, &budget, observer, results, started.elapsed().as_secs_f64())
 }
@@ -170,102 +142,10 @@ pub fn finish_reused(
     options: &RunOptions,
     observer: &Observer<'_>,
 ) -> Result<Option<RunSummary>> {
-    let manifest = |status: &StageStatus| match &status.action {
-        StageAction::Reuse(manifest) => Some((status.name.clone(), Ok((manifest.as_ref().clone(), None)))),
-        _ => None,
-    };
+    let manifest = |status: &StageStatus| Some((status.name.clone(), Ok((status.reused()?.clone(), None))));
     let Some(results) = statuses.iter().map(manifest).collect::<Option<Vec<_>>>() else { return Ok(None) };
     let mut record = begin_record(statuses, store, options, observer)?;
     finish_record(&mut record, store, &MemoryBudget::new(options.memory), observer, results, 0.0).map(Some)
-}
-
-/// Writes the record of a new run, and reports the stages whose results are reused.
-fn begin_record(
-    statuses: &[StageStatus],
-    store: &Store,
-    options: &RunOptions,
-    observer: &Observer<'_>,
-) -> Result<RunRecord> {
-    let mut record = RunRecord::start(&options.pipeline, options.command.clone());
-    record.stages = statuses
-        .iter()
-        .map(|status| StageRecord {
-            name: status.name.clone(),
-            kind: status.kind.clone(),
-            key: status.key.clone(),
-            identity: Some(status.identity.clone()),
-            tables: status.tables.clone(),
-            sources: status.sources.clone(),
-            reused: status.is_reuse(),
-            seconds: None,
-            stalls: None,
-        })
-        .collect();
-    if !statuses.iter().all(StageStatus::is_reuse) {
-        record.save(store)?;
-    }
-    let stages = statuses.iter().map(|status| status.name.clone()).collect();
-    observer(&Event::RunStarted { run: record.run.clone(), pipeline: record.pipeline.clone(), stages });
-    for status in statuses {
-        if let StageAction::Reuse(manifest) = &status.action {
-            let (stage, kind, key) = (status.name.clone(), status.kind.clone(), status.key.to_string());
-            observer(&Event::StageReused { stage, kind, key, rows: manifest.rows() });
-        }
-    }
-    Ok(record)
-}
-
-/// Result of a stage: its manifest and, if it ran, the seconds it took and its data stalls.
-type StageResult = Result<(Manifest, Option<(f64, Option<Stalls>)>)>;
-
-/// Completes and writes the record of a run, and returns the summary.
-fn finish_record(
-    record: &mut RunRecord,
-    store: &Store,
-    budget: &MemoryBudget,
-    observer: &Observer<'_>,
-    results: Vec<(String, StageResult)>,
-    seconds: f64,
-) -> Result<RunSummary> {
-    let mut manifests = BTreeMap::new();
-    let mut first: Option<Error> = None;
-    for (name, result) in results {
-        match result {
-            Ok((manifest, ran)) => {
-                if let Some(stage) = record.stages.iter_mut().find(|stage| stage.name == name) {
-                    stage.seconds = ran.map(|(seconds, _)| seconds);
-                    stage.stalls = ran.and_then(|(_, stalls)| stalls);
-                    // Another process, or another stage of the same key, may have built it while this one waited.
-                    stage.reused = ran.is_none();
-                }
-                manifests.insert(name, manifest);
-            }
-            // Interruptions are consequences of the first other error, if there is one.
-            Err(error) if first.as_ref().is_none_or(|first| first.category() == ErrorCategory::Interrupted) => {
-                first = Some(if error.category() == ErrorCategory::Interrupted {
-                    error
-                } else {
-                    error.context(format!("stage `{name}`"))
-                });
-            }
-            Err(_) => {}
-        }
-    }
-    record.finished = Some(jiff::Timestamp::now());
-    record.error = first.as_ref().map(ToString::to_string);
-    record.outcome = match &first {
-        None => RunOutcome::Finished,
-        Some(error) if error.category() == ErrorCategory::Interrupted => RunOutcome::Interrupted,
-        Some(_) => RunOutcome::Failed,
-    };
-    let saved = record.save(store);
-    if first.is_none() {
-        saved?;
-    }
-    let outcome = serde_json::json!(record.outcome).as_str().unwrap_or_default().to_owned();
-    let peak = budget.peak();
-    observer(&Event::RunFinished { run: record.run.clone(), seconds, outcome, peak_bytes_in_flight: peak });
-    Ok(RunSummary { record: record.clone(), manifests, peak_bytes_in_flight: peak, error: first })
 }
 
 /// Artefact and feed from which other stages read an output.

@@ -7,7 +7,7 @@ use crate::engine::sources;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::runtime::CancelToken;
-use crate::stage::{InputOrigin, OutputKind, Stage};
+use crate::stage::{Coordinate, InputOrigin, OutputKind, Problem, Stage, Warning};
 use crate::store::journal;
 use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
 use crate::store::run_log::RunLog;
@@ -18,6 +18,8 @@ use crate::store::{Artefact, Manifest, Presence, Store};
 pub struct StageStatus {
     /// Name in the pipeline file.
     pub name: String,
+    /// Coordinates in the matrix of the pipeline; empty for a stage that is not repeated.
+    pub coordinates: Vec<Coordinate>,
     /// Kind of the stage.
     pub kind: String,
     /// Identity of its artefact.
@@ -26,6 +28,8 @@ pub struct StageStatus {
     pub tables: Vec<String>,
     /// Paths of its sources, by name of the input.
     pub sources: BTreeMap<String, String>,
+    /// Warnings about its settings. The subject is the setting.
+    pub warnings: Vec<Warning>,
     /// Key of its artefact.
     pub key: Key,
     /// Action of a run.
@@ -53,6 +57,15 @@ impl StageStatus {
     #[must_use]
     pub fn is_reuse(&self) -> bool {
         matches!(self.action, StageAction::Reuse(_))
+    }
+
+    /// Manifest of the result, if it is in the store already.
+    #[must_use]
+    pub fn reused(&self) -> Option<&Manifest> {
+        match &self.action {
+            StageAction::Reuse(manifest) => Some(manifest),
+            _ => None,
+        }
     }
 
     /// Artefact of the stage, which may be absent.
@@ -129,8 +142,22 @@ pub fn stage_statuses<S: Stage>(
         let outputs = node.stage.outputs().into_iter();
         let tables = outputs.filter(|output| matches!(output.kind, OutputKind::Table { .. }));
         let tables = tables.map(|output| output.name.to_owned()).collect();
-        let (name, sources) = (node.name.clone(), sources_read);
-        done.push(StageStatus { name, kind, identity, tables, sources, key, action: verdict, reasons });
+        let own = plan.warnings().iter().filter(|warning| warning.stage == node.name);
+        let warning = |of: &Problem| Warning { subject: of.setting.clone(), message: of.message.clone() };
+        let warnings = own.map(|of| warning(&of.problem)).collect();
+        let (name, coordinates, sources) = (node.name.clone(), node.coordinates.clone(), sources_read);
+        done.push(StageStatus {
+            name,
+            coordinates,
+            kind,
+            identity,
+            tables,
+            sources,
+            warnings,
+            key,
+            action: verdict,
+            reasons,
+        });
     }
     Ok(done)
 }

@@ -44,7 +44,7 @@ impl ToyStage {
 }
 
 pub(crate) fn node(name: &str, stage: ToyStage) -> PlanNode<ToyStage> {
-    PlanNode { name: name.to_owned(), stage }
+    PlanNode { name: name.to_owned(), coordinates: vec![], stage }
 }
 
 fn schema() -> SchemaRef {

@@ -222,8 +222,11 @@ impl NpyFile {
     }
 }
 
-/// Parses the header: offset of the values, shape and type.
-fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, NpyShape, FloatType)> {
+/// Reads the header and the offset of the values.
+///
+/// # Errors
+/// The file is not an npy file, or its header cannot be that of a plain array.
+pub(super) fn read_header(file: &[u8]) -> Result<(usize, NpyHeader)> {
     let text = header_text(file)?;
     let start = text.end;
     let text = &file[text];
@@ -235,6 +238,12 @@ fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, N
     }
     let header =
         NpyHeader::from_reader(file).map_err(|error| Error::data(format!("npy header cannot be read: {error}")))?;
+    Ok((start, header))
+}
+
+/// Parses the header: offset of the values, shape and type.
+fn parse_header(file: &[u8], wanted: NpyRowKind, hint: &str) -> Result<(usize, NpyShape, FloatType)> {
+    let (start, header) = read_header(file)?;
     let kind = header.dtype();
     let float = FloatType::of(&kind).ok_or_else(|| {
         Error::data(format!("values are {}, wanted '<f4' (little-endian f32), '<f2' or '<f8'", kind.descr()))

@@ -19,11 +19,12 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryBankMask {
-    /// Samples of its image, with any caption.
+    /// Its own caption only, as in equation 6 of the paper. Other captions of its image are compared with it and count as
+    /// hubs around it, as other captions of the batch with the same image are negatives.
     #[default]
-    OwnImage,
-    /// Its own caption only, as in the paper's formula; other captions of its image are compared.
     OwnCaption,
+    /// Samples of its image, with any caption: no other description of an image counts as a hub around it. In no paper.
+    OwnImage,
     /// All captions of the batch, as in the published code.
     BatchCaptions,
     /// None: a pair is compared with all samples.

@@ -7,7 +7,7 @@ use super::diagnostic::Diagnostic;
 use super::source_map::{SourceMap, SourceSpan};
 use super::toml_tree::TomlNode;
 use crate::plan::{Plan, PlanNode, StageProblem, setting_name};
-use crate::stage::{Problem, Stage};
+use crate::stage::{Coordinate, Problem, Stage};
 use crate::suggest::closest_name;
 
 /// Number of lines that a note names.
@@ -15,7 +15,11 @@ const NAMED_LINES: usize = 5;
 
 /// Stage of the file: its settings as a tree, and as a Rust value if they are valid.
 pub(super) struct ParsedStage<S> {
+    /// Name, with the coordinates of an instance.
     pub(super) name: String,
+    /// Name in the file.
+    pub(super) base: String,
+    pub(super) coordinates: Vec<Coordinate>,
     pub(super) span: SourceSpan,
     /// Name in the place of the kind. If there is no such kind, it may be the name of the stage.
     pub(super) other_name: Option<String>,
@@ -29,6 +33,15 @@ pub(super) struct ParsedStage<S> {
 }
 
 impl<S: Stage> ParsedStage<S> {
+    /// Node of the plan; `None` if the stage could not be read.
+    pub(super) fn node(&self) -> Option<PlanNode<S>>
+    where
+        S: Clone,
+    {
+        let (name, coordinates) = (self.name.clone(), self.coordinates.clone());
+        Some(PlanNode { name, coordinates, stage: self.stage.clone()? })
+    }
+
     /// True if the stage may have other outputs once its mistakes are corrected.
     pub(super) fn is_doubtful(&self) -> bool {
         self.stage.is_none() || !self.dropped.is_empty()
@@ -44,20 +57,18 @@ impl<S: Stage> ParsedStage<S> {
 }
 
 /// Reference `stage.table` in a setting.
-type Reference = (String, SourceSpan);
+pub(super) type Reference = (String, SourceSpan);
 
 /// Connects the stages that could be read, and checks the references of the others. Returns a plan if all stages could
 /// be read and connected. `misplaced` are unknown names at the top of the file, whose mistake is reported already.
 pub(super) fn connect_stages<S: Stage + Clone>(
-    parsed_stages: Vec<ParsedStage<S>>,
+    parsed_stages: &[ParsedStage<S>],
     source_map: &SourceMap,
     references: &[Reference],
     misplaced: &[&str],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Plan<S>> {
-    let nodes = parsed_stages
-        .iter()
-        .filter_map(|parsed| Some(PlanNode { name: parsed.name.clone(), stage: parsed.stage.clone()? }));
+    let nodes = parsed_stages.iter().filter_map(ParsedStage::node);
     let (plan, found) = match Plan::new(nodes.collect()) {
         Ok(plan) => {
             let warnings = plan.warnings().to_vec();
@@ -66,7 +77,7 @@ pub(super) fn connect_stages<S: Stage + Clone>(
         Err(found) => (None, found),
     };
     let mut reporter = ConnectionReporter {
-        parsed_stages: &parsed_stages,
+        parsed_stages,
         source_map,
         references,
         refused: diagnostics.iter().map(|diagnostic| diagnostic.span).collect(),
@@ -120,7 +131,7 @@ impl<S: Stage> ConnectionReporter<'_, S> {
         let reference = own.iter().find(|(_, at)| *at == span).map(|(reference, _)| reference.as_str());
         let Problem { setting, message, hint, severity } = found.problem;
         let diagnostic = Diagnostic { hint, severity, ..Diagnostic::new(span, with_setting_name(&setting, message)) };
-        match reference.and_then(|reference| reference.split_once('.')) {
+        match reference.and_then(|reference| reference.rsplit_once('.')) {
             Some((stage, _)) if self.find(stage).is_none() => {
                 self.missing_stages.entry(stage.to_owned()).or_default().push(diagnostic);
             }
@@ -138,9 +149,10 @@ impl<S: Stage> ConnectionReporter<'_, S> {
 
     /// Reports a reference of a stage that could not be read, if it is to an unknown stage or table.
     fn report_reference(&mut self, reference: &str, span: SourceSpan) {
-        let Some((stage, table)) = reference.split_once('.') else { return };
+        let Some((stage, table)) = reference.rsplit_once('.') else { return };
         let Some(parsed) = self.find(stage) else {
-            let names: Vec<&str> = self.parsed_stages.iter().map(|parsed| parsed.name.as_str()).collect();
+            let mut names: Vec<&str> = self.parsed_stages.iter().map(|parsed| parsed.base.as_str()).collect();
+            names.dedup();
             let diagnostic = Diagnostic::new(span, format!("got `{reference}`, but no stage is called `{stage}`"))
                 .with_valid_names(stage, names);
             self.missing_stages.entry(stage.to_owned()).or_default().push(diagnostic);

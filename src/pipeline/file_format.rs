@@ -18,9 +18,85 @@ struct PipelineFile<S> {
     seed: u64,
     /// Stages by name: `[stage.NAME.KIND]`.
     stage: BTreeMap<StageName, S>,
+    /// Axes over whose values stages are repeated: `[matrix.AXIS]`.
+    #[serde(default)]
+    matrix: MatrixTable,
+    /// Named sets of settings, of which `--profile NAME` chooses one: `[profile.NAME]`.
+    #[serde(default)]
+    profile: BTreeMap<String, ProfileTable>,
     /// Conditions that the results must satisfy.
     #[serde(default)]
     expect: Vec<Expectation>,
+}
+
+/// Settings that replace those of the file and of its rows.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ProfileTable {
+    /// Settings by name of the stage: `set.fit.epochs = 20`.
+    #[serde(default)]
+    set: BTreeMap<String, serde_json::Map<String, Value>>,
+}
+
+/// Matrix of a pipeline file. The checks of its content are in `matrix`.
+#[derive(Default)]
+struct MatrixTable;
+
+impl JsonSchema for MatrixTable {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Matrix".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+        let scalar = json!({ "type": ["string", "number", "boolean"] });
+        let setting = json!({ "type": "string", "description": "Stage and setting: `fit.seed`." });
+        schemars::json_schema!({
+            "type": "object",
+            "description": "Axes over whose values stages are repeated. A stage is repeated if an axis sets something in it, or in a stage that it reads.",
+            "propertyNames": { "pattern": AXIS_NAME },
+            "properties": {
+                "exclude": {
+                    "type": "array",
+                    "description": "Combinations that are left out: `{ row = \"1.2\", seed = 3 }`.",
+                    "items": { "type": "object", "minProperties": 1, "additionalProperties": scalar },
+                },
+            },
+            "additionalProperties": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "description": "Values of one setting.",
+                        "properties": {
+                            "setting": setting,
+                            "settings": { "type": "array", "minItems": 1, "items": setting, "description": "Settings that have the same value." },
+                            "values": { "type": "array", "minItems": 1, "items": scalar, "description": "Values of the setting." },
+                        },
+                        "required": ["values"],
+                        "additionalProperties": false,
+                    },
+                    {
+                        "type": "array",
+                        "minItems": 1,
+                        "description": "Named rows, each with settings of its own.",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "name": { "type": ["string", "number"], "description": "Name of the row.", "pattern": VALUE_TEXT },
+                                "set": {
+                                    "type": "object",
+                                    "description": "Settings by name of the stage: `set.fit.loss = \"max\"`.",
+                                    "additionalProperties": { "type": "object" },
+                                },
+                            },
+                            "required": ["name"],
+                            "additionalProperties": false,
+                        },
+                    },
+                ],
+            },
+        })
+    }
 }
 
 /// Name of a stage.
@@ -28,6 +104,12 @@ struct StageName;
 
 /// Regular expression for names of stages.
 pub(super) const STAGE_NAME: &str = "^[A-Za-z0-9_-]+$";
+
+/// Regular expression for names of axes, which become columns in SQL.
+pub(super) const AXIS_NAME: &str = "^[a-z][a-z0-9_]*$";
+
+/// Regular expression for texts of values, which become parts of names.
+pub(super) const VALUE_TEXT: &str = r"^[A-Za-z0-9._+-]{1,64}$";
 
 impl JsonSchema for StageName {
     fn schema_name() -> std::borrow::Cow<'static, str> {

@@ -1,7 +1,7 @@
 //! Loading a pipeline file: reads and checks it, and connects its stages.
 
 use std::collections::hash_map::Entry as Slot;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use az::SaturatingAs;
@@ -12,11 +12,12 @@ use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::alternative::Alternative;
-use super::connect::{ParsedStage, connect_stages};
+use super::connect::{ParsedStage, Reference, connect_stages};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::file_format::{Expectation, STAGE_NAME, resolve, schema};
+use super::matrix::{Combinations, Expansion, Matrix, Profile, StageInstance};
 use super::not_toml::syntax_diagnostics;
-use super::overrides;
+use super::overrides::{self, SettingAssignment};
 use super::read_file::read_text;
 use super::schema_check::{SchemaChecker, ValueLabel, matches_pattern};
 use super::setting_places::{SettingPaths, first_path};
@@ -24,8 +25,8 @@ use super::source_map::{SourceMap, SourceSpan};
 use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::Error;
-use crate::plan::Plan;
-use crate::stage::Stage;
+use crate::plan::{Plan, PlanNode};
+use crate::stage::{INSTANCE_SIGN, Stage, stage_of_instance};
 use crate::suggest::{closest_name, quoted_list};
 
 /// Schemas of SQL that are no stages, so not allowed as names of stages.
@@ -57,16 +58,21 @@ impl<S: Stage + Clone + DeserializeOwned + JsonSchema> PipelineStage for S {}
 pub struct LoadOptions<'a, S> {
     /// Overrides from the command line: `stage.fit.train.epochs=3`.
     pub overrides: &'a [String],
+    /// Profile of the file whose settings are used.
+    pub profile: Option<&'a str>,
+    /// Values of the matrix that are run, from the command line: `row=1.1,1.2`. Empty for all.
+    pub only: &'a [String],
     /// Lookup of environment variables.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// True if source files and folders of stages must exist.
     pub sources_must_exist: bool,
-    /// Checks the queries of expectations against the tables of the plan. Returns index and error of each wrong one.
+    /// Checks the queries of expectations against the tables of the named stages. Returns index and error of each wrong
+    /// one.
     pub check_queries: &'a CheckQueries<S>,
 }
 
 /// Type of [`LoadOptions::check_queries`].
-pub type CheckQueries<S> = dyn Fn(&Plan<S>, &[Expectation]) -> Vec<(usize, Error)>;
+pub type CheckQueries<S> = dyn Fn(&[PlanNode<S>], &[Expectation]) -> Vec<(usize, Error)>;
 
 /// Loads a pipeline file: reads it, applies overrides, checks it, and connects its stages.
 ///
@@ -100,9 +106,10 @@ fn parse<S: PipelineStage>(
     let mut diagnostics = Vec::new();
     let schema = schema::<S>();
     let paths = SettingPaths { definitions: &schema["$defs"], stage: &schema["$defs"][S::schema_name().as_ref()] };
-    for (i, assignment) in options.overrides.iter().enumerate() {
-        overrides::apply(&mut root, assignment, i + 1, &paths, &mut diagnostics);
-    }
+    let assignments = options.overrides.iter().enumerate();
+    let assignments: Vec<SettingAssignment> = assignments
+        .filter_map(|(i, assignment)| overrides::apply(&mut root, assignment, i + 1, &paths, &mut diagnostics))
+        .collect();
     let mut checker = SchemaChecker {
         definitions: &schema["$defs"],
         source_map,
@@ -117,22 +124,27 @@ fn parse<S: PipelineStage>(
         diagnostics,
     };
     let seed = check_seed(&mut checker, &mut root, &schema);
-    let stages = check_stages::<S>(&mut checker, &mut root);
-    let (expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
+    let sweep = Sweep { profile: options.profile, only: options.only, assignments: &assignments };
+    let (stages, is_expanded) = check_stages::<S>(&mut checker, &mut root, &sweep);
+    let (mut expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
+    if !options.only.is_empty() {
+        // They are about the results of the whole matrix.
+        expectations.clear();
+    }
     check_top_level_keys::<S>(&mut checker, &root, &schema);
     let SchemaChecker { references, mut diagnostics, mut variables, .. } = checker;
     if options.sources_must_exist {
         diagnostics.extend(variables.unset_diagnostic(&path.display().to_string()));
     }
-    let doubtful: Vec<String> =
-        stages.iter().filter(|stage| stage.is_doubtful()).map(|stage| stage.name.clone()).collect();
     // Names that are meant to be stages: `[fit.train]`.
     let misplaced: Vec<&str> = root.entries().iter().map(|entry| entry.key.as_str()).collect();
-    let plan = connect_stages(stages, source_map, &references, &misplaced, &mut diagnostics);
-    if let Some(plan) = plan.as_ref().filter(|plan| !plan.stages().is_empty()) {
-        for (i, error) in (options.check_queries)(plan, &expectations) {
-            // Tables of a stage whose settings are wrong may lack columns for that reason alone.
-            if expectations.get(i).is_some_and(|wrong| doubtful.iter().any(|stage| wrong.sql.contains(stage))) {
+    let plan = connect_stages(&stages, source_map, &references, &misplaced, &mut diagnostics);
+    let readable: Vec<PlanNode<S>> = stages.iter().filter_map(ParsedStage::node).collect();
+    // Without its matrix, columns of axes are missing.
+    if !readable.is_empty() && is_expanded {
+        let doubtful = doubtful_names(&stages, &references, &misplaced);
+        for (i, error) in (options.check_queries)(&readable, &expectations) {
+            if expectations.get(i).is_some_and(|wrong| names_one_of(&wrong.sql, &doubtful)) {
                 continue;
             }
             let span = queries.get(i).copied().unwrap_or_default();
@@ -140,6 +152,12 @@ fn parse<S: PipelineStage>(
             diagnostics.push(Diagnostic { hint, ..Diagnostic::new(span, error.to_string()) });
         }
     }
+    if !is_expanded {
+        // They may be about instances that the file does not have yet.
+        diagnostics.retain(|diagnostic| !diagnostic.is_warning());
+    }
+    let instances = stages.iter().map(|parsed| (parsed.name.as_str(), parsed.base.as_str()));
+    let diagnostics = without_coordinates(diagnostics, instances.filter(|(name, stage)| name != stage));
     match plan {
         Some(plan) if diagnostics.iter().all(Diagnostic::is_warning) => {
             let warnings = Diagnostics::new(source_map.clone(), diagnostics);
@@ -147,6 +165,48 @@ fn parse<S: PipelineStage>(
         }
         _ => Err(diagnostics),
     }
+}
+
+/// Names whose tables may be other ones once the mistakes of the file are corrected: stages with mistakes, and names that
+/// no stage has yet.
+fn doubtful_names<'n, S: Stage>(
+    stages: &'n [ParsedStage<S>],
+    references: &'n [Reference],
+    misplaced: &[&'n str],
+) -> BTreeSet<&'n str> {
+    let wrong = stages.iter().filter(|parsed| parsed.is_doubtful());
+    let wrong = wrong.flat_map(|parsed| [Some(parsed.base.as_str()), parsed.other_name.as_deref()]).flatten();
+    let named = references.iter().filter_map(|(reference, _)| Some(stage_of_instance(reference.rsplit_once('.')?.0)));
+    let missing = named.filter(|name| stages.iter().all(|parsed| parsed.base != *name));
+    wrong.chain(missing).chain(misplaced.iter().copied()).collect()
+}
+
+/// Diagnostics that name stages without coordinates, since a mistake in the file is one of all instances. `instances` has
+/// the names of instances and of their stages.
+fn without_coordinates<'n>(
+    diagnostics: Vec<Diagnostic>,
+    instances: impl Iterator<Item = (&'n str, &'n str)>,
+) -> Vec<Diagnostic> {
+    let mut instances: Vec<(&str, &str)> = instances.collect();
+    // `fit@seed=1` is the beginning of `fit@seed=10`.
+    instances.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let plain = |text: String| {
+        let replace = |text: String, (name, stage): &(&str, &str)| text.replace(name, stage);
+        if text.contains(INSTANCE_SIGN) { instances.iter().fold(text, replace) } else { text }
+    };
+    let mut seen = BTreeSet::new();
+    let diagnostics = diagnostics.into_iter().map(|of| Diagnostic {
+        message: plain(of.message),
+        note: of.note.map(plain),
+        hint: of.hint.map(plain),
+        ..of
+    });
+    diagnostics.filter(|of| seen.insert((of.span, of.message.clone()))).collect()
+}
+
+/// True if a word of a query is one of the names.
+fn names_one_of(sql: &str, names: &BTreeSet<&str>) -> bool {
+    sql.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).any(|word| names.contains(word))
 }
 
 /// Checks the seed of the pipeline, by default 0, and makes it the default seed of stages.
@@ -187,8 +247,20 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
     }
 }
 
-fn check_stages<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &mut TomlNode) -> Vec<ParsedStage<S>> {
+/// Arguments of the command line about the matrix and the profiles.
+struct Sweep<'a> {
+    profile: Option<&'a str>,
+    only: &'a [String],
+    assignments: &'a [SettingAssignment],
+}
+
+fn check_stages<S: PipelineStage>(
+    checker: &mut SchemaChecker<'_>,
+    root: &mut TomlNode,
+    sweep: &Sweep<'_>,
+) -> (Vec<ParsedStage<S>>, bool) {
     let whole = root.span;
+    let (matrix, profile) = (root.get("matrix").cloned(), root.get("profile").cloned());
     let other_keys: Vec<String> = root.entries().iter().map(|entry| entry.key.clone()).collect();
     let stages = root.get_mut("stage");
     let entries = match stages.map(|entry| (entry.key_span, &mut entry.node)) {
@@ -196,21 +268,54 @@ fn check_stages<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root: &mut To
         Some((_, node)) if !matches!(node.value, TomlValue::Table(_)) => {
             let message = format!("`stage` is {}, wanted tables `[stage.NAME.KIND]`", node.describe());
             checker.diagnostics.push(Diagnostic::new(node.span, message));
-            return Vec::new();
+            return Default::default();
         }
         // A mistyped `stage` is reported with the other unknown keys.
-        None if other_keys.iter().any(|key| closest_name(key, ["stage"]).is_some()) => return Vec::new(),
+        None if other_keys.iter().any(|key| closest_name(key, ["stage"]).is_some()) => return Default::default(),
         _ => {
             let diagnostic = Diagnostic::new(whole, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
             checker.diagnostics.push(diagnostic.note(format!(
                 "kinds: {}",
                 quoted_list(Alternative::all(stage_schema::<S>(checker)).iter().map(|kind| kind.name))
             )));
-            return Vec::new();
+            return Default::default();
         }
     };
     check_stage_names(checker, entries);
-    entries.iter_mut().map(|entry| check_stage(checker, entry)).collect()
+    let kinds = Alternative::all(stage_schema::<S>(checker));
+    let definitions = checker.definitions;
+    let (instances, is_expanded) = stage_instances(
+        entries,
+        (matrix.as_ref(), profile.as_ref()),
+        (&kinds, definitions),
+        sweep,
+        &mut checker.diagnostics,
+    );
+    (instances.into_iter().map(|instance| check_stage(checker, instance)).collect(), is_expanded)
+}
+
+/// Instances of the stages of the file. If the matrix is wrong, each stage is its own instance, and `false` is returned
+/// beside them.
+fn stage_instances(
+    stages: &[TomlEntry],
+    (matrix, profile): (Option<&TomlEntry>, Option<&TomlEntry>),
+    (kinds, definitions): (&[Alternative<'_>], &Json),
+    sweep: &Sweep<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> (Vec<StageInstance>, bool) {
+    let mut found = Vec::new();
+    let matrix = matrix.map(|entry| Matrix::read(entry, &mut found)).unwrap_or_default();
+    let profile = Profile::read(profile, sweep.profile, &mut found);
+    let only = sweep.only.iter().filter_map(|only| matrix.only(only, &mut found)).collect::<Vec<_>>();
+    let combinations = Combinations::new(&matrix, &only, &mut found);
+    let expansion =
+        Expansion { stages, matrix: &matrix, profile: &profile, kinds, definitions, assignments: sweep.assignments };
+    let instances = if found.is_empty() { expansion.expand(&combinations, &mut found) } else { Vec::new() };
+    let places = instances.iter().map(|instance| (instance.stage.as_str(), instance.coordinates.as_slice()));
+    sweep.assignments.iter().for_each(|assignment| assignment.check_instances(places.clone(), &mut found));
+    let is_wrong = !found.is_empty();
+    diagnostics.extend(found);
+    (if is_wrong { expansion.without_matrix() } else { instances }, !is_wrong)
 }
 
 /// Reports names of stages that SQL cannot distinguish from others.
@@ -241,12 +346,13 @@ fn stage_schema<'s, S: PipelineStage>(checker: &SchemaChecker<'s>) -> &'s Json {
     &checker.definitions[S::schema_name().as_ref()]
 }
 
-fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut TomlEntry) -> ParsedStage<S> {
+fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, instance: StageInstance) -> ParsedStage<S> {
+    let StageInstance { mut entry, stage: base, coordinates } = instance;
     let first = checker.references.len();
-    checker.stage.clone_from(&entry.key);
-    let name = format!("stage `{}`", entry.key);
-    if !matches_pattern(STAGE_NAME, &entry.key) {
-        let message = format!("{:?} is not a valid stage name, wanted letters, digits, `-` and `_`", entry.key);
+    checker.stage.clone_from(&base);
+    let name = format!("stage `{base}`");
+    if !matches_pattern(STAGE_NAME, &base) {
+        let message = format!("{base:?} is not a valid stage name, wanted letters, digits, `-` and `_`");
         checker.diagnostics.push(Diagnostic::new(entry.key_span, message));
     }
     let kinds = Alternative::all(stage_schema::<S>(checker));
@@ -270,10 +376,10 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
         let inner = kinds.iter().find(|kind| only.node.get(kind.name).is_some());
         checker.diagnostics.push(match inner {
             Some(inner) => {
-                diagnostic.hint(format!("a name has no dot: write `[stage.{}-{}.{}]`", entry.key, only.key, inner.name))
+                diagnostic.hint(format!("a name has no dot: write `[stage.{base}-{}.{}]`", only.key, inner.name))
             }
-            None if kinds.iter().any(|kind| kind.name == entry.key) => {
-                diagnostic.hint(format!("the name is first: write `[stage.{}.{}]`", only.key, entry.key))
+            None if kinds.iter().any(|kind| kind.name == base) => {
+                diagnostic.hint(format!("the name is first: write `[stage.{}.{base}]`", only.key))
             }
             None => diagnostic,
         });
@@ -281,11 +387,11 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
         (members.iter().find(|member| known(member)), members.iter().find(|member| !known(member)))
     {
         let message = format!("`{}` is beside the kind `{}` of {name}", stray.key, kind.key);
-        let hint = format!("settings belong below `[stage.{}.{}]`", entry.key, kind.key);
+        let hint = format!("settings belong below `[stage.{base}.{}]`", kind.key);
         checker.diagnostics.push(Diagnostic::new(stray.key_span, message).hint(hint));
     } else if kindless {
         let diagnostic =
-            Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{}.KIND]`", entry.key));
+            Diagnostic::new(entry.key_span, format!("{name} has no kind, wanted a table `[stage.{base}.KIND]`"));
         checker
             .diagnostics
             .push(diagnostic.note(format!("kinds: {}", quoted_list(kinds.iter().map(|kind| kind.name)))));
@@ -304,6 +410,8 @@ fn check_stage<S: PipelineStage>(checker: &mut SchemaChecker<'_>, entry: &mut To
     };
     ParsedStage {
         name: entry.key.clone(),
+        base,
+        coordinates,
         span: entry.key_span,
         other_name: entry.node.entries().first().map(|kind| kind.key.clone()),
         settings: entry.node.entries().first().map(|kind| kind.node.clone()),

@@ -183,6 +183,8 @@ fn a_missing_file_is_answered_with_the_near_ones() {
     let shown = |name: &str| {
         let options = LoadOptions {
             overrides: &[],
+            profile: None,
+            only: &[],
             environment: &|_| None,
             sources_must_exist: true,
             check_queries: &|_, _| Vec::new(),
@@ -305,4 +307,18 @@ fn hints_about_the_form_of_a_file() {
     );
     let json = diagnostics_of("{\"stage\": {}}\n", &[]);
     assert!(json.len() == 1 && json[0].contains("this looks like JSON"), "{json:?}");
+}
+
+/// A wrong setting, a wrong connection and a wrong query are told together. A query of a stage with mistakes is not checked.
+#[test]
+fn mistakes_of_every_kind_are_reported_together() {
+    let expect = "\n[[expect]]\nsql = \"SELECT nothing FROM fit.history\"\nat_least = 1\n\n[[expect]]\nsql = \"SELECT nothing FROM pairs.images\"\nat_least = 1\n";
+    let wrong = VALID
+        .replace("epochs = 2", "epochs = \"2\"")
+        .replace("vectors.caption_embeddings", "vectors.captoin_embeddings");
+    let found = diagnostics_of(&format!("{wrong}{expect}"), &[]);
+    assert!(found.len() == 3, "{found:#?}");
+    assert!(found[0].starts_with("15:10 `epochs` is the string"), "{found:#?}");
+    assert!(found[1].contains("writes no `captoin_embeddings`"), "{found:#?}");
+    assert_eq!(found[2], "36:7 no such table / name one");
 }

@@ -19,6 +19,7 @@ mod alternative;
 mod schema_check;
 mod not_toml;
 mod setting_places;
+mod matrix;
 mod overrides;
 mod read_file;
 mod source_map;

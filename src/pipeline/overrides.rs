@@ -1,6 +1,8 @@
 //! Overrides from the command line, `--set stage.fit.train.epochs=3`, applied to the tree of the file.
 //!
-//! A name may be in quotes. `*` in the name of a stage sets all stages of that kind: `stage.*.train.epochs=3`.
+//! A name may be in quotes. `*` in the name of a stage sets all stages of that kind: `stage.*.train.epochs=3`. An
+//! assignment to a stage that the matrix repeats sets all of its instances; `stage."fit@row=1.1".train.epochs=3` sets
+//! those with that value.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +13,8 @@ use super::schema_check::matches_pattern;
 use super::setting_places::SettingPaths;
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use crate::error::TruncatedList;
+use crate::stage::{Coordinate, INSTANCE_SIGN, instance_name};
 use crate::suggest::quoted_list;
 
 /// Prefix of an assignment in messages.
@@ -24,21 +28,82 @@ pub(super) fn argument_text(assignment: &str) -> String {
 /// Step of a path, with its span.
 type Step = (String, SourceSpan);
 
-/// Applies an assignment to `root`. `index` is the index of its text in the source map.
+/// Assignment of a value to a setting.
+#[derive(Debug)]
+pub(super) struct SettingAssignment {
+    /// Path of the setting.
+    steps: Vec<Step>,
+    value: TomlNode,
+}
+
+impl SettingAssignment {
+    /// Sets the value in an instance of a stage of the matrix, if it is meant. `settings` is the tree of the instance.
+    pub(super) fn apply_to_instance(&self, settings: &mut TomlNode, stage: &str, coordinates: &[Coordinate]) {
+        if let [(first, _), (name, _), rest @ ..] = self.steps.as_slice()
+            && first == "stage"
+            && rest.first().is_some_and(|(kind, _)| settings.get(kind).is_some())
+            && means_instance(name, stage, coordinates)
+        {
+            set_value(settings, rest, self.value.clone());
+        }
+    }
+
+    /// Coordinates of the instances that the assignment names, with their span; `None` if it names none.
+    fn coordinates(&self) -> Option<(&str, SourceSpan)> {
+        let (name, span) = self.steps.get(1).filter(|_| self.steps[0].0 == "stage")?;
+        Some((name.split_once(INSTANCE_SIGN)?.1, *span))
+    }
+
+    /// Reports an assignment to instances that do not exist.
+    pub(super) fn check_instances<'i>(
+        &self,
+        instances: impl Iterator<Item = (&'i str, &'i [Coordinate])> + Clone,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
+        let Some((_, span)) = self.coordinates() else { return };
+        let name = &self.steps[1].0;
+        if instances.clone().any(|(stage, coordinates)| means_instance(name, stage, coordinates)) {
+            return;
+        }
+        let message = format!("no instance of a stage matches `{name}`");
+        let diagnostic = Diagnostic::new(span, message);
+        let mut names = TruncatedList::new(SHOWN_INSTANCES);
+        let of_matrix = instances.filter(|(_, coordinates)| !coordinates.is_empty());
+        names.extend(of_matrix.map(|(stage, coordinates)| format!("`{}`", instance_name(stage, coordinates))));
+        diagnostics.push(if names.is_empty() {
+            diagnostic.hint("the file has no `[matrix.AXIS]`, so no stage is repeated")
+        } else {
+            diagnostic.note(format!("there are {}", names.join(", ")))
+        });
+    }
+}
+
+/// Instances that a message lists.
+const SHOWN_INSTANCES: usize = 6;
+
+/// True if a name in an assignment means an instance: `fit` every instance of `fit`, `fit@row=1.1` those with that value.
+pub(super) fn means_instance(name: &str, stage: &str, coordinates: &[Coordinate]) -> bool {
+    let (of, wanted) = name.split_once(INSTANCE_SIGN).unwrap_or((name, ""));
+    let has = |item: &str| coordinates.iter().any(|at| item.split_once('=') == Some((&at.axis, &at.value_text())));
+    matches_glob(of, stage) && wanted.split(',').filter(|item| !item.is_empty() && *item != "*").all(has)
+}
+
+/// Applies an assignment to `root`. `index` is the index of its text in the source map. Returns the assignment, if it
+/// could be read, for the instances of stages.
 pub(super) fn apply(
     root: &mut TomlNode,
     assignment: &str,
     index: usize,
     settings: &SettingPaths<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) {
+) -> Option<SettingAssignment> {
     let at =
         |start: usize, end: usize| SourceSpan { source_index: index, start: FLAG.len() + start, end: FLAG.len() + end };
     let Some(equals) = unquoted(assignment).find_map(|(i, c)| (c == '=').then_some(i)) else {
         let diagnostic =
             Diagnostic::new(at(0, assignment.len()), format!("`{assignment}` assigns nothing: wanted `PATH=VALUE`"));
         diagnostics.push(diagnostic.hint("write for example `--set stage.fit.train.epochs=3`, or `*` for all stages of a kind: `--set 'stage.*.train.epochs=3'`"));
-        return;
+        return None;
     };
     let (path, text) = (&assignment[..equals], &assignment[equals + 1..]);
     let offset = equals + 1;
@@ -53,15 +118,29 @@ pub(super) fn apply(
             let hint =
                 "write for example `--set 'stage.fit.train.loss={ max = { margin = 0.1 } }'`, in quotes of the shell";
             diagnostics.push(diagnostic.hint(hint));
-            return;
+            return None;
         }
         // A value that is not TOML is plain text, since shells remove quotes.
         _ => TomlNode { span: value_at, value: TomlValue::Text(text.to_owned()) },
     };
-    match parse_path(path, &at).and_then(|steps| matching_paths(root, steps, settings)) {
-        Ok(paths) => paths.iter().for_each(|steps| set_value(root, steps, value.clone())),
-        Err(diagnostic) => diagnostics.push(diagnostic),
+    let steps = match parse_path(path, &at) {
+        Ok(steps) => steps,
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            return None;
+        }
+    };
+    let assignment = SettingAssignment { steps, value };
+    if assignment.coordinates().is_none() {
+        match matching_paths(root, assignment.steps.clone(), settings) {
+            Ok(paths) => paths.iter().for_each(|steps| set_value(root, steps, assignment.value.clone())),
+            Err(diagnostic) => {
+                diagnostics.push(diagnostic);
+                return None;
+            }
+        }
     }
+    Some(assignment)
 }
 
 /// Characters outside of quotes, with their positions.
@@ -153,6 +232,9 @@ fn matching_paths(
 
 /// True if `name` matches a pattern in which `*` stands for any characters.
 fn matches_glob(pattern: &str, name: &str) -> bool {
+    if !pattern.contains('*') {
+        return pattern == name;
+    }
     let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
     matches_pattern(&format!("^{}$", parts.join(".*")), name)
 }

@@ -1,7 +1,9 @@
 //! Checks a TOML tree against the JSON Schema of the settings and prepares it for serde: resolves paths, fills in
 //! seeds, expands shorthands.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use regex::Regex;
 use serde_json::Value as Json;
@@ -471,5 +473,11 @@ fn integer_bounds(schema: &Json) -> (i128, i128) {
 
 /// Returns true if `text` matches the regular expression `pattern` of a schema.
 pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
-    Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
+    // There are a few patterns, and a file may have thousands of texts.
+    static COMPILED: Mutex<BTreeMap<String, Option<Regex>>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !compiled.contains_key(pattern) {
+        compiled.insert(pattern.to_owned(), Regex::new(pattern).ok());
+    }
+    compiled[pattern].as_ref().is_some_and(|pattern| pattern.is_match(text))
 }

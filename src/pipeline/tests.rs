@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Diagnostics, Expectation, LoadOptions, Pipeline, load};
 use crate::error::Error;
 use crate::model::loss::Loss;
-use crate::plan::Plan;
+use crate::plan::PlanNode;
 use crate::stage::Stage;
 use crate::stages::AnyStage;
 
@@ -46,6 +46,16 @@ pub(super) fn load_bytes(
     overrides: &[&str],
     sources_needed: bool,
 ) -> Result<Pipeline<AnyStage>, Diagnostics> {
+    load_with(bytes, overrides, (None, &[]), sources_needed)
+}
+
+pub(super) fn load_with(
+    bytes: &[u8],
+    overrides: &[&str],
+    (profile, only): (Option<&str>, &[&str]),
+    sources_needed: bool,
+) -> Result<Pipeline<AnyStage>, Diagnostics> {
+    let only: Vec<String> = only.iter().map(|text| (*text).to_owned()).collect();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.toml");
     std::fs::write(&path, bytes).unwrap();
@@ -56,6 +66,8 @@ pub(super) fn load_bytes(
         &path,
         &LoadOptions {
             overrides: &overrides,
+            profile,
+            only: &only,
             environment: &environment,
             sources_must_exist: sources_needed,
             check_queries: &rehearse,
@@ -64,7 +76,7 @@ pub(super) fn load_bytes(
 }
 
 /// Fake check of queries: those that contain `nothing` are wrong. The real check uses the module `sql`.
-fn rehearse(_: &Plan<AnyStage>, expectations: &[Expectation]) -> Vec<(usize, Error)> {
+fn rehearse(_: &[PlanNode<AnyStage>], expectations: &[Expectation]) -> Vec<(usize, Error)> {
     let wrong = expectations.iter().enumerate().filter(|(_, expectation)| expectation.sql.contains("nothing"));
     wrong.map(|(i, _)| (i, Error::usage("no such table").hint("name one"))).collect()
 }
@@ -410,7 +422,14 @@ fn files_that_are_not_utf8_too_large_or_missing() {
     assert!(large.as_slice()[0].message.contains("1048576 bytes"));
     let gone = load(
         Path::new("gone.toml"),
-        &LoadOptions { overrides: &[], environment: &|_| None, sources_must_exist: true, check_queries: &rehearse },
+        &LoadOptions {
+            overrides: &[],
+            profile: None,
+            only: &[],
+            environment: &|_| None,
+            sources_must_exist: true,
+            check_queries: &rehearse,
+        },
     );
     assert_eq!(gone.expect_err("missing").as_slice()[0].message, "there is no pipeline file `gone.toml`");
 }

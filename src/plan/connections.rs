@@ -1,6 +1,8 @@
 //! Checks of the connections between stages: each input against the output that it names.
 
-use crate::stage::{InputOrigin, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef, missing_columns};
+use crate::stage::{
+    InputOrigin, OutputKind, Problem, Stage, StageInput, StageOutput, TableRef, missing_columns, stage_of_instance,
+};
 use crate::suggest::{closest_name, quoted_list};
 
 /// Message and optional hint.
@@ -41,8 +43,9 @@ impl<'n> Connections<'n> {
     /// Finds the output that `from` refers to, and the kind of its stage. Otherwise returns a message and a hint.
     fn find(&self, from: &TableRef) -> Result<(&'static str, &StageOutput), ProblemText> {
         let Some((name, kind, outputs)) = self.stages.iter().find(|(name, ..)| *name == from.stage()) else {
-            let mut names: Vec<_> = self.stages.iter().map(|(name, ..)| *name).collect();
+            let mut names: Vec<_> = self.stages.iter().map(|(name, ..)| stage_of_instance(name)).collect();
             names.sort_unstable();
+            names.dedup();
             let list = quoted_list(names.iter().copied());
             let message = format!("no stage is called `{}`; there are {list}", from.stage());
             let closest = closest_name(from.stage(), names);
@@ -107,11 +110,14 @@ impl<'n> Connections<'n> {
             _ => false,
         };
         let others = self.stages.iter().filter(|(name, ..)| *name != consumer);
-        let fitting: Vec<String> = others
+        let mut fitting: Vec<String> = others
             .flat_map(|(name, _, outputs)| {
-                outputs.iter().filter(|output| fits(output)).map(move |output| format!("{name}.{}", output.name))
+                let stage = stage_of_instance(name);
+                outputs.iter().filter(|output| fits(output)).map(move |output| format!("{stage}.{}", output.name))
             })
             .collect();
+        // Instances of a stage follow each other.
+        fitting.dedup();
         match (fitting.as_slice(), origin) {
             ([only], _) => Some(format!("did you mean `{only}`?")),
             ([_, _, ..], _) => {

@@ -3,13 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::connections::Connections;
-use crate::stage::{InputOrigin, Problem, Stage, TableRef};
+use crate::stage::{Coordinate, InputOrigin, Problem, Stage, TableRef};
 
 /// Named stage: a node of the graph of a pipeline.
 #[derive(Debug, Clone)]
 pub struct PlanNode<S> {
-    /// Its name in the pipeline file.
+    /// Its name in the pipeline file, with its coordinates if the matrix repeats it.
     pub name: String,
+    /// Coordinates in the matrix of the pipeline; empty for a stage that is not repeated.
+    pub coordinates: Vec<Coordinate>,
     /// Its settings.
     pub stage: S,
 }

@@ -1,15 +1,9 @@
 //! Confidence intervals of rsum and hs-sum, for a random choice of test images. The hs-sum of a matching has none.
 
 use super::direction_metrics::PoolHits;
+use super::recall_intervals::{LEVEL, RESAMPLES, SEED};
 use crate::kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
 use crate::kernels::measure::hs_sum_interval::{FoldRankings, RankedLists, hs_sum_interval};
-
-/// Number of bootstrap resamples for rsum.
-const RESAMPLES: usize = 1000;
-/// Confidence level.
-const LEVEL: f64 = 0.95;
-/// Seed of the bootstrap; fixed, so that equal results have equal intervals.
-const SEED: u64 = 0;
 
 /// 95 % confidence intervals (low, high) of the sums of a method.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@ use super::metric_means::MetricMeans;
 use super::ranking::Rankings;
 use crate::error::{Error, Result};
 use crate::kernels::measure::METRICS;
+use crate::kernels::measure::duplicate_rows::row_k_occurrences;
 use crate::kernels::measure::hubs::k_occurrences;
 use crate::kernels::measure::metric::{KOccurrences, Metric, MetricName, RankedMatches, RecordValue};
 use crate::kernels::measure::recall::RecallSummary;
@@ -89,21 +90,28 @@ impl DirectionEvaluator<'_> {
                     let hits: Vec<bool> = at(k[0], query).iter().map(is_hit).collect();
                     let set_matches =
                         RankedMatches { hits: &hits, relevant, cutoffs: k, is_ranking: false, rank: None };
-                    means.measure(&set_matches);
+                    means.measure(&set_matches, task.image_of[query]);
                 }
             } else {
                 let hits: Vec<bool> = lists[query].iter().map(is_hit).collect();
                 let rank = rankings.ranks[query].map(|rank| rank.rank);
                 let ranked_matches = RankedMatches { hits: &hits, relevant, cutoffs, is_ranking: true, rank };
-                means.measure(&ranked_matches);
+                means.measure(&ranked_matches, task.image_of[query]);
             }
         }
         let recalls = recall_summary(task, rankings, cutoffs, self.pool_name)?;
         let binary_relevance = self.binary_relevance(rankings, &lists)?;
         let counts_at = |k: usize| k_occurrences((0..lists.len()).map(|query| at(k, query)), items, k);
         let counts: Vec<(usize, Vec<usize>)> = cutoffs.iter().map(|&k| (k, counts_at(k))).collect();
-        let occurrences =
-            KOccurrences { at: &counts, one_occurrences: &counts_at(1), matches_per_item: &task.matches_per_item() };
+        let matches_per_item = task.matches_per_item();
+        let of_rows =
+            if rankings.sets.is_some() { Vec::new() } else { self.row_occurrences(&lists, &matches_per_item) };
+        let occurrences = KOccurrences {
+            at: &counts,
+            one_occurrences: &counts_at(1),
+            matches_per_item: &matches_per_item,
+            of_rows: &of_rows,
+        };
         let occurrence_metrics = pool_values(|metric, add| metric.measure_occurrences(&occurrences, add));
         let ranks: Vec<usize> = rankings.ranks.iter().flatten().map(|rank| rank.rank).collect();
         let rank_metrics = pool_values(|metric, add| {
@@ -122,6 +130,18 @@ impl DirectionEvaluator<'_> {
         })
     }
 
+    /// Nₖ of every row at each cut-off, if an image has a row for each of its captions, as in `*_precomp` folders. None if
+    /// all images have one caption, or an image has none and so would have no row.
+    fn row_occurrences(&self, lists: &[Vec<usize>], item_rows: &[usize]) -> Vec<(usize, Vec<usize>)> {
+        let query_rows: Vec<usize> = self.task.matches.iter().map(Vec::len).collect();
+        let rows = || query_rows.iter().chain(item_rows);
+        if rows().any(|&rows| rows == 0) || rows().all(|&rows| rows == 1) {
+            return Vec::new();
+        }
+        let at = |&k: &usize| (k, row_k_occurrences(lists.iter().map(Vec::as_slice), &query_rows, item_rows, k));
+        self.cutoffs.iter().map(at).collect()
+    }
+
     /// Metrics of other binary relevance; none for a matching.
     fn binary_relevance(&self, rankings: &Rankings, lists: &[Vec<usize>]) -> Result<Vec<(String, MetricMeans)>> {
         if rankings.sets.is_some() {
@@ -129,11 +149,11 @@ impl DirectionEvaluator<'_> {
         }
         let measure = |(name, relevant): &(&str, Vec<Vec<usize>>)| {
             let mut means = MetricMeans::default();
-            for (list, relevant) in lists.iter().zip(relevant) {
+            for ((list, relevant), &image) in lists.iter().zip(relevant).zip(&self.task.image_of) {
                 let hits: Vec<bool> = list.iter().map(|item| relevant.contains(item)).collect();
                 let (relevant, cutoffs) = (relevant.len(), self.cutoffs);
                 let matches = RankedMatches { hits: &hits, relevant, cutoffs, is_ranking: true, rank: None };
-                means.measure(&matches);
+                means.measure(&matches, image);
             }
             if means.is_empty() {
                 return Err(Error::data(format!("no pair of {} is relevant by `{name}`", self.pool_name)));

@@ -14,7 +14,7 @@ use super::methods::{Method, Nns};
 use super::ranking::{Ranker, RankingRequest};
 use super::relevance::{BinaryRelevance, GradedRelevance};
 use super::results::{EvaluationResults, ProtocolPools, mean};
-use super::table_rows::{TOP_ITEMS, write_hubs, write_rankings};
+use super::table_rows::{DEFAULT_RANKING_DEPTH, RankingColumns, write_hubs, write_rankings};
 use crate::error::{Error, Result};
 use crate::kernels::measure::graded_ranking::required_depth;
 use crate::kernels::measure::recall::RecallSummary;
@@ -41,6 +41,8 @@ pub struct Evaluation<'e> {
     pub validation: Option<ValidationCollection<'e>>,
     /// Detail of the results.
     pub detail: EvaluationDetail,
+    /// Number of items of each ranking in the table `rankings`.
+    pub ranking_depth: usize,
 }
 
 /// Collection on which `best_of` selects a method.
@@ -135,6 +137,7 @@ impl<'e> Evaluation<'e> {
             bank: None,
             validation: None,
             detail: EvaluationDetail::Tables,
+            ranking_depth: DEFAULT_RANKING_DEPTH,
         }
     }
 
@@ -243,7 +246,7 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
         let tasks = evaluation.collection.tasks(images)?;
         let binary_relevance = Direction::BOTH.map(|direction| -> Vec<_> {
             let of = |of: &'e BinaryRelevance| (of.name.as_str(), of.restrict_to_pool(images, &captions, direction));
-            evaluation.binary_relevance.iter().map(of).collect()
+            evaluation.binary_relevance.iter().filter(|of| of.has_pairs(direction)).map(of).collect()
         });
         let depth = [0, 1].map(|direction: usize| {
             let longest = |lists: &[Vec<usize>]| lists.iter().map(Vec::len).max().unwrap_or(0);
@@ -275,7 +278,8 @@ impl<'w, 'e> EvaluationRun<'w, 'e> {
                 };
                 let measured = evaluator.measure(rankings)?;
                 let scope = chosen.label.scope(&folds.protocol, fold, task.direction);
-                write_rankings(self.callbacks, evaluation.cutoffs, &scope, task, rankings, &measured.hits)?;
+                let columns = RankingColumns { cutoffs: evaluation.cutoffs, depth: evaluation.ranking_depth };
+                write_rankings(self.callbacks, columns, &scope, task, rankings, &measured.hits)?;
                 write_hubs(self.callbacks, evaluation.cutoffs, &scope, task, &measured.counts)?;
                 of.metrics[side].push(measured.metrics);
                 hits.push(measured.hits);
@@ -336,6 +340,6 @@ impl Evaluation<'_> {
             return lists;
         }
         let neighbours: Vec<usize> = self.graded_relevance.iter().flat_map(|of| &of.neighbours).copied().collect();
-        TOP_ITEMS.max(relevant).max(required_depth(self.cutoffs, &neighbours, own))
+        self.ranking_depth.max(relevant).max(required_depth(self.cutoffs, &neighbours, own))
     }
 }

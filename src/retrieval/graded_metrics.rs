@@ -129,7 +129,7 @@ pub(super) fn measure_graded(
                     whole_split_phi: None,
                 };
                 few_relevant += has_few(query.phi);
-                add(&query, options, &mut of_captions);
+                add(&query, options, image, &mut of_captions);
             }
             official.push(neighbours);
         }
@@ -152,16 +152,16 @@ pub(super) fn measure_graded(
                 .then(|| grades.row(images.start + image, &(0..collection.caption_ids.len()))),
         };
         few_relevant += has_few(query.phi);
-        add(&query, options, &mut of_images);
+        add(&query, options, image, &mut of_images);
     }
     Ok(GradedPoolMeans { means: [of_images, of_captions], few_relevant })
 }
 
-/// Adds the graded measures of a query to the means of its direction.
-fn add(query: &GradedQuery<'_>, options: &GradedOptions<'_>, means: &mut MetricMeans) {
+/// Adds the graded measures of a query that belongs to an image to the means of its direction.
+fn add(query: &GradedQuery<'_>, options: &GradedOptions<'_>, image: usize, means: &mut MetricMeans) {
     grade_ranking(query, options.cutoffs, options.neighbours, |graded| {
         for metric in METRICS {
-            metric.measure_graded(graded, &mut |name, value| means.add(name, value));
+            metric.measure_graded(graded, &mut |name, value| means.add(name, value, image));
         }
     });
 }

@@ -2,12 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use super::recall_intervals::{FoldHits, recall_intervals};
 use crate::kernels::measure::METRICS;
 use crate::kernels::measure::metric::{MetricName, MetricUnit, RankedMatches};
 
 /// Sum and number of the values of each metric; values are from 0 to 1.
 #[derive(Debug, Clone, Default)]
-pub(super) struct MetricMeans(BTreeMap<MetricName, (f64, usize)>);
+pub(super) struct MetricMeans(BTreeMap<MetricName, QueryValueSum>);
+
+/// Sum and number of the values of queries.
+#[derive(Debug, Clone, Default)]
+struct QueryValueSum {
+    sum: f64,
+    n: usize,
+    /// All values of a proportion, for its confidence interval.
+    hits: FoldHits,
+}
 
 /// Mean of a metric over queries, in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,22 +25,26 @@ pub(super) struct MetricMean {
     pub(super) percent: f64,
     /// Queries of the first fold.
     pub(super) n_queries: usize,
-    /// Queries of all folds.
-    pub(super) n_queries_of_all_folds: usize,
+    /// 95 % confidence interval of a proportion, in percent.
+    pub(super) ci95: Option<(f64, f64)>,
 }
 
 impl MetricMeans {
-    /// Adds the value of a query.
-    pub(super) fn add(&mut self, name: MetricName, value: f64) {
-        let (sum, n) = self.0.entry(name).or_default();
-        *sum += value;
-        *n += 1;
+    /// Adds the value of a query that belongs to an image of the pool.
+    pub(super) fn add(&mut self, name: MetricName, value: f64, image: usize) {
+        let values = self.0.entry(name).or_default();
+        values.sum += value;
+        values.n += 1;
+        if name.unit == MetricUnit::Proportion {
+            values.hits.hits.push(value);
+            values.hits.images.push(image);
+        }
     }
 
-    /// Adds the values of all metrics of the matches of a query.
-    pub(super) fn measure(&mut self, matches: &RankedMatches<'_>) {
+    /// Adds the values of all metrics of the matches of a query that belongs to an image of the pool.
+    pub(super) fn measure(&mut self, matches: &RankedMatches<'_>, image: usize) {
         for metric in METRICS {
-            metric.measure_matches(matches, &mut |name, value| self.add(name, value));
+            metric.measure_matches(matches, &mut |name, value| self.add(name, value, image));
         }
     }
 
@@ -39,23 +53,29 @@ impl MetricMeans {
         self.0.is_empty()
     }
 
-    /// Means over folds of the means over queries.
+    /// Means over folds of the means over queries, with confidence intervals of proportions.
     #[expect(clippy::cast_precision_loss, reason = "queries are far below 2⁵³")]
     pub(super) fn mean_over_folds(folds: &[&Self]) -> BTreeMap<MetricName, MetricMean> {
         let mut means: BTreeMap<MetricName, (MetricMean, usize)> = BTreeMap::new();
         for fold in folds {
-            for (&name, &(sum, n)) in &fold.0 {
-                let none = MetricMean { percent: 0.0, n_queries: n, n_queries_of_all_folds: 0 };
+            for (&name, &QueryValueSum { sum, n, .. }) in &fold.0 {
+                let none = MetricMean { percent: 0.0, n_queries: n, ci95: None };
                 let (mean, folds) = means.entry(name).or_insert((none, 0));
                 mean.percent += 100.0 * sum / n as f64;
-                mean.n_queries_of_all_folds += n;
                 *folds += 1;
             }
         }
-        means
+        let mut means: BTreeMap<MetricName, MetricMean> = means
             .into_iter()
             .map(|(name, (mean, folds))| (name, MetricMean { percent: mean.percent / folds as f64, ..mean }))
-            .collect()
+            .collect();
+        let proportions = || means.keys().copied().filter(|name| name.unit == MetricUnit::Proportion);
+        let hits = |name| folds.iter().filter_map(|fold| Some(&fold.0.get(&name)?.hits)).collect();
+        let intervals = recall_intervals(&proportions().map(hits).collect::<Vec<_>>());
+        for (name, interval) in proportions().collect::<Vec<_>>().into_iter().zip(intervals) {
+            means.entry(name).and_modify(|mean| mean.ci95 = Some(interval));
+        }
+        means
     }
 }
 

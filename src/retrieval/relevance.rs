@@ -32,6 +32,15 @@ impl BinaryRelevance {
         Err(Error::usage(message))
     }
 
+    /// True if a query of this direction has a relevant item.
+    pub(super) fn has_pairs(&self, direction: Direction) -> bool {
+        let lists = match direction {
+            Direction::ImageToText => &self.captions_of,
+            Direction::TextToImage => &self.images_of,
+        };
+        lists.iter().any(|list| !list.is_empty())
+    }
+
     /// Relevant items of each query of a direction of a pool, numbered as in the pool.
     pub(super) fn restrict_to_pool(
         &self,

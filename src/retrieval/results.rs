@@ -10,10 +10,9 @@ use super::direction_metrics::DirectionMetrics;
 use super::label::MethodLabel;
 use super::metric_means::{MetricMean, MetricMeans, mean_of_pools};
 use crate::error::{Error, Result};
-use crate::kernels::measure::hubs::hs_sum;
+use crate::kernels::measure::hubs::{DUPLICATED, hs_sum};
 use crate::kernels::measure::metric::{MetricName, MetricUnit};
 use crate::kernels::measure::recall::{RecallSummary, rsum};
-use crate::kernels::measure::wilson_interval::wilson_95;
 use crate::tables;
 use crate::tables::metrics::MetricRow;
 use crate::tables::summary;
@@ -127,12 +126,22 @@ impl EvaluationResults {
         }
         let n_queries = directions.iter().map(|folds| folds[0].n_queries).sum();
         let cutoffs = &self.cutoffs;
-        let skewness = directions.iter().flat_map(|folds| cutoffs.iter().map(|&k| skewness(folds, k)));
-        let (rsum, hs_sum) = (rsum(&means[0], &means[1]), hs_sum(skewness));
+        let hs_sum = |variant| {
+            hs_sum(directions.iter().flat_map(|folds| cutoffs.iter().map(move |&k| skewness(folds, k, variant))))
+        };
+        let has_rows =
+            directions.iter().flatten().all(|fold| fold_skewness(fold, cutoffs[0], Some(DUPLICATED)).is_some());
+        let duplicated = has_rows.then(|| hs_sum(Some(DUPLICATED)));
+        let (rsum, hs_sum) = (rsum(&means[0], &means[1]), hs_sum(None));
         for (measure, value, interval) in [("rsum", rsum, intervals.rsum), ("hs_sum", hs_sum, intervals.hs_sum)] {
             let row =
                 self.add_value(subject, "both", MetricName::new(measure, MetricUnit::Number), None, value, n_queries);
             row.ci95 = interval;
+            self.label_last_sum();
+        }
+        if let Some(value) = duplicated {
+            let name = MetricName { variant: Some(DUPLICATED), ..MetricName::new("hs_sum", MetricUnit::Number) };
+            self.add_value(subject, "both", name, None, value, n_queries);
             self.label_last_sum();
         }
         self.add_recalls(pools, label, means, hs_sum);
@@ -189,9 +198,7 @@ impl EvaluationResults {
     ) {
         for (&name, mean) in means {
             let row = self.add_value(subject, direction.name(), name, relevance, mean.percent, mean.n_queries);
-            if name.unit == MetricUnit::Proportion {
-                row.ci95 = Some(wilson_95(mean.percent, mean.n_queries_of_all_folds));
-            }
+            row.ci95 = mean.ci95;
         }
     }
 
@@ -239,10 +246,12 @@ pub(super) fn mean(pools: &ProtocolPools<'_>, folds: &[RecallSummary]) -> Result
 
 /// Mean over the folds of the skewness at a cut-off; a fold without k-occurrences counts as 0.
 #[expect(clippy::cast_precision_loss, reason = "folds are few")]
-fn skewness(folds: &[DirectionMetrics], k: usize) -> f64 {
-    let is_it = |name: &MetricName| name.measure == "hub_skewness" && name.k == Some(k);
-    let of = |fold: &DirectionMetrics| {
-        fold.occurrence_metrics.iter().find(|(name, _)| is_it(name)).map_or(0.0, |(_, value)| *value)
-    };
-    folds.iter().map(of).sum::<f64>() / folds.len() as f64
+fn skewness(folds: &[DirectionMetrics], k: usize, variant: Option<&str>) -> f64 {
+    folds.iter().map(|fold| fold_skewness(fold, k, variant).unwrap_or(0.0)).sum::<f64>() / folds.len() as f64
+}
+
+/// Skewness of a fold at a cut-off, if its k-occurrences are known.
+fn fold_skewness(fold: &DirectionMetrics, k: usize, variant: Option<&str>) -> Option<f64> {
+    let is_it = |name: &MetricName| name.measure == "hub_skewness" && name.k == Some(k) && name.variant == variant;
+    fold.occurrence_metrics.iter().find(|(name, _)| is_it(name)).map(|(_, value)| *value)
 }

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn methods_that_need_more_than_scores_are_refused_by_name() {
         for method in [
-            Method::from(Csls { k: 3, query_bank: false }),
+            Method::from(Csls { k: 3, ..Csls::default() }),
             InvertedSoftmax::default().into(),
             Sinkhorn { tau: 0.1, ..Sinkhorn::default() }.into(),
         ] {
@@ -126,7 +126,10 @@ mod tests {
         }
         for (method, wanted) in [
             (Method::from(Nnn { alpha: 0.5, k: 3 }), "method `nnn`: wants scores with the images of the bank"),
-            (Csls { k: 3, query_bank: true }.into(), "method `csls`: wants scores with the images of the bank"),
+            (
+                Csls { k: 3, query_bank: true, ..Csls::default() }.into(),
+                "method `csls`: wants scores with the images of the bank",
+            ),
             (DisSimLocal { k: 3 }.into(), "method `dis_sim_local`: wants scores of images with images"),
             (DualBankSinkhorn::default().into(), "method `dual_bank_sinkhorn`: wants the vectors of the captions"),
             (LocalScaling::default().into(), "method `local_scaling`: wants distances"),

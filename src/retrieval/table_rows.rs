@@ -8,15 +8,24 @@ use crate::error::Result;
 use crate::tables::rankings::RankingScope;
 use crate::tables::{hubs, rankings};
 
-/// Number of items of every ranking in the table `rankings`.
-pub(super) const TOP_ITEMS: usize = 10;
+/// Default number of items of every ranking in the table `rankings`.
+pub const DEFAULT_RANKING_DEPTH: usize = 10;
 /// Number of queries whose rows are written together.
 const QUERIES: usize = 512;
+
+/// Columns of the table `rankings` that depend on settings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RankingColumns<'c> {
+    /// Cut-offs of the columns `hit_K`.
+    pub(super) cutoffs: &'c [usize],
+    /// Number of items of each ranking.
+    pub(super) depth: usize,
+}
 
 /// Writes the rankings of the queries that have a match.
 pub(super) fn write_rankings(
     callbacks: &mut dyn Callbacks,
-    cutoffs: &[usize],
+    columns: RankingColumns<'_>,
     scope: &RankingScope<'_>,
     task: &RetrievalTask<'_>,
     ranked: &Rankings,
@@ -27,7 +36,7 @@ pub(super) fn write_rankings(
     for (query, matches) in task.matches.iter().enumerate() {
         // A query without matches has no row.
         if let Some(hits) = hits.next_if(|_| !matches.is_empty()) {
-            let top = &ranked.top[query][..TOP_ITEMS.min(ranked.top[query].len())];
+            let top = &ranked.top[query][..columns.depth.min(ranked.top[query].len())];
             let rank = ranked.ranks.get(query).copied().flatten();
             rows.push(rankings::RankingRow {
                 query_id: task.query_ids[query],
@@ -41,7 +50,7 @@ pub(super) fn write_rankings(
             });
         }
         if rows.len() == QUERIES || query + 1 == task.query_ids.len() {
-            callbacks.add_rankings(rankings::batch(cutoffs, scope, &rows)?)?;
+            callbacks.add_rankings(rankings::batch(columns.cutoffs, scope, &rows)?)?;
             rows.clear();
         }
     }

@@ -154,7 +154,7 @@ fn matchings_are_those_of_all_pairs() {
         let limits = [0, 1].map(|side: usize| {
             [1, 4].map(|k| GreedyRelaxation { lambda, capacity }.limits(k, SIZES[side], SIZES[1 - side]))
         });
-        let request = |side: usize| GreedyRequest { limits: &limits[side], shift: &shift };
+        let request = |side: usize| GreedyRequest { limits: &limits[side], slices: &[], shift: &shift };
         for source in [&model as &dyn Scores, &table] {
             let got =
                 Search::new(source, 2).match_greedily(&request(0), &request(1), &mut |_, _| Ok(())).expect("possible");

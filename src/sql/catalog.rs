@@ -1,13 +1,16 @@
 //! Catalog of a session: resolves `stage.table` to the parts of an artefact of one run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
+use crate::sql::axis_columns::with_axes;
 use crate::sql::names::ListedTable;
+use crate::stage::{Coordinate, stage_of_instance};
 use crate::store::key::Key;
-use crate::store::record::{RunOutcome, RunRecord};
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 use crate::store::{Artefact, Manifest, Presence, Store};
 use crate::tables;
@@ -36,11 +39,31 @@ pub(super) enum CatalogScope {
     Declared(Vec<DeclaredTable>),
 }
 
-/// Name, kind and key of a stage.
-pub(super) type StageArtefact = (String, String, Key);
+/// Stage of a session.
+#[derive(Debug, Clone)]
+pub struct StageArtefact {
+    /// Name, with the coordinates of an instance.
+    pub name: String,
+    /// Coordinates in the matrix of the pipeline; empty for a stage that is not repeated.
+    pub coordinates: Vec<Coordinate>,
+    /// Kind of the stage.
+    pub kind: String,
+    /// Key of its artefact.
+    pub key: Key,
+}
 
-/// Stage, name and columns of a table that does not exist yet.
-pub(super) type DeclaredTable = (String, String, SchemaRef);
+/// Table that does not exist yet.
+#[derive(Debug, Clone)]
+pub struct DeclaredTable {
+    /// Name of the stage, with the coordinates of an instance.
+    pub stage: String,
+    /// Coordinates of the stage.
+    pub coordinates: Vec<Coordinate>,
+    /// Name of the table.
+    pub table: String,
+    /// Columns.
+    pub schema: SchemaRef,
+}
 
 /// Content of a table.
 pub(super) enum TableContent {
@@ -48,6 +71,16 @@ pub(super) enum TableContent {
     Parts(Vec<String>, u64),
     /// No rows, with these columns.
     Empty(SchemaRef),
+    /// Tables of the instances of a stage that the matrix repeats.
+    Instances(Vec<InstanceTable>),
+}
+
+/// Table of an instance of a stage.
+pub(super) struct InstanceTable {
+    pub(super) coordinates: Vec<Coordinate>,
+    pub(super) manifest: Manifest,
+    /// Parts of the table: path in the object store, and size in bytes.
+    pub(super) parts: Vec<(String, u64)>,
 }
 
 impl StoreCatalog {
@@ -89,18 +122,26 @@ impl StoreCatalog {
     /// The artefact is damaged or was removed.
     pub(super) fn table(&self, stage: &str, table: &str) -> Result<Option<TableContent>> {
         if let CatalogScope::Declared(declared) = &self.scope {
-            let of = resolve_name(declared.iter().map(|(of, _, _)| of.as_str()), stage);
-            let found = declared.iter().find(|(name, kind, _)| Some(name.as_str()) == of && names_match(kind, table));
-            return Ok(found.map(|(_, _, schema)| TableContent::Empty(schema.clone())));
+            let of = resolve_name(declared.iter().map(|of| of.stage.as_str()), stage);
+            if of.is_none() {
+                let is_instance = |of: &&DeclaredTable| is_instance_of(&of.stage, &of.coordinates, stage);
+                let is_meant = |of: &&DeclaredTable| is_instance(of) && names_match(&of.table, table);
+                let instances: Vec<&DeclaredTable> = declared.iter().filter(is_meant).collect();
+                let axes = || instances.iter().map(|of| &of.coordinates);
+                return Ok(instances.first().map(|first| TableContent::Empty(with_axes(&first.schema, axes()))));
+            }
+            let found = declared.iter().find(|name| Some(name.stage.as_str()) == of && names_match(&name.table, table));
+            return Ok(found.map(|of| TableContent::Empty(of.schema.clone())));
+        }
+        let instances = self.instances_of(stage);
+        if !instances.is_empty() {
+            return self.instance_tables(&instances, table);
         }
         let Some((artefact, manifest)) = self.artefact_of(stage)? else { return Ok(None) };
         let Some((name, parts)) = manifest.tables.iter().find(|(name, _)| names_match(name, table)) else {
             return Ok(None);
         };
-        if let Presence::Damaged(problem) = artefact.presence()? {
-            return Err(Error::data(format!("`{}` is damaged: {problem}", artefact.display_path("")))
-                .hint("run the pipeline again to rebuild this table"));
-        }
+        check_presence(&artefact)?;
         if parts.is_empty() {
             let known = tables::all().into_iter().find(|table| table.name == name);
             return Ok(known.map(|table| TableContent::Empty(table.schema())));
@@ -110,18 +151,50 @@ impl StoreCatalog {
         Ok(Some(TableContent::Parts(parts.iter().map(|part| object(part.index)).collect(), bytes)))
     }
 
+    /// Instances of `stage`, if the matrix repeats it.
+    pub(super) fn instances_of(&self, stage: &str) -> Vec<StageArtefact> {
+        let mut stages = self.stage_artefacts();
+        stages.retain(|of| is_instance_of(&of.name, &of.coordinates, stage));
+        stages
+    }
+
+    /// Tables `table` of the instances of a stage that are complete; `None` if there is none.
+    fn instance_tables(&self, instances: &[StageArtefact], table: &str) -> Result<Option<TableContent>> {
+        let mut found = Vec::new();
+        for instance in instances {
+            let Some((artefact, manifest)) = self.artefact(instance)? else { continue };
+            let Some(name) = manifest.tables.keys().find(|name| names_match(name, table)).cloned() else { continue };
+            check_presence(&artefact)?;
+            let path = |index| artefact.path(&Artefact::part_name(&name, index));
+            let parts = manifest.tables[&name].iter().map(|part| (path(part.index), part.bytes)).collect();
+            found.push(InstanceTable { coordinates: instance.coordinates.clone(), manifest, parts });
+        }
+        if !found.is_empty() && found.iter().all(|of| of.parts.is_empty()) {
+            let known = tables::all().into_iter().find(|known| names_match(known.name, table));
+            let axes = || found.iter().map(|of| &of.coordinates);
+            return Ok(known.map(|of| TableContent::Empty(with_axes(&of.schema(), axes()))));
+        }
+        Ok((!found.is_empty()).then_some(TableContent::Instances(found)))
+    }
+
     /// Complete artefact of `stage`, with its manifest; `None` if there is no such stage, or if it did not finish. An
     /// exact match of the name wins over one that differs in letter case.
     ///
     /// # Errors
     /// The store cannot be read, or the artefact of a finished run was removed.
     pub(super) fn artefact_of(&self, stage: &str) -> Result<Option<(Artefact, Manifest)>> {
-        let Some(store) = self.store() else { return Ok(None) };
         let stages = self.stage_artefacts();
-        let name = resolve_name(stages.iter().map(|(name, _, _)| name.as_str()), stage);
-        let Some((name, kind, key)) = stages.iter().find(|(of, _, _)| Some(of.as_str()) == name) else {
-            return Ok(None);
-        };
+        let name = resolve_name(stages.iter().map(|of| of.name.as_str()), stage);
+        match stages.iter().find(|of| Some(of.name.as_str()) == name) {
+            Some(stage) => self.artefact(stage),
+            None => Ok(None),
+        }
+    }
+
+    /// Complete artefact of a stage of the catalog, with its manifest; `None` if the stage did not finish.
+    fn artefact(&self, stage: &StageArtefact) -> Result<Option<(Artefact, Manifest)>> {
+        let Some(store) = self.store() else { return Ok(None) };
+        let StageArtefact { name, kind, key, .. } = stage;
         let artefact = store.artefact(kind, key);
         if let Some(manifest) = artefact.manifest()? {
             return Ok(Some((artefact, manifest)));
@@ -140,7 +213,7 @@ impl StoreCatalog {
         match &self.scope {
             CatalogScope::Run(run) => {
                 let stages = run.iter().flat_map(|run| &run.stages);
-                stages.map(|stage| (stage.name.clone(), stage.kind.clone(), stage.key.clone())).collect()
+                stages.map(StageArtefact::from).collect()
             }
             CatalogScope::Stages(stages) => stages.clone(),
             CatalogScope::Declared(_) => vec![],
@@ -153,28 +226,59 @@ impl StoreCatalog {
     /// The store cannot be read.
     pub(super) fn tables(&self) -> Result<Vec<ListedTable>> {
         if let CatalogScope::Declared(declared) = &self.scope {
-            let listed = |(stage, table, _): &DeclaredTable| ListedTable {
-                schema: stage.clone(),
-                table: table.clone(),
+            let listed = |of: &DeclaredTable| ListedTable {
+                schema: listed_stage(&of.stage, &of.coordinates).to_owned(),
+                table: of.table.clone(),
                 rows: Some(0),
             };
-            return Ok(declared.iter().map(listed).collect());
+            let mut tables: Vec<ListedTable> = declared.iter().map(listed).collect();
+            tables.dedup();
+            return Ok(tables);
         }
         let Some(store) = self.store() else { return Ok(vec![]) };
         let stages = self.stage_artefacts();
-        let manifests = store.manifests_of(stages.iter().map(|(_, kind, key)| (kind.as_str(), key)))?;
-        let mut tables = Vec::new();
-        for ((stage, ..), manifest) in stages.iter().zip(manifests) {
+        let manifests = store.manifests_of(stages.iter().map(|of| (of.kind.as_str(), &of.key)))?;
+        // Instances of a stage are one table.
+        let mut tables: BTreeMap<(&str, String), u64> = BTreeMap::new();
+        for (stage, manifest) in stages.iter().zip(manifests) {
             // Stages that did not finish have no manifest, and a damaged one has no tables.
             let Some(Ok(manifest)) = manifest else { continue };
-            tables.extend(manifest.tables.iter().map(|(table, parts)| ListedTable {
-                schema: stage.clone(),
-                table: table.clone(),
-                rows: Some(parts.iter().map(|part| part.rows).sum()),
-            }));
+            for (table, parts) in manifest.tables {
+                let schema = listed_stage(&stage.name, &stage.coordinates);
+                *tables.entry((schema, table)).or_default() += parts.iter().map(|part| part.rows).sum::<u64>();
+            }
         }
-        tables.sort_by(|a, b| (&a.schema, &a.table).cmp(&(&b.schema, &b.table)));
-        Ok(tables)
+        let listed = tables.into_iter();
+        let listed = listed.map(|((schema, table), rows)| (schema.to_owned(), table, Some(rows)));
+        Ok(listed.map(|(schema, table, rows)| ListedTable { schema, table, rows }).collect())
+    }
+}
+
+impl From<&StageRecord> for StageArtefact {
+    fn from(stage: &StageRecord) -> Self {
+        let StageRecord { name, coordinates, kind, key, .. } = stage.clone();
+        Self { name, coordinates, kind, key }
+    }
+}
+
+/// Returns true if `name` is an instance, at these coordinates, of what SQL calls `stage`.
+fn is_instance_of(name: &str, coordinates: &[Coordinate], stage: &str) -> bool {
+    !coordinates.is_empty() && names_match(stage_of_instance(name), stage)
+}
+
+/// Name of a stage in a list of tables: that of the stage whose instance it is.
+fn listed_stage<'n>(name: &'n str, coordinates: &[Coordinate]) -> &'n str {
+    if coordinates.is_empty() { name } else { stage_of_instance(name) }
+}
+
+/// Refuses an artefact that is damaged.
+fn check_presence(artefact: &Artefact) -> Result<()> {
+    match artefact.presence()? {
+        Presence::Damaged(problem) => {
+            Err(Error::data(format!("`{}` is damaged: {problem}", artefact.display_path("")))
+                .hint("run the pipeline again to rebuild this table"))
+        }
+        _ => Ok(()),
     }
 }
 

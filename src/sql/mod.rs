@@ -11,6 +11,7 @@
 pub mod session;
 pub mod format;
 pub mod completion;
+mod axis_columns;
 mod catalog;
 mod column_names;
 mod epoch_order;
@@ -49,6 +50,7 @@ mod show_tests;
 #[cfg(test)]
 mod run_tests;
 
+pub use catalog::{DeclaredTable, StageArtefact};
 pub use files::NamedFile;
 pub use format::OutputFormat;
 pub use interrupt::StatementInterrupt;

@@ -19,7 +19,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
 use crate::sql::all_runs;
-use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog, TableContent};
+use crate::sql::catalog::{ALL_RUNS_SCHEMA, DeclaredTable, STORE_SCHEMA, StageArtefact, StoreCatalog, TableContent};
 use crate::sql::column_names::name_columns;
 use crate::sql::epoch_order::{self, EpochOrderFunction};
 use crate::sql::errors::{checked, query_error};
@@ -38,7 +38,6 @@ use crate::sql::statements::split_statements;
 use crate::sql::store_tables;
 use crate::sql::unknown_table;
 use crate::store::Store;
-use crate::store::key::Key;
 use crate::store::record::RunRecord;
 use crate::store::run_log::RunLog;
 
@@ -80,21 +79,21 @@ impl Session {
         Self::with_catalog(StoreCatalog::of_run(log, run))
     }
 
-    /// Opens a session over the tables of exactly these artefacts: (stage, kind, key).
+    /// Opens a session over the tables of exactly these artefacts.
     ///
     /// # Errors
     /// Threads cannot be started.
-    pub fn of_stages(store: &Store, stages: impl IntoIterator<Item = (String, String, Key)>) -> Result<Self> {
+    pub fn of_stages(store: &Store, stages: impl IntoIterator<Item = StageArtefact>) -> Result<Self> {
         let log = Arc::new(RunLog::open(store)?);
         Self::with_catalog(StoreCatalog::of_stages(&log, stages.into_iter().collect()))
     }
 
-    /// Opens a session over empty tables (stage, table, columns), to check queries before a run. The tables of the
+    /// Opens a session over empty tables, to check queries before a run. The tables of the
     /// schema `store` exist too, also empty.
     ///
     /// # Errors
     /// Threads cannot be started.
-    pub fn of_empty_tables(tables: impl IntoIterator<Item = (String, String, SchemaRef)>) -> Result<Self> {
+    pub fn of_empty_tables(tables: impl IntoIterator<Item = DeclaredTable>) -> Result<Self> {
         Self::with_catalog(StoreCatalog::of_declared(tables.into_iter().collect()))
     }
 
@@ -314,6 +313,11 @@ impl Session {
             TableContent::Empty(schema) => {
                 let table = checked(MemTable::try_new(schema, vec![vec![]]))?;
                 return Ok(Some((Arc::new(table), 0)));
+            }
+            TableContent::Instances(instances) => {
+                let Some(store) = self.catalog.store() else { return Ok(None) };
+                let found = all_runs::instances_table(store, table, instances, &self.context, &self.threads)?;
+                return Ok(Some(found));
             }
             TableContent::Parts(parts, bytes) => {
                 let urls = parts.iter().map(|part| ListingTableUrl::parse(format!("{STORE_URL}{part}")));

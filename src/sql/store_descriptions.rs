@@ -13,7 +13,7 @@ pub(super) fn table_description(table: &str) -> Option<&'static str> {
         "expectations" => "One row per expectation that a run checked.",
         "artefacts" => "One row per complete artefact: the result of a stage for certain settings and inputs.",
         "parts" => "One row per part of a table: a Parquet file.",
-        "warnings" => "One row per warning of a complete artefact.",
+        "warnings" => "One row per warning of a complete artefact, or about the settings of a stage.",
         _ => return None,
     })
 }

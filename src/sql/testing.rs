@@ -67,11 +67,13 @@ pub(super) fn run(store: &Store, name: &str, stages: &[(&str, &str, &Key)]) {
     for (stage, kind, key) in stages {
         record.stages.push(StageRecord {
             name: (*stage).to_owned(),
+            coordinates: vec![],
             kind: (*kind).to_owned(),
             key: (*key).clone(),
             identity: None,
             tables: vec![],
             sources: BTreeMap::new(),
+            warnings: vec![],
             reused: false,
             seconds: Some(0.25),
             stalls: None,

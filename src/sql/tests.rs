@@ -6,9 +6,10 @@ use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 
 use super::testing::{features, put, run, store, text};
-use super::{OutputFormat, Session};
+use super::{DeclaredTable, OutputFormat, Session, StageArtefact};
 use crate::error::{Error, ErrorCategory, Result};
 use crate::io::parquet;
+use crate::store::key::Key;
 use crate::store::{Artefact, Store};
 use crate::tables;
 
@@ -30,10 +31,14 @@ fn a_stage_is_that_of_the_last_run() {
     assert_eq!(csv("SELECT count(*) AS n FROM test.rankings").unwrap(), "n\n0\n");
 }
 
+fn evaluation(name: &str, key: Key) -> StageArtefact {
+    StageArtefact { name: name.to_owned(), coordinates: vec![], kind: "evaluate".to_owned(), key }
+}
+
 #[test]
 fn a_session_can_have_fixed_stages() {
     let (_folder, store, [_, old, _]) = store();
-    let session = Session::of_stages(&store, [("test".to_owned(), "evaluate".to_owned(), old)]).unwrap();
+    let session = Session::of_stages(&store, [evaluation("test", old)]).unwrap();
     assert_eq!(text(&session, "SELECT rsum FROM test.summary", OutputFormat::Csv).unwrap(), "rsum\n100.0\n");
     assert!(session.query("SELECT 1 FROM cnn.features").is_err());
 }
@@ -42,7 +47,7 @@ fn a_session_can_have_fixed_stages() {
 fn an_exact_name_wins_over_one_in_another_case() {
     let (_folder, store, [_, old, new]) = store();
     // The latest run comes first and has the other spelling.
-    let stages = [("Test".to_owned(), "evaluate".to_owned(), old), ("test".to_owned(), "evaluate".to_owned(), new)];
+    let stages = [evaluation("Test", old), evaluation("test", new)];
     let session = Session::of_stages(&store, stages).unwrap();
     let rsum =
         |name: &str| text(&session, &format!("SELECT max(rsum) AS m FROM {name}.summary"), OutputFormat::Csv).unwrap();
@@ -55,7 +60,12 @@ fn an_exact_name_wins_over_one_in_another_case() {
 #[test]
 fn queries_are_checked_against_declared_columns() {
     let schema = |name: &str| Arc::new(Schema::new(vec![Field::new(name, DataType::Float64, false)]));
-    let tables = [("Test", "lower"), ("test", "exact")].map(|(stage, c)| (stage.to_owned(), "t".to_owned(), schema(c)));
+    let tables = [("Test", "lower"), ("test", "exact")].map(|(stage, column)| DeclaredTable {
+        stage: stage.to_owned(),
+        coordinates: vec![],
+        table: "t".to_owned(),
+        schema: schema(column),
+    });
     let session = Session::of_empty_tables(tables).unwrap();
     assert!(session.query("SELECT exact FROM test.t").is_ok() && session.query("SELECT lower FROM \"Test\".t").is_ok());
     assert!(session.query("SELECT count(*) FROM store.artefacts WHERE rows > 1").is_ok());

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog};
 use crate::sql::names::{ListedTable, unknown_table_error};
 use crate::sql::store_tables;
+use crate::stage::stage_of_instance;
 use crate::store::record::{RunOutcome, RunRecord};
 use crate::store::run_log::RunLog;
 use crate::tables;
@@ -34,7 +35,7 @@ pub(super) fn error(catalog: &StoreCatalog, reference: &TableReference) -> Resul
         && let Some(log) = catalog.log()
         && let Some((stage, _)) = name.split_once('.')
         && log.last_finished(None)?.is_none()
-        && log.readable().any(|run| run.stage(stage.trim_matches('"')).is_some())
+        && log.readable().flat_map(|run| &run.stages).any(|of| stage_of_instance(&of.name) == stage.trim_matches('"'))
     {
         return Ok(log.none_finished(None).context(format!("SQL: there is no table `{name}`")));
     }

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A table of another stage, written `stage.table` in a pipeline file.
+use super::instance::stage_of_instance;
+
+/// A table of another stage, written `stage.table` in a pipeline file. The stage can be an instance of a matrix:
+/// `fit@row=1.1,seed=3.model`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct TableRef(String);
@@ -19,8 +22,8 @@ impl JsonSchema for TableRef {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "pattern": r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_]+$",
-            "description": "A table of another stage: `stage.table`.",
+            "pattern": r"^[A-Za-z0-9_-]+(@[A-Za-z0-9._+=*,-]+)?\.[A-Za-z0-9_]+$",
+            "description": "A table of another stage: `stage.table`. Of the instances of a stage that the matrix repeats: `stage@axis=value.table`, or in a list `stage@*.table`.",
         })
     }
 }
@@ -29,13 +32,13 @@ impl TableRef {
     /// Name of the stage that writes the table.
     #[must_use]
     pub fn stage(&self) -> &str {
-        self.0.split_once('.').map_or("", |(stage, _)| stage)
+        self.0.rsplit_once('.').map_or("", |(stage, _)| stage)
     }
 
     /// Name of the table in its stage.
     #[must_use]
     pub fn table(&self) -> &str {
-        self.0.split_once('.').map_or("", |(_, table)| table)
+        self.0.rsplit_once('.').map_or("", |(_, table)| table)
     }
 }
 
@@ -43,8 +46,13 @@ impl TryFrom<String> for TableRef {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match text.split_once('.') {
-            Some((stage, table)) if !stage.is_empty() && !table.is_empty() && !table.contains('.') => Ok(Self(text)),
+        match text.rsplit_once('.') {
+            // A dot before the last one belongs to a value of the matrix.
+            Some((stage, table))
+                if !stage.is_empty() && !table.is_empty() && !stage_of_instance(stage).contains('.') =>
+            {
+                Ok(Self(text))
+            }
             _ => Err(format!("`{text}` does not name a table: wanted `stage.table`")),
         }
     }

@@ -1,10 +1,12 @@
 //! Stages that write each table, for messages about inputs that are connected to the wrong one.
 
 /// Table or files, and the stages that write it, with the settings that it needs.
-const WRITERS: [(&str, &str); 25] = [
+const WRITERS: [(&str, &str); 27] = [
     ("images", "an `ingest`"),
     ("captions", "an `ingest`"),
     ("ratings", "an `ingest` (ratings)"),
+    ("published", "an `ingest` (published)"),
+    ("qrels", "an `ingest` (qrels)"),
     ("features", "an `extract` or of an `ingest` (precomp)"),
     ("regions", "an `ingest` (precomp with `regions = true`)"),
     ("caption_ngrams", "a `score_captions` (CIDEr)"),
@@ -61,6 +63,8 @@ mod tests {
         for path in entries.map(walkdir::DirEntry::into_path).filter(|path| path.extension().is_some()) {
             let options = LoadOptions {
                 overrides: &[],
+                profile: None,
+                only: &[],
                 environment: &|_| None,
                 sources_must_exist: false,
                 check_queries: &|_, _| Vec::new(),

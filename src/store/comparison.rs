@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::stage::stage_of_instance;
 use crate::store::flat_settings::{flatten, text};
 use crate::store::key::{ArtefactIdentity, InputIdentity};
 use crate::store::record::{RunRecord, StageRecord};
@@ -60,6 +61,8 @@ pub fn compare_runs(first: &RunRecord, second: &RunRecord) -> Vec<RunDifference>
             }
         }
     }
+    let mut told = BTreeSet::new();
+    found.retain(|of| told.insert((of.subject.clone(), of.before.clone(), of.after.clone())));
     found
 }
 
@@ -71,25 +74,27 @@ fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec
     if one.key == other.key {
         return;
     }
+    // A difference of all instances is told once.
+    let name = stage_of_instance(&one.name);
     let (Some(before), Some(after)) = (&one.identity, &other.identity) else {
         let is_known =
             |stage: &StageRecord| Some(if stage.identity.is_some() { "recorded" } else { "not recorded" }.to_owned());
-        found.push(RunDifference::new(format!("settings of {}", one.name), is_known(one), is_known(other)));
+        found.push(RunDifference::new(format!("settings of {name}"), is_known(one), is_known(other)));
         return;
     };
     if before.version != after.version {
         let version = |version: u32| Some(format!("version {version}"));
-        let subject = format!("code of {}", one.name);
+        let subject = format!("code of {name}");
         found.push(RunDifference::new(subject, version(before.version), version(after.version)));
     }
-    compare_settings(&one.name, before, after, found);
+    compare_settings(name, before, after, found);
     for input in before.inputs.keys().chain(after.inputs.keys()).collect::<BTreeSet<_>>() {
         let (ours, theirs) = (origin(first, before, input), origin(second, after, input));
         if ours.as_ref().zip(theirs.as_ref()).is_some_and(|(ours, theirs)| ours.is_same_as(theirs)) {
             continue;
         }
         let text = |of: Option<Origin>| of.map(Origin::into_text);
-        found.push(RunDifference::new(format!("{}.{input}", one.name), text(ours), text(theirs)));
+        found.push(RunDifference::new(format!("{name}.{input}"), text(ours), text(theirs)));
     }
 }
 

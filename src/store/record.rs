@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::runtime::Stalls;
+use crate::stage::{Coordinate, Warning};
 use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, Key};
 
@@ -57,6 +58,12 @@ pub struct RunCommand {
     pub store: Option<String>,
     /// Overrides: arguments of `--set`.
     pub overrides: Vec<String>,
+    /// Profile of the pipeline file: argument of `--profile`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Values of the matrix that were chosen: arguments of `--only`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
     /// Environment variables that the pipeline file uses.
     pub environment: BTreeMap<String, String>,
     /// Seed of the pipeline; `None` in records of older versions.
@@ -99,6 +106,9 @@ impl RunOutcome {
 pub struct StageRecord {
     /// Name in the pipeline file.
     pub name: String,
+    /// Coordinates in the matrix of the pipeline; empty for a stage that is not repeated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coordinates: Vec<Coordinate>,
     /// Kind of the stage.
     pub kind: String,
     /// Key of its artefact.
@@ -112,6 +122,9 @@ pub struct StageRecord {
     /// Paths of the sources that the stage reads, by name of the input.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, String>,
+    /// Warnings about the settings of the stage. The subject is the setting.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// True if the artefact was in the store already.
     pub reused: bool,
     /// Wall time in seconds, if the stage was finished in this run.
@@ -248,11 +261,13 @@ impl RunRecord {
     #[must_use]
     pub fn command_line(&self) -> String {
         let quote = |text: &str| shlex::try_quote(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned);
-        let RunCommand { folder, store, overrides, environment, device, .. } = &self.command;
+        let RunCommand { folder, store, overrides, profile, only, environment, device, .. } = &self.command;
         let mut words: Vec<String> =
             environment.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
         words.extend(["pairloom".to_owned(), "run".to_owned(), quote(&self.pipeline)]);
         words.extend(overrides.iter().flat_map(|assignment| ["--set".to_owned(), quote(assignment)]));
+        words.extend(profile.iter().flat_map(|name| ["--profile".to_owned(), quote(name)]));
+        words.extend(only.iter().flat_map(|values| ["--only".to_owned(), quote(values)]));
         if let Some(store) = store {
             words.extend(["--store".to_owned(), quote(store)]);
         }

@@ -48,11 +48,13 @@ pub(crate) fn finished_run(store: &Store, run: &str, pipeline: &str, stages: &[W
         let key = put_artefact(store, &identity, &[(*table, vec![(content.clone(), *rows)])], vec![]);
         record.stages.push(StageRecord {
             name: result.name.to_owned(),
+            coordinates: vec![],
             kind: result.kind.to_owned(),
             key,
             identity: Some(identity),
             tables: vec![result.table.0.to_owned()],
             sources,
+            warnings: vec![],
             reused: false,
             seconds: Some(1.0),
             stalls: None,

@@ -12,8 +12,10 @@ table! {
         score: StringArray,
         /// Set of rated pairs: `all`, or a subset that the pipeline file names, such as `non_gt`.
         pairs: StringArray,
-        /// Number of rated pairs.
+        /// Number of different rated pairs.
         n_pairs: Int64Array,
+        /// Number of ratings, which are what is correlated. More than pairs if several people rated a pair.
+        n_ratings: Int64Array,
         /// Pearson's r. If the score is constant, all coefficients are 0.
         pearson: Float64Array,
         /// Spearman's rho: Pearson's r of the ranks, with mean ranks for ties.

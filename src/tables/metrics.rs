@@ -16,8 +16,8 @@ const MEASURE: &str = "Name of the measure. Retrieval: `recall` (percent of quer
     for `m` = 1, and of at least `m` queries for `m` ≥ 2).";
 const VARIANT: &str = "Variant of the measure: `paper` or `official`, where the published code differs from the paper; \
     `official_whole_split`: NCS of the first 1,000 images, normalised by the best captions of the whole split, as \
-    published for COCO-1K; `duplicated`: `k_occurrence_rate` with an item counted once for each query that it matches \
-    (an image five times), as in the papers; `at 1, 3, 20`: sum over these cut-offs instead of 1, 5 and 10.";
+    published for COCO-1K; `duplicated`: hubness with a row for each caption of an image, as in the papers, of which the \
+    first is the nearest neighbour, and `duplicated_turns` if they take turns; `at 1, 3, 20`: sum over these cut-offs instead of 1, 5 and 10.";
 
 /// Row of the table: a measured value.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,7 @@ pub struct MetricRow {
     pub direction: &'static str,
     /// Name of the measure.
     pub measure: &'static str,
-    /// Name of the graded relevance; `None` if the query's own matches are relevant.
+    /// Name of the relevance; `None` if the query's own matches are relevant.
     pub relevance: Option<String>,
     /// Variant of the measure.
     pub variant: Option<String>,
@@ -88,7 +88,7 @@ fn columns(rows: &[MetricRow]) -> TableBuilder {
         .with("measure", MEASURE, texts(rows, |row| row.measure))
         .with(
             "relevance",
-            "Name of the graded relevance in the pipeline file; missing if the query's own matches are relevant.",
+            "Name of the relevance in the pipeline file; missing if the query's own matches are relevant.",
             optional_texts(rows, |row| row.relevance.as_deref()),
         )
         .with("variant", VARIANT, optional_texts(rows, |row| row.variant.as_deref()))
@@ -112,7 +112,8 @@ fn columns(rows: &[MetricRow]) -> TableBuilder {
         )
         .with(
             "ci95_low",
-            "Lower end of the 95 % confidence interval, if the measure has one.",
+            "Lower end of the 95 % confidence interval, if the measure has one. Of recalls Wilson's, and of recalls of \
+             captions by the bootstrap over images.",
             optional_floats(rows, |row| row.ci95.map(|(low, _)| low)),
         )
         .with(

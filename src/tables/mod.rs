@@ -5,6 +5,8 @@
 pub mod images;
 pub mod captions;
 pub mod ratings;
+pub mod published;
+pub mod qrels;
 pub mod features;
 pub mod regions;
 pub mod caption_ngrams;
@@ -48,6 +50,8 @@ pub fn all() -> Vec<Table> {
         images::table(),
         captions::table(),
         ratings::table(),
+        published::table(),
+        qrels::table(),
         features::table(),
         regions::table(),
         caption_ngrams::table(),

@@ -5,7 +5,8 @@ use arrow::datatypes::{Float32Type, Int64Type, Schema};
 use az::SaturatingAs;
 
 use super::builder::{TableBuilder, ids, optional_counts};
-use super::{ListColumn, Nullable, Table, repeated};
+use super::lists::ListReader;
+use super::{ListColumn, Nullable, Table, int_column, repeated};
 use crate::error::Result;
 
 /// Values of the columns that are the same in all rows of a batch.
@@ -115,8 +116,8 @@ fn columns(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[RankingRow]) -> 
         )
         .with(
             "top_ids",
-            "Identifiers of the ten best items, best first: `caption_id` (i2t) or `image_id` (t2i). For a matching, of \
-             the items that it accepts.",
+            "Identifiers of the best items, best first, ten or `ranking_depth`: `caption_id` (i2t) or `image_id` (t2i). For \
+             a matching, of the items that it accepts.",
             ListColumn::<Int64Type>::new(rows.iter().map(|row| row.top_ids.len()), top_ids)?,
         )
         .with(
@@ -124,6 +125,30 @@ fn columns(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[RankingRow]) -> 
             "Scores of the items in `top_ids`, with the corrections of the method.",
             ListColumn::<Float32Type>::new(rows.iter().map(|row| row.top_scores.len()), top_scores)?,
         ))
+}
+
+/// Best items of a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TopItems<'b> {
+    /// Identifier of the query.
+    pub query_id: i64,
+    /// Identifiers of the items, best first.
+    pub item_ids: &'b [i64],
+    /// Scores of the items.
+    pub scores: &'b [f32],
+}
+
+/// Returns the best items of each row of a batch of the table without a copy.
+///
+/// # Errors
+/// A column is missing or has another type, or a value is missing.
+pub fn top_items(batch: &RecordBatch) -> Result<Vec<TopItems<'_>>> {
+    let query_ids = int_column(batch, "query_id")?;
+    let items = ListReader::<Int64Type>::new(batch, "top_ids")?;
+    let scores = ListReader::<Float32Type>::new(batch, "top_scores")?;
+    let row =
+        |row| Ok(TopItems { query_id: query_ids.value(row), item_ids: items.row(row)?, scores: scores.row(row)? });
+    (0..batch.num_rows()).map(row).collect()
 }
 
 /// Describes the table, with a column `hit_K` for each cut-off K. Without cut-offs, it has the other columns only.

@@ -2,18 +2,23 @@
 
 use arrow::array::{Float64Array, Int64Array, StringArray};
 
+use super::Nullable;
 use super::values::table;
 
 table! {
-    /// One row per rated pair of a caption and an image.
+    /// One row per rating of a caption and an image. A pair has several rows if several people rated it and the source has
+    /// their ratings one by one.
     "ratings" {
         /// Identifier of the caption.
         caption_id: Int64Array,
         /// Identifier of the image.
         image_id: Int64Array,
-        /// Mean human rating of the pair, from 0 to 5 in Crisscrossed Captions.
+        /// Human rating of the pair: of one person, or the mean of several as in Crisscrossed Captions, where it is from 0 to
+        /// 5.
         rating: Float64Array,
         /// Sampling method that selected the pair: `c2i_original` pairs a caption with its own image.
         sampling: StringArray,
+        /// Person who gave the rating. Missing if the source does not name people.
+        rater: Nullable<StringArray>,
     }
 }

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use pairloom::engine::cache::CacheOptions;
 use pairloom::engine::event::Event;
 use pairloom::engine::ranks::RankOptions;
-use pairloom::engine::run::{RunOptions, RunSummary, execute};
+use pairloom::engine::run::execute;
+use pairloom::engine::run_options::RunOptions;
+use pairloom::engine::run_record::RunSummary;
 use pairloom::error::{ErrorCategory, Result};
 use pairloom::io::shard::Shard;
 use pairloom::io::table_shards::TableShards;
@@ -153,13 +155,16 @@ fn recorded_plan(folder: &Path) -> (Plan<RecordedStage>, AccessLog) {
     let file = tiny_pipeline(folder);
     let options = pipeline::LoadOptions {
         overrides: &[],
+        profile: None,
+        only: &[],
         environment: &|_| None,
         sources_must_exist: true,
-        check_queries: &|_: &Plan<AnyStage>, _: &[_]| vec![],
+        check_queries: &|_: &[PlanNode<AnyStage>], _: &[_]| vec![],
     };
     let Ok(loaded) = pipeline::load(&file, &options) else { panic!("the tiny pipeline has a mistake") };
     let used = AccessLog::default();
     let nodes = loaded.plan.stages().iter().map(|node| PlanNode {
+        coordinates: node.coordinates.clone(),
         name: node.name.clone(),
         stage: RecordedStage { stage: node.stage.clone(), name: node.name.clone(), used: Arc::clone(&used) },
     });
@@ -173,6 +178,8 @@ fn run(plan: &Plan<RecordedStage>, store: &Store, cancel_at: Option<&str>) -> Ru
         pipeline: "tiny".to_owned(),
         command: pairloom::store::record::RunCommand::default(),
         threads: 2,
+        jobs: 1,
+        keep_going: false,
         memory: 64 << 20,
         device: Device::Cpu,
         cache: CacheOptions { folder: Some(shards), limit: 1 << 30 },

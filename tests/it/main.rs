@@ -6,6 +6,7 @@ mod cli; // The command line.
 mod contract; // The contract between stages and engine.
 mod pipelines; // The pipelines in `pipelines/`.
 mod embeddings; // Evaluation of embeddings from files.
+mod qrels; // Relevance judgements and TREC runs.
 mod recovery; // Runs that are killed, interrupted, or out of disk space.
 mod streaming; // Data loading by several processes that are killed; the order of epochs in SQL.
 mod tensorboard; // TensorBoard event files of trainings.

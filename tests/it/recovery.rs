@@ -56,6 +56,45 @@ fn a_run_killed_at_random_times_resumes_to_the_same_bytes() {
     assert_same_content(&content(&killed), &content(&whole));
 }
 
+/// A part of a killed matrix is not computed again, and the rest has the same bytes, also with instances side by side.
+#[test]
+fn a_killed_matrix_goes_on_to_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let matrix = "[matrix.seed]\nsetting = \"fit.seed\"\nvalues = [1, 2, 3]\n";
+    let file = pipeline(folder.path(), "matrix.toml", |tiny| format!("{tiny}\n{matrix}"));
+    let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
+    let run = |store: &Path, more: &[&str]| {
+        let mut command = pairloom();
+        command.args(["run", "--no-progress", "--threads", "2"]).args(more).arg("--store").arg(store).arg(&file);
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    // Side by side, each instance has one of the two threads.
+    let output = run(&whole, &["--jobs", "2"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut first = run(&killed, &["--jobs", "2"]).spawn().unwrap();
+    let stderr = BufReader::new(first.stderr.take().unwrap());
+    let finished =
+        stderr.lines().map_while(Result::ok).any(|line| line.starts_with("test@seed=") && line.contains("finished"));
+    assert!(finished, "an evaluation finishes");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let output = run(&killed, &["--jobs", "2"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("reused"), "{text}");
+    assert_same_content(&content(&killed), &content(&whole));
+    // A stage of all instances, with the axis as a column.
+    let sql = "SELECT count(DISTINCT seed) AS seeds, count(DISTINCT rsum) > 1 AS differ FROM test.summary";
+    let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(&killed).arg(sql).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "seeds,differ\n3,true\n");
+    // A failure of one instance leaves the others alone.
+    let only = ["--keep-going", "--set", r#"stage."fit@seed=2".train.learning_rate=1e30"#];
+    let output = run(&folder.path().join("failed"), &only).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("stage `fit@seed=2`") && text.contains("test@seed=3: finished"), "{text}");
+}
+
 #[test]
 fn an_interrupted_run_prints_how_to_resume() {
     let folder = tempfile::tempdir().unwrap();

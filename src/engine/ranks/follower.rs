@@ -17,7 +17,7 @@ use crate::engine::feed::ArtefactFeed;
 use crate::engine::inputs::{OpenInput, StageInputs};
 use crate::engine::ordered_map::catch_panic;
 use crate::engine::reader::TableReader;
-use crate::engine::run::RunOptions;
+use crate::engine::run_options::RunOptions;
 use crate::engine::sources;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::plan::Plan;

@@ -9,7 +9,9 @@ use serde_json::json;
 
 use super::{RankEnvironment, RankOptions, RendezvousBackend, RendezvousStore, run_follower};
 use crate::engine::cache::CacheOptions;
-use crate::engine::run::{RunOptions, RunSummary, execute};
+use crate::engine::run::execute;
+use crate::engine::run_options::RunOptions;
+use crate::engine::run_record::RunSummary;
 use crate::error::{Error, ErrorCategory, Result};
 use crate::model::collective::{CollectiveGroup, TcpStore};
 use crate::plan::{Plan, PlanNode};
@@ -149,7 +151,8 @@ fn toys(
         ("numbers", RankToyStage::Count(45)),
         ("sums", RankToyStage::Sum { rows, scale, world_size, failure, signal: signal.clone() }),
     ];
-    Plan::new(nodes.map(|(name, stage)| PlanNode { name: name.to_owned(), stage }).to_vec()).unwrap()
+    Plan::new(nodes.map(|(name, stage)| PlanNode { name: name.to_owned(), coordinates: vec![], stage }).to_vec())
+        .unwrap()
 }
 
 /// Makes the plan of one rank from its cancellation token.
@@ -184,6 +187,8 @@ fn run(store: &Store, ranks: &[RankPlan<'_>]) -> (Result<RunSummary>, Vec<Result
             pipeline: "toy".to_owned(),
             command: crate::store::record::RunCommand::default(),
             threads: 7,
+            jobs: 1,
+            keep_going: false,
             memory: 1 << 20,
             device: Device::Cpu,
             cache,

@@ -13,7 +13,9 @@ use std::sync::Mutex;
 use crate::engine::cache::CacheOptions;
 use crate::engine::event::Event;
 use crate::engine::ranks::RankOptions;
-use crate::engine::run::{RunOptions, RunSummary, execute};
+use crate::engine::run::execute;
+use crate::engine::run_options::RunOptions;
+use crate::engine::run_record::RunSummary;
 use crate::engine::status::{StageStatus, stage_statuses};
 use crate::engine::testing::{ToyStage, node};
 use crate::error::Result;
@@ -40,6 +42,8 @@ fn options() -> RunOptions {
         pipeline: "toy.toml".to_owned(),
         command: crate::store::record::RunCommand::default(),
         threads: 3,
+        jobs: 1,
+        keep_going: false,
         memory: 1 << 20,
         device: Device::Cpu,
         cache: CacheOptions { folder: None, limit: 0 },

@@ -87,6 +87,12 @@ impl DelimitedFile {
         &self.path
     }
 
+    /// Names of the columns, in order.
+    #[must_use]
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
     /// Indices of the columns `names`, which may repeat.
     ///
     /// # Errors

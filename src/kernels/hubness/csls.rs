@@ -1,7 +1,8 @@
 //! CSLS, cross-domain similarity local scaling.
 //!
 //! Conneau, Lample, Ranzato, Denoyer, Jégou, "Word translation without parallel data", ICLR 2018; equation 6 of Liu and
-//! Ye, "A Strong and Robust Baseline for Text-Image Matching", ACL SRW 2019.
+//! Ye, "A Strong and Robust Baseline for Text-Image Matching", ACL SRW 2019; equation 6, one-sided, of Liu and Ye,
+//! "Improved Text-Image Matching by Mitigating Visual Semantic Hubs", submitted to EMNLP 2019.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,11 +18,14 @@ use super::statistic::Statistic;
 /// the mean of the `k` largest scores: of the query with the items, and of the item with the queries of the bank or of
 /// the test.
 ///
-/// The ranking is by `s − r(i)/2`, one shift for each item; `s − r(i)/2 − r(q)/2` is comparable between queries. An
-/// earlier draft (Liu and Ye, submitted to EMNLP 2019, equation 6) prints only the term r(q) of the queries for each
-/// direction. That term changes no ranking, so its two lines are probably swapped. In all sources r(i) includes the
-/// query itself. Without it, r(i) would be different for the k queries that are nearest to the item, and so would
-/// rankings.
+/// The ranking is by `s − r(i)/2`, one shift for each item; `s − r(i)/2 − r(q)/2` is comparable between queries. In all
+/// sources r(i) includes the query itself. Without it, r(i) would be different for the k queries that are nearest to the
+/// item, and so would rankings.
+///
+/// Equation 6 of Liu and Ye (submitted to EMNLP 2019) has one term for each direction, and prints the query's, r(q). That
+/// term changes no ranking, but the rankings of the paper's tables changed, so its two lines are taken as swapped:
+/// `s'(q, i) = 2·s(q, i) − r(i)` (`item_side_only`). Rankings are the same with one term and with both. A matching is not,
+/// because it compares scores of different queries.
 ///
 /// # Cost
 /// One pass over the scores for the largest scores of every item, then one subtraction for each score.
@@ -33,11 +37,13 @@ pub struct Csls {
     pub k: usize,
     /// True to learn from the queries of the bank, false to learn from the test queries.
     pub query_bank: bool,
+    /// True to subtract r(i) alone, as equation 6 of the paper of RGM (Liu and Ye, 2019). Only matchings depend on it.
+    pub item_side_only: bool,
 }
 
 impl Default for Csls {
     fn default() -> Self {
-        Self { k: 10, query_bank: false }
+        Self { k: 10, query_bank: false, item_side_only: false }
     }
 }
 
@@ -56,7 +62,8 @@ impl StatisticalMethod for Csls {
 
     fn required_statistics(&self) -> RequiredStatistics {
         let mean = vec![Statistic::MeanOfLargest { k: self.k }];
-        RequiredStatistics { item_statistics: mean.clone(), query_statistics: mean, ..RequiredStatistics::default() }
+        let query_statistics = if self.item_side_only { Vec::new() } else { mean.clone() };
+        RequiredStatistics { item_statistics: mean, query_statistics, ..RequiredStatistics::default() }
     }
 
     fn correction(&self, of: &ScoreStatistics) -> Box<dyn Correction> {
@@ -67,7 +74,8 @@ impl StatisticalMethod for Csls {
     fn definition(&self, scores: &DenseScores, others: &DenseScores, _: Distance) -> DenseScores {
         let r = |values: &mut dyn Iterator<Item = f64>| mean_of_largest(values, self.k);
         DenseScores::from_fn(scores.queries, scores.items, |query, item| {
-            2.0 * scores.at(query, item) - r(&mut scores.row(query)) - r(&mut others.column(item))
+            let of_query = if self.item_side_only { 0.0 } else { r(&mut scores.row(query)) };
+            2.0 * scores.at(query, item) - of_query - r(&mut others.column(item))
         })
     }
 }

@@ -16,8 +16,13 @@ use crate::identity::IdentityWriter;
 /// Scores multiplied by their softmax over the test queries (Cheng et al., 2021):
 /// `s'(q, i) = s(q, i) · exp(β·s(q, i)) / Σ exp(β·s(q̄, i))`, summed over the test queries q̄. Always transductive.
 ///
-/// The ranking is not by a score minus a shift: for negative scores, s' decreases when the softmax increases. The
-/// published code also multiplies by the number of queries, which changes no ranking.
+/// The ranking is not by a score minus a shift: for negative scores, s' decreases when the softmax increases.
+///
+/// The published code (repository `starmemda/CAMoE`, `DSL.py`) is the loss of the training: it divides scores by a
+/// temperature of 1,000 in the softmax, and multiplies by the number of queries, which changes no ranking. Its scores are
+/// CLIP's, 100 times the cosine, so it has β = 0.1, almost a mean. Its authors say that the temperature is for the
+/// gradient, and 1 in the ranking (issue 4 there). On cosines this is β = 100, the default. CLIP's cosines are close
+/// together; those of VSE++ span more of [−1, 1] and need a smaller β, such as 20.
 ///
 /// # Cost
 /// One pass over the scores, then one logarithm for each score.
@@ -25,13 +30,14 @@ use crate::identity::IdentityWriter;
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct DualSoftmax {
-    /// Inverse temperature, β. The published code takes 1,000, on unscaled scores.
+    /// Inverse temperature, β, of unscaled scores. 100 is the temperature 1 of the authors on the scores of CLIP, which are
+    /// 100 times the cosine.
     pub beta: f64,
 }
 
 impl Default for DualSoftmax {
     fn default() -> Self {
-        Self { beta: 1000.0 }
+        Self { beta: 100.0 }
     }
 }
 

@@ -60,7 +60,7 @@ fn methods_equal_those_of_numpy_and_other_libraries() {
         }
         for bank in [false, true] {
             for k in [1, 3, 50] {
-                got.push(("csls", defined(&Csls { k, query_bank: bank })));
+                got.push(("csls", defined(&Csls { k, query_bank: bank, ..Csls::default() })));
                 got.push(("local_scaling", defined(&LocalScaling { k, query_bank: bank })));
                 got.push(("local_scaling", of_order(&LocalScaling { k, query_bank: bank })));
                 got.push(("nicdm", distances(defined(&Nicdm { k, query_bank: bank }))));

@@ -6,7 +6,7 @@ use super::distance::Distance;
 use super::incremental_matching::{IncrementalMatching, MatchCandidate};
 use super::inverted_softmax::InvertedSoftmax;
 use super::method::StatisticalMethod;
-use super::relaxed_greedy::{CapacityRule, GreedyRelaxation, MatchingLimits, relaxed_greedy};
+use super::relaxed_greedy::{CapacityRule, GreedyRelaxation, MatchingLimits, query_slices, relaxed_greedy};
 use super::testing::{random_scores, statistical_correction, to_f32};
 use crate::measure::hubs::k_occurrences;
 use crate::random::Rng;
@@ -67,12 +67,19 @@ fn an_incremental_matching_equals_the_one_of_all_pairs() {
 #[test]
 fn matchings_over_corrected_scores_are_those_of_the_definitions() {
     let mut rng = Rng::new(9, &[]);
-    let mut others_than_of_scores = 0;
+    let (mut others_than_of_scores, mut one_sided_differs) = (0, 0);
     for _ in 0..30 {
-        let s = random_scores(&mut rng, 20, 8, 1 << 20);
+        // Some queries have higher scores than others.
+        let noise = random_scores(&mut rng, 20, 8, 1 << 20);
+        let s = DenseScores::from_fn(20, 8, |q, i| noise.at(q, i) + if q % 4 == 0 { 0.5 } else { 0.0 });
         let limits = GreedyRelaxation { lambda: 1.5, capacity: CapacityRule::Scaled }.limits(2, 20, 8);
-        let (inverted, csls) = (InvertedSoftmax { beta: 4.0, query_bank: false }, Csls { k: 3, query_bank: false });
-        for method in [&inverted as &dyn StatisticalMethod, &csls] {
+        let inverted = InvertedSoftmax { beta: 4.0, query_bank: false };
+        let csls = Csls { k: 3, ..Csls::default() };
+        let one_sided = Csls { item_side_only: true, ..csls };
+        let tight = GreedyRelaxation { lambda: 1.0, capacity: CapacityRule::Scaled }.limits(1, 20, 8);
+        let sets = [csls, one_sided].map(|csls| relaxed_greedy(&csls.definition(&s, &s, Distance::Cosine), tight));
+        one_sided_differs += usize::from(sets[0] != sets[1]);
+        for method in [&inverted as &dyn StatisticalMethod, &csls, &one_sided] {
             let definition = method.definition(&s, &s, Distance::Cosine);
             let of = statistical_correction(method, &s, &s, Distance::Cosine);
             let across = |q: usize, i: usize| of.comparable_score(q, i, to_f32([s.at(q, i)].into_iter())[0]);
@@ -81,7 +88,9 @@ fn matchings_over_corrected_scores_are_those_of_the_definitions() {
             others_than_of_scores += usize::from(got != relaxed_greedy(&s, limits));
         }
     }
-    assert!(others_than_of_scores > 40, "{others_than_of_scores}");
+    assert!(others_than_of_scores > 60, "{others_than_of_scores}");
+    // The ranking of a query does not depend on its own term, a matching does.
+    assert!(one_sided_differs > 10, "{one_sided_differs}");
 }
 
 #[test]
@@ -116,6 +125,25 @@ fn an_infinite_relaxation_gives_the_nearest_neighbours() {
             assert_eq!(got, wanted);
         }
     }
+}
+
+#[test]
+fn slices_have_one_query_of_each_image() {
+    assert_eq!(query_slices(&[0, 0, 1, 2, 2, 2, 1]), [vec![0, 2, 3], vec![1, 4, 6], vec![5]]);
+    assert_eq!((query_slices(&[0, 1, 2]), query_slices(&[])), (vec![vec![0, 1, 2]], vec![]));
+}
+
+/// The three readings of the paper for λ = 2, k = 10 and five captions of each image: an image gets at most 20 captions,
+/// 100, or 20 of each slice. Figure 3 has at most 20, and for λ = 1 table 4 has R@1 above 20 %.
+#[test]
+fn capacities_of_an_image_by_rule() {
+    let of = |capacity, lambda, k| GreedyRelaxation { lambda, capacity }.limits(k, 5000, 1000);
+    let of_slice = |lambda, k| GreedyRelaxation { lambda, capacity: CapacityRule::Slices }.limits(k, 1000, 1000);
+    let largest = [of(CapacityRule::Strict, 2.0, 10), of(CapacityRule::Scaled, 2.0, 10), of_slice(2.0, 10)];
+    assert_eq!(largest.map(|limits| limits.queries_per_item), [20, 100, 20]);
+    // Captions that get an image at all, of 5,000: the limit of R@1.
+    let matched = [of(CapacityRule::Strict, 1.0, 1), of(CapacityRule::Scaled, 1.0, 1)].map(|limits| limits.total_pairs);
+    assert_eq!((matched, 5 * of_slice(1.0, 1).total_pairs), ([1000, 5000], 5000));
 }
 
 /// With five captions for each image and a capacity of 1, the published algorithm matches a fifth of the captions, so

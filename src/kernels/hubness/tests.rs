@@ -91,7 +91,7 @@ fn methods_of_statistics_rank_as_their_definitions() {
             assert_same_rankings(&*of_softmax, &s, &without_own, "its own query excluded");
             assert_comparable_scores(&*of_softmax, &s, &map_values(&with_own, |log| log / 5.0));
 
-            let (of_csls, wanted) = of(&Csls { k, query_bank: bank });
+            let (of_csls, wanted) = of(&Csls { k, query_bank: bank, ..Csls::default() });
             assert_same_rankings(&*of_csls, &s, &wanted, "csls");
             assert_comparable_scores(&*of_csls, &s, &map_values(&wanted, |value| value / 2.0));
 
@@ -161,7 +161,7 @@ fn large_temperatures_neither_overflow_nor_tie() {
 #[test]
 fn csls_includes_the_query_itself() {
     let s = DenseScores { queries: 2, items: 2, values: vec![0.5, 0.46875, 0.25, 0.0] };
-    let csls = Csls { k: 1, query_bank: false };
+    let csls = Csls { k: 1, ..Csls::default() };
     assert_eq!(csls.definition(&s, &s, Distance::Cosine).rankings()[0], [0, 1]);
     let without = |item: usize| 2.0 * s.at(0, item) - s.at(1, item);
     assert!(without(1) > without(0));
@@ -292,7 +292,7 @@ fn parameters_are_checked() {
     };
     assert_eq!(of(InvertedSoftmax { beta: f64::INFINITY, query_bank: true }.problems()), ["beta"]);
     assert_eq!(of(DualSoftmax { beta: 0.0 }.problems()), ["beta"]);
-    assert_eq!(of(Csls { k: 0, query_bank: false }.problems()), ["k"]);
+    assert_eq!(of(Csls { k: 0, ..Csls::default() }.problems()), ["k"]);
     assert_eq!(of(Nnn { alpha: f64::NAN, k: 0 }.problems()), ["alpha", "k"]);
     assert_eq!(of(DistributionNormalisation { lambda: -0.5 }.problems()), ["lambda"]);
     assert_eq!(of(LocalScaling { k: 0, query_bank: true }.problems()), ["k"]);

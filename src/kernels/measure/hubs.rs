@@ -4,6 +4,7 @@
 //! Flexer, "Fast Approximate Hubness Reduction for Large High-Dimensional Data", ICBK 2018 (Robin Hood index,
 //! antihubs).
 
+use super::duplicate_rows::{RowTies, nearest_row_counts};
 use super::metric::{KOccurrences, Metric, MetricName, MetricUnit, RecordValue};
 
 /// k-occurrences `N_k(i)`: the number of queries that have item i among their first `k` items.
@@ -102,24 +103,18 @@ pub struct NearestNeighbourCounts {
 }
 
 impl NearestNeighbourCounts {
-    /// Counts from N₁ of every item.
-    ///
-    /// # Shapes
-    /// - `rows`: number of duplicate rows of each item, usually 1. The paper counts one row for each caption, so an
-    ///   image has five rows. Ties go to the first of them, so four are nearest neighbour to no query: 80 % of the
-    ///   paper's "items". An item without rows is not counted.
+    /// Counts from N₁ of every item, or of every row of items that are duplicated
+    /// ([`nearest_row_counts`]).
     #[must_use]
-    pub fn of(nearest: &[usize], rows: &[usize]) -> Self {
-        let there = || nearest.iter().zip(rows).filter(|(_, rows)| **rows > 0);
-        let at_least = |queries: usize| there().filter(|(count, _)| **count >= queries).count();
-        let items = rows.iter().sum();
+    pub fn of(nearest: &[usize]) -> Self {
+        let at_least = |queries: usize| nearest.iter().filter(|count| **count >= queries).count();
         let [once, two, five, ten] = [1, 2, 5, 10].map(at_least);
-        Self { items, zero: items - once, one: once - two, two, five, ten }
+        Self { items: nearest.len(), zero: nearest.len() - once, one: once - two, two, five, ten }
     }
 }
 
 /// Metric of [`Hubness`] at each cut-off: `hub_skewness`, `robin_hood`, `antihub_rate`, `hub_rate`, `hub_occurrence`,
-/// `hub_gini`, `largest_hub`.
+/// `hub_gini`, `largest_hub`. In the variant `duplicated`, `hub_skewness` is that of duplicate rows.
 #[derive(Debug)]
 pub struct HubStatistics;
 
@@ -140,11 +135,20 @@ impl Metric for HubStatistics {
                 add(MetricName::new(measure, unit).at_cutoff(*k), value);
             }
         }
+        for (k, counts) in occurrences.of_rows {
+            let Some(hubs) = Hubness::of(counts) else { continue };
+            let name = MetricName::new("hub_skewness", MetricUnit::Number).at_cutoff(*k);
+            add(MetricName { variant: Some(DUPLICATED), ..name }, hubs.skewness);
+        }
     }
 }
 
-/// Metric `k_occurrence_rate`: [`NearestNeighbourCounts`] in percent of the items. In the variant `duplicated`, an item
-/// counts once for each query that it matches.
+/// Variant of measures of hubness over duplicate rows: an item has a row for each query that it matches.
+pub const DUPLICATED: &str = "duplicated";
+
+/// Metric `k_occurrence_rate`: [`NearestNeighbourCounts`] in percent of the items. In the variants `duplicated` and
+/// `duplicated_turns`, an item has a row for each query that it matches; of equal rows the first is the nearest neighbour,
+/// or they take turns.
 #[derive(Debug)]
 pub struct KOccurrenceRate;
 
@@ -152,9 +156,11 @@ impl Metric for KOccurrenceRate {
     #[expect(clippy::cast_precision_loss, reason = "pools are far below 2⁵³")]
     fn measure_occurrences(&self, occurrences: &KOccurrences<'_>, add: RecordValue<'_>) {
         let KOccurrences { one_occurrences: nearest, matches_per_item: own, .. } = *occurrences;
-        let mut tables = vec![(None, NearestNeighbourCounts::of(nearest, &vec![1; nearest.len()]))];
+        let mut tables = vec![(None, NearestNeighbourCounts::of(nearest))];
         if own.iter().any(|&queries| queries != 1) {
-            tables.push((Some("duplicated"), NearestNeighbourCounts::of(nearest, own)));
+            for (variant, ties) in [(DUPLICATED, RowTies::First), ("duplicated_turns", RowTies::TakeTurns)] {
+                tables.push((Some(variant), NearestNeighbourCounts::of(&nearest_row_counts(nearest, own, ties))));
+            }
         }
         for (place, m) in [0, 1, 2, 5, 10].into_iter().enumerate() {
             for (variant, of) in &tables {
@@ -198,27 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_rows_count_as_antihubs() {
-        let nearest = [0, 1, 1, 2, 4, 5, 9, 10, 51, 0];
-        let wanted = NearestNeighbourCounts { items: 10, zero: 2, one: 2, two: 6, five: 4, ten: 2 };
-        assert_eq!(NearestNeighbourCounts::of(&nearest, &[1; 10]), wanted);
+    fn items_are_counted_by_their_queries() {
         assert_eq!(
-            NearestNeighbourCounts::of(&nearest, &[5; 10]),
-            NearestNeighbourCounts { items: 50, zero: 42, ..wanted }
+            NearestNeighbourCounts::of(&[0, 1, 1, 2, 4, 5, 9, 10, 51, 0]),
+            NearestNeighbourCounts { items: 10, zero: 2, one: 2, two: 6, five: 4, ten: 2 }
         );
-        // Items with one caption, with three, and with none, although a query finds the last one.
-        let uneven = NearestNeighbourCounts { items: 4, zero: 3, one: 0, two: 1, five: 1, ten: 0 };
-        assert_eq!(NearestNeighbourCounts::of(&[0, 5, 7], &[1, 3, 0]), uneven);
-    }
-
-    /// Table 5 of "A Strong and Robust Baseline for Text-Image Matching": 25,000 rows, five an image.
-    #[test]
-    fn the_hub_table_of_the_paper() {
-        let counts = [(0, 0usize), (1, 1026), (2, 1162), (5, 2507), (10, 500)];
-        let nearest: Vec<usize> = counts.iter().flat_map(|&(queries, items)| vec![queries; items]).collect();
-        let got = NearestNeighbourCounts::of(&nearest, &vec![1; nearest.len()]);
-        assert_eq!((got.one, got.two, got.five, got.ten), (1026, 4169, 3007, 500));
-        // 5,000 images with five rows each, all found by some query: exactly 80 % of the rows are not found.
-        assert_eq!(NearestNeighbourCounts::of(&vec![5; 5000], &vec![5; 5000]).zero, 20_000);
     }
 }

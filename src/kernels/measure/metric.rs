@@ -8,7 +8,8 @@
 pub struct MetricName {
     /// Name of the measure: `recall`, `hub_skewness`.
     pub measure: &'static str,
-    /// Variant of the measure: `paper` or `official`, if the published code differs from the paper.
+    /// Variant of the measure: `paper` or `official`, if the published code differs from the paper; `duplicated`, if items
+    /// are duplicate rows.
     pub variant: Option<&'static str>,
     /// For a graded relevance, true if the matches of the query are included; false if they are removed from the
     /// ranking and from the pool, "(N)" in the paper.
@@ -111,6 +112,8 @@ pub struct KOccurrences<'o> {
     pub one_occurrences: &'o [usize],
     /// Number of queries that each item matches.
     pub matches_per_item: &'o [usize],
+    /// Nₖ of every row at each cut-off k, if images have a row for each of their captions; empty if they do not.
+    pub of_rows: &'o [(usize, Vec<usize>)],
 }
 
 /// Metric. It implements those of the methods below whose data it is computed from; each passes values to a callback.

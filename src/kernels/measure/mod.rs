@@ -15,6 +15,7 @@ pub mod ncs;
 pub mod graded_ranking;
 pub mod correlation;
 pub mod kendall;
+pub mod duplicate_rows;
 pub mod hubs;
 pub mod bootstrap;
 pub mod hs_sum_interval;

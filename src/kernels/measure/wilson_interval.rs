@@ -10,8 +10,8 @@ const Z: f64 = 1.959_963_984_540_054;
 ///
 /// `(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)`.
 ///
-/// Queries are taken as independent. The captions of one image are not fully independent, so the interval is slightly
-/// too narrow for caption queries.
+/// Queries are taken as independent. The captions of one image are not: their recalls have a bootstrap interval over
+/// images.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "queries are far below 2⁵³")]
 pub fn wilson_95(percent: f64, n: usize) -> (f64, f64) {

@@ -34,8 +34,8 @@ impl Vocabulary {
     /// (by code point).
     ///
     /// Published vocabularies of VSE++ and its successors differ: their ids are arbitrary (the order of a Python
-    /// dictionary), and they also count the validation captions, some even the test captions. Here the caller counts
-    /// the training captions only.
+    /// dictionary), and they also count the validation captions, some even the test captions. Here the caller chooses the
+    /// captions; `train` counts those that it trains on, unless `vocabulary_captions` says otherwise.
     #[must_use]
     pub fn build(counts: &HashMap<String, usize>, min_count: usize) -> Self {
         let mut kept: Vec<(&str, usize)> = counts

@@ -52,6 +52,11 @@ char* caught(Function&& function) noexcept {
   }
 }
 
+// Turns off the flight recorder of c10d before anything uses it. It keeps a list of the last collective operations, one
+// for the whole process and without a lock in this version: groups of several threads crash in it.
+// TORCH_FR_BUFFER_SIZE, a number of operations, turns it on.
+const bool recorder_is_set = setenv("TORCH_FR_BUFFER_SIZE", "0", 0) == 0;
+
 // Turns off the warnings of c10d, which print a stack trace to stderr when a connection ends; Pairloom reports such
 // errors itself. TORCH_CPP_LOG_LEVEL turns them on.
 void hush() {

@@ -19,6 +19,8 @@
 //! - A matching pair with a score below 0 has no gradient: the last term is ln(1 + \[Wᵢᵢ·Sᵢᵢ\]₊). A model with order
 //!   embeddings has only such scores and learns from negatives alone.
 //!
+//! The additional MAX loss ([`HalLoss::max`]) is an experiment of this project, in neither paper nor code.
+//!
 //! A batch of one pair has the value −ln(1 + W₀₀·S₀₀) (paper): the pair attracts, and there are no negatives.
 
 use schemars::JsonSchema;
@@ -48,7 +50,8 @@ pub struct HalLoss {
     /// own negatives, and matching scores below 0 have no gradient. With a memory bank, the margins differ and the
     /// neighbours are at most the pairs of the batch.
     pub variant: FormulaVariant,
-    /// Margin of an additional MAX loss, averaged over the batch. Without it there is none.
+    /// Margin of an additional MAX loss, averaged over the batch. Without it there is none. This combination is ours: no
+    /// paper has it. MAX+HAL of the first version of HAL is `local_scaling = { over = "max" }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
 }

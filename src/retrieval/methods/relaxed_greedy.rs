@@ -12,7 +12,7 @@ use crate::error::{Error, Problem, Result};
 use crate::kernels::hubness::dense_scores::DenseScores;
 use crate::kernels::hubness::incremental_matching::MatchCandidate;
 use crate::kernels::hubness::parameter_checks::ParameterProblems;
-use crate::kernels::hubness::relaxed_greedy::{self as kernel, CapacityRule};
+use crate::kernels::hubness::relaxed_greedy::{self as kernel, CapacityRule, query_slices};
 use crate::kernels::top_k::ScoredItem;
 use crate::retrieval::corrections::Corrections;
 use crate::retrieval::ranking::{Ranker, RankingRequest, Rankings};
@@ -26,9 +26,10 @@ use crate::search::{GreedyMatching, GreedyRequest, SearchProgress};
 pub struct RelaxedGreedy<M: Default> {
     /// Relaxation, λ, at least 1.
     pub lambda: f64,
-    /// True if items have the capacities of the paper's pseudo-code. With five captions an image, it matches at most a
-    /// fifth of the captions.
-    pub strict: bool,
+    /// Capacity of an image for its several captions: a multiple of λ·k (`scaled`), λ·k (`strict`, the pseudo-code of the
+    /// paper), or λ·k for the first captions of all images, λ·k for the second, and so on (`slices`, as the tables of the
+    /// paper imply).
+    pub capacity: CapacityRule,
     /// Method that corrects the scores. Its scores of different queries must be comparable; other methods are refused
     /// when the file is checked.
     pub over: Box<M>,
@@ -36,14 +37,13 @@ pub struct RelaxedGreedy<M: Default> {
 
 impl<M: Default> Default for RelaxedGreedy<M> {
     fn default() -> Self {
-        Self { lambda: 3.0, strict: false, over: Box::default() }
+        Self { lambda: 3.0, capacity: CapacityRule::Scaled, over: Box::default() }
     }
 }
 
 impl<M: Default> RelaxedGreedy<M> {
     fn kernel(&self) -> kernel::GreedyRelaxation {
-        let capacity = if self.strict { CapacityRule::Strict } else { CapacityRule::Scaled };
-        kernel::GreedyRelaxation { lambda: self.lambda, capacity }
+        kernel::GreedyRelaxation { lambda: self.lambda, capacity: self.capacity }
     }
 }
 
@@ -71,10 +71,19 @@ impl<M: ListedMethod + Default> RankingMethod for RelaxedGreedy<M> {
             return Err(Error::usage("a greedy matching wants comparable scores of different queries"));
         };
         let (kernel, counts) = (self.kernel(), ranker.counts);
-        let limits = [0, 1].map(|direction: usize| -> Vec<_> {
-            wanted.cutoffs.iter().map(|&k| kernel.limits(k, counts[direction], counts[1 - direction])).collect()
+        let slices = wanted.tasks.each_ref().map(|task| match self.capacity {
+            CapacityRule::Slices => query_slices(&task.image_of),
+            CapacityRule::Scaled | CapacityRule::Strict => Vec::new(),
         });
-        let ask = |direction: usize| GreedyRequest { limits: &limits[direction], shift: &shifts[direction] };
+        let limits = [0, 1].map(|direction: usize| -> Vec<_> {
+            let queries = slices[direction].iter().map(Vec::len).max().unwrap_or(counts[direction]);
+            wanted.cutoffs.iter().map(|&k| kernel.limits(k, queries, counts[1 - direction])).collect()
+        });
+        let ask = |direction: usize| GreedyRequest {
+            limits: &limits[direction],
+            slices: &slices[direction],
+            shift: &shifts[direction],
+        };
         Ok(ranker.searches[0].match_greedily(&ask(0), &ask(1), progress)?.map(rankings))
     }
 

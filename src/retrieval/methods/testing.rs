@@ -147,7 +147,7 @@ const ADDITIONAL_SAMPLES: [&str; 10] = [
     "sinkhorn = { tau = 0.1, iterations = 7, query_bank = true }",
     "dual_bank_sinkhorn = { tau = 0.1, iterations = 7 }",
     "localized_centering = { k = 2, gamma = 2.0 }",
-    "relaxed_greedy = { lambda = 1.6, strict = true }",
+    "relaxed_greedy = { lambda = 1.6, capacity = 'strict' }",
     "k_best_assignment = { k = 4 }",
 ];
 

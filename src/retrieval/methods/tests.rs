@@ -51,21 +51,43 @@ fn rankings_equal_those_of_the_definitions() {
     assert!(corrects >= Method::all().len() - 4, "only matchings and a choice give no scores");
 }
 
+/// Sets of a greedy matching by the definition. In slices, each caption of an image is matched in a matrix of its own.
+fn greedy_sets(scores: &DenseScores, greedy: GreedyRelaxation, direction: usize, k: usize) -> Vec<Vec<usize>> {
+    if direction == 0 || greedy.capacity != CapacityRule::Slices {
+        return relaxed_greedy(scores, greedy.limits(k, scores.queries, scores.items));
+    }
+    let images = scores.queries / CAPTIONS_PER_IMAGE;
+    let mut sets = vec![Vec::new(); scores.queries];
+    for slice in 0..CAPTIONS_PER_IMAGE {
+        let query = |image: usize| image * CAPTIONS_PER_IMAGE + slice;
+        let of_slice = DenseScores::from_fn(images, scores.items, |image, item| scores.at(query(image), item));
+        let of_slice = relaxed_greedy(&of_slice, greedy.limits(k, images, scores.items));
+        of_slice.into_iter().enumerate().for_each(|(image, items)| sets[query(image)] = items);
+    }
+    sets
+}
+
 #[test]
 fn matchings_equal_those_of_the_definition() {
     let data = SyntheticPool::new();
     let references = ReferenceScores::both_directions(&data);
     for over in Method::samples().into_iter().filter(RankingMethod::compares_queries) {
-        for (lambda, strict) in [(1.0, false), (2.0, false), (1.0, true), (1.6, true)] {
-            let method = Method::from(RelaxedGreedy { lambda, strict, over: Box::new(over.clone()) });
+        for (lambda, capacity) in [
+            (1.0, CapacityRule::Scaled),
+            (2.0, CapacityRule::Scaled),
+            (1.0, CapacityRule::Strict),
+            (1.6, CapacityRule::Strict),
+            (1.0, CapacityRule::Slices),
+            (1.6, CapacityRule::Slices),
+        ] {
+            let method = Method::from(RelaxedGreedy { lambda, capacity, over: Box::new(over.clone()) });
             assert!(method.label(None, None).transductive);
             let evaluated = data.evaluate(std::slice::from_ref(&method), &DEFAULT_CUTOFFS).expect("a method");
-            let capacity = if strict { CapacityRule::Strict } else { CapacityRule::Scaled };
             let greedy = GreedyRelaxation { lambda, capacity };
             let summary = &evaluated.results.summary[0];
             for (direction, (rankings, side)) in evaluated.rankings[0].iter().zip(&references).enumerate() {
                 let scores = over.reference_scores(side).expect("it gives scores");
-                let sets = |k| relaxed_greedy(&scores, greedy.limits(k, scores.queries, scores.items));
+                let sets = |k| greedy_sets(&scores, greedy, direction, k);
                 assert_eq!(items(rankings), sets(10), "{method:?}");
                 let reported = [&summary.i2t, &summary.t2i][direction];
                 for (&k, reported) in DEFAULT_CUTOFFS.iter().zip(&reported.recalls) {
@@ -84,7 +106,7 @@ fn inverted_softmax_does_not_depend_on_the_query_itself() {
     let data = SyntheticPool::new();
     for beta in [1.0, 10.0, 30.0] {
         let method = Method::from(InvertedSoftmax { beta, query_bank: false });
-        let matching = RelaxedGreedy { lambda: 1.0, strict: false, over: Box::new(method.clone()) };
+        let matching = RelaxedGreedy { lambda: 1.0, over: Box::new(method.clone()), ..RelaxedGreedy::default() };
         let evaluated = data.evaluate(&[method, matching.into()], &DEFAULT_CUTOFFS).expect("two methods");
         for (direction, side) in ReferenceScores::both_directions(&data).iter().enumerate() {
             let definitions = [NormalisationSet::OtherQueries, NormalisationSet::AllQueries]
@@ -204,7 +226,7 @@ fn labels_name_parameters_and_options_other_than_the_default() {
         (r#"{"mutual_proximity": {"distribution": "empirical"}}"#, Some("empirical")),
         (r#"{"relaxed_greedy": {}}"#, Some("lambda = 3")),
         (
-            r#"{"relaxed_greedy": {"strict": true, "over": {"sinkhorn": {"tau": 0.1}}}}"#,
+            r#"{"relaxed_greedy": {"capacity": "strict", "over": {"sinkhorn": {"tau": 0.1}}}}"#,
             Some("lambda = 3, strict, over sinkhorn, tau = 0.1, iterations = 10"),
         ),
         (r#"{"k_best_assignment": {}}"#, Some("k = 10")),
@@ -213,7 +235,7 @@ fn labels_name_parameters_and_options_other_than_the_default() {
     }
     let infinite = Method::from(RelaxedGreedy { lambda: f64::INFINITY, ..RelaxedGreedy::default() });
     assert_eq!(infinite.label(None, None).parameters.as_deref(), Some("lambda = inf"));
-    let csls = Method::from(Csls { k: 5, query_bank: true });
+    let csls = Method::from(Csls { k: 5, query_bank: true, ..Csls::default() });
     assert_eq!(
         csls.label(Some("train"), Some("val")).parameters.as_deref(),
         Some("k = 5, query bank train, chosen on val")
@@ -250,7 +272,7 @@ fn parameters_are_checked() {
     assert_eq!(of(&Sinkhorn { tau: 0.0, iterations: 0, query_bank: false }), ["tau", "iterations"]);
     assert_eq!(of(&DualBankSinkhorn { tau: 0.0, iterations: 0 }), ["tau", "iterations"]);
     // A statistical method.
-    assert_eq!(of(&Csls { k: 0, query_bank: true }), ["k"]);
+    assert_eq!(of(&Csls { k: 0, query_bank: true, ..Csls::default() }), ["k"]);
 }
 
 /// Golden cases have the name of the method. The nearest neighbour corrects nothing, and `best_of` is one of the

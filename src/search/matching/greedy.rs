@@ -25,6 +25,9 @@ const MAX_HELD_CANDIDATES: usize = 1 << 23;
 pub struct GreedyRequest<'a> {
     /// Limits of each requested matching.
     pub limits: &'a [MatchingLimits],
+    /// Queries that are matched together; those of different slices do not compete for items. If empty, all queries are
+    /// matched together.
+    pub slices: &'a [Vec<usize>],
     /// Shift that is subtracted from scores, so that scores of different queries are comparable.
     pub shift: &'a ShiftCorrection,
 }
@@ -61,42 +64,61 @@ fn match_side(
     mut lists: Vec<Vec<MatchCandidate>>,
     progress: &mut dyn SearchProgress,
 ) -> Result<Vec<GreedyMatching>> {
-    let items = scan.scores.shape()[side.other().index()];
     for (query, list) in lists.iter_mut().enumerate() {
         subtract_query_shift(greedy.shift, query, list);
     }
+    let whole = [(0..lists.len()).collect()];
+    let slices: &[Vec<usize>] = if greedy.slices.is_empty() { &whole } else { greedy.slices };
     let mut all = Vec::with_capacity(greedy.limits.len());
     for &limits in greedy.limits {
-        let mut matching = IncrementalMatching::new(limits, items, lists.clone());
-        let first = INITIAL_CANDIDATES * limits.items_per_query.max(1);
-        let mut wanted = first;
-        loop {
-            let short = matching.advance();
-            let Some(known) = short.iter().map(|&query| matching.known_open_count(query)).max() else { break };
-            // Only for queries that have run out, and only among items with room: longer lists of all queries would
-            // soon fill the memory of the whole matrix.
-            let open = matching.open_items();
-            let room = MAX_HELD_CANDIDATES.saturating_sub(matching.candidate_count_without(&short)) / short.len();
-            wanted = (CANDIDATE_GROWTH * wanted).min(room.saturating_sub(known)).max(first);
-            let k = known + wanted;
-            let item_shifts: Vec<f64> =
-                open.iter().filter_map(|&item| greedy.shift.item_shifts().get(item).copied()).collect();
-            let scores = subset(scan.scores, side, &short, &open)?;
-            let scan = Scan { scores: &*scores, ..*scan };
-            let longer = SearchRequest { k, item_shifts: &item_shifts, ..SearchRequest::default() };
-            let [found, _] = candidates(&scan, [&longer, &SearchRequest::default()], progress)?;
-            let lists = short.into_iter().zip(found).map(|(query, mut list)| {
-                for candidate in &mut list {
-                    candidate.item = open[candidate.item];
-                }
-                subtract_query_shift(greedy.shift, query, &mut list);
-                (query, list, k >= open.len())
-            });
-            matching.extend_lists(lists);
+        let mut matched = vec![Vec::new(); lists.len()];
+        for queries in slices {
+            let of_slice = queries.iter().map(|&query| lists[query].clone()).collect();
+            let taken = match_slice(scan, side, (greedy.shift, limits), (queries, of_slice), progress)?;
+            queries.iter().zip(taken).for_each(|(&query, taken)| matched[query] = taken);
         }
-        all.push(matching.matched().to_vec());
+        all.push(matched);
     }
     Ok(all)
+}
+
+/// Computes the matching of some queries of a side with all items, from the beginnings of their rankings.
+fn match_slice(
+    scan: &Scan<'_>,
+    side: MatrixSide,
+    (shift, limits): (&ShiftCorrection, MatchingLimits),
+    (queries, lists): (&[usize], Vec<Vec<MatchCandidate>>),
+    progress: &mut dyn SearchProgress,
+) -> Result<GreedyMatching> {
+    let items = scan.scores.shape()[side.other().index()];
+    let mut matching = IncrementalMatching::new(limits, items, lists);
+    let first = INITIAL_CANDIDATES * limits.items_per_query.max(1);
+    let mut wanted = first;
+    loop {
+        let short = matching.advance();
+        let Some(known) = short.iter().map(|&query| matching.known_open_count(query)).max() else { break };
+        // Only for queries that have run out, and only among items with room: longer lists of all queries would soon
+        // fill the memory of the whole matrix.
+        let open = matching.open_items();
+        let room = MAX_HELD_CANDIDATES.saturating_sub(matching.candidate_count_without(&short)) / short.len();
+        wanted = (CANDIDATE_GROWTH * wanted).min(room.saturating_sub(known)).max(first);
+        let k = known + wanted;
+        let item_shifts: Vec<f64> = open.iter().filter_map(|&item| shift.item_shifts().get(item).copied()).collect();
+        let searched: Vec<usize> = short.iter().map(|&query| queries[query]).collect();
+        let scores = subset(scan.scores, side, &searched, &open)?;
+        let scan = Scan { scores: &*scores, ..*scan };
+        let longer = SearchRequest { k, item_shifts: &item_shifts, ..SearchRequest::default() };
+        let [found, _] = candidates(&scan, [&longer, &SearchRequest::default()], progress)?;
+        let lists = short.into_iter().zip(found).map(|(query, mut list)| {
+            for candidate in &mut list {
+                candidate.item = open[candidate.item];
+            }
+            subtract_query_shift(shift, queries[query], &mut list);
+            (query, list, k >= open.len())
+        });
+        matching.extend_lists(lists);
+    }
+    Ok(matching.matched().to_vec())
 }
 
 fn candidate_request(shift: &ShiftCorrection, k: usize) -> SearchRequest<'_> {
@@ -150,7 +172,7 @@ mod tests {
                 let limits = both.each_ref().map(|scores| {
                     [1, 3, 10].map(|k| GreedyRelaxation { lambda, capacity }.limits(k, scores.queries, scores.items))
                 });
-                let request = |side: usize| GreedyRequest { limits: &limits[side], shift: &shifts[side] };
+                let request = |side: usize| GreedyRequest { limits: &limits[side], slices: &[], shift: &shifts[side] };
                 let got = search.match_greedily(&request(0), &request(1), &mut |_, _| Ok(())).expect("possible");
                 for side in 0..2 {
                     let (scores, shift) = (&both[side], &shifts[side]);

@@ -8,11 +8,13 @@
 //! Conditions on these columns select the files that are read. Small files are read several at a time.
 
 mod results;
+mod instances;
 mod run_columns;
 mod file_schemas;
 mod provider;
 mod small_files;
 
+pub(super) use instances::instances_table;
 pub(super) use provider::setting_kinds;
 pub(super) use results::table;
 pub(super) use run_columns::described_columns;

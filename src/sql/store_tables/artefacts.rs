@@ -1,5 +1,7 @@
 //! Tables of the complete artefacts of a store.
 
+use std::collections::BTreeMap;
+
 use super::columns::{NamedColumns, bool_array, float_array, int_array, text_array, timestamp_array};
 use super::runs::latest_uses;
 use crate::error::Result;
@@ -78,15 +80,25 @@ pub(super) fn parts(catalog: &StoreCatalog) -> Result<NamedColumns> {
     Ok(columns)
 }
 
-/// One row per warning of a complete artefact.
+/// One row per warning of a complete artefact, and per warning about the settings of a stage. Runs that share a result
+/// have its warnings once.
 pub(super) fn warnings(catalog: &StoreCatalog) -> Result<NamedColumns> {
     let rows = artefact_rows(catalog)?;
-    let warnings: Vec<_> =
-        rows.iter().flat_map(|row| row.manifest.warnings.iter().map(move |warning| (row, warning))).collect();
-    let mut columns = artefact_columns(warnings.iter().map(|(row, _)| *row));
-    columns.extend([
+    let uses: BTreeMap<_, _> = latest_uses(catalog)?.into_iter().collect();
+    let of_artefacts = rows.iter().flat_map(|row| {
+        let place = (row.stage.as_deref(), row.kind.as_str(), row.key.as_str());
+        row.manifest.warnings.iter().map(move |warning| (place, warning))
+    });
+    let of_settings = uses.iter().flat_map(|(&(kind, key), stage)| {
+        let place = (Some(stage.name.as_str()), kind, key);
+        stage.warnings.iter().map(move |warning| (place, warning))
+    });
+    let warnings: Vec<_> = of_settings.chain(of_artefacts).collect();
+    Ok(vec![
+        ("stage", text_array(warnings.iter().map(|((stage, _, _), _)| *stage))),
+        ("kind", text_array(warnings.iter().map(|((_, kind, _), _)| Some(*kind)))),
+        ("key", text_array(warnings.iter().map(|((_, _, key), _)| Some(*key)))),
         ("subject", text_array(warnings.iter().map(|(_, warning)| Some(&warning.subject)))),
         ("message", text_array(warnings.iter().map(|(_, warning)| Some(&warning.message)))),
-    ]);
-    Ok(columns)
+    ])
 }

@@ -9,7 +9,7 @@
 //! | `inputs` | an input of an artefact: a table of another artefact, or a source |
 //! | `lineage` | an artefact or source that an artefact follows from, at any distance |
 //! | `parts` | a part of a table of a complete artefact |
-//! | `warnings` | a warning of a complete artefact |
+//! | `warnings` | a warning of a complete artefact, or about the settings of a stage |
 //! | `expectations` | an expectation of a run |
 
 mod artefacts;

@@ -1,4 +1,4 @@
-//! Rated pairs, and φ of each.
+//! Ratings of pairs, and φ of each pair.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,25 +7,27 @@ use crate::stage::StageContext;
 use crate::tables;
 use crate::tables::caption_similarity::rows;
 
-/// Rated pairs, in the order of the table.
+/// Ratings in the order of the table. A pair has several if several people rated it.
 #[derive(Debug, Default)]
 pub(super) struct RatedPairs {
     pub(super) ratings: Vec<f64>,
     pub(super) samplings: Vec<String>,
-    /// (`image_id`, `caption_id`) of each pair.
+    /// Index of the pair of each rating.
+    pub(super) pair_of: Vec<usize>,
+    /// (`image_id`, `caption_id`) of each pair, in the order of their first ratings.
     ids: Vec<(i64, i64)>,
     /// Pairs of each image: (`caption_id`, index of the pair), sorted.
     pairs_by_image: BTreeMap<i64, Vec<(i64, usize)>>,
 }
 
 impl RatedPairs {
-    /// Reads all pairs.
+    /// Reads all ratings.
     ///
     /// # Errors
-    /// A pair with two rows, a rating that is not finite, or no pair at all.
+    /// A rating that is not finite, or no rating at all.
     pub(super) fn read(cx: &mut StageContext<'_>) -> Result<Self> {
         let mut this = Self::default();
-        let mut faults = TruncatedList::default();
+        let (mut places, mut faults) = (HashMap::new(), TruncatedList::default());
         while let Some(batch) = cx.read_next("ratings")? {
             let (captions, images) =
                 (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
@@ -33,22 +35,19 @@ impl RatedPairs {
                 (tables::float_column(&batch, "rating")?, tables::text_column(&batch, "sampling")?);
             for row in 0..batch.num_rows() {
                 let (caption_id, image_id, rating) = (captions.value(row), images.value(row), ratings.value(row));
-                let place = this.ratings.len();
                 if !rating.is_finite() {
-                    faults.push(format!("row {place}: the rating is {rating}, wanted a finite number"));
+                    let row = this.ratings.len();
+                    faults.push(format!("row {row}: the rating is {rating}, wanted a finite number"));
                 }
                 this.ratings.push(rating);
                 this.samplings.push(samplings.value(row).to_owned());
-                this.ids.push((image_id, caption_id));
-                this.pairs_by_image.entry(image_id).or_default().push((caption_id, place));
-            }
-        }
-        let mut places: HashMap<(i64, i64), usize> = HashMap::with_capacity(this.ids.len());
-        for (place, &(image_id, caption_id)) in this.ids.iter().enumerate() {
-            if let Some(earlier) = places.insert((image_id, caption_id), place) {
-                faults.push(format!(
-                    "row {place}: caption_id {caption_id} with image_id {image_id} is also in row {earlier}"
-                ));
+                let next = this.ids.len();
+                let pair = *places.entry((image_id, caption_id)).or_insert(next);
+                if pair == next {
+                    this.ids.push((image_id, caption_id));
+                    this.pairs_by_image.entry(image_id).or_default().push((caption_id, pair));
+                }
+                this.pair_of.push(pair);
             }
         }
         if !faults.is_empty() {
@@ -63,13 +62,13 @@ impl RatedPairs {
         Ok(this)
     }
 
-    /// Reads φ of every pair from a `caption_similarity`, dense or not. The table is streamed; only φ of rated pairs is
-    /// kept.
+    /// Reads φ of the pair of every rating from a `caption_similarity`, dense or not. The table is streamed; only φ of
+    /// rated pairs is kept.
     ///
     /// # Errors
     /// A pair without φ or with two, or φ that is not finite.
     pub(super) fn similarities(&self, cx: &mut StageContext<'_>, input: &str) -> Result<Vec<f64>> {
-        let mut found: Vec<Option<f64>> = vec![None; self.ratings.len()];
+        let mut found: Vec<Option<f64>> = vec![None; self.ids.len()];
         let mut faults = TruncatedList::default();
         while let Some(batch) = cx.read_next(input)? {
             for row in rows(&batch)? {
@@ -103,6 +102,6 @@ impl RatedPairs {
                 "`score_captions` writes φ of these pairs with `pairs = { table = … }`, and of all pairs with `pairs = \"dense\"`",
             ));
         }
-        Ok(found.into_iter().flatten().collect())
+        Ok(self.pair_of.iter().filter_map(|&pair| found[pair]).collect())
     }
 }

@@ -1,4 +1,7 @@
 //! Run of `correlate`: correlates every score with the ratings, on every set of pairs.
+//!
+//! Each rating counts, as published for Flickr8k-Expert, where three people rated each pair: Anderson, Fernando, Johnson,
+//! Gould, "SPICE", ECCV 2016; Hessel et al., EMNLP 2021, appendix A (16,992 ratings, tau-c).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +20,8 @@ use crate::tables::{self, Nullable};
 struct CorrelationRow {
     score: String,
     pairs: String,
-    n: usize,
+    n_pairs: usize,
+    n_ratings: usize,
     /// Pearson, Spearman, tau-b, tau-c.
     coefficients: [f64; 4],
     published: Option<f64>,
@@ -33,7 +37,7 @@ impl RunnableStage for Correlate {
         for (name, set) in &sets {
             if is_constant(&select(&rated.ratings, set)) {
                 let message =
-                    format!("all pairs of `{name}` ({}) have the same rating, so no correlation is defined", set.len());
+                    format!("all ratings of `{name}` ({}) are the same, so no correlation is defined", set.len());
                 return Err(Error::data(message));
             }
         }
@@ -64,7 +68,8 @@ impl RunnableStage for Correlate {
                 rows.push(CorrelationRow {
                     score: score.name.clone(),
                     pairs: (*name).to_owned(),
-                    n: set.len(),
+                    n_pairs: set.iter().map(|&place| rated.pair_of[place]).collect::<BTreeSet<_>>().len(),
+                    n_ratings: set.len(),
                     coefficients: coefficients.map(|coefficient| coefficient.unwrap_or(0.0)),
                     published: score.published.get(*name).copied(),
                 });
@@ -75,7 +80,7 @@ impl RunnableStage for Correlate {
     }
 }
 
-/// Indices of the pairs of a set.
+/// Indices of the ratings of a set of pairs.
 fn pair_indices(rated: &RatedPairs, name: &str, of: Option<&PairSet>) -> Result<Vec<usize>> {
     let Some(of) = of else { return Ok((0..rated.ratings.len()).collect()) };
     check_sampling(rated, &of.sampling).map_err(|error| error.context(format!("`pairs.{name}`")))?;
@@ -97,11 +102,15 @@ fn select(values: &[f64], places: &[usize]) -> Vec<f64> {
 
 fn write(cx: &mut StageContext<'_>, rows: &[CorrelationRow]) -> Result<()> {
     let texts = |get: fn(&CorrelationRow) -> &str| StringArray::from_iter_values(rows.iter().map(get));
+    let count = |get: fn(&CorrelationRow) -> usize| {
+        Int64Array::from_iter_values(rows.iter().map(|row| get(row).saturating_as::<i64>()))
+    };
     let coefficient = |i: usize| Float64Array::from_iter_values(rows.iter().map(|row| row.coefficients[i]));
     let columns = tables::correlations::TableColumns {
         score: texts(|row| &row.score),
         pairs: texts(|row| &row.pairs),
-        n_pairs: Int64Array::from_iter_values(rows.iter().map(|row| row.n.saturating_as::<i64>())),
+        n_pairs: count(|row| row.n_pairs),
+        n_ratings: count(|row| row.n_ratings),
         pearson: coefficient(0),
         spearman: coefficient(1),
         kendall_b: coefficient(2),

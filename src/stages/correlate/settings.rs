@@ -11,7 +11,8 @@ use crate::tables;
 /// Name of the set of all rated pairs in results.
 pub(super) const ALL_PAIRS: &str = "all";
 
-/// Correlates scores of caption-image pairs with human ratings.
+/// Correlates scores of caption-image pairs with human ratings. Each rating counts: a pair that three people rated counts
+/// three times.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Correlate {
@@ -79,7 +80,7 @@ impl Stage for Correlate {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn settings(&self) -> serde_json::Value {

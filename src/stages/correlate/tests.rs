@@ -38,6 +38,7 @@ fn ratings(rows: &[(i64, i64, f64, &str)]) -> RecordBatch {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1))),
         Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.2))),
         Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.3))),
+        Arc::new(StringArray::from(vec![None::<&str>; rows.len()])),
     ];
     tables::batch(&tables::ratings::table().schema(), columns).expect("columns fit")
 }
@@ -63,10 +64,10 @@ fn host(rated: &[(i64, i64, f64, &str)], phi: &[RecordBatch]) -> InMemoryHost {
     host
 }
 
-/// Map from (score, pairs) to n, the four coefficients and the published value.
+/// Map from (score, pairs) to the number of ratings, the four coefficients and the published value.
 type CorrelationRows = BTreeMap<(String, String), (i64, [f64; 4], Option<f64>)>;
 
-fn rows(host: &InMemoryHost) -> CorrelationRows {
+fn correlation_rows(host: &InMemoryHost) -> CorrelationRows {
     let batch = host.output("correlations");
     let text = |name: &str, row: usize| batch[name].as_string::<i32>().value(row).to_owned();
     let number = |name: &str, row: usize| batch[name].as_primitive::<Float64Type>().value(row);
@@ -74,7 +75,7 @@ fn rows(host: &InMemoryHost) -> CorrelationRows {
         .map(|row| {
             let coefficients = ["pearson", "spearman", "kendall_b", "kendall_c"].map(|name| number(name, row));
             let published = batch["published"].is_valid(row).then(|| number("published", row));
-            let n = batch["n_pairs"].as_primitive::<Int64Type>().value(row);
+            let n = batch["n_ratings"].as_primitive::<Int64Type>().value(row);
             ((text("score", row), text("pairs", row)), (n, coefficients, published))
         })
         .collect()
@@ -101,7 +102,7 @@ fn coefficients_of_five_rated_pairs() {
     assert_eq!(stage.check(), []);
     host.input_tables.remove("scores.0.similarity");
     host.run(&stage).expect("the input is fine");
-    let rows = rows(&host);
+    let rows = correlation_rows(&host);
     let get = |score: &str, pairs: &str| rows[&(score.to_owned(), pairs.to_owned())];
     let close = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-12, "{got}, wanted {wanted}");
 
@@ -129,6 +130,27 @@ fn coefficients_of_five_rated_pairs() {
     assert_eq!(messages, ["score `own`: is 0 for all of `non_gt`: its correlation is set to 0"]);
 }
 
+/// Three people rated each of four pairs, as in Flickr8k-Expert: each rating counts. The coefficients are those of scipy
+/// 1.17.1, `pearsonr`, `spearmanr` and `kendalltau` with `variant` b and c, of the twelve ratings with φ of their pairs.
+#[test]
+fn every_rating_of_a_pair_counts() {
+    let rated =
+        [(1, 10, [4.0, 4.0, 3.0]), (2, 10, [1.0, 2.0, 1.0]), (3, 10, [2.0, 4.0, 3.0]), (3, 11, [4.0, 2.0, 1.0])];
+    // The rows of a pair need not be beside each other.
+    let rows: Vec<(i64, i64, f64, &str)> = (0..3)
+        .flat_map(|person| rated.map(|(caption, image, ratings)| (caption, image, ratings[person], OTHER)))
+        .collect();
+    let mut host = host(&rows, &phi());
+    host.run(&stage(vec![by_similarity("phi")])).expect("the input is fine");
+    let (n, got, _) = correlation_rows(&host)[&("phi".to_owned(), "all".to_owned())];
+    assert_eq!((n, host.output("correlations")["n_pairs"].as_primitive::<Int64Type>().value(0)), (12, 4));
+    for (got, wanted) in
+        got.into_iter().zip([0.219_717_687_201_020_58, 0.223_467_174_384_663_62, 0.168_231_646_227_613_27, 1.0 / 6.0])
+    {
+        assert!((got - wanted).abs() < 1e-12, "{got}, wanted {wanted}");
+    }
+}
+
 #[test]
 fn rated_pairs_without_a_similarity_are_named() {
     let fail = |rated: &[(i64, i64, f64, &str)], phi: &[RecordBatch]| {
@@ -149,15 +171,11 @@ fn rated_pairs_without_a_similarity_are_named() {
     let got = fail(&many, &phi());
     assert!(got.contains("lacks 27 of 30 rated pairs: caption_id 0 with") && got.ends_with("; and 7 more"), "{got}");
 
-    let bad = [(1, 10, 5.0, OWN), (2, 10, f64::NAN, OTHER), (1, 10, 5.0, OWN)];
-    assert_eq!(
-        fail(&bad, &phi()),
-        "`ratings` cannot be used: row 1: the rating is NaN, wanted a finite number; \
-         row 2: caption_id 1 with image_id 10 is also in row 0"
-    );
+    let bad = [(1, 10, 5.0, OWN), (2, 10, f64::NAN, OTHER)];
+    assert_eq!(fail(&bad, &phi()), "`ratings` cannot be used: row 1: the rating is NaN, wanted a finite number");
     assert!(fail(&[], &phi()).contains("has no rows"));
     let same = [(1, 10, 5.0, OWN), (2, 10, 5.0, OTHER)];
-    assert!(fail(&same, &phi()).contains("all pairs of `all` (2) have the same rating"));
+    assert!(fail(&same, &phi()).contains("all ratings of `all` (2) are the same"));
     let own = [(1, 10, 5.0, OWN), (3, 10, 4.0, OWN)];
     assert_eq!(
         fail(&own, &phi()),

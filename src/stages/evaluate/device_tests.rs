@@ -45,15 +45,16 @@ fn methods(similarity: EmbeddingSimilarity) -> Vec<Method> {
     for bank in [false, true] {
         all.extend([
             Method::InvertedSoftmax(InvertedSoftmax { beta: 30.0, query_bank: bank }),
-            Method::Csls(Csls { k, query_bank: bank }),
+            Method::Csls(Csls { k, query_bank: bank, ..Csls::default() }),
             Method::Sinkhorn(Sinkhorn { tau: 0.1, iterations, query_bank: bank }),
             Method::MutualProximity(MutualProximity { query_bank: bank, distribution: Distribution::Normal }),
         ]);
     }
-    let over = |over| Method::RelaxedGreedy(RelaxedGreedy { lambda: 1.5, strict: false, over: Box::new(over) });
+    let over =
+        |over| Method::RelaxedGreedy(RelaxedGreedy { lambda: 1.5, over: Box::new(over), ..RelaxedGreedy::default() });
     all.extend([
         over(Method::Nns(Nns {})),
-        over(Method::Csls(Csls { k, query_bank: false })),
+        over(Method::Csls(Csls { k, ..Csls::default() })),
         Method::Assignment(Assignment {}),
     ]);
     all

@@ -147,6 +147,8 @@ fn bad_banks_are_refused() {
     for side in ["query_bank.images", "query_bank.captions"] {
         host.input_tables.insert(side.to_owned(), other.input_tables[side].clone());
     }
-    let error = host.run(&evaluate(vec![Method::Csls(Csls { k: 3, query_bank: true })])).expect_err("another width");
+    let error = host
+        .run(&evaluate(vec![Method::Csls(Csls { k: 3, query_bank: true, ..Csls::default() })]))
+        .expect_err("another width");
     assert!(error.to_string().contains("the query bank has vectors of width 6, the test split of width 5"), "{error}");
 }

@@ -5,6 +5,9 @@ use arrow::datatypes::Int64Type;
 
 use super::tests::{TestCaptions, TestImages, host, stage};
 use super::{Evaluate, QueryBankSettings};
+use crate::kernels::measure::bootstrap::{QueryValues, bootstrap_interval};
+use crate::kernels::measure::hubs::{Hubness, k_occurrences};
+use crate::kernels::measure::wilson_interval::wilson_95;
 use crate::kernels::random::Rng;
 use crate::retrieval::methods::{
     BestOf, Csls, DbNorm, DisSimLocal, DualSoftmax, InvertedSoftmax, MutualProximity, Nns, QbNorm, RelaxedGreedy,
@@ -146,6 +149,48 @@ fn hub_counts_are_those_of_the_rankings() {
     assert!(low < high);
 }
 
+/// A row for each of the three captions of an image: the first ten rows of a caption are three images and a row of a
+/// fourth. The sum of skewness is that of lists of rows. The interval of a recall of captions is that of the bootstrap over
+/// images, the one of images Wilson's.
+#[test]
+fn duplicate_rows_and_the_intervals_of_recalls() {
+    let data = MethodFixture::new();
+    let mut host = data.host();
+    host.run(&evaluate(vec![Method::Nns(Nns {})])).expect("a method");
+    let (rankings, metrics) = (host.output("rankings"), host.output("metrics"));
+    let lists = ["i2t", "t2i"].map(|direction| found(&rankings, "nns", None, direction));
+    let rows = |list: &Vec<usize>| list.iter().flat_map(|image| 3 * image..3 * image + 3).collect();
+    let by_row: [Vec<Vec<usize>>; 2] =
+        [lists[0].iter().flat_map(|list| vec![list.clone(); 3]).collect(), lists[1].iter().map(rows).collect()];
+    let wanted: f64 = by_row
+        .iter()
+        .flat_map(|lists| [1, 5, 10].map(|k| k_occurrences(lists.iter().map(Vec::as_slice), 36, k)))
+        .map(|counts| Hubness::of(&counts).expect("items are found").skewness)
+        .sum();
+    let text = |name: &str, row: usize| tables::text_column(&metrics, name).expect("a column").value(row).to_owned();
+    let number = |name: &str, row: usize| metrics[name].as_primitive::<arrow::datatypes::Float64Type>().value(row);
+    let row = |measure: &str, direction: &str, variant: &str| {
+        let is_it = |row: &usize| {
+            (text("measure", *row), text("direction", *row), text("variant", *row))
+                == (measure.to_owned(), direction.to_owned(), variant.to_owned())
+        };
+        (0..metrics.num_rows()).find(is_it).expect("the measure")
+    };
+    let got = number("value", row("hs_sum", "both", "duplicated"));
+    assert!((got - wanted).abs() < 1e-9, "{got}, wanted {wanted}");
+    assert_ne!(got, number("value", row("hs_sum", "both", "")));
+
+    // The first recall is that at 1.
+    let interval = |row: usize| (number("ci95_low", row), number("ci95_high", row));
+    let hit = |(caption, list): (usize, &Vec<usize>)| if list[0] == caption / 3 { 100.0 } else { 0.0 };
+    let hits: Vec<f64> = lists[1].iter().enumerate().map(hit).collect();
+    let images: Vec<usize> = (0..36).map(|caption| caption / 3).collect();
+    let bootstrap = bootstrap_interval(&[QueryValues { values: &hits, groups: &images }], 12, 1000, 0.95, 0);
+    assert_eq!(Some(interval(row("recall", "t2i", ""))), bootstrap);
+    let i2t = row("recall", "i2t", "");
+    assert_eq!(interval(i2t), wilson_95(number("value", i2t), 12));
+}
+
 #[test]
 fn bad_method_settings_are_named() {
     let none = Evaluate { query_bank: None, ..evaluate(vec![]) };
@@ -154,14 +199,16 @@ fn bad_method_settings_are_named() {
         problems.into_iter().map(|problem| problem.setting).collect()
     };
     assert_eq!(named(vec![]), ["methods"]);
-    assert_eq!(named(vec![Method::Csls(Csls { k: 0, query_bank: false })]), ["methods.0.csls.k"]);
+    assert_eq!(named(vec![Method::Csls(Csls { k: 0, ..Csls::default() })]), ["methods.0.csls.k"]);
     assert_eq!(
         named(vec![Method::InvertedSoftmax(InvertedSoftmax { beta: f64::INFINITY, query_bank: false })]),
         ["methods.0.inverted_softmax.beta"]
     );
     assert_eq!(named(vec![Method::QbNorm(QbNorm { beta: 20.0, k: 1 })]), ["methods.0.qb_norm"]);
     let mutual = Method::MutualProximity(MutualProximity::default());
-    let greedy = |lambda, over| Method::RelaxedGreedy(RelaxedGreedy { lambda, strict: false, over: Box::new(over) });
+    let greedy = |lambda, over| {
+        Method::RelaxedGreedy(RelaxedGreedy { lambda, over: Box::new(over), ..RelaxedGreedy::default() })
+    };
     assert_eq!(named(vec![greedy(0.9, Method::Nns(Nns {}))]), ["methods.0.relaxed_greedy.lambda"]);
     assert_eq!(named(vec![greedy(2.0, mutual)]), ["methods.0.relaxed_greedy.over"]);
     assert_eq!(named(vec![Method::Nns(Nns {}), Method::Nns(Nns {})]), ["methods.1"]);
@@ -190,7 +237,7 @@ fn methods_that_need_cosines_are_errors_with_order_similarity() {
     assert_eq!(at, ["methods.0.dis_sim_local", "methods.1.db_norm", "methods.2.dual_softmax"]);
     assert!(problems[0].message.contains("compare images with captions only"), "{}", problems[0].message);
     for method in [
-        Method::Csls(Csls { k: 3, query_bank: true }),
+        Method::Csls(Csls { k: 3, query_bank: true, ..Csls::default() }),
         Method::Sinkhorn(Sinkhorn { tau: 0.1, iterations: 3, query_bank: false }),
     ] {
         data.host().run(&Evaluate { similarity, ..evaluate(vec![method]) }).expect("scores are enough");

@@ -1,13 +1,15 @@
 //! `evaluate`: retrieval and its measures. `image_embeddings`, `caption_embeddings` → `rankings`, `hubs`, `metrics`,
 //! `summary`.
 //!
-//! Optional inputs: `caption_similarity` and `ratings`, for relevance beside the queries' own matches; embeddings of
+//! Optional inputs: `caption_similarity`, `ratings` and `qrels`, for relevance beside the queries' own matches; embeddings of
 //! another split or a `memory_bank`, as the query bank of methods against hubs. A `model` with `features` and
 //! `captions` can take the place of embeddings: then the model encodes and scores the pairs.
 //!
 //! The stage reads and writes tables; [`retrieval`](crate::retrieval) ranks and measures.
 
 mod settings;
+mod relevance_source;
+mod distinct_numbers;
 mod query_bank;
 mod run;
 mod pool;
@@ -17,10 +19,13 @@ mod model_scores;
 mod callbacks;
 mod similarity;
 mod ratings;
+mod qrels;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod relevance_tests;
+#[cfg(test)]
+mod qrels_tests;
 #[cfg(test)]
 mod method_tests;
 #[cfg(test)]
@@ -32,4 +37,5 @@ mod resume_tests;
 
 pub use model_scores::ModelScorer;
 pub use query_bank::QueryBankSettings;
-pub use settings::{Evaluate, RelevanceSource};
+pub use relevance_source::RelevanceSource;
+pub use settings::Evaluate;

@@ -1,6 +1,6 @@
 //! Binary relevance from human ratings, in the order of the pool.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::pool::{SplitPool, positions_by_id};
 use super::similarity::reject_faults;
@@ -9,10 +9,11 @@ use crate::retrieval::BinaryRelevance;
 use crate::stage::StageContext;
 use crate::tables;
 
-/// Reads the pairs of the pool with a rating of `at_least`. Pairs without a rating are not relevant.
+/// Reads the pairs of the pool with a rating of `at_least`: the mean, if several people rated a pair. Pairs without a
+/// rating are not relevant.
 ///
 /// # Errors
-/// A pair with two ratings, a rating that is not finite, or no relevant pair in the pool.
+/// A rating that is not finite, or no relevant pair in the pool.
 pub(super) fn read_relevant_pairs(
     cx: &mut StageContext<'_>,
     input: &str,
@@ -26,39 +27,45 @@ pub(super) fn read_relevant_pairs(
         captions_of: vec![Vec::new(); images.len()],
         images_of: vec![Vec::new(); captions.len()],
     };
-    let (mut seen, mut faults) = (HashSet::new(), TruncatedList::default());
-    let (mut outside, mut relevant) = (0usize, 0usize);
+    let mut faults = TruncatedList::default();
+    // Pairs in the order of the table: identifiers, sum and number of ratings.
+    let mut rated: Vec<((i64, i64), f64, f64)> = Vec::new();
+    let mut places: HashMap<(i64, i64), usize> = HashMap::new();
     while let Some(batch) = cx.read_next(input)? {
         let (caption_ids, image_ids) =
             (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
         let ratings = tables::float_column(&batch, "rating")?;
         for row in 0..batch.num_rows() {
             let (caption_id, image_id, rating) = (caption_ids.value(row), image_ids.value(row), ratings.value(row));
-            let pair = || format!("caption_id {caption_id} with image_id {image_id}");
             if !rating.is_finite() {
-                faults.push(format_args!("{} is rated {rating}", pair()));
+                faults.push(format_args!("caption_id {caption_id} with image_id {image_id} is rated {rating}"));
             }
-            if !seen.insert((caption_id, image_id)) {
-                faults.push(format_args!("{} appears twice", pair()));
-                continue;
-            }
-            let (Some(&caption), Some(&image)) = (captions.get(&caption_id), images.get(&image_id)) else {
-                outside += 1;
-                continue;
-            };
-            if rating >= at_least {
-                this.captions_of[image].push(caption);
-                this.images_of[caption].push(image);
-                relevant += 1;
-            }
+            let place = *places.entry((caption_id, image_id)).or_insert_with(|| {
+                rated.push(((caption_id, image_id), 0.0, 0.0));
+                rated.len() - 1
+            });
+            rated[place].1 += rating;
+            rated[place].2 += 1.0;
         }
     }
     reject_faults(input, &faults)?;
+    let (mut outside, mut relevant) = (0usize, 0usize);
+    for ((caption_id, image_id), sum, count) in &rated {
+        let (Some(&caption), Some(&image)) = (captions.get(caption_id), images.get(image_id)) else {
+            outside += 1;
+            continue;
+        };
+        if sum / count >= at_least {
+            this.captions_of[image].push(caption);
+            this.images_of[caption].push(image);
+            relevant += 1;
+        }
+    }
     if relevant == 0 {
         return Err(Error::data(format!("`{input}` has no pair of the split that is rated {at_least} or higher")));
     }
     if outside > 0 {
-        let message = format!("{outside} of {} rated pairs are not of this split and left out", seen.len());
+        let message = format!("{outside} of {} rated pairs are not of this split and left out", rated.len());
         cx.warn(input, message);
     }
     Ok(this)

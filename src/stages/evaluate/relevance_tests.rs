@@ -27,6 +27,7 @@ fn similarity(neighbours: &[usize]) -> RelevanceSource {
         name: "phi".to_owned(),
         similarity: Some(TableRef::try_from("meaning.caption_similarity".to_owned()).expect("a table's name")),
         ratings: None,
+        qrels: None,
         neighbours: Some(neighbours.to_vec()),
         at_least: None,
     }
@@ -37,6 +38,7 @@ fn ratings(at_least: f64) -> RelevanceSource {
         name: "people".to_owned(),
         similarity: None,
         ratings: Some(TableRef::try_from("cxc.ratings".to_owned()).expect("a table's name")),
+        qrels: None,
         neighbours: None,
         at_least: Some(at_least),
     }
@@ -61,6 +63,7 @@ fn rated(rows: &[(i64, i64, f64)]) -> RecordBatch {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1))),
         Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.2))),
         Arc::new(StringArray::from_iter_values(rows.iter().map(|_| "c2i_intrasim"))),
+        Arc::new(StringArray::from(vec![None::<&str>; rows.len()])),
     ];
     tables::batch(&tables::ratings::table().schema(), columns).expect("columns fit")
 }
@@ -166,8 +169,19 @@ fn graded_measures_of_three_images_on_a_circle() {
 fn ratings_define_binary_relevance() {
     let (images, captions) = circle();
     let mut host = host(&images, &captions);
-    let table =
-        rated(&[(2, 10, 5.0), (3, 10, 2.9), (3, 11, 3.0), (1, 11, 4.5), (2, 11, 3.5), (4, 10, 0.0), (5, 50, 5.0)]);
+    // Three people rated caption 3 with image 10: the mean is 2.9. Two rated 2 with 11: 3.5.
+    let table = rated(&[
+        (2, 10, 5.0),
+        (3, 10, 5.0),
+        (2, 11, 2.0),
+        (3, 10, 1.7),
+        (3, 11, 3.0),
+        (1, 11, 4.5),
+        (2, 11, 5.0),
+        (4, 10, 0.0),
+        (5, 50, 5.0),
+        (3, 10, 2.0),
+    ]);
     host.input_tables.insert("relevance.0.ratings".to_owned(), halves(&table));
     host.run(&with(vec![ratings(3.0)], Protocol::All)).expect("the input is fine");
     let values = named(&host);
@@ -362,13 +376,9 @@ fn bad_tables_are_named() {
     assert!(got.contains(wanted), "{got}");
 
     let mut host = host(&images, &captions);
-    host.input_tables
-        .insert("relevance.0.ratings".to_owned(), vec![rated(&[(1, 10, 4.0), (1, 10, 4.0), (2, 11, f64::NAN)])]);
+    host.input_tables.insert("relevance.0.ratings".to_owned(), vec![rated(&[(1, 10, 4.0), (2, 11, f64::NAN)])]);
     let got = host.run(&with(vec![ratings(3.0)], Protocol::All)).expect_err("the table is wrong").to_string();
-    assert!(
-        got.ends_with("caption_id 1 with image_id 10 appears twice; caption_id 2 with image_id 11 is rated NaN"),
-        "{got}"
-    );
+    assert!(got.ends_with("cannot be used as relevance: caption_id 2 with image_id 11 is rated NaN"), "{got}");
 }
 
 #[test]
@@ -384,7 +394,7 @@ fn bad_settings_are_named_by_their_place() {
         messages(vec![none, both, RelevanceSource { at_least: None, ..ratings(3.0) }]),
         [
             "relevance.0: names no table",
-            "relevance.1: names two tables",
+            "relevance.1: names several tables",
             "relevance.1.name: the name `people` appears twice",
             "relevance.2: `at_least` is missing, wanted the lowest rating of relevant pairs",
             "relevance.2.name: the name `people` appears twice",
@@ -395,7 +405,7 @@ fn bad_settings_are_named_by_their_place() {
         got,
         [
             "relevance.0.name: got an empty name",
-            "relevance.0.at_least: belongs to `ratings`",
+            "relevance.0.at_least: belongs to `ratings` and `qrels`",
             "relevance.0.neighbours: got [0, 2, 2], wanted numbers from 1",
             "relevance.0.neighbours: 2 appears twice",
         ]

@@ -58,7 +58,7 @@ fn a_resumed_evaluation_computes_only_what_has_no_checkpoint() {
 
     // An additional method computes only its own searches.
     let more = Evaluate {
-        methods: [stage.methods.clone(), vec![Method::Csls(Csls { k: 3, query_bank: false })]].concat(),
+        methods: [stage.methods.clone(), vec![Method::Csls(Csls { k: 3, ..Csls::default() })]].concat(),
         ..stage
     };
     let mut again = fresh();

@@ -5,8 +5,9 @@ use super::embeddings::SplitEmbeddings;
 use super::model_scores::{EncodedSplit, MODEL, ModelSource};
 use super::pool::SplitPool;
 use super::query_bank::QueryBankVectors;
-use super::ratings;
-use super::settings::{Evaluate, relevance_input};
+use super::relevance_source::relevance_input;
+use super::settings::Evaluate;
+use super::{qrels, ratings};
 use crate::error::{Error, Result};
 use crate::model::device_search::DeviceSearchFactory;
 use crate::model::trained_model::TrainedModel;
@@ -42,17 +43,15 @@ impl Evaluate {
         let bank = bank.as_ref().map(QueryBankVectors::vector_pair).transpose()?;
         let protocols = self.protocols.iter().map(|protocol| protocol.pools(&self.dataset, pool.images.len()));
         let protocols = protocols.collect::<Result<Vec<_>>>()?;
-        let (mut rated, mut graded, mut graded_inputs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut binary, mut graded, mut graded_inputs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, relevance) in self.relevance.iter().enumerate() {
+            let (name, at_least) = (&relevance.name, relevance.at_least());
             if relevance.ratings.is_some() {
-                let at_least = relevance.at_least.unwrap_or(f64::INFINITY);
-                rated.push(ratings::read_relevant_pairs(
-                    cx,
-                    &relevance_input(number, "ratings"),
-                    &relevance.name,
-                    at_least,
-                    &pool,
-                )?);
+                let input = relevance_input(number, "ratings");
+                binary.push(ratings::read_relevant_pairs(cx, &input, name, at_least, &pool)?);
+            } else if relevance.qrels.is_some() {
+                let input = relevance_input(number, "qrels");
+                binary.push(qrels::read_judged_items(cx, &input, name, at_least, &pool)?);
             } else {
                 graded.push(GradedRelevance {
                     name: relevance.name.clone(),
@@ -79,11 +78,12 @@ impl Evaluate {
             methods: &self.methods,
             cutoffs: &self.cutoffs,
             protocols: &protocols,
-            binary_relevance: &rated,
+            binary_relevance: &binary,
             graded_relevance: &graded,
             bank: self.query_bank.as_ref().map(super::QueryBankSettings::name),
             validation,
             detail: EvaluationDetail::Tables,
+            ranking_depth: self.ranking_depth,
         };
         let results = evaluate(&evaluation, &mut StageCallbacks::new(cx, &pool, graded_inputs, minimum_cost))?;
         cx.write("metrics", results.metrics()?)?;

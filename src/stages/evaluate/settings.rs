@@ -3,11 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::distinct_numbers::check_distinct;
 use super::model_scores::ModelScorer;
 use super::query_bank::QueryBankSettings;
+use super::relevance_source::RelevanceSource;
 use crate::model::similarity::EmbeddingSimilarity;
 use crate::retrieval::methods::{MethodContext, ScoreKind};
-use crate::retrieval::{Method, Protocol};
+use crate::retrieval::{DEFAULT_RANKING_DEPTH, Method, Protocol};
 use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
@@ -52,95 +54,10 @@ pub struct Evaluate {
     /// Additional relevances, besides the queries' own matches.
     #[serde(default)]
     pub relevance: Vec<RelevanceSource>,
-}
-
-/// Relevance of items to queries: graded by φ of images and captions, or binary by human ratings. Exactly one of the
-/// two tables.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RelevanceSource {
-    /// Name in results: `spice`, `cxc`.
-    pub name: String,
-    /// Graded relevance: a `caption_similarity` with φ of every image with every caption of the split.
-    pub similarity: Option<TableRef>,
-    /// Binary relevance: pairs with a human rating of `at_least`.
-    pub ratings: Option<TableRef>,
-    /// Numbers m: the m items with the largest φ are relevant to a query, for Semantic Recall, NCS of the paper, mAP@R
-    /// and R-precision. Each m is evaluated separately. Only with `similarity`; default `[5]`.
-    pub neighbours: Option<Vec<usize>>,
-    /// Lowest rating of relevant pairs. Only with `ratings`.
-    pub at_least: Option<f64>,
-}
-
-/// Highest human rating of a pair.
-const HIGHEST_RATING: f64 = 5.0;
-
-impl RelevanceSource {
-    /// Returns the numbers of neighbours, or the default.
-    pub(super) fn neighbours(&self) -> &[usize] {
-        self.neighbours.as_deref().unwrap_or(&[5])
-    }
-
-    fn check(&self, at: &str) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        let mut problem = |setting: &str, message: String, hint: &str| {
-            let setting = if setting.is_empty() { at.to_owned() } else { format!("{at}.{setting}") };
-            problems.push(Problem::new(setting, message).hint(hint));
-        };
-        if self.name.trim().is_empty() {
-            problem("name", "got an empty name".to_owned(), "the name identifies it in results");
-        }
-        match (&self.similarity, &self.ratings) {
-            (Some(_), None) => {
-                if self.at_least.is_some() {
-                    problem(
-                        "at_least",
-                        "belongs to `ratings`".to_owned(),
-                        "with `similarity`, `neighbours` sets what is relevant",
-                    );
-                }
-                check_positive(self.neighbours(), |message| problem("neighbours", message, "leave it out for `[5]`"));
-            }
-            (None, Some(_)) => {
-                if self.neighbours.is_some() {
-                    problem(
-                        "neighbours",
-                        "belongs to `similarity`".to_owned(),
-                        "with `ratings`, `at_least` sets what is relevant",
-                    );
-                }
-                if !self.at_least.is_some_and(f64::is_finite) {
-                    let got = self.at_least.map_or("is missing".to_owned(), |got| format!("got {got}"));
-                    let message = format!("`at_least` {got}, wanted the lowest rating of relevant pairs");
-                    problem("", message, "Crisscrossed Captions counts pairs from 3.0 of 5 on");
-                }
-            }
-            (None, None) => problem("", "names no table".to_owned(), "set `similarity` or `ratings`"),
-            (Some(_), Some(_)) => problem("", "names two tables".to_owned(), "use two relevances, one for each table"),
-        }
-        if let Some(got) = self.at_least.filter(|got| self.ratings.is_some() && *got > HIGHEST_RATING) {
-            let message = format!("got {got}; ratings of Crisscrossed Captions are 0 to {HIGHEST_RATING}");
-            problems.push(Problem::warning(format!("{at}.at_least"), message));
-        }
-        problems
-    }
-}
-
-/// Checks a list of distinct positive numbers, such as cut-offs.
-fn check_positive(numbers: &[usize], mut problem: impl FnMut(String)) {
-    if numbers.is_empty() || numbers.contains(&0) {
-        problem(format!("got {numbers:?}, wanted numbers from 1"));
-    }
-    for (i, number) in numbers.iter().enumerate() {
-        if numbers[..i].contains(number) {
-            problem(format!("{number} appears twice"));
-        }
-    }
-}
-
-/// Name of the input with a table of a relevance.
-pub(super) fn relevance_input(number: usize, setting: &str) -> String {
-    format!("relevance.{number}.{setting}")
+    /// Number of best items of each query in the table `rankings`. Measures do not depend on it. A TREC run for other
+    /// programs needs as many items as their measures look at.
+    #[serde(default = "default_ranking_depth", skip_serializing_if = "is_default_ranking_depth")]
+    pub ranking_depth: usize,
 }
 
 fn default_split() -> String {
@@ -153,6 +70,16 @@ fn default_methods() -> Vec<Method> {
 
 fn default_protocols() -> Vec<Protocol> {
     vec![Protocol::All]
+}
+
+fn default_ranking_depth() -> usize {
+    DEFAULT_RANKING_DEPTH
+}
+
+/// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_default_ranking_depth(depth: &usize) -> bool {
+    *depth == DEFAULT_RANKING_DEPTH
 }
 
 fn default_cutoffs() -> Vec<usize> {
@@ -184,7 +111,7 @@ impl Stage for Evaluate {
     }
 
     fn version(&self) -> u32 {
-        5
+        6
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -201,17 +128,7 @@ impl Stage for Evaluate {
             given.map(|(name, from, table)| StageInput::table(name, from, &table)).collect();
         inputs.extend(self.scores.iter().flat_map(ModelScorer::inputs));
         inputs.extend(self.query_bank.iter().flat_map(QueryBankSettings::inputs));
-        for (number, relevance) in self.relevance.iter().enumerate() {
-            let tables = [
-                ("similarity", &relevance.similarity, tables::caption_similarity::table()),
-                ("ratings", &relevance.ratings, tables::ratings::table()),
-            ];
-            for (setting, from, table) in tables {
-                inputs.extend(
-                    from.as_ref().map(|from| StageInput::table(relevance_input(number, setting), from, &table)),
-                );
-            }
-        }
+        inputs.extend(self.relevance.iter().enumerate().flat_map(|(number, relevance)| relevance.inputs(number)));
         inputs
     }
 
@@ -242,10 +159,13 @@ impl Stage for Evaluate {
                 problems.push(Problem::new("protocols", format!("`{}` appears twice", protocol.name())));
             }
         }
-        check_positive(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
+        check_distinct(&self.cutoffs, |message| problems.push(Problem::new("cutoffs", message)));
         if !self.cutoffs.is_sorted() {
             let message = format!("got {:?}, wanted ascending numbers", self.cutoffs);
             problems.push(Problem::new("cutoffs", message).hint("as tables of papers have them: `[1, 5, 10]`"));
+        }
+        if self.ranking_depth == 0 {
+            problems.push(Problem::new("ranking_depth", "got 0, wanted at least 1"));
         }
         problems.extend(self.query_bank.iter().flat_map(|bank| bank.problems(&self.split)));
         if self.methods.is_empty() {

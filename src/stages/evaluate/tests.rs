@@ -34,6 +34,7 @@ pub(super) fn stage(protocols: &[Protocol]) -> Evaluate {
         query_bank: None,
         validation_split: None,
         relevance: vec![],
+        ranking_depth: 10,
     }
 }
 
@@ -127,9 +128,9 @@ fn ranks_recalls_and_hubs_of_three_images_on_a_circle() {
     assert!((f64::from(scores.as_primitive::<Float32Type>().value(1)) - 10f64.to_radians().cos()).abs() < 1e-6);
 
     let metrics = host.output("metrics");
-    // 23 of retrieval, hs-sum, and of hubs seven measures at three cut-offs and five counts each way; five more where
-    // image 10 counts for each of its two captions.
-    assert_eq!(metrics.num_rows(), 23 + 1 + 2 * (21 + 5) + 5);
+    // 23 of retrieval, hs-sum, and of hubs seven measures at three cut-offs and five counts each way. Where image 10 has a
+    // row for each of its two captions, twice five counts, skewness at three cut-offs each way, and hs-sum.
+    assert_eq!(metrics.num_rows(), 23 + 1 + 2 * (21 + 5) + 10 + 6 + 1);
     let occurrence_rate = |variant: Option<&str>, m: i64| {
         let variants = metrics["variant"].as_string::<i32>();
         let row = (0..metrics.num_rows()).find(|&row| {
@@ -282,8 +283,8 @@ fn five_folds_are_averaged() {
     let mut host = host(&images, &captions);
     host.run(&stage(&[Protocol::FirstFold, Protocol::FiveFold])).expect("the input is fine");
     let metrics = host.output("metrics");
-    // Two captions an image: images are counted twice as well.
-    let each = 23 + 1 + 2 * (21 + 5) + 5;
+    // Two captions an image: hubness of duplicate rows as well.
+    let each = 23 + 1 + 2 * (21 + 5) + 10 + 6 + 1;
     assert_eq!(int64s(&metrics, "folds"), [vec![1; each], vec![5; each]].concat());
     assert_eq!(host.output("rankings").num_rows(), 3000 + 15000);
 

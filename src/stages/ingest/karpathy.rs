@@ -54,7 +54,8 @@ impl fmt::Display for KarpathyLocation {
 /// Reads the file and writes its images and captions.
 ///
 /// `image_id` is `cocoid` if present, else `imgid`. This is the id in published `*_ids.txt` files, and for COCO that of
-/// the annotation files. `caption_id` is `sentid`, which for COCO is *not* an annotation id.
+/// the annotation files. `caption_id` is `sentid`; those of COCO's test split, by which Crisscrossed Captions names
+/// captions, are also the identifiers of ECCV Caption (`coco_test_ids.npy`).
 pub(super) fn run(settings: &Karpathy, cx: &mut StageContext<'_>) -> Result<()> {
     let path = cx.source("karpathy.json")?;
     let file: KarpathySplits = json::read_while(&path, EXPECTED_FORMAT, || cx.check_cancelled())?;

@@ -1,5 +1,6 @@
 //! `ingest`: files of a data set → `images`, `captions` (and `features` or `regions`, if the data set has them), or
-//! `ratings`, or the `image_embeddings` and `caption_embeddings` of another program.
+//! `ratings`, or `qrels`, or the rows that papers print (`published`), or the `image_embeddings` and `caption_embeddings` of another
+//! program.
 //!
 //! For every format:
 //! - images are in the order of the data set; the captions of an image are adjacent and in their order;
@@ -20,6 +21,8 @@ mod caption_rows;
 mod image_folder;
 mod captions;
 mod ratings;
+mod published;
+mod qrels;
 mod embeddings;
 mod synthetic;
 mod listing;
@@ -30,6 +33,7 @@ mod testing;
 pub use embeddings::{EmbeddingColumns, PrecomputedEmbeddings};
 pub use image_folder::{ImageFolder, ImageFolderColumns, ImageSplit, SplitFractions};
 pub use on_missing::OnMissing;
+pub use qrels::QrelsFiles;
 pub use settings::{
     CaptionTable, Coco, CocoFile, Flickr, Ingest, Karpathy, Precomp, PrecompTest, RatingTable, SyntheticScenes,
 };

@@ -1,6 +1,8 @@
 //! Reader of `ratings`: human ratings of image-caption pairs, in the format of Crisscrossed Captions.
 //!
-//! Format: Parekh et al., "Crisscrossed Captions", EACL 2021: `sits_test.csv` and `sits_val.csv`, one pair per line.
+//! Format: Parekh et al., "Crisscrossed Captions", EACL 2021: `sits_test.csv` and `sits_val.csv`, one pair per line. With
+//! a column `rater`, one rating per line: Flickr8k-Expert (Hodosh, Young, Hockenmaier, JAIR 47, 2013) has three of each
+//! pair.
 
 use std::collections::HashMap;
 
@@ -12,7 +14,10 @@ use super::separator::separator_byte;
 use crate::error::{Error, Result};
 use crate::io::delimited::DelimitedFile;
 use crate::stage::StageContext;
-use crate::tables::ratings;
+use crate::tables::{Nullable, ratings};
+
+/// Column that names the person who gave a rating.
+const RATER: &str = "rater";
 
 #[derive(Default)]
 struct RatingColumns {
@@ -20,6 +25,7 @@ struct RatingColumns {
     image_ids: Vec<i64>,
     ratings: Vec<f64>,
     samplings: Vec<String>,
+    raters: Vec<Option<String>>,
 }
 
 /// Reads the file and writes `ratings`, in the order of the file.
@@ -27,20 +33,32 @@ pub(super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<(
     let table = DelimitedFile::open(&cx.source("ratings.file")?, separator_byte(settings.separator))?;
     let path = table.path().to_owned();
     let [caption, image, rating, sampling] = table.columns(["caption", "image", "agg_score", "sampling_method"])?;
+    let rater = if table.has_column(RATER) { Some(table.columns([RATER])?[0]) } else { None };
     let mut columns = RatingColumns::default();
-    let mut seen: HashMap<(i64, i64), u64> = HashMap::new();
+    let mut seen: HashMap<(i64, i64, Option<String>), u64> = HashMap::new();
     let read = |line: u64, fields: &[&str]| {
         let caption_id = trailing_number(fields[caption]).map_err(|problem| format!("caption {problem}"))?;
         let image_id = trailing_number(fields[image]).map_err(|problem| format!("image {problem}"))?;
         let value = fields[rating].trim().parse().ok().filter(|value: &f64| value.is_finite());
         let value = value.ok_or_else(|| format!("rating is `{}`, wanted a number", fields[rating].escape_debug()))?;
-        if let Some(first) = seen.insert((caption_id, image_id), line) {
-            return Err(format!("caption {caption_id} with image {image_id} is rated in line {first} too"));
+        let rater = rater.map(|place| fields[place].trim().to_owned());
+        if rater.as_ref().is_some_and(String::is_empty) {
+            return Err(format!("the column `{RATER}` is empty, wanted a name of the person"));
+        }
+        if let Some(first) = seen.insert((caption_id, image_id, rater.clone()), line) {
+            let pair = format!("caption {caption_id} with image {image_id}");
+            return Err(match rater {
+                Some(rater) => format!("{pair} is rated by `{}` in line {first} too", rater.escape_debug()),
+                None => {
+                    format!("{pair} is rated in line {first} too; ratings of several people need a column `{RATER}`")
+                }
+            });
         }
         columns.caption_ids.push(caption_id);
         columns.image_ids.push(image_id);
         columns.ratings.push(value);
         columns.samplings.push(fields[sampling].trim().to_owned());
+        columns.raters.push(rater);
         Ok(())
     };
     for doubt in table.for_each(|| cx.check_cancelled(), read)? {
@@ -55,7 +73,8 @@ pub(super) fn run(settings: &RatingTable, cx: &mut StageContext<'_>) -> Result<(
             caption_id: columns.caption_ids[rows.clone()].to_vec().into(),
             image_id: columns.image_ids[rows.clone()].to_vec().into(),
             rating: columns.ratings[rows.clone()].to_vec().into(),
-            sampling: StringArray::from_iter_values(&columns.samplings[rows]),
+            sampling: StringArray::from_iter_values(&columns.samplings[rows.clone()]),
+            rater: Nullable(StringArray::from_iter(&columns.raters[rows])),
         };
         cx.write("ratings", part.into_batch()?)?;
     }
@@ -117,7 +136,7 @@ mod tests {
             format!("{HEADER}a:1,b_1.jpg,1,x\na:1,b_1.jpg,2,x\na,b_1.jpg,2,x\na:2,b,2,x\na:2,b_1.jpg,nan,x\n");
         let message = refused(ingest(folder(&[("sits_test.csv", content.as_bytes())]).path(), settings()));
         for part in [
-            "line 3: caption 1 with image 1 is rated in line 2 too",
+            "line 3: caption 1 with image 1 is rated in line 2 too; ratings of several people need a column `rater`",
             "line 4: caption is `a`",
             "line 5: image is `b`",
             "line 6: rating is `nan`",
@@ -126,5 +145,25 @@ mod tests {
         }
         let message = refused(ingest(folder(&[("sits_test.csv", HEADER.as_bytes())]).path(), settings()));
         assert!(message.contains("has no ratings"), "{message}");
+    }
+
+    #[test]
+    fn several_people_can_rate_a_pair() {
+        let header = HEADER.replace('\n', ",rater\n");
+        let read = |rows: &str| {
+            let content = format!("{header}{rows}");
+            ingest(folder(&[("sits_test.csv", content.as_bytes())]).path(), settings())
+        };
+        let host = read("a:1,b_1.jpg,1,x,Ann\na:1,b_1.jpg,3,x,Ben\na:2,b_1.jpg,4,x,Ann\n").unwrap();
+        let rows = host.output("ratings");
+        assert_eq!(rows["rating"].as_primitive::<Float64Type>().values(), &[1.0, 3.0, 4.0]);
+        let raters: Vec<_> = rows["rater"].as_string::<i32>().iter().flatten().collect();
+        assert_eq!(raters, ["Ann", "Ben", "Ann"]);
+        let message = refused(read("a:1,b_1.jpg,1,x,Ann\na:1,b_1.jpg,3,x,Ann\na:2,b_1.jpg,4,x, \n"));
+        for part in
+            ["line 3: caption 1 with image 1 is rated by `Ann` in line 2 too", "line 4: the column `rater` is empty"]
+        {
+            assert!(message.contains(part), "{part}: {message}");
+        }
     }
 }

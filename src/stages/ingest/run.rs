@@ -1,6 +1,8 @@
 //! Runs the reader of the chosen data set format.
 
-use super::{Ingest, captions, coco, embeddings, flickr, image_folder, karpathy, precomp, ratings, synthetic};
+use super::{
+    Ingest, captions, coco, embeddings, flickr, image_folder, karpathy, precomp, published, qrels, ratings, synthetic,
+};
 use crate::error::Result;
 use crate::stage::{RunnableStage, StageContext};
 
@@ -14,6 +16,8 @@ impl RunnableStage for Ingest {
             Ingest::ImageFolder(settings) => image_folder::run(settings, cx),
             Ingest::Captions(settings) => captions::run(settings, cx),
             Ingest::Ratings(settings) => ratings::run(settings, cx),
+            Ingest::Published(_) => published::run(cx),
+            Ingest::Qrels(settings) => qrels::run(settings, cx),
             Ingest::Embeddings(settings) => embeddings::run(settings, cx),
             Ingest::Synthetic(settings) => synthetic::run(settings, cx),
         }

@@ -7,7 +7,10 @@ use super::embeddings::PrecomputedEmbeddings;
 use super::image_folder::ImageFolder;
 use super::listing;
 use super::on_missing::{OnMissing, default_max_skipped, is_default_max_skipped, max_skipped_problem};
-use super::part_rows::{CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS};
+use super::part_rows::{
+    CAPTION_PART_ROWS, FEATURE_PART_ROWS, IMAGE_PART_ROWS, PUBLISHED_PART_ROWS, RATING_PART_ROWS, REGION_PART_ROWS,
+};
+use super::qrels::QrelsFiles;
 use super::separator::separator_problem;
 use super::synthetic::IMAGE_SIDES;
 use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
@@ -31,6 +34,12 @@ pub enum Ingest {
     Captions(CaptionTable),
     /// Human ratings of image-caption pairs.
     Ratings(RatingTable),
+    /// Table of rows that papers print, to compare results with: a TSV or CSV file with the columns of the table
+    /// `published`, such as those in `data/published/`. Columns other than `paper`, `table`, `row` and `dataset` may be
+    /// left out.
+    Published(SourceRef),
+    /// Relevance judgements: qrels in TREC's form, or the JSON files of ECCV Caption.
+    Qrels(QrelsFiles),
     /// Embeddings of images and captions that another program computed, in npy, Parquet or Arrow files.
     Embeddings(PrecomputedEmbeddings),
     /// Synthetic images and captions, generated without any download.
@@ -127,6 +136,11 @@ pub struct Precomp {
     /// Flickr30k.
     #[serde(default = "default_dev_captions")]
     pub dev_captions: usize,
+    /// Identifiers of the captions of the split `test`, in their order: an npy file of integers, such as
+    /// `coco_test_ids.npy`, or a text file with one number a line. By default captions are numbered over all splits. With
+    /// these identifiers, those of the other splits are numbered after the largest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_caption_ids: Option<SourceRef>,
 }
 
 /// Choice of the files of a `*_precomp` folder for the split `test`.
@@ -173,7 +187,8 @@ pub struct CaptionTable {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RatingTable {
-    /// File `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a file with the same columns.
+    /// File `sits_test.csv` or `sits_val.csv` of Crisscrossed Captions, or a file with the same columns: `caption`, `image`,
+    /// `agg_score`, `sampling_method`. With a column `rater`, a pair can have ratings of several people, each in a row.
     pub file: SourceRef,
     /// Separator of the columns of a CSV file; by default a comma. Fields may be quoted as in RFC 4180: `"a ""big"" dog"`. In
     /// TSV files, a quote is text.
@@ -231,7 +246,10 @@ impl Stage for Ingest {
     }
 
     fn version(&self) -> u32 {
-        2
+        match self {
+            Ingest::Ratings(_) => 3,
+            _ => 2,
+        }
     }
 
     fn settings(&self) -> serde_json::Value {
@@ -259,10 +277,16 @@ impl Stage for Ingest {
                     files.map(|(i, file)| StageInput::source(format!("coco.files.{i}.captions"), &file.captions));
                 std::iter::once(StageInput::source("coco.images", &settings.images)).chain(files).collect()
             }
-            Ingest::Precomp(settings) => vec![StageInput::source("precomp.folder", &settings.folder)],
+            Ingest::Precomp(settings) => {
+                let ids = settings.test_caption_ids.as_ref();
+                let ids = ids.map(|file| StageInput::source("precomp.test_caption_ids", file));
+                std::iter::once(StageInput::source("precomp.folder", &settings.folder)).chain(ids).collect()
+            }
             Ingest::ImageFolder(settings) => settings.inputs(),
             Ingest::Captions(settings) => vec![StageInput::source("captions.file", &settings.file)],
             Ingest::Ratings(settings) => vec![StageInput::source("ratings.file", &settings.file)],
+            Ingest::Published(file) => vec![StageInput::source("published", file)],
+            Ingest::Qrels(settings) => settings.inputs(),
             Ingest::Embeddings(settings) => settings.inputs(),
             Ingest::Synthetic(_) => vec![],
         }
@@ -273,6 +297,11 @@ impl Stage for Ingest {
             Ingest::Ratings(_) => {
                 return vec![StageOutput::table("ratings", tables::ratings::table().schema(), RATING_PART_ROWS)];
             }
+            Ingest::Published(_) => {
+                let schema = tables::published::table().schema();
+                return vec![StageOutput::table("published", schema, PUBLISHED_PART_ROWS)];
+            }
+            Ingest::Qrels(_) => return QrelsFiles::outputs(),
             Ingest::Embeddings(_) => return PrecomputedEmbeddings::outputs(),
             _ => {}
         }
@@ -283,7 +312,11 @@ impl Stage for Ingest {
             Ingest::Coco(_) => images.relative_to("coco.images"),
             Ingest::ImageFolder(_) => images.relative_to("image_folder.images"),
             Ingest::Precomp(_) | Ingest::Captions(_) => images.with_empty_columns(&tables::images::PICTURE_COLUMNS),
-            Ingest::Ratings(_) | Ingest::Embeddings(_) | Ingest::Synthetic(_) => images,
+            Ingest::Ratings(_)
+            | Ingest::Published(_)
+            | Ingest::Qrels(_)
+            | Ingest::Embeddings(_)
+            | Ingest::Synthetic(_) => images,
         };
         let mut outputs =
             vec![images, StageOutput::table("captions", tables::captions::table().schema(), CAPTION_PART_ROWS)];
@@ -360,8 +393,13 @@ impl Stage for Ingest {
                 }
             },
             Ingest::ImageFolder(settings) => problems.extend(settings.check()),
+            Ingest::Qrels(settings) => problems.extend(settings.check()),
             Ingest::Embeddings(settings) => problems.extend(settings.check()),
-            Ingest::Karpathy(_) | Ingest::Flickr(_) | Ingest::Precomp(_) | Ingest::Ratings(_) => {}
+            Ingest::Karpathy(_)
+            | Ingest::Flickr(_)
+            | Ingest::Precomp(_)
+            | Ingest::Ratings(_)
+            | Ingest::Published(_) => {}
         }
         problems
     }

@@ -9,7 +9,7 @@ use crate::stage::StageContext;
 use crate::tables;
 
 const NOTE: &str =
-    "Correlation of each score with the ratings of the same pairs. A score that is the same for all pairs has 0.";
+    "Correlation of each score with the n ratings of the same pairs. A score that is the same for all pairs has 0.";
 
 /// Section of the table `input`.
 pub(super) fn section(cx: &mut StageContext<'_>, input: &str) -> Result<Section> {
@@ -17,7 +17,7 @@ pub(super) fn section(cx: &mut StageContext<'_>, input: &str) -> Result<Section>
     let mut table = PageTable::new(&["score", "pairs"], &numbers);
     while let Some(batch) = cx.read_next(input)? {
         let (scores, pairs) = (tables::text_column(&batch, "score")?, tables::text_column(&batch, "pairs")?);
-        let (n, published) = (tables::int_column(&batch, "n_pairs")?, tables::float_column(&batch, "published")?);
+        let (n, published) = (tables::int_column(&batch, "n_ratings")?, tables::float_column(&batch, "published")?);
         let pearson = tables::float_column(&batch, "pearson")?;
         for row in 0..batch.num_rows() {
             let here = pearson.value(row);

@@ -39,8 +39,10 @@ pub(super) enum PageBlock {
     Heading(String),
     Table(PageTable),
     Note(String),
-    /// Plots, which Markdown omits.
+    /// Plots, which Markdown omits, as all figures.
     Figures(Vec<Figure>),
+    /// Plot over the whole width.
+    WideFigure(Figure),
     Drawings(Vec<Drawing>),
     Cards(Vec<Card>),
     Settings(Vec<SettingsCard>),

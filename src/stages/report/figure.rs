@@ -21,12 +21,14 @@ pub(super) fn legend_entry(series: Series, text: impl Into<String>) -> LegendEnt
     LegendEntry { series: Some(series), text: text.into() }
 }
 
-/// Series of a plot: two main ones, and a muted one in the background.
+/// Series of a plot: two main ones, a muted one in the background, and those of many rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Series {
     A,
     B,
     Muted,
+    /// Row of a sweep, by its number. Colours repeat after seven rows, with other dashes.
+    Row(usize),
 }
 
 /// Drawing of a scene graph under its caption. Markdown shows `plain_text` instead.

@@ -85,7 +85,7 @@ const NOTE: &str = "Percent. Set recall: share of the relevant items among the f
                     what was found over φ of what could be found. (N): the query's own matches are deleted. Sum: of NCS at \
                     all K in both directions.";
 const NOTE_OF_SETS: &str = "Percent. R is the number of relevant items: a query's own matches, its m neighbours with the \
-                            largest φ, or the items with a high human rating. MRR: mean reciprocal rank of the \
+                            largest φ, or the items that people rated high or judged relevant. MRR: mean reciprocal rank of the \
                             best match.";
 
 /// Section of `lines`, with a column for each (direction, cut-off) in `columns`; `None` without lines.

@@ -7,6 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::card::{Card, CardItem, CardQuality};
 use super::document::{Document, PageBlock, Section};
 use super::figure::{Figure, Series};
+use super::plots;
 use super::settings_card::{SettingEntry, SettingsCard};
 use super::table::{Cell, PageColumn, PageColumnKind, PageTable};
 use super::text::Span;
@@ -59,6 +60,7 @@ fn block(block: &PageBlock) -> Markup {
             PageBlock::Table(table) => { (self::table(table)) }
             PageBlock::Note(text) => { p.note { (text) } }
             PageBlock::Figures(figures) => { div.plots { @for figure in figures { (self::figure(figure)) } } }
+            PageBlock::WideFigure(figure) => { (self::figure(figure)) }
             PageBlock::Drawings(drawings) => {
                 div.graphs { @for drawing in drawings {
                     figure { figcaption { "“" (drawing.text) "”" } (drawing.svg) }
@@ -105,19 +107,21 @@ fn table(table: &PageTable) -> Markup {
             }
             tbody { @for row in &table.rows { tr class=[row.muted.then_some("muted")] {
                 @for (number, (column, cell)) in table.columns.iter().zip(&row.cells).enumerate() {
-                    @if number == 0 { th class=[class(column)] scope="row" { (self::cell(cell)) } }
-                    @else { td class=[class(column)] { (self::cell(cell)) } }
+                    @if number == 0 { th class=[class(column, cell)] scope="row" { (self::cell(cell)) } }
+                    @else { td class=[class(column, cell)] { (self::cell(cell)) } }
                 }
             } } }
         } }
     }
 }
 
-fn class(column: &PageColumn) -> Option<&'static str> {
-    match column.kind {
-        PageColumnKind::Text => None,
-        PageColumnKind::Number => Some("n"),
-        PageColumnKind::Sum => Some("n sum"),
+fn class(column: &PageColumn, cell: &Cell) -> Option<&'static str> {
+    match (column.kind, cell.strong) {
+        (PageColumnKind::Text, false) => None,
+        (PageColumnKind::Text, true) => Some("best"),
+        (PageColumnKind::Number, false) => Some("n"),
+        (PageColumnKind::Number, true) => Some("n best"),
+        (PageColumnKind::Sum, _) => Some("n sum"),
     }
 }
 
@@ -127,27 +131,37 @@ fn cell(cell: &Cell) -> Markup {
             Some(picture) => { (image(picture, &cell.label.text)) }
             None => { (cell.label.text) }
         }
+        @if let Some(deviation) = &cell.deviation { span.deviation { " ± " (deviation) } }
         @if let Some(small) = &cell.small { small { (small) } }
     }
 }
 
 fn figure(figure: &Figure) -> Markup {
-    let class = |series: Series| match series {
-        Series::A => "a",
-        Series::B => "b",
-        Series::Muted => "muted",
-    };
     html! {
         figure role="group" aria-label=(figure.title) {
             figcaption {
                 strong { (figure.title) }
                 div.legend { @for key in &figure.legend {
-                    span { @if let Some(series) = key.series { i class=(class(series)) {} } (key.text) }
+                    span { @if let Some(series) = key.series { (swatch(series)) } (key.text) }
                 } }
             }
             (figure.svg)
         }
     }
+}
+
+/// Sign of a series in a legend. That of a row is a piece of its line, whose colour and dashes the style sheet sets.
+fn swatch(series: Series) -> Markup {
+    let class = match series {
+        Series::A => "a",
+        Series::B => "b",
+        Series::Muted => "muted",
+        Series::Row(_) => {
+            let stroke = plots::stroke(series);
+            return html! { svg viewBox="0 0 32 6" aria-hidden="true" { line x1="0" y1="3" x2="32" y2="3" stroke-width="3" stroke=(stroke) {} } };
+        }
+    };
+    html! { i class=(class) {} }
 }
 
 fn card(card: &Card) -> Markup {

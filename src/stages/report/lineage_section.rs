@@ -31,12 +31,24 @@ const MAIN_SETTINGS: [(&str, &[&str]); 6] = [
 /// # Errors
 /// Same as [`SettingDefaults::read`].
 pub(super) fn section(lineage: &StageLineage) -> Result<Option<Section>> {
+    section_with(lineage, NOTE.to_owned())
+}
+
+/// Same section of a sweep, whose lineage has the first run only.
+///
+/// # Errors
+/// Same as [`SettingDefaults::read`].
+pub(super) fn section_of_first_run(lineage: &StageLineage) -> Result<Option<Section>> {
+    section_with(lineage, format!("Of the runs of the sweep, the stages of the first one are shown. {NOTE}"))
+}
+
+fn section_with(lineage: &StageLineage, note: String) -> Result<Option<Section>> {
     if lineage.artefacts.is_empty() {
         return Ok(None);
     }
     let defaults = SettingDefaults::read()?;
     let cards = lineage.artefacts.iter().map(|artefact| card(artefact, lineage, &defaults)).collect();
-    Ok(Some(Section::new("Settings", vec![PageBlock::Settings(cards), PageBlock::Note(NOTE.to_owned())])))
+    Ok(Some(Section::new("Settings", vec![PageBlock::Settings(cards), PageBlock::Note(note)])))
 }
 
 fn card(artefact: &AncestorArtefact, lineage: &StageLineage, defaults: &SettingDefaults) -> SettingsCard {

@@ -30,7 +30,7 @@ fn block(block: &PageBlock) -> String {
         PageBlock::Heading(text) => format!("\n### {}\n", escaped(text)),
         PageBlock::Table(table) => self::table(table),
         PageBlock::Note(text) => format!("\n{}\n", escaped(text)),
-        PageBlock::Figures(_) => String::new(),
+        PageBlock::Figures(_) | PageBlock::WideFigure(_) => String::new(),
         PageBlock::Drawings(drawings) => items(drawings, |drawing| {
             format!("- **{}**: {}", escaped(&drawing.text), escaped_within(&drawing.plain_text))
         }),
@@ -61,7 +61,9 @@ fn table(table: &PageTable) -> String {
 
 fn cell(cell: &Cell) -> String {
     let small = cell.small.as_ref().map_or_else(String::new, |small| format!(" ({})", escaped_within(small)));
-    escaped_within(&cell.label.text) + &small
+    let deviation = cell.deviation.as_ref().map_or_else(String::new, |deviation| format!(" ± {deviation}"));
+    let text = escaped_within(&cell.label.text);
+    if cell.strong { format!("**{text}**{deviation}{small}") } else { text + &deviation + &small }
 }
 
 fn card(card: &Card) -> String {

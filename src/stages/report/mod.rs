@@ -1,4 +1,4 @@
-//! `report`: any results → `page` (`report.md`, `report.html`).
+//! `report`: any results → `page` (`report.md`, `report.html`, and of a sweep `table.tex`).
 //!
 //! The sections build a [`document::Document`], which `html` and `markdown` render.
 
@@ -22,6 +22,7 @@ mod ranks;
 mod smoothing;
 mod plots;
 mod validation;
+mod sweep;
 mod hubs;
 mod hub_section;
 mod similarity;
@@ -48,3 +49,4 @@ mod rendering_tests;
 
 pub use run_section::{RunFacts, StageFacts, add_run_to_html, add_run_to_markdown};
 pub use settings::Report;
+pub use sweep::ReportSweep;

@@ -16,6 +16,12 @@ const INK: RGBColor = RGBColor(0, 0, 1);
 /// Grid: `--line`.
 const GRID: RGBColor = RGBColor(0, 0, 2);
 const SIZE: (u32, u32) = (560, 300);
+/// Size of a plot over the whole width of a page.
+pub(super) const WIDE: (u32, u32) = (1120, 460);
+/// Number of colours of rows in the style sheet.
+const ROW_COLOURS: usize = 7;
+/// Number of patterns of dashes of rows in the style sheet.
+const ROW_DASHES: usize = 4;
 /// Ratio of largest to smallest value above which the axis is logarithmic.
 const LOG_SPAN: f64 = 20.0;
 /// Smallest range of values that is drawn to scale, relative to their magnitude. A smaller one is a constant with
@@ -35,13 +41,23 @@ impl Curve {
     }
 }
 
-/// Placeholder colour of a series: `--a`, `--b`, `--muted`.
+/// Placeholder colour of a series: `--a`, `--b`, `--muted`; of a row, the number of its dashes and of its colour.
 fn colour(series: Series) -> RGBColor {
     match series {
         Series::A => RGBColor(0, 0, 3),
         Series::B => RGBColor(0, 0, 4),
         Series::Muted => RGBColor(0, 0, 5),
+        Series::Row(number) => {
+            let dashes = number / ROW_COLOURS % ROW_DASHES;
+            RGBColor(1, dashes.saturating_as::<u8>() + 1, (number % ROW_COLOURS).saturating_as::<u8>() + 1)
+        }
     }
+}
+
+/// Placeholder colour of a series in SVG.
+pub(super) fn stroke(series: Series) -> String {
+    let RGBColor(red, green, blue) = colour(series);
+    format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
 /// Draws curves by step. The y axis is logarithmic if the values span more than [`LOG_SPAN`]; a linear axis includes
@@ -87,7 +103,19 @@ pub(super) fn padded_range(low: f64, high: f64) -> std::ops::Range<f64> {
 
 /// Draws curves and marks.
 pub(super) fn draw(x: impl Axis, y: impl Axis, x_name: &str, lines: &[Curve], marks: &[(f64, f64)]) -> Result<Markup> {
-    let drawn = plot(x, y, x_name, lines, marks);
+    draw_sized(SIZE, x, y, x_name, lines, marks)
+}
+
+/// Draws curves and marks in a plot of a size.
+pub(super) fn draw_sized(
+    size: (u32, u32),
+    x: impl Axis,
+    y: impl Axis,
+    x_name: &str,
+    lines: &[Curve],
+    marks: &[(f64, f64)],
+) -> Result<Markup> {
+    let drawn = plot(size, x, y, x_name, lines, marks);
     drawn.map(PreEscaped).map_err(|error| Error::internal(format!("a plot failed: {error}")))
 }
 
@@ -96,6 +124,7 @@ pub(super) trait Axis: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<
 impl<T: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>> Axis for T {}
 
 fn plot(
+    size: (u32, u32),
     x: impl Axis,
     y: impl Axis,
     x_name: &str,
@@ -109,7 +138,7 @@ fn plot(
         if matches!(x_name, "step" | "epoch") { (last - first + 1.0).clamp(1.0, 8.0).saturating_as() } else { 8 };
     let noise = 1e-9 * low.abs().max(high.abs());
     let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
         .margin(8)
         .margin_right(16)
@@ -175,6 +204,12 @@ mod tests {
         close(&[], (0.0, 1.0));
         close(&[50.0, 51.2], (50.0, 51.2));
         close(&[-1.0, 1.0], (-1.0, 1.0));
+    }
+
+    #[test]
+    fn rows_differ_in_colour_or_dashes() {
+        assert_eq!([0, 6, 7, 27].map(|row| stroke(Series::Row(row))), ["#010101", "#010107", "#010201", "#010407"]);
+        assert_eq!(stroke(Series::Row(28)), stroke(Series::Row(0)));
     }
 
     #[test]

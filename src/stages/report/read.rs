@@ -12,13 +12,13 @@ use crate::stage::StageContext;
 use crate::tables;
 use crate::tables::DEFAULT_CUTOFFS;
 
-/// Reads `summary`, without confidence intervals.
-pub(super) fn results(cx: &mut StageContext<'_>) -> Result<SummaryResults> {
+/// Reads the table `input`, a `summary`, without confidence intervals.
+pub(super) fn results(cx: &mut StageContext<'_>, input: &str) -> Result<SummaryResults> {
     let SummaryResults { mut rows, mut cutoffs } = SummaryResults::default();
-    while let Some(batch) = cx.read_next("summary")? {
+    while let Some(batch) = cx.read_next(input)? {
         cutoffs = tables::summary::cutoffs(&batch.schema());
         if cutoffs.is_empty() {
-            return Err(Error::data("`summary` has no recalls, wanted a column such as `i2t_r1`"));
+            return Err(Error::data(format!("`{input}` has no recalls, wanted a column such as `i2t_r1`")));
         }
         for row in 0..batch.num_rows() {
             let direction = |name: &str| -> Result<RecallSummary> {
@@ -122,10 +122,10 @@ pub(super) fn history(cx: &mut StageContext<'_>) -> Result<Vec<TrainingStep>> {
     Ok(steps)
 }
 
-/// Reads `validation`.
-pub(super) fn validation(cx: &mut StageContext<'_>) -> Result<Vec<ValidationEpoch>> {
+/// Reads the table `input`, a `validation`.
+pub(super) fn validation(cx: &mut StageContext<'_>, input: &str) -> Result<Vec<ValidationEpoch>> {
     let mut epochs = Vec::new();
-    while let Some(batch) = cx.read_next("validation")? {
+    while let Some(batch) = cx.read_next(input)? {
         for row in 0..batch.num_rows() {
             let recalls = |direction: &str| -> Result<[f64; 3]> {
                 let [one, five, ten] = DEFAULT_CUTOFFS.map(|k| number(&batch, &format!("{direction}_r{k}"), row));

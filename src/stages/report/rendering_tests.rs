@@ -58,7 +58,7 @@ fn both_renderings_show_hostile_cells_alike() {
     let mut table = PageTable::new(&["a", "b"], &["c"]);
     for text in hostile {
         let picture = Some(vec![1, 2, 3]);
-        let pictured = Cell { label: PageLabel { text: text.to_owned(), picture }, small: None };
+        let pictured = Cell { label: PageLabel { text: text.to_owned(), picture }, ..Cell::default() };
         table.push([Cell::from(text), pictured, Cell { small: Some(text.to_owned()), ..text.into() }]);
     }
     let document = document(table);

@@ -45,7 +45,7 @@ pub(super) fn section(results: &SummaryResults) -> Section {
     let mut note = NOTE.to_owned();
     note.push_str(" In small print or brackets: images × captions of the pool.");
     if results.rows.iter().any(|row| row.intervals.iter().flatten().any(Option::is_some)) {
-        note.push_str(" So is the 95 % confidence interval (Wilson) of a recall, queries taken as independent.");
+        note.push_str(" So is the 95 % confidence interval of a recall: Wilson's, and for captions that of the bootstrap over images.");
     }
     if results.rows.iter().any(|row| row.transductive) {
         note.push_str(" Transductive: the method uses all test queries together.");

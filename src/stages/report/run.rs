@@ -1,9 +1,10 @@
-//! Run of `report`: reads the tables, builds the document, writes both pages.
+//! Run of `report`: reads the tables, builds the document, writes both pages, and the tables of a sweep in LaTeX.
 
 use super::document::Document;
 use super::item_labels::ItemLabels;
 use super::page_data::SummaryResults;
 use super::settings::Report;
+use super::sweep::{self, SweepReport};
 use super::{
     agreement, curves, examples, graded, graphs, html, hub_section, hubs, lineage_section, markdown, rankings, ranks,
     read, results, significance, similarity, similarity_section, validation,
@@ -13,19 +14,26 @@ use crate::stage::{RunnableStage, StageContext};
 
 impl RunnableStage for Report {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
-        let document = self.document(cx)?;
+        let sweep = self.sweep.as_ref().map(|sweep| SweepReport::read(sweep, cx)).transpose()?;
+        let document = self.document(cx, sweep.as_ref())?;
+        if let Some(sweep) = &sweep {
+            cx.put_file("page", "table.tex", sweep::latex_file(&self.title, sweep).into())?;
+        }
         cx.put_file("page", "report.md", markdown::page(&document).into())?;
         cx.put_file("page", "report.html", html::page(&document).into())
     }
 }
 
 impl Report {
-    fn document(&self, cx: &mut StageContext<'_>) -> Result<Document> {
+    fn document(&self, cx: &mut StageContext<'_>, sweep: Option<&SweepReport>) -> Result<Document> {
         let mut sections = Vec::new();
         let mut labels = ItemLabels::new(self.captions.is_some(), self.images.is_some());
         let found = self.results(cx)?;
         if !found.rows.is_empty() {
             sections.push(results::section(&found));
+        }
+        if let Some(sweep) = sweep {
+            sections.extend(sweep::sections(sweep)?);
         }
         if self.metrics.is_some() {
             sections.extend(graded::sections(cx)?);
@@ -38,7 +46,7 @@ impl Report {
             sections.push(agreement::section(cx, &format!("correlations.{number}"))?);
         }
         let steps = if self.history.is_some() { read::history(cx)? } else { Vec::new() };
-        let epochs = if self.validation.is_some() { read::validation(cx)? } else { Vec::new() };
+        let epochs = if self.validation.is_some() { read::validation(cx, "validation")? } else { Vec::new() };
         let first = found.rows.first().filter(|_| self.rankings.is_some());
         let rankings = first.map(|row| rankings::read(cx, row, self.examples, self.seed)).transpose()?;
         let ranks = rankings.as_ref().zip(first).map(|(rankings, pool)| ranks::figure(&rankings.ranks, pool));
@@ -58,13 +66,19 @@ impl Report {
         if let Some(rankings) = &rankings {
             sections.extend(examples::sections(cx, rankings, &mut labels)?);
         }
-        sections.extend(lineage_section::section(&cx.lineage()?)?);
-        Ok(Document { title: self.title.clone(), intro: results::intro(&found), sections })
+        let lineage = cx.lineage()?;
+        sections.extend(match sweep {
+            Some(_) => lineage_section::section_of_first_run(&sweep::without_other_runs(&lineage))?,
+            None => lineage_section::section(&lineage)?,
+        });
+        let mut intro = results::intro(&found);
+        intro.extend(sweep.into_iter().flat_map(sweep::intro));
+        Ok(Document { title: self.title.clone(), intro, sections })
     }
 
     fn results(&self, cx: &mut StageContext<'_>) -> Result<SummaryResults> {
         let Some(summary) = &self.summary else { return Ok(SummaryResults::default()) };
-        let mut results = read::results(cx)?;
+        let mut results = read::results(cx, "summary")?;
         if results.rows.is_empty() {
             return Err(Error::data(format!("`{summary}` has no rows, so there is nothing to report")));
         }

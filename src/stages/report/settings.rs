@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::sweep::ReportSweep;
 use crate::stage::{Problem, Stage, StageInput, StageOutput, TableRef};
 use crate::tables;
 
@@ -17,6 +18,9 @@ pub struct Report {
     pub title: String,
     /// Results: recalls, ranks and rsum of every protocol and method.
     pub summary: Option<TableRef>,
+    /// Results of many runs as one table: rows with their repetitions, beside printed rows. Beside the pages, `table.tex`
+    /// has the table for LaTeX.
+    pub sweep: Option<ReportSweep>,
     /// All metrics, with confidence intervals.
     pub metrics: Option<TableRef>,
     /// Correlations of scores with human ratings, beside published values.
@@ -60,11 +64,15 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        8
+        9
     }
 
     fn settings(&self) -> serde_json::Value {
-        serde_json::json!(self)
+        let mut settings = serde_json::json!(self);
+        if let Some(sweep) = &self.sweep {
+            settings["sweep"] = sweep.key_settings();
+        }
+        settings
     }
 
     fn inputs(&self) -> Vec<StageInput> {
@@ -89,7 +97,8 @@ impl Stage for Report {
         let tests = self.significance_tests.iter().enumerate().map(|(number, from)| {
             StageInput::table(format!("significance_tests.{number}"), from, &tables::significance_tests::table())
         });
-        optional.chain(correlations).chain(tests).collect()
+        let sweep = self.sweep.iter().flat_map(ReportSweep::inputs);
+        optional.chain(correlations).chain(tests).chain(sweep).collect()
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
@@ -101,8 +110,9 @@ impl Stage for Report {
         if self.title.trim().is_empty() {
             problems.push(Problem::new("title", "got an empty title"));
         }
-        if self.inputs().is_empty() {
-            problems.push(Problem::new("", "no table to report").hint("set `summary` or `correlations`"));
+        problems.extend(self.sweep.iter().flat_map(ReportSweep::check));
+        if self.inputs().is_empty() && self.sweep.is_none() {
+            problems.push(Problem::new("", "no table to report").hint("set `summary`, `sweep` or `correlations`"));
         }
         if self.rankings.is_some() && self.summary.is_none() {
             let message = "needs the `summary` that belongs to it";

@@ -67,15 +67,18 @@ pub(super) struct PageRow {
     pub(super) muted: bool,
 }
 
-/// Cell with an optional remark, in small print; in Markdown, in brackets.
+/// Cell with an optional remark, in small print; in Markdown, in brackets. A strong cell is the best of its column.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cell {
     pub(super) label: PageLabel,
     pub(super) small: Option<String>,
+    /// Standard deviation of a mean.
+    pub(super) deviation: Option<String>,
+    pub(super) strong: bool,
 }
 
 impl<T: Into<PageLabel>> From<T> for Cell {
     fn from(label: T) -> Self {
-        Self { label: label.into(), small: None }
+        Self { label: label.into(), small: None, deviation: None, strong: false }
     }
 }

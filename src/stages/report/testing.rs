@@ -23,6 +23,7 @@ pub(super) fn report(all_tables: bool) -> Report {
         summary: Some(table("summary")),
         correlations: if all_tables { vec![table("correlations")] } else { vec![] },
         significance_tests: if all_tables { vec![table("significance_tests")] } else { vec![] },
+        sweep: None,
         metrics: optional("metrics"),
         rankings: optional("rankings"),
         hubs: optional("hubs"),
@@ -115,6 +116,7 @@ fn correlations() -> RecordBatch {
     let columns = vec![
         texts(["Binary", "CIDEr-D | <b>"]),
         texts(["non_gt", "all"]),
+        ints([19_833, 44_833]),
         ints([19_833, 44_833]),
         floats([0.0, 0.7385]),
         floats([0.0, 0.7675]),

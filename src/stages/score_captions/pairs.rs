@@ -1,6 +1,6 @@
 //! Reader of the table of pairs that are scored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::split_captions::SplitCaptions;
 use crate::error::{Error, Result, ValidationErrors};
@@ -8,10 +8,11 @@ use crate::stage::StageContext;
 use crate::tables;
 
 /// Reads the pairs, grouped by image. Images are in the order of `corpus`, the captions of an image in that of the
-/// table. If the table has a column `split`, rows of other splits are ignored.
+/// table. A pair that several rows have, such as several ratings, is scored once. If the table has a column `split`, rows
+/// of other splits are ignored.
 ///
 /// # Errors
-/// The image or caption of a pair is not in the split, or a pair occurs twice. The error names all such rows.
+/// The image or caption of a pair is not in the split. The error names all such rows.
 pub(super) fn read_pairs(
     cx: &mut StageContext<'_>,
     corpus: &SplitCaptions,
@@ -20,7 +21,7 @@ pub(super) fn read_pairs(
     let index = |ids: &[i64]| ids.iter().enumerate().map(|(i, &id)| (id, i)).collect::<HashMap<_, _>>();
     let (images, captions) = (index(&corpus.image_ids), index(&corpus.caption_ids));
     let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); corpus.image_ids.len()];
-    let mut seen: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut seen: HashSet<(usize, usize)> = HashSet::new();
     let (mut mistakes, mut first_row) = (ValidationErrors::in_table("pairs.table"), 0);
     while let Some(batch) = cx.read_next("pairs.table")? {
         let (image_ids, caption_ids) =
@@ -34,12 +35,11 @@ pub(super) fn read_pairs(
             let (number, image_id, caption_id) = (first_row + row, image_ids.value(row), caption_ids.value(row));
             let mut problem = |message: String| mistakes.add(format_args!("row {number}"), message);
             match (images.get(&image_id), captions.get(&caption_id)) {
-                (Some(&image), Some(&caption)) => match seen.insert((image, caption), number) {
-                    Some(earlier) => {
-                        problem(format!("image_id {image_id} with caption_id {caption_id} is also in row {earlier}"));
+                (Some(&image), Some(&caption)) => {
+                    if seen.insert((image, caption)) {
+                        wanted[image].push(caption);
                     }
-                    None => wanted[image].push(caption),
-                },
+                }
                 (None, _) => problem(format!("no image_id {image_id} in split `{split}`")),
                 (_, None) => problem(format!("no caption_id {caption_id} in split `{split}`")),
             }

@@ -26,6 +26,8 @@ mod objective_tests;
 mod finetune_tests;
 #[cfg(test)]
 mod family_tests;
+#[cfg(test)]
+mod caption_tests;
 
 pub use options::{
     FinetuneSettings, InitialWeights, MemoryBankSettings, MixedDataSet, SameImagePolicy, SamplingMode, WarmUp,

@@ -155,8 +155,32 @@ pub struct WordVectorSettings {
     pub train: bool,
 }
 
+/// Captions that the words of a vocabulary are counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VocabularyCaptions {
+    /// Captions that are trained on. Words that only other captions have are unknown to the model, as those of the test
+    /// split are.
+    #[default]
+    Training,
+    /// All captions of the training splits, whatever `caption_fraction` is, and those of the validation split: as the
+    /// published vocabularies of `*_precomp` folders.
+    TrainAndVal,
+}
+
+impl VocabularyCaptions {
+    /// True for the default: leaving it out keeps the keys of older results.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Memory bank: a sample of the training pairs, embedded anew at the start of each epoch. The scores of a batch with
 /// the bank show which items are hubs, and give the weights of `hal`.
+///
+/// The defaults are those of the paper, as the default variant of `hal` is, but for `neighbours`, which it does not print. The
+/// published code has `sampling = "batches"`, `mask = "batch_captions"`, `first_epoch = 1`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryBankSettings {
@@ -172,8 +196,9 @@ pub struct MemoryBankSettings {
     /// Samples of the bank that a pair of the batch is not compared with.
     #[serde(default)]
     pub mask: MemoryBankMask,
-    /// First epoch, from 0, that has a bank. Before it, `hal` uses the batch only.
-    #[serde(default = "first_epoch")]
+    /// First epoch, from 0, that has a bank. Before it, `hal` uses the batch only. In the paper every epoch begins with a
+    /// bank; the published code has none in epoch 0.
+    #[serde(default)]
     pub first_epoch: u64,
     /// Weights of the pairs of a batch, from their scores with the bank.
     #[serde(flatten)]
@@ -253,8 +278,4 @@ fn default_true() -> bool {
 
 fn fraction() -> f64 {
     0.05
-}
-
-fn first_epoch() -> u64 {
-    1
 }

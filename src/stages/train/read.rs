@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Train;
 use super::images::DataSetImages;
 use super::location::RowLocation;
+use super::options::VocabularyCaptions;
 use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN_ID};
 use crate::stage::StageContext;
@@ -43,6 +44,14 @@ struct EncodedPair {
     token_ids: Vec<i32>,
 }
 
+/// Captions of a data set.
+struct DataSetCaptions {
+    /// Captions that are trained on, and those of the validation split.
+    used: Vec<CaptionRow>,
+    /// Training captions beyond `caption_fraction`.
+    left_out: Vec<String>,
+}
+
 /// Reads all data sets. Returns the summary, the training pairs, and the validation pairs of the first data set.
 ///
 /// Captions of other splits, and features without a caption, are ignored. Training pairs are ordered by the location of
@@ -58,8 +67,11 @@ pub(super) fn read_pairs(
 ) -> Result<(TrainingDataSummary, RecordBatch, RecordBatch)> {
     let mut summary = TrainingDataSummary::default();
     let mut pairs: Vec<EncodedPair> = Vec::new();
+    let mut left_out: Vec<String> = Vec::new();
     for (set, (names, source)) in stage.data_set_inputs().iter().zip(sources).enumerate() {
-        let captions = read_captions(&names.captions, set == 0, cx)?;
+        let read = read_captions(&names.captions, set == 0, cx)?.with_fraction(stage.caption_fraction)?;
+        let captions = read.used;
+        left_out.extend(read.left_out);
         let needed: BTreeSet<i64> = captions.iter().map(|caption| caption.image).collect();
         let (locations, width) = source.locations(&needed, cx).map_err(|error| error.context(&names.images))?;
         if set > 0 && width != summary.width {
@@ -84,7 +96,7 @@ pub(super) fn read_pairs(
         }));
     }
     cx.check_cancelled()?;
-    let vocabulary = encode_captions(stage, &mut pairs, &mut summary, cx)?;
+    let vocabulary = encode_captions(stage, &mut pairs, &left_out, &mut summary, cx)?;
     let (val, mut train): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|pair| pair.caption.is_validation);
     summary
         .warnings
@@ -100,19 +112,25 @@ pub(super) fn read_pairs(
     Ok((summary, samples_batch(&train)?, samples_batch(&val)?))
 }
 
-/// Builds the vocabulary of the training captions, and encodes all captions as token ids.
+/// Builds the vocabulary of the captions that `vocabulary_captions` names, and encodes all captions of `pairs` as token
+/// ids. `left_out` are training captions that are not trained on.
 fn encode_captions(
     stage: &Train,
     pairs: &mut [EncodedPair],
+    left_out: &[String],
     summary: &mut TrainingDataSummary,
     cx: &StageContext<'_>,
 ) -> Result<Vocabulary> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut empty = 0;
-    for pair in pairs.iter().filter(|pair| !pair.caption.is_validation) {
+    let counts_all = stage.vocabulary_captions == VocabularyCaptions::TrainAndVal;
+    let counted = pairs.iter().map(|pair| (pair.caption.text.as_str(), pair.caption.is_validation));
+    let counted = counted.filter(|(_, is_validation)| counts_all || !is_validation);
+    let more = left_out.iter().filter(|_| counts_all).map(|text| (text.as_str(), true));
+    for (text, is_other) in counted.chain(more) {
         cx.check_cancelled()?;
-        let words = stage.tokenizer.tokenize(&pair.caption.text, true);
-        empty += usize::from(words.is_empty());
+        let words = stage.tokenizer.tokenize(text, true);
+        empty += usize::from(words.is_empty() && !is_other);
         for word in words {
             *counts.entry(word).or_default() += 1;
         }
@@ -153,7 +171,7 @@ fn samples_batch(pairs: &[EncodedPair]) -> Result<RecordBatch> {
 }
 
 /// Reads the captions of the training splits and, if `with_validation` is true, of the validation split.
-fn read_captions(input: &str, with_validation: bool, cx: &mut StageContext<'_>) -> Result<Vec<CaptionRow>> {
+fn read_captions(input: &str, with_validation: bool, cx: &mut StageContext<'_>) -> Result<DataSetCaptions> {
     let mut captions = Vec::new();
     while let Some(batch) = cx.read_next(input)? {
         let (ids, images) = (tables::int_column(&batch, "caption_id")?, tables::int_column(&batch, "image_id")?);
@@ -168,7 +186,40 @@ fn read_captions(input: &str, with_validation: bool, cx: &mut StageContext<'_>) 
             captions.push(CaptionRow { id: ids.value(row), image: images.value(row), is_validation: val, text });
         }
     }
-    Ok(captions)
+    Ok(DataSetCaptions { used: captions, left_out: Vec::new() })
+}
+
+impl DataSetCaptions {
+    /// Leaves out training captions beyond this share of them, in the order of the table.
+    ///
+    /// # Errors
+    /// The share has no caption.
+    fn with_fraction(self, fraction: f64) -> Result<Self> {
+        let training = self.used.iter().filter(|caption| !caption.is_validation).count();
+        let limit = first_share(training, fraction);
+        if limit == 0 && training > 0 {
+            let message =
+                format!("`caption_fraction` is {fraction}, which leaves none of {training} training captions");
+            return Err(Error::data(message).hint("set a larger share"));
+        }
+        let mut seen = 0;
+        let (used, rest): (Vec<_>, Vec<_>) = self.used.into_iter().partition(|caption| {
+            seen += usize::from(!caption.is_validation);
+            caption.is_validation || seen <= limit
+        });
+        Ok(Self { used, left_out: rest.into_iter().map(|caption| caption.text).collect() })
+    }
+}
+
+/// ⌊`fraction` · `count`⌋. Shares that are whole numbers on paper, such as 29 % of 100, stay whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a number of captions"
+)]
+pub(super) fn first_share(count: usize, fraction: f64) -> usize {
+    (fraction * count as f64 + 1e-6).floor() as usize
 }
 
 /// Warning about captions whose images have no feature.

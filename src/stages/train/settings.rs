@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::options::{
-    FinetuneSettings, InitialWeights, MemoryBankSettings, MixedDataSet, SameImagePolicy, SelectionMetric, WarmUp,
-    WordVectorSettings,
+    FinetuneSettings, InitialWeights, MemoryBankSettings, MixedDataSet, SameImagePolicy, SelectionMetric,
+    VocabularyCaptions, WarmUp, WordVectorSettings,
 };
 use crate::kernels::epoch::Shuffle;
 use crate::kernels::text::Tokenizer;
@@ -43,6 +43,10 @@ pub struct Train {
     /// validation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed_with: Vec<MixedDataSet>,
+    /// Share of the training captions of each data set that is trained on: the first ones in the order of `captions`,
+    /// rounded down. SAM (Biten et al., WACV 2022) compares models that are trained on 3 to 25 % of a data set.
+    #[serde(default = "all_captions", skip_serializing_if = "is_all_captions")]
+    pub caption_fraction: f64,
     /// Shuffling of the training pairs in an epoch.
     #[serde(default)]
     pub shuffle: Shuffle,
@@ -85,7 +89,10 @@ pub struct Train {
     /// Tokenizer of the captions.
     #[serde(default)]
     pub tokenizer: Tokenizer,
-    /// Minimum frequency of a word in the training captions: rarer words become `<unk>`. If more than half of all
+    /// Captions that the words of the vocabulary are counted in.
+    #[serde(default, skip_serializing_if = "VocabularyCaptions::is_default")]
+    pub vocabulary_captions: VocabularyCaptions,
+    /// Minimum frequency of a word in the captions of the vocabulary: rarer words become `<unk>`. If more than half of all
     /// tokens are unknown, there is a warning; if all are, an error.
     #[serde(default = "min_count")]
     pub min_count: usize,
@@ -171,6 +178,16 @@ fn ranks() -> usize {
 
 fn weight() -> f64 {
     1.0
+}
+
+fn all_captions() -> f64 {
+    1.0
+}
+
+/// Returns true for the default: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_all_captions(fraction: &f64) -> bool {
+    *fraction == all_captions()
 }
 
 fn checkpoints() -> usize {
@@ -303,6 +320,10 @@ impl Stage for Train {
                 let setting = if i == 0 { "weight".to_owned() } else { format!("mixed_with.{}.weight", i - 1) };
                 problems.push(Problem::new(setting, format!("got {weight}, wanted a number above 0")));
             }
+        }
+        if !(self.caption_fraction > 0.0 && self.caption_fraction <= 1.0) {
+            let message = format!("got {}, wanted a share above 0 and at most 1", self.caption_fraction);
+            problems.push(Problem::new("caption_fraction", message));
         }
         problems.extend(self.combination_problems());
         let wrong: Vec<String> = problems.iter().map(|problem| problem.setting.clone()).collect();

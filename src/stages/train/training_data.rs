@@ -109,7 +109,16 @@ impl TrainingData {
             sources.push(DataSetImages::open(stage, &names.images, set == 0, cx)?);
         }
         let network = stage.finetune.as_ref().map(|finetune| finetune.network);
-        let settings = serde_json::json!([CACHE_VERSION, stage.tokenizer, stage.min_count, names.len(), network]);
+        let (fraction, vocabulary) = (stage.caption_fraction, stage.vocabulary_captions);
+        let settings = serde_json::json!([
+            CACHE_VERSION,
+            stage.tokenizer,
+            stage.min_count,
+            names.len(),
+            network,
+            fraction,
+            vocabulary
+        ]);
         let cached =
             (cx.cached("corpus", &settings)?, cx.cached("samples", &settings)?, cx.cached("validation", &settings)?);
         let (summary, samples, validation_pairs) = match cached {

@@ -31,7 +31,14 @@ impl Family for VseConfig {
     }
 
     fn from_settings(settings: &VseSettings, data: InputSpec) -> Self {
-        let &VseSettings { embed_size: embedding, word_dim: word, bidirectional, pooling, similarity } = settings;
+        let &VseSettings {
+            embed_size: embedding,
+            word_dim: word,
+            bidirectional,
+            pooling,
+            similarity,
+            normalize_images,
+        } = settings;
         let absolute = similarity.takes_absolute_values();
         Self {
             data,
@@ -39,6 +46,7 @@ impl Family for VseConfig {
             pooling,
             absolute,
             similarity,
+            normalize_images,
             ..Self::new(data.image, data.words, word, embedding)
         }
     }

@@ -23,6 +23,17 @@ pub struct VseSettings {
     pub pooling: CaptionPooling,
     /// Similarity of an image and a caption in training and validation.
     pub similarity: EmbeddingSimilarity,
+    /// True if embeddings of images have unit length in training. UVS (Kiros et al., 2014) and VSE0 of VSE++
+    /// (`--no_imgnorm`) train with `false`, where images with long vectors have high scores. In validation and `embed`
+    /// they always have unit length, as in UVS.
+    #[serde(skip_serializing_if = "is_true")]
+    pub normalize_images: bool,
+}
+
+/// True for the default of a setting that was added later: leaving it out keeps the keys of older results.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// Largest width of a layer. Its recurrent weights fill 3 GiB.
@@ -31,7 +42,7 @@ const MAX_WIDTH: usize = 16_384;
 impl Default for VseSettings {
     fn default() -> Self {
         let (pooling, similarity) = (CaptionPooling::Last, EmbeddingSimilarity::Cosine);
-        Self { embed_size: 1024, word_dim: 300, bidirectional: false, pooling, similarity }
+        Self { embed_size: 1024, word_dim: 300, bidirectional: false, pooling, similarity, normalize_images: true }
     }
 }
 

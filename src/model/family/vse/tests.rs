@@ -3,6 +3,7 @@
 use tch::{Device, Kind, Tensor};
 
 use super::config::{VseConfig, WORD_VECTORS};
+use super::settings::VseSettings;
 use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
     random_tensor, training_step,
@@ -10,7 +11,8 @@ use super::testing::{
 use crate::model::cnn::Network;
 use crate::model::encoder::packed_captions::PackedCaptions;
 use crate::model::encoder::{CaptionPooling, MatmulPrecision, gru};
-use crate::model::family::input_spec::FinetunedCnn;
+use crate::model::family::contract::Family;
+use crate::model::family::input_spec::{FinetunedCnn, InputSpec};
 use crate::model::family::model::Model;
 use crate::model::family::registry;
 use crate::model::loss::Loss;
@@ -221,5 +223,31 @@ fn gradients_of_local_batches_add_up() {
     assert_eq!(whole.len(), vse.parameters().tensors().len());
     for (i, whole) in whole.iter().enumerate() {
         assert!(max_difference(whole, &(&shares[0][i] + &shares[1][i] + &shares[2][i])) < 1e-5, "gradient {i}");
+    }
+}
+
+/// UVS: images have unit length for search, but not in training.
+#[test]
+fn images_may_be_left_unnormalised_in_training() {
+    let data = InputSpec::for_features(6, 5);
+    let images: Vec<f32> = random_tensor(&[3, 6], 4).to_kind(Kind::Float).view(-1).try_into().expect("values");
+    let captions: [&[i32]; 3] = [&[1], &[2, 3], &[4]];
+    for (normalize_images, is_unit) in [(true, true), (false, false)] {
+        let settings = VseSettings { embed_size: 8, word_dim: 3, normalize_images, ..VseSettings::default() };
+        let model = create(&VseConfig::from_settings(&settings, data), 3);
+        let upstream = |like: &Tensor| [like.ones_like(), like.ones_like()];
+        let (in_training, _, _) = forward_and_backward(&*model, &images, &captions, upstream);
+        let for_search = embed_images(&*model, &images).expect("embeddings");
+        let far = |rows: &Tensor| {
+            max_difference(
+                &rows.norm_scalaropt_dim(2, [1i64].as_slice(), false),
+                &Tensor::ones([3], (rows.kind(), Device::Cpu)),
+            )
+        };
+        assert!(far(&for_search) < 1e-6);
+        assert_eq!(far(&in_training) < 1e-6, is_unit);
+        // The directions are the same.
+        let norms = in_training.norm_scalaropt_dim(2, [1i64].as_slice(), true);
+        assert!(max_difference(&(in_training / norms), &for_search) < 1e-6);
     }
 }

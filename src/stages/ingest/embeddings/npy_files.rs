@@ -6,9 +6,12 @@ use az::SaturatingAs;
 
 use super::PrecomputedEmbeddings;
 use super::embedding_pass::EmbeddingRow;
+use super::settings::{CAPTION_IDS, IMAGE_IDS, IMAGE_OF};
 use crate::error::{Error, Result, ValidationErrors};
+use crate::io::id_list::IdList;
 use crate::io::npy::{NpyFile, NpyRowKind};
 use crate::io::text_lines::TextLines;
+use crate::stage::StageContext;
 
 /// Default number of captions of an image, as in the published data sets.
 const CAPTIONS_PER_IMAGE: usize = 5;
@@ -23,6 +26,8 @@ pub(super) struct NpyFiles<'s> {
     captions: NpyFile,
     split: &'s str,
     image_of: CaptionImages,
+    image_ids: Option<Vec<i64>>,
+    caption_ids: Option<Vec<i64>>,
 }
 
 /// Mapping from captions to images.
@@ -30,7 +35,7 @@ enum CaptionImages {
     /// Number of captions of each image, which are adjacent.
     Consecutive(usize),
     /// Row of the image of each caption.
-    Listed(Vec<i64>),
+    Listed(Vec<usize>),
 }
 
 impl<'s> NpyFiles<'s> {
@@ -42,7 +47,7 @@ impl<'s> NpyFiles<'s> {
         settings: &'s PrecomputedEmbeddings,
         images: &Path,
         captions: &Path,
-        image_of: Option<&Path>,
+        cx: &StageContext<'_>,
     ) -> Result<Self> {
         let (images, captions) =
             (NpyFile::open(images, NpyRowKind::Vectors, HINT)?, NpyFile::open(captions, NpyRowKind::Vectors, HINT)?);
@@ -51,15 +56,21 @@ impl<'s> NpyFiles<'s> {
                 return Err(Error::data(format!("`{}` has no rows", file.path().display())));
             }
         }
-        let image_of = match image_of {
-            Some(path) => CaptionImages::Listed(read_image_of(path, &images, &captions)?),
+        let image_of = match settings.image_of {
+            Some(_) => CaptionImages::Listed(read_image_of(&cx.source(IMAGE_OF)?, &images, &captions)?),
             None => CaptionImages::Consecutive(check_captions_per_image(
                 settings.captions_per_image.unwrap_or(CAPTIONS_PER_IMAGE),
                 &images,
                 &captions,
             )?),
         };
-        Ok(Self { images, captions, split: settings.split.as_deref().unwrap_or("test"), image_of })
+        let ids = |is_given: bool, input: &str, file: &NpyFile| {
+            is_given.then(|| read_ids(&cx.source(input)?, file)).transpose()
+        };
+        let image_ids = ids(settings.image_ids.is_some(), IMAGE_IDS, &images)?;
+        let caption_ids = ids(settings.caption_ids.is_some(), CAPTION_IDS, &captions)?;
+        let split = settings.split.as_deref().unwrap_or("test");
+        Ok(Self { images, captions, split, image_of, image_ids, caption_ids })
     }
 
     /// Calls `visit` for every image.
@@ -69,7 +80,7 @@ impl<'s> NpyFiles<'s> {
             values.clear();
             let vector = self.images.read_vector(row, &mut values).map(|()| values.as_slice());
             visit(EmbeddingRow {
-                image_id: Ok(row.saturating_as::<i64>()),
+                image_id: Ok(id(self.image_ids.as_deref(), row)),
                 caption_id: None,
                 split: Some(Ok(self.split)),
                 vector,
@@ -84,19 +95,40 @@ impl<'s> NpyFiles<'s> {
         for row in 0..self.captions.rows() {
             values.clear();
             let vector = self.captions.read_vector(row, &mut values).map(|()| values.as_slice());
-            let image_id = match &self.image_of {
-                CaptionImages::Consecutive(captions) => (row / captions).saturating_as::<i64>(),
+            let image = match &self.image_of {
+                CaptionImages::Consecutive(captions) => row / captions,
                 CaptionImages::Listed(images) => images[row],
             };
             visit(EmbeddingRow {
-                image_id: Ok(image_id),
-                caption_id: Some(Ok(row.saturating_as::<i64>())),
+                image_id: Ok(id(self.image_ids.as_deref(), image)),
+                caption_id: Some(Ok(id(self.caption_ids.as_deref(), row))),
                 split: None,
                 vector,
             })?;
         }
         Ok(())
     }
+}
+
+/// Identifier of a row: that of the list, or its number.
+fn id(ids: Option<&[i64]>, row: usize) -> i64 {
+    ids.map_or_else(|| row.saturating_as::<i64>(), |ids| ids[row])
+}
+
+/// Reads the identifiers of the rows of `file`.
+///
+/// # Errors
+/// [`IdList::read`], or another number of identifiers than rows.
+fn read_ids(path: &Path, file: &NpyFile) -> Result<Vec<i64>> {
+    let ids = IdList::read(path)?.ids;
+    if ids.len() == file.rows() {
+        return Ok(ids);
+    }
+    let (list, count, rows) = (path.display(), ids.len(), file.rows());
+    Err(Error::data(format!(
+        "`{list}` has {count} identifiers, wanted {rows}, one for each row of `{}`",
+        file.path().display()
+    )))
 }
 
 /// Checks that each image has `captions_per_image` captions, by the numbers of rows.
@@ -146,7 +178,7 @@ fn repeat_count(file: &NpyFile) -> Option<usize> {
 }
 
 /// Reads the image of every caption from a file with one line per caption.
-fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Vec<i64>> {
+fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Vec<usize>> {
     let hint = "write it with `numpy.savetxt(path, x, fmt=\"%d\")`";
     let file = TextLines::read(path).map_err(|error| error.hint(hint))?;
     let mut mistakes = ValidationErrors::in_file(path);
@@ -158,7 +190,7 @@ fn read_image_of(path: &Path, images: &NpyFile, captions: &NpyFile) -> Result<Ve
             let message = format!("`{}` is not a row of `{}`", content.escape_debug(), images.path().display());
             mistakes.add(format_args!("line {line}"), format_args!("{message}: wanted 0 to {}", images.rows() - 1));
         }
-        listed.push(row.map_or(0, SaturatingAs::saturating_as));
+        listed.push(row.unwrap_or(0));
     }
     mistakes.into_result()?;
     if listed.len() == captions.rows() {

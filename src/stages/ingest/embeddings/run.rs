@@ -13,15 +13,14 @@ use crate::stage::StageContext;
 
 /// Reads the files twice: first to find all mistakes, then to write. So nothing is published of files with mistakes.
 ///
-/// - Rows keep the order of their file. The identifiers of npy files are row numbers, from 0.
+/// - Rows keep the order of their file. The identifiers of npy files are row numbers, from 0, or those of a list.
 /// - A caption has the split of its image.
 /// - Vectors are converted to f32, and scaled to unit length if `normalize` is set; the length is computed in f64.
 ///
 /// Memory: 4,096 rows, and all identifiers.
 pub(in super::super) fn run(settings: &PrecomputedEmbeddings, cx: &mut StageContext<'_>) -> Result<()> {
     let (images, captions) = (cx.source("embeddings.images")?, cx.source("embeddings.captions")?);
-    let image_of = settings.image_of.is_some().then(|| cx.source("embeddings.image_of")).transpose()?;
-    let files = EmbeddingFiles::open(settings, &images, &captions, image_of.as_deref())?;
+    let files = EmbeddingFiles::open(settings, &images, &captions, cx)?;
     for write in [false, true] {
         let mut pass = EmbeddingPass::new(&images, None, settings.normalize, write);
         files.images(|row| pass.push(cx, row))?;
@@ -44,20 +43,19 @@ impl<'s> EmbeddingFiles<'s> {
         settings: &'s PrecomputedEmbeddings,
         images: &Path,
         captions: &Path,
-        image_of: Option<&Path>,
+        cx: &StageContext<'_>,
     ) -> Result<Self> {
         match (is_npy(images)?, is_npy(captions)?) {
             (true, true) if settings.columns.is_some() => Err(Error::usage(format!(
                 "`embeddings.columns` names columns, and `{}` is an npy file, which has none",
                 images.display()
             ))),
-            (true, true) => Ok(Self::Arrays(NpyFiles::open(settings, images, captions, image_of)?)),
+            (true, true) => Ok(Self::Arrays(NpyFiles::open(settings, images, captions, cx)?)),
             (false, false) => {
                 let tables = TableFiles::open(settings, images, captions)?;
-                let setting = if settings.image_of.is_some() { "image_of" } else { "captions_per_image" };
-                if settings.image_of.is_some() || settings.captions_per_image.is_some() {
+                if let Some(setting) = settings.npy_settings().next() {
                     let message = format!(
-                        "`embeddings.{setting}` is for npy files, and `{}` is not one: it has a column for the image",
+                        "`embeddings.{setting}` is for npy files, and `{}` is not one: it has columns for identifiers",
                         captions.display()
                     );
                     return Err(Error::usage(message).hint(format!("leave out `{setting}`")));

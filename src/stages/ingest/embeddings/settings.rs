@@ -7,6 +7,11 @@ use super::super::listing;
 use crate::stage::{Problem, SourceRef, StageInput, StageOutput};
 use crate::tables;
 
+/// Inputs with files beside npy files.
+pub(super) const IMAGE_OF: &str = "embeddings.image_of";
+pub(super) const IMAGE_IDS: &str = "embeddings.image_ids";
+pub(super) const CAPTION_IDS: &str = "embeddings.caption_ids";
+
 /// Number of rows of a part, as in `embed`.
 const PART_ROWS: usize = 4096;
 
@@ -29,6 +34,14 @@ pub struct PrecomputedEmbeddings {
     /// Text file for npy files: line i is the row number, from 0, of the image that caption i describes.
     #[serde(default)]
     pub image_of: Option<SourceRef>,
+    /// Identifiers of the images of npy files, in the order of the rows: an npy file of integers, or a text file with one
+    /// number a line. By default the row numbers, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_ids: Option<SourceRef>,
+    /// Identifiers of the captions of npy files, in the order of the rows, such as `coco_test_ids.npy`. By default the row
+    /// numbers, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caption_ids: Option<SourceRef>,
     /// Column names of Parquet and Arrow files, if they differ from the defaults.
     #[serde(default)]
     pub columns: Option<EmbeddingColumns>,
@@ -73,11 +86,24 @@ impl Default for EmbeddingColumns {
 impl PrecomputedEmbeddings {
     pub(in super::super) fn inputs(&self) -> Vec<StageInput> {
         let files = [
-            StageInput::source("embeddings.images", &self.images),
-            StageInput::source("embeddings.captions", &self.captions),
+            ("embeddings.images", Some(&self.images)),
+            ("embeddings.captions", Some(&self.captions)),
+            (IMAGE_OF, self.image_of.as_ref()),
+            (IMAGE_IDS, self.image_ids.as_ref()),
+            (CAPTION_IDS, self.caption_ids.as_ref()),
         ];
-        let image_of = self.image_of.as_ref().map(|file| StageInput::source("embeddings.image_of", file));
-        files.into_iter().chain(image_of).collect()
+        files.into_iter().filter_map(|(name, file)| Some(StageInput::source(name, file?))).collect()
+    }
+
+    /// The settings for npy files only that are given.
+    pub(super) fn npy_settings(&self) -> impl Iterator<Item = &'static str> {
+        let settings = [
+            ("captions_per_image", self.captions_per_image.is_some()),
+            ("image_of", self.image_of.is_some()),
+            ("image_ids", self.image_ids.is_some()),
+            ("caption_ids", self.caption_ids.is_some()),
+        ];
+        settings.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     pub(in super::super) fn outputs() -> Vec<StageOutput> {
@@ -99,9 +125,9 @@ impl PrecomputedEmbeddings {
             let message = "got `captions_per_image` and `image_of`, wanted one of them";
             problems.push(Problem::new("embeddings", message));
         }
-        let arrays = self.captions_per_image.is_some() || self.image_of.is_some();
-        if arrays && self.columns.is_some() {
-            let message = "got `columns`, which is for Parquet and Arrow files, with a setting for npy files";
+        if let (Some(setting), Some(_)) = (self.npy_settings().next(), &self.columns) {
+            let message =
+                format!("got `columns`, which is for Parquet and Arrow files, with `{setting}`, for npy files");
             problems.push(Problem::new("embeddings.columns", message));
         }
         problems

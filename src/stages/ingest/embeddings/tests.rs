@@ -439,3 +439,33 @@ fn swapped_files_and_arrays_of_three_dimensions_are_recognised() {
     );
     assert!(message.contains("numpy.save(path, x.mean(axis=1))"), "{message}");
 }
+
+#[test]
+fn listed_identifiers_replace_row_numbers() {
+    let (two, four) = (npy(&[vec![1.0, 0.0], vec![0.0, 1.0]]), npy(&vec![vec![1.0, 0.0]; 4]));
+    let read = |settings: Value, images: &[u8], captions: &[u8]| {
+        let files = [("i.npy", &two[..]), ("c.npy", &four), ("i", images), ("c", captions), ("of", b"1\n0\n1\n0\n")];
+        let mut all = json!({"images": "i.npy", "captions": "c.npy"});
+        all.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        ingest(folder(&files).path(), json!({ "embeddings": all }))
+    };
+    let both = json!({"image_ids": "i", "caption_ids": "c", "image_of": "of"});
+    let host = read(both.clone(), b"391895\n16\n", b"4\n3\n16\n1\n").unwrap();
+    assert_eq!(images(&host).iter().map(|row| row.0).collect::<Vec<_>>(), [391_895, 16]);
+    let of_captions = |host: &InMemoryHost| captions(host).iter().map(|row| (row.0, row.1)).collect::<Vec<_>>();
+    assert_eq!(of_captions(&host), [(4, 16), (3, 391_895), (16, 16), (1, 391_895)]);
+    let images_only = json!({"image_ids": "i", "captions_per_image": 2});
+    let host = read(images_only, b"7\n5\n", b"").unwrap();
+    assert_eq!(of_captions(&host), [(0, 7), (1, 7), (2, 5), (3, 5)]);
+
+    let message = refused(read(both.clone(), b"1\n2\n3\n", b"1\n2\n3\n4\n"));
+    assert!(message.contains("has 3 identifiers, wanted 2, one for each row of"), "{message}");
+    let message = refused(read(both, b"1\n2\n", b"1\n2\n2\n4\n"));
+    assert!(message.contains("row 2 (from 0): caption id 2 is also that of row 1"), "{message}");
+    let stage: Ingest = serde_json::from_value(
+        json!({"embeddings": {"images": "a", "captions": "b", "caption_ids": "c", "columns": {"image_id": "id"}}}),
+    )
+    .unwrap();
+    let problems: Vec<String> = stage.check().into_iter().map(|problem| problem.message).collect();
+    assert_eq!(problems, ["got `columns`, which is for Parquet and Arrow files, with `caption_ids`, for npy files"]);
+}

@@ -6,6 +6,7 @@ use super::super::writer;
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::{
     files::is_file,
+    id_list::IdList,
     npy::{NpyFile, NpyRowKind},
     text_lines::TextLines,
 };
@@ -111,16 +112,7 @@ fn check_captions(caps: &TextLines) -> Result<usize> {
 
 /// Reads the id of each image from a file with one line per image or one line per caption.
 fn read_ids(path: &Path, images: usize, captions: usize) -> Result<Vec<i64>> {
-    let file = TextLines::read(path)?;
-    let mut mistakes = ValidationErrors::in_file(path);
-    let mut ids: Vec<i64> = Vec::new();
-    for (line, content) in file.iter() {
-        ids.push(content.trim().parse().unwrap_or_else(|_| {
-            mistakes.add(format_args!("line {line}"), format_args!("`{content}` is not a whole number"));
-            0
-        }));
-    }
-    mistakes.into_result()?;
+    let ids = IdList::read(path)?.ids;
     if ids.len() == images {
         return Ok(ids);
     }

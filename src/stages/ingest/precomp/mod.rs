@@ -4,5 +4,6 @@
 
 mod read;
 mod files;
+mod caption_ids;
 
 pub(super) use read::run;

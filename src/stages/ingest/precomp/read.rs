@@ -6,6 +6,7 @@ use std::path::Path;
 use super::super::part_rows::{FEATURE_PART_ROWS, REGION_PART_ROWS};
 use super::super::writer::{DataSetWriter, ImageRow};
 use super::super::{Precomp, PrecompTest};
+use super::caption_ids::CaptionIds;
 use super::files::SplitFiles;
 use crate::error::{Error, Result, ValidationErrors};
 use crate::io::npy;
@@ -18,7 +19,7 @@ use crate::tables::{VectorColumn, features, regions};
 /// - If `ims` has one row per caption and every five rows are equal, one row per image is kept.
 /// - `image_id` is the number in the ids files, which may have one line per image or one line per caption. If a split
 ///   has no such file, images are numbered over `train`, `dev`, `test` instead. `caption_id` numbers the lines of all
-///   three splits consecutively.
+///   three splits consecutively, unless [`CaptionIds`] has other identifiers.
 /// - The files `dev_*` are the split `val`.
 pub(in super::super) fn run(settings: &Precomp, cx: &mut StageContext<'_>) -> Result<()> {
     let folder = cx.source("precomp.folder")?;
@@ -64,6 +65,7 @@ pub(in super::super) fn run(settings: &Precomp, cx: &mut StageContext<'_>) -> Re
         ids: Vec::new(),
         splits: Vec::new(),
         values: Vec::new(),
+        caption_ids: CaptionIds::read(settings, &all, cx)?,
     };
     let (mut images, mut captions) = (0, 0);
     for files in &all {
@@ -134,6 +136,7 @@ struct FeatureWriter {
     ids: Vec<i64>,
     splits: Vec<&'static str>,
     values: Vec<f32>,
+    caption_ids: CaptionIds,
 }
 
 impl FeatureWriter {
@@ -156,8 +159,10 @@ impl FeatureWriter {
                 Some(ids) if use_ids => ids[image],
                 _ => to_id(images_before + image)?,
             };
-            let first = to_id(captions_before + image * files.captions_per_image)?;
+            let first = image * files.captions_per_image;
             let texts = lines.by_ref().take(files.captions_per_image).map(|(_, line)| line.trim());
+            let caption = |(k, text)| Ok((self.caption_ids.id(files.split, first + k, captions_before)?, text));
+            let captions = texts.enumerate().map(caption).collect::<Result<Vec<_>>>()?;
             let image = ImageRow {
                 id: image_id,
                 split: files.split,
@@ -172,7 +177,7 @@ impl FeatureWriter {
             if self.ids.len() == part_rows {
                 self.write_features(cx)?;
             }
-            self.rows.push(cx, &image, (first..).zip(texts))?;
+            self.rows.push(cx, &image, captions)?;
         }
         Ok(())
     }

@@ -1,0 +1,43 @@
+//! Options of a run.
+
+use crate::engine::cache::CacheOptions;
+use crate::engine::ranks::RankOptions;
+use crate::runtime::Device;
+use crate::store::record::RunCommand;
+
+/// Options of a run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Name of the pipeline file, for the record of the run.
+    pub pipeline: String,
+    /// Rest of the command line, for the record of the run.
+    pub command: RunCommand,
+    /// Number of threads that a stage may keep busy.
+    pub threads: usize,
+    /// Number of instances of stages of the matrix that run at the same time and share the threads.
+    pub jobs: usize,
+    /// True if a run goes on with the stages that do not follow from one that failed.
+    pub keep_going: bool,
+    /// Maximum number of bytes in flight between threads.
+    pub memory: u64,
+    /// Device of the tensors.
+    pub device: Device,
+    /// Location and size of the cache of shards.
+    pub cache: CacheOptions,
+    /// Options for stages that run in several processes.
+    pub ranks: RankOptions,
+}
+
+impl RunOptions {
+    /// Number of threads that an instance of a stage may keep busy.
+    #[must_use]
+    pub fn instance_threads(&self) -> usize {
+        (self.threads / self.jobs.max(1)).max(1)
+    }
+
+    /// Identity of the pipeline, as [`RunCommand::pipeline_identity`] gives it.
+    #[must_use]
+    pub fn pipeline_identity(&self) -> &str {
+        self.command.pipeline_identity(&self.pipeline)
+    }
+}

@@ -1,0 +1,172 @@
+//! Schedule of the stages of a run.
+//!
+//! Stages that the matrix does not repeat start at once and stream: each waits for its inputs when it reads them.
+//! Instances start in turn, so that a run of many instances holds the memory of a few. An instance starts when the
+//! instances that it reads are finished and one of the `jobs` places is free. Of those that can start, the ones that
+//! follow from most instances go first: a model is evaluated before the next one is trained. A stage that reads
+//! instances, such as a report over all of them, starts when they are finished.
+
+use crate::plan::Plan;
+use crate::stage::{InputOrigin, Stage};
+
+/// State of a stage in a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StageState {
+    /// Not started.
+    Waiting,
+    Running,
+    Finished,
+    /// Failed, or follows from one that failed.
+    Failed,
+}
+
+#[derive(Debug)]
+struct ScheduledStage {
+    producers: Vec<usize>,
+    is_instance: bool,
+    /// Number of instances on the longest way to the stage, itself included. 0 if it follows from none.
+    depth: usize,
+    state: StageState,
+}
+
+/// Schedule of the stages of a plan, by their index in it.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    stages: Vec<ScheduledStage>,
+    /// Number of instances that run at the same time.
+    jobs: usize,
+}
+
+impl Schedule {
+    /// Schedule in which nothing has started. Stages of which `is_reused` is true are finished.
+    pub(super) fn new<S: Stage>(plan: &Plan<S>, jobs: usize, is_reused: impl Fn(usize) -> bool) -> Self {
+        let mut stages: Vec<ScheduledStage> = Vec::new();
+        for (i, node) in plan.stages().iter().enumerate() {
+            let from = node.stage.inputs().into_iter().filter_map(|input| match input.origin {
+                InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } => Some(from),
+                InputOrigin::Source(_) => None,
+            });
+            let index = |name: &str| plan.stages().iter().position(|node| node.name == name);
+            // Producers come before consumers in a plan.
+            let producers: Vec<usize> = from.filter_map(|from| index(from.stage())).filter(|&of| of < i).collect();
+            let is_instance = !node.coordinates.is_empty();
+            let above = producers.iter().map(|&of| stages[of].depth).max().unwrap_or(0);
+            let state = if is_reused(i) { StageState::Finished } else { StageState::Waiting };
+            let depth = above + usize::from(is_instance || above > 0);
+            stages.push(ScheduledStage { producers, is_instance, depth, state });
+        }
+        Self { stages, jobs: jobs.max(1) }
+    }
+
+    /// Stages that start now. They count as running from here on.
+    pub(super) fn start_ready(&mut self) -> Vec<usize> {
+        for i in 0..self.stages.len() {
+            let follows = self.stages[i].producers.iter().any(|&of| self.stages[of].state == StageState::Failed);
+            if follows && self.stages[i].state == StageState::Waiting {
+                self.stages[i].state = StageState::Failed;
+            }
+        }
+        let mut ready: Vec<usize> = (0..self.stages.len()).filter(|&i| self.is_ready(i)).collect();
+        ready.sort_by_key(|&i| std::cmp::Reverse(self.stages[i].depth));
+        let running = self.stages.iter().filter(|stage| stage.is_instance && stage.state == StageState::Running);
+        let mut free = self.jobs.saturating_sub(running.count());
+        ready.retain(|&i| {
+            let has_place = !self.stages[i].is_instance || free > 0;
+            free -= usize::from(self.stages[i].is_instance && has_place);
+            has_place
+        });
+        for &i in &ready {
+            self.stages[i].state = StageState::Running;
+        }
+        ready
+    }
+
+    /// True if the stage waits, and everything that must be finished before it is.
+    fn is_ready(&self, i: usize) -> bool {
+        let stage = &self.stages[i];
+        let is_there = |&of: &usize| self.stages[of].depth == 0 || self.stages[of].state == StageState::Finished;
+        stage.state == StageState::Waiting && stage.producers.iter().all(is_there)
+    }
+
+    /// Records the end of a stage.
+    pub(super) fn end(&mut self, i: usize, is_success: bool) {
+        self.stages[i].state = if is_success { StageState::Finished } else { StageState::Failed };
+    }
+
+    /// True if a stage runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.stages.iter().any(|stage| stage.state == StageState::Running)
+    }
+
+    /// True if the stage is an instance, which shares the threads with those beside it.
+    pub(super) fn is_instance(&self, i: usize) -> bool {
+        self.stages[i].is_instance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing::{ToyStage, node};
+    use crate::plan::PlanNode;
+    use crate::stage::Coordinate;
+
+    fn instance(name: &str, stage: ToyStage, seed: u64) -> PlanNode<ToyStage> {
+        let coordinates = vec![Coordinate { axis: "seed".to_owned(), value: seed.into() }];
+        PlanNode { coordinates, ..node(&format!("{name}@seed={seed}"), stage) }
+    }
+
+    /// `data` is read by `fit` of two seeds, each of which is read by `test`; `page` reads both tests in turn.
+    fn plan() -> Plan<ToyStage> {
+        Plan::new(vec![
+            node("data", ToyStage::count(3)),
+            instance("fit", ToyStage::pass("data.rows"), 1),
+            instance("fit", ToyStage::pass("data.rows"), 2),
+            instance("test", ToyStage::pass("fit@seed=1.rows"), 1),
+            instance("test", ToyStage::pass("fit@seed=2.rows"), 2),
+            node("page", ToyStage::pass("test@seed=2.rows")),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn instances_run_in_turn_and_the_rest_of_a_chain_before_the_next_one() {
+        let mut schedule = Schedule::new(&plan(), 1, |_| false);
+        assert_eq!(schedule.start_ready(), [1, 0], "an instance may read what a running stage still writes");
+        assert!(schedule.start_ready().is_empty());
+        schedule.end(0, true);
+        schedule.end(1, true);
+        assert_eq!(schedule.start_ready(), [3]);
+        schedule.end(3, true);
+        assert_eq!(schedule.start_ready(), [2]);
+        schedule.end(2, true);
+        assert_eq!(schedule.start_ready(), [4]);
+        schedule.end(4, true);
+        assert_eq!(schedule.start_ready(), [5]);
+        schedule.end(5, true);
+        assert!(schedule.start_ready().is_empty() && !schedule.is_running());
+    }
+
+    #[test]
+    fn several_instances_run_beside_each_other() {
+        let mut schedule = Schedule::new(&plan(), 2, |i| i == 0);
+        assert_eq!(schedule.start_ready(), [1, 2]);
+        schedule.end(1, true);
+        assert_eq!(schedule.start_ready(), [3]);
+        assert!(schedule.is_instance(3) && !schedule.is_instance(5));
+    }
+
+    #[test]
+    fn what_follows_from_a_failure_does_not_start() {
+        let mut schedule = Schedule::new(&plan(), 1, |i| i == 0);
+        assert_eq!(schedule.start_ready(), [1]);
+        schedule.end(1, false);
+        assert_eq!(schedule.start_ready(), [2], "the other seed goes on");
+        schedule.end(2, true);
+        assert_eq!(schedule.start_ready(), [4]);
+        schedule.end(4, true);
+        assert_eq!(schedule.start_ready(), [5]);
+        schedule.end(5, true);
+        assert!(schedule.start_ready().is_empty() && !schedule.is_running());
+    }
+}

@@ -1,0 +1,372 @@
+//! Axes of the matrix of a pipeline file, read from its TOML tree.
+//!
+//! ```toml
+//! [matrix.seed]                 # an axis: the values of one setting
+//! setting = "fit.seed"
+//! values = [1, 2, 3]
+//!
+//! [[matrix.row]]                # an axis: named rows, each with settings of its own
+//! name = "1.2"
+//! set.fit.loss = "max"
+//! set.fit.learning_rate = 2e-4
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::setting_tree::{SettingTree, read_set};
+use crate::pipeline::diagnostic::Diagnostic;
+use crate::pipeline::file_format::{AXIS_NAME, VALUE_TEXT};
+use crate::pipeline::schema_check::matches_pattern;
+use crate::pipeline::source_map::SourceSpan;
+use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
+use crate::stage::value_text;
+
+/// Key of the list of combinations that are left out.
+const EXCLUDE: &str = "exclude";
+
+/// Axis of a matrix.
+#[derive(Debug)]
+pub(in crate::pipeline) struct MatrixAxis {
+    pub(super) name: String,
+    pub(super) span: SourceSpan,
+    pub(super) values: Vec<AxisValue>,
+}
+
+/// Value of an axis, with the settings that it changes.
+#[derive(Debug)]
+pub(in crate::pipeline) struct AxisValue {
+    pub(super) value: Json,
+    /// Changed settings, by name of the stage.
+    pub(super) set: BTreeMap<String, SettingTree>,
+}
+
+/// Condition of a combination: the index of an axis and of its value.
+pub(in crate::pipeline) type Condition = (usize, usize);
+
+/// Matrix of a pipeline file.
+#[derive(Debug, Default)]
+pub(in crate::pipeline) struct Matrix {
+    /// Axes, in the order of the file.
+    pub(super) axes: Vec<MatrixAxis>,
+    /// Combinations that are left out: those that satisfy all conditions of an item.
+    pub(super) excluded: Vec<Vec<Condition>>,
+    /// Span of the matrix.
+    pub(super) span: SourceSpan,
+}
+
+impl AxisValue {
+    /// Text of the value in names.
+    pub(super) fn text(&self) -> String {
+        value_text(&self.value)
+    }
+}
+
+impl Matrix {
+    /// Reads the entry `matrix` of a file. Mistakes go to `diagnostics`, and what is wrong is left out.
+    pub(in crate::pipeline) fn read(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let TomlValue::Table(entries) = &entry.node.value else {
+            let message = format!("`matrix` is {}, wanted tables `[matrix.AXIS]`", entry.node.describe());
+            diagnostics.push(Diagnostic::new(entry.node.span, message));
+            return Self::default();
+        };
+        let mut matrix = Self { span: entry.key_span, ..Self::default() };
+        for entry in entries.iter().filter(|entry| entry.key != EXCLUDE) {
+            matrix.axes.extend(read_axis(entry, diagnostics));
+        }
+        if entries.is_empty() {
+            diagnostics.push(
+                Diagnostic::new(entry.key_span, "the matrix has no axis")
+                    .hint("write for example `[matrix.seed]`, `setting = \"fit.seed\"`, `values = [1, 2, 3]`"),
+            );
+        }
+        if let Some(excluded) = entries.iter().find(|entry| entry.key == EXCLUDE) {
+            matrix.excluded = matrix.read_excluded(&excluded.node, diagnostics);
+        }
+        matrix
+    }
+
+    /// Reads an argument `axis=value,value` of the command line: the values of an axis that are run.
+    pub(in crate::pipeline) fn only(
+        &self,
+        argument: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Vec<Condition>> {
+        let mut refuse = |diagnostic: Diagnostic| {
+            diagnostics.push(diagnostic);
+            None
+        };
+        let at = SourceSpan::nowhere();
+        let axes = || self.axes.iter().map(|axis| axis.name.as_str());
+        let Some((name, values)) = argument.split_once('=') else {
+            let message = format!("`--only {argument}` names no value, wanted `AXIS=VALUE`");
+            return refuse(Diagnostic::new(at, message).with_valid_names(argument, axes()));
+        };
+        let Some(i) = self.axes.iter().position(|axis| axis.name == name) else {
+            let message = format!("`--only {argument}`: the matrix of the file has no axis `{name}`");
+            return refuse(Diagnostic::new(at, message).with_valid_names(name, axes()));
+        };
+        let texts: Vec<String> = self.axes[i].values.iter().map(AxisValue::text).collect();
+        let mut conditions = Vec::new();
+        for value in values.split(',') {
+            let Some(at_value) = texts.iter().position(|text| text == value) else {
+                let message = format!("`--only {argument}`: axis `{name}` has no value `{value}`");
+                let names = texts.iter().map(String::as_str);
+                return refuse(Diagnostic::new(at, message).with_valid_names(value, names));
+            };
+            conditions.push((i, at_value));
+        }
+        Some(conditions)
+    }
+
+    /// Reads `exclude = [{ row = "1.2", seed = 3 }]`.
+    fn read_excluded(&self, node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> Vec<Vec<Condition>> {
+        let TomlValue::Array(items) = &node.value else {
+            let message = format!("`exclude` is {}, wanted an array of tables `{{ axis = value }}`", node.describe());
+            diagnostics.push(Diagnostic::new(node.span, message));
+            return Vec::new();
+        };
+        let mut excluded = Vec::new();
+        for item in items {
+            let mut conditions = Vec::new();
+            if item.entries().is_empty() {
+                let message = format!("an item of `exclude` is {}, wanted `{{ axis = value }}`", item.describe());
+                diagnostics.push(Diagnostic::new(item.span, message));
+                continue;
+            }
+            for entry in item.entries() {
+                match self.condition(entry) {
+                    Ok(condition) => conditions.push(condition),
+                    Err(diagnostic) => diagnostics.push(*diagnostic),
+                }
+            }
+            if conditions.len() == item.entries().len() {
+                excluded.push(conditions);
+            }
+        }
+        excluded
+    }
+
+    /// Condition `axis = value`.
+    fn condition(&self, entry: &TomlEntry) -> Result<Condition, Box<Diagnostic>> {
+        let Some(axis) = self.axes.iter().position(|axis| axis.name == entry.key) else {
+            let message = format!("the matrix has no axis `{}`", entry.key);
+            let names = self.axes.iter().map(|axis| axis.name.as_str());
+            return Err(Box::new(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names)));
+        };
+        let text = scalar(&entry.node).map(|value| value_text(&value));
+        let texts: Vec<String> = self.axes[axis].values.iter().map(AxisValue::text).collect();
+        text.as_ref().and_then(|text| texts.iter().position(|of| of == text)).map(|value| (axis, value)).ok_or_else(
+            || {
+                let message = format!("axis `{}` has no value {}", entry.key, entry.node.describe());
+                let diagnostic = Diagnostic::new(entry.node.span, message);
+                let names = texts.iter().map(String::as_str);
+                Box::new(diagnostic.with_valid_names(text.as_deref().unwrap_or_default(), names))
+            },
+        )
+    }
+}
+
+/// Reads an axis; `None` if no value of it is right.
+fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<MatrixAxis> {
+    if !matches_pattern(AXIS_NAME, &entry.key) {
+        let message = format!("{:?} is not a valid name of an axis", entry.key);
+        let hint = "it becomes a column in SQL: a lower-case letter, then lower-case letters, digits and `_`";
+        diagnostics.push(Diagnostic::new(entry.key_span, message).hint(hint));
+        return None;
+    }
+    let values = match &entry.node.value {
+        TomlValue::Array(rows) => read_rows(&entry.key, entry.key_span, rows, diagnostics),
+        TomlValue::Table(_) => read_values(entry, diagnostics),
+        _ => {
+            let message = format!("axis `{}` is {}", entry.key, entry.node.describe());
+            let diagnostic = Diagnostic::new(entry.node.span, message);
+            diagnostics.push(diagnostic.hint(format!(
+                "write `[matrix.{}]` with `setting` and `values`, or rows `[[matrix.{}]]` with `name` and `set`",
+                entry.key, entry.key
+            )));
+            Vec::new()
+        }
+    };
+    refuse_equal_values(&entry.key, &values, diagnostics);
+    let values: Vec<AxisValue> = values.into_iter().map(|(value, _)| value).collect();
+    (!values.is_empty()).then(|| MatrixAxis { name: entry.key.clone(), span: entry.key_span, values })
+}
+
+/// Reports values with the same text.
+fn refuse_equal_values(axis: &str, values: &[(AxisValue, SourceSpan)], diagnostics: &mut Vec<Diagnostic>) {
+    let mut seen = BTreeMap::new();
+    for (value, span) in values {
+        let text = value.text();
+        if seen.insert(text.clone(), span).is_some() {
+            let message = format!("axis `{axis}` has the value `{text}` twice");
+            diagnostics.push(Diagnostic::new(*span, message).hint("give one of the two another name"));
+        }
+    }
+}
+
+/// Reads rows: tables with `name` and `set`.
+fn read_rows(
+    axis: &str,
+    axis_span: SourceSpan,
+    rows: &[TomlNode],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(AxisValue, SourceSpan)> {
+    if rows.is_empty() {
+        diagnostics.push(
+            Diagnostic::new(axis_span, format!("axis `{axis}` is an empty list"))
+                .hint(format!("write rows `[[matrix.{axis}]]` with `name` and `set`")),
+        );
+    }
+    let mut values = Vec::new();
+    for row in rows {
+        let before = diagnostics.len();
+        for entry in row.entries().iter().filter(|entry| !["name", "set"].contains(&entry.key.as_str())) {
+            let message = format!("a row of axis `{axis}` has no `{}`", entry.key);
+            let diagnostic = Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, ["name", "set"]);
+            diagnostics.push(match diagnostic.hint {
+                Some(_) => diagnostic,
+                None => diagnostic.hint(format!("settings are below `set`: `set.STAGE.{} = …`", entry.key)),
+            });
+        }
+        let Some(name) = row.get("name") else {
+            let message = format!("a row of axis `{axis}` lacks a `name`");
+            diagnostics.push(Diagnostic::new(row.span, message).hint("write for example `name = \"1.1\"`"));
+            continue;
+        };
+        let value = checked_scalar(&name.node, &format!("`name` of a row of axis `{axis}`"), diagnostics);
+        let set = row.get("set").map(|set| read_set(&set.node, diagnostics)).unwrap_or_default();
+        if let Some(value) = value
+            && diagnostics.len() == before
+        {
+            values.push((AxisValue { value, set }, name.node.span));
+        }
+    }
+    values
+}
+
+/// Reads `setting` (or `settings`) and `values`.
+fn read_values(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Vec<(AxisValue, SourceSpan)> {
+    let (axis, node) = (&entry.key, &entry.node);
+    let names = ["setting", "settings", "values"];
+    for stray in node.entries().iter().filter(|entry| !names.contains(&entry.key.as_str())) {
+        let message = format!("axis `{axis}` has no `{}`", stray.key);
+        diagnostics.push(Diagnostic::new(stray.key_span, message).with_valid_names(&stray.key, names));
+    }
+    let settings: Vec<&TomlNode> = match (node.get("setting"), node.get("settings")) {
+        (Some(setting), None) => vec![&setting.node],
+        (None, Some(settings)) => match &settings.node.value {
+            TomlValue::Array(items) if !items.is_empty() => items.iter().collect(),
+            _ => vec![&settings.node],
+        },
+        (Some(_), Some(settings)) => {
+            let message = format!("axis `{axis}` has `setting` and `settings`, wanted one");
+            diagnostics.push(Diagnostic::new(settings.key_span, message));
+            return Vec::new();
+        }
+        (None, None) => {
+            let message = format!("axis `{axis}` lacks `setting`");
+            let hint = "write for example `setting = \"fit.seed\"`: the name of a stage, then of its setting";
+            diagnostics.push(Diagnostic::new(entry.key_span, message).hint(hint));
+            return Vec::new();
+        }
+    };
+    let paths: Vec<_> = settings.into_iter().filter_map(|setting| setting_path(setting, diagnostics)).collect();
+    let Some(values) = node.get("values") else {
+        let message = format!("axis `{axis}` lacks `values`");
+        diagnostics.push(Diagnostic::new(entry.key_span, message).hint("write for example `values = [1, 2, 3]`"));
+        return Vec::new();
+    };
+    let TomlValue::Array(items) = &values.node.value else {
+        let message = format!("`values` is {}, wanted an array", values.node.describe());
+        diagnostics.push(Diagnostic::new(values.node.span, message).hint("write for example `values = [1, 2, 3]`"));
+        return Vec::new();
+    };
+    if items.is_empty() {
+        diagnostics.push(Diagnostic::new(values.node.span, format!("axis `{axis}` has no values")));
+    }
+    let value = |item: &TomlNode| {
+        let value = checked_scalar(item, &format!("a value of axis `{axis}`"), diagnostics)?;
+        let mut set: BTreeMap<String, SettingTree> = BTreeMap::new();
+        for path in &paths {
+            path.add_to(&mut set, item);
+        }
+        Some((AxisValue { value, set }, item.span))
+    };
+    items.iter().filter_map(value).collect()
+}
+
+/// Path of a setting: a stage, and the names down to the setting.
+struct SettingPath {
+    stage: String,
+    names: Vec<String>,
+    span: SourceSpan,
+}
+
+impl SettingPath {
+    /// Adds the setting with this value to the settings that an axis changes.
+    fn add_to(&self, set: &mut BTreeMap<String, SettingTree>, value: &TomlNode) {
+        let tree = set
+            .entry(self.stage.clone())
+            .or_insert_with(|| SettingTree { span: self.span, node: TomlNode::empty(self.span) });
+        let mut node = &mut tree.node;
+        for name in &self.names {
+            if node.get(name).is_none()
+                && let TomlValue::Table(entries) = &mut node.value
+            {
+                entries.push(TomlEntry { key: name.clone(), key_span: self.span, node: TomlNode::empty(self.span) });
+            }
+            let Some(entry) = node.get_mut(name) else { return };
+            node = &mut entry.node;
+        }
+        *node = value.clone();
+    }
+}
+
+/// Reads a path such as `fit.loss.max.margin`.
+fn setting_path(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<SettingPath> {
+    let path = match &node.value {
+        TomlValue::Text(text) => {
+            let mut names = text.split('.').map(str::to_owned);
+            let stage = names.next().unwrap_or_default();
+            let names: Vec<String> = names.collect();
+            let is_complete = !names.is_empty() && !stage.is_empty() && names.iter().all(|name| !name.is_empty());
+            is_complete.then_some(SettingPath { stage, names, span: node.span })
+        }
+        _ => None,
+    };
+    if path.is_none() {
+        let message = format!("`setting` is {}, wanted a stage and a setting of it", node.describe());
+        diagnostics.push(Diagnostic::new(node.span, message).hint("write for example `setting = \"fit.seed\"`"));
+    }
+    path
+}
+
+/// Value of an axis as JSON; `None` if it is a list, a table or a date.
+fn scalar(node: &TomlNode) -> Option<Json> {
+    match &node.value {
+        TomlValue::Text(text) => Some(Json::from(text.as_str())),
+        TomlValue::Integer(number) => i64::try_from(*number).ok().map(Json::from),
+        TomlValue::Float(number) => serde_json::Number::from_f64(*number).map(Json::from),
+        TomlValue::Boolean(boolean) => Some(Json::from(*boolean)),
+        _ => None,
+    }
+}
+
+/// Value of an axis. Reports values that cannot be a part of a name.
+fn checked_scalar(node: &TomlNode, subject: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<Json> {
+    let Some(value) = scalar(node) else {
+        let message = format!("{subject} is {}, wanted a text, a number or a boolean", node.describe());
+        let hint = "values of other types are settings of named rows: `[[matrix.AXIS]]` with `name` and `set`";
+        diagnostics.push(Diagnostic::new(node.span, message).hint(hint));
+        return None;
+    };
+    if !matches_pattern(VALUE_TEXT, &value_text(&value)) {
+        let message = format!("{subject} is {}, which cannot be a part of a name", node.describe());
+        let hint = "wanted at most 64 letters, digits, `.`, `_`, `+` and `-`; rows have a `name` beside their settings";
+        diagnostics.push(Diagnostic::new(node.span, message).hint(hint));
+        return None;
+    }
+    Some(value)
+}

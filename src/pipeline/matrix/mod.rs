@@ -1,0 +1,23 @@
+//! Matrix of a pipeline file: axes over whose values stages are repeated. Profiles: named sets of settings.
+//!
+//! ```text
+//! [matrix.…] ─► axes and values ─► combinations ─► instances of each stage, with their settings and references
+//!                axes.rs            combinations.rs   expand.rs (merge.rs, reference.rs)
+//! [profile.…] ───────────────────────────────────────► settings of all instances
+//!                profile.rs
+//! ```
+
+mod axes;
+mod combinations;
+mod expand;
+mod merge;
+mod profile;
+mod reference;
+mod setting_tree;
+#[cfg(test)]
+mod tests;
+
+pub(super) use axes::Matrix;
+pub(super) use combinations::Combinations;
+pub(super) use expand::{Expansion, StageInstance};
+pub(super) use profile::Profile;

@@ -1,0 +1,209 @@
+//! Tests of the matrix: instances of a file, with their settings and references, and every kind of mistake.
+
+use crate::pipeline::tests::{VALID, diagnostics_of, load_with};
+use crate::stage::Stage;
+
+/// Rows and seeds for the file of the tests.
+const MATRIX: &str = r#"
+[[matrix.row]]
+name = "1.1"
+set.fit.loss = { sum = { margin = 0.05 } }
+
+[[matrix.row]]
+name = "1.2"
+set.fit.loss = { max = { margin = 0.1 } }
+set.fit.model.vse.embed_size = 64
+
+[matrix.seed]
+setting = "fit.seed"
+values = [1, 2, 3]
+"#;
+
+fn file(matrix: &str) -> String {
+    format!("{VALID}{matrix}")
+}
+
+/// Names of the stages of a file, with the settings of one as JSON.
+fn names(text: &str, set: &[&str], only: &[&str]) -> Vec<String> {
+    let pipeline =
+        load_with(text.as_bytes(), set, (None, only), true).map_err(|found| found.render(false)).expect("valid");
+    pipeline.plan.stages().iter().map(|node| node.name.clone()).collect()
+}
+
+fn setting(text: &str, set: &[&str], stage: &str, pointer: &str) -> String {
+    let pipeline =
+        load_with(text.as_bytes(), set, (None, &[]), true).map_err(|found| found.render(false)).expect("valid");
+    let node = pipeline.plan.stages().iter().find(|node| node.name == stage).expect("the stage exists");
+    node.stage.settings().pointer(pointer).map(ToString::to_string).unwrap_or_default()
+}
+
+/// Stages that one of the plan reads.
+fn reads(text: &str, stage: &str) -> Vec<String> {
+    let pipeline =
+        load_with(text.as_bytes(), &[], (None, &[]), true).map_err(|found| found.render(false)).expect("valid");
+    let node = pipeline.plan.stages().iter().find(|node| node.name == stage).expect("the stage exists");
+    let from = |input: crate::stage::StageInput| match input.origin {
+        crate::stage::InputOrigin::Table { from, .. } | crate::stage::InputOrigin::Files { from, .. } => {
+            Some(from.to_string())
+        }
+        crate::stage::InputOrigin::Source(_) => None,
+    };
+    node.stage.inputs().into_iter().filter_map(from).collect()
+}
+
+#[test]
+fn stages_that_depend_on_an_axis_are_repeated_and_others_exist_once() {
+    let all = names(&file(MATRIX), &[], &[]);
+    assert_eq!(all.len(), 2 + 3 * 6, "{all:#?}");
+    assert_eq!(all.iter().filter(|name| name.starts_with("pairs") || name.starts_with("cnn")).count(), 2);
+    assert!(all.contains(&"test@row=1.2,seed=3".to_owned()), "{all:#?}");
+    assert_eq!(
+        reads(&file(MATRIX), "test@row=1.2,seed=3"),
+        ["vectors@row=1.2,seed=3.image_embeddings", "vectors@row=1.2,seed=3.caption_embeddings"]
+    );
+    assert_eq!(names(&file(MATRIX), &[], &["row=1.2", "seed=1,3"]).len(), 2 + 3 * 2);
+}
+
+#[test]
+fn values_set_settings_and_replace_other_alternatives() {
+    let of = |stage: &str, pointer: &str| setting(&file(MATRIX), &[], stage, pointer);
+    assert_eq!(of("fit@row=1.1,seed=2", "/loss"), r#"{"sum":{"margin":0.05}}"#);
+    assert_eq!(of("fit@row=1.2,seed=2", "/loss/max/margin"), "0.1");
+    assert_eq!(of("fit@row=1.2,seed=2", "/seed"), "2");
+    assert_eq!(
+        (of("fit@row=1.2,seed=2", "/model/vse/embed_size"), of("fit@row=1.1,seed=2", "/epochs")),
+        ("64".into(), "2".into())
+    );
+    // An axis that reaches into an alternative keeps the other settings of it.
+    let margins = "\n[matrix.margin]\nsetting = \"fit.loss.max.margin\"\nvalues = [0.1, 0.2]\n";
+    assert_eq!(setting(&file(margins), &[], "fit@margin=0.2", "/loss/max/margin"), "0.2");
+}
+
+#[test]
+fn assignments_reach_all_instances_or_some() {
+    let of = |set: &[&str], stage: &str| setting(&file(MATRIX), set, stage, "/epochs");
+    for set in ["stage.fit.train.epochs=9", "stage.*.train.epochs=9"] {
+        assert_eq!((of(&[set], "fit@row=1.1,seed=1"), of(&[set], "fit@row=1.2,seed=3")), ("9".into(), "9".into()));
+    }
+    let one = r#"stage."fit@row=1.2".train.epochs=9"#;
+    assert_eq!((of(&[one], "fit@row=1.1,seed=1"), of(&[one], "fit@row=1.2,seed=3")), ("2".into(), "9".into()));
+    // The command line is stronger than a row.
+    let loss = setting(&file(MATRIX), &["stage.fit.train.loss=max"], "fit@row=1.1,seed=1", "/loss/max/margin");
+    assert_eq!(loss, "0.2");
+    assert_eq!(names(&file(MATRIX), &["matrix.seed.values=[7]"], &[]).len(), 2 + 3 * 2);
+    let wrong = diagnostics_of(&file(MATRIX), &[r#"stage."fit@row=9".train.epochs=9"#]);
+    assert!(wrong.len() == 1 && wrong[0].contains("no instance of a stage matches `fit@row=9`"), "{wrong:#?}");
+}
+
+#[test]
+fn references_can_name_values_or_all_of_them() {
+    let compare = r#"
+[stage.compare.test_significance]
+rankings = "test@row=1.1.rankings"
+against = "test@row=1.2.rankings"
+
+[stage.page.report]
+title = "Page"
+significance_tests = ["compare@*.significance_tests"]
+"#;
+    let text = file(&format!("{MATRIX}{compare}"));
+    let all = names(&text, &[], &[]);
+    assert_eq!(all.iter().filter(|name| name.starts_with("compare")).count(), 3, "{all:#?}");
+    assert_eq!(reads(&text, "compare@seed=2"), ["test@row=1.1,seed=2.rankings", "test@row=1.2,seed=2.rankings"]);
+    assert_eq!(all.iter().filter(|name| name.starts_with("page")).count(), 1);
+    // With a part of the matrix, a comparison with the rest of it is left out.
+    assert_eq!(names(&text, &[], &["row=1.1"]).iter().filter(|name| name.starts_with("compare")).count(), 0);
+    assert_eq!(reads(&text, "page").len(), 3);
+}
+
+#[test]
+fn a_profile_is_stronger_than_rows_and_weaker_than_the_command_line() {
+    let profile = "[profile.small]\nset.fit.epochs = 7\nset.fit.loss.sum.margin = 0.3\n";
+    let text = file(&format!("{MATRIX}{profile}"));
+    let of = |profile: Option<&str>, set: &[&str], pointer: &str| {
+        let pipeline = load_with(text.as_bytes(), set, (profile, &[]), true).expect("valid");
+        let node = pipeline.plan.stages().iter().find(|node| node.name == "fit@row=1.1,seed=1").expect("the stage");
+        node.stage.settings().pointer(pointer).map(ToString::to_string).unwrap_or_default()
+    };
+    assert_eq!((of(None, &[], "/epochs"), of(None, &[], "/loss/sum/margin")), ("2".into(), "0.05".into()));
+    assert_eq!(
+        (of(Some("small"), &[], "/epochs"), of(Some("small"), &[], "/loss/sum/margin")),
+        ("7".into(), "0.3".into())
+    );
+    assert_eq!(of(Some("small"), &["stage.fit.train.epochs=9"], "/epochs"), "9");
+    let wrong = load_with(text.as_bytes(), &[], (Some("smal"), &[]), true).expect_err("no such profile").render(false);
+    assert!(wrong.contains("the file has no profile `smal`") && wrong.contains("did you mean `small`?"), "{wrong}");
+}
+
+#[test]
+fn combinations_can_be_left_out() {
+    let exclude =
+        format!("[matrix]\nexclude = [{{ row = \"1.1\", seed = 3 }}, {{ row = \"1.1\", seed = 2 }}]\n{MATRIX}");
+    let all = names(&file(&exclude), &[], &[]);
+    let fits: Vec<&String> = all.iter().filter(|name| name.starts_with("fit")).collect();
+    assert_eq!(fits, ["fit@row=1.1,seed=1", "fit@row=1.2,seed=1", "fit@row=1.2,seed=2", "fit@row=1.2,seed=3"]);
+}
+
+#[test]
+fn mistakes_of_a_matrix_have_their_place() {
+    // The file of the tests has 29 lines.
+    for (matrix, wanted) in [
+        (
+            "[matrix.seed]\nsetting = \"fit.sead\"\nvalues = [1]",
+            "31:11 `train` has no setting `sead` / did you mean `seed`?",
+        ),
+        (
+            "[matrix.seed]\nsetting = \"fitt.seed\"\nvalues = [1]",
+            "31:11 the file has no stage `fitt` / did you mean `fit`?",
+        ),
+        ("[matrix.seed]\nsetting = \"fit.seed\"\nvalues = []", "32:10 axis `seed` has no values"),
+        (
+            "[matrix.seed]\nsetting = \"fit.seed\"\nvalue = [1]",
+            "32:1 axis `seed` has no `value` / did you mean `values`?",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a\"\nset.fit.epochs = 1\n[[matrix.row]]\nname = \"a\"\nset.fit.epochs = 2",
+            "34:8 axis `row` has the value `a` twice / give one of the two another name",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a b\"\nset.fit.epochs = 1",
+            "31:8 `name` of a row of axis `row` is the string \"a b\", which cannot be a part of a name / wanted at most 64 letters, digits, `.`, `_`, `+` and `-`; rows have a `name` beside their settings",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a\"\nset.epochs = 1",
+            "32:5 `set` has `epochs`, wanted the name of a stage with its settings / write `set.STAGE.epochs = …`",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a\"\nloss = \"max\"",
+            "32:1 a row of axis `row` has no `loss` / settings are below `set`: `set.STAGE.loss = …`",
+        ),
+        ("[matrix]\nrow = []", "31:1 axis `row` is an empty list / write rows `[[matrix.row]]` with `name` and `set`"),
+        (
+            "[matrix.Row]\nsetting = \"fit.seed\"\nvalues = [1]",
+            "30:9 \"Row\" is not a valid name of an axis / it becomes a column in SQL: a lower-case letter, then lower-case letters, digits and `_`",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a\"\nset.fit.epochs = \"2\"",
+            "32:18 `epochs` is the string \"2\", wanted an integer / leave out the quotes: `2`",
+        ),
+    ] {
+        let found = diagnostics_of(&file(&format!("\n{matrix}\n").replacen('\n', "", 1)), &[]);
+        assert!(found.iter().any(|message| message == wanted), "{matrix}\n{found:#?}\n{wanted}");
+        assert!(found.len() <= 2, "{found:#?}");
+    }
+}
+
+/// A mistake of all instances is told once, and a matrix of a million instances is refused before it is made.
+#[test]
+fn many_instances_have_one_message_and_a_limit() {
+    let seeds: Vec<String> = (0..1000).map(|seed| seed.to_string()).collect();
+    let many = format!("[matrix.seed]\nsetting = \"fit.seed\"\nvalues = [{}]\n", seeds.join(", "));
+    let wrong = file(&many).replace("epochs = 2", "epochs = 2\nebochs = 2");
+    assert_eq!(diagnostics_of(&wrong, &[]), ["16:1 `train` has no setting `ebochs` / did you mean `epochs`?"]);
+    let wrong = file(&many).replace("\"fit.model\"", "\"fit.modle\"");
+    let found = diagnostics_of(&wrong, &[]);
+    assert!(found.len() == 1 && found[0].contains("writes no `modle`") && !found[0].contains('@'), "{found:#?}");
+    let million = format!("{many}[matrix.epoch]\nsetting = \"fit.epochs\"\nvalues = [{}]\n", seeds[1..].join(", "));
+    let found = diagnostics_of(&file(&million), &[]);
+    assert!(found.len() == 1 && found[0].contains("the matrix has 999000 combinations"), "{found:#?}");
+}

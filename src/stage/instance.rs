@@ -1,0 +1,87 @@
+//! Instances of a stage that a pipeline repeats over the values of its matrix.
+//!
+//! A stage that is repeated over the axes `row` and `seed` has instances such as `fit@row=1.1,seed=3`.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Sign between the name of a stage and the coordinates of an instance.
+pub const INSTANCE_SIGN: char = '@';
+
+/// Coordinate of an instance: an axis of the matrix, and the instance's value on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Coordinate {
+    /// Name of the axis.
+    pub axis: String,
+    /// Value: a text, a number, or a boolean.
+    pub value: Value,
+}
+
+impl Coordinate {
+    /// Text of the value: `1.1`, `3`, `0.05`.
+    #[must_use]
+    pub fn value_text(&self) -> String {
+        value_text(&self.value)
+    }
+}
+
+/// Text of a value of an axis.
+#[must_use]
+pub fn value_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Name of the instance of `stage` at these coordinates; `stage` itself if there are none.
+#[must_use]
+pub fn instance_name(stage: &str, coordinates: &[Coordinate]) -> String {
+    let mut name = stage.to_owned();
+    for (i, coordinate) in coordinates.iter().enumerate() {
+        let sign = if i == 0 { INSTANCE_SIGN } else { ',' };
+        let _ = write!(name, "{sign}{}={}", coordinate.axis, coordinate.value_text());
+    }
+    name
+}
+
+/// Name of the stage that an instance repeats: `fit` of `fit@seed=3`. A stage without coordinates is its own.
+#[must_use]
+pub fn stage_of_instance(name: &str) -> &str {
+    name.split_once(INSTANCE_SIGN).map_or(name, |(stage, _)| stage)
+}
+
+/// Coordinates in the name of an instance, as axes and texts of values, in order: `row` and `1.1`, `seed` and `3` of
+/// `fit@row=1.1,seed=3`. None for a stage that is not repeated.
+pub fn coordinate_texts(name: &str) -> impl Iterator<Item = (&str, &str)> {
+    let coordinates = name.split_once(INSTANCE_SIGN).map_or("", |(_, coordinates)| coordinates);
+    coordinates.split(',').filter_map(|coordinate| coordinate.split_once('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_instances() {
+        let at = |axis: &str, value: Value| Coordinate { axis: axis.to_owned(), value };
+        let coordinates = [at("row", "1.1".into()), at("seed", 3.into()), at("margin", 0.05.into())];
+        assert_eq!(instance_name("fit", &coordinates), "fit@row=1.1,seed=3,margin=0.05");
+        assert_eq!(instance_name("fit", &[]), "fit");
+        assert_eq!(stage_of_instance("fit@row=1.1,seed=3"), "fit");
+        assert_eq!(stage_of_instance("fit"), "fit");
+    }
+
+    #[test]
+    fn coordinates_are_read_from_names() {
+        let of = |name: &'static str| coordinate_texts(name).collect::<Vec<_>>();
+        assert_eq!(of("fit@row=1.1,seed=3,margin=0.05"), [("row", "1.1"), ("seed", "3"), ("margin", "0.05")]);
+        assert_eq!(of("fit@seed=-1"), [("seed", "-1")]);
+        assert_eq!((of("fit"), of("fit@"), of("")), (vec![], vec![], vec![]));
+        let coordinates = [("row", "a+b"), ("seed", "7")];
+        let given: Vec<Coordinate> = coordinates
+            .iter()
+            .map(|(axis, value)| Coordinate { axis: (*axis).into(), value: (*value).into() })
+            .collect();
+        assert_eq!(coordinate_texts(&instance_name("fit", &given)).collect::<Vec<_>>(), coordinates);
+    }
+}

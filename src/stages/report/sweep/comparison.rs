@@ -1,0 +1,44 @@
+//! Comparison of the rows of a sweep with its baseline.
+
+use super::measures::SweepMeasure;
+use super::table::{BaselineComparison, SweepRow, SweepTable};
+use crate::retrieval::PairedSeedTest;
+
+/// Compares all rows of a table with those of the row `baseline`: of the same method, or if the baseline has one method
+/// only, of that one.
+pub(super) fn compare(table: &mut SweepTable, baseline: &str) {
+    let comparisons: Vec<Option<BaselineComparison>> = table
+        .rows
+        .iter()
+        .map(|row| if row.row == baseline { None } else { comparison(row, counterpart(row, &table.rows, baseline)?) })
+        .collect();
+    for (row, comparison) in table.rows.iter_mut().zip(comparisons) {
+        row.comparison = comparison;
+    }
+}
+
+/// Row of the baseline that a row is compared with.
+fn counterpart<'r>(row: &SweepRow, among: &'r [SweepRow], baseline: &str) -> Option<&'r SweepRow> {
+    let of_baseline: Vec<&SweepRow> = among.iter().filter(|other| other.row == baseline).collect();
+    match of_baseline.as_slice() {
+        [one] => Some(*one),
+        several => several.iter().find(|other| other.method == row.method).copied(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "repetitions are few")]
+fn comparison(row: &SweepRow, baseline: &SweepRow) -> Option<BaselineComparison> {
+    let rsum = |result| SweepMeasure::Rsum.value(result);
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for (repetition, result) in &row.results {
+        if let Some((_, other)) = baseline.results.iter().find(|(other, _)| other == repetition) {
+            own.push(rsum(result));
+            others.push(rsum(other));
+        }
+    }
+    if own.is_empty() {
+        return None;
+    }
+    let difference = own.iter().zip(&others).map(|(own, other)| own - other).sum::<f64>() / own.len() as f64;
+    Some(BaselineComparison { difference, n: own.len(), test: PairedSeedTest::of(&own, &others) })
+}

@@ -1,0 +1,87 @@
+//! Measures of the columns of a sweep's table.
+
+use crate::stages::report::page_data::ResultRow;
+
+/// Prefixes of the columns of the two directions in tables.
+const DIRECTION_NAMES: [&str; 2] = ["i2t", "t2i"];
+
+/// Measure of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SweepMeasure {
+    /// Recall at a cut-off, in percent: direction, number of the cut-off, cut-off.
+    Recall(usize, usize, usize),
+    /// Median rank of a direction, from 1.
+    MedianRank(usize),
+    /// Mean rank of a direction, from 1.
+    MeanRank(usize),
+    /// Sum of the recalls.
+    Rsum,
+    /// Sum of the hubness skewness.
+    HsSum,
+}
+
+impl SweepMeasure {
+    /// Recalls of both directions, rsum, and hs-sum.
+    pub(super) fn recalls(cutoffs: &[usize]) -> Vec<Self> {
+        let of =
+            |direction: usize| cutoffs.iter().enumerate().map(move |(number, &k)| Self::Recall(direction, number, k));
+        of(0).chain(of(1)).chain([Self::Rsum, Self::HsSum]).collect()
+    }
+
+    /// Ranks of both directions.
+    pub(super) fn ranks() -> Vec<Self> {
+        (0..2).flat_map(|direction| [Self::MedianRank(direction), Self::MeanRank(direction)]).collect()
+    }
+
+    /// Value of a result; NaN where there is none.
+    pub(super) fn value(self, of: &ResultRow) -> f64 {
+        match self {
+            Self::Recall(direction, number, _) => of.directions[direction].recalls[number],
+            Self::MedianRank(direction) => of.directions[direction].medr,
+            Self::MeanRank(direction) => of.directions[direction].meanr,
+            Self::Rsum => of.rsum,
+            Self::HsSum => of.hs_sum,
+        }
+    }
+
+    /// Heading of the column.
+    pub(super) fn heading(self) -> String {
+        match self {
+            Self::Recall(_, _, k) => format!("R@{k}"),
+            Self::MedianRank(_) => "med r".to_owned(),
+            Self::MeanRank(_) => "mean r".to_owned(),
+            Self::Rsum => "rsum".to_owned(),
+            Self::HsSum => "hs-sum".to_owned(),
+        }
+    }
+
+    /// Direction, for a measure of one.
+    pub(super) fn direction(self) -> Option<usize> {
+        match self {
+            Self::Recall(direction, ..) | Self::MedianRank(direction) | Self::MeanRank(direction) => Some(direction),
+            Self::Rsum | Self::HsSum => None,
+        }
+    }
+
+    /// Column of the table `published`.
+    pub(super) fn published_column(self) -> String {
+        let of = |direction: usize, measure: &str| format!("{}_{measure}", DIRECTION_NAMES[direction]);
+        match self {
+            Self::Recall(direction, _, k) => of(direction, &format!("r{k}")),
+            Self::MedianRank(direction) => of(direction, "medr"),
+            Self::MeanRank(direction) => of(direction, "meanr"),
+            Self::Rsum => "rsum".to_owned(),
+            Self::HsSum => "hs_sum".to_owned(),
+        }
+    }
+
+    /// True if the larger value is the better one.
+    pub(super) fn is_larger_better(self) -> bool {
+        matches!(self, Self::Recall(..) | Self::Rsum)
+    }
+
+    /// Text of a value, with the decimals of papers.
+    pub(super) fn text(self, value: f64) -> String {
+        if self == Self::HsSum { format!("{value:.2}") } else { format!("{value:.1}") }
+    }
+}

@@ -1,0 +1,154 @@
+//! Printed rows of papers beside the rows of a sweep.
+
+use std::collections::BTreeMap;
+
+use super::printed_row::{DEFAULT_METHOD, PrintedRow};
+use super::settings::ReportSweep;
+use super::table::{SweepRow, SweepTable};
+use crate::error::{Error, Result, TruncatedList};
+use crate::stage::StageContext;
+use crate::tables::{self, DEFAULT_CUTOFFS};
+
+/// Printed rows of some tables of a paper.
+#[derive(Debug)]
+pub(super) struct PrintedRows {
+    pub(super) paper: String,
+    pub(super) tables: Vec<String>,
+    /// True if sums are left out, because ours are of recalls at other cut-offs.
+    pub(super) is_without_sums: bool,
+    rows: Vec<PrintedRow>,
+}
+
+impl PrintedRows {
+    /// Reads the printed rows of a sweep with these cut-offs; `None` if it has none.
+    ///
+    /// # Errors
+    /// The table has no row of the paper and its tables.
+    pub(super) fn read(sweep: &ReportSweep, cutoffs: &[usize], cx: &mut StageContext<'_>) -> Result<Option<Self>> {
+        let (Some(published), Some(paper)) = (&sweep.published, &sweep.paper) else { return Ok(None) };
+        let is_without_sums = cutoffs != DEFAULT_CUTOFFS;
+        let mut read = Self { paper: paper.clone(), tables: sweep.table.clone(), is_without_sums, rows: Vec::new() };
+        let mut there: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        while let Some(batch) = cx.read_next(ReportSweep::PUBLISHED_INPUT)? {
+            let (papers, tables) = (tables::text_column(&batch, "paper")?, tables::text_column(&batch, "table")?);
+            for row in 0..batch.num_rows() {
+                let (of, table) = (papers.value(row), tables.value(row));
+                let known = there.entry(of.to_owned()).or_default();
+                if !known.iter().any(|known| known == table) {
+                    known.push(table.to_owned());
+                }
+                if of == paper && read.tables.iter().any(|wanted| wanted == table) {
+                    read.add(PrintedRow::read(&batch, row)?);
+                }
+            }
+        }
+        let of_paper = there.get(paper);
+        let missing: Vec<&str> = (read.tables.iter())
+            .filter(|table| of_paper.is_none_or(|known| !known.contains(*table)))
+            .map(String::as_str)
+            .collect();
+        if missing.is_empty() {
+            return Ok(Some(read));
+        }
+        let message = match of_paper {
+            None => format!("`{published}` has no paper `{paper}`"),
+            Some(_) => format!("`{published}` has no table {} of `{paper}`", missing.join(", ")),
+        };
+        let papers: TruncatedList =
+            there.iter().map(|(paper, tables)| format!("`{paper}` with table {}", tables.join(", "))).collect();
+        Err(Error::data(message).hint(format!("it has {}", papers.join(", "))))
+    }
+
+    /// Adds a row, or its numbers to those of the same row in another table.
+    fn add(&mut self, mut row: PrintedRow) {
+        if self.is_without_sums {
+            row.remove_sums();
+        }
+        match self.rows.iter_mut().find(|known| row.continues(known)) {
+            Some(known) => known.add(row),
+            None => self.rows.push(row),
+        }
+    }
+
+    /// Gives every row of the tables its printed one.
+    ///
+    /// Printed rows of the protocol of a table are taken. If no table has a printed protocol, the results are of other
+    /// data, and the first printed protocol of a row is taken.
+    ///
+    /// # Errors
+    /// No row has a printed one.
+    pub(super) fn join(&self, tables: &mut [SweepTable]) -> Result<()> {
+        let is_printed = |protocol: &str| self.rows.iter().any(|row| row.protocol.as_deref() == Some(protocol));
+        let is_same_data = tables.iter().any(|table| is_printed(&table.protocol));
+        for table in tables.iter_mut() {
+            self.join_table(table, is_same_data);
+        }
+        let is_found = |row: &SweepRow| row.printed.is_some();
+        let is_ambiguous = |table: &SweepTable| !table.remarks.ambiguous.is_empty();
+        if tables.iter().any(|table| table.rows.iter().any(is_found) || is_ambiguous(table)) {
+            return Ok(());
+        }
+        let mut names: Vec<String> = Vec::new();
+        for row in tables.iter().flat_map(|table| &table.rows) {
+            let name = format!("`{}` ({})", row.row, row.method_name());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let own: TruncatedList = names.iter().collect();
+        let method = |row: &PrintedRow| row.method.clone().unwrap_or_else(|| DEFAULT_METHOD.to_owned());
+        let printed: TruncatedList = self.rows.iter().map(|row| format!("`{}` ({})", row.row, method(row))).collect();
+        let message = format!(
+            "no row of the sweep is printed in table {} of `{}`: its rows are {}",
+            self.tables.join(", "),
+            self.paper,
+            own.join(", ")
+        );
+        let hint = format!("name the rows of the matrix as the paper does; it has {}", printed.join(", "));
+        Err(Error::data(message).hint(hint))
+    }
+
+    fn join_table(&self, table: &mut SweepTable, is_same_data: bool) {
+        let has_methods = table.has_methods();
+        let mut used: Vec<usize> = Vec::new();
+        for number in 0..table.rows.len() {
+            let row = &table.rows[number];
+            let is_only = table.rows.iter().filter(|other| other.row == row.row).count() == 1;
+            let found = self.counterparts(row, is_only, is_same_data.then_some(table.protocol.as_str()));
+            let name = row.full_name(has_methods);
+            used.extend(&found);
+            match found.as_slice() {
+                [] => table.remarks.without.push(name),
+                [one] => {
+                    let printed = self.rows[*one].clone();
+                    if !is_same_data {
+                        table.remarks.other_protocol.clone_from(&printed.protocol);
+                    }
+                    table.rows[number].printed = Some(printed);
+                }
+                several => {
+                    let names: Vec<String> = several.iter().map(|&of| self.rows[of].name()).collect();
+                    table.remarks.ambiguous.push(format!("{name}: {}", names.join(", ")));
+                }
+            }
+        }
+        let protocols: Vec<Option<&str>> = used.iter().map(|&of| self.rows[of].protocol.as_deref()).collect();
+        let is_left =
+            |(of, row): &(usize, &PrintedRow)| !used.contains(of) && protocols.contains(&row.protocol.as_deref());
+        table.remarks.left_over = self.rows.iter().enumerate().filter(is_left).map(|(_, row)| row.name()).collect();
+    }
+
+    /// Indices of the printed rows of a row: of the same name and method, otherwise of its model and its method. Of the
+    /// protocol, or without one, of the protocol of the first of them.
+    fn counterparts(&self, row: &SweepRow, is_only: bool, protocol: Option<&str>) -> Vec<usize> {
+        let method = row.method_name();
+        let of = |is_meant: &dyn Fn(&PrintedRow) -> bool| -> Vec<usize> {
+            let all = self.rows.iter().enumerate().filter(|(_, printed)| is_meant(printed));
+            let all: Vec<(usize, &PrintedRow)> = all.collect();
+            let wanted = protocol.or_else(|| all.first()?.1.protocol.as_deref());
+            all.into_iter().filter(|(_, printed)| printed.protocol.as_deref() == wanted).map(|(of, _)| of).collect()
+        };
+        let own = of(&|printed| printed.is_own(&row.row, method, is_only));
+        if own.is_empty() { of(&|printed| printed.ranks_model(&row.row, method)) } else { own }
+    }
+}

@@ -1,0 +1,122 @@
+//! Row that a paper prints, and what is said about printed rows beside a sweep.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Float64Type};
+
+use super::measures::SweepMeasure;
+use crate::error::Result;
+use crate::tables;
+
+/// Method of printed rows that name none.
+pub(super) const DEFAULT_METHOD: &str = "nns";
+
+/// Printed row.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PrintedRow {
+    pub(super) table: String,
+    pub(super) row: String,
+    pub(super) dataset: String,
+    pub(super) protocol: Option<String>,
+    /// Row of the paper whose model is ranked.
+    pub(super) model_row: Option<String>,
+    pub(super) method: Option<String>,
+    /// Name of the method in the paper.
+    pub(super) printed_method: Option<String>,
+    /// Numbers, by their columns in `published`.
+    numbers: BTreeMap<String, f64>,
+}
+
+impl PrintedRow {
+    /// Printed value of a measure.
+    pub(super) fn value(&self, measure: SweepMeasure) -> Option<f64> {
+        self.numbers.get(&measure.published_column()).copied()
+    }
+
+    /// True if another row is the same one, printed in another table with other columns.
+    pub(super) fn continues(&self, other: &Self) -> bool {
+        let identity = |of: &Self| {
+            [
+                Some(of.row.clone()),
+                Some(of.dataset.clone()),
+                of.protocol.clone(),
+                of.model_row.clone(),
+                of.method.clone(),
+                of.printed_method.clone(),
+            ]
+        };
+        let agrees = |(column, value): (&String, &f64)| other.numbers.get(column).is_none_or(|other| other == value);
+        self.table != other.table && identity(self) == identity(other) && self.numbers.iter().all(agrees)
+    }
+
+    /// True if the row is of this row of a sweep and of this method. `is_only` is true if the row of the sweep has no other
+    /// method.
+    pub(super) fn is_own(&self, row: &str, method: &str, is_only: bool) -> bool {
+        let is_method = match &self.method {
+            Some(own) => own == method,
+            None => is_only || method == DEFAULT_METHOD,
+        };
+        self.row == row && is_method
+    }
+
+    /// True if the row ranks the model of this row of a sweep by this method.
+    pub(super) fn ranks_model(&self, row: &str, method: &str) -> bool {
+        self.model_row.as_deref() == Some(row) && self.method.as_deref() == Some(method)
+    }
+
+    /// Number of the row, with the printed name of its method.
+    pub(super) fn name(&self) -> String {
+        let method = self.printed_method.as_ref().map_or_else(String::new, |method| format!(" ({method})"));
+        format!("{}{method}", self.row)
+    }
+}
+
+/// Printed rows that do not stand beside a row of a sweep, and rows without a printed one.
+#[derive(Debug, Default)]
+pub(super) struct PrintedRemarks {
+    /// Protocol of the printed rows, if it is another one than that of the results.
+    pub(super) other_protocol: Option<String>,
+    /// Rows without a printed one.
+    pub(super) without: Vec<String>,
+    /// Rows with several printed ones, which are listed.
+    pub(super) ambiguous: Vec<String>,
+    /// Printed rows of the protocol that no row belongs to.
+    pub(super) left_over: Vec<String>,
+}
+
+impl PrintedRow {
+    /// Reads a row of `published`.
+    pub(super) fn read(batch: &RecordBatch, row: usize) -> Result<Self> {
+        let text = |name: &str| -> Result<Option<String>> {
+            let column = tables::text_column(batch, name)?;
+            Ok(column.is_valid(row).then(|| column.value(row).to_owned()))
+        };
+        let key = |name: &str| -> Result<String> { Ok(text(name)?.unwrap_or_default()) };
+        let schema = batch.schema();
+        let columns = schema.fields().iter().zip(batch.columns());
+        let numbers = columns.filter(|(field, column)| field.data_type() == &DataType::Float64 && column.is_valid(row));
+        Ok(Self {
+            table: key("table")?,
+            row: key("row")?,
+            dataset: key("dataset")?,
+            protocol: text("protocol")?,
+            model_row: text("model_row")?,
+            method: text("method")?,
+            printed_method: text("printed_method")?,
+            numbers: numbers
+                .map(|(field, column)| (field.name().clone(), column.as_primitive::<Float64Type>().value(row)))
+                .collect(),
+        })
+    }
+
+    /// Leaves out sums.
+    pub(super) fn remove_sums(&mut self) {
+        self.numbers.retain(|column, _| !column.contains("sum"));
+    }
+
+    /// Adds the numbers of the same row in another table.
+    pub(super) fn add(&mut self, other: Self) {
+        self.numbers.extend(other.numbers);
+    }
+}

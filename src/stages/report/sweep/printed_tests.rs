@@ -1,0 +1,149 @@
+//! Tests of printed rows beside those of a sweep.
+
+use super::settings::ReportSweep;
+use super::testing::{files, host_of, printed_rows, references, report_of, result, sweep};
+use crate::error::Error;
+use crate::stages::testing::InMemoryHost;
+
+/// Columns of a printed row.
+type PrintedCells<'c> = &'c [(&'c str, &'c str)];
+
+/// Rows of two tables of a paper, and of another paper.
+const PRINTED: [PrintedCells<'static>; 7] = [
+    &[
+        ("paper", "p"),
+        ("table", "2"),
+        ("row", "2.1"),
+        ("protocol", "made-1k"),
+        ("method", "nns"),
+        ("i2t_r1", "46.9"),
+        ("i2t_medr", "2"),
+        ("rsum", "411.5"),
+    ],
+    &[("paper", "p"), ("table", "2"), ("row", "2.2"), ("protocol", "made-1k"), ("method", "nns"), ("rsum", "300")],
+    &[
+        ("paper", "p"),
+        ("table", "3"),
+        ("row", "4.1"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("method", "csls"),
+        ("printed_method", "CSLS"),
+        ("hs_sum", "3.25"),
+    ],
+    &[
+        ("paper", "p"),
+        ("table", "4"),
+        ("row", "4.1"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("method", "csls"),
+        ("printed_method", "CSLS"),
+        ("rsum", "420"),
+    ],
+    &[
+        ("paper", "p"),
+        ("table", "4"),
+        ("row", "4.2"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("method", "inverted_softmax"),
+        ("printed_method", "IS"),
+        ("rsum", "421"),
+    ],
+    &[
+        ("paper", "p"),
+        ("table", "4"),
+        ("row", "4.3"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("method", "inverted_softmax"),
+        ("printed_method", "IS+X"),
+        ("rsum", "422"),
+    ],
+    &[("paper", "q"), ("table", "1"), ("row", "1"), ("method", "nns"), ("rsum", "1")],
+];
+
+/// Runs a sweep of stages `test@row=ROW` beside the tables of the paper `p`. Each row has the methods `nns` and those given.
+fn run(rows: &[&str], protocol: &str, methods: &[&str], paper: &str, table: &[&str]) -> Result<InMemoryHost, Error> {
+    let results = |number: usize| {
+        let rsum = 410.0 + f64::from(u32::try_from(number).unwrap());
+        let methods = ["nns"].iter().chain(methods);
+        methods.map(|method| result(protocol, method, 45.0, 1.0, rsum, 1.5)).collect()
+    };
+    let mut host = host_of(&(0..rows.len()).map(results).collect::<Vec<_>>());
+    host.input_tables.insert("sweep.published".to_owned(), vec![printed_rows(&PRINTED)]);
+    let names: Vec<String> = rows.iter().map(|row| format!("test@row={row}.summary")).collect();
+    let settings = ReportSweep {
+        published: references(&["printed.published"]).pop(),
+        paper: Some(paper.to_owned()),
+        table: table.iter().map(|table| (*table).to_owned()).collect(),
+        ..sweep(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    host.run(&report_of(settings))?;
+    Ok(host)
+}
+
+#[test]
+fn printed_values_and_differences_stand_beside_ours() {
+    let (markdown, _, latex) = files(&run(&["2.1", "2.7"], "made-1k", &[], "p", &["2"]).unwrap());
+    assert!(markdown.contains("| rsum | hs-sum | to printed |\n"), "{markdown}");
+    assert!(markdown.contains("| 2.1 | **45.0** (46.9) | **75.0** |"), "{markdown}");
+    assert!(markdown.contains("| 410.0 | **1.50** | -1.5 (411.5) |\n"), "{markdown}");
+    assert!(markdown.contains("| **411.0** | **1.50** |  |\n"), "{markdown}");
+    assert!(markdown.contains("| 2.1 | **1.0** (2.0) |\n"), "ranks: {markdown}");
+    assert!(markdown.contains("does not have: 2.7. Printed rows that the sweep does not have: 2.2."), "{markdown}");
+    assert!(!markdown.contains("of other data"), "{markdown}");
+    let printed =
+        "\\scriptsize \\quad printed & \\scriptsize $46.9$ &  &  &  &  &  & \\scriptsize $411.5$ &  &  \\\\\n";
+    assert!(latex.contains(printed) && latex.contains(" & $-1.5$ \\\\\n"), "{latex}");
+    assert_eq!(latex.matches("\\quad printed").count(), 1, "{latex}");
+}
+
+#[test]
+fn printed_rows_of_methods_belong_to_the_row_of_their_model() {
+    let methods = ["csls, k = 10", "inverted_softmax, beta = 30"];
+    let (markdown, _, _) = files(&run(&["2.1", "2.2"], "made-1k", &methods, "p", &["2", "3", "4"]).unwrap());
+    // Row 4.1 has its hs-sum in table 3 and its rsum in table 4.
+    assert!(markdown.contains("| **1.50** (3.25) | -10.0 (420.0) |\n"), "{markdown}");
+    let row = markdown.lines().find(|line| line.starts_with("| 2.1 | csls")).unwrap();
+    assert!(row.contains("| -10.0 (420.0) |"), "{row}");
+    assert!(
+        markdown.contains("so none is shown: 2.1 \\(inverted\\_softmax, beta \\= 30\\): 4.2 \\(IS\\), 4.3 \\(IS+X\\)."),
+        "{markdown}"
+    );
+    assert!(markdown.contains("Papers count an image once for each of its captions in hs-sum"), "{markdown}");
+}
+
+#[test]
+fn printed_rows_of_other_data_have_a_remark() {
+    let (markdown, _, latex) = files(&run(&["2.1"], "small-100", &[], "p", &["2"]).unwrap());
+    assert!(markdown.contains("| 410.0 | 1.50 | -1.5 (411.5) |\n"), "{markdown}");
+    assert!(markdown.contains("The printed values are of other data, made-1k"), "{markdown}");
+    assert!(latex.contains("Printed: p, table 2, single runs, of other data (made-1k)."), "{latex}");
+}
+
+#[test]
+fn a_sweep_without_printed_rows_is_an_error_that_lists_what_there_is() {
+    let error = |rows: &[&str], paper: &str, table: &[&str]| {
+        let error = run(rows, "made-1k", &[], paper, table).unwrap_err();
+        format!("{error} / {}", error.hint_text().unwrap_or_default())
+    };
+    for (found, wanted) in [
+        (
+            error(&["a", "b"], "p", &["2"]),
+            "no row of the sweep is printed in table 2 of `p`: its rows are `a` (nns), `b` (nns) / name the rows of the \
+             matrix as the paper does; it has `2.1` (nns), `2.2` (nns)",
+        ),
+        (
+            error(&["2.1"], "r", &["2"]),
+            "`printed.published` has no paper `r` / it has `p` with table 2, 3, 4, `q` with table 1",
+        ),
+        (
+            error(&["2.1"], "p", &["2", "9"]),
+            "`printed.published` has no table 9 of `p` / it has `p` with table 2, 3, 4, `q` with table 1",
+        ),
+    ] {
+        assert!(found.contains(wanted), "{found}\n{wanted}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Reader of the tables of a sweep.
+
+use super::comparison::compare;
+use super::printed::PrintedRows;
+use super::row_settings::{self, RowSettings};
+use super::runs::SweepRuns;
+use super::settings::ReportSweep;
+use super::table::{self, SweepTable};
+use crate::error::{Error, Result};
+use crate::stage::StageContext;
+use crate::stages::report::page_data::{ResultRow, ValidationEpoch};
+use crate::stages::report::read;
+
+/// Results of a sweep.
+#[derive(Debug)]
+pub(in crate::stages::report) struct SweepReport {
+    pub(super) runs: SweepRuns,
+    /// Axis of the repetitions.
+    pub(super) repeats: String,
+    pub(super) baseline: Option<String>,
+    pub(super) tables: Vec<SweepTable>,
+    pub(super) printed: Option<PrintedRows>,
+    /// Validations, with their runs.
+    pub(super) validation_runs: SweepRuns,
+    pub(super) validations: Vec<Vec<ValidationEpoch>>,
+    /// Settings in which the rows differ.
+    pub(super) row_settings: Vec<RowSettings>,
+}
+
+impl SweepReport {
+    /// Reads all tables.
+    ///
+    /// # Errors
+    /// A summary has no rows, or other cut-offs than the first; no printed row belongs to a row.
+    pub(in crate::stages::report) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
+        let runs = sweep.runs();
+        let (cutoffs, results) = results(sweep, cx)?;
+        let mut tables = table::tables(&cutoffs, &runs, &results);
+        let baseline = sweep.baseline.clone().filter(|baseline| runs.rows().contains(&baseline.as_str()));
+        if let Some(baseline) = &baseline {
+            for table in &mut tables {
+                compare(table, baseline);
+            }
+        }
+        let printed = PrintedRows::read(sweep, &cutoffs, cx)?;
+        if let Some(printed) = &printed {
+            printed.join(&mut tables)?;
+        }
+        let validation = |number| read::validation(cx, &ReportSweep::validation_input(number));
+        let validations = (0..sweep.validations.len()).map(validation).collect::<Result<_>>()?;
+        Ok(Self {
+            row_settings: row_settings::read(&cx.lineage()?, &runs),
+            runs,
+            repeats: sweep.repeats().to_owned(),
+            baseline,
+            tables,
+            printed,
+            validation_runs: sweep.validation_runs(),
+            validations,
+        })
+    }
+}
+
+/// Cut-offs, and the results of each run.
+fn results(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<(Vec<usize>, Vec<Vec<ResultRow>>)> {
+    let (mut cutoffs, mut results) = (Vec::new(), Vec::new());
+    for (number, from) in sweep.summaries.iter().enumerate() {
+        let of_run = read::results(cx, &ReportSweep::summary_input(number))?;
+        if of_run.rows.is_empty() {
+            return Err(Error::data(format!("`{from}` has no rows, so there is nothing to report")));
+        }
+        if number == 0 {
+            cutoffs = of_run.cutoffs;
+        } else if of_run.cutoffs != cutoffs {
+            let first = &sweep.summaries[0];
+            let message = format!("`{first}` has cut-offs {cutoffs:?}, `{from}` has {:?}", of_run.cutoffs);
+            return Err(Error::data(message).hint("all evaluations of a sweep must have the same `cutoffs`"));
+        }
+        results.push(of_run.rows);
+    }
+    Ok((cutoffs, results))
+}

@@ -1,0 +1,176 @@
+//! Settings of the sweep of a report.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::runs::SweepRuns;
+use crate::error::TruncatedList;
+use crate::stage::{Problem, StageInput, TableRef, coordinate_texts};
+use crate::tables;
+
+/// Axis whose values are repetitions of a row, unless another one is set.
+const DEFAULT_REPEATS: &str = "seed";
+
+/// Results of many runs as one table, like that of a paper: a row for each setting, with mean and standard deviation
+/// over its repetitions.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportSweep {
+    /// Results of all runs. `["test@*.summary"]` stands for every instance of the stage `test`. The coordinates of an
+    /// instance name its row and its repetition. Stages that are not repeated are rows of their own.
+    pub summaries: Vec<TableRef>,
+    /// Validations of the trainings, for the curves of all rows in one picture: `["fit@*.validation"]`.
+    #[serde(default)]
+    pub validations: Vec<TableRef>,
+    /// Axis of the matrix whose values are repetitions of a row. All other axes together name the row. `seed` if not set
+    /// and there is such an axis.
+    #[serde(default)]
+    pub repeats: Option<String>,
+    /// Row that the others are compared with, paired over the repetitions that both have.
+    #[serde(default)]
+    pub baseline: Option<String>,
+    /// Printed rows of papers, to show beside the rows; needs `paper` and `table`. A printed row belongs to the row of the
+    /// same name and method, or to the row that it names as its model.
+    #[serde(default)]
+    pub published: Option<TableRef>,
+    /// Paper of the printed rows: `hal-2020`.
+    #[serde(default)]
+    pub paper: Option<String>,
+    /// Tables of the paper: `["2"]`.
+    #[serde(default)]
+    pub table: Vec<String>,
+}
+
+impl ReportSweep {
+    /// Name of the input of a summary.
+    pub(super) fn summary_input(number: usize) -> String {
+        format!("sweep.summaries.{number}")
+    }
+
+    /// Name of the input of a validation.
+    pub(super) fn validation_input(number: usize) -> String {
+        format!("sweep.validations.{number}")
+    }
+
+    /// Name of the input of the printed rows.
+    pub(super) const PUBLISHED_INPUT: &'static str = "sweep.published";
+
+    /// Tables that the sweep reads.
+    pub(in crate::stages::report) fn inputs(&self) -> Vec<StageInput> {
+        let summary = tables::summary::table(&[]);
+        let summaries = self.summaries.iter().enumerate();
+        let summaries = summaries.map(|(number, from)| StageInput::table(Self::summary_input(number), from, &summary));
+        let validation = tables::validation::table();
+        let validations = self.validations.iter().enumerate();
+        let validations =
+            validations.map(|(number, from)| StageInput::table(Self::validation_input(number), from, &validation));
+        let printed = tables::published::table();
+        let published = self.published.iter().map(|from| StageInput::table(Self::PUBLISHED_INPUT, from, &printed));
+        summaries.chain(validations).chain(published).collect()
+    }
+
+    /// Axis whose values are repetitions.
+    pub(super) fn repeats(&self) -> &str {
+        self.repeats.as_deref().unwrap_or(DEFAULT_REPEATS)
+    }
+
+    /// Runs of the summaries.
+    pub(super) fn runs(&self) -> SweepRuns {
+        SweepRuns::of(&self.summaries, self.repeats())
+    }
+
+    /// Runs of the validations.
+    pub(super) fn validation_runs(&self) -> SweepRuns {
+        SweepRuns::of(&self.validations, self.repeats())
+    }
+
+    /// Settings that are part of the key. The page shows the names of rows and repetitions, and references have none in a
+    /// key.
+    pub(in crate::stages::report) fn key_settings(&self) -> serde_json::Value {
+        let mut settings = serde_json::json!(self);
+        settings["summaries"] = serde_json::json!(self.runs());
+        settings["validations"] = serde_json::json!(self.validation_runs());
+        settings
+    }
+
+    /// Checks the settings, as far as that is possible without data.
+    pub(in crate::stages::report) fn check(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.summaries.is_empty() {
+            problems.push(
+                Problem::new("sweep.summaries", "got no table")
+                    .hint("name the results of all runs: `[\"test@*.summary\"]`"),
+            );
+        }
+        for (setting, references, runs) in [
+            ("sweep.summaries", &self.summaries, self.runs()),
+            ("sweep.validations", &self.validations, self.validation_runs()),
+        ] {
+            if let Some((first, second)) = runs.repeated() {
+                let message = format!("`{}` and `{}` are the same run", references[first], references[second]);
+                problems.push(
+                    Problem::new(setting, message)
+                        .hint("name each table once; `repeats` names the axis of repetitions"),
+                );
+            }
+            problems.extend(self.check_repeats(setting, references));
+        }
+        problems.extend(self.check_baseline());
+        problems.extend(self.check_published());
+        problems
+    }
+
+    /// Checks that every reference has the axis `repeats`, if it is set.
+    fn check_repeats(&self, setting: &str, references: &[TableRef]) -> Option<Problem> {
+        let axis = self.repeats.as_deref()?;
+        let lacks = |from: &&TableRef| !coordinate_texts(from.stage()).any(|(name, _)| name == axis);
+        let from = references.iter().find(lacks)?;
+        let axes: Vec<&str> = coordinate_texts(from.stage()).map(|(name, _)| name).collect();
+        let has = if axes.is_empty() { "has no axes".to_owned() } else { format!("has {}", axes.join(", ")) };
+        let message = format!("got `{axis}`, but `{from}` of `{setting}` {has}");
+        Some(
+            Problem::new("sweep.repeats", message)
+                .hint("name an axis of the matrix, or leave it out if each row is one run"),
+        )
+    }
+
+    fn check_baseline(&self) -> Option<Problem> {
+        let baseline = self.baseline.as_deref()?;
+        let runs = self.runs();
+        let rows = runs.rows();
+        if rows.contains(&baseline) || self.summaries.is_empty() {
+            return None;
+        }
+        let there: TruncatedList = rows.iter().map(|row| format!("`{row}`")).collect();
+        let message = format!("got `{baseline}`, which is no row of the sweep");
+        // A part of a matrix may lack it.
+        Some(Problem::warning("sweep.baseline", message).hint(format!("its rows are {}", there.join(", "))))
+    }
+
+    fn check_published(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.published.is_none() {
+            let given = [("sweep.paper", self.paper.is_some()), ("sweep.table", !self.table.is_empty())];
+            for (setting, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+                problems.push(
+                    Problem::new(setting, "needs `published`, the table of the printed rows")
+                        .hint("`ingest` reads one: `published = \"data/published/hal-2020.tsv\"`"),
+                );
+            }
+            return problems;
+        }
+        if self.paper.as_ref().is_none_or(|paper| paper.trim().is_empty()) {
+            problems.push(
+                Problem::new("sweep.paper", "`published` needs the paper whose rows are shown")
+                    .hint("for example `paper = \"hal-2020\"`"),
+            );
+        }
+        if self.table.is_empty() {
+            problems.push(
+                Problem::new("sweep.table", "`published` needs the tables of the paper")
+                    .hint("for example `table = [\"2\"]`"),
+            );
+        }
+        problems
+    }
+}

@@ -1,0 +1,193 @@
+//! Table of a sweep: statistics of every measure over the repetitions of a row, for one protocol.
+
+use super::measures::SweepMeasure;
+use super::printed_row::{PrintedRemarks, PrintedRow};
+use super::runs::SweepRuns;
+use crate::retrieval::{PairedSeedTest, SeedStatistics};
+use crate::stages::report::page_data::ResultRow;
+
+/// Results of one protocol.
+#[derive(Debug)]
+pub(super) struct SweepTable {
+    pub(super) protocol: String,
+    /// Number of images and of captions in the pool of one fold.
+    pub(super) pool: (usize, usize),
+    /// Recalls, rsum, and hs-sum if a row has it.
+    pub(super) measures: Vec<SweepMeasure>,
+    /// Ranks, if a row has them.
+    pub(super) rank_measures: Vec<SweepMeasure>,
+    pub(super) rows: Vec<SweepRow>,
+    pub(super) remarks: PrintedRemarks,
+}
+
+/// Row of the table: the results of one method in all repetitions.
+#[derive(Debug)]
+pub(super) struct SweepRow {
+    pub(super) row: String,
+    /// Name of the method with its parameters.
+    pub(super) method: String,
+    pub(super) transductive: bool,
+    /// Results with their repetitions.
+    pub(super) results: Vec<(Option<String>, ResultRow)>,
+    /// Values of all measures, in the order of `measures`, then of `rank_measures`.
+    pub(super) values: Vec<(SweepMeasure, SweepValue)>,
+    pub(super) printed: Option<PrintedRow>,
+    /// Difference to the baseline; `None` for the baseline itself, and without repetitions in common.
+    pub(super) comparison: Option<BaselineComparison>,
+}
+
+/// Value of a measure over the repetitions of a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SweepValue {
+    /// `None` if a run has no value.
+    pub(super) statistics: Option<SeedStatistics>,
+    /// True if no row has a better mean, as shown. False in a table of one row.
+    pub(super) is_best: bool,
+}
+
+/// Difference in rsum between a row and the baseline, over the repetitions that both have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct BaselineComparison {
+    /// Mean of the differences, row minus baseline.
+    pub(super) difference: f64,
+    /// Number of repetitions.
+    pub(super) n: usize,
+    /// Tests of the difference; `None` for one repetition.
+    pub(super) test: Option<PairedSeedTest>,
+}
+
+impl SweepRow {
+    /// Value of a measure.
+    pub(super) fn value(&self, measure: SweepMeasure) -> Option<SweepValue> {
+        self.values.iter().find(|(of, _)| *of == measure).map(|(_, value)| *value)
+    }
+
+    /// Statistics of rsum.
+    pub(super) fn rsum(&self) -> Option<SeedStatistics> {
+        self.value(SweepMeasure::Rsum)?.statistics
+    }
+
+    /// Mean rsum minus the printed one.
+    pub(super) fn printed_difference(&self) -> Option<f64> {
+        Some(self.rsum()?.mean - self.printed.as_ref()?.value(SweepMeasure::Rsum)?)
+    }
+
+    /// True if the paper prints hs-sum of the row.
+    pub(super) fn has_printed_hs_sum(&self) -> bool {
+        self.printed.as_ref().is_some_and(|printed| printed.value(SweepMeasure::HsSum).is_some())
+    }
+
+    /// Name of the method without its parameters.
+    pub(super) fn method_name(&self) -> &str {
+        self.method.split_once(", ").map_or(&self.method, |(name, _)| name)
+    }
+
+    /// Name of the row, and of the method in brackets if the table has several.
+    pub(super) fn full_name(&self, has_methods: bool) -> String {
+        if has_methods { format!("{} ({})", self.row, self.method) } else { self.row.clone() }
+    }
+}
+
+impl SweepTable {
+    /// True if the rows are of several methods.
+    pub(super) fn has_methods(&self) -> bool {
+        self.rows.iter().any(|row| row.method != self.rows[0].method)
+    }
+
+    /// True if a row has several runs.
+    pub(super) fn has_repetitions(&self) -> bool {
+        self.rows.iter().any(|row| row.results.len() > 1)
+    }
+
+    /// Row with the largest mean rsum.
+    pub(super) fn best(&self) -> Option<&SweepRow> {
+        let mean = |row: &&SweepRow| row.rsum().map_or(f64::NEG_INFINITY, |rsum| rsum.mean);
+        self.rows.iter().reduce(|best, row| if mean(&row) > mean(&best) { row } else { best })
+    }
+}
+
+/// Tables of all protocols, in the order of their first results. `results` has those of each run.
+pub(super) fn tables(cutoffs: &[usize], runs: &SweepRuns, results: &[Vec<ResultRow>]) -> Vec<SweepTable> {
+    let mut tables: Vec<SweepTable> = Vec::new();
+    for row in runs.rows() {
+        let of_row = runs.runs.iter().zip(results).filter(|(run, _)| run.row == row);
+        for (run, result) in of_row.flat_map(|(run, results)| results.iter().map(move |result| (run, result))) {
+            let table = match tables.iter().position(|table| table.protocol == result.protocol) {
+                Some(known) => &mut tables[known],
+                None => {
+                    tables.push(SweepTable {
+                        protocol: result.protocol.clone(),
+                        pool: (result.n_images, result.n_captions),
+                        measures: Vec::new(),
+                        rank_measures: Vec::new(),
+                        rows: Vec::new(),
+                        remarks: PrintedRemarks::default(),
+                    });
+                    let new = tables.len() - 1;
+                    &mut tables[new]
+                }
+            };
+            let known = table.rows.iter().position(|known| known.row == row && known.method == result.method);
+            let result = (run.repetition.clone(), result.clone());
+            match known {
+                Some(known) => table.rows[known].results.push(result),
+                None => table.rows.push(SweepRow::new(row, result)),
+            }
+        }
+    }
+    for table in &mut tables {
+        table.summarise(cutoffs);
+    }
+    tables
+}
+
+impl SweepRow {
+    fn new(row: &str, first: (Option<String>, ResultRow)) -> Self {
+        Self {
+            row: row.to_owned(),
+            method: first.1.method.clone(),
+            transductive: first.1.transductive,
+            results: vec![first],
+            values: Vec::new(),
+            printed: None,
+            comparison: None,
+        }
+    }
+}
+
+impl SweepTable {
+    /// Computes the values of all rows, and keeps the measures that have some.
+    fn summarise(&mut self, cutoffs: &[usize]) {
+        let mut kept = [SweepMeasure::recalls(cutoffs), SweepMeasure::ranks()];
+        for measure in kept.iter().flatten() {
+            for row in &mut self.rows {
+                let values: Vec<f64> = row.results.iter().map(|(_, result)| measure.value(result)).collect();
+                let statistics = SeedStatistics::of(&values);
+                row.values.push((*measure, SweepValue { statistics, is_best: false }));
+            }
+            self.mark_best(*measure);
+        }
+        let has_values = |measure: &SweepMeasure| {
+            self.rows.iter().any(|row| row.value(*measure).is_some_and(|value| value.statistics.is_some()))
+        };
+        for measures in &mut kept {
+            measures.retain(has_values);
+        }
+        [self.measures, self.rank_measures] = kept;
+    }
+
+    /// Marks the best values of a measure. Means that are shown alike are equally good.
+    fn mark_best(&mut self, measure: SweepMeasure) {
+        let mean = |row: &SweepRow| row.value(measure)?.statistics.map(|statistics| statistics.mean);
+        let better = |one: f64, other: f64| if measure.is_larger_better() { one.max(other) } else { one.min(other) };
+        let Some(best) = self.rows.iter().filter_map(mean).reduce(better).filter(|_| self.rows.len() > 1) else {
+            return;
+        };
+        for row in &mut self.rows {
+            let is_best = mean(row).is_some_and(|mean| measure.text(mean) == measure.text(best));
+            if let Some((_, value)) = row.values.iter_mut().find(|(of, _)| *of == measure) {
+                value.is_best = is_best;
+            }
+        }
+    }
+}
