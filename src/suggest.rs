@@ -3,6 +3,10 @@
 /// Name of `names` that `got` is probably a misspelling of: the one at the smallest Damerau-Levenshtein distance
 /// (case-insensitive), if that distance is small or one of the two is a prefix of the other.
 pub fn closest_name<'n>(got: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    // A number that is not there is another number, not a misspelling.
+    if got.parse::<f64>().is_ok() {
+        return None;
+    }
     let lower = got.to_lowercase();
     let scored = names.into_iter().map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name));
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
@@ -27,6 +31,7 @@ mod tests {
         assert_eq!(closest_name("ebochs", names), Some("epochs"));
         assert_eq!(closest_name("Batch", names), Some("batch"));
         assert_eq!(closest_name("margin", names), None);
+        assert_eq!(closest_name("9", ["1", "2"]), None);
         assert_eq!(closest_name("x", []), None);
     }
 }

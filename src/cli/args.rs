@@ -136,7 +136,7 @@ pub struct PipelineArgs {
     /// `'stage.*.train.epochs=3'`. Relative paths start at the current folder
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Settings that a table `[profile.NAME]` of the file has
+    /// Use the settings of the table `[profile.NAME]` of the file
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
     /// Use only these values of an axis of the matrix: `row=2.12`, `seed=1,2`
@@ -167,7 +167,7 @@ pub struct CheckArgs {
     /// Override a setting in each of the files: `stage.fit.train.epochs=3`, `'stage.*.train.epochs=3'`
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Settings that a table `[profile.NAME]` of each file has
+    /// Use the settings of the table `[profile.NAME]` of each file
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
 }

@@ -4,7 +4,6 @@ use super::args::RunChoiceArgs;
 use super::console::Console;
 use super::units::format_items;
 use crate::error::{Error, Result, TruncatedList, escape_line};
-use crate::stage::stage_of_instance;
 use crate::store::key::Key;
 use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
@@ -59,14 +58,10 @@ pub(super) fn announce_run(run: &RunRecord, choice: &RunChoiceArgs, console: Con
 /// The run has no such stage.
 pub(super) fn require_stage<'l>(run: &'l RunRecord, name: &str) -> Result<&'l StageRecord> {
     run.stage(name).ok_or_else(|| {
-        let names = || run.stages.iter().map(|stage| stage.name.as_str());
-        let instances: Vec<&str> = names().filter(|of| *of != name && stage_of_instance(of) == name).collect();
-        if let Some(first) = instances.first() {
-            let message =
-                format!("`{name}` has {} in the run `{}`", format_items(instances.len(), "instances"), run.run);
-            let more = TruncatedList::from_iter(instances.iter().skip(1)).join(", ");
-            return Error::usage(message).hint(format!("name one: `{first}`; the others are {more}"));
+        if let Some(several) = several_instances(run, name) {
+            return several;
         }
+        let names = || run.stages.iter().map(|stage| stage.name.as_str());
         let error = Error::usage(format!("the run `{}` of `{}` has no stage `{name}`", run.run, run.pipeline));
         match closest_name(name, names()) {
             Some(close) => error.hint(format!("did you mean `{close}`?")),
@@ -115,6 +110,9 @@ pub(super) fn find_target<'l>(
     if let Some(found) = find_key(log, name)? {
         return Ok(found);
     }
+    if let Some(several) = log.last_finished(None)?.and_then(|run| several_instances(run, name)) {
+        return Err(several);
+    }
     Err(match elsewhere {
         Some(meaning @ NameMeaning::Stage(..)) => {
             let error = Error::usage(format!("`{name}` is {meaning}, which is not the last finished run"));
@@ -123,6 +121,15 @@ pub(super) fn find_target<'l>(
         _ => Error::usage(format!("no run, stage or key is called `{}`", escape_line(name)))
             .hint("`pairloom runs` lists the runs, `pairloom show RUN` the stages and keys of a run"),
     })
+}
+
+/// Error for a name of several instances of a stage; `None` if it names none.
+fn several_instances(run: &RunRecord, name: &str) -> Option<Error> {
+    let instances: Vec<&str> = run.instances(name).map(|stage| stage.name.as_str()).collect();
+    let first = instances.first()?;
+    let message = format!("`{name}` has {} in the run `{}`", format_items(instances.len(), "instances"), run.run);
+    let more = TruncatedList::from_iter(instances.iter().skip(1)).join(", ");
+    Some(Error::usage(message).hint(format!("name one: `{first}`; the others are {more}")))
 }
 
 fn find_key<'l>(log: &'l RunLog, name: &str) -> Result<Option<ResultTarget<'l>>> {

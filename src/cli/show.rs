@@ -1,5 +1,7 @@
 //! `pairloom show RUN|STAGE|KEY` and `show RUN STAGE`: a run with its stages, or a result with its files and lineage.
 
+use std::collections::BTreeSet;
+
 use az::SaturatingAs;
 use serde_json::json;
 
@@ -83,11 +85,15 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
         let value = expectation.value.map_or("no value".to_owned(), format_score);
         facts.push(("expectation", format!("{held}: {value}, wanted {}: {}", expectation.wanted, expectation.sql)));
     }
-    for (stage, manifest) in run.stages.iter().zip(&manifests) {
+    let stages: Vec<(&StageRecord, &Option<Manifest>)> = run.stages.iter().zip(&manifests).collect();
+    let groups = stage_groups(&stages, console.verbose);
+    for group in &groups {
+        let of_members = group.members.iter().flat_map(|(stage, manifest)| warning_texts(stage, manifest.as_ref()));
+        let mut seen = BTreeSet::new();
         let mut warnings = TruncatedList::new(SHOWN_WARNINGS);
-        warnings.extend(warning_texts(stage, manifest.as_ref()));
+        warnings.extend(of_members.filter(|text| seen.insert(text.clone())));
         if !warnings.is_empty() {
-            facts.push(("warning", format!("{}: {}", stage.name, warnings.join("; "))));
+            facts.push(("warning", format!("{}: {}", group.name, warnings.join("; "))));
         }
     }
     log.read_all()?;
@@ -99,10 +105,7 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     console.print(&fact_lines(&facts))?;
     let title = ["stage", "kind", "key", "was", "rows", "size", "time", "outputs"].map(str::to_owned).to_vec();
     let mut rows = vec![title];
-    let stages: Vec<(&StageRecord, &Option<Manifest>)> = run.stages.iter().zip(&manifests).collect();
-    for group in stage_groups(&stages, console.verbose) {
-        rows.push(group_row(&group));
-    }
+    rows.extend(groups.iter().map(group_row));
     console.print("\n")?;
     console.print(&align_columns(&rows, &[false, false, false, false, true, true, true, false]))
 }

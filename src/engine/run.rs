@@ -103,14 +103,20 @@ fn execute_stages<S: RunnableStage>(
                 let resources = Resources { threads, ..resources.clone() };
                 let (locations, stop) = (&locations, &stop);
                 let work = move || {
-                    let result = catch_panic(|| build_stage(node, status, store, locations, &feed, run, &resources));
+                    let mut result =
+                        catch_panic(|| build_stage(node, status, store, locations, &feed, run, &resources));
                     if let Err(error) = &result {
-                        let interrupted = error.category() == ErrorCategory::Interrupted;
-                        let (stage, error) = (status.name.clone(), error.to_string());
-                        observer(&Event::StageFailed { stage, error, interrupted });
                         feed.fail();
                         if !options.keep_going {
                             stop.cancel();
+                        }
+                        let interrupted = error.category() == ErrorCategory::Interrupted;
+                        let (stage, error) = (status.name.clone(), error.to_string());
+                        let event = Event::StageFailed { stage, error, interrupted };
+                        // A panic that ended the thread here would leave the receiver waiting.
+                        if let Err(panic) = catch_panic(|| Ok(observer(&event))) {
+                            stop.cancel();
+                            result = Err(panic);
                         }
                     }
                     // The receiver waits for every stage that runs.
@@ -127,6 +133,12 @@ fn execute_stages<S: RunnableStage>(
             results.push((statuses[i].name.clone(), result));
         }
     })?;
+    if schedule.is_waiting()
+        && let Err(interruption) = cancel.check()
+    {
+        // No stage that ran may have noticed.
+        results.push((String::new(), Err(interruption)));
+    }
     finish_record(&mut record, store, &budget, observer, results, started.elapsed().as_secs_f64())
 }
 
@@ -235,7 +247,7 @@ fn build_stage<S: RunnableStage>(
         observer: run.observer,
     };
     let inputs = StageInputs { stage: status.name.clone(), inputs: open_inputs(node, locations, &resources.cancel)? };
-    let mut host = EngineHost::new(run, resources, &status.identity, inputs, tables, files, committer);
+    let mut host = EngineHost::new(run, resources, status, inputs, tables, files, committer);
     for warning in warnings {
         host.emit(StageEvent::Warning(warning));
     }

@@ -6,8 +6,10 @@
 //! follow from most instances go first: a model is evaluated before the next one is trained. A stage that reads
 //! instances, such as a report over all of them, starts when they are finished.
 
+use std::collections::HashMap;
+
 use crate::plan::Plan;
-use crate::stage::{InputOrigin, Stage};
+use crate::stage::{InputOrigin, Stage, TableRef};
 
 /// State of a stage in a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +43,16 @@ impl Schedule {
     /// Schedule in which nothing has started. Stages of which `is_reused` is true are finished.
     pub(super) fn new<S: Stage>(plan: &Plan<S>, jobs: usize, is_reused: impl Fn(usize) -> bool) -> Self {
         let mut stages: Vec<ScheduledStage> = Vec::new();
+        let places: HashMap<&str, usize> =
+            plan.stages().iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
         for (i, node) in plan.stages().iter().enumerate() {
             let from = node.stage.inputs().into_iter().filter_map(|input| match input.origin {
                 InputOrigin::Table { from, .. } | InputOrigin::Files { from, .. } => Some(from),
                 InputOrigin::Source(_) => None,
             });
-            let index = |name: &str| plan.stages().iter().position(|node| node.name == name);
             // Producers come before consumers in a plan.
-            let producers: Vec<usize> = from.filter_map(|from| index(from.stage())).filter(|&of| of < i).collect();
+            let place = |from: TableRef| places.get(from.stage()).copied();
+            let producers: Vec<usize> = from.filter_map(place).filter(|&of| of < i).collect();
             let is_instance = !node.coordinates.is_empty();
             let above = producers.iter().map(|&of| stages[of].depth).max().unwrap_or(0);
             let state = if is_reused(i) { StageState::Finished } else { StageState::Waiting };
@@ -98,6 +102,11 @@ impl Schedule {
         self.stages.iter().any(|stage| stage.state == StageState::Running)
     }
 
+    /// True if a stage has not started, and follows from none that failed.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.stages.iter().any(|stage| stage.state == StageState::Waiting)
+    }
+
     /// True if the stage is an instance, which shares the threads with those beside it.
     pub(super) fn is_instance(&self, i: usize) -> bool {
         self.stages[i].is_instance
@@ -129,30 +138,31 @@ mod tests {
         .unwrap()
     }
 
+    /// Stages that start after the end of a stage.
+    fn after(schedule: &mut Schedule, ended: usize, is_success: bool) -> Vec<usize> {
+        schedule.end(ended, is_success);
+        schedule.start_ready()
+    }
+
     #[test]
     fn instances_run_in_turn_and_the_rest_of_a_chain_before_the_next_one() {
         let mut schedule = Schedule::new(&plan(), 1, |_| false);
         assert_eq!(schedule.start_ready(), [1, 0], "an instance may read what a running stage still writes");
         assert!(schedule.start_ready().is_empty());
         schedule.end(0, true);
-        schedule.end(1, true);
-        assert_eq!(schedule.start_ready(), [3]);
-        schedule.end(3, true);
-        assert_eq!(schedule.start_ready(), [2]);
-        schedule.end(2, true);
-        assert_eq!(schedule.start_ready(), [4]);
-        schedule.end(4, true);
-        assert_eq!(schedule.start_ready(), [5]);
-        schedule.end(5, true);
-        assert!(schedule.start_ready().is_empty() && !schedule.is_running());
+        for (ended, started) in [(1, 3), (3, 2), (2, 4), (4, 5)] {
+            assert!(schedule.is_waiting());
+            assert_eq!(after(&mut schedule, ended, true), [started]);
+        }
+        assert!(!schedule.is_waiting());
+        assert!(after(&mut schedule, 5, true).is_empty() && !schedule.is_running());
     }
 
     #[test]
     fn several_instances_run_beside_each_other() {
         let mut schedule = Schedule::new(&plan(), 2, |i| i == 0);
         assert_eq!(schedule.start_ready(), [1, 2]);
-        schedule.end(1, true);
-        assert_eq!(schedule.start_ready(), [3]);
+        assert_eq!(after(&mut schedule, 1, true), [3]);
         assert!(schedule.is_instance(3) && !schedule.is_instance(5));
     }
 
@@ -160,13 +170,9 @@ mod tests {
     fn what_follows_from_a_failure_does_not_start() {
         let mut schedule = Schedule::new(&plan(), 1, |i| i == 0);
         assert_eq!(schedule.start_ready(), [1]);
-        schedule.end(1, false);
-        assert_eq!(schedule.start_ready(), [2], "the other seed goes on");
-        schedule.end(2, true);
-        assert_eq!(schedule.start_ready(), [4]);
-        schedule.end(4, true);
-        assert_eq!(schedule.start_ready(), [5]);
-        schedule.end(5, true);
-        assert!(schedule.start_ready().is_empty() && !schedule.is_running());
+        assert_eq!(after(&mut schedule, 1, false), [2], "the other seed goes on");
+        assert_eq!(after(&mut schedule, 2, true), [4]);
+        assert_eq!(after(&mut schedule, 4, true), [5]);
+        assert!(after(&mut schedule, 5, true).is_empty() && !schedule.is_running());
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::engine::cache::LazyCache;
 use crate::engine::event::Observer;
-use crate::engine::exclusive_queue::{ExclusiveQueue, ExclusiveTicket};
+use crate::engine::exclusive_queue::{ExclusiveQueue, ExclusiveTicket, ThreadShare};
 use crate::engine::inputs::StageInputs;
 use crate::engine::lineage::stage_lineage;
 use crate::engine::map::ParallelMap;
@@ -46,6 +46,8 @@ pub(super) struct EngineHost<'e> {
     run: RunContext<'e>,
     resources: Resources,
     identity: &'e ArtefactIdentity,
+    /// True for an instance of the matrix, which has a share of the threads.
+    is_instance: bool,
     inputs: StageInputs,
     outputs: BTreeMap<&'static str, TableWriter>,
     pub files: Vec<&'static str>,
@@ -67,7 +69,7 @@ impl<'e> EngineHost<'e> {
     pub fn new(
         run: RunContext<'e>,
         resources: Resources,
-        identity: &'e ArtefactIdentity,
+        status: &'e StageStatus,
         inputs: StageInputs,
         outputs: BTreeMap<&'static str, TableWriter>,
         files: Vec<&'static str>,
@@ -77,7 +79,8 @@ impl<'e> EngineHost<'e> {
         Self {
             run,
             resources,
-            identity,
+            identity: &status.identity,
+            is_instance: !status.coordinates.is_empty(),
             inputs,
             outputs,
             files,
@@ -225,9 +228,10 @@ impl StageHost for EngineHost<'_> {
     fn wait_for_exclusive(&mut self) -> Result<()> {
         let since = now();
         if self.exclusive_ticket.is_none() {
-            let Self { run, resources, progress, .. } = self;
-            let waiting = &mut || progress.report_waiting("its turn: another stage uses all threads");
-            self.exclusive_ticket = Some(run.exclusive_queue.wait(&resources.cancel, waiting)?);
+            let Self { run, resources, progress, is_instance, .. } = self;
+            let share = if *is_instance { ThreadShare::OfInstance } else { ThreadShare::Whole };
+            let waiting = &mut || progress.report_waiting("its turn: other stages use the threads");
+            self.exclusive_ticket = Some(run.exclusive_queue.wait(share, &resources.cancel, waiting)?);
         }
         self.progress.report_working();
         self.waited += since.elapsed();

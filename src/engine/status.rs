@@ -186,7 +186,10 @@ impl RunHistory {
         let others = recent.iter().filter(|run| run.pipeline_identity() != pipeline);
         for stage in own.chain(others).flat_map(|run| &run.stages).filter(|stage| stage.name == name) {
             if stage.key == *key {
-                return Ok(vec!["it was started before and committed nothing, or its result was removed".to_owned()]);
+                let had_result = stage.reused || stage.seconds.is_some();
+                let reason =
+                    if had_result { "its result was removed" } else { "an earlier run ended before it had a result" };
+                return Ok(vec![reason.to_owned()]);
             }
             if let Some(before) = stage.identity(store)? {
                 return Ok(identity.changes_since(&before));

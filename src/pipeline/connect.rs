@@ -172,6 +172,8 @@ impl<S: Stage> ConnectionReporter<'_, S> {
     fn report_missing_stages(self) {
         for (stage, mut all) in self.missing_stages {
             all.sort_by_key(|diagnostic| diagnostic.span);
+            // Instances of a stage name it at one place.
+            all.dedup_by_key(|diagnostic| diagnostic.span);
             let mut lines: Vec<usize> =
                 all.iter().skip(1).map(|diagnostic| self.source_map.position(diagnostic.span).line).collect();
             lines.dedup();

@@ -124,8 +124,8 @@ fn parse<S: PipelineStage>(
         diagnostics,
     };
     let seed = check_seed(&mut checker, &mut root, &schema);
-    let sweep = Sweep { profile: options.profile, only: options.only, assignments: &assignments };
-    let (stages, is_expanded) = check_stages::<S>(&mut checker, &mut root, &sweep);
+    let arguments = InstanceArguments { profile: options.profile, only: options.only, assignments: &assignments };
+    let (stages, is_expanded) = check_stages::<S>(&mut checker, &root, &arguments);
     let (mut expectations, queries) = check_expectations(&mut checker, &mut root, &schema);
     if !options.only.is_empty() {
         // They are about the results of the whole matrix.
@@ -187,12 +187,25 @@ fn without_coordinates<'n>(
     diagnostics: Vec<Diagnostic>,
     instances: impl Iterator<Item = (&'n str, &'n str)>,
 ) -> Vec<Diagnostic> {
-    let mut instances: Vec<(&str, &str)> = instances.collect();
-    // `fit@seed=1` is the beginning of `fit@seed=10`.
-    instances.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-    let plain = |text: String| {
-        let replace = |text: String, (name, stage): &(&str, &str)| text.replace(name, stage);
-        if text.contains(INSTANCE_SIGN) { instances.iter().fold(text, replace) } else { text }
+    let instances: HashMap<&str, &str> = instances.collect();
+    // A name may be followed by that of a table: `fit@seed=1.model`.
+    let stage_of = |word: &str| {
+        let own = instances.get(word).map(|stage| (*stage).to_owned());
+        own.or_else(|| {
+            let (name, table) = word.rsplit_once('.')?;
+            Some(format!("{}.{table}", instances.get(name)?))
+        })
+    };
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.@=,+*-".contains(c);
+    let plain = |text: String| -> String {
+        if !text.contains(INSTANCE_SIGN) {
+            return text;
+        }
+        let words = text.split_inclusive(|c| !is_of_name(c)).flat_map(|part| match part.char_indices().next_back() {
+            Some((at, last)) if !is_of_name(last) => [&part[..at], &part[at..]],
+            _ => [part, ""],
+        });
+        words.map(|word| stage_of(word).unwrap_or_else(|| word.to_owned())).collect()
     };
     let mut seen = BTreeSet::new();
     let diagnostics = diagnostics.into_iter().map(|of| Diagnostic {
@@ -248,7 +261,7 @@ fn check_top_level_keys<S: PipelineStage>(checker: &mut SchemaChecker<'_>, root:
 }
 
 /// Arguments of the command line about the matrix and the profiles.
-struct Sweep<'a> {
+struct InstanceArguments<'a> {
     profile: Option<&'a str>,
     only: &'a [String],
     assignments: &'a [SettingAssignment],
@@ -256,24 +269,22 @@ struct Sweep<'a> {
 
 fn check_stages<S: PipelineStage>(
     checker: &mut SchemaChecker<'_>,
-    root: &mut TomlNode,
-    sweep: &Sweep<'_>,
+    root: &TomlNode,
+    arguments: &InstanceArguments<'_>,
 ) -> (Vec<ParsedStage<S>>, bool) {
-    let whole = root.span;
-    let (matrix, profile) = (root.get("matrix").cloned(), root.get("profile").cloned());
-    let other_keys: Vec<String> = root.entries().iter().map(|entry| entry.key.clone()).collect();
-    let stages = root.get_mut("stage");
-    let entries = match stages.map(|entry| (entry.key_span, &mut entry.node)) {
-        Some((_, TomlNode { value: TomlValue::Table(entries), .. })) if !entries.is_empty() => entries,
-        Some((_, node)) if !matches!(node.value, TomlValue::Table(_)) => {
+    let entries = match root.get("stage").map(|entry| &entry.node) {
+        Some(TomlNode { value: TomlValue::Table(entries), .. }) if !entries.is_empty() => entries,
+        Some(node) if !matches!(node.value, TomlValue::Table(_)) => {
             let message = format!("`stage` is {}, wanted tables `[stage.NAME.KIND]`", node.describe());
             checker.diagnostics.push(Diagnostic::new(node.span, message));
             return Default::default();
         }
         // A mistyped `stage` is reported with the other unknown keys.
-        None if other_keys.iter().any(|key| closest_name(key, ["stage"]).is_some()) => return Default::default(),
+        None if root.entries().iter().any(|entry| closest_name(&entry.key, ["stage"]).is_some()) => {
+            return Default::default();
+        }
         _ => {
-            let diagnostic = Diagnostic::new(whole, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
+            let diagnostic = Diagnostic::new(root.span, "the file has no stage, wanted tables `[stage.NAME.KIND]`");
             checker.diagnostics.push(diagnostic.note(format!(
                 "kinds: {}",
                 quoted_list(Alternative::all(stage_schema::<S>(checker)).iter().map(|kind| kind.name))
@@ -286,9 +297,9 @@ fn check_stages<S: PipelineStage>(
     let definitions = checker.definitions;
     let (instances, is_expanded) = stage_instances(
         entries,
-        (matrix.as_ref(), profile.as_ref()),
+        (root.get("matrix"), root.get("profile")),
         (&kinds, definitions),
-        sweep,
+        arguments,
         &mut checker.diagnostics,
     );
     (instances.into_iter().map(|instance| check_stage(checker, instance)).collect(), is_expanded)
@@ -300,19 +311,33 @@ fn stage_instances(
     stages: &[TomlEntry],
     (matrix, profile): (Option<&TomlEntry>, Option<&TomlEntry>),
     (kinds, definitions): (&[Alternative<'_>], &Json),
-    sweep: &Sweep<'_>,
+    arguments: &InstanceArguments<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Vec<StageInstance>, bool) {
     let mut found = Vec::new();
     let matrix = matrix.map(|entry| Matrix::read(entry, &mut found)).unwrap_or_default();
-    let profile = Profile::read(profile, sweep.profile, &mut found);
-    let only = sweep.only.iter().filter_map(|only| matrix.only(only, &mut found)).collect::<Vec<_>>();
+    let profile = Profile::read(profile, arguments.profile, &mut found);
+    let mut only = Vec::new();
+    for argument in arguments.only {
+        match matrix.only(argument) {
+            Ok(conditions) => only.push(conditions),
+            Err(diagnostic) => found.push(*diagnostic),
+        }
+    }
     let combinations = Combinations::new(&matrix, &only, &mut found);
-    let expansion =
-        Expansion { stages, matrix: &matrix, profile: &profile, kinds, definitions, assignments: sweep.assignments };
+    let expansion = Expansion {
+        stages,
+        matrix: &matrix,
+        profile: &profile,
+        kinds,
+        definitions,
+        assignments: arguments.assignments,
+    };
     let instances = if found.is_empty() { expansion.expand(&combinations, &mut found) } else { Vec::new() };
-    let places = instances.iter().map(|instance| (instance.stage.as_str(), instance.coordinates.as_slice()));
-    sweep.assignments.iter().for_each(|assignment| assignment.check_instances(places.clone(), &mut found));
+    if found.is_empty() {
+        let places = instances.iter().map(|of| (&of.entry.node, of.stage.as_str(), of.coordinates.as_slice()));
+        arguments.assignments.iter().for_each(|assignment| assignment.check_instances(places.clone(), &mut found));
+    }
     let is_wrong = !found.is_empty();
     diagnostics.extend(found);
     (if is_wrong { expansion.without_matrix() } else { instances }, !is_wrong)

@@ -14,7 +14,7 @@ use super::setting_places::SettingPaths;
 use super::source_map::SourceSpan;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::TruncatedList;
-use crate::stage::{Coordinate, INSTANCE_SIGN, instance_name};
+use crate::stage::{Coordinate, INSTANCE_SIGN, has_coordinates, instance_name, stage_of_instance};
 use crate::suggest::quoted_list;
 
 /// Prefix of an assignment in messages.
@@ -26,7 +26,7 @@ pub(super) fn argument_text(assignment: &str) -> String {
 }
 
 /// Step of a path, with its span.
-type Step = (String, SourceSpan);
+pub(super) type Step = (String, SourceSpan);
 
 /// Assignment of a value to a setting.
 #[derive(Debug)]
@@ -54,22 +54,31 @@ impl SettingAssignment {
         Some((name.split_once(INSTANCE_SIGN)?.1, *span))
     }
 
-    /// Reports an assignment to instances that do not exist.
+    /// Reports an assignment to instances, or to a kind of them, that do not exist. `instances` has the tree, the name of the
+    /// stage and the coordinates of each.
     pub(super) fn check_instances<'i>(
         &self,
-        instances: impl Iterator<Item = (&'i str, &'i [Coordinate])> + Clone,
+        instances: impl Iterator<Item = (&'i TomlNode, &'i str, &'i [Coordinate])> + Clone,
         diagnostics: &mut Vec<Diagnostic>,
     ) {
         let Some((_, span)) = self.coordinates() else { return };
         let name = &self.steps[1].0;
-        if instances.clone().any(|(stage, coordinates)| means_instance(name, stage, coordinates)) {
+        let mut meant = instances.clone().filter(|(_, stage, coordinates)| means_instance(name, stage, coordinates));
+        if let Some((settings, ..)) = meant.next() {
+            let kinds = keys(settings);
+            diagnostics.extend(self.steps.get(2).filter(|(kind, _)| !kinds.contains(&kind.as_str())).map(
+                |(kind, at)| {
+                    let message = format!("no instance that matches `{name}` has the kind `{kind}`");
+                    Diagnostic::new(*at, message).with_valid_names(kind, kinds)
+                },
+            ));
             return;
         }
         let message = format!("no instance of a stage matches `{name}`");
         let diagnostic = Diagnostic::new(span, message);
         let mut names = TruncatedList::new(SHOWN_INSTANCES);
-        let of_matrix = instances.filter(|(_, coordinates)| !coordinates.is_empty());
-        names.extend(of_matrix.map(|(stage, coordinates)| format!("`{}`", instance_name(stage, coordinates))));
+        let of_matrix = instances.filter(|(_, _, coordinates)| !coordinates.is_empty());
+        names.extend(of_matrix.map(|(_, stage, coordinates)| format!("`{}`", instance_name(stage, coordinates))));
         diagnostics.push(if names.is_empty() {
             diagnostic.hint("the file has no `[matrix.AXIS]`, so no stage is repeated")
         } else {
@@ -83,9 +92,7 @@ const SHOWN_INSTANCES: usize = 6;
 
 /// True if a name in an assignment means an instance: `fit` every instance of `fit`, `fit@row=1.1` those with that value.
 pub(super) fn means_instance(name: &str, stage: &str, coordinates: &[Coordinate]) -> bool {
-    let (of, wanted) = name.split_once(INSTANCE_SIGN).unwrap_or((name, ""));
-    let has = |item: &str| coordinates.iter().any(|at| item.split_once('=') == Some((&at.axis, &at.value_text())));
-    matches_glob(of, stage) && wanted.split(',').filter(|item| !item.is_empty() && *item != "*").all(has)
+    matches_glob(stage_of_instance(name), stage) && has_coordinates(&instance_name(stage, coordinates), name)
 }
 
 /// Applies an assignment to `root`. `index` is the index of its text in the source map. Returns the assignment, if it
@@ -269,7 +276,7 @@ fn keys(node: &TomlNode) -> Vec<&str> {
 }
 
 /// Sets the value at the path `steps`, creating missing tables on the way.
-fn set_value(node: &mut TomlNode, steps: &[Step], value: TomlNode) {
+pub(super) fn set_value(node: &mut TomlNode, steps: &[Step], value: TomlNode) {
     let Some(((step, span), rest)) = steps.split_first() else {
         *node = value;
         return;

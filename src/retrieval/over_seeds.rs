@@ -93,7 +93,7 @@ impl PairedSeedTest {
     }
 }
 
-/// Point of Student's distribution that half the width of a 95 % interval is a multiple of.
+/// 97.5 % point of Student's distribution: half the width of the interval, in standard errors.
 fn t_point(degrees: f64) -> Option<f64> {
     Some(student(degrees)?.inverse_cdf(f64::midpoint(1.0, LEVEL)))
 }

@@ -37,8 +37,7 @@ impl FoldHits {
 /// # Shapes
 /// - `recalls`: hits of each fold, for each recall
 pub(super) fn recall_intervals(recalls: &[Vec<&FoldHits>]) -> Vec<(f64, f64)> {
-    let is_clustered = |hits: &&&FoldHits| hits.n_images() < hits.hits.len();
-    let clustered = recalls.iter().flatten().find(is_clustered).is_some();
+    let clustered = recalls.iter().flatten().any(|hits| hits.n_images() < hits.hits.len());
     let bootstrap = if clustered { bootstrap_over_images(recalls) } else { None };
     let interval = |(number, folds): (usize, &Vec<&FoldHits>)| {
         let hits = || folds.iter().flat_map(|fold| &fold.hits);

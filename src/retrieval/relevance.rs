@@ -17,6 +17,12 @@ pub struct BinaryRelevance {
 }
 
 impl BinaryRelevance {
+    /// Relevance without pairs.
+    #[must_use]
+    pub fn without_pairs(name: &str, images: usize, captions: usize) -> Self {
+        Self { name: name.to_owned(), captions_of: vec![Vec::new(); images], images_of: vec![Vec::new(); captions] }
+    }
+
     /// Checks that the pairs fit `images` images and `captions` captions.
     ///
     /// # Errors

@@ -8,7 +8,8 @@ use arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::sql::axis_columns::with_axes;
 use crate::sql::names::ListedTable;
-use crate::stage::{Coordinate, stage_of_instance};
+use crate::sql::result_files::merge_schemas;
+use crate::stage::{Coordinate, has_coordinates, has_same_coordinates, stage_of_instance};
 use crate::store::key::Key;
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
@@ -128,7 +129,10 @@ impl StoreCatalog {
                 let is_meant = |of: &&DeclaredTable| is_instance(of) && names_match(&of.table, table);
                 let instances: Vec<&DeclaredTable> = declared.iter().filter(is_meant).collect();
                 let axes = || instances.iter().map(|of| &of.coordinates);
-                return Ok(instances.first().map(|first| TableContent::Empty(with_axes(&first.schema, axes()))));
+                // Columns of a table depend on settings, in which instances differ.
+                let schemas: Vec<SchemaRef> = instances.iter().map(|of| Arc::clone(&of.schema)).collect();
+                let merged = merge_schemas(table, &schemas)?;
+                return Ok(merged.map(|schema| TableContent::Empty(with_axes(&schema, axes()))));
             }
             let found = declared.iter().find(|name| Some(name.stage.as_str()) == of && names_match(&name.table, table));
             return Ok(found.map(|of| TableContent::Empty(of.schema.clone())));
@@ -151,7 +155,8 @@ impl StoreCatalog {
         Ok(Some(TableContent::Parts(parts.iter().map(|part| object(part.index)).collect(), bytes)))
     }
 
-    /// Instances of `stage`, if the matrix repeats it.
+    /// Instances of `stage`, or those with the coordinates that it names, if the matrix repeats it. None for the name of
+    /// one instance.
     pub(super) fn instances_of(&self, stage: &str) -> Vec<StageArtefact> {
         let mut stages = self.stage_artefacts();
         stages.retain(|of| is_instance_of(&of.name, &of.coordinates, stage));
@@ -225,21 +230,14 @@ impl StoreCatalog {
     /// # Errors
     /// The store cannot be read.
     pub(super) fn tables(&self) -> Result<Vec<ListedTable>> {
-        if let CatalogScope::Declared(declared) = &self.scope {
-            let listed = |of: &DeclaredTable| ListedTable {
-                schema: listed_stage(&of.stage, &of.coordinates).to_owned(),
-                table: of.table.clone(),
-                rows: Some(0),
-            };
-            let mut tables: Vec<ListedTable> = declared.iter().map(listed).collect();
-            tables.dedup();
-            return Ok(tables);
-        }
-        let Some(store) = self.store() else { return Ok(vec![]) };
-        let stages = self.stage_artefacts();
-        let manifests = store.manifests_of(stages.iter().map(|of| (of.kind.as_str(), &of.key)))?;
         // Instances of a stage are one table.
         let mut tables: BTreeMap<(&str, String), u64> = BTreeMap::new();
+        if let CatalogScope::Declared(declared) = &self.scope {
+            tables.extend(declared.iter().map(|of| ((listed_stage(&of.stage, &of.coordinates), of.table.clone()), 0)));
+        }
+        let stages = self.stage_artefacts();
+        let kinds_and_keys = stages.iter().map(|of| (of.kind.as_str(), &of.key));
+        let manifests = self.store().map(|store| store.manifests_of(kinds_and_keys)).transpose()?.unwrap_or_default();
         for (stage, manifest) in stages.iter().zip(manifests) {
             // Stages that did not finish have no manifest, and a damaged one has no tables.
             let Some(Ok(manifest)) = manifest else { continue };
@@ -261,9 +259,13 @@ impl From<&StageRecord> for StageArtefact {
     }
 }
 
-/// Returns true if `name` is an instance, at these coordinates, of what SQL calls `stage`.
+/// Returns true if the instance `name` is one of several that SQL calls `stage`: `test` or `test@row=1.1` of
+/// `test@row=1.1,seed=3`.
 fn is_instance_of(name: &str, coordinates: &[Coordinate], stage: &str) -> bool {
-    !coordinates.is_empty() && names_match(stage_of_instance(name), stage)
+    !coordinates.is_empty()
+        && names_match(stage_of_instance(name), stage_of_instance(stage))
+        && has_coordinates(name, stage)
+        && !has_same_coordinates(name, stage)
 }
 
 /// Name of a stage in a list of tables: that of the stage whose instance it is.
@@ -282,9 +284,12 @@ fn check_presence(artefact: &Artefact) -> Result<()> {
     }
 }
 
-/// Name of `names` that an SQL name refers to: an exact match, otherwise the first that differs in letter case only.
-fn resolve_name<'n>(names: impl Iterator<Item = &'n str> + Clone, sql: &str) -> Option<&'n str> {
-    names.clone().find(|name| *name == sql).or_else(|| names.clone().find(|name| names_match(name, sql)))
+/// Name of `names` that an SQL name refers to: an exact match, otherwise the first that differs in letter case or in the
+/// order of the coordinates only.
+fn resolve_name<'n>(mut names: impl Iterator<Item = &'n str> + Clone, sql: &str) -> Option<&'n str> {
+    let is_same =
+        |name: &&str| names_match(stage_of_instance(name), stage_of_instance(sql)) && has_same_coordinates(name, sql);
+    names.clone().find(|name| *name == sql).or_else(|| names.find(is_same))
 }
 
 /// Returns true if an SQL name can refer to `name`, ignoring case: SQL folds unquoted names to lower case.

@@ -2,7 +2,7 @@
 //!
 //! | name | table |
 //! |---|---|
-//! | `stage.table` | a table of one run, to which the session is bound |
+//! | `stage.table` | a table of one run, to which the session is bound; of a stage that the matrix repeats, the rows of all instances |
 //! | `all_runs.table` | rows of all results with a table of this name, with the columns `last_run`, `pipeline`, `stage`, `key`, `settings` |
 //! | `store.table` | the store's own records |
 //!
@@ -19,6 +19,7 @@ mod errors;
 mod files;
 mod functions;
 mod information;
+mod instances;
 mod interrupt;
 mod names;
 mod plan_rewrites;
@@ -35,6 +36,7 @@ mod store_descriptions;
 mod unknown_table;
 mod store_tables;
 mod all_runs;
+mod result_files;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -26,10 +26,12 @@ use crate::sql::errors::{checked, query_error};
 use crate::sql::files::{NamedFile, file_table};
 use crate::sql::functions::functions;
 use crate::sql::information::{self, INFORMATION_SCHEMA, INFORMATION_TABLES};
+use crate::sql::instances::instances_table;
 use crate::sql::interrupt::StatementInterrupt;
 use crate::sql::names::ListedTable;
 use crate::sql::plan_rewrites::{with_json_as_text, with_nullable_vectors};
 use crate::sql::query_threads::{QueryRows, QueryThreads};
+use crate::sql::result_files;
 use crate::sql::setting_queries::check_settings;
 use crate::sql::settings_column::SettingKinds;
 use crate::sql::show::{Request, request};
@@ -210,7 +212,7 @@ impl Session {
         for reference in state.resolve_table_references(&statement).map_err(wrong)? {
             if !matches!(&reference, TableReference::Bare { table } if self.is_function(table)) {
                 let (table, table_bytes) = self.existing_table(&reference)?;
-                settings.extend(all_runs::setting_kinds(&*table));
+                settings.extend(result_files::setting_kinds(&*table));
                 self.register(&reference, table)?;
                 bytes += table_bytes;
             }
@@ -316,7 +318,7 @@ impl Session {
             }
             TableContent::Instances(instances) => {
                 let Some(store) = self.catalog.store() else { return Ok(None) };
-                let found = all_runs::instances_table(store, table, instances, &self.context, &self.threads)?;
+                let found = instances_table(store, table, instances, &self.context, &self.threads)?;
                 return Ok(Some(found));
             }
             TableContent::Parts(parts, bytes) => {

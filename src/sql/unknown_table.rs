@@ -1,15 +1,20 @@
 //! Error for a table that a session does not have: the nearest names, or the run that has the table.
 
+use std::collections::BTreeSet;
+
 use datafusion::common::TableReference;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TruncatedList};
 use crate::sql::catalog::{ALL_RUNS_SCHEMA, STORE_SCHEMA, StoreCatalog};
 use crate::sql::names::{ListedTable, unknown_table_error};
 use crate::sql::store_tables;
 use crate::stage::stage_of_instance;
-use crate::store::record::{RunOutcome, RunRecord};
+use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 use crate::tables;
+
+/// Values of an axis that a hint lists.
+const SHOWN_VALUES: usize = 8;
 
 /// Number of recent runs that are searched for the table.
 const SEARCHED_RUNS: usize = 200;
@@ -33,13 +38,16 @@ pub(super) fn error(catalog: &StoreCatalog, reference: &TableReference) -> Resul
     }
     if catalog.run().is_none()
         && let Some(log) = catalog.log()
-        && let Some((stage, _)) = name.split_once('.')
+        && let Some(stage) = reference.schema()
         && log.last_finished(None)?.is_none()
-        && log.readable().flat_map(|run| &run.stages).any(|of| stage_of_instance(&of.name) == stage.trim_matches('"'))
+        && log.readable().any(|run| run.stage(stage).is_some() || run.instances(stage).next().is_some())
     {
         return Ok(log.none_finished(None).context(format!("SQL: there is no table `{name}`")));
     }
-    if let Some(hint) = catalog.log().and_then(|log| other_run(log, catalog.run(), name)) {
+    if let Some(hint) = catalog.run().and_then(|run| instances_hint(run, reference)) {
+        return Ok(Error::usage(format!("SQL: there is no table `{name}`")).hint(hint));
+    }
+    if let Some(hint) = catalog.log().and_then(|log| other_run(log, catalog.run(), reference)) {
         let of_run = catalog.run().map(|run| format!(" in the run `{}` of `{}`", run.run, run.pipeline));
         let message = format!("SQL: there is no table `{name}`{}", of_run.unwrap_or_default());
         return Ok(Error::usage(message).hint(hint));
@@ -60,6 +68,23 @@ pub(super) fn error(catalog: &StoreCatalog, reference: &TableReference) -> Resul
     })
 }
 
+/// Hint with the values of the axes, for the name of an instance that a run does not have.
+fn instances_hint(run: &RunRecord, reference: &TableReference) -> Option<String> {
+    let (stage, table) = (reference.schema()?, reference.table());
+    let base = stage_of_instance(stage);
+    let instances: Vec<&StageRecord> = run.instances(base).collect();
+    let first = instances.first().filter(|_| base != stage && run.instances(stage).next().is_none())?;
+    let values_of = |axis: usize| {
+        let mut values = TruncatedList::new(SHOWN_VALUES);
+        let mut seen = BTreeSet::new();
+        let texts = instances.iter().map(|instance| instance.coordinates[axis].value_text());
+        values.extend(texts.filter(|text| seen.insert(text.clone())));
+        format!("{} ({})", first.coordinates[axis].axis, values.join(", "))
+    };
+    let axes: Vec<String> = (0..first.coordinates.len()).map(values_of).collect();
+    Some(format!("`{base}` is repeated over {}; one instance is `\"{}\".{table}`", axes.join(" and "), first.name))
+}
+
 /// Returns true if there is a table of this name in a stage of the run, or in a schema.
 fn is_table(catalog: &StoreCatalog, schema: &str, table: &str) -> Result<bool> {
     Ok(match schema {
@@ -70,12 +95,13 @@ fn is_table(catalog: &StoreCatalog, schema: &str, table: &str) -> Result<bool> {
 }
 
 /// Hint that names another run with a table of this name.
-fn other_run(log: &RunLog, this: Option<&RunRecord>, name: &str) -> Option<String> {
-    let (stage, table) = name.split_once('.')?;
+fn other_run(log: &RunLog, this: Option<&RunRecord>, reference: &TableReference) -> Option<String> {
+    let (stage, table) = (reference.schema()?, reference.table());
     let has = |run: &&RunRecord| {
-        let stage = run.stages.iter().find(|known| known.name.eq_ignore_ascii_case(stage.trim_matches('"')));
+        let known = run.stages.iter().find(|known| known.name.eq_ignore_ascii_case(stage));
+        let known = known.or_else(|| run.stage(stage)).or_else(|| run.instances(stage).next());
         Some(run.run.as_str()) != this.map(|run| run.run.as_str())
-            && stage.is_some_and(|stage| stage.tables.iter().any(|known| known == table))
+            && known.is_some_and(|stage| stage.tables.iter().any(|known| known == table))
     };
     let runs: Vec<&RunRecord> = log.readable().take(SEARCHED_RUNS).filter(has).collect();
     let is_finished = |run: &&&RunRecord| run.outcome == RunOutcome::Finished;

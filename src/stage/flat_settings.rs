@@ -1,8 +1,16 @@
 //! Flat names of settings, as in SQL, comparisons and TensorBoard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+
+use crate::error::TruncatedList;
+
+/// Bytes of a list's text above which a change shows only what is different.
+const LONG_LIST: usize = 80;
+
+/// Different items of a list that a change shows.
+const SHOWN_ITEMS: usize = 3;
 
 /// Values of settings by flat name.
 ///
@@ -48,6 +56,67 @@ pub fn text(value: &Value) -> String {
     }
 }
 
+/// Change of a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingChange {
+    /// Flat name of the setting.
+    pub name: String,
+    /// Text of the value before; `None` if it was not set.
+    pub before: Option<String>,
+    /// Text of the value after; `None` if it is not set.
+    pub after: Option<String>,
+    /// True for a setting of an alternative that only one side chose, such as the margin of another loss.
+    pub is_detail: bool,
+}
+
+/// Changes between two trees of settings, in the order of the names.
+#[must_use]
+pub fn setting_changes(before: &Value, after: &Value) -> Vec<SettingChange> {
+    let (ours, theirs) = (flatten(before), flatten(after));
+    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let changed: BTreeSet<&String> = names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)).collect();
+    let is_below = |name: &str, above: &str| name.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'));
+    let change = |name: &&String| {
+        let (before, after) = match (ours.get(*name), theirs.get(*name)) {
+            (Some(before), Some(after)) => {
+                let (before, after) = change_texts(before, after);
+                (Some(before), Some(after))
+            }
+            (before, after) => (before.map(text), after.map(text)),
+        };
+        let is_one_sided = before.is_none() || after.is_none();
+        let is_detail = is_one_sided && changed.iter().any(|above| is_below(name, above));
+        SettingChange { name: (*name).clone(), before, after, is_detail }
+    };
+    changed.iter().map(change).collect()
+}
+
+/// Texts of a value before and after a change. Of two long lists, only the items that one of them has.
+fn change_texts(before: &Value, after: &Value) -> (String, String) {
+    let whole = (text(before), text(after));
+    let (Value::Array(ours), Value::Array(theirs)) = (before, after) else { return whole };
+    if whole.0.len() <= LONG_LIST && whole.1.len() <= LONG_LIST {
+        return whole;
+    }
+    let texts = |items: &[Value]| items.iter().map(text).collect::<Vec<_>>();
+    list_change_texts(&texts(ours), &texts(theirs))
+}
+
+/// Texts of a list before and after a change: its length, and the items that the other one does not have.
+#[must_use]
+pub fn list_change_texts(before: &[String], after: &[String]) -> (String, String) {
+    let only = |these: &[String], others: &[String]| {
+        let known: BTreeSet<&String> = others.iter().collect();
+        let mut items = TruncatedList::new(SHOWN_ITEMS);
+        items.extend(these.iter().filter(|item| !known.contains(item)));
+        match (items.is_empty(), these.len()) {
+            (true, n) => format!("{n} items"),
+            (false, n) => format!("{n} items, with {}", items.join("; ")),
+        }
+    };
+    (only(before, after), only(after, before))
+}
+
 /// Returns true if a value is the one that a person writes as `wanted`. Numbers are compared as numbers: `1e-3` is 0.001.
 #[must_use]
 pub fn is_value(value: &Value, wanted: &str) -> bool {
@@ -72,6 +141,17 @@ mod tests {
         {
             assert!(!is_value(&value, wanted), "{value} {wanted}");
         }
+    }
+
+    #[test]
+    fn changes_of_long_lists_show_what_is_different() {
+        assert_eq!(change_texts(&json!(["nns"]), &json!(["csls"])), (r#"["nns"]"#.into(), r#"["csls"]"#.into()));
+        assert_eq!(change_texts(&json!(0.1), &json!("max")), ("0.1".to_owned(), "max".to_owned()));
+        let runs = |numbers: std::ops::Range<u32>| -> Value { numbers.map(|n| json!(format!("run {n}"))).collect() };
+        let wanted = ("20 items".to_owned(), "25 items, with run 20; run 21; run 22; and 2 more".to_owned());
+        assert_eq!(change_texts(&runs(0..20), &runs(0..25)), wanted);
+        let wanted = ("20 items, with run 0".to_owned(), "20 items, with run 20".to_owned());
+        assert_eq!(change_texts(&runs(0..20), &runs(1..21)), wanted);
     }
 
     #[test]

@@ -57,6 +57,21 @@ pub fn coordinate_texts(name: &str) -> impl Iterator<Item = (&str, &str)> {
     coordinates.split(',').filter_map(|coordinate| coordinate.split_once('='))
 }
 
+/// Returns true if an instance has all coordinates that `name` names, in any order: `fit@row=1.1,seed=3` has those of
+/// `fit@seed=3` and of `fit@*`, and all have those of `fit`. The names of the stages are not compared.
+#[must_use]
+pub fn has_coordinates(instance: &str, name: &str) -> bool {
+    let named = name.split_once(INSTANCE_SIGN).map_or("", |(_, coordinates)| coordinates);
+    let mut items = named.split(',').filter(|item| !item.is_empty() && *item != "*");
+    items.all(|item| item.split_once('=').is_some_and(|named| coordinate_texts(instance).any(|of| of == named)))
+}
+
+/// Returns true if two names have the same coordinates, in any order. The names of the stages are not compared.
+#[must_use]
+pub fn has_same_coordinates(one: &str, other: &str) -> bool {
+    has_coordinates(one, other) && has_coordinates(other, one)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +84,19 @@ mod tests {
         assert_eq!(instance_name("fit", &[]), "fit");
         assert_eq!(stage_of_instance("fit@row=1.1,seed=3"), "fit");
         assert_eq!(stage_of_instance("fit"), "fit");
+    }
+
+    #[test]
+    fn coordinates_are_named_in_any_order() {
+        let instance = "fit@row=1.1,seed=3";
+        for name in ["fit", "fit@*", "fit@seed=3", "fit@seed=3,row=1.1", "fit@row=1.1,seed=3"] {
+            assert!(has_coordinates(instance, name), "{name}");
+        }
+        for name in ["fit@seed=4", "fit@sead=3", "fit@3", "fit@row=1.1,seed=3,margin=1"] {
+            assert!(!has_coordinates(instance, name), "{name}");
+        }
+        assert!(has_same_coordinates(instance, "fit@seed=3,row=1.1"));
+        assert!(!has_same_coordinates(instance, "fit@seed=3") && !has_same_coordinates(instance, "fit@*"));
     }
 
     #[test]

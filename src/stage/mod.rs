@@ -28,7 +28,10 @@ pub use columns::missing_columns;
 pub use context::{StageContext, StageHost};
 pub use event::{Progress, StageEvent, TrainedStep, ValidationScores, Warning};
 pub use input::{InputOrigin, RequiredValues, StageInput, input};
-pub use instance::{Coordinate, INSTANCE_SIGN, coordinate_texts, instance_name, stage_of_instance, value_text};
+pub use instance::{
+    Coordinate, INSTANCE_SIGN, coordinate_texts, has_coordinates, has_same_coordinates, instance_name,
+    stage_of_instance, value_text,
+};
 pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
 pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
 pub use output::{OutputKind, StageOutput};

@@ -1,10 +1,10 @@
 //! Differences between two runs: versions, stages, settings, connections and sources.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::stage::stage_of_instance;
-use crate::store::flat_settings::{flatten, text};
-use crate::store::key::{ArtefactIdentity, InputIdentity};
+use crate::store::flat_settings::{SettingChange, list_change_texts, setting_changes};
+use crate::store::key::{ArtefactIdentity, InputIdentity, list_of_input};
 use crate::store::record::{RunRecord, StageRecord};
 
 /// Difference between two runs.
@@ -87,31 +87,29 @@ fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec
         let subject = format!("code of {name}");
         found.push(RunDifference::new(subject, version(before.version), version(after.version)));
     }
-    compare_settings(name, before, after, found);
-    for input in before.inputs.keys().chain(after.inputs.keys()).collect::<BTreeSet<_>>() {
+    for SettingChange { name: setting, before, after, is_detail } in setting_changes(&before.settings, &after.settings)
+    {
+        found.push(RunDifference { subject: format!("{name}.{setting}"), before, after, is_detail });
+    }
+    let inputs: BTreeSet<&String> = before.inputs.keys().chain(after.inputs.keys()).collect();
+    for list in inputs.iter().filter_map(|input| list_of_input(input)).collect::<BTreeSet<_>>() {
+        let texts = |of: StageOfRun<'_>, identity: &ArtefactIdentity| -> Vec<String> {
+            let inputs = identity.inputs.keys().filter(|input| list_of_input(input) == Some(list));
+            inputs.filter_map(|input| origin(of, identity, input)).map(Origin::into_text).collect()
+        };
+        let (ours, theirs) = (texts(first, before), texts(second, after));
+        if ours.iter().collect::<BTreeSet<_>>() != theirs.iter().collect::<BTreeSet<_>>() {
+            let (before, after) = list_change_texts(&ours, &theirs);
+            found.push(RunDifference::new(format!("{name}.{list}"), Some(before), Some(after)));
+        }
+    }
+    for input in inputs.into_iter().filter(|input| list_of_input(input).is_none()) {
         let (ours, theirs) = (origin(first, before, input), origin(second, after, input));
         if ours.as_ref().zip(theirs.as_ref()).is_some_and(|(ours, theirs)| ours.is_same_as(theirs)) {
             continue;
         }
         let text = |of: Option<Origin>| of.map(Origin::into_text);
         found.push(RunDifference::new(format!("{name}.{input}"), text(ours), text(theirs)));
-    }
-}
-
-fn compare_settings(stage: &str, before: &ArtefactIdentity, after: &ArtefactIdentity, found: &mut Vec<RunDifference>) {
-    let values = |settings: &serde_json::Value| -> BTreeMap<String, String> {
-        flatten(settings).into_iter().map(|(name, value)| (name, text(&value))).collect()
-    };
-    let (ours, theirs) = (values(&before.settings), values(&after.settings));
-    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    let changed: BTreeSet<&String> = names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)).collect();
-    for name in &changed {
-        let (before, after) = (ours.get(*name).cloned(), theirs.get(*name).cloned());
-        let one_sided = before.is_none() || after.is_none();
-        let chosen_above =
-            changed.iter().any(|above| name.strip_prefix(above.as_str()).is_some_and(|rest| rest.starts_with('.')));
-        let subject = format!("{stage}.{name}");
-        found.push(RunDifference { subject, before, after, is_detail: one_sided && chosen_above });
     }
 }
 

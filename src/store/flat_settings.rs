@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use crate::stage::flat_settings::{flatten, is_value, text};
+pub use crate::stage::flat_settings::{SettingChange, flatten, is_value, list_change_texts, setting_changes, text};
 use crate::stage::stage_of_instance;
-use crate::store::key::ArtefactIdentity;
-use crate::store::lineage::artefact_inputs;
+use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
 use crate::store::record::{RunRecord, StageRecord};
 
 /// First part of the names of coordinates.
@@ -16,26 +15,32 @@ const MATRIX: &str = "matrix";
 /// `matrix.axis`.
 #[must_use]
 pub fn settings_of_result(run: &RunRecord, stage: &StageRecord) -> BTreeMap<String, String> {
-    let mut ancestors: BTreeMap<&str, &StageRecord> = BTreeMap::new();
+    let mut ancestors: Vec<(&StageRecord, &ArtefactIdentity)> = Vec::new();
+    // Instances of a stage can share a result.
+    let mut seen = BTreeSet::new();
     let mut open = vec![stage];
     while let Some(stage) = open.pop() {
         if let Some(identity) = &stage.identity
-            && ancestors.insert(&stage.name, stage).is_none()
+            && seen.insert((stage_of_instance(&stage.name), &stage.key))
         {
+            ancestors.push((stage, identity));
             open.extend(producers(run, identity));
         }
+    }
+    let mut results_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for (stage, _) in &ancestors {
+        *results_of.entry(stage_of_instance(&stage.name)).or_default() += 1;
     }
     let mut settings: BTreeMap<String, String> = stage
         .coordinates
         .iter()
         .map(|coordinate| (format!("{MATRIX}.{}", coordinate.axis), coordinate.value_text()))
         .collect();
-    for stage in ancestors.values() {
+    for (stage, identity) in ancestors {
         let own = stage_of_instance(&stage.name);
         // A stage that reads several instances of another one has settings of each.
-        let is_only = ancestors.keys().filter(|name| stage_of_instance(name) == own).count() == 1;
-        let name = if is_only { own } else { &stage.name };
-        let values = stage.identity.iter().flat_map(|identity| flatten(&identity.settings));
+        let name = if results_of[own] == 1 { own } else { &stage.name };
+        let values = flatten(&identity.settings).into_iter();
         settings.extend(values.map(|(setting, value)| (format!("{name}.{setting}"), text(&value))));
     }
     settings
@@ -43,6 +48,10 @@ pub fn settings_of_result(run: &RunRecord, stage: &StageRecord) -> BTreeMap<Stri
 
 /// Stages of a run whose results an artefact reads.
 fn producers<'r>(run: &'r RunRecord, identity: &ArtefactIdentity) -> Vec<&'r StageRecord> {
-    let names: BTreeSet<_> = artefact_inputs(identity).map(|(_, name)| name).collect();
-    run.stages.iter().filter(|stage| names.iter().any(|(kind, key)| stage.kind == *kind && stage.key == *key)).collect()
+    let artefacts = identity.inputs.values().filter_map(|input| match input {
+        InputIdentity::Artefact { kind, key, .. } => Some((kind.as_str(), key)),
+        InputIdentity::Source(_) => None,
+    });
+    let results: BTreeSet<(&str, &Key)> = artefacts.collect();
+    run.stages.iter().filter(|stage| results.contains(&(stage.kind.as_str(), &stage.key))).collect()
 }

@@ -6,6 +6,8 @@ use std::fmt::{self, Write as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::stage::flat_settings::setting_changes;
+
 /// Key of an artefact: a hash of everything that its content depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key(String);
@@ -88,46 +90,38 @@ impl ArtefactIdentity {
         if self.version != before.version {
             changes.push(format!("code of `{}`: version {} → {}", self.kind, before.version, self.version));
         }
-        let mut settings = Vec::new();
-        differences("", &before.settings, &self.settings, &mut settings);
-        changes.extend(settings.into_iter().map(|(path, before, now)| format!("{path}: {before} → {now}")));
+        let settings = setting_changes(&before.settings, &self.settings);
+        changes.extend(settings.into_iter().filter(|change| !change.is_detail).map(|change| {
+            let text = |value: Option<String>| value.unwrap_or_else(|| "not set".to_owned());
+            format!("{}: {} → {}", change.name, text(change.before), text(change.after))
+        }));
+        // Inputs of one list have one reason.
+        let mut of_inputs: BTreeMap<(&str, String), usize> = BTreeMap::new();
+        let mut add = |name, change| *of_inputs.entry((list_of_input(name).unwrap_or(name), change)).or_default() += 1;
         for (name, now) in &self.inputs {
             match (before.inputs.get(name), now) {
-                (None, _) => changes.push(format!("input `{name}` is new")),
+                (None, _) => add(name, "is new".to_owned()),
                 (Some(old), now) if old == now => {}
-                (Some(_), InputIdentity::Source(_)) => changes.push(format!("content of `{name}` changed")),
-                (Some(_), InputIdentity::Artefact { kind, .. }) => {
-                    changes.push(format!("input `{name}` comes from another {kind}"));
-                }
+                (Some(_), InputIdentity::Source(_)) => add(name, "has other content".to_owned()),
+                (Some(_), InputIdentity::Artefact { kind, .. }) => add(name, format!("comes from another {kind}")),
             }
         }
-        let gone = before.inputs.keys().filter(|name| !self.inputs.contains_key(*name));
-        changes.extend(gone.map(|name| format!("input `{name}` is gone")));
+        for name in before.inputs.keys().filter(|name| !self.inputs.contains_key(*name)) {
+            add(name, "is gone".to_owned());
+        }
+        changes.extend(of_inputs.into_iter().map(|((name, change), count)| match count {
+            1 => format!("input `{name}` {change}"),
+            _ => format!("input `{name}` {change} ({count} of the list)"),
+        }));
         changes
     }
 }
 
-/// Collects the values that differ between `one` and `other`, with their dotted paths; null stands for a missing value.
-pub(crate) fn differences<'v>(
-    path: &str,
-    one: &'v Value,
-    other: &'v Value,
-    found: &mut Vec<(String, &'v Value, &'v Value)>,
-) {
-    match (one, other) {
-        (Value::Object(ones), Value::Object(others)) => {
-            let mut names: Vec<_> = ones.keys().chain(others.keys()).collect();
-            names.sort_unstable();
-            names.dedup();
-            for name in names {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                let of = |values: &'v serde_json::Map<String, Value>| values.get(name).unwrap_or(&Value::Null);
-                differences(&path, of(ones), of(others), found);
-            }
-        }
-        _ if one == other => {}
-        _ => found.push((path.to_owned(), one, other)),
-    }
+/// Name of the list that an input belongs to: `sweep.summaries` of `sweep.summaries.3`.
+#[must_use]
+pub fn list_of_input(name: &str) -> Option<&str> {
+    let (list, number) = name.rsplit_once('.')?;
+    number.bytes().all(|b| b.is_ascii_digit()).then_some(list)
 }
 
 /// Canonical JSON: the members of every object are sorted by name, so that equal values have equal text.
@@ -195,13 +189,7 @@ mod tests {
         now.inputs.insert("images".to_owned(), InputIdentity::Source("cd".to_owned()));
         assert_eq!(
             now.changes_since(&before),
-            [
-                "code of `train`: version 1 → 2",
-                "epochs: 3 → 5",
-                "loss.max: {\"margin\":0.2} → null",
-                "loss.sum: null → {\"margin\":0.2}",
-                "content of `images` changed",
-            ]
+            ["code of `train`: version 1 → 2", "epochs: 3 → 5", "loss: max → sum", "input `images` has other content",]
         );
         assert_eq!(now.changes_since(&now), Vec::<String>::new());
     }

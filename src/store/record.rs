@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::runtime::Stalls;
-use crate::stage::{Coordinate, Warning};
+use crate::stage::{Coordinate, Warning, has_coordinates, has_same_coordinates, stage_of_instance};
 use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, Key};
 
@@ -238,10 +238,17 @@ impl RunRecord {
         !self.stages.is_empty() && self.stages.iter().all(|stage| stage.reused)
     }
 
-    /// Stage with this name.
+    /// Stage with this name. The coordinates of an instance can be in any order.
     #[must_use]
     pub fn stage(&self, name: &str) -> Option<&StageRecord> {
-        self.stages.iter().find(|stage| stage.name == name)
+        let is_same = |of: &str| stage_of_instance(of) == stage_of_instance(name) && has_same_coordinates(of, name);
+        self.stages.iter().find(|stage| is_same(&stage.name))
+    }
+
+    /// Instances of the repeated stage `name`, or those with the coordinates that it names.
+    pub fn instances<'r>(&'r self, name: &'r str) -> impl Iterator<Item = &'r StageRecord> {
+        let is_meant = |of: &str| stage_of_instance(of) == stage_of_instance(name) && has_coordinates(of, name);
+        self.stages.iter().filter(move |stage| !stage.coordinates.is_empty() && is_meant(&stage.name))
     }
 
     /// Returns true if both runs have the same pipeline and the same results under the same names.

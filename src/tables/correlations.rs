@@ -14,7 +14,7 @@ table! {
         pairs: StringArray,
         /// Number of different rated pairs.
         n_pairs: Int64Array,
-        /// Number of ratings, which are what is correlated. More than pairs if several people rated a pair.
+        /// Number of ratings: the correlated observations. Larger than `n_pairs` if several people rated a pair.
         n_ratings: Int64Array,
         /// Pearson's r. If the score is constant, all coefficients are 0.
         pearson: Float64Array,

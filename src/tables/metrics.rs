@@ -14,10 +14,11 @@ const MEASURE: &str = "Name of the measure. Retrieval: `recall` (percent of quer
     (k-occurrences): `hub_skewness`, `hs_sum`, `robin_hood`, `antihub_rate`, `hub_rate`, `hub_occurrence`, `hub_gini`, \
     `largest_hub`, and `k_occurrence_rate` (percent of items that are the best item of no query for `m` = 0, of one query \
     for `m` = 1, and of at least `m` queries for `m` ≥ 2).";
-const VARIANT: &str = "Variant of the measure: `paper` or `official`, where the published code differs from the paper; \
+const VARIANT: &str = "Variant of the measure: `paper` or `official`, where the published code differs from the paper. \
     `official_whole_split`: NCS of the first 1,000 images, normalised by the best captions of the whole split, as \
-    published for COCO-1K; `duplicated`: hubness with a row for each caption of an image, as in the papers, of which the \
-    first is the nearest neighbour, and `duplicated_turns` if they take turns; `at 1, 3, 20`: sum over these cut-offs instead of 1, 5 and 10.";
+    published for COCO-1K. `duplicated`: hubness with a row for each caption of an image, as in the papers; of these \
+    equal rows the first is always the nearest neighbour. `duplicated_turns`: the same, but the rows take turns. \
+    `at 1, 3, 20`: sum over these cut-offs instead of 1, 5 and 10.";
 
 /// Row of the table: a measured value.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,8 +113,8 @@ fn columns(rows: &[MetricRow]) -> TableBuilder {
         )
         .with(
             "ci95_low",
-            "Lower end of the 95 % confidence interval, if the measure has one. Of recalls Wilson's, and of recalls of \
-             captions by the bootstrap over images.",
+            "Lower end of the 95 % confidence interval, if the measure has one. Recalls of images have Wilson's interval, \
+             recalls of captions that of the bootstrap over images.",
             optional_floats(rows, |row| row.ci95.map(|(low, _)| low)),
         )
         .with(

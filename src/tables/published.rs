@@ -42,7 +42,11 @@ pub const COLUMNS: [PublishedColumn; 49] = [
         Text,
         "Name of the protocol in the paper: `c2`, `5k`. It means different pools in different papers.",
     ),
-    ("model_row", Text, "Row of the same paper whose model is ranked, for rows that print only another method."),
+    (
+        "model_row",
+        Text,
+        "Row of the same paper whose model is ranked, for rows that print only another method or another pool.",
+    ),
     ("features", Text, "Image features: `vgg19`, `resnet152`, `inception_resnet_v2`, `bottom_up_36`."),
     (
         "model",
@@ -55,7 +59,12 @@ pub const COLUMNS: [PublishedColumn; 49] = [
         "Training objective: `sum`, `max`, `knn_margin`, `local_scaling` (printed as HAL in `local-scaling-2019`), `hal`, or \
          one of these with an addition. In `sam-2022`, `max` is the model's own loss.",
     ),
-    ("method", Text, "Ranking method, as in `summary`: `nns`, `csls`, `inverted_softmax`, `relaxed_greedy`."),
+    (
+        "method",
+        Text,
+        "Ranking method, as in `summary`: `nns`, `csls`, `inverted_softmax`, `relaxed_greedy`. With the method that corrects \
+         its scores: `relaxed_greedy over csls`.",
+    ),
     (
         "printed_method",
         Text,

@@ -116,8 +116,8 @@ fn columns(cutoffs: &[usize], scope: &RankingScope<'_>, rows: &[RankingRow]) -> 
         )
         .with(
             "top_ids",
-            "Identifiers of the best items, best first, ten or `ranking_depth`: `caption_id` (i2t) or `image_id` (t2i). For \
-             a matching, of the items that it accepts.",
+            "Identifiers of the best items, best first: ten, or `ranking_depth`. They are `caption_id` (i2t) or `image_id` \
+             (t2i); for a matching, of the items that it accepts.",
             ListColumn::<Int64Type>::new(rows.iter().map(|row| row.top_ids.len()), top_ids)?,
         )
         .with(

@@ -56,16 +56,19 @@ fn a_run_killed_at_random_times_resumes_to_the_same_bytes() {
     assert_same_content(&content(&killed), &content(&whole));
 }
 
-/// A part of a killed matrix is not computed again, and the rest has the same bytes, also with instances side by side.
+/// The matrix of the README over the tiny pipeline, with two seeds. A part of a killed matrix is not computed again, and
+/// the rest has the same bytes, also with instances side by side.
 #[test]
 fn a_killed_matrix_goes_on_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let matrix = "[matrix.seed]\nsetting = \"fit.seed\"\nvalues = [1, 2, 3]\n";
+    let readme = include_str!("../../README.md");
+    let matrix = readme.split("```toml\n").find(|block| block.starts_with("[matrix]")).expect("the README has a matrix");
+    let matrix = matrix.split("```").next().unwrap_or_default();
     let file = pipeline(folder.path(), "matrix.toml", |tiny| format!("{tiny}\n{matrix}"));
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
     let run = |store: &Path, more: &[&str]| {
         let mut command = pairloom();
-        command.args(["run", "--no-progress", "--threads", "2"]).args(more).arg("--store").arg(store).arg(&file);
+        command.args(["run", "--no-progress", "--threads", "2", "--only", "seed=1,2"]).args(more).arg("--store").arg(store).arg(&file);
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         command
     };
@@ -75,7 +78,7 @@ fn a_killed_matrix_goes_on_to_the_same_bytes() {
     let mut first = run(&killed, &["--jobs", "2"]).spawn().unwrap();
     let stderr = BufReader::new(first.stderr.take().unwrap());
     let finished =
-        stderr.lines().map_while(Result::ok).any(|line| line.starts_with("test@seed=") && line.contains("finished"));
+        stderr.lines().map_while(Result::ok).any(|line| line.starts_with("test@row=") && line.contains("finished"));
     assert!(finished, "an evaluation finishes");
     first.kill().unwrap();
     first.wait().unwrap();
@@ -84,15 +87,30 @@ fn a_killed_matrix_goes_on_to_the_same_bytes() {
     assert!(output.status.success() && text.contains("reused"), "{text}");
     assert_same_content(&content(&killed), &content(&whole));
     // A stage of all instances, with the axis as a column.
-    let sql = "SELECT count(DISTINCT seed) AS seeds, count(DISTINCT rsum) > 1 AS differ FROM test.summary";
-    let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(&killed).arg(sql).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "seeds,differ\n3,true\n");
+    let query = |sql: &str| {
+        let output = pairloom().args(["sql", "--format", "csv", "--store"]).arg(&killed).arg(sql).output().unwrap();
+        (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let of_readme = readme.lines().find_map(|line| line.strip_prefix("pairloom sql \"SELECT row, ")?.strip_suffix('"'));
+    let (rows, error) = query(&format!("SELECT row, {} ORDER BY row", of_readme.expect("the README has a query")));
+    let rows: Vec<&str> = rows.lines().collect();
+    assert!(rows.len() == 3 && rows[0] == "row,seeds,mean,deviation", "{rows:?} {error}");
+    // Two methods of two seeds.
+    assert!(rows[1].starts_with("max,4,") && rows[2].starts_with("sum,4,"), "{rows:?}");
+    // Instances are named in any order, or in part.
+    for (name, wanted) in [("test@seed=2,row=max", "\n1\n"), ("test@row=sum", "\n2\n"), ("test@*", "\n4\n")] {
+        let sql = format!("SELECT count(*) FROM \"{name}\".summary WHERE method = 'nns'");
+        let (rows, error) = query(&sql);
+        assert!(rows.ends_with(wanted), "{name}: {rows} {error}");
+    }
+    let (_, error) = query("SELECT * FROM \"test@row=max,seed=9\".summary");
+    assert!(error.contains("`test` is repeated over row (sum, max) and seed (1, 2)"), "{error}");
     // A failure of one instance leaves the others alone.
-    let only = ["--keep-going", "--set", r#"stage."fit@seed=2".train.learning_rate=1e30"#];
+    let only = ["--keep-going", "--set", r#"stage."fit@row=max,seed=2".train.learning_rate=1e30"#];
     let output = run(&folder.path().join("failed"), &only).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{text}");
-    assert!(text.contains("stage `fit@seed=2`") && text.contains("test@seed=3: finished"), "{text}");
+    assert!(text.contains("stage `fit@row=max,seed=2`") && text.contains("test@row=sum,seed=2: finished"), "{text}");
 }
 
 #[test]

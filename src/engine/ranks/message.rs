@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorCategory, TruncatedList};
 use crate::plan::Plan;
 use crate::runtime::Rendezvous;
 use crate::stage::{InputOrigin, Stage};
-use crate::store::key::{ArtefactIdentity, differences};
+use crate::store::key::ArtefactIdentity;
 use crate::store::{FileEntry, Part};
 
 /// First message of every rank.
@@ -111,6 +111,24 @@ pub(super) fn describe_differences(rank: usize, own: &Value, other: &Value) -> O
         .map(|(path, own, other)| format!("`{path}` is {} on rank 0 and {} on rank {rank}", shown(own), shown(other)))
         .collect();
     (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// Collects the values that differ between `one` and `other`, with their dotted paths; null stands for a missing value.
+fn differences<'v>(path: &str, one: &'v Value, other: &'v Value, found: &mut Vec<(String, &'v Value, &'v Value)>) {
+    match (one, other) {
+        (Value::Object(ones), Value::Object(others)) => {
+            let mut names: Vec<_> = ones.keys().chain(others.keys()).collect();
+            names.sort_unstable();
+            names.dedup();
+            for name in names {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let of = |values: &'v serde_json::Map<String, Value>| values.get(name).unwrap_or(&Value::Null);
+                differences(&path, of(ones), of(others), found);
+            }
+        }
+        _ if one == other => {}
+        _ => found.push((path.to_owned(), one, other)),
+    }
 }
 
 #[cfg(test)]

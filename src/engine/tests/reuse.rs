@@ -106,7 +106,7 @@ fn a_stage_depends_on_the_content_of_a_source_and_not_on_its_path() {
     run(&reads(&one), &store);
     assert_eq!(to_run(&reads(&two), &store), Vec::<String>::new());
     std::fs::write(&two, "other").unwrap();
-    assert_eq!(statuses(&reads(&two), &store)[0].reasons, ["content of `source` changed"]);
+    assert_eq!(statuses(&reads(&two), &store)[0].reasons, ["input `source` has other content"]);
 }
 
 #[test]

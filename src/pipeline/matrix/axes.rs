@@ -18,10 +18,12 @@ use serde_json::Value as Json;
 use super::setting_tree::{SettingTree, read_set};
 use crate::pipeline::diagnostic::Diagnostic;
 use crate::pipeline::file_format::{AXIS_NAME, VALUE_TEXT};
+use crate::pipeline::overrides::{Step, set_value};
 use crate::pipeline::schema_check::matches_pattern;
 use crate::pipeline::source_map::SourceSpan;
 use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::stage::value_text;
+use crate::suggest::quoted_list;
 
 /// Key of the list of combinations that are left out.
 const EXCLUDE: &str = "exclude";
@@ -31,6 +33,8 @@ const EXCLUDE: &str = "exclude";
 pub(in crate::pipeline) struct MatrixAxis {
     pub(super) name: String,
     pub(super) span: SourceSpan,
+    /// Settings that have the axis's value; empty for named rows.
+    pub(super) settings: Vec<SettingPath>,
     pub(super) values: Vec<AxisValue>,
 }
 
@@ -63,7 +67,40 @@ impl AxisValue {
     }
 }
 
+impl MatrixAxis {
+    /// Texts of the values, in their order.
+    pub(super) fn value_texts(&self) -> Vec<String> {
+        self.values.iter().map(AxisValue::text).collect()
+    }
+
+    /// Index of the value with this text.
+    ///
+    /// # Errors
+    /// There is none: `wrong`, with the values that there are.
+    pub(super) fn find_value(&self, text: &str, wrong: impl FnOnce() -> Diagnostic) -> Result<usize, Box<Diagnostic>> {
+        let texts = self.value_texts();
+        let names = || texts.iter().map(String::as_str);
+        names()
+            .position(|of| of == text)
+            .ok_or_else(|| Box::new(wrong().with_valid_names(text, names().collect::<Vec<_>>())))
+    }
+}
+
 impl Matrix {
+    /// Names of the axes, in their order.
+    pub(super) fn axis_names(&self) -> Vec<&str> {
+        self.axes.iter().map(|axis| axis.name.as_str()).collect()
+    }
+
+    /// Index of the axis with this name.
+    ///
+    /// # Errors
+    /// There is none: `wrong`, with the axes that there are.
+    pub(super) fn find_axis(&self, name: &str, wrong: impl FnOnce() -> Diagnostic) -> Result<usize, Box<Diagnostic>> {
+        let found = self.axes.iter().position(|axis| axis.name == name);
+        found.ok_or_else(|| Box::new(wrong().with_valid_names(name, self.axis_names())))
+    }
+
     /// Reads the entry `matrix` of a file. Mistakes go to `diagnostics`, and what is wrong is left out.
     pub(in crate::pipeline) fn read(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let TomlValue::Table(entries) = &entry.node.value else {
@@ -88,36 +125,26 @@ impl Matrix {
     }
 
     /// Reads an argument `axis=value,value` of the command line: the values of an axis that are run.
-    pub(in crate::pipeline) fn only(
-        &self,
-        argument: &str,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Option<Vec<Condition>> {
-        let mut refuse = |diagnostic: Diagnostic| {
-            diagnostics.push(diagnostic);
-            None
-        };
-        let at = SourceSpan::nowhere();
-        let axes = || self.axes.iter().map(|axis| axis.name.as_str());
+    ///
+    /// # Errors
+    /// It names no axis, or a value that the axis does not have.
+    pub(in crate::pipeline) fn only(&self, argument: &str) -> Result<Vec<Condition>, Box<Diagnostic>> {
+        let wrong = |message: &str| Diagnostic::new(SourceSpan::nowhere(), format!("`--only {argument}`{message}"));
         let Some((name, values)) = argument.split_once('=') else {
-            let message = format!("`--only {argument}` names no value, wanted `AXIS=VALUE`");
-            return refuse(Diagnostic::new(at, message).with_valid_names(argument, axes()));
+            let diagnostic = wrong(" names no value, wanted `AXIS=VALUE`");
+            return Err(Box::new(match self.axes.iter().find(|axis| axis.name == argument) {
+                Some(axis) => {
+                    let values = axis.value_texts();
+                    let values = quoted_list(values.iter().map(String::as_str));
+                    diagnostic.note(format!("values of `{argument}`: {values}"))
+                }
+                None => diagnostic.with_valid_names(argument, self.axis_names()),
+            }));
         };
-        let Some(i) = self.axes.iter().position(|axis| axis.name == name) else {
-            let message = format!("`--only {argument}`: the matrix of the file has no axis `{name}`");
-            return refuse(Diagnostic::new(at, message).with_valid_names(name, axes()));
-        };
-        let texts: Vec<String> = self.axes[i].values.iter().map(AxisValue::text).collect();
-        let mut conditions = Vec::new();
-        for value in values.split(',') {
-            let Some(at_value) = texts.iter().position(|text| text == value) else {
-                let message = format!("`--only {argument}`: axis `{name}` has no value `{value}`");
-                let names = texts.iter().map(String::as_str);
-                return refuse(Diagnostic::new(at, message).with_valid_names(value, names));
-            };
-            conditions.push((i, at_value));
-        }
-        Some(conditions)
+        let axis = self.find_axis(name, || wrong(&format!(": the matrix of the file has no axis `{name}`")))?;
+        let value =
+            |text: &str| self.axes[axis].find_value(text, || wrong(&format!(": axis `{name}` has no value `{text}`")));
+        values.split(',').map(|text| Ok((axis, value(text)?))).collect()
     }
 
     /// Reads `exclude = [{ row = "1.2", seed = 3 }]`.
@@ -150,21 +177,14 @@ impl Matrix {
 
     /// Condition `axis = value`.
     fn condition(&self, entry: &TomlEntry) -> Result<Condition, Box<Diagnostic>> {
-        let Some(axis) = self.axes.iter().position(|axis| axis.name == entry.key) else {
-            let message = format!("the matrix has no axis `{}`", entry.key);
-            let names = self.axes.iter().map(|axis| axis.name.as_str());
-            return Err(Box::new(Diagnostic::new(entry.key_span, message).with_valid_names(&entry.key, names)));
+        let unknown = || Diagnostic::new(entry.key_span, format!("the matrix has no axis `{}`", entry.key));
+        let axis = self.find_axis(&entry.key, unknown)?;
+        let text = scalar(&entry.node).map(|value| value_text(&value)).unwrap_or_default();
+        let unknown = || {
+            let message = format!("axis `{}` has no value {}", entry.key, entry.node.describe());
+            Diagnostic::new(entry.node.span, message)
         };
-        let text = scalar(&entry.node).map(|value| value_text(&value));
-        let texts: Vec<String> = self.axes[axis].values.iter().map(AxisValue::text).collect();
-        text.as_ref().and_then(|text| texts.iter().position(|of| of == text)).map(|value| (axis, value)).ok_or_else(
-            || {
-                let message = format!("axis `{}` has no value {}", entry.key, entry.node.describe());
-                let diagnostic = Diagnostic::new(entry.node.span, message);
-                let names = texts.iter().map(String::as_str);
-                Box::new(diagnostic.with_valid_names(text.as_deref().unwrap_or_default(), names))
-            },
-        )
+        Ok((axis, self.axes[axis].find_value(&text, unknown)?))
     }
 }
 
@@ -176,8 +196,8 @@ fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<Mat
         diagnostics.push(Diagnostic::new(entry.key_span, message).hint(hint));
         return None;
     }
-    let values = match &entry.node.value {
-        TomlValue::Array(rows) => read_rows(&entry.key, entry.key_span, rows, diagnostics),
+    let (settings, values) = match &entry.node.value {
+        TomlValue::Array(rows) => (Vec::new(), read_rows(&entry.key, entry.key_span, rows, diagnostics)),
         TomlValue::Table(_) => read_values(entry, diagnostics),
         _ => {
             let message = format!("axis `{}` is {}", entry.key, entry.node.describe());
@@ -186,22 +206,28 @@ fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<Mat
                 "write `[matrix.{}]` with `setting` and `values`, or rows `[[matrix.{}]]` with `name` and `set`",
                 entry.key, entry.key
             )));
-            Vec::new()
+            Default::default()
         }
     };
-    refuse_equal_values(&entry.key, &values, diagnostics);
+    refuse_equal_values(&entry.key, &values, settings.is_empty(), diagnostics);
     let values: Vec<AxisValue> = values.into_iter().map(|(value, _)| value).collect();
-    (!values.is_empty()).then(|| MatrixAxis { name: entry.key.clone(), span: entry.key_span, values })
+    (!values.is_empty()).then(|| MatrixAxis { name: entry.key.clone(), span: entry.key_span, settings, values })
 }
 
 /// Reports values with the same text.
-fn refuse_equal_values(axis: &str, values: &[(AxisValue, SourceSpan)], diagnostics: &mut Vec<Diagnostic>) {
+fn refuse_equal_values(
+    axis: &str,
+    values: &[(AxisValue, SourceSpan)],
+    is_rows: bool,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let mut seen = BTreeMap::new();
     for (value, span) in values {
         let text = value.text();
         if seen.insert(text.clone(), span).is_some() {
             let message = format!("axis `{axis}` has the value `{text}` twice");
-            diagnostics.push(Diagnostic::new(*span, message).hint("give one of the two another name"));
+            let hint = if is_rows { "give one of the two another name" } else { "leave out one of the two" };
+            diagnostics.push(Diagnostic::new(*span, message).hint(hint));
         }
     }
 }
@@ -247,7 +273,10 @@ fn read_rows(
 }
 
 /// Reads `setting` (or `settings`) and `values`.
-fn read_values(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Vec<(AxisValue, SourceSpan)> {
+fn read_values(
+    entry: &TomlEntry,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> (Vec<SettingPath>, Vec<(AxisValue, SourceSpan)>) {
     let (axis, node) = (&entry.key, &entry.node);
     let names = ["setting", "settings", "values"];
     for stray in node.entries().iter().filter(|entry| !names.contains(&entry.key.as_str())) {
@@ -263,25 +292,25 @@ fn read_values(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Vec<(Axi
         (Some(_), Some(settings)) => {
             let message = format!("axis `{axis}` has `setting` and `settings`, wanted one");
             diagnostics.push(Diagnostic::new(settings.key_span, message));
-            return Vec::new();
+            return Default::default();
         }
         (None, None) => {
             let message = format!("axis `{axis}` lacks `setting`");
             let hint = "write for example `setting = \"fit.seed\"`: the name of a stage, then of its setting";
             diagnostics.push(Diagnostic::new(entry.key_span, message).hint(hint));
-            return Vec::new();
+            return Default::default();
         }
     };
     let paths: Vec<_> = settings.into_iter().filter_map(|setting| setting_path(setting, diagnostics)).collect();
     let Some(values) = node.get("values") else {
         let message = format!("axis `{axis}` lacks `values`");
         diagnostics.push(Diagnostic::new(entry.key_span, message).hint("write for example `values = [1, 2, 3]`"));
-        return Vec::new();
+        return Default::default();
     };
     let TomlValue::Array(items) = &values.node.value else {
         let message = format!("`values` is {}, wanted an array", values.node.describe());
         diagnostics.push(Diagnostic::new(values.node.span, message).hint("write for example `values = [1, 2, 3]`"));
-        return Vec::new();
+        return Default::default();
     };
     if items.is_empty() {
         diagnostics.push(Diagnostic::new(values.node.span, format!("axis `{axis}` has no values")));
@@ -294,13 +323,15 @@ fn read_values(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Vec<(Axi
         }
         Some((AxisValue { value, set }, item.span))
     };
-    items.iter().filter_map(value).collect()
+    let values = items.iter().filter_map(value).collect();
+    (paths, values)
 }
 
 /// Path of a setting: a stage, and the names down to the setting.
-struct SettingPath {
-    stage: String,
-    names: Vec<String>,
+#[derive(Debug)]
+pub(super) struct SettingPath {
+    pub(super) stage: String,
+    pub(super) names: Vec<String>,
     span: SourceSpan,
 }
 
@@ -310,17 +341,8 @@ impl SettingPath {
         let tree = set
             .entry(self.stage.clone())
             .or_insert_with(|| SettingTree { span: self.span, node: TomlNode::empty(self.span) });
-        let mut node = &mut tree.node;
-        for name in &self.names {
-            if node.get(name).is_none()
-                && let TomlValue::Table(entries) = &mut node.value
-            {
-                entries.push(TomlEntry { key: name.clone(), key_span: self.span, node: TomlNode::empty(self.span) });
-            }
-            let Some(entry) = node.get_mut(name) else { return };
-            node = &mut entry.node;
-        }
-        *node = value.clone();
+        let steps: Vec<Step> = self.names.iter().map(|name| (name.clone(), self.span)).collect();
+        set_value(&mut tree.node, &steps, value.clone());
     }
 }
 
@@ -344,7 +366,7 @@ fn setting_path(node: &TomlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<Se
 }
 
 /// Value of an axis as JSON; `None` if it is a list, a table or a date.
-fn scalar(node: &TomlNode) -> Option<Json> {
+pub(super) fn scalar(node: &TomlNode) -> Option<Json> {
     match &node.value {
         TomlValue::Text(text) => Some(Json::from(text.as_str())),
         TomlValue::Integer(number) => i64::try_from(*number).ok().map(Json::from),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::axes::{Condition, Matrix};
 use crate::pipeline::diagnostic::Diagnostic;
+use crate::pipeline::source_map::SourceSpan;
 
 /// Largest number of combinations.
 const MAX_COMBINATIONS: usize = 1000;
@@ -18,7 +19,7 @@ type SharedCombinations = Rc<Vec<Vec<Condition>>>;
 pub(in crate::pipeline) struct Combinations {
     all: Vec<Vec<usize>>,
     /// True if the command line chose some of the combinations of the file.
-    is_choice: bool,
+    is_partial: bool,
     /// Combinations of some axes, by these axes.
     projections: RefCell<BTreeMap<BTreeSet<usize>, SharedCombinations>>,
 }
@@ -44,7 +45,7 @@ impl Combinations {
                 Diagnostic::new(matrix.span, message)
                     .hint("shorten an axis, or list the combinations that are wanted as named rows of one axis"),
             );
-            return Self { all: Vec::new(), is_choice: false, projections: RefCell::default() };
+            return Self { all: Vec::new(), is_partial: false, projections: RefCell::default() };
         }
         let mut all: Vec<Vec<usize>> = vec![Vec::new()];
         for size in sizes {
@@ -62,12 +63,18 @@ impl Combinations {
         all.retain(|values| {
             only.iter().all(|any| any.iter().any(|condition| satisfies(values, std::slice::from_ref(condition))))
         });
-        Self { all, is_choice: !only.is_empty(), projections: RefCell::default() }
+        if all.is_empty() && diagnostics.is_empty() {
+            diagnostics.push(
+                Diagnostic::new(SourceSpan::nowhere(), "`--only` chooses no combination of the matrix")
+                    .hint("several values of an axis are one argument: `--only row=1.1,1.2`"),
+            );
+        }
+        Self { all, is_partial: !only.is_empty(), projections: RefCell::default() }
     }
 
     /// True if the command line chose some of the combinations, so that others may be missing.
-    pub(super) fn is_choice(&self) -> bool {
-        self.is_choice
+    pub(super) fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// Different combinations of the values of some axes, in order.

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use super::axes::{AxisValue, Matrix, MatrixAxis};
+use super::axes::{AxisValue, Condition, Matrix, MatrixAxis, scalar};
 use super::combinations::Combinations;
 use super::merge::merge;
 use super::profile::Profile;
-use super::reference::{Choice, InstanceReference, ReferenceReader, axis_names, texts};
+use super::reference::{AxisSelector, InstanceReference, ReferenceReader, axis_names, reference_texts};
+use super::setting_schema::SettingSchema;
 use crate::pipeline::alternative::Alternative;
 use crate::pipeline::diagnostic::Diagnostic;
-use crate::pipeline::overrides::SettingAssignment;
+use crate::pipeline::overrides::{SettingAssignment, means_instance};
 use crate::pipeline::source_map::SourceSpan;
 use crate::pipeline::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::stage::{Coordinate, INSTANCE_SIGN, TableRef, instance_name, stage_of_instance};
@@ -56,7 +57,7 @@ impl Expansion<'_> {
         let references: Vec<Vec<InstanceReference>> =
             (0..self.stages.len()).map(|stage| self.references(stage, &reader, diagnostics)).collect();
         let axes = self.axes_of_stages(&references);
-        self.check_axes_are_used(&axes, diagnostics);
+        self.check_axes_are_used(diagnostics);
         let mut instances = Vec::new();
         let mut left_out = BTreeSet::new();
         for (i, entry) in self.stages.iter().enumerate() {
@@ -67,28 +68,59 @@ impl Expansion<'_> {
                     axes: &axes,
                     combinations,
                     values,
+                    nothing_left: Vec::new(),
                     wrong: Vec::new(),
                 };
                 let coordinates = self.coordinates(values);
                 let mut node = self.settings(entry, &coordinates, values);
-                rewriter.rewrite(&mut node);
+                diagnostics.extend(self.replaced_values(entry, &node, values));
+                rewriter.rewrite_stage(&mut node);
                 let entry = TomlEntry { key: instance_name(&entry.key, &coordinates), node, ..entry.clone() };
-                if !rewriter.wrong.is_empty() && combinations.is_choice() {
+                diagnostics.extend(rewriter.wrong);
+                if !rewriter.nothing_left.is_empty() && combinations.is_partial() {
                     left_out.insert(entry.key);
                     continue;
                 }
-                diagnostics.extend(rewriter.wrong);
+                diagnostics.extend(rewriter.nothing_left);
                 instances.push(StageInstance { entry, stage: self.stages[i].key.clone(), coordinates });
             }
         }
-        without_consumers(instances, left_out)
+        if !combinations.is_partial() {
+            self.check_instances_exist(&instances, diagnostics);
+        }
+        self.without_consumers(instances, left_out)
+    }
+
+    /// Reports instances that the profile names and that do not exist.
+    fn check_instances_exist(&self, instances: &[StageInstance], diagnostics: &mut Vec<Diagnostic>) {
+        for (name, tree) in self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)) {
+            if !instances.iter().any(|of| means_instance(name, &of.stage, &of.coordinates)) {
+                let message = format!("no instance of a stage matches `{name}`");
+                let hint = format!("`pairloom plan -v` lists the instances of `{}`", stage_of_instance(name));
+                diagnostics.push(Diagnostic::new(tree.span, message).hint(hint));
+            }
+        }
+    }
+
+    /// Schema of the settings of a kind of stage.
+    fn schema_of(&self, kind: &str) -> SettingSchema<'_> {
+        let kind = self.kinds.iter().find(|known| known.name == kind);
+        SettingSchema::new(kind.and_then(|kind| kind.content), self.definitions)
+    }
+
+    /// Texts of the references in the settings of a stage.
+    fn references_of<'n>(&self, stage: &'n TomlNode) -> Vec<(&'n str, SourceSpan)> {
+        let kinds = stage.entries().iter();
+        kinds.flat_map(|kind| reference_texts(&kind.node, self.schema_of(&kind.key))).collect()
     }
 
     /// Stages of the file as they stand, for a file whose matrix is wrong. Their references name no coordinates.
     pub(in crate::pipeline) fn without_matrix(&self) -> Vec<StageInstance> {
         let instance = |stage: &TomlEntry| {
             let mut entry = stage.clone();
-            strip_coordinates(&mut entry.node);
+            if let TomlValue::Table(kinds) = &mut entry.node.value {
+                kinds.iter_mut().for_each(|kind| strip_coordinates(&mut kind.node, self.schema_of(&kind.key)));
+            }
             StageInstance { entry, stage: stage.key.clone(), coordinates: Vec::new() }
         };
         self.stages.iter().map(instance).collect()
@@ -97,7 +129,9 @@ impl Expansion<'_> {
     /// Reports settings of stages that the file does not have.
     fn check_stages_of_values(&self, names: &[&str], diagnostics: &mut Vec<Diagnostic>) {
         let of_values = self.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.set);
-        let named = of_values.chain(&self.profile.set).map(|(name, tree)| (stage_of_instance(name), tree));
+        // A profile can name instances. A value of an axis sets something in the instances that have it.
+        let of_profile = self.profile.set.iter().map(|(name, tree)| (stage_of_instance(name), tree));
+        let named = of_values.map(|(name, tree)| (name.as_str(), tree)).chain(of_profile);
         for (stage, tree) in named.filter(|(stage, _)| !names.contains(stage)) {
             let message = format!("the file has no stage `{stage}`");
             diagnostics.push(Diagnostic::new(tree.span, message).with_valid_names(stage, names.iter().copied()));
@@ -125,9 +159,11 @@ impl Expansion<'_> {
         let values = self.matrix.axes.iter().flat_map(|axis| &axis.values);
         let of_values = values.filter_map(|value| value.set.get(&entry.key));
         let of_profile = self.profile.set.iter().filter(|(name, _)| stage_of_instance(name) == entry.key);
-        let trees = of_values.chain(of_profile.map(|(_, tree)| tree)).map(|tree| &tree.node);
+        let kind = entry.node.entries().first().map_or("", |kind| kind.key.as_str());
+        let trees = of_values.chain(of_profile.map(|(_, tree)| tree));
+        let changed = trees.flat_map(|tree| reference_texts(&tree.node, self.schema_of(kind)));
         let mut references = Vec::new();
-        for (text, span) in std::iter::once(&entry.node).chain(trees).flat_map(texts) {
+        for (text, span) in self.references_of(&entry.node).into_iter().chain(changed) {
             match reader.read(text, span) {
                 Ok(reference) => references.extend(reference),
                 Err(diagnostic) => diagnostics.push(*diagnostic),
@@ -153,7 +189,7 @@ impl Expansion<'_> {
                     let followed: Vec<usize> = axes[reference.producer]
                         .iter()
                         .copied()
-                        .filter(|axis| reference.choice(*axis) == Choice::Follow)
+                        .filter(|axis| reference.selector(*axis) == AxisSelector::Follow)
                         .collect();
                     axes[stage].extend(followed);
                 }
@@ -166,10 +202,9 @@ impl Expansion<'_> {
     }
 
     /// Reports axes that change nothing.
-    fn check_axes_are_used(&self, axes: &[BTreeSet<usize>], diagnostics: &mut Vec<Diagnostic>) {
-        for (i, axis) in self.matrix.axes.iter().enumerate() {
-            let is_wrong = axis.values.iter().any(|value| !value.set.is_empty());
-            if !is_wrong && axes.iter().all(|of| !of.contains(&i)) {
+    fn check_axes_are_used(&self, diagnostics: &mut Vec<Diagnostic>) {
+        for axis in &self.matrix.axes {
+            if axis.values.iter().all(|value| value.set.is_empty()) {
                 let message = format!("axis `{}` changes no setting", axis.name);
                 diagnostics.push(
                     Diagnostic::new(axis.span, message).hint("rows set settings below `set`: `set.fit.loss = \"max\"`"),
@@ -178,8 +213,8 @@ impl Expansion<'_> {
         }
     }
 
-    fn coordinates(&self, values: &[(usize, usize)]) -> Vec<Coordinate> {
-        let coordinate = |&(axis, value): &(usize, usize)| {
+    fn coordinates(&self, values: &[Condition]) -> Vec<Coordinate> {
+        let coordinate = |&(axis, value): &Condition| {
             let axis = &self.matrix.axes[axis];
             Coordinate { axis: axis.name.clone(), value: axis.values[value].value.clone() }
         };
@@ -187,19 +222,19 @@ impl Expansion<'_> {
     }
 
     /// Settings of an instance: those of the file, then those of its values, of the profile, and of the command line.
-    fn settings(&self, entry: &TomlEntry, coordinates: &[Coordinate], values: &[(usize, usize)]) -> TomlNode {
+    fn settings(&self, entry: &TomlEntry, coordinates: &[Coordinate], values: &[Condition]) -> TomlNode {
         let mut node = entry.node.clone();
         if let TomlValue::Table(kinds) = &mut node.value
             && let [settings] = kinds.as_mut_slice()
         {
-            let schema = self.kinds.iter().find(|kind| kind.name == settings.key).and_then(|kind| kind.content);
-            let of_value = |&(axis, value): &(usize, usize)| {
+            let schema = self.schema_of(&settings.key);
+            let of_value = |&(axis, value): &Condition| {
                 let value: &AxisValue = &self.matrix.axes[axis].values[value];
                 value.set.get(&entry.key)
             };
             let of_profile = self.profile.settings_of(&entry.key, coordinates);
             for tree in values.iter().filter_map(of_value).chain(of_profile) {
-                merge(&mut settings.node, &tree.node, schema, self.definitions);
+                merge(&mut settings.node, &tree.node, schema);
             }
         }
         for assignment in self.assignments {
@@ -207,33 +242,69 @@ impl Expansion<'_> {
         }
         node
     }
-}
 
-/// Instances that do not follow from those that are left out.
-fn without_consumers(mut instances: Vec<StageInstance>, mut left_out: BTreeSet<String>) -> Vec<StageInstance> {
-    let mut before = usize::MAX;
-    while !left_out.is_empty() && before != instances.len() {
-        before = instances.len();
-        instances.retain(|instance| {
-            let stage = |text: &str| TableRef::try_from(text.to_owned()).ok().map(|from| from.stage().to_owned());
-            let follows = texts(&instance.entry.node)
-                .into_iter()
-                .any(|(text, _)| stage(text).is_some_and(|stage| left_out.contains(&stage)));
-            if follows {
-                left_out.insert(instance.entry.key.clone());
-            }
-            !follows
-        });
+    /// Instances that do not follow from those that are left out.
+    fn without_consumers(
+        &self,
+        mut instances: Vec<StageInstance>,
+        mut left_out: BTreeSet<String>,
+    ) -> Vec<StageInstance> {
+        let mut before = usize::MAX;
+        while !left_out.is_empty() && before != instances.len() {
+            before = instances.len();
+            instances.retain(|instance| {
+                let stage = |text: &str| TableRef::try_from(text.to_owned()).ok().map(|from| from.stage().to_owned());
+                let mut references = self.references_of(&instance.entry.node).into_iter();
+                let follows = references.any(|(text, _)| stage(text).is_some_and(|stage| left_out.contains(&stage)));
+                if follows {
+                    left_out.insert(instance.entry.key.clone());
+                }
+                !follows
+            });
+        }
+        instances
     }
-    instances
+
+    /// Reports settings of an instance that no longer have the value of their axis, which names the instance. `node` is
+    /// the tree of the instance.
+    fn replaced_values(&self, stage: &TomlEntry, node: &TomlNode, values: &[Condition]) -> Vec<Diagnostic> {
+        let mut replaced = Vec::new();
+        for &(axis, value) in values {
+            let axis = &self.matrix.axes[axis];
+            for path in axis.settings.iter().filter(|path| path.stage == stage.key) {
+                let Some(kind) = node.entries().first() else { continue };
+                let mut found = &kind.node;
+                let is_found = path.names.iter().all(|name| match found.get(name) {
+                    Some(entry) => {
+                        found = &entry.node;
+                        true
+                    }
+                    None => false,
+                });
+                if is_found && scalar(found).as_ref() == Some(&axis.values[value].value) {
+                    continue;
+                }
+                let setting = format!("{}.{}", path.stage, path.names.join("."));
+                let message = format!("this replaces `{setting}`, which axis `{0}` of the matrix sets", axis.name);
+                let hint = format!(
+                    "choose values of the axis with `--only {0}=…`, or set others with `--set 'matrix.{0}.values=[…]'`",
+                    axis.name
+                );
+                replaced.push(Diagnostic::new(found.span, message).hint(hint));
+            }
+        }
+        replaced
+    }
 }
 
-/// Takes the coordinates off all references in a tree.
-fn strip_coordinates(node: &mut TomlNode) {
+/// Takes the coordinates off all references in a tree of settings.
+fn strip_coordinates(node: &mut TomlNode, schema: SettingSchema<'_>) {
     match &mut node.value {
-        TomlValue::Table(entries) => entries.iter_mut().for_each(|entry| strip_coordinates(&mut entry.node)),
-        TomlValue::Array(items) => items.iter_mut().for_each(strip_coordinates),
-        TomlValue::Text(text) => {
+        TomlValue::Table(entries) => {
+            entries.iter_mut().for_each(|entry| strip_coordinates(&mut entry.node, schema.property(&entry.key)));
+        }
+        TomlValue::Array(items) => items.iter_mut().for_each(|item| strip_coordinates(item, schema.items())),
+        TomlValue::Text(text) if schema.is_table_reference() => {
             if let Ok(reference) = TableRef::try_from(text.clone())
                 && reference.stage().contains(INSTANCE_SIGN)
             {
@@ -251,30 +322,41 @@ struct ReferenceRewriter<'a> {
     axes: &'a [BTreeSet<usize>],
     combinations: &'a Combinations,
     /// Axes and values of the instance.
-    values: &'a [(usize, usize)],
-    /// References that mean nothing, or too much.
+    values: &'a [Condition],
+    /// References to combinations that the matrix leaves out.
+    nothing_left: Vec<Diagnostic>,
+    /// References that mean several tables where one is wanted.
     wrong: Vec<Diagnostic>,
 }
 
 impl ReferenceRewriter<'_> {
-    fn rewrite(&mut self, node: &mut TomlNode) {
+    /// Rewrites the references in the settings of a stage.
+    fn rewrite_stage(&mut self, stage: &mut TomlNode) {
+        let TomlValue::Table(kinds) = &mut stage.value else { return };
+        for kind in kinds {
+            self.rewrite(&mut kind.node, self.expansion.schema_of(&kind.key));
+        }
+    }
+
+    fn rewrite(&mut self, node: &mut TomlNode, schema: SettingSchema<'_>) {
         match &mut node.value {
             TomlValue::Table(entries) => {
                 for entry in entries {
-                    self.rewrite(&mut entry.node);
+                    self.rewrite(&mut entry.node, schema.property(&entry.key));
                 }
             }
             TomlValue::Array(items) => {
-                *items = std::mem::take(items).into_iter().flat_map(|item| self.rewritten_item(item)).collect();
+                let all = std::mem::take(items).into_iter();
+                *items = all.flat_map(|item| self.rewritten_item(item, schema.items())).collect();
             }
-            TomlValue::Text(text) => {
+            TomlValue::Text(text) if schema.is_table_reference() => {
                 let span = node.span;
                 // Wrong coordinates are reported already.
                 let Ok(Some(reference)) = self.reader.read(text, span) else { return };
                 let names = self.names(&reference);
                 match names.as_slice() {
                     [name] if !reference.is_several() => *text = format!("{name}.{}", reference.table),
-                    [] => self.wrong.push(self.nothing_left(text, &reference, span)),
+                    [] => self.nothing_left.push(self.left_out_combination(text, &reference, span)),
                     names => {
                         let message = format!("got `{text}`, which is {} tables, wanted one", names.len());
                         let hint = format!(
@@ -290,30 +372,31 @@ impl ReferenceRewriter<'_> {
     }
 
     /// Item of a list, or the items that a reference to several instances means.
-    fn rewritten_item(&mut self, mut item: TomlNode) -> Vec<TomlNode> {
+    fn rewritten_item(&mut self, mut item: TomlNode, schema: SettingSchema<'_>) -> Vec<TomlNode> {
         if let TomlValue::Text(text) = &item.value
+            && schema.is_table_reference()
             && let Ok(Some(reference)) = self.reader.read(text, item.span)
             && reference.is_several()
         {
             let names = self.names(&reference);
             if names.is_empty() {
-                self.wrong.push(self.nothing_left(text, &reference, item.span));
+                self.nothing_left.push(self.left_out_combination(text, &reference, item.span));
             }
             let with = |name: String| TomlValue::Text(format!("{name}.{}", reference.table));
             return names.into_iter().map(|name| TomlNode { span: item.span, value: with(name) }).collect();
         }
-        self.rewrite(&mut item);
+        self.rewrite(&mut item, schema);
         vec![item]
     }
 
     /// Names of the instances that a reference means.
     fn names(&self, reference: &InstanceReference) -> Vec<String> {
         let own = |axis: usize| self.values.iter().find(|(of, _)| *of == axis).map(|(_, value)| *value);
-        let is_meant = |values: &[(usize, usize)]| {
-            values.iter().all(|&(axis, value)| match reference.choice(axis) {
-                Choice::Follow => own(axis) == Some(value),
-                Choice::Every => true,
-                Choice::Value(chosen) => chosen == value,
+        let is_meant = |values: &[Condition]| {
+            values.iter().all(|&(axis, value)| match reference.selector(axis) {
+                AxisSelector::Follow => own(axis) == Some(value),
+                AxisSelector::Every => true,
+                AxisSelector::Value(chosen) => chosen == value,
             })
         };
         let all = self.combinations.projected(&self.axes[reference.producer]);
@@ -323,7 +406,7 @@ impl ReferenceRewriter<'_> {
     }
 
     /// Diagnostic of a reference to a combination that the matrix leaves out.
-    fn nothing_left(&self, text: &str, reference: &InstanceReference, span: SourceSpan) -> Diagnostic {
+    fn left_out_combination(&self, text: &str, reference: &InstanceReference, span: SourceSpan) -> Diagnostic {
         let axes = &self.expansion.matrix.axes;
         let message = format!(
             "got `{text}`, but the matrix leaves out that combination of {}",

@@ -13,6 +13,7 @@ mod expand;
 mod merge;
 mod profile;
 mod reference;
+mod setting_schema;
 mod setting_tree;
 #[cfg(test)]
 mod tests;

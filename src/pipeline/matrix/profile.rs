@@ -44,6 +44,11 @@ impl Profile {
             diagnostics.push(Diagnostic::new(entry.node.span, message));
         }
         for profile in entry.into_iter().flat_map(|entry| entry.node.entries()) {
+            if !matches!(profile.node.value, TomlValue::Table(_)) {
+                let message = format!("profile `{}` is {}, wanted a table", profile.key, profile.node.describe());
+                let hint = format!("write `[profile.{}]`, and below it `set.fit.epochs = 20`", profile.key);
+                diagnostics.push(Diagnostic::new(profile.node.span, message).hint(hint));
+            }
             for stray in profile.node.entries().iter().filter(|entry| entry.key != "set") {
                 let message = format!("profile `{}` has no `{}`", profile.key, stray.key);
                 let hint = "settings are below `set`: `set.fit.epochs = 20`";

@@ -1,6 +1,7 @@
 //! References to instances of a stage: `fit.model`, `fit@row=1.1.model`, `test@*.summary`.
 
-use super::axes::{AxisValue, Matrix, MatrixAxis};
+use super::axes::{Matrix, MatrixAxis};
+use super::setting_schema::SettingSchema;
 use crate::pipeline::diagnostic::Diagnostic;
 use crate::pipeline::source_map::SourceSpan;
 use crate::pipeline::toml_tree::{TomlNode, TomlValue};
@@ -11,7 +12,7 @@ const EVERY: &str = "*";
 
 /// Values of an axis that a reference means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum AxisSelector {
     /// Value of the stage that has the reference.
     Follow,
     /// Value that the reference names.
@@ -27,21 +28,21 @@ pub(super) struct InstanceReference {
     pub(super) producer: usize,
     pub(super) table: String,
     /// Axes that the reference names itself.
-    pub(super) chosen: Vec<(usize, Choice)>,
+    pub(super) chosen: Vec<(usize, AxisSelector)>,
     /// True for `@*`: every value of every axis that is not named.
     pub(super) is_every: bool,
 }
 
 impl InstanceReference {
-    /// Choice on an axis.
-    pub(super) fn choice(&self, axis: usize) -> Choice {
-        let named = self.chosen.iter().find(|(of, _)| *of == axis).map(|(_, choice)| *choice);
-        named.unwrap_or(if self.is_every { Choice::Every } else { Choice::Follow })
+    /// Values of an axis that the reference means.
+    pub(super) fn selector(&self, axis: usize) -> AxisSelector {
+        let named = self.chosen.iter().find(|(of, _)| *of == axis).map(|(_, selector)| *selector);
+        named.unwrap_or(if self.is_every { AxisSelector::Every } else { AxisSelector::Follow })
     }
 
     /// True if the reference can mean several instances.
     pub(super) fn is_several(&self) -> bool {
-        self.is_every || self.chosen.iter().any(|(_, choice)| *choice == Choice::Every)
+        self.is_every || self.chosen.iter().any(|(_, selector)| *selector == AxisSelector::Every)
     }
 }
 
@@ -71,49 +72,44 @@ impl ReferenceReader<'_> {
                 read.is_every = true;
                 continue;
             }
-            read.chosen.push(self.choice(item, text, span)?);
+            read.chosen.push(self.read_item(item, text, span)?);
         }
         Ok(Some(read))
     }
 
     /// Reads `axis=value` or `axis=*`.
-    fn choice(&self, item: &str, text: &str, span: SourceSpan) -> Result<(usize, Choice), Box<Diagnostic>> {
-        let axes = || self.matrix.axes.iter().map(|axis| axis.name.as_str());
+    fn read_item(&self, item: &str, text: &str, span: SourceSpan) -> Result<(usize, AxisSelector), Box<Diagnostic>> {
         let Some((name, value)) = item.split_once('=') else {
             let message =
                 format!("got `{text}`, wanted `axis=value` after `{INSTANCE_SIGN}`, or `*` for every instance");
-            return Err(Box::new(Diagnostic::new(span, message).with_valid_names(item, axes())));
+            return Err(Box::new(Diagnostic::new(span, message).with_valid_names(item, self.matrix.axis_names())));
         };
-        let Some(axis) = self.matrix.axes.iter().position(|axis| axis.name == name) else {
-            let message = format!("got `{text}`, but the matrix has no axis `{name}`");
-            return Err(Box::new(Diagnostic::new(span, message).with_valid_names(name, axes())));
-        };
+        let axis = self
+            .matrix
+            .find_axis(name, || Diagnostic::new(span, format!("got `{text}`, but the matrix has no axis `{name}`")))?;
         if value == EVERY {
-            return Ok((axis, Choice::Every));
+            return Ok((axis, AxisSelector::Every));
         }
-        let texts: Vec<String> = self.matrix.axes[axis].values.iter().map(AxisValue::text).collect();
-        match texts.iter().position(|of| of == value) {
-            Some(value) => Ok((axis, Choice::Value(value))),
-            None => {
-                let message = format!("got `{text}`, but axis `{name}` has no value `{value}`");
-                let names = texts.iter().map(String::as_str);
-                Err(Box::new(Diagnostic::new(span, message).with_valid_names(value, names)))
-            }
-        }
+        let value = self.matrix.axes[axis].find_value(value, || {
+            Diagnostic::new(span, format!("got `{text}`, but axis `{name}` has no value `{value}`"))
+        })?;
+        Ok((axis, AxisSelector::Value(value)))
     }
 }
 
-/// All texts in a tree, with their spans.
-pub(super) fn texts(node: &TomlNode) -> Vec<(&str, SourceSpan)> {
+/// Texts of all references in a tree of settings, with their spans.
+pub(super) fn reference_texts<'n>(node: &'n TomlNode, schema: SettingSchema<'_>) -> Vec<(&'n str, SourceSpan)> {
     match &node.value {
-        TomlValue::Text(text) => vec![(text.as_str(), node.span)],
-        TomlValue::Array(items) => items.iter().flat_map(texts).collect(),
-        TomlValue::Table(entries) => entries.iter().flat_map(|entry| texts(&entry.node)).collect(),
+        TomlValue::Text(text) if schema.is_table_reference() => vec![(text.as_str(), node.span)],
+        TomlValue::Array(items) => items.iter().flat_map(|item| reference_texts(item, schema.items())).collect(),
+        TomlValue::Table(entries) => {
+            entries.iter().flat_map(|entry| reference_texts(&entry.node, schema.property(&entry.key))).collect()
+        }
         _ => Vec::new(),
     }
 }
 
-/// Axes by index.
+/// Names of axes, for messages.
 pub(super) fn axis_names(axes: &[MatrixAxis], of: impl IntoIterator<Item = usize>) -> String {
     of.into_iter().map(|axis| format!("`{}`", axes[axis].name)).collect::<Vec<_>>().join(", ")
 }

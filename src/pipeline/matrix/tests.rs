@@ -91,8 +91,17 @@ fn assignments_reach_all_instances_or_some() {
     let loss = setting(&file(MATRIX), &["stage.fit.train.loss=max"], "fit@row=1.1,seed=1", "/loss/max/margin");
     assert_eq!(loss, "0.2");
     assert_eq!(names(&file(MATRIX), &["matrix.seed.values=[7]"], &[]).len(), 2 + 3 * 2);
+    // An instance is named after its value, so that its setting has no other.
+    for (set, column) in [("stage.fit.train.seed=3", 28), (r#"stage."fit@seed=2".train.seed=9"#, 37)] {
+        let hint =
+            "choose values of the axis with `--only seed=…`, or set others with `--set 'matrix.seed.values=[…]'`";
+        let message = "this replaces `fit.seed`, which axis `seed` of the matrix sets";
+        assert_eq!(diagnostics_of(&file(MATRIX), &[set]), [format!("1:{column} {message} / {hint}")]);
+    }
     let wrong = diagnostics_of(&file(MATRIX), &[r#"stage."fit@row=9".train.epochs=9"#]);
     assert!(wrong.len() == 1 && wrong[0].contains("no instance of a stage matches `fit@row=9`"), "{wrong:#?}");
+    let wrong = diagnostics_of(&file(MATRIX), &[r#"stage."fit@row=1.1".trian.epochs=9"#]);
+    assert_eq!(wrong, ["1:27 no instance that matches `fit@row=1.1` has the kind `trian` / did you mean `train`?"]);
 }
 
 #[test]
@@ -111,6 +120,9 @@ significance_tests = ["compare@*.significance_tests"]
     assert_eq!(all.iter().filter(|name| name.starts_with("compare")).count(), 3, "{all:#?}");
     assert_eq!(reads(&text, "compare@seed=2"), ["test@row=1.1,seed=2.rankings", "test@row=1.2,seed=2.rankings"]);
     assert_eq!(all.iter().filter(|name| name.starts_with("page")).count(), 1);
+    // A text that looks like a reference is none.
+    let title = text.replace("\"Page\"", "\"test@*.summary\"");
+    assert_eq!(setting(&title, &[], "page", "/title"), "\"test@*.summary\"");
     // With a part of the matrix, a comparison with the rest of it is left out.
     assert_eq!(names(&text, &[], &["row=1.1"]).iter().filter(|name| name.starts_with("compare")).count(), 0);
     assert_eq!(reads(&text, "page").len(), 3);
@@ -131,6 +143,10 @@ fn a_profile_is_stronger_than_rows_and_weaker_than_the_command_line() {
         ("7".into(), "0.3".into())
     );
     assert_eq!(of(Some("small"), &["stage.fit.train.epochs=9"], "/epochs"), "9");
+    // `pairs` is not repeated over the rows.
+    let wrong = text.replace("set.fit.epochs = 7", "set.\"pairs@row=1.1\".seed = 7");
+    let wrong = load_with(wrong.as_bytes(), &[], (Some("small"), &[]), true).expect_err("no instance").render(false);
+    assert!(wrong.contains("no instance of a stage matches `pairs@row=1.1`"), "{wrong}");
     let wrong = load_with(text.as_bytes(), &[], (Some("smal"), &[]), true).expect_err("no such profile").render(false);
     assert!(wrong.contains("the file has no profile `smal`") && wrong.contains("did you mean `small`?"), "{wrong}");
 }
@@ -145,6 +161,21 @@ fn combinations_can_be_left_out() {
 }
 
 #[test]
+fn a_part_without_combinations_is_refused() {
+    for only in [["row=1.1", "row=1.2"].as_slice(), &["row=9"], &["row"], &["sead=1"]] {
+        let wrong = load_with(file(MATRIX).as_bytes(), &[], (None, only), true).expect_err("nothing is left");
+        let wrong = wrong.render(false);
+        let wanted = match only {
+            ["row=9"] => "`--only row=9`: axis `row` has no value `9`",
+            ["row"] => "`--only row` names no value, wanted `AXIS=VALUE`\n = values of `row`: `1.1`, `1.2`",
+            ["sead=1"] => "the matrix of the file has no axis `sead`",
+            _ => "`--only` chooses no combination of the matrix",
+        };
+        assert!(wrong.contains(wanted), "{wrong}");
+    }
+}
+
+#[test]
 fn mistakes_of_a_matrix_have_their_place() {
     // The file of the tests has 29 lines.
     for (matrix, wanted) in [
@@ -155,6 +186,10 @@ fn mistakes_of_a_matrix_have_their_place() {
         (
             "[matrix.seed]\nsetting = \"fitt.seed\"\nvalues = [1]",
             "31:11 the file has no stage `fitt` / did you mean `fit`?",
+        ),
+        (
+            "[matrix.seed]\nsetting = \"fit.seed\"\nvalues = [1, 1]",
+            "32:14 axis `seed` has the value `1` twice / leave out one of the two",
         ),
         ("[matrix.seed]\nsetting = \"fit.seed\"\nvalues = []", "32:10 axis `seed` has no values"),
         (
@@ -176,6 +211,14 @@ fn mistakes_of_a_matrix_have_their_place() {
         (
             "[[matrix.row]]\nname = \"a\"\nloss = \"max\"",
             "32:1 a row of axis `row` has no `loss` / settings are below `set`: `set.STAGE.loss = …`",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a\"\nset.\"fit@seed=1\".epochs = 1",
+            "32:5 the file has no stage `fit@seed=1` / did you mean `fit`?",
+        ),
+        (
+            "[profile]\nsmall = 3",
+            "31:9 profile `small` is the integer 3, wanted a table / write `[profile.small]`, and below it `set.fit.epochs = 20`",
         ),
         ("[matrix]\nrow = []", "31:1 axis `row` is an empty list / write rows `[[matrix.row]]` with `name` and `set`"),
         (
@@ -200,6 +243,9 @@ fn many_instances_have_one_message_and_a_limit() {
     let many = format!("[matrix.seed]\nsetting = \"fit.seed\"\nvalues = [{}]\n", seeds.join(", "));
     let wrong = file(&many).replace("epochs = 2", "epochs = 2\nebochs = 2");
     assert_eq!(diagnostics_of(&wrong, &[]), ["16:1 `train` has no setting `ebochs` / did you mean `epochs`?"]);
+    let wrong = file(&many).replace("\"fit.model\"", "\"fitt.model\"");
+    let found = load_with(wrong.as_bytes(), &[], (None, &[]), true).expect_err("no such stage").render(false);
+    assert!(found.contains("no stage is called `fitt`") && !found.contains("again"), "{found}");
     let wrong = file(&many).replace("\"fit.model\"", "\"fit.modle\"");
     let found = diagnostics_of(&wrong, &[]);
     assert!(found.len() == 1 && found[0].contains("writes no `modle`") && !found[0].contains('@'), "{found:#?}");

@@ -9,13 +9,12 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::prelude::SessionContext;
 
-use super::file_schemas::{file_schemas, first_files, merge_schemas};
-use super::provider::AllRunsTable;
 use super::run_columns::{described_columns, results_batch, run_fields};
 use crate::error::Result;
 use crate::sql::catalog::StoreCatalog;
 use crate::sql::errors::sql_error;
 use crate::sql::query_threads::QueryThreads;
+use crate::sql::result_files::{ResultFilesTable, file_schemas, first_files, merge_schemas};
 use crate::store::record::{RunOutcome, RunRecord, StageRecord};
 use crate::store::{Artefact, Part};
 use crate::tables;
@@ -83,7 +82,7 @@ pub(in crate::sql) fn table(
         return Ok(Some(AllRuns { provider: Arc::new(empty), bytes: 0, removed }));
     }
     let schema = TableSchema::builder(own).with_table_partition_cols(partition_fields).build();
-    let provider = Arc::new(AllRunsTable { schema, results, files });
+    let provider = Arc::new(ResultFilesTable { schema, results, files });
     Ok(Some(AllRuns { provider, bytes, removed }))
 }
 

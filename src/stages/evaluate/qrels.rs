@@ -9,7 +9,7 @@ use crate::tables;
 /// Number of judgements of unknown queries or items that a message shows, and of identifiers of the split.
 const SHOWN: usize = 5;
 
-/// Reads the judgements of the pool with a grade of `at_least`. Pairs without a judgement are not relevant.
+/// Reads the judgements of the pool with a grade of at least `at_least`. Pairs without a judgement are not relevant.
 ///
 /// Judgements whose query or item is not in the pool are left out with a warning, since they change the number of
 /// relevant items.
@@ -24,11 +24,7 @@ pub(super) fn read_judged_items(
     pool: &SplitPool,
 ) -> Result<BinaryRelevance> {
     let (images, captions) = (positions_by_id(&pool.images), positions_by_id(&pool.captions));
-    let mut relevance = BinaryRelevance {
-        name: name.to_owned(),
-        captions_of: vec![Vec::new(); images.len()],
-        images_of: vec![Vec::new(); captions.len()],
-    };
+    let mut relevance = BinaryRelevance::without_pairs(name, images.len(), captions.len());
     let mut unknown = TruncatedList::new(SHOWN);
     let (mut judged, mut relevant, mut highest) = (0usize, 0usize, f64::NEG_INFINITY);
     while let Some(batch) = cx.read_next(input)? {

@@ -135,17 +135,6 @@ fn rankings_have_the_wanted_depth() {
     assert_eq!(problems.len(), 1, "{problems:?}");
 }
 
-/// Results from before these settings existed keep their keys.
-#[test]
-fn new_settings_enter_the_settings_only_if_used() {
-    let settings = |depth| Evaluate { ranking_depth: depth, ..with_qrels(Some(1.0)) }.settings();
-    assert_eq!(settings(10).get("ranking_depth"), None);
-    assert_eq!(settings(20)["ranking_depth"], 20);
-    let mut stage = with_qrels(Some(1.0));
-    stage.relevance[0].qrels = None;
-    assert_eq!(stage.settings()["relevance"][0].get("qrels"), None);
-}
-
 #[test]
 fn bad_settings_are_named() {
     let messages = |change: &dyn Fn(&mut super::RelevanceSource)| -> Vec<String> {

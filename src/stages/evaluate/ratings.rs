@@ -9,8 +9,8 @@ use crate::retrieval::BinaryRelevance;
 use crate::stage::StageContext;
 use crate::tables;
 
-/// Reads the pairs of the pool with a rating of `at_least`: the mean, if several people rated a pair. Pairs without a
-/// rating are not relevant.
+/// Reads the pairs of the pool with a rating of at least `at_least`: the mean, if several people rated a pair. Pairs
+/// without a rating are not relevant.
 ///
 /// # Errors
 /// A rating that is not finite, or no relevant pair in the pool.
@@ -22,11 +22,7 @@ pub(super) fn read_relevant_pairs(
     pool: &SplitPool,
 ) -> Result<BinaryRelevance> {
     let (images, captions) = (positions_by_id(&pool.images), positions_by_id(&pool.captions));
-    let mut this = BinaryRelevance {
-        name: name.to_owned(),
-        captions_of: vec![Vec::new(); images.len()],
-        images_of: vec![Vec::new(); captions.len()],
-    };
+    let mut relevance = BinaryRelevance::without_pairs(name, images.len(), captions.len());
     let mut faults = TruncatedList::default();
     // Pairs in the order of the table: identifiers, sum and number of ratings.
     let mut rated: Vec<((i64, i64), f64, f64)> = Vec::new();
@@ -56,8 +52,8 @@ pub(super) fn read_relevant_pairs(
             continue;
         };
         if sum / count >= at_least {
-            this.captions_of[image].push(caption);
-            this.images_of[caption].push(image);
+            relevance.captions_of[image].push(caption);
+            relevance.images_of[caption].push(image);
             relevant += 1;
         }
     }
@@ -68,5 +64,5 @@ pub(super) fn read_relevant_pairs(
         let message = format!("{outside} of {} rated pairs are not of this split and left out", rated.len());
         cx.warn(input, message);
     }
-    Ok(this)
+    Ok(relevance)
 }

@@ -20,7 +20,6 @@ pub struct RelevanceSource {
     pub ratings: Option<TableRef>,
     /// Binary relevance: items that are judged for a query with a grade of `at_least`. The measures are means over the
     /// queries with such an item.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qrels: Option<TableRef>,
     /// Numbers m: the m items with the largest φ are relevant to a query, for Semantic Recall, NCS of the paper, mAP@R
     /// and R-precision. Each m is evaluated separately. Only with `similarity`; default `[5]`.

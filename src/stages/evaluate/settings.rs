@@ -56,7 +56,7 @@ pub struct Evaluate {
     pub relevance: Vec<RelevanceSource>,
     /// Number of best items of each query in the table `rankings`. Measures do not depend on it. A TREC run for other
     /// programs needs as many items as their measures look at.
-    #[serde(default = "default_ranking_depth", skip_serializing_if = "is_default_ranking_depth")]
+    #[serde(default = "default_ranking_depth")]
     pub ranking_depth: usize,
 }
 
@@ -74,12 +74,6 @@ fn default_protocols() -> Vec<Protocol> {
 
 fn default_ranking_depth() -> usize {
     DEFAULT_RANKING_DEPTH
-}
-
-/// Returns true for the default of a setting that was added later: leaving it out keeps the keys of older results.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-fn is_default_ranking_depth(depth: &usize) -> bool {
-    *depth == DEFAULT_RANKING_DEPTH
 }
 
 fn default_cutoffs() -> Vec<usize> {

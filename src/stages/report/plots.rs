@@ -115,22 +115,9 @@ pub(super) fn draw_sized(
     lines: &[Curve],
     marks: &[(f64, f64)],
 ) -> Result<Markup> {
-    let drawn = plot(size, x, y, x_name, lines, marks);
-    drawn.map(PreEscaped).map_err(|error| Error::internal(format!("a plot failed: {error}")))
-}
-
-/// Axis with numeric labels.
-pub(super) trait Axis: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>> {}
-impl<T: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>> Axis for T {}
-
-fn plot(
-    size: (u32, u32),
-    x: impl Axis,
-    y: impl Axis,
-    x_name: &str,
-    lines: &[Curve],
-    marks: &[(f64, f64)],
-) -> std::result::Result<String, Box<dyn std::error::Error>> {
+    fn failed(error: impl std::fmt::Display) -> Error {
+        Error::internal(format!("a plot failed: {error}"))
+    }
     let range = |value: fn(&(f64, f64)) -> f64| axis_range(lines.iter().flat_map(|line| line.points.iter().map(value)));
     let ((first, last), (low, high)) = (range(|point| point.0), range(|point| point.1));
     // Steps and epochs are whole numbers, so there are no labels in between.
@@ -144,7 +131,8 @@ fn plot(
         .margin_right(16)
         .x_label_area_size(46)
         .y_label_area_size(48)
-        .build_cartesian_2d(x, y)?;
+        .build_cartesian_2d(x, y)
+        .map_err(failed)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -156,17 +144,23 @@ fn plot(
         .y_label_formatter(&|value| label(if value.abs() < noise { 0.0 } else { *value }))
         .x_labels(x_labels)
         .y_labels(6)
-        .draw()?;
+        .draw()
+        .map_err(failed)?;
     for line in lines {
         chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), colour(line.series).stroke_width(line.width)))?;
+            .draw_series(LineSeries::new(line.points.iter().copied(), colour(line.series).stroke_width(line.width)))
+            .map_err(failed)?;
     }
-    chart.draw_series(marks.iter().map(|&mark| Circle::new(mark, 5, colour(Series::B).filled())))?;
-    area.present()?;
+    chart.draw_series(marks.iter().map(|&mark| Circle::new(mark, 5, colour(Series::B).filled()))).map_err(failed)?;
+    area.present().map_err(failed)?;
     drop(chart);
     drop(area);
-    Ok(svg)
+    Ok(PreEscaped(svg))
 }
+
+/// Axis with numeric labels.
+pub(super) trait Axis: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>> {}
+impl<T: AsRangedCoord<Value = f64, CoordDescType: ValueFormatter<f64>>> Axis for T {}
 
 /// Short label of a number at an axis.
 fn label(value: f64) -> String {

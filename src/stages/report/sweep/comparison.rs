@@ -2,7 +2,7 @@
 
 use super::measures::SweepMeasure;
 use super::table::{BaselineComparison, SweepRow, SweepTable};
-use crate::retrieval::PairedSeedTest;
+use crate::retrieval::{PairedSeedTest, SeedStatistics};
 
 /// Compares all rows of a table with those of the row `baseline`: of the same method, or if the baseline has one method
 /// only, of that one.
@@ -26,7 +26,6 @@ fn counterpart<'r>(row: &SweepRow, among: &'r [SweepRow], baseline: &str) -> Opt
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "repetitions are few")]
 fn comparison(row: &SweepRow, baseline: &SweepRow) -> Option<BaselineComparison> {
     let rsum = |result| SweepMeasure::Rsum.value(result);
     let (mut own, mut others) = (Vec::new(), Vec::new());
@@ -36,9 +35,7 @@ fn comparison(row: &SweepRow, baseline: &SweepRow) -> Option<BaselineComparison>
             others.push(rsum(other));
         }
     }
-    if own.is_empty() {
-        return None;
-    }
-    let difference = own.iter().zip(&others).map(|(own, other)| own - other).sum::<f64>() / own.len() as f64;
-    Some(BaselineComparison { difference, n: own.len(), test: PairedSeedTest::of(&own, &others) })
+    let differences: Vec<f64> = own.iter().zip(&others).map(|(own, other)| own - other).collect();
+    let of = SeedStatistics::of(&differences)?;
+    Some(BaselineComparison { difference: of.mean, n: of.n, test: PairedSeedTest::of(&own, &others) })
 }

@@ -53,17 +53,15 @@ impl LatexTable<'_> {
         if self.table.has_repetitions() {
             headings.push("runs".to_owned());
         }
-        if self.has_printed_rsum() {
+        if self.table.has_printed_rsum() {
             headings.push("to printed".to_owned());
         }
-        if let Some(baseline) = &self.report.baseline {
+        if let Some(baseline) = &self.report.baseline
+            && self.table.has_comparisons()
+        {
             headings.extend([format!("to {}", escaped(baseline)), "$p$".to_owned()]);
         }
         headings
-    }
-
-    fn has_printed_rsum(&self) -> bool {
-        self.table.rows.iter().any(|row| row.printed_difference().is_some())
     }
 
     /// Line of the names of the two directions, and the rules below them.
@@ -96,10 +94,10 @@ impl LatexTable<'_> {
         if self.table.has_repetitions() {
             cells.push(number(&row.results.len().to_string()));
         }
-        if self.has_printed_rsum() {
+        if self.table.has_printed_rsum() {
             cells.push(row.printed_difference().map_or_else(String::new, |difference| number(&signed(difference))));
         }
-        if self.report.baseline.is_some() {
+        if self.table.has_comparisons() {
             let comparison = row.comparison;
             cells.push(comparison.map_or_else(String::new, |of| number(&signed(of.difference))));
             let test = comparison.and_then(|of| of.test);
@@ -133,12 +131,16 @@ impl LatexTable<'_> {
         if let Some(printed) = &self.report.printed {
             let tables: Vec<String> = printed.tables.iter().map(|table| escaped(table)).collect();
             caption += &format!(" Printed: {}, table {}, single runs", escaped(&printed.paper), tables.join(", "));
-            if let Some(protocol) = &self.table.remarks.other_protocol {
-                caption += &format!(", of other data ({})", escaped(protocol));
+            let others = &self.table.remarks.other_protocols;
+            if !others.is_empty() {
+                caption += &format!(", of other data ({})", escaped(&others.join(", ")));
             }
             caption += ".";
         }
-        if let (Some(baseline), true) = (&self.report.baseline, self.table.has_repetitions()) {
+        if let Some(baseline) = &self.report.baseline
+            && self.table.has_repetitions()
+            && self.table.has_comparisons()
+        {
             caption += &format!(" $p$: paired $t$-test of rsum against row {}.", escaped(baseline));
         }
         caption

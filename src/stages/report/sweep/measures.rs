@@ -1,15 +1,13 @@
 //! Measures of the columns of a sweep's table.
 
+use crate::retrieval::Direction;
 use crate::stages::report::page_data::ResultRow;
-
-/// Prefixes of the columns of the two directions in tables.
-const DIRECTION_NAMES: [&str; 2] = ["i2t", "t2i"];
 
 /// Measure of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SweepMeasure {
-    /// Recall at a cut-off, in percent: direction, number of the cut-off, cut-off.
-    Recall(usize, usize, usize),
+    /// Recall at the cut-off `k`, in percent. `place` is the place of `k` among the cut-offs.
+    Recall { direction: usize, place: usize, k: usize },
     /// Median rank of a direction, from 1.
     MedianRank(usize),
     /// Mean rank of a direction, from 1.
@@ -24,7 +22,7 @@ impl SweepMeasure {
     /// Recalls of both directions, rsum, and hs-sum.
     pub(super) fn recalls(cutoffs: &[usize]) -> Vec<Self> {
         let of =
-            |direction: usize| cutoffs.iter().enumerate().map(move |(number, &k)| Self::Recall(direction, number, k));
+            |direction: usize| cutoffs.iter().enumerate().map(move |(place, &k)| Self::Recall { direction, place, k });
         of(0).chain(of(1)).chain([Self::Rsum, Self::HsSum]).collect()
     }
 
@@ -36,7 +34,7 @@ impl SweepMeasure {
     /// Value of a result; NaN where there is none.
     pub(super) fn value(self, of: &ResultRow) -> f64 {
         match self {
-            Self::Recall(direction, number, _) => of.directions[direction].recalls[number],
+            Self::Recall { direction, place, .. } => of.directions[direction].recalls[place],
             Self::MedianRank(direction) => of.directions[direction].medr,
             Self::MeanRank(direction) => of.directions[direction].meanr,
             Self::Rsum => of.rsum,
@@ -47,7 +45,7 @@ impl SweepMeasure {
     /// Heading of the column.
     pub(super) fn heading(self) -> String {
         match self {
-            Self::Recall(_, _, k) => format!("R@{k}"),
+            Self::Recall { k, .. } => format!("R@{k}"),
             Self::MedianRank(_) => "med r".to_owned(),
             Self::MeanRank(_) => "mean r".to_owned(),
             Self::Rsum => "rsum".to_owned(),
@@ -58,16 +56,16 @@ impl SweepMeasure {
     /// Direction, for a measure of one.
     pub(super) fn direction(self) -> Option<usize> {
         match self {
-            Self::Recall(direction, ..) | Self::MedianRank(direction) | Self::MeanRank(direction) => Some(direction),
+            Self::Recall { direction, .. } | Self::MedianRank(direction) | Self::MeanRank(direction) => Some(direction),
             Self::Rsum | Self::HsSum => None,
         }
     }
 
     /// Column of the table `published`.
     pub(super) fn published_column(self) -> String {
-        let of = |direction: usize, measure: &str| format!("{}_{measure}", DIRECTION_NAMES[direction]);
+        let of = |direction: usize, measure: &str| format!("{}_{measure}", Direction::BOTH[direction].name());
         match self {
-            Self::Recall(direction, _, k) => of(direction, &format!("r{k}")),
+            Self::Recall { direction, k, .. } => of(direction, &format!("r{k}")),
             Self::MedianRank(direction) => of(direction, "medr"),
             Self::MeanRank(direction) => of(direction, "meanr"),
             Self::Rsum => "rsum".to_owned(),
@@ -75,9 +73,13 @@ impl SweepMeasure {
         }
     }
 
-    /// True if the larger value is the better one.
-    pub(super) fn is_larger_better(self) -> bool {
-        matches!(self, Self::Recall(..) | Self::Rsum)
+    /// Distance from the ideal value, up to a constant: the smaller the better.
+    pub(super) fn cost(self, value: f64) -> f64 {
+        match self {
+            Self::Recall { .. } | Self::Rsum => -value,
+            Self::MedianRank(_) | Self::MeanRank(_) => value,
+            Self::HsSum => value.abs(),
+        }
     }
 
     /// Text of a value, with the decimals of papers.

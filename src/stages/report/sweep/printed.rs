@@ -121,9 +121,9 @@ impl PrintedRows {
                 [] => table.remarks.without.push(name),
                 [one] => {
                     let printed = self.rows[*one].clone();
-                    if !is_same_data {
-                        table.remarks.other_protocol.clone_from(&printed.protocol);
-                    }
+                    let other = printed.protocol.as_ref().filter(|_| !is_same_data);
+                    let known = &mut table.remarks.other_protocols;
+                    known.extend(other.filter(|other| !known.contains(other)).cloned());
                     table.rows[number].printed = Some(printed);
                 }
                 several => {
@@ -148,7 +148,7 @@ impl PrintedRows {
             let wanted = protocol.or_else(|| all.first()?.1.protocol.as_deref());
             all.into_iter().filter(|(_, printed)| printed.protocol.as_deref() == wanted).map(|(of, _)| of).collect()
         };
-        let own = of(&|printed| printed.is_own(&row.row, method, is_only));
-        if own.is_empty() { of(&|printed| printed.ranks_model(&row.row, method)) } else { own }
+        let own = of(&|printed| printed.is_own(&row.row, &method, is_only));
+        if own.is_empty() { of(&|printed| printed.ranks_model(&row.row, &method)) } else { own }
     }
 }

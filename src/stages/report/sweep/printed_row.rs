@@ -36,16 +36,6 @@ impl PrintedRow {
 
     /// True if another row is the same one, printed in another table with other columns.
     pub(super) fn continues(&self, other: &Self) -> bool {
-        let identity = |of: &Self| {
-            [
-                Some(of.row.clone()),
-                Some(of.dataset.clone()),
-                of.protocol.clone(),
-                of.model_row.clone(),
-                of.method.clone(),
-                of.printed_method.clone(),
-            ]
-        };
         let agrees = |(column, value): (&String, &f64)| other.numbers.get(column).is_none_or(|other| other == value);
         self.table != other.table && identity(self) == identity(other) && self.numbers.iter().all(agrees)
     }
@@ -72,11 +62,23 @@ impl PrintedRow {
     }
 }
 
+/// Columns that are the same in all tables that print a row.
+fn identity(of: &PrintedRow) -> [Option<&str>; 6] {
+    [
+        Some(&of.row),
+        Some(&of.dataset),
+        of.protocol.as_deref(),
+        of.model_row.as_deref(),
+        of.method.as_deref(),
+        of.printed_method.as_deref(),
+    ]
+}
+
 /// Printed rows that do not stand beside a row of a sweep, and rows without a printed one.
 #[derive(Debug, Default)]
 pub(super) struct PrintedRemarks {
-    /// Protocol of the printed rows, if it is another one than that of the results.
-    pub(super) other_protocol: Option<String>,
+    /// Protocols of the printed rows, if they are others than that of the results.
+    pub(super) other_protocols: Vec<String>,
     /// Rows without a printed one.
     pub(super) without: Vec<String>,
     /// Rows with several printed ones, which are listed.

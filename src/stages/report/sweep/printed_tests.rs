@@ -9,7 +9,7 @@ use crate::stages::testing::InMemoryHost;
 type PrintedCells<'c> = &'c [(&'c str, &'c str)];
 
 /// Rows of two tables of a paper, and of another paper.
-const PRINTED: [PrintedCells<'static>; 7] = [
+const PRINTED: [PrintedCells<'static>; 9] = [
     &[
         ("paper", "p"),
         ("table", "2"),
@@ -21,6 +21,15 @@ const PRINTED: [PrintedCells<'static>; 7] = [
         ("rsum", "411.5"),
     ],
     &[("paper", "p"), ("table", "2"), ("row", "2.2"), ("protocol", "made-1k"), ("method", "nns"), ("rsum", "300")],
+    &[
+        ("paper", "p"),
+        ("table", "2"),
+        ("row", "2.3"),
+        ("protocol", "made-5k"),
+        ("model_row", "2.1"),
+        ("method", "nns"),
+        ("rsum", "350"),
+    ],
     &[
         ("paper", "p"),
         ("table", "3"),
@@ -60,6 +69,16 @@ const PRINTED: [PrintedCells<'static>; 7] = [
         ("method", "inverted_softmax"),
         ("printed_method", "IS+X"),
         ("rsum", "422"),
+    ],
+    &[
+        ("paper", "p"),
+        ("table", "4"),
+        ("row", "4.4"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("method", "relaxed_greedy over csls"),
+        ("printed_method", "CSLS+RGM"),
+        ("rsum", "425"),
     ],
     &[("paper", "q"), ("table", "1"), ("row", "1"), ("method", "nns"), ("rsum", "1")],
 ];
@@ -116,11 +135,32 @@ fn printed_rows_of_methods_belong_to_the_row_of_their_model() {
 }
 
 #[test]
+fn printed_rows_of_combined_methods_are_found() {
+    let methods =
+        ["relaxed_greedy, lambda = 2", "relaxed_greedy, lambda = 2, slices, over csls, k = 10, chosen on val"];
+    let (markdown, _, _) = files(&run(&["2.1"], "made-1k", &methods, "p", &["4"]).unwrap());
+    let of = |method: &str| markdown.lines().find(|line| line.starts_with(&format!("| 2.1 | {method} |"))).unwrap();
+    assert!(of("relaxed\\_greedy, slices, over csls, chosen on val").ends_with("| -15.0 (425.0) |"), "{markdown}");
+    assert!(of("relaxed\\_greedy, lambda \\= 2").ends_with("|  |"), "{markdown}");
+}
+
+#[test]
+fn printed_rows_of_another_pool_belong_to_the_row_of_their_model() {
+    let (markdown, _, _) = files(&run(&["2.1", "2.2"], "made-5k", &[], "p", &["2"]).unwrap());
+    assert!(markdown.contains("| 410.0 | **1.50** | +60.0 (350.0) |\n"), "{markdown}");
+    assert!(markdown.contains("does not have: 2.2.") && !markdown.contains("of other data"), "{markdown}");
+}
+
+#[test]
 fn printed_rows_of_other_data_have_a_remark() {
     let (markdown, _, latex) = files(&run(&["2.1"], "small-100", &[], "p", &["2"]).unwrap());
     assert!(markdown.contains("| 410.0 | 1.50 | -1.5 (411.5) |\n"), "{markdown}");
     assert!(markdown.contains("The printed values are of other data, made-1k"), "{markdown}");
     assert!(latex.contains("Printed: p, table 2, single runs, of other data (made-1k)."), "{latex}");
+    // The rows can be printed for several protocols.
+    let (markdown, _, latex) = files(&run(&["2.1", "2.2", "2.3"], "small-100", &[], "p", &["2"]).unwrap());
+    assert!(markdown.contains("The printed values are of other data, made-1k, made-5k: their order"), "{markdown}");
+    assert!(latex.contains("of other data (made-1k, made-5k)."), "{latex}");
 }
 
 #[test]
@@ -133,7 +173,7 @@ fn a_sweep_without_printed_rows_is_an_error_that_lists_what_there_is() {
         (
             error(&["a", "b"], "p", &["2"]),
             "no row of the sweep is printed in table 2 of `p`: its rows are `a` (nns), `b` (nns) / name the rows of the \
-             matrix as the paper does; it has `2.1` (nns), `2.2` (nns)",
+             matrix as the paper does; it has `2.1` (nns), `2.2` (nns), `2.3` (nns)",
         ),
         (
             error(&["2.1"], "r", &["2"]),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::runs::SweepRuns;
-use super::settings::ReportSweep;
+use super::settings::{ReportSweep, SUMMARIES, VALIDATIONS};
 use crate::stage::flat_settings::{flatten, text};
 use crate::stage::{AncestorArtefact, AncestorInput, StageLineage};
 
@@ -61,7 +61,7 @@ fn kinds(lineage: &StageLineage) -> Vec<&str> {
 
 /// Settings and sources of everything that an input follows from. Several values of one setting are all named.
 fn settings_of(lineage: &StageLineage, kinds: &[&str], input: &str) -> KindSettings {
-    let mut settings = KindSettings::new();
+    let mut settings: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for artefact in ancestors(lineage, &[input]) {
         let kind = kinds.iter().position(|kind| *kind == artefact.kind).unwrap_or(kinds.len());
         let sources = artefact.inputs.iter().filter_map(|(name, input)| match input {
@@ -73,14 +73,12 @@ fn settings_of(lineage: &StageLineage, kinds: &[&str], input: &str) -> KindSetti
         let own = flatten(&artefact.settings).into_iter().map(|(name, value)| (name, text(&value)));
         for (name, value) in own.chain(sources) {
             let known = settings.entry((kind, name)).or_default();
-            if known.is_empty() {
-                *known = value;
-            } else if *known != value {
-                *known = format!("{known} / {value}");
+            if !known.contains(&value) {
+                known.push(value);
             }
         }
     }
-    settings
+    settings.into_iter().map(|(name, values)| (name, values.join(" / "))).collect()
 }
 
 /// Settings as text, one phrase for each kind.
@@ -116,7 +114,7 @@ fn ancestors<'l>(lineage: &'l StageLineage, inputs: &[&str]) -> Vec<&'l Ancestor
 /// Lineage without the runs of a sweep other than the first one.
 pub(in crate::stages::report) fn without_other_runs(lineage: &StageLineage) -> StageLineage {
     let is_other = |input: &str| {
-        let number = ["sweep.summaries.", "sweep.validations."].iter().find_map(|list| input.strip_prefix(list));
+        let number = [SUMMARIES, VALIDATIONS].iter().find_map(|list| input.strip_prefix(list)?.strip_prefix('.'));
         number.is_some_and(|number| number != "0")
     };
     let inputs: BTreeMap<_, _> = lineage
@@ -186,6 +184,19 @@ mod tests {
         ];
         assert_eq!(found, wanted);
         assert_eq!(read(&StageLineage::default(), &runs), []);
+    }
+
+    #[test]
+    fn several_values_of_a_setting_are_each_named_once() {
+        let names = ["", "coco", "f30k", "coco"];
+        let ingest =
+            |(place, name): (usize, &&str)| artefact("ingest", &place.to_string(), json!({ "name": name }), &[]);
+        let mut artefacts: Vec<AncestorArtefact> = names.iter().enumerate().map(ingest).collect();
+        artefacts.push(artefact("evaluate", "e", json!({}), &[("a", "0"), ("b", "1"), ("c", "2"), ("d", "3")]));
+        let origin = AncestorInput::Artefact { key: "e".to_owned(), output: "summary".to_owned() };
+        let lineage = StageLineage { inputs: BTreeMap::from([("test".to_owned(), origin)]), artefacts };
+        let found = settings_of(&lineage, &kinds(&lineage), "test");
+        assert_eq!(found, KindSettings::from([((0, "name".to_owned()), " / coco / f30k".to_owned())]));
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! Runs of a sweep: the row and the repetition that the coordinates of a reference name.
 
-use serde::Serialize;
-
 use crate::stage::{TableRef, coordinate_texts, stage_of_instance};
 
 /// Run of a sweep.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SweepRun {
     /// Name of its row: the values of all axes but the one of the repetitions, `2.9` or `2.9, 128`. The name of the stage
     /// stands before them if the references are of several stages, or if there are none.
@@ -15,7 +13,7 @@ pub(super) struct SweepRun {
 }
 
 /// Runs of a list of references, in their order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SweepRuns {
     /// Names of the axes whose values name the rows: `row`, or `row, batch_size`.
     pub(super) row_header: String,

@@ -65,15 +65,16 @@ fn results(report: &SweepReport, table: &SweepTable) -> Section {
 /// Table of recalls, rsum and hs-sum, with the differences.
 fn measures(report: &SweepReport, table: &SweepTable) -> PageTable {
     let mut page = table_of(report, table, &table.measures);
-    let has_printed = table.rows.iter().any(|row| row.printed_difference().is_some());
     let mut names = Vec::new();
     if table.has_repetitions() {
         names.push("runs".to_owned());
     }
-    if has_printed {
+    if table.has_printed_rsum() {
         names.push("to printed".to_owned());
     }
-    if let Some(baseline) = &report.baseline {
+    if let Some(baseline) = &report.baseline
+        && table.has_comparisons()
+    {
         names.extend([format!("to {baseline}"), "p".to_owned()]);
     }
     page.columns.extend(names.into_iter().map(PageColumn::number));
@@ -82,12 +83,11 @@ fn measures(report: &SweepReport, table: &SweepTable) -> PageTable {
         if table.has_repetitions() {
             cells.push(row.results.len().to_string().into());
         }
-        if has_printed {
-            let printed = row.printed.as_ref().and_then(|printed| printed.value(SweepMeasure::Rsum));
-            let small = printed.map(one_decimal);
+        if table.has_printed_rsum() {
+            let small = row.printed_value(SweepMeasure::Rsum).map(one_decimal);
             cells.push(Cell { small, ..row.printed_difference().map_or_else(String::new, signed).into() });
         }
-        if report.baseline.is_some() {
+        if table.has_comparisons() {
             let fewer = row.comparison.filter(|of| of.n < row.results.len()).map(|of| format!("over {}", of.n));
             let difference = row.comparison.map_or_else(String::new, |of| signed(of.difference));
             cells.push(Cell { small: fewer, ..difference.into() });
@@ -135,7 +135,7 @@ fn cells(table: &SweepTable, row: &SweepRow, measures: &[SweepMeasure]) -> Vec<C
         let small = if measure == SweepMeasure::Rsum {
             interval.map(|(low, high)| format!("{}–{}", measure.text(low), measure.text(high)))
         } else {
-            row.printed.as_ref().and_then(|printed| printed.value(measure)).map(|value| measure.text(value))
+            row.printed_value(measure).map(|value| measure.text(value))
         };
         cells.push(Cell { small, deviation, strong: value.is_some_and(|value| value.is_best), ..text.into() });
     }
@@ -157,7 +157,9 @@ fn note(report: &SweepReport, table: &SweepTable) -> String {
     if table.rows.len() > 1 {
         note.push_str(" Bold: the best mean of a column, as shown.");
     }
-    if let Some(baseline) = &report.baseline {
+    if let Some(baseline) = &report.baseline
+        && table.has_comparisons()
+    {
         note.push_str(&format!(" to {baseline}: difference in rsum to this row, "));
         note.push_str(if table.has_repetitions() {
             "the mean over the runs that both rows have (their number below it, if it is less). p: paired t-test over these \
@@ -184,9 +186,10 @@ fn printed_note(report: &SweepReport, table: &SweepTable) -> Option<String> {
         printed.paper,
         printed.tables.join(", ")
     );
-    if let Some(protocol) = &remarks.other_protocol {
+    if !remarks.other_protocols.is_empty() {
         note.push_str(&format!(
-            " The printed values are of other data, {protocol}: their order can be compared, their size cannot."
+            " The printed values are of other data, {}: their order can be compared, their size cannot.",
+            remarks.other_protocols.join(", ")
         ));
     }
     if printed.is_without_sums {

@@ -3,10 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::runs::SweepRuns;
+use super::runs::{SweepRun, SweepRuns};
 use crate::error::TruncatedList;
 use crate::stage::{Problem, StageInput, TableRef, coordinate_texts};
-use crate::tables;
+use crate::tables::{self, Table};
+
+/// Setting of the summaries, and first part of the names of their inputs.
+pub(super) const SUMMARIES: &str = "sweep.summaries";
+/// Setting of the validations, and first part of the names of their inputs.
+pub(super) const VALIDATIONS: &str = "sweep.validations";
 
 /// Axis whose values are repetitions of a row, unless another one is set.
 const DEFAULT_REPEATS: &str = "seed";
@@ -44,12 +49,12 @@ pub struct ReportSweep {
 impl ReportSweep {
     /// Name of the input of a summary.
     pub(super) fn summary_input(number: usize) -> String {
-        format!("sweep.summaries.{number}")
+        format!("{SUMMARIES}.{number}")
     }
 
     /// Name of the input of a validation.
     pub(super) fn validation_input(number: usize) -> String {
-        format!("sweep.validations.{number}")
+        format!("{VALIDATIONS}.{number}")
     }
 
     /// Name of the input of the printed rows.
@@ -57,16 +62,14 @@ impl ReportSweep {
 
     /// Tables that the sweep reads.
     pub(in crate::stages::report) fn inputs(&self) -> Vec<StageInput> {
-        let summary = tables::summary::table(&[]);
-        let summaries = self.summaries.iter().enumerate();
-        let summaries = summaries.map(|(number, from)| StageInput::table(Self::summary_input(number), from, &summary));
-        let validation = tables::validation::table();
-        let validations = self.validations.iter().enumerate();
-        let validations =
-            validations.map(|(number, from)| StageInput::table(Self::validation_input(number), from, &validation));
+        let numbered = |name: fn(usize) -> String, list: &[TableRef], table: &Table| -> Vec<StageInput> {
+            list.iter().enumerate().map(|(number, from)| StageInput::table(name(number), from, table)).collect()
+        };
+        let mut inputs = numbered(Self::summary_input, &self.summaries, &tables::summary::table(&[]));
+        inputs.extend(numbered(Self::validation_input, &self.validations, &tables::validation::table()));
         let printed = tables::published::table();
-        let published = self.published.iter().map(|from| StageInput::table(Self::PUBLISHED_INPUT, from, &printed));
-        summaries.chain(validations).chain(published).collect()
+        inputs.extend(self.published.iter().map(|from| StageInput::table(Self::PUBLISHED_INPUT, from, &printed)));
+        inputs
     }
 
     /// Axis whose values are repetitions.
@@ -87,9 +90,18 @@ impl ReportSweep {
     /// Settings that are part of the key. The page shows the names of rows and repetitions, and references have none in a
     /// key.
     pub(in crate::stages::report) fn key_settings(&self) -> serde_json::Value {
+        let texts = |runs: &SweepRuns| -> Vec<String> {
+            let text = |run: &SweepRun| match &run.repetition {
+                Some(repetition) => format!("{}, {}={repetition}", run.row, self.repeats()),
+                None => run.row.clone(),
+            };
+            runs.runs.iter().map(text).collect()
+        };
+        let (runs, validations) = (self.runs(), self.validation_runs());
         let mut settings = serde_json::json!(self);
-        settings["summaries"] = serde_json::json!(self.runs());
-        settings["validations"] = serde_json::json!(self.validation_runs());
+        settings["row_header"] = runs.row_header.as_str().into();
+        settings["summaries"] = texts(&runs).into();
+        settings["validations"] = texts(&validations).into();
         settings
     }
 
@@ -98,14 +110,12 @@ impl ReportSweep {
         let mut problems = Vec::new();
         if self.summaries.is_empty() {
             problems.push(
-                Problem::new("sweep.summaries", "got no table")
-                    .hint("name the results of all runs: `[\"test@*.summary\"]`"),
+                Problem::new(SUMMARIES, "got no table").hint("name the results of all runs: `[\"test@*.summary\"]`"),
             );
         }
-        for (setting, references, runs) in [
-            ("sweep.summaries", &self.summaries, self.runs()),
-            ("sweep.validations", &self.validations, self.validation_runs()),
-        ] {
+        for (setting, references, runs) in
+            [(SUMMARIES, &self.summaries, self.runs()), (VALIDATIONS, &self.validations, self.validation_runs())]
+        {
             if let Some((first, second)) = runs.repeated() {
                 let message = format!("`{}` and `{}` are the same run", references[first], references[second]);
                 problems.push(

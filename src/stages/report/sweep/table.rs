@@ -24,12 +24,12 @@ pub(super) struct SweepTable {
 #[derive(Debug)]
 pub(super) struct SweepRow {
     pub(super) row: String,
-    /// Name of the method with its parameters.
+    /// Name of the method with its parameters, without the values of those that were chosen.
     pub(super) method: String,
     pub(super) transductive: bool,
     /// Results with their repetitions.
     pub(super) results: Vec<(Option<String>, ResultRow)>,
-    /// Values of all measures, in the order of `measures`, then of `rank_measures`.
+    /// Values of all measures, also of those that the table leaves out.
     pub(super) values: Vec<(SweepMeasure, SweepValue)>,
     pub(super) printed: Option<PrintedRow>,
     /// Difference to the baseline; `None` for the baseline itself, and without repetitions in common.
@@ -69,17 +69,24 @@ impl SweepRow {
 
     /// Mean rsum minus the printed one.
     pub(super) fn printed_difference(&self) -> Option<f64> {
-        Some(self.rsum()?.mean - self.printed.as_ref()?.value(SweepMeasure::Rsum)?)
+        Some(self.rsum()?.mean - self.printed_value(SweepMeasure::Rsum)?)
+    }
+
+    /// Printed value of a measure.
+    pub(super) fn printed_value(&self, measure: SweepMeasure) -> Option<f64> {
+        self.printed.as_ref()?.value(measure)
     }
 
     /// True if the paper prints hs-sum of the row.
     pub(super) fn has_printed_hs_sum(&self) -> bool {
-        self.printed.as_ref().is_some_and(|printed| printed.value(SweepMeasure::HsSum).is_some())
+        self.printed_value(SweepMeasure::HsSum).is_some()
     }
 
-    /// Name of the method without its parameters.
-    pub(super) fn method_name(&self) -> &str {
-        self.method.split_once(", ").map_or(&self.method, |(name, _)| name)
+    /// Name of the method without its parameters, with the method that corrects its scores: `relaxed_greedy over csls`.
+    pub(super) fn method_name(&self) -> String {
+        let parts = self.method.split(", ").enumerate();
+        let named = parts.filter(|(place, part)| *place == 0 || part.starts_with("over "));
+        named.map(|(_, part)| part).collect::<Vec<_>>().join(" ")
     }
 
     /// Name of the row, and of the method in brackets if the table has several.
@@ -97,6 +104,16 @@ impl SweepTable {
     /// True if a row has several runs.
     pub(super) fn has_repetitions(&self) -> bool {
         self.rows.iter().any(|row| row.results.len() > 1)
+    }
+
+    /// True if the difference to a printed rsum is known for a row.
+    pub(super) fn has_printed_rsum(&self) -> bool {
+        self.rows.iter().any(|row| row.printed_difference().is_some())
+    }
+
+    /// True if a row is compared with the baseline.
+    pub(super) fn has_comparisons(&self) -> bool {
+        self.rows.iter().any(|row| row.comparison.is_some())
     }
 
     /// Row with the largest mean rsum.
@@ -127,11 +144,16 @@ pub(super) fn tables(cutoffs: &[usize], runs: &SweepRuns, results: &[Vec<ResultR
                     &mut tables[new]
                 }
             };
-            let known = table.rows.iter().position(|known| known.row == row && known.method == result.method);
+            let method = row_method(&result.method);
+            let is_row = |known: &SweepRow| {
+                let is_new = known.results.iter().all(|(of, _)| *of != run.repetition);
+                known.row == row && known.method == method && is_new
+            };
+            let known = table.rows.iter().position(is_row);
             let result = (run.repetition.clone(), result.clone());
             match known {
                 Some(known) => table.rows[known].results.push(result),
-                None => table.rows.push(SweepRow::new(row, result)),
+                None => table.rows.push(SweepRow::new(row, method, result)),
             }
         }
     }
@@ -141,11 +163,19 @@ pub(super) fn tables(cutoffs: &[usize], runs: &SweepRuns, results: &[Vec<ResultR
     tables
 }
 
+/// Method of a row, without the values of parameters that were chosen on a validation split: seeds can differ in them.
+fn row_method(method: &str) -> String {
+    if !method.contains(", chosen on ") {
+        return method.to_owned();
+    }
+    method.split(", ").filter(|part| !part.contains(" = ")).collect::<Vec<_>>().join(", ")
+}
+
 impl SweepRow {
-    fn new(row: &str, first: (Option<String>, ResultRow)) -> Self {
+    fn new(row: &str, method: String, first: (Option<String>, ResultRow)) -> Self {
         Self {
             row: row.to_owned(),
-            method: first.1.method.clone(),
+            method,
             transductive: first.1.transductive,
             results: vec![first],
             values: Vec::new(),
@@ -178,13 +208,12 @@ impl SweepTable {
 
     /// Marks the best values of a measure. Means that are shown alike are equally good.
     fn mark_best(&mut self, measure: SweepMeasure) {
-        let mean = |row: &SweepRow| row.value(measure)?.statistics.map(|statistics| statistics.mean);
-        let better = |one: f64, other: f64| if measure.is_larger_better() { one.max(other) } else { one.min(other) };
-        let Some(best) = self.rows.iter().filter_map(mean).reduce(better).filter(|_| self.rows.len() > 1) else {
+        let cost = |row: &SweepRow| Some(measure.cost(row.value(measure)?.statistics?.mean));
+        let Some(least) = self.rows.iter().filter_map(cost).reduce(f64::min).filter(|_| self.rows.len() > 1) else {
             return;
         };
         for row in &mut self.rows {
-            let is_best = mean(row).is_some_and(|mean| measure.text(mean) == measure.text(best));
+            let is_best = cost(row).is_some_and(|cost| measure.text(cost) == measure.text(least));
             if let Some((_, value)) = row.values.iter_mut().find(|(of, _)| *of == measure) {
                 value.is_best = is_best;
             }

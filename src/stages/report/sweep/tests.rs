@@ -108,6 +108,66 @@ fn methods_are_rows_of_their_own_and_protocols_have_sections() {
 }
 
 #[test]
+fn runs_that_chose_other_parameters_are_one_row() {
+    let run = |rsum: f64, parameters: &[&str]| {
+        let nns = result("made-1k", "nns", 40.0, 1.0, rsum, 1.0);
+        let chosen = parameters.iter().zip([10.0, 20.0]).map(|(parameters, more)| {
+            result("made-1k", &format!("relaxed_greedy, {parameters}, chosen on val"), 42.0, 1.0, rsum + more, 1.0)
+        });
+        std::iter::once(nns).chain(chosen).collect()
+    };
+    let names = ["t@row=a,seed=1.summary", "t@row=a,seed=2.summary"];
+    let mut host = host_of(&[run(400.0, &["lambda = 1.5, slices"]), run(404.0, &["lambda = 2, slices"])]);
+    host.run(&report_of(sweep(&names))).unwrap();
+    let (markdown, _, _) = files(&host);
+    // 410 and 414 have mean 412, deviation √8 = 2.83, and with t = 12.706 of one degree of freedom the interval
+    // 412 ± 12.706·√8/√2 = 412 ± 25.4.
+    assert!(markdown.contains("| a | relaxed\\_greedy, slices, chosen on val | **42.0** ± 0.0 |"), "{markdown}");
+    assert!(markdown.contains("| **412.0** ± 2.8 (386.6–437.4) | **1.00** ± 0.00 | 2 |\n"), "{markdown}");
+    assert_eq!(markdown.matches("| a | ").count(), 4, "a row for each method, of measures and of ranks: {markdown}");
+    // Two choices of one run are two rows.
+    let two = ["lambda = 1.5", "lambda = 2"];
+    let mut host = host_of(&[run(400.0, &two), run(404.0, &two)]);
+    host.run(&report_of(sweep(&names))).unwrap();
+    let (markdown, _, _) = files(&host);
+    assert!(markdown.contains("| 412.0 ± 2.8 (386.6–437.4) | **1.00** ± 0.00 | 2 |\n"), "{markdown}");
+    assert!(markdown.contains("| **422.0** ± 2.8 (396.6–447.4) | **1.00** ± 0.00 | 2 |\n"), "{markdown}");
+}
+
+#[test]
+fn the_best_hs_sum_is_the_one_nearest_to_0() {
+    let mut host = host_of(&[-18.7, 1.5, -1.5].map(|hs_sum| nns(40.0, 1.0, 400.0, hs_sum)));
+    host.run(&report_of(sweep(&["a.summary", "b.summary", "c.summary"]))).unwrap();
+    let (markdown, _, _) = files(&host);
+    for row in ["| **400.0** | -18.70 |\n", "| **400.0** | **1.50** |\n", "| **400.0** | **-1.50** |\n"] {
+        assert!(markdown.contains(row), "{row}{markdown}");
+    }
+}
+
+#[test]
+fn a_table_without_the_baseline_has_no_columns_of_it() {
+    let run = |protocol: &str, rsum: f64| vec![result(protocol, "nns", 40.0, 1.0, rsum, 1.0)];
+    let names: Vec<String> = ["a", "b", "c"]
+        .into_iter()
+        .flat_map(|row| [1, 2].map(|seed| format!("t@row={row},seed={seed}.summary")))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let protocols = ["made-1k", "made-1k", "made-1k", "made-1k", "made-5k", "made-5k"];
+    let mut host = host_of(&protocols.map(|protocol| run(protocol, 400.0)));
+    host.run(&report_of(ReportSweep { baseline: Some("a".to_owned()), ..sweep(&names) })).unwrap();
+    let (markdown, html, latex) = files(&host);
+    assert!(
+        markdown.contains("| hs-sum | runs | to a | p |\n") && markdown.contains("| hs-sum | runs |\n"),
+        "{markdown}"
+    );
+    assert_eq!(markdown.matches("to a: difference in rsum").count(), 1, "{markdown}");
+    assert_eq!(html.matches("to a: difference in rsum").count(), 1, "{html}");
+    assert_eq!(latex.matches(" & runs & to a & $p$ \\\\").count(), 1, "{latex}");
+    assert_eq!(latex.matches("against row a").count(), 1, "{latex}");
+    assert!(latex.contains(" & hs-sum & runs \\\\\n") && latex.contains(" & $2$ \\\\\n"), "{latex}");
+}
+
+#[test]
 fn latex_has_rules_bold_and_escaped_texts() {
     let mut host = host_of(&two_rows());
     host.run(&report_of(sweep(&TWO_ROWS))).unwrap();
@@ -161,7 +221,7 @@ fn names_of_rows_and_repetitions_are_part_of_the_key() {
     assert_ne!(seed, of("test@row=a,seed=2.summary"));
     assert_ne!(seed, of("test@row=b,seed=1.summary"));
     assert_eq!(seed, of("other@row=a,seed=1.summary"));
-    assert_eq!(seed.pointer("/sweep/summaries/runs/0/row"), Some(&"a".into()));
+    assert_eq!(seed.pointer("/sweep/summaries/0"), Some(&"a, seed=1".into()));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Columns of the files of a table over all runs.
+//! Columns of the files of several results.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::sql::errors::sql_error;
 use crate::store::{Manifest, Store};
 
 /// First file of each result, in groups of results of the same stage, version and settings, in the order of the results.
-pub(super) fn first_files<'f>(
-    manifests: &[Manifest],
+pub(in crate::sql) fn first_files<'f, 'm>(
+    manifests: impl IntoIterator<Item = &'m Manifest>,
     files: &'f [Vec<PartitionedFile>],
 ) -> Vec<Vec<&'f PartitionedFile>> {
     let mut groups: Vec<Vec<&PartitionedFile>> = Vec::new();
     let mut places: HashMap<(&str, u32, String), usize> = HashMap::new();
-    for (manifest, files) in manifests.iter().zip(files) {
+    for (manifest, files) in manifests.into_iter().zip(files) {
         let identity = &manifest.identity;
         let place = places.entry((&identity.kind, identity.version, identity.settings.to_string()));
         let place = *place.or_insert(groups.len());
@@ -37,7 +37,7 @@ pub(super) fn first_files<'f>(
 ///
 /// Files of a group have the same columns, up to the width of vectors, which depends on inputs too. So one file of a
 /// group is read, or all of them if the table has vectors.
-pub(super) async fn file_schemas(
+pub(in crate::sql) async fn file_schemas(
     store: &Store,
     groups: Vec<Vec<&PartitionedFile>>,
     context: &SessionContext,
@@ -80,7 +80,7 @@ async fn infer_schemas(
 }
 
 /// Columns of all schemas, each nullable; `None` without a schema. Vectors of several widths become lists.
-pub(super) fn merge_schemas(table: &str, schemas: &[SchemaRef]) -> Result<Option<SchemaRef>> {
+pub(in crate::sql) fn merge_schemas(table: &str, schemas: &[SchemaRef]) -> Result<Option<SchemaRef>> {
     let mut fields: Vec<Field> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for field in schemas.iter().flat_map(|schema| schema.fields()) {

@@ -1,4 +1,4 @@
-//! Table over all runs that a query reads.
+//! Table of the files of several results that a query reads.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -25,20 +25,20 @@ use crate::sql::settings_column::SettingKinds;
 use crate::sql::state::STORE_URL;
 use crate::tables;
 
-/// Table over all runs.
+/// Table of the files of several results, with the same columns beside all rows of a result.
 #[derive(Debug)]
-pub(super) struct AllRunsTable {
-    pub(super) schema: TableSchema,
-    /// Columns of the run, one row for each result.
-    pub(super) results: RecordBatch,
+pub(in crate::sql) struct ResultFilesTable {
+    pub(in crate::sql) schema: TableSchema,
+    /// Columns of the result, one row for each.
+    pub(in crate::sql) results: RecordBatch,
     /// Files of each result.
-    pub(super) files: Vec<Vec<PartitionedFile>>,
+    pub(in crate::sql) files: Vec<Vec<PartitionedFile>>,
 }
 
 /// Settings of the results of a table. Empty for other tables.
 pub(in crate::sql) fn setting_kinds(table: &dyn TableProvider) -> SettingKinds {
     let mut kinds = SettingKinds::new();
-    let Some(table) = (table as &dyn Any).downcast_ref::<AllRunsTable>() else { return kinds };
+    let Some(table) = (table as &dyn Any).downcast_ref::<ResultFilesTable>() else { return kinds };
     // The map of settings is the last column.
     let maps = table.results.columns().last().and_then(|column| column.as_map_opt());
     let texts =
@@ -50,7 +50,7 @@ pub(in crate::sql) fn setting_kinds(table: &dyn TableProvider) -> SettingKinds {
 }
 
 #[async_trait]
-impl TableProvider for AllRunsTable {
+impl TableProvider for ResultFilesTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(self.schema.table_schema())
     }
@@ -92,7 +92,7 @@ impl TableProvider for AllRunsTable {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> SqlResult<Vec<TableProviderFilterPushDown>> {
         let support = |filter: &&Expr| {
-            if self.is_about_runs(filter) {
+            if self.is_about_results(filter) {
                 TableProviderFilterPushDown::Inexact
             } else {
                 TableProviderFilterPushDown::Unsupported
@@ -102,7 +102,7 @@ impl TableProvider for AllRunsTable {
     }
 }
 
-impl AllRunsTable {
+impl ResultFilesTable {
     /// Rows of small files, with the columns `projection` of the table. `results` has the row of [`Self::results`] of each
     /// file.
     async fn read(
@@ -113,7 +113,7 @@ impl AllRunsTable {
         projection: &[usize],
     ) -> SqlResult<RecordBatch> {
         let (table, file_schema) = (self.schema.table_schema(), self.schema.file_schema());
-        let (own, of_run): (Vec<usize>, Vec<usize>) =
+        let (own, of_result): (Vec<usize>, Vec<usize>) =
             projection.iter().partition(|&&column| column < file_schema.fields().len());
         let own_schema = Arc::new(file_schema.project(&own)?);
         let batches = small_files::read_small_files(state, files, &own_schema).await?;
@@ -121,7 +121,7 @@ impl AllRunsTable {
         let places = results.iter().zip(&batches).flat_map(|(&row, batch)| std::iter::repeat_n(row, batch.num_rows()));
         let places = UInt64Array::from_iter_values(places.map(az::SaturatingCast::saturating_cast));
         let mut columns: BTreeMap<usize, ArrayRef> = own.into_iter().zip(own_rows.columns().iter().cloned()).collect();
-        for column in of_run {
+        for column in of_result {
             let values = self.results.column(column - file_schema.fields().len());
             columns.insert(column, take(values, &places, None)?);
         }
@@ -129,18 +129,18 @@ impl AllRunsTable {
         tables::batch_of_rows(&Arc::new(table.project(projection)?), columns, own_rows.num_rows()).map_err(external)
     }
 
-    /// Returns true if a condition uses columns of the run only.
-    fn is_about_runs(&self, filter: &Expr) -> bool {
+    /// Returns true if a condition uses columns of the result only.
+    fn is_about_results(&self, filter: &Expr) -> bool {
         let schema = self.results.schema();
         filter.column_refs().iter().all(|column| schema.index_of(&column.name).is_ok())
     }
 
-    /// Rows of [`Self::results`] that satisfy all conditions on columns of the run.
+    /// Rows of [`Self::results`] that satisfy all conditions on columns of the result.
     fn select_results(&self, state: &dyn Session, filters: &[Expr]) -> SqlResult<Vec<usize>> {
         let mut selected: Vec<usize> = (0..self.files.len()).collect();
         let mut rows = self.results.clone();
         let schema = DFSchema::try_from(self.results.schema())?;
-        for filter in filters.iter().filter(|filter| self.is_about_runs(filter)) {
+        for filter in filters.iter().filter(|filter| self.is_about_results(filter)) {
             let filter = unqualified(filter.clone())?;
             let holds = state.create_physical_expr(filter, &schema)?.evaluate(&rows)?.into_array(rows.num_rows())?;
             let holds = holds

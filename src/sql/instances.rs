@@ -8,14 +8,13 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::prelude::SessionContext;
 
-use super::file_schemas::{file_schemas, first_files, merge_schemas};
-use super::provider::AllRunsTable;
 use crate::error::Result;
 use crate::sql::axis_columns::{axis_batch, axis_fields};
 use crate::sql::catalog::InstanceTable;
 use crate::sql::query_threads::QueryThreads;
+use crate::sql::result_files::{ResultFilesTable, file_schemas, first_files, merge_schemas};
 use crate::stage::Coordinate;
-use crate::store::{Manifest, Store};
+use crate::store::Store;
 
 /// Table `name` of the instances of a stage, with its size in bytes. At least one of the tables has a part.
 ///
@@ -32,11 +31,11 @@ pub(in crate::sql) fn instances_table(
     let file = |(path, bytes): &(String, u64)| PartitionedFile::new(path.clone(), *bytes);
     let files: Vec<Vec<PartitionedFile>> = instances.iter().map(|of| of.parts.iter().map(file).collect()).collect();
     let bytes = instances.iter().flat_map(|of| &of.parts).map(|(_, bytes)| bytes).sum();
-    let manifests: Vec<Manifest> = instances.iter().map(|of| of.manifest.clone()).collect();
-    let schemas = threads.block_on(file_schemas(store, first_files(&manifests, &files), context))?;
+    let first = first_files(instances.iter().map(|of| &of.manifest), &files);
+    let schemas = threads.block_on(file_schemas(store, first, context))?;
     let own = merge_schemas(name, &schemas)?.unwrap_or_else(|| Arc::new(Schema::empty()));
     let fields = axis_fields(&own, &coordinates);
     let results = axis_batch(&fields, &coordinates)?;
     let schema = TableSchema::builder(own).with_table_partition_cols(fields).build();
-    Ok((Arc::new(AllRunsTable { schema, results, files }), bytes))
+    Ok((Arc::new(ResultFilesTable { schema, results, files }), bytes))
 }
