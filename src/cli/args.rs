@@ -348,7 +348,7 @@ pub struct TagArgs {
     pub force: bool,
     /// Remove a tag
     #[arg(long, value_name = "TAG", exclusive = true)]
-    pub delete: Option<String>,
+    pub remove: Option<String>,
 }
 
 /// Arguments of `note`.

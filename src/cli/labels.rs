@@ -17,7 +17,7 @@ use crate::store::run_names::NameMeaning;
 /// There is no such run or tag, another run has the tag, or the store cannot be written.
 pub(super) fn tag(common: &CommonArgs, arguments: &TagArgs, console: Console) -> Result<()> {
     let store = open::open_existing_store(common)?;
-    if let Some(tag) = &arguments.delete {
+    if let Some(tag) = &arguments.remove {
         labels::remove_tag(&store, tag)?;
         console.info(&format!("removed the tag `{tag}`\n"));
         return Ok(());

@@ -10,12 +10,12 @@ use super::run_choice::announce_run;
 use super::shell::{self, SessionOpener, ShellCommand};
 use super::units::format_items;
 use crate::error::{Error, Result};
-use crate::sql::Session;
+use crate::sql::{OutputFormat, Session, split_statements};
 
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
 
-/// Runs a query and writes its result to stdout or a file. Without a query, opens a shell on a terminal, and reads the
+/// Runs a query and writes its result to stdout or a file. Of several statements, the results follow each other. Without a query, opens a shell on a terminal, and reads the
 /// query from stdin otherwise.
 ///
 /// # Errors
@@ -54,16 +54,29 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
         query
     };
     let session = &opened.session;
-    let rows = session.query(&query)?;
-    if let Some(run) = opened.run.as_ref().filter(|_| session.has_read_stage()) {
-        // Several pipelines have stages of the same name, so the run is named. Scripts read stdout.
-        announce_run(run, &arguments.of, console);
+    let mut announced = false;
+    for statement in statements(query, arguments.output.is_none() && format != Some(OutputFormat::Parquet)) {
+        let rows = session.query(&statement)?;
+        if let Some(run) = opened.run.as_ref().filter(|_| session.has_read_stage())
+            && !std::mem::replace(&mut announced, true)
+        {
+            // Several pipelines have stages of the same name, so the run is named. Scripts read stdout.
+            announce_run(run, &arguments.of, console);
+        }
+        removed_results_note(session, console);
+        match &arguments.output {
+            Some(path) => write_to_file(rows, format.unwrap_or_default(), path)?,
+            None => write_to_stdout(rows, format, console)?,
+        }
     }
-    removed_results_note(session, console);
-    match &arguments.output {
-        Some(path) => write_to_file(rows, format.unwrap_or_default(), path),
-        None => write_to_stdout(rows, format, console),
-    }
+    Ok(())
+}
+
+/// Statements of a query. A query whose result is one file has one statement, and a session refuses several.
+fn statements(query: String, can_be_several: bool) -> Vec<String> {
+    let (mut statements, rest) = split_statements(&query);
+    statements.extend((!rest.is_empty()).then_some(rest));
+    if can_be_several && statements.len() > 1 { statements } else { vec![query] }
 }
 
 /// Says which tables over all runs lack results that were removed.

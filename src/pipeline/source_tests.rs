@@ -14,7 +14,8 @@ fn sources() {
     assert!(load_bytes(karpathy("${HERE}/there.txt").as_bytes(), &[], true).is_ok());
     let unset = diagnostics_of(&karpathy("${NOT_SET}/x.json").replace("\"there.txt\"", "\"${NOT_SET}${FILES}\""), &[]);
     assert_eq!(unset.len(), 1, "{unset:?}");
-    let wanted = "4:21 the environment variables `NOT_SET`, `FILES` are not set / `NOT_SET=DIR FILES=DIR pairloom run ";
+    let wanted =
+        "4:21 the environment variables `NOT_SET`, `FILES` are not set or empty / `NOT_SET=DIR FILES=DIR pairloom run ";
     assert!(unset[0].starts_with(wanted) && unset[0].ends_with("p.toml`, or give the paths with `--set`"), "{unset:?}");
     assert_eq!(
         diagnostics_of(&karpathy("${HERE/x.json"), &[])[0],

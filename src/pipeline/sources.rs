@@ -66,8 +66,8 @@ impl SourceVariables {
         let first = unset.first()?;
         let names = quoted_list(unset.iter().map(|variable| variable.name.as_str()));
         let message = match unset.len() {
-            1 => format!("the environment variable {names} is not set"),
-            _ => format!("the environment variables {names} are not set"),
+            1 => format!("the environment variable {names} is not set or empty"),
+            _ => format!("the environment variables {names} are not set or empty"),
         };
         let assignments: String = self
             .0
@@ -120,7 +120,7 @@ mod tests {
         variables.add("A", SourceSpan::in_file(1..2), false, Some("/a".to_owned()));
         variables.add("A", SourceSpan::in_file(20..21), true, Some("/a".to_owned()));
         let diagnostic = variables.unset_diagnostic("p.toml").unwrap();
-        assert_eq!(diagnostic.message, "the environment variable `B` is not set");
+        assert_eq!(diagnostic.message, "the environment variable `B` is not set or empty");
         assert_eq!(diagnostic.note.unwrap(), "the file uses `A`, `B`");
         assert_eq!(diagnostic.hint.unwrap(), "`A=DIR B=FILE pairloom run p.toml`, or give the paths with `--set`");
         assert_eq!(SourceVariables::default().unset_diagnostic("p.toml"), None);

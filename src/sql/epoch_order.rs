@@ -33,28 +33,24 @@ impl TableFunctionImpl for EpochOrderFunction {
         let wanted = "wanted `epoch_order('stage', epoch)` or `epoch_order('stage', epoch, ranks)`";
         let (stage, numbers) = match args.exprs() {
             [stage, numbers @ ..] if (1..=2).contains(&numbers.len()) => (stage, numbers),
-            others => return plan_err!("{} arguments, {wanted}", others.len()),
+            others => return plan_err!("`epoch_order` has {} arguments, {wanted}", others.len()),
         };
         let Expr::Literal(ScalarValue::Utf8(Some(stage)), _) = stage else {
-            return plan_err!("the stage is {stage}, {wanted}");
+            return plan_err!("the stage of `epoch_order` is `{stage}`, {wanted}, with the stage in single quotes");
         };
         let mut values = Vec::new();
         for number in numbers {
             match number {
                 Expr::Literal(ScalarValue::Int64(Some(value)), _) if *value >= 0 => values.push(value.unsigned_abs()),
-                other => return plan_err!("{other} is not a number from 0, {wanted}"),
+                Expr::Literal(value, _) => return plan_err!("`{value}` is not a whole number from 0, {wanted}"),
+                other => return plan_err!("`{other}` is not a whole number from 0, {wanted}"),
             }
         }
         let (epoch, ranks) = (values[0], values.get(1).copied().unwrap_or(1));
         if u32::try_from(epoch).is_err() {
             return plan_err!("epoch {epoch}, wanted one below 2^32");
         }
-        let batch = self.rows(stage, epoch, ranks).map_err(|error| {
-            DataFusionError::Plan(match error.hint_text() {
-                Some(hint) => format!("{error}; {hint}"),
-                None => error.to_string(),
-            })
-        })?;
+        let batch = self.rows(stage, epoch, ranks).map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
     }
 }

@@ -6,11 +6,21 @@ use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 
 use crate::error::{Error, ErrorCategory, Result};
-use crate::sql::names::{is_double_quoted, nearest_names, place_of_text, place_of_word, quoted_hyphenated_name};
-use crate::sql::planning_messages::{ConversionMessage, GroupMessage, SignatureMessage};
+use crate::sql::names::{
+    is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
+    quoted_hyphenated_name, quoted_instance_name,
+};
+use crate::sql::planning_messages::{ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage};
+use crate::suggest::closest_name;
 
 /// Characters shown of a line of the query, around the place of the error.
 const SHOWN_CHARS: usize = 100;
+
+/// Start of messages of DataFusion about a query that cannot be planned, which says nothing to the reader.
+const PLANNING: &str = "Error during planning: ";
+
+/// First words of statements that a session runs.
+const FIRST_WORDS: [&str; 6] = ["SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "VALUES"];
 
 /// Line and column in a query, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +38,10 @@ pub(super) fn query_error(error: &DataFusionError, sql: &str) -> Error {
     // The name is wrong in every query that has it, and its parts say nothing to the reader.
     match quoted_hyphenated_name(sql) {
         Some(name) => error.hint(format!("a name with a hyphen needs double quotes: `{name}`")),
-        None => error,
+        None => match quoted_instance_name(sql) {
+            Some(name) => error.hint(format!("the name of an instance needs double quotes: `{name}`")),
+            None => error,
+        },
     }
 }
 
@@ -53,6 +66,9 @@ fn located_error(error: &DataFusionError, sql: &str) -> Error {
                 let is_column = valid_fields.iter().any(|column| column.name.eq_ignore_ascii_case(&field.name));
                 if is_double_quoted(&field.name, sql) && !is_column {
                     return error.hint(format!("single quotes are for text: `'{}'`", field.name.replace('\'', "''")));
+                }
+                if error.hint_text().is_none() && is_compared_with(&field.name, sql) {
+                    return error.hint(format!("a text needs single quotes: `'{}'`", field.name));
                 }
                 error
             }
@@ -90,6 +106,23 @@ fn planning_error(message: &str, sql: &str) -> Option<Error> {
         };
         return Some(at(place_of_word(&column, sql), &text).hint(hint));
     }
+    if let Some(FunctionMessage { function, near }) = FunctionMessage::parse(message) {
+        let error = at(place_of_word(&function, sql), &format!("there is no function `{function}`"));
+        return Some(match near {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint("`SHOW FUNCTIONS` lists all"),
+        });
+    }
+    if message.ends_with("Divide by zero error") {
+        return Some(Error::usage("SQL: division by zero").hint("`x / NULLIF(y, 0)` is a missing value where y is 0"));
+    }
+    let text = message.strip_prefix(PLANNING).unwrap_or(message);
+    // Refusals of our own planner begin with the operator.
+    if let Some((operator, _)) = text.strip_prefix('`').and_then(|rest| rest.split_once('`'))
+        && let Some(place) = place_of_operator(operator, sql)
+    {
+        return Some(at(Some(place), text));
+    }
     if let Some(SignatureMessage { function, arguments }) = SignatureMessage::parse(message) {
         let text = format!("`{function}` has no form with the arguments ({arguments})");
         let hint = format!("`SHOW FUNCTIONS LIKE '{function}'` describes it");
@@ -117,14 +150,19 @@ fn syntax_error(message: &str, sql: &str, place: Option<QueryPlace>) -> Error {
     };
     let excerpt = SourceExcerpt::new(sql, place);
     let error = Error::usage(format!("SQL: {message}{}{}", excerpt.place, excerpt.lines));
+    let first_word = sql.split_whitespace().next();
     // Operators of pgvector.
     if sql.contains("<->") {
         error.hint("the Euclidean distance of vectors is `array_distance(a, b)`")
-    } else if sql.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("copy")) {
+    } else if first_word.is_some_and(|word| word.eq_ignore_ascii_case("copy")) {
         // Options of `COPY` in the forms of other programs.
         no_copy()
     } else if sql.contains("<#>") {
         error.hint("the inner product of vectors is `inner_product(a, b)`")
+    } else if let Some(keyword) = first_word.and_then(|word| closest_name(word, FIRST_WORDS))
+        && first_word.is_some_and(|word| !word.eq_ignore_ascii_case(keyword))
+    {
+        error.hint(format!("did you mean `{keyword}`?"))
     } else {
         error
     }
@@ -154,6 +192,7 @@ pub(super) fn sql_error(error: &DataFusionError) -> Error {
                 return Error::usage("SQL: `->` has no key, because it binds weaker than a comparison")
                     .hint("write brackets: `(settings->'epochs') > 1`");
             }
+            let message = message.strip_prefix(PLANNING).unwrap_or(message);
             Error::usage(format!("SQL: {}", lower_first(&message.replace('\t', " "))))
         }
     }

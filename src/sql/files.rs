@@ -43,7 +43,7 @@ impl std::str::FromStr for NamedFile {
             Some((name, path)) if !path.is_empty() => {
                 Err(format!("the name `{name}`, wanted letters, digits and underscores, not a digit first"))
             }
-            _ => Err("wanted NAME=FILE".to_owned()),
+            _ => Err("wanted NAME=FILE, for example `mine=scores.csv`".to_owned()),
         }
     }
 }

@@ -117,6 +117,37 @@ fn a_cast_sorts_by_the_column_itself() {
 }
 
 #[test]
+fn mistyped_words_have_their_place_and_the_near_word() {
+    for (sql, message, hint) in [
+        ("SELEC 1", "SQL: expected an SQL statement, found `SELEC` at line 1, column 1", "did you mean `SELECT`?"),
+        (
+            "SELECT cosin_distance(feature, feature) FROM cnn.features",
+            "SQL: there is no function `cosin_distance` at line 1, column 8",
+            "did you mean `cosine_distance`?",
+        ),
+        (
+            "SELECT rsum FROM test.summary WHERE method = nns",
+            "SQL: there is no column `nns` at line 1, column 46; there are rsum, method",
+            "a text needs single quotes: `'nns'`",
+        ),
+        (
+            "SELECT * FROM test@row=max,seed=1.summary",
+            "SQL: expected end of statement, found `=` at line 1, column 23",
+            "the name of an instance needs double quotes: `\"test@row=max,seed=1\".summary`",
+        ),
+        ("SELECT 1 / 0", "SQL: division by zero", "`x / NULLIF(y, 0)` is a missing value where y is 0"),
+    ] {
+        let got = error(sql);
+        let first = got.to_string().lines().next().unwrap_or_default().to_owned();
+        assert_eq!((first.as_str(), got.hint_text()), (message, Some(hint)), "{sql}");
+    }
+    let got = error("SELECT a.feature <=> b.feature FROM cnn.features a, cnn.features b").to_string();
+    assert!(got.contains("`cosine_distance(a, b)` at line 1, column 18\n"), "{got}");
+    let got = error("SELECT * FROM epoch_order(fit, 0)").to_string();
+    assert!(got.starts_with("SQL: the stage of `epoch_order` is `fit`, wanted `epoch_order('stage', epoch)`"), "{got}");
+}
+
+#[test]
 fn an_empty_query_and_two_statements_are_errors() {
     assert_eq!(error(" ; -- nothing").to_string(), "SQL: the query is empty");
     assert_eq!(error("SELECT 1; SELECT ';'; SELECT 3").to_string(), "SQL: 3 statements, wanted one");

@@ -4,6 +4,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::Error;
+use crate::stage::INSTANCE_SIGN;
 
 /// Maximum number of near names in a message.
 const NEAREST: usize = 5;
@@ -151,6 +152,34 @@ pub(super) fn place_of_text(text: &str, sql: &str) -> Option<(u64, u64)> {
 /// Line and column of a name, in any letter case.
 pub(super) fn place_of_word(name: &str, sql: &str) -> Option<(u64, u64)> {
     place_of(sql, |token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name)))
+}
+
+/// Line and column of an operator, such as `<=>`.
+pub(super) fn place_of_operator(operator: &str, sql: &str) -> Option<(u64, u64)> {
+    place_of(sql, |token| {
+        !matches!(token, Token::Word(_) | Token::SingleQuotedString(_)) && token.to_string() == operator
+    })
+}
+
+/// Returns true if a comparison has the name, without quotes, on its right side: `method = nns`.
+pub(super) fn is_compared_with(name: &str, sql: &str) -> bool {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().unwrap_or_default();
+    let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    tokens.windows(2).any(|pair| {
+        matches!(pair[0], Token::Eq | Token::Neq)
+            && matches!(pair[1], Token::Word(word) if word.quote_style.is_none() && word.value == name)
+    })
+}
+
+/// Finds the name of an instance without quotes, such as `test@row=max.summary`, which is no SQL. Returns the correctly
+/// quoted name.
+pub(super) fn quoted_instance_name(sql: &str) -> Option<String> {
+    let name = sql.split(|c: char| c.is_whitespace() || c == ';').find(|word| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_.@=,+*-".contains(c);
+        word.contains(INSTANCE_SIGN) && word.chars().all(is_name)
+    })?;
+    let (stage, table) = name.rsplit_once('.')?;
+    Some(format!("\"{stage}\".{}", quote_identifier(table)))
 }
 
 /// Line and column of the first token that is wanted.

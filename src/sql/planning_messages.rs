@@ -1,6 +1,9 @@
-//! Messages of DataFusion about columns that are not grouped, arguments of functions, and texts that are no numbers.
+//! Messages of DataFusion about columns that are not grouped, functions and their arguments, and texts that are no
+//! numbers.
 //!
 //! Their errors have no fields, so the names are read from the text.
+
+use crate::suggest::closest_name;
 
 /// Message about a column that is neither grouped nor in an aggregate function.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +39,24 @@ impl SignatureMessage {
         let (function, arguments) = call.split_once('(')?;
         let arguments = arguments.strip_suffix(')')?.replace("non-null ", "");
         Some(Self { function: function.to_owned(), arguments })
+    }
+}
+
+/// Message about a function that does not exist.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FunctionMessage {
+    /// Name of the function.
+    pub(super) function: String,
+    /// Name of the nearest function, if one is near.
+    pub(super) near: Option<String>,
+}
+
+impl FunctionMessage {
+    pub(super) fn parse(message: &str) -> Option<Self> {
+        let function = between(message, "Invalid function '", "'")?;
+        // The nearest name can be quite another word.
+        let near = between(message, "Did you mean '", "'").and_then(|near| closest_name(function, [near]));
+        Some(Self { function: function.to_owned(), near: near.map(str::to_owned) })
     }
 }
 
@@ -81,6 +102,11 @@ mod tests {
         );
         let arguments = "FixedSizeList(256 x Float32), Int64".to_owned();
         assert_eq!(got, Some(SignatureMessage { function: "f".to_owned(), arguments }));
+        let got = FunctionMessage::parse(
+            "Error during planning: Invalid function 'cosin_distance'.\nDid you mean 'cosine_distance'?",
+        );
+        let near = Some("cosine_distance".to_owned());
+        assert_eq!(got, Some(FunctionMessage { function: "cosin_distance".to_owned(), near }));
         let got = ConversionMessage::parse("Arrow error: Cast error: Cannot cast string 'a'b' to value of Int64 type");
         assert_eq!(got, Some(ConversionMessage { text: "a'b".to_owned(), data_type: "Int64".to_owned() }));
     }

@@ -178,7 +178,11 @@ pub fn pin(store: &Store, target: &PinTarget) -> Result<()> {
 pub fn unpin(store: &Store, target: &PinTarget) -> Result<()> {
     let object = pin_object(target);
     if store.objects().get(&object)?.is_none() {
-        return Err(Error::usage("it is not pinned").hint("`pairloom pin` lists the pins"));
+        let name = match target {
+            PinTarget::Run(run) => format!("the run `{run}`"),
+            PinTarget::Artefact(kind, key) => format!("the result `{kind}/{}`", key.short()),
+        };
+        return Err(Error::usage(format!("{name} is not pinned")).hint("`pairloom pin` lists the pins"));
     }
     store.objects().delete_all(&[object])
 }

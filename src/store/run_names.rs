@@ -53,8 +53,11 @@ impl RunLog {
         };
         let start = self.find_start(base)?;
         self.step_back(start, steps)?.ok_or_else(|| {
-            Error::usage(format!("`{name}`: there are fewer than {steps} different runs before `{base}`"))
-                .hint("`pairloom runs` lists the runs")
+            let before = match steps {
+                1 => "there is no different run".to_owned(),
+                _ => format!("there are fewer than {steps} different runs"),
+            };
+            Error::usage(format!("`{name}`: {before} before `{base}`")).hint("`pairloom runs` lists the runs")
         })
     }
 

@@ -238,9 +238,8 @@ fn readme_queries(readme: &str) -> Vec<String> {
     let schemas = ["pairs", "cnn", "fit", "joint", "meaning", "test", "store", "all_runs"];
     let query = Regex::new("pairloom sql \"([^\"]+)\"").unwrap();
     let table = Regex::new(r"(?:FROM|JOIN|DESCRIBE) ([a-z_]+)\.").unwrap();
-    let is_known = |sql: &str| {
-        table.captures_iter(sql).all(|found| schemas.contains(&&found[1])) && !sql.contains("GROUP BY row")
-    };
+    let is_known =
+        |sql: &str| table.captures_iter(sql).all(|found| schemas.contains(&&found[1])) && !sql.contains("GROUP BY row");
     query.captures_iter(readme).map(|found| found[1].to_owned()).filter(|sql| is_known(sql)).collect()
 }
 

@@ -62,13 +62,19 @@ fn a_run_killed_at_random_times_resumes_to_the_same_bytes() {
 fn a_killed_matrix_goes_on_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let readme = include_str!("../../README.md");
-    let matrix = readme.split("```toml\n").find(|block| block.starts_with("[matrix]")).expect("the README has a matrix");
+    let matrix =
+        readme.split("```toml\n").find(|block| block.starts_with("[matrix]")).expect("the README has a matrix");
     let matrix = matrix.split("```").next().unwrap_or_default();
     let file = pipeline(folder.path(), "matrix.toml", |tiny| format!("{tiny}\n{matrix}"));
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
     let run = |store: &Path, more: &[&str]| {
         let mut command = pairloom();
-        command.args(["run", "--no-progress", "--threads", "2", "--only", "seed=1,2"]).args(more).arg("--store").arg(store).arg(&file);
+        command
+            .args(["run", "--no-progress", "--threads", "2", "--only", "seed=1,2"])
+            .args(more)
+            .arg("--store")
+            .arg(store)
+            .arg(&file);
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         command
     };

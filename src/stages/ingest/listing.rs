@@ -89,7 +89,7 @@ pub(super) fn write_existing(
         match on_missing.policy {
             OnMissing::Fail => {
                 if missing.is_empty()
-                    && let Some(hint) = meant_file(root, &entry.path)?
+                    && let Some(hint) = meant_file(root, entry)?
                 {
                     missing.hint(hint);
                 }
@@ -117,8 +117,16 @@ pub(super) fn write_existing(
 }
 
 /// Returns a hint that names the file that was probably meant by a path without a file: without its folders, with other
-/// separators of folders, or with another extension.
-fn meant_file(root: &Path, path: &str) -> Result<Option<String>> {
+/// separators of folders, with another extension, or in the caption.
+fn meant_file(root: &Path, entry: &ListedImage) -> Result<Option<String>> {
+    let path = entry.path.as_str();
+    for (_, text) in &entry.captions {
+        if let Ok(file) = image_path("", text)
+            && is_file(&root.join(&file))?
+        {
+            return Ok(Some(format!("the folder has `{file}`, which is a caption here: two columns are swapped")));
+        }
+    }
     let base = path.rsplit('/').next().unwrap_or(path);
     if base != path && is_file(&root.join(base))? {
         return Ok(Some(format!("the folder has `{base}`: names are relative to the folder")));

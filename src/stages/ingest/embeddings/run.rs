@@ -52,6 +52,11 @@ impl<'s> EmbeddingFiles<'s> {
             ))),
             (true, true) => Ok(Self::Arrays(NpyFiles::open(settings, images, captions, cx)?)),
             (false, false) => {
+                let is_named_npy = |path: &&Path| path.extension().is_some_and(|extension| extension == "npy");
+                if let Some(path) = [images, captions].into_iter().find(is_named_npy) {
+                    let message = format!("`{}` is not an npy file: it does not begin as one", path.display());
+                    return Err(Error::data(message).hint("`numpy.save` writes npy files"));
+                }
                 let tables = TableFiles::open(settings, images, captions)?;
                 if let Some(setting) = settings.npy_settings().next() {
                     let message = format!(

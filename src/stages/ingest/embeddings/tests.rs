@@ -329,6 +329,14 @@ fn every_mistake_of_a_table_is_named_with_its_row() {
 }
 
 #[test]
+fn a_file_that_is_npy_by_its_name_alone_is_refused() {
+    let set = folder(&[("i.npy", b"no array"), ("c.npy", b"no array")]);
+    let settings = json!({"images": "i.npy", "captions": "c.npy"});
+    let message = refused(ingest(set.path(), json!({ "embeddings": settings })));
+    assert!(message.contains("i.npy` is not an npy file"), "{message}");
+}
+
+#[test]
 fn the_error_for_missing_columns_lists_the_existing_ones() {
     let (folder, _) = golden();
     let settings = json!({"images": "embeddings_images.feather", "captions": "embeddings_captions.arrows"});

@@ -174,6 +174,8 @@ fn missing_files_are_named_with_the_file_that_was_meant() {
     let hint = |name: &str| refused(run("t.csv", format!("file_name,caption\n{name},A\n").as_bytes(), json!({})));
     assert!(hint("a.JPG").contains("the folder has `a.jpg`: names must agree in upper and lower case"));
     assert!(hint("sub\\c.jpg").contains("the folder has `sub/c.jpg`: folders are separated by `/`"));
+    let message = refused(run("t.csv", b"caption,file_name\na.jpg,A dog.\nb.jpg,A cat.\n", json!({})));
+    assert!(message.contains("the folder has `a.jpg`, which is a caption here: two columns are swapped"), "{message}");
     let message = refused(run("t.csv", b"file_name,caption\nimages/a.jpg,A\nb.jpg,B\n", json!({})));
     assert!(message.contains("the folder has `a.jpg`: names are relative to the folder"), "{message}");
 }

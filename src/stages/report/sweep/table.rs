@@ -206,7 +206,7 @@ impl SweepTable {
         [self.measures, self.rank_measures] = kept;
     }
 
-    /// Marks the best values of a measure. Means that are shown alike are equally good.
+    /// Marks the best values of a measure: those of the least cost, as shown.
     fn mark_best(&mut self, measure: SweepMeasure) {
         let cost = |row: &SweepRow| Some(measure.cost(row.value(measure)?.statistics?.mean));
         let Some(least) = self.rows.iter().filter_map(cost).reduce(f64::min).filter(|_| self.rows.len() > 1) else {
