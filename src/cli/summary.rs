@@ -40,6 +40,12 @@ pub(super) fn show_summary(
     let mut text = String::from("\n");
     text.push_str(&stage_table(summary, &seen, console.verbose));
     write_warnings(&seen, console.verbose, &mut text);
+    // The run ends with its first error, and with `--keep-going` there can be others.
+    if seen.failures.len() > 1 {
+        for (stage, error) in &seen.failures {
+            let _ = writeln!(text, "failed: `{stage}`: {}", one_line(error));
+        }
+    }
     for expectation in &summary.record.expectations {
         let verdict = if expectation.held { "held" } else { "did not hold" };
         let value = expectation_value(expectation.value, expectation.held);
@@ -63,17 +69,19 @@ fn expectation_value(value: Option<f64>, held: bool) -> String {
     }
 }
 
-/// Line with the number of stages that ran, were reused and were not finished, the time, and the name of the run.
+/// Line with the number of stages that ran, were reused, failed and were not finished, the time, and the name of the run.
 fn closing_line(summary: &RunSummary, seen: &EventSummary, has_peak: bool) -> String {
     let stages = &summary.record.stages;
     let reused = stages.iter().filter(|stage| stage.reused).count();
     let unfinished = stages.iter().filter(|stage| !summary.manifests.contains_key(&stage.name)).count();
     let ran = stages.len() - reused - unfinished;
+    let failed = seen.failures.len();
     let mut line = format!("{ran} of {} ran", format_items(stages.len(), "stages"));
     if ran + unfinished > 0 {
         let _ = write!(line, " in {}", format_duration(seen.seconds));
     }
-    for (number, what) in [(reused, "reused"), (unfinished, "not finished")] {
+    let not_finished = unfinished.saturating_sub(failed);
+    for (number, what) in [(reused, "reused"), (failed, "failed"), (not_finished, "not finished")] {
         if number > 0 {
             let _ = write!(line, ", {number} {what}");
         }
@@ -93,6 +101,7 @@ fn stage_table(summary: &RunSummary, seen: &EventSummary, is_verbose: bool) -> S
             let is_resumed = seen.resumed.contains_key(&stage.name);
             match (stage.reused, summary.manifests.contains_key(&stage.name), is_resumed) {
                 (true, ..) => "reused",
+                (false, false, _) if seen.failures.contains_key(&stage.name) => "failed",
                 (false, false, _) => "not finished",
                 (false, true, true) => "resumed",
                 (false, true, false) => "run",

@@ -114,7 +114,11 @@ fn execute_stages<S: RunnableStage>(
                         let (stage, error) = (status.name.clone(), error.to_string());
                         let event = Event::StageFailed { stage, error, interrupted };
                         // A panic that ended the thread here would leave the receiver waiting.
-                        if let Err(panic) = catch_panic(|| Ok(observer(&event))) {
+                        let told = catch_panic(|| {
+                            observer(&event);
+                            Ok(())
+                        });
+                        if let Err(panic) = told {
                             stop.cancel();
                             result = Err(panic);
                         }

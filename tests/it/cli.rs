@@ -302,7 +302,7 @@ fn runs_are_listed_and_gc_removes_with_delete_only() {
     let differences = &json_lines(&run(folder.path(), &["diff", "base", "latest", "--json"]))[0]["differences"];
     assert_eq!(differences[0]["subject"], "pairs.synthetic.seed", "{differences}");
     assert!(stderr(&run(folder.path(), &["gc", "--keep-runs", "1"])).contains("base"), "the tag keeps the first run");
-    assert_code(&run(folder.path(), &["tag", "--delete", "base"]), 0);
+    assert_code(&run(folder.path(), &["tag", "--remove", "base"]), 0);
     let would = json_lines(&run(folder.path(), &["gc", "--keep-runs", "1", "--json"]));
     assert_eq!((would.len(), &would[0]["removed"]), (1, &false.into()));
     let name = would[0]["name"].as_str().expect("a name").to_owned();

@@ -239,7 +239,7 @@ fn readme_queries(readme: &str) -> Vec<String> {
     let query = Regex::new("pairloom sql \"([^\"]+)\"").unwrap();
     let table = Regex::new(r"(?:FROM|JOIN|DESCRIBE) ([a-z_]+)\.").unwrap();
     let is_known =
-        |sql: &str| table.captures_iter(sql).all(|found| schemas.contains(&&found[1])) && !sql.contains("GROUP BY row");
+        |sql: &str| table.captures_iter(sql).all(|found| schemas.contains(&&found[1])) && !sql.contains("SELECT row");
     query.captures_iter(readme).map(|found| found[1].to_owned()).filter(|sql| is_known(sql)).collect()
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct EventSummary {
     pub(crate) resumed: BTreeMap<String, u64>,
     /// Warnings of this run by stage, at most [`MAX_WARNINGS`] of each.
     pub(crate) warnings: BTreeMap<String, Vec<Warning>>,
+    /// Error of each stage that failed. An interruption is no failure.
+    pub(crate) failures: BTreeMap<String, String>,
     /// Wall time of the run in seconds.
     pub(crate) seconds: f64,
 }
@@ -25,6 +27,9 @@ impl EventSummary {
         match event {
             Event::StageStarted { stage, resumed_rows, .. } if *resumed_rows > 0 => {
                 self.resumed.insert(stage.clone(), *resumed_rows);
+            }
+            Event::StageFailed { stage, error, interrupted: false } => {
+                self.failures.insert(stage.clone(), error.clone());
             }
             Event::Warned { stage, warning } => {
                 let kept = self.warnings.entry(stage.clone()).or_default();

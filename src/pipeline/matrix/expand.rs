@@ -119,7 +119,9 @@ impl Expansion<'_> {
         let instance = |stage: &TomlEntry| {
             let mut entry = stage.clone();
             if let TomlValue::Table(kinds) = &mut entry.node.value {
-                kinds.iter_mut().for_each(|kind| strip_coordinates(&mut kind.node, self.schema_of(&kind.key)));
+                for kind in kinds {
+                    strip_coordinates(&mut kind.node, self.schema_of(&kind.key));
+                }
             }
             StageInstance { entry, stage: stage.key.clone(), coordinates: Vec::new() }
         };
@@ -301,7 +303,9 @@ impl Expansion<'_> {
 fn strip_coordinates(node: &mut TomlNode, schema: SettingSchema<'_>) {
     match &mut node.value {
         TomlValue::Table(entries) => {
-            entries.iter_mut().for_each(|entry| strip_coordinates(&mut entry.node, schema.property(&entry.key)));
+            for entry in entries {
+                strip_coordinates(&mut entry.node, schema.property(&entry.key));
+            }
         }
         TomlValue::Array(items) => items.iter_mut().for_each(|item| strip_coordinates(item, schema.items())),
         TomlValue::Text(text) if schema.is_table_reference() => {

@@ -16,9 +16,9 @@ pub struct RelevanceSource {
     pub name: String,
     /// Graded relevance: a `caption_similarity` with φ of every image with every caption of the split.
     pub similarity: Option<TableRef>,
-    /// Binary relevance: pairs with a human rating of `at_least`, or a mean rating if several people rated a pair.
+    /// Binary relevance: pairs with a human rating of at least `at_least`, or a mean rating if several people rated a pair.
     pub ratings: Option<TableRef>,
-    /// Binary relevance: items that are judged for a query with a grade of `at_least`. The measures are means over the
+    /// Binary relevance: items that are judged for a query with a grade of at least `at_least`. The measures are means over the
     /// queries with such an item.
     pub qrels: Option<TableRef>,
     /// Numbers m: the m items with the largest φ are relevant to a query, for Semantic Recall, NCS of the paper, mAP@R

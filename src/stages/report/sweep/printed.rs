@@ -73,11 +73,8 @@ impl PrintedRows {
     /// Gives every row of the tables its printed one.
     ///
     /// Printed rows of the protocol of a table are taken. If no table has a printed protocol, the results are of other
-    /// data, and the first printed protocol of a row is taken.
-    ///
-    /// # Errors
-    /// No row has a printed one.
-    pub(super) fn join(&self, tables: &mut [SweepTable]) -> Result<()> {
+    /// data, and the first printed protocol of a row is taken. Returns a warning if no row has a printed one.
+    pub(super) fn join(&self, tables: &mut [SweepTable]) -> Option<String> {
         let is_printed = |protocol: &str| self.rows.iter().any(|row| row.protocol.as_deref() == Some(protocol));
         let is_same_data = tables.iter().any(|table| is_printed(&table.protocol));
         for table in tables.iter_mut() {
@@ -86,7 +83,7 @@ impl PrintedRows {
         let is_found = |row: &SweepRow| row.printed.is_some();
         let is_ambiguous = |table: &SweepTable| !table.remarks.ambiguous.is_empty();
         if tables.iter().any(|table| table.rows.iter().any(is_found) || is_ambiguous(table)) {
-            return Ok(());
+            return None;
         }
         let mut names: Vec<String> = Vec::new();
         for row in tables.iter().flat_map(|table| &table.rows) {
@@ -98,14 +95,13 @@ impl PrintedRows {
         let own: TruncatedList = names.iter().collect();
         let method = |row: &PrintedRow| row.method.clone().unwrap_or_else(|| DEFAULT_METHOD.to_owned());
         let printed: TruncatedList = self.rows.iter().map(|row| format!("`{}` ({})", row.row, method(row))).collect();
-        let message = format!(
-            "no row of the sweep is printed in table {} of `{}`: its rows are {}",
+        Some(format!(
+            "no row of the sweep is printed in table {} of `{}`, which has {}; its rows are {}: name them as the paper does",
             self.tables.join(", "),
             self.paper,
+            printed.join(", "),
             own.join(", ")
-        );
-        let hint = format!("name the rows of the matrix as the paper does; it has {}", printed.join(", "));
-        Err(Error::data(message).hint(hint))
+        ))
     }
 
     fn join_table(&self, table: &mut SweepTable, is_same_data: bool) {

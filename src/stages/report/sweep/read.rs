@@ -31,7 +31,7 @@ impl SweepReport {
     /// Reads all tables.
     ///
     /// # Errors
-    /// A summary has no rows, or other cut-offs than the first; no printed row belongs to a row.
+    /// A summary has no rows, or other cut-offs than the first; the paper or its table is not among the printed rows.
     pub(in crate::stages::report) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
         let runs = sweep.runs();
         let (cutoffs, results) = results(sweep, cx)?;
@@ -43,8 +43,9 @@ impl SweepReport {
             }
         }
         let printed = PrintedRows::read(sweep, &cutoffs, cx)?;
-        if let Some(printed) = &printed {
-            printed.join(&mut tables)?;
+        // Of a part of a matrix, the rows that a paper does not have can be the only ones.
+        if let Some(warning) = printed.as_ref().and_then(|printed| printed.join(&mut tables)) {
+            cx.warn("sweep.published", warning);
         }
         let validation = |number| read::validation(cx, &ReportSweep::validation_input(number));
         let validations = (0..sweep.validations.len()).map(validation).collect::<Result<_>>()?;
