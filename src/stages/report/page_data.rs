@@ -25,6 +25,19 @@ pub(super) struct ResultRow {
     pub(super) hs_sum: f64,
     /// 95 % confidence intervals of the recalls of each direction, where known.
     pub(super) intervals: [Vec<Option<(f64, f64)>>; 2],
+    /// NCS, where it was read.
+    pub(super) ncs: Option<NcsSummary>,
+}
+
+/// NCS of a graded relevance, in percent, as the published code computes it. NaN where there is none.
+#[derive(Debug, Clone)]
+pub(super) struct NcsSummary {
+    /// NCS at each cut-off, image to text and text to image.
+    pub(super) at: [Vec<f64>; 2],
+    /// Sum of these.
+    pub(super) sum: f64,
+    /// The same sum without the query's own matches.
+    pub(super) sum_non_gt: f64,
 }
 
 impl ResultRow {
@@ -47,6 +60,7 @@ impl ResultRow {
             directions,
             hs_sum: f64::NAN,
             intervals: Default::default(),
+            ncs: None,
             ..*self
         })
     }

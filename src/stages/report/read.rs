@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 
-use super::page_data::{ResultRow, SummaryResults, TrainingStep, ValidationEpoch};
+use super::page_data::{NcsSummary, ResultRow, SummaryResults, TrainingStep, ValidationEpoch};
 use crate::error::{Error, Result};
 use crate::kernels::measure::recall::RecallSummary;
+use crate::retrieval::Direction;
 use crate::stage::StageContext;
 use crate::tables;
 use crate::tables::DEFAULT_CUTOFFS;
@@ -43,6 +44,7 @@ pub(super) fn results(cx: &mut StageContext<'_>, input: &str) -> Result<SummaryR
                 rsum: number(&batch, "rsum", row)?,
                 hs_sum: number(&batch, "hs_sum", row)?,
                 intervals: [0, 1].map(|_| vec![None; cutoffs.len()]),
+                ncs: None,
             });
         }
     }
@@ -78,6 +80,55 @@ pub(super) fn add_intervals(
         }
     }
     Ok(())
+}
+
+/// Adds NCS of the table `input`, a `metrics`, to the results. Returns the relevances that it has NCS of; only NCS of
+/// `relevance`, or of the first of them, is added.
+pub(super) fn add_ncs(
+    cx: &mut StageContext<'_>,
+    input: &str,
+    relevance: Option<&str>,
+    SummaryResults { cutoffs, rows }: &mut SummaryResults,
+) -> Result<Vec<String>> {
+    let mut relevances: Vec<String> = Vec::new();
+    while let Some(batch) = cx.read_next(input)? {
+        let text = |name: &str| tables::text_column(&batch, name);
+        let (protocol, direction, measure) = (text("protocol")?, text("direction")?, text("measure")?);
+        let (of, variant, k) = (text("relevance")?, text("variant")?, tables::int_column(&batch, "k")?);
+        for row in 0..batch.num_rows() {
+            // Sums over other cut-offs are called `official at 1, 3, 20`.
+            let is_official = variant.is_valid(row)
+                && (variant.value(row) == "official" || variant.value(row).starts_with("official at "));
+            if !["ncs", "nsum"].contains(&measure.value(row)) || of.is_null(row) || !is_official {
+                continue;
+            }
+            if !relevances.iter().any(|known| known == of.value(row)) {
+                relevances.push(of.value(row).to_owned());
+            }
+            if of.value(row) != relevance.unwrap_or(&relevances[0]) {
+                continue;
+            }
+            let method = method(&batch, row)?;
+            let is_owner = |of: &&mut ResultRow| of.protocol == protocol.value(row) && of.method == method;
+            let Some(owner) = rows.iter_mut().find(is_owner) else { continue };
+            let none = || NcsSummary {
+                at: [0, 1].map(|_| vec![f64::NAN; cutoffs.len()]),
+                sum: f64::NAN,
+                sum_non_gt: f64::NAN,
+            };
+            let ncs = owner.ncs.get_or_insert_with(none);
+            let (value, is_with_own) = (number(&batch, "value", row)?, flag(&batch, "ground_truth", row)?);
+            let direction = Direction::BOTH.iter().position(|of| of.name() == direction.value(row));
+            let cutoff = cutoffs.iter().position(|&of| k.is_valid(row) && usize::try_from(k.value(row)) == Ok(of));
+            match (measure.value(row), is_with_own, direction, cutoff) {
+                ("nsum", true, ..) => ncs.sum = value,
+                ("nsum", false, ..) => ncs.sum_non_gt = value,
+                ("ncs", true, Some(direction), Some(cutoff)) => ncs.at[direction][cutoff] = value,
+                _ => {}
+            }
+        }
+    }
+    Ok(relevances)
 }
 
 /// Recalls of `relaxed_greedy` on uncorrected scores in the first protocol, by λ: (λ, recalls of both directions).

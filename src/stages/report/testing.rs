@@ -70,7 +70,7 @@ pub(super) fn summary() -> RecordBatch {
 }
 
 /// Row of `metrics`: direction, measure, relevance, variant, ground truth, (m, k), value.
-type MetricFixture =
+pub(super) type MetricFixture =
     (&'static str, &'static str, Option<&'static str>, Option<&'static str>, Option<bool>, [Option<i64>; 2], f64);
 
 const METRICS: [MetricFixture; 9] = [
@@ -85,29 +85,35 @@ const METRICS: [MetricFixture; 9] = [
     ("t2i", "map_at_r", Some("cxc"), None, None, [None, None], 33.33),
 ];
 
-fn metrics() -> RecordBatch {
-    let n = METRICS.len();
-    let optional = |i: usize| Arc::new(METRICS.iter().map(|row| row.5[i]).collect::<Int64Array>()) as ArrayRef;
+/// Table `metrics` of a protocol and the method `nns`.
+pub(super) fn metrics_of(protocol: &str, rows: &[MetricFixture]) -> RecordBatch {
+    let n = rows.len();
+    let all = |text: &str| Arc::new(StringArray::from(vec![text; n])) as ArrayRef;
+    let int = |value: i64| Arc::new(Int64Array::from(vec![value; n])) as ArrayRef;
+    let names = |of: fn(&MetricFixture) -> &'static str| {
+        Arc::new(StringArray::from_iter_values(rows.iter().map(of))) as ArrayRef
+    };
+    let optional = |i: usize| Arc::new(rows.iter().map(|row| row.5[i]).collect::<Int64Array>()) as ArrayRef;
     let end = |value| Arc::new((0..n).map(|row| (row == 0).then_some(value)).collect::<Float64Array>()) as ArrayRef;
     let columns = vec![
-        texts(METRICS.map(|_| "made-4")),
-        ints(METRICS.map(|_| 1)),
-        texts(METRICS.map(|_| "nns")),
+        all(protocol),
+        int(1),
+        all("nns"),
         nulls(n),
         nulls(n),
         Arc::new(BooleanArray::from(vec![false; n])) as ArrayRef,
-        texts(METRICS.map(|row| row.0)),
-        texts(METRICS.map(|row| row.1)),
-        Arc::new(METRICS.iter().map(|row| row.2).collect::<StringArray>()),
-        Arc::new(METRICS.iter().map(|row| row.3).collect::<StringArray>()),
-        Arc::new(METRICS.iter().map(|row| row.4).collect::<BooleanArray>()),
+        names(|row| row.0),
+        names(|row| row.1),
+        Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| row.3).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| row.4).collect::<BooleanArray>()),
         optional(0),
         optional(1),
-        floats(METRICS.map(|row| row.6)),
+        Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.6))),
         end(15.0),
         end(85.0),
-        ints(METRICS.map(|_| 4)),
-        ints(METRICS.map(|_| 8)),
+        int(4),
+        int(8),
     ];
     tables::batch(&tables::metrics::table().schema(), columns).unwrap()
 }
@@ -276,7 +282,7 @@ pub(super) fn host() -> InMemoryHost {
     ]);
     for (name, batch) in [
         ("summary", summary()),
-        ("metrics", metrics()),
+        ("metrics", metrics_of("made-4", &METRICS)),
         ("rankings", rankings),
         ("hubs", hubs()),
         ("history", history()),

@@ -10,14 +10,22 @@ use crate::stages::report::page_data::DIRECTIONS;
 /// File with the tables of all protocols.
 pub(in crate::stages::report) fn file(title: &str, report: &SweepReport) -> String {
     let head = format!("% Made by Pairloom {}.\n% Needs \\usepackage{{booktabs}}.\n", env!("CARGO_PKG_VERSION"));
-    let tables = report.tables.iter().map(|table| LatexTable { report, table }.render(title));
-    head + &tables.collect::<String>()
+    let of_protocol = |table: &SweepTable| {
+        let main = LatexTable { report, table, measures: &table.measures, relevance: None }.render(title);
+        let ncs = report.relevance.as_deref().filter(|_| !table.ncs_measures.is_empty());
+        let ncs = ncs.map(|of| LatexTable { report, table, measures: &table.ncs_measures, relevance: Some(of) });
+        main + &ncs.map_or_else(String::new, |ncs| ncs.render(title))
+    };
+    head + &report.tables.iter().map(of_protocol).collect::<String>()
 }
 
 /// Table of a protocol.
 struct LatexTable<'r> {
     report: &'r SweepReport,
     table: &'r SweepTable,
+    measures: &'r [SweepMeasure],
+    /// Relevance, in a table of NCS. Such a table has no column after the measures.
+    relevance: Option<&'r str>,
 }
 
 impl LatexTable<'_> {
@@ -25,9 +33,9 @@ impl LatexTable<'_> {
         let table = self.table;
         let texts = self.text_headings();
         let others = self.other_headings();
-        let numbers = table.measures.len() + others.len();
+        let numbers = self.measures.len() + others.len();
         let (groups, rules) = self.groups(texts.len(), others.len());
-        let measures = table.measures.iter().map(|measure| escaped(&measure.heading()));
+        let measures = self.measures.iter().map(|measure| escaped(&measure.heading()));
         let headings: Vec<String> = texts.iter().cloned().chain(measures).chain(others).collect();
         let rows: String = table.rows.iter().map(|row| self.row(row)).collect();
         format!(
@@ -35,7 +43,7 @@ impl LatexTable<'_> {
              % Wider than the text, it is centred.\n\\makebox[\\linewidth][c]{{%\n\\begin{{tabular}}{{{}{}}}\n\\toprule\n{groups}{rules}{} \\\\\n\
              \\midrule\n{rows}\\bottomrule\n\\end{{tabular}}}}\n\\end{{table}}\n",
             self.caption(title),
-            label(&table.protocol),
+            label(&table.protocol) + if self.relevance.is_some() { "-ncs" } else { "" },
             "l".repeat(texts.len()),
             "r".repeat(numbers),
             headings.join(" & "),
@@ -50,6 +58,9 @@ impl LatexTable<'_> {
     /// Headings of the columns after the measures.
     fn other_headings(&self) -> Vec<String> {
         let mut headings = Vec::new();
+        if self.relevance.is_some() {
+            return headings;
+        }
         if self.table.has_repetitions() {
             headings.push("runs".to_owned());
         }
@@ -69,7 +80,7 @@ impl LatexTable<'_> {
         let mut cells = vec![String::new(); n_texts];
         let mut rules = String::new();
         let mut column = n_texts + 1;
-        for measures in self.table.measures.chunk_by(|left, right| left.direction() == right.direction()) {
+        for measures in self.measures.chunk_by(|left, right| left.direction() == right.direction()) {
             let last = column + measures.len() - 1;
             match measures[0].direction() {
                 Some(direction) => {
@@ -90,7 +101,10 @@ impl LatexTable<'_> {
         let has_methods = self.table.has_methods();
         let mut cells = vec![escaped(&row.row)];
         cells.extend(has_methods.then(|| escaped(&row.method)));
-        cells.extend(self.table.measures.iter().map(|measure| value(*measure, row.value(*measure))));
+        cells.extend(self.measures.iter().map(|measure| value(*measure, row.value(*measure))));
+        if self.relevance.is_some() {
+            return format!("{} \\\\\n{}", cells.join(" & "), self.printed(row, cells.len()));
+        }
         if self.table.has_repetitions() {
             cells.push(number(&row.results.len().to_string()));
         }
@@ -113,7 +127,7 @@ impl LatexTable<'_> {
         let value = |measure: &SweepMeasure| {
             printed.value(*measure).map_or_else(String::new, |value| number(&measure.text(value)))
         };
-        cells.extend(self.table.measures.iter().map(value));
+        cells.extend(self.measures.iter().map(value));
         let small = |cell: String| if cell.is_empty() { cell } else { format!("\\scriptsize {cell}") };
         let mut cells: Vec<String> = cells.into_iter().map(small).collect();
         cells.resize(n_cells, String::new());
@@ -122,6 +136,9 @@ impl LatexTable<'_> {
 
     fn caption(&self, title: &str) -> String {
         let mut caption = format!("{}: {}.", escaped(title), escaped(&self.table.protocol));
+        if let Some(relevance) = self.relevance {
+            caption += &format!(" NCS by {}; (N): without the query's own matches.", escaped(relevance));
+        }
         if self.table.has_repetitions() {
             caption += &format!(" Mean $\\pm$ sample standard deviation over {}.", escaped(&self.report.repeats));
         }
@@ -140,6 +157,7 @@ impl LatexTable<'_> {
         if let Some(baseline) = &self.report.baseline
             && self.table.has_repetitions()
             && self.table.has_comparisons()
+            && self.relevance.is_none()
         {
             caption += &format!(" $p$: paired $t$-test of rsum against row {}.", escaped(baseline));
         }

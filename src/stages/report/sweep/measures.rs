@@ -1,7 +1,7 @@
 //! Measures of the columns of a sweep's table.
 
 use crate::retrieval::Direction;
-use crate::stages::report::page_data::ResultRow;
+use crate::stages::report::page_data::{NcsSummary, ResultRow};
 
 /// Measure of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,12 @@ pub(super) enum SweepMeasure {
     Rsum,
     /// Sum of the hubness skewness.
     HsSum,
+    /// NCS at the cut-off `k`, in percent. `place` is the place of `k` among the cut-offs.
+    Ncs { direction: usize, place: usize, k: usize },
+    /// Sum of NCS.
+    Nsum,
+    /// Sum of NCS without the query's own matches.
+    NsumNonGt,
 }
 
 impl SweepMeasure {
@@ -31,9 +37,20 @@ impl SweepMeasure {
         (0..2).flat_map(|direction| [Self::MedianRank(direction), Self::MeanRank(direction)]).collect()
     }
 
+    /// NCS of both directions, and their sums.
+    pub(super) fn ncs(cutoffs: &[usize]) -> Vec<Self> {
+        let of =
+            |direction: usize| cutoffs.iter().enumerate().map(move |(place, &k)| Self::Ncs { direction, place, k });
+        of(0).chain(of(1)).chain([Self::Nsum, Self::NsumNonGt]).collect()
+    }
+
     /// Value of a result; NaN where there is none.
     pub(super) fn value(self, of: &ResultRow) -> f64 {
+        let ncs = |value: fn(&NcsSummary) -> f64| of.ncs.as_ref().map_or(f64::NAN, value);
         match self {
+            Self::Ncs { direction, place, .. } => of.ncs.as_ref().map_or(f64::NAN, |ncs| ncs.at[direction][place]),
+            Self::Nsum => ncs(|ncs| ncs.sum),
+            Self::NsumNonGt => ncs(|ncs| ncs.sum_non_gt),
             Self::Recall { direction, place, .. } => of.directions[direction].recalls[place],
             Self::MedianRank(direction) => of.directions[direction].medr,
             Self::MeanRank(direction) => of.directions[direction].meanr,
@@ -50,14 +67,20 @@ impl SweepMeasure {
             Self::MeanRank(_) => "mean r".to_owned(),
             Self::Rsum => "rsum".to_owned(),
             Self::HsSum => "hs-sum".to_owned(),
+            Self::Ncs { k, .. } => format!("NCS@{k}"),
+            Self::Nsum => "Nsum".to_owned(),
+            Self::NsumNonGt => "Nsum(N)".to_owned(),
         }
     }
 
     /// Direction, for a measure of one.
     pub(super) fn direction(self) -> Option<usize> {
         match self {
-            Self::Recall { direction, .. } | Self::MedianRank(direction) | Self::MeanRank(direction) => Some(direction),
-            Self::Rsum | Self::HsSum => None,
+            Self::Recall { direction, .. }
+            | Self::Ncs { direction, .. }
+            | Self::MedianRank(direction)
+            | Self::MeanRank(direction) => Some(direction),
+            Self::Rsum | Self::HsSum | Self::Nsum | Self::NsumNonGt => None,
         }
     }
 
@@ -70,13 +93,16 @@ impl SweepMeasure {
             Self::MeanRank(direction) => of(direction, "meanr"),
             Self::Rsum => "rsum".to_owned(),
             Self::HsSum => "hs_sum".to_owned(),
+            Self::Ncs { direction, k, .. } => of(direction, &format!("ncs{k}")),
+            Self::Nsum => "nsum".to_owned(),
+            Self::NsumNonGt => "nsum_non_gt".to_owned(),
         }
     }
 
     /// Distance from the ideal value, up to a constant: the smaller the better.
     pub(super) fn cost(self, value: f64) -> f64 {
         match self {
-            Self::Recall { .. } | Self::Rsum => -value,
+            Self::Recall { .. } | Self::Rsum | Self::Ncs { .. } | Self::Nsum | Self::NsumNonGt => -value,
             Self::MedianRank(_) | Self::MeanRank(_) => value,
             Self::HsSum => value.abs(),
         }

@@ -7,9 +7,10 @@ use super::runs::SweepRuns;
 use super::settings::ReportSweep;
 use super::table::{self, SweepTable};
 use crate::error::{Error, Result};
-use crate::stage::StageContext;
+use crate::stage::{StageContext, TableRef};
 use crate::stages::report::page_data::{ResultRow, ValidationEpoch};
 use crate::stages::report::read;
+use crate::suggest::quoted_list;
 
 /// Results of a sweep.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(in crate::stages::report) struct SweepReport {
     pub(super) baseline: Option<String>,
     pub(super) tables: Vec<SweepTable>,
     pub(super) printed: Option<PrintedRows>,
+    /// Relevance of NCS, if it is shown.
+    pub(super) relevance: Option<String>,
     /// Validations, with their runs.
     pub(super) validation_runs: SweepRuns,
     pub(super) validations: Vec<Vec<ValidationEpoch>>,
@@ -34,7 +37,7 @@ impl SweepReport {
     /// A summary has no rows, or other cut-offs than the first; the paper or its table is not among the printed rows.
     pub(in crate::stages::report) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
         let runs = sweep.runs();
-        let (cutoffs, results) = results(sweep, cx)?;
+        let (cutoffs, results, relevance) = results(sweep, cx)?;
         let mut tables = table::tables(&cutoffs, &runs, &results);
         let baseline = sweep.baseline.clone().filter(|baseline| runs.rows().contains(&baseline.as_str()));
         if let Some(baseline) = &baseline {
@@ -56,28 +59,53 @@ impl SweepReport {
             baseline,
             tables,
             printed,
+            relevance,
             validation_runs: sweep.validation_runs(),
             validations,
         })
     }
 }
 
-/// Cut-offs, and the results of each run.
-fn results(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<(Vec<usize>, Vec<Vec<ResultRow>>)> {
+/// Cut-offs, the results of each run, and the relevance of their NCS.
+fn results(
+    sweep: &ReportSweep,
+    cx: &mut StageContext<'_>,
+) -> Result<(Vec<usize>, Vec<Vec<ResultRow>>, Option<String>)> {
     let (mut cutoffs, mut results) = (Vec::new(), Vec::new());
+    let mut relevance = sweep.relevance.clone();
     for (number, from) in sweep.summaries.iter().enumerate() {
-        let of_run = read::results(cx, &ReportSweep::summary_input(number))?;
+        let mut of_run = read::results(cx, &ReportSweep::summary_input(number))?;
         if of_run.rows.is_empty() {
             return Err(Error::data(format!("`{from}` has no rows, so there is nothing to report")));
         }
         if number == 0 {
-            cutoffs = of_run.cutoffs;
+            cutoffs.clone_from(&of_run.cutoffs);
         } else if of_run.cutoffs != cutoffs {
             let first = &sweep.summaries[0];
             let message = format!("`{first}` has cut-offs {cutoffs:?}, `{from}` has {:?}", of_run.cutoffs);
             return Err(Error::data(message).hint("all evaluations of a sweep must have the same `cutoffs`"));
         }
+        if let Some(metrics) = sweep.metrics.get(number) {
+            let there = read::add_ncs(cx, &ReportSweep::metrics_input(number), relevance.as_deref(), &mut of_run)?;
+            let wanted = relevance.get_or_insert_with(|| there.first().cloned().unwrap_or_default());
+            if there.is_empty() || sweep.relevance.is_none() && there.len() > 1 || !there.contains(wanted) {
+                return Err(ncs_error(metrics, sweep.relevance.as_deref(), &there));
+            }
+        }
         results.push(of_run.rows);
     }
-    Ok((cutoffs, results))
+    Ok((cutoffs, results, relevance.filter(|_| !sweep.metrics.is_empty())))
+}
+
+/// Error for metrics without NCS of the relevance, or with that of several.
+fn ncs_error(metrics: &TableRef, relevance: Option<&str>, there: &[String]) -> Error {
+    let names = quoted_list(there.iter().map(String::as_str));
+    match relevance {
+        _ if there.is_empty() => Error::data(format!("`{metrics}` has no NCS"))
+            .hint("`evaluate` measures it for a `relevance` with a `similarity`"),
+        Some(relevance) => Error::data(format!("`{metrics}` has no NCS by `{relevance}`; it has NCS by {names}"))
+            .hint("`sweep.relevance` is the name of a relevance of `evaluate`"),
+        None => Error::data(format!("`{metrics}` has NCS by {names}, wanted one"))
+            .hint("name the relevance: `sweep.relevance`"),
+    }
 }

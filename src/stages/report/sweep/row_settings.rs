@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::runs::SweepRuns;
-use super::settings::{ReportSweep, SUMMARIES, VALIDATIONS};
+use super::settings::{METRICS, ReportSweep, SUMMARIES, VALIDATIONS};
 use crate::stage::flat_settings::{flatten, text};
 use crate::stage::{AncestorArtefact, AncestorInput, StageLineage};
 
@@ -114,7 +114,8 @@ fn ancestors<'l>(lineage: &'l StageLineage, inputs: &[&str]) -> Vec<&'l Ancestor
 /// Lineage without the runs of a sweep other than the first one.
 pub(in crate::stages::report) fn without_other_runs(lineage: &StageLineage) -> StageLineage {
     let is_other = |input: &str| {
-        let number = [SUMMARIES, VALIDATIONS].iter().find_map(|list| input.strip_prefix(list)?.strip_prefix('.'));
+        let number =
+            [SUMMARIES, VALIDATIONS, METRICS].iter().find_map(|list| input.strip_prefix(list)?.strip_prefix('.'));
         number.is_some_and(|number| number != "0")
     };
     let inputs: BTreeMap<_, _> = lineage

@@ -56,8 +56,18 @@ pub(in crate::stages::report) fn sections(report: &SweepReport) -> Result<Vec<Se
 fn results(report: &SweepReport, table: &SweepTable) -> Section {
     let mut blocks = vec![PageBlock::Table(measures(report, table)), PageBlock::Note(note(report, table))];
     blocks.extend(printed_note(report, table).map(PageBlock::Note));
+    if let Some(relevance) = report.relevance.as_ref().filter(|_| !table.ncs_measures.is_empty()) {
+        let note = format!(
+            "NCS by the relevance {relevance}, in percent, as published code computes it: φ of what was found over φ of \
+             what could be found. Nsum: sum of the NCS; (N): without the query's own matches. In small print or brackets: \
+             the printed value."
+        );
+        let ncs = other_measures(report, table, &table.ncs_measures);
+        blocks.extend([PageBlock::Heading("NCS".to_owned()), PageBlock::Table(ncs), PageBlock::Note(note)]);
+    }
     if !table.rank_measures.is_empty() {
-        blocks.extend([PageBlock::Heading("Ranks".to_owned()), PageBlock::Table(ranks(report, table))]);
+        let ranks = other_measures(report, table, &table.rank_measures);
+        blocks.extend([PageBlock::Heading("Ranks".to_owned()), PageBlock::Table(ranks)]);
     }
     Section::new(table.protocol.clone(), blocks)
 }
@@ -100,10 +110,11 @@ fn measures(report: &SweepReport, table: &SweepTable) -> PageTable {
     page
 }
 
-fn ranks(report: &SweepReport, table: &SweepTable) -> PageTable {
-    let mut page = table_of(report, table, &table.rank_measures);
+/// Table of measures other than recall.
+fn other_measures(report: &SweepReport, table: &SweepTable, measures: &[SweepMeasure]) -> PageTable {
+    let mut page = table_of(report, table, measures);
     for row in &table.rows {
-        page.push(cells(table, row, &table.rank_measures));
+        page.push(cells(table, row, measures));
     }
     page
 }

@@ -12,6 +12,8 @@ use crate::tables::{self, Table};
 pub(super) const SUMMARIES: &str = "sweep.summaries";
 /// Setting of the validations, and first part of the names of their inputs.
 pub(super) const VALIDATIONS: &str = "sweep.validations";
+/// Setting of the metrics, and the beginning of the names of their inputs.
+pub(super) const METRICS: &str = "sweep.metrics";
 
 /// Axis whose values are repetitions of a row, unless another one is set.
 const DEFAULT_REPEATS: &str = "seed";
@@ -27,6 +29,12 @@ pub struct ReportSweep {
     /// Validations of the trainings, for the curves of all rows in one picture: `["fit@*.validation"]`.
     #[serde(default)]
     pub validations: Vec<TableRef>,
+    /// Metrics of the same evaluations, in the order of `summaries`, for NCS and its sum: `["test@*.metrics"]`.
+    #[serde(default)]
+    pub metrics: Vec<TableRef>,
+    /// Relevance of `evaluate` whose NCS is shown. It can be left out if there is one.
+    #[serde(default)]
+    pub relevance: Option<String>,
     /// Axis of the matrix whose values are repetitions of a row. All other axes together name the row. `seed` if not set
     /// and there is such an axis.
     #[serde(default)]
@@ -57,6 +65,11 @@ impl ReportSweep {
         format!("{VALIDATIONS}.{number}")
     }
 
+    /// Name of the input of the metrics of a run.
+    pub(super) fn metrics_input(number: usize) -> String {
+        format!("{METRICS}.{number}")
+    }
+
     /// Name of the input of the printed rows.
     pub(super) const PUBLISHED_INPUT: &'static str = "sweep.published";
 
@@ -67,6 +80,7 @@ impl ReportSweep {
         };
         let mut inputs = numbered(Self::summary_input, &self.summaries, &tables::summary::table(&[]));
         inputs.extend(numbered(Self::validation_input, &self.validations, &tables::validation::table()));
+        inputs.extend(numbered(Self::metrics_input, &self.metrics, &tables::metrics::table()));
         let printed = tables::published::table();
         inputs.extend(self.published.iter().map(|from| StageInput::table(Self::PUBLISHED_INPUT, from, &printed)));
         inputs
@@ -125,6 +139,7 @@ impl ReportSweep {
             }
             problems.extend(self.check_repeats(setting, references));
         }
+        problems.extend(self.check_metrics());
         problems.extend(self.check_baseline());
         problems.extend(self.check_published());
         problems
@@ -142,6 +157,26 @@ impl ReportSweep {
             Problem::new("sweep.repeats", message)
                 .hint("name an axis of the matrix, or leave it out if each row is one run"),
         )
+    }
+
+    /// Checks that the metrics are those of the summaries.
+    fn check_metrics(&self) -> Option<Problem> {
+        let problem = |setting: &str, message: String| {
+            Some(Problem::new(setting, message).hint("name the metrics of all runs: `metrics = [\"test@*.metrics\"]`"))
+        };
+        if self.metrics.is_empty() {
+            return self.relevance.as_ref().and_then(|_| problem("sweep.relevance", "needs `metrics`".to_owned()));
+        }
+        let pairs = self.summaries.iter().zip(&self.metrics);
+        if let Some((summary, metrics)) =
+            pairs.into_iter().find(|(summary, metrics)| summary.stage() != metrics.stage())
+        {
+            let message =
+                format!("`{metrics}` stands where `{summary}` does among the summaries, wanted the same stage");
+            return problem(METRICS, message);
+        }
+        let (wanted, got) = (self.summaries.len(), self.metrics.len());
+        (wanted != got).then(|| problem(METRICS, format!("got {got} tables for {wanted} summaries"))).flatten()
     }
 
     fn check_baseline(&self) -> Option<Problem> {

@@ -16,6 +16,8 @@ pub(super) struct SweepTable {
     pub(super) measures: Vec<SweepMeasure>,
     /// Ranks, if a row has them.
     pub(super) rank_measures: Vec<SweepMeasure>,
+    /// NCS and its sums, if a row has them.
+    pub(super) ncs_measures: Vec<SweepMeasure>,
     pub(super) rows: Vec<SweepRow>,
     pub(super) remarks: PrintedRemarks,
 }
@@ -137,6 +139,7 @@ pub(super) fn tables(cutoffs: &[usize], runs: &SweepRuns, results: &[Vec<ResultR
                         pool: (result.n_images, result.n_captions),
                         measures: Vec::new(),
                         rank_measures: Vec::new(),
+                        ncs_measures: Vec::new(),
                         rows: Vec::new(),
                         remarks: PrintedRemarks::default(),
                     });
@@ -188,7 +191,7 @@ impl SweepRow {
 impl SweepTable {
     /// Computes the values of all rows, and keeps the measures that have some.
     fn summarise(&mut self, cutoffs: &[usize]) {
-        let mut kept = [SweepMeasure::recalls(cutoffs), SweepMeasure::ranks()];
+        let mut kept = [SweepMeasure::recalls(cutoffs), SweepMeasure::ranks(), SweepMeasure::ncs(cutoffs)];
         for measure in kept.iter().flatten() {
             for row in &mut self.rows {
                 let values: Vec<f64> = row.results.iter().map(|(_, result)| measure.value(result)).collect();
@@ -203,7 +206,7 @@ impl SweepTable {
         for measures in &mut kept {
             measures.retain(has_values);
         }
-        [self.measures, self.rank_measures] = kept;
+        [self.measures, self.rank_measures, self.ncs_measures] = kept;
     }
 
     /// Marks the best values of a measure: those of the least cost, as shown.

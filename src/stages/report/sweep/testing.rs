@@ -46,6 +46,8 @@ pub(super) fn sweep(summaries: &[&str]) -> ReportSweep {
     ReportSweep {
         summaries: references(summaries),
         validations: vec![],
+        metrics: vec![],
+        relevance: None,
         repeats: None,
         baseline: None,
         published: None,

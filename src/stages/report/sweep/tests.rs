@@ -1,8 +1,11 @@
 //! Tests of sweeps: numbers calculated by hand, bold, LaTeX, curves, and mistakes in the settings.
 
+use arrow::array::RecordBatch;
+
 use super::settings::ReportSweep;
 use super::testing::{TWO_ROWS, files, host_of, nns, references, report_of, result, sweep, two_rows, validation};
 use crate::stage::Stage as _;
+use crate::stages::report::testing::metrics_of;
 use crate::tables::summary;
 
 #[test]
@@ -284,4 +287,46 @@ fn summaries_that_do_not_fit_are_errors() {
     let error = host.run(&report).unwrap_err();
     let wanted = "`a.summary` has cut-offs [1, 5, 10], `b.summary` has [1, 5]";
     assert!(error.to_string().contains(wanted) && error.hint_text().is_some(), "{error}");
+}
+
+/// NCS of two runs of row `a`, with the sums that the fixture gives; other variants and relevances are left out.
+#[test]
+fn ncs_and_its_sum_are_beside_the_recalls() {
+    let ncs = |first: f64, sum: f64| -> RecordBatch {
+        let of = |direction, k, value| ("ncs", direction, Some("official"), Some(true), Some(k), value);
+        let values = [
+            of("i2t", 1, first),
+            of("i2t", 10, 58.0),
+            of("t2i", 5, 61.0),
+            ("nsum", "both", Some("official"), Some(true), None, sum),
+            ("nsum", "both", Some("official"), Some(false), None, 300.0),
+            ("nsum", "both", Some("official_whole_split"), Some(true), None, 1.0),
+            ("ncs", "i2t", Some("official"), Some(false), Some(1), 2.0),
+            ("recall", "i2t", None, None, Some(1), 3.0),
+        ];
+        let rows = values.map(|(measure, direction, variant, own, k, value)| {
+            (direction, measure, variant.map(|_| "spice"), variant, own, [None, k], value)
+        });
+        metrics_of("made-1k", &rows)
+    };
+    let names = ["test@row=a,seed=1.summary", "test@row=a,seed=2.summary"];
+    let metrics = references(&["test@row=a,seed=1.metrics", "test@row=a,seed=2.metrics"]);
+    let sweep = ReportSweep { metrics, ..sweep(&names) };
+    let mut host = host_of(&[nns(47.0, 3.0, 400.0, 6.0), nns(46.0, 3.0, 404.0, 6.5)]);
+    host.input_tables.insert(ReportSweep::metrics_input(0), vec![ncs(50.0, 300.0)]);
+    host.input_tables.insert(ReportSweep::metrics_input(1), vec![ncs(52.0, 306.0)]);
+    assert_eq!(report_of(sweep.clone()).check(), []);
+    host.run(&report_of(sweep.clone())).unwrap();
+    let (markdown, _, latex) = files(&host);
+    // Sample deviations: of 50 and 52 √2, of 300 and 306 3√2.
+    assert!(markdown.contains("51.0 ± 1.4") && markdown.contains("303.0 ± 4.2"), "{markdown}");
+    assert!(markdown.contains("NCS by the relevance spice"), "{markdown}");
+    assert!(latex.contains("\\label{tab:made-1k-ncs}") && latex.contains("Nsum(N)"), "{latex}");
+    // The metrics must be those of the summaries.
+    let mut other = sweep.clone();
+    other.metrics.reverse();
+    let found = report_of(other).check();
+    assert!(found.len() == 1 && found[0].message.contains("wanted the same stage"), "{found:?}");
+    let fewer = ReportSweep { metrics: references(&["test@row=a,seed=1.metrics"]), ..sweep };
+    assert_eq!(report_of(fewer).check()[0].message, "got 1 tables for 2 summaries");
 }
