@@ -111,17 +111,33 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
     Ok(())
 }
 
-/// Rows of the `summary` tables of evaluations that both runs have.
+/// Rows of the `summary` tables of the evaluations of both runs. Instances with the same result in both are left out.
 fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Vec<ScoreRow>> {
     let mut rows = Vec::new();
-    for (one, other) in common_stages(first, second, "summary") {
-        let (before, after) = (summary_values(store, one)?, summary_values(store, other)?);
+    let evaluations = |run: &'_ RunRecord| -> Vec<String> {
+        run.stages.iter().filter(|stage| writes(stage, "summary")).map(|stage| stage.name.clone()).collect()
+    };
+    let names: BTreeSet<String> = evaluations(first).into_iter().chain(evaluations(second)).collect();
+    for name in names {
+        let of = |run: &'_ RunRecord| run.stage(&name).filter(|stage| writes(stage, "summary")).cloned();
+        let (one, other) = (of(first), of(second));
+        // Equal results of instances would be many rows without a difference.
+        let is_same = one.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.key == other.key);
+        let is_instance = one.iter().chain(&other).all(|stage| !stage.coordinates.is_empty());
+        if is_same && is_instance {
+            continue;
+        }
+        let values = |stage: &Option<StageRecord>| {
+            stage.as_ref().map(|stage| summary_values(store, stage)).transpose().map(Option::unwrap_or_default)
+        };
+        let (before, after) = (values(&one)?, values(&other)?);
         let names = before.keys().chain(after.keys()).collect::<BTreeSet<_>>();
+        let stage = name;
         for name in names {
             let of = |values: &BTreeMap<[String; 2], [Option<f64>; 4]>| values.get(name).copied().unwrap_or_default();
             let [protocol, method] = name.clone();
             rows.push(ScoreRow {
-                name: [other.name.clone(), protocol, method],
+                name: [stage.clone(), protocol, method],
                 values: [of(&before), of(&after)],
                 test: None,
             });
@@ -156,9 +172,13 @@ fn common_stages<'r>(
     second: &'r RunRecord,
     table: &str,
 ) -> Vec<(&'r StageRecord, &'r StageRecord)> {
-    let writes = |stage: &StageRecord| stage.tables.iter().any(|name| name == table);
-    let both = second.stages.iter().filter(|stage| writes(stage));
-    both.filter_map(|other| Some((first.stage(&other.name).filter(|one| writes(one))?, other))).collect()
+    let both = second.stages.iter().filter(|stage| writes(stage, table));
+    both.filter_map(|other| Some((first.stage(&other.name).filter(|one| writes(one, table))?, other))).collect()
+}
+
+/// True if a stage writes `table`.
+fn writes(stage: &StageRecord, table: &str) -> bool {
+    stage.tables.iter().any(|name| name == table)
 }
 
 /// Compared values of a `summary`, by protocol and method.

@@ -75,6 +75,9 @@ pub(super) fn open_store(common: &CommonArgs) -> Result<Store> {
 
 /// Location that `--store` names. Parsed here, because clap would print an invalid URL with the password in it.
 fn location(common: &CommonArgs) -> Result<Location> {
+    if common.store.is_empty() {
+        return Err(Error::usage("the store has an empty name").hint("unset `PAIRLOOM_STORE`, or name a folder or URL"));
+    }
     Location::parse(common.store.clone()).map_err(|error| error.context("`--store`"))
 }
 

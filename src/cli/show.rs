@@ -1,6 +1,6 @@
 //! `pairloom show RUN|STAGE|KEY` and `show RUN STAGE`: a run with its stages, or a result with its files and lineage.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use az::SaturatingAs;
 use serde_json::json;
@@ -14,7 +14,7 @@ use super::run_choice::{ResultTarget, find_target, require_stage};
 use super::run_texts::{difference_text, run_time};
 use super::units::{format_age, format_bytes, format_count, format_duration, format_items, format_score};
 use crate::error::{Result, TruncatedList};
-use crate::stage::{INSTANCE_SIGN, stage_of_instance};
+use crate::stage::{INSTANCE_SIGN, names_of_instances, stage_of_instance};
 use crate::store::comparison::compare_runs;
 use crate::store::labels::Labels;
 use crate::store::lineage::Lineage;
@@ -88,12 +88,22 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
     let stages: Vec<(&StageRecord, &Option<Manifest>)> = run.stages.iter().zip(&manifests).collect();
     let groups = stage_groups(&stages, console.verbose);
     for group in &groups {
-        let of_members = group.members.iter().flat_map(|(stage, manifest)| warning_texts(stage, manifest.as_ref()));
-        let mut seen = BTreeSet::new();
+        let all: Vec<&str> = group.members.iter().map(|(stage, _)| stage.name.as_str()).collect();
+        let mut with_text: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (stage, manifest) in &group.members {
+            for text in warning_texts(stage, manifest.as_ref()) {
+                let names = with_text.entry(text).or_default();
+                if names.last() != Some(&stage.name.as_str()) {
+                    names.push(&stage.name);
+                }
+            }
+        }
         let mut warnings = TruncatedList::new(SHOWN_WARNINGS);
-        warnings.extend(of_members.filter(|text| seen.insert(text.clone())));
+        for (text, names) in &with_text {
+            warnings.push(format!("{}: {text}", names_of_instances(names, &all).join(", ")));
+        }
         if !warnings.is_empty() {
-            facts.push(("warning", format!("{}: {}", group.name, warnings.join("; "))));
+            facts.push(("warning", warnings.join("; ")));
         }
     }
     log.read_all()?;

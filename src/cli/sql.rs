@@ -55,15 +55,19 @@ pub(super) fn sql(common: &CommonArgs, arguments: &SqlArgs, console: Console) ->
     };
     let session = &opened.session;
     let mut announced = false;
-    for statement in statements(query, arguments.output.is_none() && format != Some(OutputFormat::Parquet)) {
-        let rows = session.query(&statement)?;
+    let statements = statements(query, arguments.output.is_none() && format != Some(OutputFormat::Parquet));
+    for (i, statement) in statements.iter().enumerate() {
+        let rows = session.query(statement).map_err(|error| match statements.len() {
+            1 => error,
+            n => error.context(format!("statement {} of {n}", i + 1)),
+        })?;
         if let Some(run) = opened.run.as_ref().filter(|_| session.has_read_stage())
             && !std::mem::replace(&mut announced, true)
         {
             // Several pipelines have stages of the same name, so the run is named. Scripts read stdout.
             announce_run(run, &arguments.of, console);
         }
-        removed_results_note(session, console);
+        missing_results_notes(session, console);
         match &arguments.output {
             Some(path) => write_to_file(rows, format.unwrap_or_default(), path)?,
             None => write_to_stdout(rows, format, console)?,
@@ -79,8 +83,12 @@ fn statements(query: String, can_be_several: bool) -> Vec<String> {
     if can_be_several && statements.len() > 1 { statements } else { vec![query] }
 }
 
-/// Says which tables over all runs lack results that were removed.
-pub(super) fn removed_results_note(session: &Session, console: Console) {
+/// Says which tables that were read lack rows: those over all runs lack results that were removed, those of a repeated
+/// stage the instances that a run did not finish.
+pub(super) fn missing_results_notes(session: &Session, console: Console) {
+    for (stage, (there, all)) in session.take_incomplete_stages() {
+        console.note(&format!("`{stage}` has results of {there} of its {all} instances in this run"));
+    }
     for (table, count) in session.take_removed_results() {
         let results = format_items(count, "results");
         console.info(&format!(

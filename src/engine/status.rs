@@ -184,12 +184,17 @@ impl RunHistory {
         // A stage of the same name in another pipeline is another stage, unless this pipeline has no run.
         let own = recent.iter().filter(|run| run.pipeline_identity() == pipeline);
         let others = recent.iter().filter(|run| run.pipeline_identity() != pipeline);
-        for stage in own.chain(others).flat_map(|run| &run.stages).filter(|stage| stage.name == name) {
+        let of_name = || {
+            let runs = own.clone().chain(others.clone());
+            runs.flat_map(|run| &run.stages).filter(|stage| stage.name == name)
+        };
+        let same: Vec<_> = of_name().filter(|stage| stage.key == *key).collect();
+        if same.iter().any(|stage| stage.reused || stage.seconds.is_some()) {
+            return Ok(vec!["its result was removed".to_owned()]);
+        }
+        for stage in of_name() {
             if stage.key == *key {
-                let had_result = stage.reused || stage.seconds.is_some();
-                let reason =
-                    if had_result { "its result was removed" } else { "an earlier run ended before it had a result" };
-                return Ok(vec![reason.to_owned()]);
+                return Ok(vec!["an earlier run ended before it had a result".to_owned()]);
             }
             if let Some(before) = stage.identity(store)? {
                 return Ok(identity.changes_since(&before));

@@ -30,6 +30,10 @@ impl Diagnostic {
         Self { span, message: message.into(), note: None, hint: None, severity: Severity::Error }
     }
 
+    pub(super) fn warning(span: SourceSpan, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::new(span, message) }
+    }
+
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self

@@ -334,13 +334,14 @@ fn stage_instances(
         assignments: arguments.assignments,
     };
     let instances = if found.is_empty() { expansion.expand(&combinations, &mut found) } else { Vec::new() };
-    if found.is_empty() {
+    let is_right = |found: &[Diagnostic]| found.iter().all(Diagnostic::is_warning);
+    if is_right(&found) {
         let places = instances.iter().map(|of| (&of.entry.node, of.stage.as_str(), of.coordinates.as_slice()));
         arguments.assignments.iter().for_each(|assignment| assignment.check_instances(places.clone(), &mut found));
     }
-    let is_wrong = !found.is_empty();
+    let is_expanded = is_right(&found);
     diagnostics.extend(found);
-    (if is_wrong { expansion.without_matrix() } else { instances }, !is_wrong)
+    (if is_expanded { instances } else { expansion.without_matrix() }, is_expanded)
 }
 
 /// Reports names of stages that SQL cannot distinguish from others.

@@ -48,6 +48,14 @@ impl SettingAssignment {
         }
     }
 
+    /// Span and names of the setting below the kind, if the assignment is to all instances of this stage.
+    pub(super) fn setting_of_all(&self, stage: &str) -> Option<(SourceSpan, Vec<&str>)> {
+        let [(first, _), (name, _), _, setting @ ..] = self.steps.as_slice() else { return None };
+        let is_meant = first == "stage" && matches_glob(name, stage);
+        let names = setting.iter().map(|(name, _)| name.as_str()).collect();
+        setting.first().filter(|_| is_meant).map(|(_, span)| (*span, names))
+    }
+
     /// Coordinates of the instances that the assignment names, with their span; `None` if it names none.
     fn coordinates(&self) -> Option<(&str, SourceSpan)> {
         let (name, span) = self.steps.get(1).filter(|_| self.steps[0].0 == "stage")?;

@@ -59,6 +59,8 @@ pub struct Session {
     has_read_stage: AtomicBool,
     /// Number of removed results by table of `all_runs` that a query has read.
     removed_results: Mutex<BTreeMap<String, usize>>,
+    /// Stages of which a query has read some instances because the others have no result, with the numbers of both.
+    incomplete_stages: Mutex<BTreeMap<String, (usize, usize)>>,
 }
 
 impl Session {
@@ -107,7 +109,8 @@ impl Session {
         context.register_udtf(epoch_order::NAME, Arc::new(function));
         let (files, interrupt) = (Vec::new(), StatementInterrupt::default());
         let (has_read_stage, removed_results) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self { context, threads, catalog, files, interrupt, has_read_stage, removed_results })
+        let incomplete_stages = Mutex::default();
+        Ok(Self { context, threads, catalog, files, interrupt, has_read_stage, removed_results, incomplete_stages })
     }
 
     /// Lets queries read a file as a table. The file is opened when a query names it.
@@ -248,6 +251,13 @@ impl Session {
         std::mem::take(&mut self.removed_results.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Stages of which queries have read some instances since the last call, because the others have no result: the
+    /// number of instances that were read, and of all.
+    #[must_use]
+    pub fn take_incomplete_stages(&self) -> BTreeMap<String, (usize, usize)> {
+        std::mem::take(&mut self.incomplete_stages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Returns true if `name` is a table function.
     fn is_function(&self, name: &str) -> bool {
         self.context.state().table_functions().contains_key(name)
@@ -318,6 +328,11 @@ impl Session {
             }
             TableContent::Instances(instances) => {
                 let Some(store) = self.catalog.store() else { return Ok(None) };
+                let all = self.catalog.instances_of(schema).len();
+                if instances.len() < all {
+                    let mut incomplete = self.incomplete_stages.lock().unwrap_or_else(PoisonError::into_inner);
+                    incomplete.insert(schema.to_owned(), (instances.len(), all));
+                }
                 let found = instances_table(store, table, instances, &self.context, &self.threads)?;
                 return Ok(Some(found));
             }

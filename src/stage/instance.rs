@@ -72,12 +72,28 @@ pub fn has_same_coordinates(one: &str, other: &str) -> bool {
     has_coordinates(one, other) && has_coordinates(other, one)
 }
 
+/// Names of some instances of a stage among `all` of them: that of the stage for all, `fit@row=1.1` for all with that
+/// coordinate, otherwise each name.
+#[must_use]
+pub fn names_of_instances(some: &[&str], all: &[&str]) -> Vec<String> {
+    let Some(first) = some.first() else { return Vec::new() };
+    let stage = stage_of_instance(first);
+    if some.len() == all.len() {
+        // A name without coordinates is one stage, also if there is one instance.
+        return vec![if all.len() == 1 { (*first).to_owned() } else { stage.to_owned() }];
+    }
+    let shared = coordinate_texts(first).map(|(axis, value)| format!("{stage}{INSTANCE_SIGN}{axis}={value}"));
+    let count = |names: &[&str], name: &str| names.iter().filter(|of| has_coordinates(of, name)).count();
+    let mut exact = shared.filter(|name| count(some, name) == some.len() && count(all, name) == some.len());
+    exact.next().map_or_else(|| some.iter().map(|name| (*name).to_owned()).collect(), |name| vec![name])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_of_instances() {
+    fn an_instance_is_named_by_its_coordinates() {
         let at = |axis: &str, value: Value| Coordinate { axis: axis.to_owned(), value };
         let coordinates = [at("row", "1.1".into()), at("seed", 3.into()), at("margin", 0.05.into())];
         assert_eq!(instance_name("fit", &coordinates), "fit@row=1.1,seed=3,margin=0.05");
@@ -97,6 +113,18 @@ mod tests {
         }
         assert!(has_same_coordinates(instance, "fit@seed=3,row=1.1"));
         assert!(!has_same_coordinates(instance, "fit@seed=3") && !has_same_coordinates(instance, "fit@*"));
+    }
+
+    #[test]
+    fn some_instances_have_the_coordinate_that_they_alone_share() {
+        let all = ["fit@row=a,seed=1", "fit@row=a,seed=2", "fit@row=b,seed=1", "fit@row=b,seed=2"];
+        assert_eq!(names_of_instances(&all, &all), ["fit"]);
+        assert_eq!(names_of_instances(&all[2..], &all), ["fit@row=b"]);
+        assert_eq!(names_of_instances(&[all[0], all[2]], &all), ["fit@seed=1"]);
+        assert_eq!(names_of_instances(&all[1..3], &all), all[1..3]);
+        assert_eq!(names_of_instances(&all[..3], &all), all[..3]);
+        assert_eq!(names_of_instances(&["fit"], &["fit"]), ["fit"]);
+        assert_eq!(names_of_instances(&all[..1], &all[..1]), all[..1]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::stage::stage_of_instance;
+use crate::stage::{names_of_instances, stage_of_instance};
 use crate::store::flat_settings::{SettingChange, list_change_texts, setting_changes};
 use crate::store::key::{ArtefactIdentity, InputIdentity, list_of_input};
 use crate::store::record::{RunRecord, StageRecord};
@@ -48,51 +48,109 @@ pub fn compare_runs(first: &RunRecord, second: &RunRecord) -> Vec<RunDifference>
     add("device", known(&first.command.device), known(&second.command.device));
     let names = second.stages.iter().chain(&first.stages).map(|stage| stage.name.as_str());
     let mut seen = BTreeSet::new();
-    for name in names.filter(|name| seen.insert(*name)) {
+    let names: Vec<&str> = names.filter(|name| seen.insert(*name)).collect();
+    let mut of_stages: Vec<StageDifferences<'_>> = Vec::new();
+    for name in &names {
+        let mut own = Vec::new();
         match (first.stage(name), second.stage(name)) {
             (Some(one), Some(other)) if one.kind == other.kind => {
-                compare_stages((first, one), (second, other), &mut found);
+                compare_stages((first, one), (second, other), &mut own);
             }
             (one, other) => {
-                let subject =
-                    if one.is_some() && other.is_some() { format!("kind of {name}") } else { name.to_owned() };
+                let prefix = if one.is_some() && other.is_some() { "kind of " } else { "" };
                 let kind = |stage: Option<&StageRecord>| stage.map(|stage| stage.kind.clone());
-                found.push(RunDifference::new(subject, kind(one), kind(other)));
+                own.push(StageDifference::new(prefix, "", kind(one), kind(other)));
+            }
+        }
+        let base = stage_of_instance(name);
+        match of_stages.iter_mut().find(|of| of.base == base) {
+            Some(known) => known.add(name, own),
+            None => {
+                let mut new = StageDifferences { base, names: Vec::new(), found: Vec::new() };
+                new.add(name, own);
+                of_stages.push(new);
             }
         }
     }
-    let mut told = BTreeSet::new();
-    found.retain(|of| told.insert((of.subject.clone(), of.before.clone(), of.after.clone())));
+    found.extend(of_stages.into_iter().flat_map(StageDifferences::named));
     found
+}
+
+/// Difference of a stage. Its subject is the name of the stage between a prefix and a suffix.
+#[derive(Debug, Clone, PartialEq)]
+struct StageDifference {
+    prefix: &'static str,
+    suffix: String,
+    before: Option<String>,
+    after: Option<String>,
+    is_detail: bool,
+}
+
+impl StageDifference {
+    fn new(prefix: &'static str, suffix: &str, before: Option<String>, after: Option<String>) -> Self {
+        Self { prefix, suffix: suffix.to_owned(), before, after, is_detail: false }
+    }
+}
+
+/// Differences of a stage, or of all instances of a repeated one.
+struct StageDifferences<'n> {
+    base: &'n str,
+    names: Vec<&'n str>,
+    /// Each difference with the instances that have it.
+    found: Vec<(StageDifference, Vec<&'n str>)>,
+}
+
+impl<'n> StageDifferences<'n> {
+    fn add(&mut self, name: &'n str, own: Vec<StageDifference>) {
+        self.names.push(name);
+        for difference in own {
+            match self.found.iter_mut().find(|(known, _)| *known == difference) {
+                Some((_, names)) => names.push(name),
+                None => self.found.push((difference, vec![name])),
+            }
+        }
+    }
+
+    /// Differences with the names of those that have them: one for all instances, or for all with a coordinate.
+    fn named(self) -> Vec<RunDifference> {
+        let mut named = Vec::new();
+        for (StageDifference { prefix, suffix, before, after, is_detail }, names) in self.found {
+            for name in names_of_instances(&names, &self.names) {
+                let subject = format!("{prefix}{name}{suffix}");
+                named.push(RunDifference { subject, before: before.clone(), after: after.clone(), is_detail });
+            }
+        }
+        named
+    }
 }
 
 /// Stage of a run.
 type StageOfRun<'r> = (&'r RunRecord, &'r StageRecord);
 
-fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec<RunDifference>) {
+fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec<StageDifference>) {
     let (one, other) = (first.1, second.1);
     if one.key == other.key {
         return;
     }
-    // A difference of all instances is told once.
-    let name = stage_of_instance(&one.name);
     let (Some(before), Some(after)) = (&one.identity, &other.identity) else {
         let is_known =
             |stage: &StageRecord| Some(if stage.identity.is_some() { "recorded" } else { "not recorded" }.to_owned());
-        found.push(RunDifference::new(format!("settings of {name}"), is_known(one), is_known(other)));
+        found.push(StageDifference::new("settings of ", "", is_known(one), is_known(other)));
         return;
     };
     if before.version != after.version {
         let version = |version: u32| Some(format!("version {version}"));
-        let subject = format!("code of {name}");
-        found.push(RunDifference::new(subject, version(before.version), version(after.version)));
+        found.push(StageDifference::new("code of ", "", version(before.version), version(after.version)));
     }
-    for SettingChange { name: setting, before, after, is_detail } in setting_changes(&before.settings, &after.settings)
-    {
-        found.push(RunDifference { subject: format!("{name}.{setting}"), before, after, is_detail });
+    let changes = setting_changes(&before.settings, &after.settings);
+    let changed: BTreeSet<String> = changes.iter().map(|change| change.name.clone()).collect();
+    for SettingChange { name, before, after, is_detail } in changes {
+        found.push(StageDifference { is_detail, ..StageDifference::new("", &format!(".{name}"), before, after) });
     }
     let inputs: BTreeSet<&String> = before.inputs.keys().chain(after.inputs.keys()).collect();
-    for list in inputs.iter().filter_map(|input| list_of_input(input)).collect::<BTreeSet<_>>() {
+    let lists: BTreeSet<&str> = inputs.iter().filter_map(|input| list_of_input(input)).collect();
+    // The settings of some lists say more than their inputs.
+    for list in lists.into_iter().filter(|list| !changed.contains(*list)) {
         let texts = |of: StageOfRun<'_>, identity: &ArtefactIdentity| -> Vec<String> {
             let inputs = identity.inputs.keys().filter(|input| list_of_input(input) == Some(list));
             inputs.filter_map(|input| origin(of, identity, input)).map(Origin::into_text).collect()
@@ -100,7 +158,7 @@ fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec
         let (ours, theirs) = (texts(first, before), texts(second, after));
         if ours.iter().collect::<BTreeSet<_>>() != theirs.iter().collect::<BTreeSet<_>>() {
             let (before, after) = list_change_texts(&ours, &theirs);
-            found.push(RunDifference::new(format!("{name}.{list}"), Some(before), Some(after)));
+            found.push(StageDifference::new("", &format!(".{list}"), Some(before), Some(after)));
         }
     }
     for input in inputs.into_iter().filter(|input| list_of_input(input).is_none()) {
@@ -109,7 +167,7 @@ fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec
             continue;
         }
         let text = |of: Option<Origin>| of.map(Origin::into_text);
-        found.push(RunDifference::new(format!("{name}.{input}"), text(ours), text(theirs)));
+        found.push(StageDifference::new("", &format!(".{input}"), text(ours), text(theirs)));
     }
 }
 

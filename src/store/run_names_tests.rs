@@ -93,6 +93,34 @@ fn runs_differ_in_connections_and_kinds() {
     assert_eq!(text(&first, &first), Vec::<String>::new());
 }
 
+/// A difference of all instances of a stage has the name of the stage, one of a row that of the row.
+#[test]
+fn differences_of_instances_are_named_by_what_they_share() {
+    let (_folder, store) = empty_store();
+    let of = |day: u32, seeds: std::ops::Range<u32>, epochs: [u32; 2], batch_size: u32| {
+        let rows = ["a", "b"].into_iter().zip(epochs);
+        let named: Vec<(String, serde_json::Value)> = rows
+            .flat_map(|(row, epochs)| {
+                seeds.clone().map(move |seed| {
+                    let settings = json!({ "row": row, "seed": seed, "epochs": epochs, "batch_size": batch_size });
+                    (format!("fit@row={row},seed={seed}"), settings)
+                })
+            })
+            .collect();
+        let stages: Vec<_> = named.iter().map(|(name, of)| stage(name, "train", of.clone(), &[])).collect();
+        finished_run(&store, &format!("202601{day:02}T000000.000Z-00{day:02}"), "p.toml", &stages)
+    };
+    let text = |first: &RunRecord, second: &RunRecord| -> Vec<String> {
+        let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let found = compare_runs(first, second).into_iter();
+        found.map(|of| format!("{}: {} → {}", of.subject, text(of.before), text(of.after))).collect()
+    };
+    let first = of(1, 1..3, [3, 3], 64);
+    assert_eq!(text(&first, &of(2, 1..3, [3, 5], 64)), ["fit@row=b.epochs: 3 → 5"]);
+    assert_eq!(text(&first, &of(3, 1..3, [3, 3], 32)), ["fit.batch_size: 64 → 32"]);
+    assert_eq!(text(&first, &of(4, 1..4, [3, 3], 64)), ["fit@seed=3: - → train"]);
+}
+
 #[test]
 fn settings_of_older_records_come_from_the_manifests() {
     let (_folder, store) = empty_store();

@@ -16,7 +16,7 @@ use crate::cli::args::RunChoiceArgs;
 use crate::cli::console::Console;
 use crate::cli::interrupt::interrupt_on_signal;
 use crate::cli::query_output::write_shown;
-use crate::cli::sql::removed_results_note;
+use crate::cli::sql::missing_results_notes;
 use crate::error::{Error, Result};
 use crate::sql::{OutputFormat, QueryRows, StatementInterrupt, split_statements};
 
@@ -173,7 +173,7 @@ impl Shell<'_> {
         let result = self.opened.session.query(sql);
         match result.and_then(|rows| self.show(rows)) {
             Ok(()) => {
-                removed_results_note(&self.opened.session, self.console);
+                missing_results_notes(&self.opened.session, self.console);
                 true
             }
             Err(error) => {

@@ -58,6 +58,7 @@ impl Expansion<'_> {
             (0..self.stages.len()).map(|stage| self.references(stage, &reader, diagnostics)).collect();
         let axes = self.axes_of_stages(&references);
         self.check_axes_are_used(diagnostics);
+        self.warn_of_replaced_rows(diagnostics);
         let mut instances = Vec::new();
         let mut left_out = BTreeSet::new();
         for (i, entry) in self.stages.iter().enumerate() {
@@ -136,7 +137,12 @@ impl Expansion<'_> {
         let named = of_values.map(|(name, tree)| (name.as_str(), tree)).chain(of_profile);
         for (stage, tree) in named.filter(|(stage, _)| !names.contains(stage)) {
             let message = format!("the file has no stage `{stage}`");
-            diagnostics.push(Diagnostic::new(tree.span, message).with_valid_names(stage, names.iter().copied()));
+            let diagnostic = Diagnostic::new(tree.span, message).with_valid_names(stage, names.iter().copied());
+            diagnostics.push(if stage == "stage" {
+                diagnostic.hint("begin with the name of the stage, without the kind: `fit.seed`")
+            } else {
+                diagnostic
+            });
         }
     }
 
@@ -201,6 +207,30 @@ impl Expansion<'_> {
             }
         }
         axes
+    }
+
+    /// Warns of assignments to all instances of a stage that replace what rows of an axis set: the rows may no longer
+    /// differ in it, and keep their names.
+    fn warn_of_replaced_rows(&self, diagnostics: &mut Vec<Diagnostic>) {
+        for axis in self.matrix.axes.iter().filter(|axis| axis.settings.is_empty()) {
+            for stage in self.stages {
+                for (span, names) in self.assignments.iter().filter_map(|of| of.setting_of_all(&stage.key)) {
+                    let trees = axis.values.iter().filter_map(|value| value.set.get(&stage.key));
+                    let replaced = trees.filter(|tree| sets_setting(&tree.node, &names)).count();
+                    if replaced > 0 {
+                        let message = format!(
+                            "this replaces `{}.{}`, which {replaced} of the {} rows of axis `{}` set",
+                            stage.key,
+                            names.join("."),
+                            axis.values.len(),
+                            axis.name
+                        );
+                        let hint = format!("name rows: `stage.\"{}@{}=…\"`", stage.key, axis.name);
+                        diagnostics.push(Diagnostic::warning(span, message).hint(hint));
+                    }
+                }
+            }
+        }
     }
 
     /// Reports axes that change nothing.
@@ -296,6 +326,15 @@ impl Expansion<'_> {
             }
         }
         replaced
+    }
+}
+
+/// True if a tree of settings sets this setting, one below it, or the alternative that it belongs to.
+fn sets_setting(tree: &TomlNode, names: &[&str]) -> bool {
+    let [name, below @ ..] = names else { return true };
+    match &tree.value {
+        TomlValue::Table(_) => tree.get(name).is_some_and(|entry| sets_setting(&entry.node, below)),
+        _ => true,
     }
 }
 

@@ -87,7 +87,18 @@ fn assignments_reach_all_instances_or_some() {
     }
     let one = r#"stage."fit@row=1.2".train.epochs=9"#;
     assert_eq!((of(&[one], "fit@row=1.1,seed=1"), of(&[one], "fit@row=1.2,seed=3")), ("2".into(), "9".into()));
-    // The command line is stronger than a row.
+    // The command line is stronger than a row, and says so.
+    let warnings = |set: &str| {
+        let pipeline = load_with(file(MATRIX).as_bytes(), &[set], (None, &[]), true).expect("valid");
+        pipeline.warnings.render(false)
+    };
+    let replaced = warnings("stage.fit.train.loss=max");
+    assert!(replaced.contains("this replaces `fit.loss`, which 2 of the 2 rows of axis `row` set"), "{replaced}");
+    let replaced = warnings("stage.fit.train.model.vse.embed_size=32");
+    assert!(replaced.contains("`fit.model.vse.embed_size`, which 1 of the 2 rows"), "{replaced}");
+    for set in ["stage.fit.train.epochs=9", r#"stage."fit@row=1.1".train.loss=max"#] {
+        assert_eq!(warnings(set).trim(), "", "{set}");
+    }
     let loss = setting(&file(MATRIX), &["stage.fit.train.loss=max"], "fit@row=1.1,seed=1", "/loss/max/margin");
     assert_eq!(loss, "0.2");
     assert_eq!(names(&file(MATRIX), &["matrix.seed.values=[7]"], &[]).len(), 2 + 3 * 2);

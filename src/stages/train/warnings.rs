@@ -30,8 +30,9 @@ pub(super) fn warn_of_collapse(stage: &Train, position: &mut TrainingPosition, c
         cx.warn(
             format!("epoch {}", position.epoch),
             format!(
-                "the loss has been that of equal scores {epochs}; with `max` this is usual at first, and ends after some \
-                 thousand steps or never: `warm_up = {{ epochs = 1 }}`, more epochs, a lower \
+                "the loss has been that of equal scores {epochs}; with the hardest negative (`max`) this is usual at first, \
+                 and ends after some thousand steps or never; with other losses the model has hardly been trained: \
+                 `warm_up = {{ epochs = 1 }}`, more epochs, a lower \
                  `learning_rate` or a smaller `batch_size` may help"
             ),
         );

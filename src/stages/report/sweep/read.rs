@@ -37,7 +37,7 @@ impl SweepReport {
     /// A summary has no rows, or other cut-offs than the first; the paper or its table is not among the printed rows.
     pub(in crate::stages::report) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
         let runs = sweep.runs();
-        let (cutoffs, results, relevance) = results(sweep, cx)?;
+        let RunResults { cutoffs, results, relevance } = results(sweep, cx)?;
         let mut tables = table::tables(&cutoffs, &runs, &results);
         let baseline = sweep.baseline.clone().filter(|baseline| runs.rows().contains(&baseline.as_str()));
         if let Some(baseline) = &baseline {
@@ -66,11 +66,16 @@ impl SweepReport {
     }
 }
 
-/// Cut-offs, the results of each run, and the relevance of their NCS.
-fn results(
-    sweep: &ReportSweep,
-    cx: &mut StageContext<'_>,
-) -> Result<(Vec<usize>, Vec<Vec<ResultRow>>, Option<String>)> {
+/// Results of all runs.
+struct RunResults {
+    cutoffs: Vec<usize>,
+    /// Results of each run.
+    results: Vec<Vec<ResultRow>>,
+    /// Relevance of NCS, if it was read.
+    relevance: Option<String>,
+}
+
+fn results(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<RunResults> {
     let (mut cutoffs, mut results) = (Vec::new(), Vec::new());
     let mut relevance = sweep.relevance.clone();
     for (number, from) in sweep.summaries.iter().enumerate() {
@@ -94,7 +99,8 @@ fn results(
         }
         results.push(of_run.rows);
     }
-    Ok((cutoffs, results, relevance.filter(|_| !sweep.metrics.is_empty())))
+    let relevance = relevance.filter(|_| !sweep.metrics.is_empty());
+    Ok(RunResults { cutoffs, results, relevance })
 }
 
 /// Error for metrics without NCS of the relevance, or with that of several.
