@@ -114,13 +114,13 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
 /// Rows of the `summary` tables of the evaluations of both runs. Instances with the same result in both are left out.
 fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Vec<ScoreRow>> {
     let mut rows = Vec::new();
-    let evaluations = |run: &'_ RunRecord| -> Vec<String> {
-        run.stages.iter().filter(|stage| writes(stage, "summary")).map(|stage| stage.name.clone()).collect()
+    let evaluations = |run: &'_ RunRecord| -> Vec<StageRecord> {
+        run.stages.iter().filter(|stage| writes(stage, "summary")).cloned().collect()
     };
-    let names: BTreeSet<String> = evaluations(first).into_iter().chain(evaluations(second)).collect();
-    for name in names {
-        let of = |run: &'_ RunRecord| run.stage(&name).filter(|stage| writes(stage, "summary")).cloned();
-        let (one, other) = (of(first), of(second));
+    let of_second = evaluations(second).into_iter().map(|other| (first.stage(&other.name).cloned(), Some(other)));
+    let gone = evaluations(first).into_iter().filter(|one| second.stage(&one.name).is_none());
+    for (one, other) in of_second.chain(gone.map(|one| (Some(one), None))) {
+        let one = one.filter(|one| writes(one, "summary"));
         // Equal results of instances would be many rows without a difference.
         let is_same = one.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.key == other.key);
         let is_instance = one.iter().chain(&other).all(|stage| !stage.coordinates.is_empty());
@@ -132,12 +132,12 @@ fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Ve
         };
         let (before, after) = (values(&one)?, values(&other)?);
         let names = before.keys().chain(after.keys()).collect::<BTreeSet<_>>();
-        let stage = name;
+        let stage = one.iter().chain(&other).map(|stage| stage.name.as_str()).next_back().unwrap_or_default();
         for name in names {
             let of = |values: &BTreeMap<[String; 2], [Option<f64>; 4]>| values.get(name).copied().unwrap_or_default();
             let [protocol, method] = name.clone();
             rows.push(ScoreRow {
-                name: [stage.clone(), protocol, method],
+                name: [stage.to_owned(), protocol, method],
                 values: [of(&before), of(&after)],
                 test: None,
             });

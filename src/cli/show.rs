@@ -100,7 +100,8 @@ fn show_run(store: &Store, log: &RunLog, run: &RunRecord, console: Console) -> R
         }
         let mut warnings = TruncatedList::new(SHOWN_WARNINGS);
         for (text, names) in &with_text {
-            warnings.push(format!("{}: {text}", names_of_instances(names, &all).join(", ")));
+            let names = TruncatedList::from_iter(names_of_instances(names, &all));
+            warnings.push(format!("{}: {text}", names.join(", ")));
         }
         if !warnings.is_empty() {
             facts.push(("warning", warnings.join("; ")));

@@ -86,8 +86,8 @@ fn statements(query: String, can_be_several: bool) -> Vec<String> {
 /// Says which tables that were read lack rows: those over all runs lack results that were removed, those of a repeated
 /// stage the instances that a run did not finish.
 pub(super) fn missing_results_notes(session: &Session, console: Console) {
-    for (stage, (there, all)) in session.take_incomplete_stages() {
-        console.note(&format!("`{stage}` has results of {there} of its {all} instances in this run"));
+    for (stage, (unfinished, all)) in session.take_incomplete_stages() {
+        console.note(&format!("`{stage}` lacks {unfinished} of its {all} instances, which this run did not finish"));
     }
     for (table, count) in session.take_removed_results() {
         let results = format_items(count, "results");

@@ -42,9 +42,8 @@ pub(super) fn show_summary(
     write_warnings(&seen, console.verbose, &mut text);
     // The run ends with its first error, and with `--keep-going` there can be others.
     if seen.failures.len() > 1 {
-        for (stage, error) in &seen.failures {
-            let _ = writeln!(text, "failed: `{stage}`: {}", one_line(error));
-        }
+        let lines = seen.failures.iter().map(|(stage, error)| format!("failed: `{stage}`: {}", one_line(error)));
+        let _ = writeln!(text, "{}", TruncatedList::from_iter(lines).join("\n"));
     }
     for expectation in &summary.record.expectations {
         let verdict = if expectation.held { "held" } else { "did not hold" };

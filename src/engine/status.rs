@@ -10,6 +10,7 @@ use crate::runtime::CancelToken;
 use crate::stage::{Coordinate, InputOrigin, OutputKind, Problem, Stage, Warning};
 use crate::store::journal;
 use crate::store::key::{ArtefactIdentity, InputIdentity, Key};
+use crate::store::record::{RunRecord, StageRecord};
 use crate::store::run_log::RunLog;
 use crate::store::{Artefact, Manifest, Presence, Store};
 
@@ -162,14 +163,27 @@ pub fn stage_statuses<S: Stage>(
     Ok(done)
 }
 
-/// Records of earlier runs, read on first use.
+/// Stages of earlier runs by name, read on first use: those of the pipeline first, each group from the last run on.
 #[derive(Default)]
-struct RunHistory(Option<RunLog>);
+struct RunHistory(Option<HashMap<String, Vec<StageRecord>>>);
 
 /// Number of recent runs that are searched for a stage with the same name.
 const HISTORY_LIMIT: usize = 50;
 
 impl RunHistory {
+    fn read(store: &Store, pipeline: &str) -> Result<HashMap<String, Vec<StageRecord>>> {
+        let log = RunLog::open(store)?;
+        let recent: Vec<&RunRecord> = log.readable().take(HISTORY_LIMIT).collect();
+        // A stage of the same name in another pipeline is another stage, unless this pipeline has no run.
+        let own = recent.iter().filter(|run| run.pipeline_identity() == pipeline);
+        let others = recent.iter().filter(|run| run.pipeline_identity() != pipeline);
+        let mut stages: HashMap<String, Vec<StageRecord>> = HashMap::new();
+        for stage in own.chain(others).flat_map(|run| &run.stages) {
+            stages.entry(stage.name.clone()).or_default().push(stage.clone());
+        }
+        Ok(stages)
+    }
+
     fn reasons(
         &mut self,
         store: &Store,
@@ -178,21 +192,14 @@ impl RunHistory {
         key: &Key,
     ) -> Result<Vec<String>> {
         if self.0.is_none() {
-            self.0 = Some(RunLog::open(store)?);
+            self.0 = Some(Self::read(store, pipeline)?);
         }
-        let recent: Vec<_> = self.0.iter().flat_map(RunLog::readable).take(HISTORY_LIMIT).collect();
-        // A stage of the same name in another pipeline is another stage, unless this pipeline has no run.
-        let own = recent.iter().filter(|run| run.pipeline_identity() == pipeline);
-        let others = recent.iter().filter(|run| run.pipeline_identity() != pipeline);
-        let of_name = || {
-            let runs = own.clone().chain(others.clone());
-            runs.flat_map(|run| &run.stages).filter(|stage| stage.name == name)
-        };
-        let same: Vec<_> = of_name().filter(|stage| stage.key == *key).collect();
-        if same.iter().any(|stage| stage.reused || stage.seconds.is_some()) {
+        let known = self.0.as_ref().and_then(|stages| stages.get(name)).map_or(&[][..], Vec::as_slice);
+        let had_result = |stage: &StageRecord| stage.key == *key && (stage.reused || stage.seconds.is_some());
+        if known.iter().any(had_result) {
             return Ok(vec!["its result was removed".to_owned()]);
         }
-        for stage in of_name() {
+        for stage in known {
             if stage.key == *key {
                 return Ok(vec!["an earlier run ended before it had a result".to_owned()]);
             }

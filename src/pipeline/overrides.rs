@@ -49,9 +49,9 @@ impl SettingAssignment {
     }
 
     /// Span and names of the setting below the kind, if the assignment is to all instances of this stage.
-    pub(super) fn setting_of_all(&self, stage: &str) -> Option<(SourceSpan, Vec<&str>)> {
-        let [(first, _), (name, _), _, setting @ ..] = self.steps.as_slice() else { return None };
-        let is_meant = first == "stage" && matches_glob(name, stage);
+    pub(super) fn setting_of_all(&self, stage: &TomlEntry) -> Option<(SourceSpan, Vec<&str>)> {
+        let [(first, _), (name, _), (kind, _), setting @ ..] = self.steps.as_slice() else { return None };
+        let is_meant = first == "stage" && matches_glob(name, &stage.key) && stage.node.get(kind).is_some();
         let names = setting.iter().map(|(name, _)| name.as_str()).collect();
         setting.first().filter(|_| is_meant).map(|(_, span)| (*span, names))
     }
@@ -71,10 +71,10 @@ impl SettingAssignment {
     ) {
         let Some((_, span)) = self.coordinates() else { return };
         let name = &self.steps[1].0;
-        let mut meant = instances.clone().filter(|(_, stage, coordinates)| means_instance(name, stage, coordinates));
-        if let Some((settings, ..)) = meant.next() {
-            let kinds = keys(settings);
-            diagnostics.extend(self.steps.get(2).filter(|(kind, _)| !kinds.contains(&kind.as_str())).map(
+        let meant = instances.clone().filter(|(_, stage, coordinates)| means_instance(name, stage, coordinates));
+        let kinds: BTreeSet<&str> = meant.flat_map(|(settings, ..)| keys(settings)).collect();
+        if !kinds.is_empty() {
+            diagnostics.extend(self.steps.get(2).filter(|(kind, _)| !kinds.contains(kind.as_str())).map(
                 |(kind, at)| {
                     let message = format!("no instance that matches `{name}` has the kind `{kind}`");
                     Diagnostic::new(*at, message).with_valid_names(kind, kinds)

@@ -72,8 +72,8 @@ pub(super) enum TableContent {
     Parts(Vec<String>, u64),
     /// No rows, with these columns.
     Empty(SchemaRef),
-    /// Tables of the instances of a stage that the matrix repeats.
-    Instances(Vec<InstanceTable>),
+    /// Tables of the instances of a stage that the matrix repeats, and the number of instances without a result.
+    Instances(Vec<InstanceTable>, usize),
 }
 
 /// Table of an instance of a stage.
@@ -166,8 +166,12 @@ impl StoreCatalog {
     /// Tables `table` of the instances of a stage that are complete; `None` if there is none.
     fn instance_tables(&self, instances: &[StageArtefact], table: &str) -> Result<Option<TableContent>> {
         let mut found = Vec::new();
+        let mut unfinished = 0;
         for instance in instances {
-            let Some((artefact, manifest)) = self.artefact(instance)? else { continue };
+            let Some((artefact, manifest)) = self.artefact(instance)? else {
+                unfinished += 1;
+                continue;
+            };
             let Some(name) = manifest.tables.keys().find(|name| names_match(name, table)).cloned() else { continue };
             check_presence(&artefact)?;
             let path = |index| artefact.path(&Artefact::part_name(&name, index));
@@ -179,7 +183,7 @@ impl StoreCatalog {
             let axes = || found.iter().map(|of| &of.coordinates);
             return Ok(known.map(|of| TableContent::Empty(with_axes(&of.schema(), axes()))));
         }
-        Ok((!found.is_empty()).then_some(TableContent::Instances(found)))
+        Ok((!found.is_empty()).then_some(TableContent::Instances(found, unfinished)))
     }
 
     /// Complete artefact of `stage`, with its manifest; `None` if there is no such stage, or if it did not finish. An

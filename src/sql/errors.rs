@@ -7,7 +7,7 @@ use datafusion::parquet::errors::ParquetError;
 
 use crate::error::{Error, ErrorCategory, Result};
 use crate::sql::names::{
-    is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
+    first_word, is_compared_with, is_double_quoted, nearest_names, place_of_operator, place_of_text, place_of_word,
     quoted_hyphenated_name, quoted_instance_name,
 };
 use crate::sql::planning_messages::{ConversionMessage, FunctionMessage, GroupMessage, SignatureMessage};
@@ -150,7 +150,8 @@ fn syntax_error(message: &str, sql: &str, place: Option<QueryPlace>) -> Error {
     };
     let excerpt = SourceExcerpt::new(sql, place);
     let error = Error::usage(format!("SQL: {message}{}{}", excerpt.place, excerpt.lines));
-    let first_word = sql.split_whitespace().next();
+    let first_word = first_word(sql);
+    let first_word = first_word.as_deref();
     // Operators of pgvector.
     if sql.contains("<->") {
         error.hint("the Euclidean distance of vectors is `array_distance(a, b)`")

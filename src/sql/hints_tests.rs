@@ -141,6 +141,11 @@ fn mistyped_words_have_their_place_and_the_near_word() {
         let first = got.to_string().lines().next().unwrap_or_default().to_owned();
         assert_eq!((first.as_str(), got.hint_text()), (message, Some(hint)), "{sql}");
     }
+    let hint = |sql: &str| error(sql).hint_text().map(str::to_owned);
+    assert_eq!(hint("SELECT* FORM test.summary"), None);
+    assert_eq!(hint("-- a comment\nSELEC 1").as_deref(), Some("did you mean `SELECT`?"));
+    let hint = hint("SELECT rsum FROM test.summary WHERE method = 'a@b.com' AND rsun > 1");
+    assert_eq!(hint.as_deref(), Some("did you mean `rsum`?"));
     let got = error("SELECT a.feature <=> b.feature FROM cnn.features a, cnn.features b").to_string();
     assert!(got.contains("`cosine_distance(a, b)` at line 1, column 18\n"), "{got}");
     let got = error("SELECT * FROM epoch_order(fit, 0)").to_string();

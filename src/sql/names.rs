@@ -154,6 +154,17 @@ pub(super) fn place_of_word(name: &str, sql: &str) -> Option<(u64, u64)> {
     place_of(sql, |token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name)))
 }
 
+/// First word of a query.
+pub(super) fn first_word(sql: &str) -> Option<String> {
+    let mut tokens = Vec::new();
+    // Before an error of the tokeniser there may be words.
+    let _ = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location_into_buf(&mut tokens);
+    tokens.into_iter().find_map(|token| match token.token {
+        Token::Word(word) => Some(word.value),
+        _ => None,
+    })
+}
+
 /// Line and column of an operator, such as `<=>`.
 pub(super) fn place_of_operator(operator: &str, sql: &str) -> Option<(u64, u64)> {
     place_of(sql, |token| {
@@ -176,9 +187,10 @@ pub(super) fn is_compared_with(name: &str, sql: &str) -> bool {
 pub(super) fn quoted_instance_name(sql: &str) -> Option<String> {
     let name = sql.split(|c: char| c.is_whitespace() || c == ';').find(|word| {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_.@=,+*-".contains(c);
-        word.contains(INSTANCE_SIGN) && word.chars().all(is_name)
+        let coordinates = word.split_once(INSTANCE_SIGN).map(|(_, coordinates)| coordinates);
+        coordinates.is_some_and(|of| of.contains('=') || of.starts_with('*')) && word.chars().all(is_name)
     })?;
-    let (stage, table) = name.rsplit_once('.')?;
+    let (stage, table) = name.trim_end_matches(',').rsplit_once('.')?;
     Some(format!("\"{stage}\".{}", quote_identifier(table)))
 }
 

@@ -59,7 +59,7 @@ pub struct Session {
     has_read_stage: AtomicBool,
     /// Number of removed results by table of `all_runs` that a query has read.
     removed_results: Mutex<BTreeMap<String, usize>>,
-    /// Stages of which a query has read some instances because the others have no result, with the numbers of both.
+    /// Stages that a query has read and that have instances without a result: the number of these, and of all.
     incomplete_stages: Mutex<BTreeMap<String, (usize, usize)>>,
 }
 
@@ -251,8 +251,8 @@ impl Session {
         std::mem::take(&mut self.removed_results.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Stages of which queries have read some instances since the last call, because the others have no result: the
-    /// number of instances that were read, and of all.
+    /// Stages that queries have read since the last call and that have instances without a result: the number of these,
+    /// and of all.
     #[must_use]
     pub fn take_incomplete_stages(&self) -> BTreeMap<String, (usize, usize)> {
         std::mem::take(&mut self.incomplete_stages.lock().unwrap_or_else(PoisonError::into_inner))
@@ -326,12 +326,11 @@ impl Session {
                 let table = checked(MemTable::try_new(schema, vec![vec![]]))?;
                 return Ok(Some((Arc::new(table), 0)));
             }
-            TableContent::Instances(instances) => {
+            TableContent::Instances(instances, unfinished) => {
                 let Some(store) = self.catalog.store() else { return Ok(None) };
-                let all = self.catalog.instances_of(schema).len();
-                if instances.len() < all {
+                if unfinished > 0 {
                     let mut incomplete = self.incomplete_stages.lock().unwrap_or_else(PoisonError::into_inner);
-                    incomplete.insert(schema.to_owned(), (instances.len(), all));
+                    incomplete.insert(schema.to_owned(), (unfinished, self.catalog.instances_of(schema).len()));
                 }
                 let found = instances_table(store, table, instances, &self.context, &self.threads)?;
                 return Ok(Some(found));

@@ -63,14 +63,12 @@ pub fn compare_runs(first: &RunRecord, second: &RunRecord) -> Vec<RunDifference>
             }
         }
         let base = stage_of_instance(name);
-        match of_stages.iter_mut().find(|of| of.base == base) {
-            Some(known) => known.add(name, own),
-            None => {
-                let mut new = StageDifferences { base, names: Vec::new(), found: Vec::new() };
-                new.add(name, own);
-                of_stages.push(new);
-            }
-        }
+        let is_common = first.stage(name).is_some() && second.stage(name).is_some();
+        let place = of_stages.iter().position(|of| of.base == base).unwrap_or_else(|| {
+            of_stages.push(StageDifferences { base, names: Vec::new(), common: Vec::new(), found: Vec::new() });
+            of_stages.len() - 1
+        });
+        of_stages[place].add(name, is_common, own);
     }
     found.extend(of_stages.into_iter().flat_map(StageDifferences::named));
     found
@@ -96,13 +94,16 @@ impl StageDifference {
 struct StageDifferences<'n> {
     base: &'n str,
     names: Vec<&'n str>,
+    /// Instances that both runs have.
+    common: Vec<&'n str>,
     /// Each difference with the instances that have it.
     found: Vec<(StageDifference, Vec<&'n str>)>,
 }
 
 impl<'n> StageDifferences<'n> {
-    fn add(&mut self, name: &'n str, own: Vec<StageDifference>) {
+    fn add(&mut self, name: &'n str, is_common: bool, own: Vec<StageDifference>) {
         self.names.push(name);
+        self.common.extend(is_common.then_some(name));
         for difference in own {
             match self.found.iter_mut().find(|(known, _)| *known == difference) {
                 Some((_, names)) => names.push(name),
@@ -115,7 +116,8 @@ impl<'n> StageDifferences<'n> {
     fn named(self) -> Vec<RunDifference> {
         let mut named = Vec::new();
         for (StageDifference { prefix, suffix, before, after, is_detail }, names) in self.found {
-            for name in names_of_instances(&names, &self.names) {
+            let is_common = self.common.contains(&names[0]);
+            for name in names_of_instances(&names, if is_common { &self.common } else { &self.names }) {
                 let subject = format!("{prefix}{name}{suffix}");
                 named.push(RunDifference { subject, before: before.clone(), after: after.clone(), is_detail });
             }
@@ -151,13 +153,17 @@ fn compare_stages(first: StageOfRun<'_>, second: StageOfRun<'_>, found: &mut Vec
     let lists: BTreeSet<&str> = inputs.iter().filter_map(|input| list_of_input(input)).collect();
     // The settings of some lists say more than their inputs.
     for list in lists.into_iter().filter(|list| !changed.contains(*list)) {
-        let texts = |of: StageOfRun<'_>, identity: &ArtefactIdentity| -> Vec<String> {
+        let origins = |of: StageOfRun<'_>, identity: &ArtefactIdentity| -> Vec<Origin> {
             let inputs = identity.inputs.keys().filter(|input| list_of_input(input) == Some(list));
-            inputs.filter_map(|input| origin(of, identity, input)).map(Origin::into_text).collect()
+            inputs.filter_map(|input| origin(of, identity, input)).collect()
         };
-        let (ours, theirs) = (texts(first, before), texts(second, after));
-        if ours.iter().collect::<BTreeSet<_>>() != theirs.iter().collect::<BTreeSet<_>>() {
-            let (before, after) = list_change_texts(&ours, &theirs);
+        let (ours, theirs) = (origins(first, before), origins(second, after));
+        let are_in = |some: &[Origin], others: &[Origin]| {
+            some.iter().all(|origin| others.iter().any(|other| origin.is_same_as(other)))
+        };
+        if !are_in(&ours, &theirs) || !are_in(&theirs, &ours) {
+            let texts = |origins: Vec<Origin>| origins.into_iter().map(Origin::into_text).collect::<Vec<_>>();
+            let (before, after) = list_change_texts(&texts(ours), &texts(theirs));
             found.push(StageDifference::new("", &format!(".{list}"), Some(before), Some(after)));
         }
     }

@@ -95,6 +95,10 @@ impl ArtefactIdentity {
             let text = |value: Option<String>| value.unwrap_or_else(|| "not set".to_owned());
             format!("{}: {} → {}", change.name, text(change.before), text(change.after))
         }));
+        if changes.is_empty() && self.settings != before.settings {
+            // Settings that are not set have no name in a flat list.
+            changes.push("settings that are not set".to_owned());
+        }
         // Inputs of one list have one reason.
         let mut of_inputs: BTreeMap<(&str, String), usize> = BTreeMap::new();
         let mut add = |name, change| *of_inputs.entry((list_of_input(name).unwrap_or(name), change)).or_default() += 1;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::runtime::Stalls;
-use crate::stage::{Coordinate, Warning, has_coordinates, has_same_coordinates, stage_of_instance};
+use crate::stage::{Coordinate, INSTANCE_SIGN, Warning, has_coordinates, has_same_coordinates, stage_of_instance};
 use crate::store::Store;
 use crate::store::key::{ArtefactIdentity, Key};
 
@@ -241,6 +241,10 @@ impl RunRecord {
     /// Stage with this name. The coordinates of an instance can be in any order.
     #[must_use]
     pub fn stage(&self, name: &str) -> Option<&StageRecord> {
+        let exact = self.stages.iter().find(|stage| stage.name == name);
+        if exact.is_some() || !name.contains(INSTANCE_SIGN) {
+            return exact;
+        }
         let is_same = |of: &str| stage_of_instance(of) == stage_of_instance(name) && has_same_coordinates(of, name);
         self.stages.iter().find(|stage| is_same(&stage.name))
     }

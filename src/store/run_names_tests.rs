@@ -119,6 +119,7 @@ fn differences_of_instances_are_named_by_what_they_share() {
     assert_eq!(text(&first, &of(2, 1..3, [3, 5], 64)), ["fit@row=b.epochs: 3 → 5"]);
     assert_eq!(text(&first, &of(3, 1..3, [3, 3], 32)), ["fit.batch_size: 64 → 32"]);
     assert_eq!(text(&first, &of(4, 1..4, [3, 3], 64)), ["fit@seed=3: - → train"]);
+    assert_eq!(text(&first, &of(5, 1..4, [3, 3], 32)), ["fit.batch_size: 64 → 32", "fit@seed=3: - → train"]);
 }
 
 #[test]

@@ -94,7 +94,9 @@ fn every_configuration_of_the_papers_trains_on_a_thousand_images() {
         // of each file has left that point.
         let rsums =
             ["min", "max"].map(|of| number(&format!("SELECT {of}(rsum) FROM test.summary WHERE method = 'nns'")));
-        assert!(rsums[0] > 15.0 && rsums[1] > 33.0, "{shown}: {rsums:?}");
+        // A few hundred captions are too few for that.
+        let least_best = if text.contains("caption_fraction") { 20.0 } else { 33.0 };
+        assert!(rsums[0] > 15.0 && rsums[1] > least_best, "{shown}: {rsums:?}");
         // A warm-up has another loss, so losses of its epochs do not compare.
         let has_warm_up = |row: &&toml::Value| row.get("set").and_then(|set| set.get("fit")?.get("warm_up")).is_some();
         let warm: Vec<String> = rows.iter().filter(has_warm_up).map(|row| row["name"].to_string()).collect();

@@ -1,6 +1,6 @@
 //! Tests of stores at URLs: runs against an S3 server, with network faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -239,8 +239,16 @@ fn an_unreachable_server_is_an_error_within_two_minutes_and_the_next_run_resumes
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_pipeline(folder.path());
     let run_it = || bucket.pairloom("run").arg("--quiet").arg(&file).stderr(Stdio::piped()).spawn().unwrap();
-    let started = run_it();
-    while !leftovers(&direct).iter().any(|name| name.contains("/journal/")) {
+    let mut started = run_it();
+    // A refused claim fails sooner than a refused write, so all stages have claimed their artefacts.
+    let stages = std::fs::read_to_string(&file).unwrap().lines().filter(|line| line.starts_with("[stage.")).count();
+    let artefacts = || -> BTreeSet<String> {
+        let names = direct.objects().list("").unwrap();
+        let is_key = |text: &str| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        names.iter().filter_map(|name| name.split('/').find(|part| is_key(part)).map(str::to_owned)).collect()
+    };
+    while artefacts().len() < stages || !leftovers(&direct).iter().any(|name| name.contains("/journal/")) {
+        assert!(started.try_wait().unwrap().is_none(), "the run goes on");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     proxy.set_refusing(true);

@@ -309,7 +309,7 @@ fn the_data_order_and_the_stalls_of_a_training_can_be_queried() {
 
     for (query, message) in [
         ("SELECT * FROM epoch_order('fit')", "1 arguments, wanted"),
-        ("SELECT * FROM epoch_order('fit', -1)", "is not a number from 0"),
+        ("SELECT * FROM epoch_order('fit', -1)", "`-1` is not a whole number from 0"),
         ("SELECT * FROM epoch_order('fit', 9000000000000000000)", "wanted one below 2^32"),
         ("SELECT * FROM epoch_order('fit', 0, 33)", "wanted 1 to 32 ranks"),
         ("SELECT * FROM epoch_order('pairs', 0)", "has no table `data_order`"),

@@ -214,7 +214,7 @@ impl Expansion<'_> {
     fn warn_of_replaced_rows(&self, diagnostics: &mut Vec<Diagnostic>) {
         for axis in self.matrix.axes.iter().filter(|axis| axis.settings.is_empty()) {
             for stage in self.stages {
-                for (span, names) in self.assignments.iter().filter_map(|of| of.setting_of_all(&stage.key)) {
+                for (span, names) in self.assignments.iter().filter_map(|of| of.setting_of_all(stage)) {
                     let trees = axis.values.iter().filter_map(|value| value.set.get(&stage.key));
                     let replaced = trees.filter(|tree| sets_setting(&tree.node, &names)).count();
                     if replaced > 0 {
