@@ -114,30 +114,27 @@ pub(super) fn diff(common: &CommonArgs, arguments: &DiffArgs, console: Console) 
 /// Rows of the `summary` tables of the evaluations of both runs. Instances with the same result in both are left out.
 fn score_rows(store: &Store, first: &RunRecord, second: &RunRecord) -> Result<Vec<ScoreRow>> {
     let mut rows = Vec::new();
-    let evaluations = |run: &'_ RunRecord| -> Vec<StageRecord> {
-        run.stages.iter().filter(|stage| writes(stage, "summary")).cloned().collect()
-    };
-    let of_second = evaluations(second).into_iter().map(|other| (first.stage(&other.name).cloned(), Some(other)));
-    let gone = evaluations(first).into_iter().filter(|one| second.stage(&one.name).is_none());
+    let of_second = second.stages.iter().map(|other| (first.stage(&other.name), Some(other)));
+    let gone = first.stages.iter().filter(|one| second.stage(&one.name).is_none());
     for (one, other) in of_second.chain(gone.map(|one| (Some(one), None))) {
-        let one = one.filter(|one| writes(one, "summary"));
+        let is_evaluation = |stage: &&StageRecord| writes(stage, "summary");
+        let (one, other) = (one.filter(is_evaluation), other.filter(is_evaluation));
+        let Some(stage) = other.or(one) else { continue };
         // Equal results of instances would be many rows without a difference.
-        let is_same = one.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.key == other.key);
-        let is_instance = one.iter().chain(&other).all(|stage| !stage.coordinates.is_empty());
-        if is_same && is_instance {
+        let is_same = one.zip(other).is_some_and(|(one, other)| one.key == other.key);
+        if is_same && !stage.coordinates.is_empty() {
             continue;
         }
-        let values = |stage: &Option<StageRecord>| {
-            stage.as_ref().map(|stage| summary_values(store, stage)).transpose().map(Option::unwrap_or_default)
+        let values = |stage: Option<&StageRecord>| {
+            stage.map(|stage| summary_values(store, stage)).transpose().map(Option::unwrap_or_default)
         };
-        let (before, after) = (values(&one)?, values(&other)?);
+        let (before, after) = (values(one)?, values(other)?);
         let names = before.keys().chain(after.keys()).collect::<BTreeSet<_>>();
-        let stage = one.iter().chain(&other).map(|stage| stage.name.as_str()).next_back().unwrap_or_default();
         for name in names {
             let of = |values: &BTreeMap<[String; 2], [Option<f64>; 4]>| values.get(name).copied().unwrap_or_default();
             let [protocol, method] = name.clone();
             rows.push(ScoreRow {
-                name: [stage.to_owned(), protocol, method],
+                name: [stage.name.clone(), protocol, method],
                 values: [of(&before), of(&after)],
                 test: None,
             });

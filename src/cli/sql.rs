@@ -15,8 +15,8 @@ use crate::sql::{OutputFormat, Session, split_statements};
 /// Maximum size of a query from stdin. The rest is not read.
 const MAX_QUERY_BYTES: u64 = 1 << 20;
 
-/// Runs a query and writes its result to stdout or a file. Of several statements, the results follow each other. Without a query, opens a shell on a terminal, and reads the
-/// query from stdin otherwise.
+/// Runs a query and writes its result to stdout or a file. The results of several statements follow each other. Without
+/// a query, opens a shell on a terminal, and reads the query from stdin otherwise.
 ///
 /// # Errors
 /// The query is wrong, the store is damaged, or the output cannot be written.

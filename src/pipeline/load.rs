@@ -26,7 +26,7 @@ use super::sources::SourceVariables;
 use super::toml_tree::{TomlEntry, TomlNode, TomlValue};
 use crate::error::Error;
 use crate::plan::{Plan, PlanNode};
-use crate::stage::{INSTANCE_SIGN, Stage, stage_of_instance};
+use crate::stage::{INSTANCE_SIGN, Stage, is_instance_character, stage_of_instance};
 use crate::suggest::{closest_name, quoted_list};
 
 /// Schemas of SQL that are no stages, so not allowed as names of stages.
@@ -196,14 +196,15 @@ fn without_coordinates<'n>(
             Some(format!("{}.{table}", instances.get(name)?))
         })
     };
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.@=,+*-".contains(c);
     let plain = |text: String| -> String {
         if !text.contains(INSTANCE_SIGN) {
             return text;
         }
-        let words = text.split_inclusive(|c| !is_of_name(c)).flat_map(|part| match part.char_indices().next_back() {
-            Some((at, last)) if !is_of_name(last) => [&part[..at], &part[at..]],
-            _ => [part, ""],
+        let words = text.split_inclusive(|c| !is_instance_character(c)).flat_map(|part| {
+            match part.char_indices().next_back() {
+                Some((at, last)) if !is_instance_character(last) => [&part[..at], &part[at..]],
+                _ => [part, ""],
+            }
         });
         words.map(|word| stage_of(word).unwrap_or_else(|| word.to_owned())).collect()
     };

@@ -62,8 +62,8 @@ impl SettingAssignment {
         Some((name.split_once(INSTANCE_SIGN)?.1, *span))
     }
 
-    /// Reports an assignment to instances, or to a kind of them, that do not exist. `instances` has the tree, the name of the
-    /// stage and the coordinates of each.
+    /// Reports an assignment to instances, or to a kind of them, that do not exist. `instances` has the tree, the name of
+    /// the stage and the coordinates of each.
     pub(super) fn check_instances<'i>(
         &self,
         instances: impl Iterator<Item = (&'i TomlNode, &'i str, &'i [Coordinate])> + Clone,

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::Error;
-use crate::stage::INSTANCE_SIGN;
+use crate::stage::{INSTANCE_SIGN, is_instance_character};
 
 /// Maximum number of near names in a message.
 const NEAREST: usize = 5;
@@ -186,9 +186,8 @@ pub(super) fn is_compared_with(name: &str, sql: &str) -> bool {
 /// quoted name.
 pub(super) fn quoted_instance_name(sql: &str) -> Option<String> {
     let name = sql.split(|c: char| c.is_whitespace() || c == ';').find(|word| {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "_.@=,+*-".contains(c);
         let coordinates = word.split_once(INSTANCE_SIGN).map(|(_, coordinates)| coordinates);
-        coordinates.is_some_and(|of| of.contains('=') || of.starts_with('*')) && word.chars().all(is_name)
+        coordinates.is_some_and(|of| of.contains('=') || of.starts_with('*')) && word.chars().all(is_instance_character)
     })?;
     let (stage, table) = name.trim_end_matches(',').rsplit_once('.')?;
     Some(format!("\"{stage}\".{}", quote_identifier(table)))

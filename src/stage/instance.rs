@@ -10,6 +10,12 @@ use serde_json::Value;
 /// Sign between the name of a stage and the coordinates of an instance.
 pub const INSTANCE_SIGN: char = '@';
 
+/// Returns true for a character of the name of an instance, or of one of its tables: `fit@row=1.1,seed=3.model`.
+#[must_use]
+pub fn is_instance_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_.@=,+*-".contains(c)
+}
+
 /// Coordinate of an instance: an axis of the matrix, and the instance's value on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coordinate {
@@ -79,7 +85,7 @@ pub fn names_of_instances(some: &[&str], all: &[&str]) -> Vec<String> {
     let Some(first) = some.first() else { return Vec::new() };
     let stage = stage_of_instance(first);
     if some.len() == all.len() {
-        // A name without coordinates is one stage, also if there is one instance.
+        // A single instance keeps its coordinates.
         return vec![if all.len() == 1 { (*first).to_owned() } else { stage.to_owned() }];
     }
     let shared = coordinate_texts(first).map(|(axis, value)| format!("{stage}{INSTANCE_SIGN}{axis}={value}"));

@@ -30,7 +30,7 @@ pub use event::{Progress, StageEvent, TrainedStep, ValidationScores, Warning};
 pub use input::{InputOrigin, RequiredValues, StageInput, input};
 pub use instance::{
     Coordinate, INSTANCE_SIGN, coordinate_texts, has_coordinates, has_same_coordinates, instance_name,
-    names_of_instances, stage_of_instance, value_text,
+    is_instance_character, names_of_instances, stage_of_instance, value_text,
 };
 pub use lineage::{AncestorArtefact, AncestorInput, StageLineage};
 pub use map::{MapBlock, MapFn, MapInput, MapOutput, MapSummary};
