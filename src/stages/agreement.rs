@@ -2,6 +2,8 @@
 
 use super::embed::Embed;
 use super::evaluate::Evaluate;
+use super::ingest::Ingest;
+use super::report::Report;
 use super::train::Train;
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
 use crate::stage::{Problem, TableRef};
@@ -58,6 +60,28 @@ fn missing_split(evaluate: &Evaluate, embed: &Embed) -> Option<Problem> {
     Some(Problem::new(setting, message).hint("add it to `splits` of `embed`"))
 }
 
+/// Problem of a report of NCS whose evaluations do not measure it. `evaluate_of` finds the stage that writes a table.
+pub(super) fn missing_ncs<'s>(
+    report: &'s Report,
+    evaluate_of: &dyn Fn(&TableRef) -> Option<&'s Evaluate>,
+) -> Option<Problem> {
+    let relevances_of = |metrics: &TableRef| {
+        let graded = evaluate_of(metrics)?.relevance.iter().filter(|relevance| relevance.similarity.is_some());
+        Some(graded.map(|relevance| relevance.name.as_str()).collect())
+    };
+    report.sweep.as_ref()?.check_ncs(&relevances_of)
+}
+
+/// Problems of a report beside printed rows that are not there. `ingest_of` finds the stage that writes a table.
+pub(super) fn missing_printed<'s>(
+    report: &'s Report,
+    ingest_of: &dyn Fn(&TableRef) -> Option<&'s Ingest>,
+) -> Vec<Problem> {
+    let Some(sweep) = &report.sweep else { return Vec::new() };
+    let names = sweep.published.as_ref().and_then(|from| ingest_of(from)?.printed_names());
+    names.map_or_else(Vec::new, |names| sweep.check_printed(&names))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +119,81 @@ mod tests {
         );
         let mixed = "images = \"own.image_embeddings\"\ncaptions = \"others.caption_embeddings\"\n";
         assert_eq!(problems("", "", mixed), ["captions: embedded by `other.model`, but `images` by `fit.model`"]);
+    }
+
+    /// Problems of a report on `test@row=1` and `test@row=2`, whose evaluations have these relevances with φ.
+    fn ncs_problem(sweep: &str, relevances: [&[&str]; 2]) -> Option<String> {
+        let tables = |table: &str| format!("[\"test@row=1.{table}\", \"test@row=2.{table}\"]");
+        let report = format!(
+            "title = \"x\"\n[sweep]\nsummaries = {}\nmetrics = {}\n{sweep}",
+            tables("summary"),
+            tables("metrics")
+        );
+        let report: Report = toml::from_str(&report).expect("a report");
+        let evaluates: [Evaluate; 2] = relevances.map(|names| {
+            let sources = names.iter().map(|name| format!("{{ name = \"{name}\", similarity = \"phi.{name}\" }}"));
+            let rated = "{ name = \"cxc\", ratings = \"people.ratings\", at_least = 3.0 }".to_owned();
+            let sources: Vec<String> = sources.chain([rated]).collect();
+            toml::from_str(&format!("dataset = \"x\"\nrelevance = [{}]", sources.join(", "))).expect("an evaluation")
+        });
+        let evaluate_of = |from: &TableRef| match from.stage() {
+            "test@row=1" => Some(&evaluates[0]),
+            "test@row=2" => Some(&evaluates[1]),
+            _ => None,
+        };
+        missing_ncs(&report, &evaluate_of).map(|problem| format!("{}: {}", problem.setting, problem.message))
+    }
+
+    #[test]
+    fn the_ncs_of_a_report_is_measured() {
+        let (one, two): (&[&str], &[&str]) = (&["spice"], &["spice", "cider"]);
+        let problem = |text: &str| Some(text.to_owned());
+        assert_eq!(ncs_problem("", [one, one]), None);
+        assert_eq!(ncs_problem("relevance = \"cider\"", [two, two]), None);
+        assert_eq!(
+            ncs_problem("relevance = \"cider\"", [two, one]),
+            problem("sweep.relevance: `test@row=2.metrics` has no NCS by `cider`; it has NCS by `spice`")
+        );
+        assert_eq!(
+            ncs_problem("", [two, two]),
+            problem("sweep.relevance: `test@row=1.metrics` has NCS by `spice`, `cider`, wanted one")
+        );
+        assert_eq!(ncs_problem("", [one, &[]]), problem("sweep.metrics: `test@row=2.metrics` has no NCS"));
+        assert_eq!(
+            ncs_problem("", [one, &["cider"]]),
+            problem("sweep.relevance: `test@row=2.metrics` has no NCS by `spice`; it has NCS by `cider`")
+        );
+    }
+
+    /// Problems of a report beside `data/published/hal-2020.tsv`, of a sweep with these rows.
+    fn printed_problems(paper: &str, rows: &[&str]) -> Vec<String> {
+        let summaries: Vec<String> = rows.iter().map(|row| format!("\"test@row={row}.summary\"")).collect();
+        let report = format!(
+            "title = \"x\"\n[sweep]\nsummaries = [{}]\npublished = \"printed.published\"\npaper = \"{paper}\"\n\
+             table = [\"2\"]",
+            summaries.join(", ")
+        );
+        let report: Report = toml::from_str(&report).expect("a report");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/published/hal-2020.tsv");
+        let ingest: Ingest = toml::from_str(&format!("published = \"{file}\"")).expect("an ingest");
+        let ingest_of = |from: &TableRef| (from.stage() == "printed").then_some(&ingest);
+        let problems = missing_printed(&report, &ingest_of).into_iter();
+        problems
+            .map(|problem| format!("{}: {} / {}", problem.setting, problem.message, problem.hint.unwrap_or_default()))
+            .collect()
+    }
+
+    #[test]
+    fn printed_rows_are_there() {
+        assert_eq!(printed_problems("hal-2020", &["2.9", "2.12", "2.12-code", "own"]), [""; 0]);
+        assert_eq!(
+            printed_problems("hal-2021", &["2.9"]),
+            ["sweep.paper: `printed.published` has no paper `hal-2021` / it has `hal-2020` with table 1, 2"]
+        );
+        let found = printed_problems("hal-2020", &["2.9", "2.99"]);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        let wanted =
+            "sweep.published: row `2.99` of the sweep is not printed in table 2 of `hal-2020` / its rows are `2.1`, ";
+        assert!(found[0].starts_with(wanted), "{found:#?}");
     }
 }

@@ -69,7 +69,22 @@ impl Stage for AnyStage {
         self.as_stage().outputs()
     }
     fn check_writers<'s>(&'s self, writer: &dyn Fn(&TableRef) -> Option<&'s Self>) -> Vec<Problem> {
-        let Self::Evaluate(evaluate) = self else { return Vec::new() };
+        let evaluate_of = |from: &TableRef| match writer(from)? {
+            Self::Evaluate(evaluate) => Some(evaluate),
+            _ => None,
+        };
+        let evaluate = match self {
+            Self::Evaluate(evaluate) => evaluate,
+            Self::Report(report) => {
+                let ingest_of = |from: &TableRef| match writer(from)? {
+                    Self::Ingest(ingest) => Some(ingest),
+                    _ => None,
+                };
+                let missing = super::agreement::missing_ncs(report, &evaluate_of);
+                return missing.into_iter().chain(super::agreement::missing_printed(report, &ingest_of)).collect();
+            }
+            _ => return Vec::new(),
+        };
         let embed_of = |from: &TableRef| match writer(from)? {
             Self::Embed(embed) => Some(embed),
             _ => None,

@@ -21,6 +21,19 @@ pub enum PublishedValue {
     Number,
 }
 
+/// Names of a printed row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrintedName {
+    /// Short name of the paper.
+    pub paper: String,
+    /// Number of the table.
+    pub table: String,
+    /// Number of the row.
+    pub row: String,
+    /// Row whose model is ranked, if it is another one.
+    pub model_row: Option<String>,
+}
+
 /// Column of the table: name, values, and description.
 pub type PublishedColumn = (&'static str, PublishedValue, &'static str);
 
@@ -63,7 +76,8 @@ pub const COLUMNS: [PublishedColumn; 49] = [
         "method",
         Text,
         "Ranking method, as in `summary`: `nns`, `csls`, `inverted_softmax`, `relaxed_greedy`. With the method that corrects \
-         its scores: `relaxed_greedy over csls`.",
+         its scores: `relaxed_greedy over csls`. With a parameter, if the table has another row without it: `relaxed_greedy, \
+         lambda = 1`.",
     ),
     (
         "printed_method",

@@ -65,7 +65,9 @@ fn a_killed_matrix_goes_on_to_the_same_bytes() {
     let matrix =
         readme.split("```toml\n").find(|block| block.starts_with("[matrix]")).expect("the README has a matrix");
     let matrix = matrix.split("```").next().unwrap_or_default();
-    let file = pipeline(folder.path(), "matrix.toml", |tiny| format!("{tiny}\n{matrix}"));
+    let over_queries = readme.split("```toml\n").find(|block| block.starts_with("[stage.over_queries."));
+    let over_queries = over_queries.and_then(|block| block.split("```").next()).expect("the README has the stage");
+    let file = pipeline(folder.path(), "matrix.toml", |tiny| format!("{tiny}\n{over_queries}\n{matrix}"));
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
     let run = |store: &Path, more: &[&str]| {
         let mut command = pairloom();
@@ -102,6 +104,21 @@ fn a_killed_matrix_goes_on_to_the_same_bytes() {
     let rows: Vec<&str> = rows.lines().collect();
     assert!(rows.len() == 3 && rows[0] == "row,seeds,mean,deviation", "{rows:?} {error}");
     assert!(rows[1].starts_with("max,2,") && rows[2].starts_with("sum,2,"), "{rows:?}");
+    // The tests over queries are of the differences between the summaries of a seed.
+    let of_readme = readme.lines().find(|line| line.contains("FROM over_queries.significance_tests"));
+    let of_readme = of_readme.and_then(|line| line.strip_prefix("pairloom sql \"")?.strip_suffix('"'));
+    let (tests, error) = query(of_readme.expect("the README has the query"));
+    let (summaries, _) = query("SELECT row, seed, rsum FROM test.summary WHERE method = 'nns' ORDER BY row, seed");
+    let columns = |text: &str| -> Vec<(String, String, f64)> {
+        let cells = text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+        cells.map(|cells| (cells[0].clone(), cells[1].clone(), cells[2].parse().expect("a number"))).collect()
+    };
+    let (tests, summaries) = (columns(&tests), columns(&summaries));
+    assert!(tests.len() == 4 && summaries.len() == 4, "{tests:?} {summaries:?} {error}");
+    for ((row, seed, difference), (_, _, rsum)) in tests.iter().zip(&summaries) {
+        let sum = summaries.iter().find(|(row, of, _)| row == "sum" && of == seed).expect("the baseline").2;
+        assert!((difference - (rsum - sum)).abs() < 1e-9, "{row} {seed}: {difference}, {rsum} and {sum}");
+    }
     // Instances are named in any order, or in part.
     for (name, wanted) in [("test@seed=2,row=max", "\n1\n"), ("test@row=sum", "\n2\n"), ("test@*", "\n4\n")] {
         let sql = format!("SELECT count(*) FROM \"{name}\".summary WHERE method = 'nns'");

@@ -179,12 +179,12 @@ impl Matrix {
     fn condition(&self, entry: &TomlEntry) -> Result<Condition, Box<Diagnostic>> {
         let unknown = || Diagnostic::new(entry.key_span, format!("the matrix has no axis `{}`", entry.key));
         let axis = self.find_axis(&entry.key, unknown)?;
-        let text = scalar(&entry.node).map(|value| value_text(&value)).unwrap_or_default();
+        let text = scalar(&entry.node).map(|value| value_text(&value));
         let unknown = || {
-            let message = format!("axis `{}` has no value {}", entry.key, entry.node.describe());
-            Diagnostic::new(entry.node.span, message)
+            let got = text.as_ref().map_or_else(|| entry.node.describe(), |text| format!("`{text}`"));
+            Diagnostic::new(entry.node.span, format!("axis `{}` has no value {got}", entry.key))
         };
-        Ok((axis, self.axes[axis].find_value(&text, unknown)?))
+        Ok((axis, self.axes[axis].find_value(text.as_deref().unwrap_or_default(), unknown)?))
     }
 }
 
@@ -197,6 +197,14 @@ fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<Mat
         return None;
     }
     let (settings, values) = match &entry.node.value {
+        TomlValue::Array(rows) if rows.iter().any(|row| !matches!(row.value, TomlValue::Table(_))) => {
+            let message = format!("axis `{}` is an array of values, wanted the setting that they are of", entry.key);
+            diagnostics.push(Diagnostic::new(entry.node.span, message).hint(format!(
+                "write `[matrix.{0}]` with `setting` and `values`, or rows `[[matrix.{0}]]` with `name` and `set`",
+                entry.key
+            )));
+            Default::default()
+        }
         TomlValue::Array(rows) => (Vec::new(), read_rows(&entry.key, entry.key_span, rows, diagnostics)),
         TomlValue::Table(_) => read_values(entry, diagnostics),
         _ => {

@@ -58,6 +58,7 @@ impl Expansion<'_> {
             (0..self.stages.len()).map(|stage| self.references(stage, &reader, diagnostics)).collect();
         let axes = self.axes_of_stages(&references);
         self.check_axes_are_used(diagnostics);
+        self.matrix.check_owners(diagnostics);
         self.warn_of_replaced_rows(diagnostics);
         let mut instances = Vec::new();
         let mut left_out = BTreeSet::new();
@@ -87,15 +88,22 @@ impl Expansion<'_> {
             }
         }
         if !combinations.is_partial() {
-            self.check_instances_exist(&instances, diagnostics);
+            self.check_instances_exist(&reader, &instances, diagnostics);
         }
         self.without_consumers(instances, left_out)
     }
 
-    /// Reports instances that the profile names and that do not exist.
-    fn check_instances_exist(&self, instances: &[StageInstance], diagnostics: &mut Vec<Diagnostic>) {
+    /// Reports instances that the profile names rightly, and that do not exist.
+    fn check_instances_exist(
+        &self,
+        reader: &ReferenceReader<'_>,
+        instances: &[StageInstance],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
         for (name, tree) in self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)) {
-            if !instances.iter().any(|of| means_instance(name, &of.stage, &of.coordinates)) {
+            if reader.read_instance(name, tree.span).is_ok()
+                && !instances.iter().any(|of| means_instance(name, &of.stage, &of.coordinates))
+            {
                 let message = format!("no instance of a stage matches `{name}`");
                 let hint = format!("`pairloom plan -v` lists the instances of `{}`", stage_of_instance(name));
                 diagnostics.push(Diagnostic::new(tree.span, message).hint(hint));
@@ -149,8 +157,7 @@ impl Expansion<'_> {
     /// Reports coordinates in the names of a profile that the matrix does not have.
     fn check_instances_of_profile(&self, reader: &ReferenceReader<'_>, diagnostics: &mut Vec<Diagnostic>) {
         for (name, tree) in self.profile.set.iter().filter(|(name, _)| name.contains(INSTANCE_SIGN)) {
-            // The name of a table makes it a reference.
-            if let Err(diagnostic) = reader.read(&format!("{name}.settings"), tree.span) {
+            if let Err(diagnostic) = reader.read_instance(name, tree.span) {
                 diagnostics.push(*diagnostic);
             }
         }
@@ -401,7 +408,7 @@ impl ReferenceRewriter<'_> {
                     [name] if !reference.is_several() => *text = format!("{name}.{}", reference.table),
                     [] => self.nothing_left.push(self.left_out_combination(text, &reference, span)),
                     names => {
-                        let message = format!("got `{text}`, which is {} tables, wanted one", names.len());
+                        let message = format!("got `{text}`, which is a list of tables, wanted one");
                         let hint = format!(
                             "where a list is wanted, write `[\"{text}\"]`; otherwise name the values, as in `{}.{}`",
                             names[0], reference.table

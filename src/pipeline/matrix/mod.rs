@@ -11,6 +11,7 @@ mod axes;
 mod combinations;
 mod expand;
 mod merge;
+mod owners;
 mod profile;
 mod reference;
 mod setting_schema;

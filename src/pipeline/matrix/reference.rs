@@ -60,13 +60,34 @@ impl ReferenceReader<'_> {
     /// The coordinates are wrong.
     pub(super) fn read(&self, text: &str, span: SourceSpan) -> Result<Option<InstanceReference>, Box<Diagnostic>> {
         let Ok(reference) = TableRef::try_from(text.to_owned()) else { return Ok(None) };
-        let (stage, selector) = match reference.stage().split_once(INSTANCE_SIGN) {
+        self.read_parts(reference.stage(), reference.table(), text, span)
+    }
+
+    /// Reads the name of an instance, `fit@row=1.1`; `None` for one of no stage of the file.
+    ///
+    /// # Errors
+    /// The coordinates are wrong.
+    pub(super) fn read_instance(
+        &self,
+        name: &str,
+        span: SourceSpan,
+    ) -> Result<Option<InstanceReference>, Box<Diagnostic>> {
+        self.read_parts(name, "", name, span)
+    }
+
+    fn read_parts(
+        &self,
+        instance: &str,
+        table: &str,
+        text: &str,
+        span: SourceSpan,
+    ) -> Result<Option<InstanceReference>, Box<Diagnostic>> {
+        let (stage, selector) = match instance.split_once(INSTANCE_SIGN) {
             Some((stage, selector)) => (stage, Some(selector)),
-            None => (reference.stage(), None),
+            None => (instance, None),
         };
         let Some(producer) = self.stages.iter().position(|name| *name == stage) else { return Ok(None) };
-        let table = reference.table().to_owned();
-        let mut read = InstanceReference { producer, table, chosen: Vec::new(), is_every: false };
+        let mut read = InstanceReference { producer, table: table.to_owned(), chosen: Vec::new(), is_every: false };
         for item in selector.into_iter().flat_map(|selector| selector.split(',')) {
             if item == EVERY {
                 read.is_every = true;

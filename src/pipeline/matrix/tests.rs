@@ -231,6 +231,18 @@ fn mistakes_of_a_matrix_have_their_place() {
             "[profile]\nsmall = 3",
             "31:9 profile `small` is the integer 3, wanted a table / write `[profile.small]`, and below it `set.fit.epochs = 20`",
         ),
+        (
+            "[matrix]\nseed = [1, 2]",
+            "31:8 axis `seed` is an array of values, wanted the setting that they are of / write `[matrix.seed]` with `setting` and `values`, or rows `[[matrix.seed]]` with `name` and `set`",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a\"\nset.fit = { epochs = 1, seed = 2 }\n[matrix.epoch]\nsetting = \"fit.epochs\"\nvalues = [2, 3]",
+            "35:11 axis `epoch` sets `fit.epochs`, as axis `row` does / set it in one of the two axes",
+        ),
+        (
+            "[[matrix.row]]\nname = \"a\"\nset.fit.loss.max.margin = 0.2\n[[matrix.more]]\nname = \"b\"\nset.fit.loss = \"max\"",
+            "35:16 axis `more` sets `fit.loss`, as axis `row` does / set it in one of the two axes",
+        ),
         ("[matrix]\nrow = []", "31:1 axis `row` is an empty list / write rows `[[matrix.row]]` with `name` and `set`"),
         (
             "[matrix.Row]\nsetting = \"fit.seed\"\nvalues = [1]",

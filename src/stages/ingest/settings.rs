@@ -15,6 +15,7 @@ use super::separator::separator_problem;
 use super::synthetic::IMAGE_SIDES;
 use crate::stage::{Problem, SourceRef, Stage, StageInput, StageOutput};
 use crate::tables;
+use crate::tables::published::PrintedName;
 
 /// Reads a data set.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -238,6 +239,16 @@ fn default_dev_captions() -> usize {
 
 fn default_pixels() -> u32 {
     96
+}
+
+impl Ingest {
+    /// Names of the printed rows, if the stage reads such rows and the file can be read.
+    pub(crate) fn printed_names(&self) -> Option<Vec<PrintedName>> {
+        match self {
+            Self::Published(file) => super::published::printed_names(file.path()),
+            _ => None,
+        }
+    }
 }
 
 impl Stage for Ingest {

@@ -23,6 +23,11 @@ pub(super) struct ResultRow {
     pub(super) directions: [RecallSummary; 2],
     pub(super) rsum: f64,
     pub(super) hs_sum: f64,
+    /// The same over rows, an image counted once for each of its captions, as papers do; where it was read.
+    pub(super) hs_sum_of_rows: Option<f64>,
+    /// Items that are the nearest neighbour of no caption, of one, and of at least m, in percent of the rows, by m; where they
+    /// were read.
+    pub(super) occurrence_rates: Vec<(i64, f64)>,
     /// 95 % confidence intervals of the recalls of each direction, where known.
     pub(super) intervals: [Vec<Option<(f64, f64)>>; 2],
     /// NCS, where it was read.
@@ -59,6 +64,8 @@ impl ResultRow {
             rsum: rsum(&directions[0], &directions[1]),
             directions,
             hs_sum: f64::NAN,
+            hs_sum_of_rows: None,
+            occurrence_rates: Vec::new(),
             intervals: Default::default(),
             ncs: None,
             ..*self

@@ -7,6 +7,7 @@ use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::page_data::{NcsSummary, ResultRow, SummaryResults, TrainingStep, ValidationEpoch};
 use crate::error::{Error, Result};
+use crate::kernels::measure::hubs::DUPLICATED;
 use crate::kernels::measure::recall::RecallSummary;
 use crate::retrieval::Direction;
 use crate::stage::StageContext;
@@ -43,6 +44,8 @@ pub(super) fn results(cx: &mut StageContext<'_>, input: &str) -> Result<SummaryR
                 directions: [direction("i2t")?, direction("t2i")?],
                 rsum: number(&batch, "rsum", row)?,
                 hs_sum: number(&batch, "hs_sum", row)?,
+                hs_sum_of_rows: None,
+                occurrence_rates: Vec::new(),
                 intervals: [0, 1].map(|_| vec![None; cutoffs.len()]),
                 ncs: None,
             });
@@ -82,9 +85,9 @@ pub(super) fn add_intervals(
     Ok(())
 }
 
-/// Adds NCS of the table `input`, a `metrics`, to the results. Returns the relevances that it has NCS of; only NCS of
-/// `relevance`, or of the first of them, is added.
-pub(super) fn add_ncs(
+/// Adds NCS, and hs-sum and k-occurrences over rows, of the table `input`, a `metrics`, to the results. Returns the relevances
+/// that it has NCS of; only NCS of `relevance`, or of the first of them, is added.
+pub(super) fn add_metrics(
     cx: &mut StageContext<'_>,
     input: &str,
     relevance: Option<&str>,
@@ -96,6 +99,20 @@ pub(super) fn add_ncs(
         let (protocol, direction, measure) = (text("protocol")?, text("direction")?, text("measure")?);
         let (of, variant, k) = (text("relevance")?, text("variant")?, tables::int_column(&batch, "k")?);
         for row in 0..batch.num_rows() {
+            if variant.is_valid(row) && variant.value(row) == DUPLICATED {
+                let method = method(&batch, row)?;
+                let is_owner = |of: &&mut ResultRow| of.protocol == protocol.value(row) && of.method == method;
+                let Some(owner) = rows.iter_mut().find(is_owner) else { continue };
+                let value = number(&batch, "value", row)?;
+                match measure.value(row) {
+                    "hs_sum" => owner.hs_sum_of_rows = Some(value),
+                    "k_occurrence_rate" if direction.value(row) == Direction::TextToImage.name() => {
+                        owner.occurrence_rates.push((tables::int_column(&batch, "m")?.value(row), value));
+                    }
+                    _ => {}
+                }
+                continue;
+            }
             // Sums over other cut-offs are called `official at 1, 3, 20`.
             let is_official = variant.is_valid(row)
                 && (variant.value(row) == "official" || variant.value(row).starts_with("official at "));

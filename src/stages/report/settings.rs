@@ -64,7 +64,7 @@ impl Stage for Report {
     }
 
     fn version(&self) -> u32 {
-        9
+        10
     }
 
     fn settings(&self) -> serde_json::Value {

@@ -1,20 +1,31 @@
-//! LaTeX rendering of a sweep: one `table` for each protocol, with the rules of booktabs.
+//! LaTeX rendering of a sweep: one table for each protocol, with the rules of booktabs.
 
 use super::latex_text::{escaped, mean, number};
 use super::measures::SweepMeasure;
 use super::read::SweepReport;
+use super::section::OCCURRENCES;
 use super::table::{SweepRow, SweepTable, SweepValue};
 use super::texts::{p_value, signed};
 use crate::stages::report::page_data::DIRECTIONS;
 
+/// Maximum number of lines of rows in a table, so that it fits on a page. Longer tables have parts.
+const MAX_LINES: usize = 42;
+
+/// Longest name of a method, in characters, that stays on one line.
+const METHOD_LINE: usize = 26;
+
 /// File with the tables of all protocols.
 pub(in crate::stages::report) fn file(title: &str, report: &SweepReport) -> String {
-    let head = format!("% Made by Pairloom {}.\n% Needs \\usepackage{{booktabs}}.\n", env!("CARGO_PKG_VERSION"));
+    let head =
+        format!("% Made by Pairloom {}.\n% Needs \\usepackage{{booktabs,graphicx}}.\n", env!("CARGO_PKG_VERSION"));
     let of_protocol = |table: &SweepTable| {
-        let main = LatexTable { report, table, measures: &table.measures, relevance: None }.render(title);
+        let main = LatexTable { report, table, measures: &table.measures, extra: None }.render(title);
         let ncs = report.relevance.as_deref().filter(|_| !table.ncs_measures.is_empty());
-        let ncs = ncs.map(|of| LatexTable { report, table, measures: &table.ncs_measures, relevance: Some(of) });
-        main + &ncs.map_or_else(String::new, |ncs| ncs.render(title))
+        let ncs =
+            ncs.map(|of| LatexTable { report, table, measures: &table.ncs_measures, extra: Some(Extra::Ncs(of)) });
+        let hubs = table.has_printed_occurrences().then_some(Extra::Hubs);
+        let hubs = hubs.map(|of| LatexTable { report, table, measures: &table.occurrence_measures, extra: Some(of) });
+        main + &ncs.into_iter().chain(hubs).map(|more| more.render(title)).collect::<String>()
     };
     head + &report.tables.iter().map(of_protocol).collect::<String>()
 }
@@ -24,8 +35,16 @@ struct LatexTable<'r> {
     report: &'r SweepReport,
     table: &'r SweepTable,
     measures: &'r [SweepMeasure],
-    /// Relevance, in a table of NCS. Such a table has no column after the measures.
-    relevance: Option<&'r str>,
+    /// Measures other than recall. Such a table has no column after the measures.
+    extra: Option<Extra<'r>>,
+}
+
+/// Measures of a table other than recall.
+enum Extra<'r> {
+    /// NCS by this relevance.
+    Ncs(&'r str),
+    /// k-occurrences.
+    Hubs,
 }
 
 impl LatexTable<'_> {
@@ -37,17 +56,54 @@ impl LatexTable<'_> {
         let (groups, rules) = self.groups(texts.len(), others.len());
         let measures = self.measures.iter().map(|measure| escaped(&measure.heading()));
         let headings: Vec<String> = texts.iter().cloned().chain(measures).chain(others).collect();
-        let rows: String = table.rows.iter().map(|row| self.row(row)).collect();
-        format!(
-            "\n\\begin{{table}}\n\\centering\n\\caption{{{}}}\n\\label{{tab:{}}}\n\\footnotesize\n\\setlength{{\\tabcolsep}}{{3pt}}\n\
-             % Wider than the text, it is centred.\n\\makebox[\\linewidth][c]{{%\n\\begin{{tabular}}{{{}{}}}\n\\toprule\n{groups}{rules}{} \\\\\n\
-             \\midrule\n{rows}\\bottomrule\n\\end{{tabular}}}}\n\\end{{table}}\n",
-            self.caption(title),
-            label(&table.protocol) + if self.relevance.is_some() { "-ncs" } else { "" },
-            "l".repeat(texts.len()),
-            "r".repeat(numbers),
-            headings.join(" & "),
-        )
+        let head = format!("\\toprule\n{groups}{rules}{} \\\\\n\\midrule\n", headings.join(" & "));
+        let method = if table.rows.iter().any(|row| row.method.len() > METHOD_LINE) { "p{36mm}" } else { "l" };
+        let columns = format!("l{}{}", if table.has_methods() { method } else { "" }, "r".repeat(numbers));
+        let parts = self.parts();
+        let (mut latex, of) = (String::new(), parts.len());
+        for (rows, part) in parts.into_iter().zip(1..) {
+            let (caption, label) = match part {
+                1 => (self.caption(title), self.label()),
+                _ => (format!("{}: {}.", escaped(title), escaped(&table.protocol)), format!("{}-{part}", self.label())),
+            };
+            let place = if of > 1 { format!(" Part {part} of {of}.") } else { String::new() };
+            latex += &format!(
+                "\n\\begin{{table}}\n\\centering\n\\setlength{{\\belowcaptionskip}}{{6pt}}\n\
+                 \\caption{{{caption}{place}}}\n\\label{{tab:{label}}}\n\\footnotesize\n\\setlength{{\\tabcolsep}}{{3pt}}\n\
+                 % Wider than the text, it is made smaller.\n\
+                 \\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n\
+                 \\begin{{tabular}}{{{columns}}}\n{head}{rows}\\bottomrule\n\\end{{tabular}}}}\n\\end{{table}}\n"
+            );
+        }
+        latex
+    }
+
+    /// Label of the first part.
+    fn label(&self) -> String {
+        let end = match self.extra {
+            Some(Extra::Ncs(_)) => "-ncs",
+            Some(Extra::Hubs) => "-hubs",
+            None => "",
+        };
+        label(&self.table.protocol) + end
+    }
+
+    /// Rows of each part. A part ends between two rows of different names, unless one name alone fills more than a page.
+    fn parts(&self) -> Vec<String> {
+        let mut parts = vec![String::new()];
+        let mut lines = 0;
+        for group in self.table.rows.chunk_by(|left, right| left.row == right.row) {
+            let wrapped = |row: &SweepRow| if self.table.has_methods() { row.method.len() / METHOD_LINE } else { 0 };
+            let rows: String = group.iter().map(|row| self.row(row)).collect();
+            let own = rows.lines().count() + group.iter().map(wrapped).sum::<usize>();
+            if lines > 0 && lines + own > MAX_LINES {
+                parts.push(String::new());
+                lines = 0;
+            }
+            lines += own;
+            parts.last_mut().into_iter().for_each(|part| part.push_str(&rows));
+        }
+        parts
     }
 
     fn text_headings(&self) -> Vec<String> {
@@ -58,7 +114,7 @@ impl LatexTable<'_> {
     /// Headings of the columns after the measures.
     fn other_headings(&self) -> Vec<String> {
         let mut headings = Vec::new();
-        if self.relevance.is_some() {
+        if self.extra.is_some() {
             return headings;
         }
         if self.table.has_repetitions() {
@@ -100,10 +156,10 @@ impl LatexTable<'_> {
     fn row(&self, row: &SweepRow) -> String {
         let has_methods = self.table.has_methods();
         let mut cells = vec![escaped(&row.row)];
-        cells.extend(has_methods.then(|| escaped(&row.method)));
+        cells.extend(has_methods.then(|| format!("\\raggedright {}", escaped(&row.method))));
         cells.extend(self.measures.iter().map(|measure| value(*measure, row.value(*measure))));
-        if self.relevance.is_some() {
-            return format!("{} \\\\\n{}", cells.join(" & "), self.printed(row, cells.len()));
+        if self.extra.is_some() {
+            return self.lines(row, &cells);
         }
         if self.table.has_repetitions() {
             cells.push(number(&row.results.len().to_string()));
@@ -117,13 +173,23 @@ impl LatexTable<'_> {
             let test = comparison.and_then(|of| of.test);
             cells.push(test.map_or_else(String::new, |test| number(&p_value(test.t_test_p))));
         }
+        self.lines(row, &cells)
+    }
+
+    /// Line of cells, and the line of the printed values.
+    fn lines(&self, row: &SweepRow, cells: &[String]) -> String {
         format!("{} \\\\\n{}", cells.join(" & "), self.printed(row, cells.len()))
     }
 
     fn printed(&self, row: &SweepRow, n_cells: usize) -> String {
         let Some(printed) = &row.printed else { return String::new() };
+        let about = |text: &Option<String>| text.as_deref().map(escaped);
         let mut cells = vec!["\\quad printed".to_owned()];
-        cells.extend(self.table.has_methods().then(String::new));
+        if self.table.has_methods() {
+            cells.push(about(&printed.printed_method).unwrap_or_default());
+        } else if let Some(objective) = about(&printed.objective) {
+            cells[0] += &format!(": {objective}");
+        }
         let value = |measure: &SweepMeasure| {
             printed.value(*measure).map_or_else(String::new, |value| number(&measure.text(value)))
         };
@@ -136,8 +202,12 @@ impl LatexTable<'_> {
 
     fn caption(&self, title: &str) -> String {
         let mut caption = format!("{}: {}.", escaped(title), escaped(&self.table.protocol));
-        if let Some(relevance) = self.relevance {
-            caption += &format!(" NCS by {}; (N): without the query's own matches.", escaped(relevance));
+        match self.extra {
+            Some(Extra::Ncs(relevance)) => {
+                caption += &format!(" NCS by {}; (N): without the query's own matches.", escaped(relevance));
+            }
+            Some(Extra::Hubs) => caption += &format!(" {OCCURRENCES}"),
+            None => {}
         }
         if self.table.has_repetitions() {
             caption += &format!(" Mean $\\pm$ sample standard deviation over {}.", escaped(&self.report.repeats));
@@ -157,7 +227,7 @@ impl LatexTable<'_> {
         if let Some(baseline) = &self.report.baseline
             && self.table.has_repetitions()
             && self.table.has_comparisons()
-            && self.relevance.is_none()
+            && self.extra.is_none()
         {
             caption += &format!(" $p$: paired $t$-test of rsum against row {}.", escaped(baseline));
         }

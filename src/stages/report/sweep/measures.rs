@@ -22,6 +22,9 @@ pub(super) enum SweepMeasure {
     Nsum,
     /// Sum of NCS without the query's own matches.
     NsumNonGt,
+    /// Images that are the best one of no caption (0), of one (1), or of at least this number, in percent. An image counts
+    /// once for each of its captions.
+    OccurrenceRate(i64),
 }
 
 impl SweepMeasure {
@@ -44,6 +47,11 @@ impl SweepMeasure {
         of(0).chain(of(1)).chain([Self::Nsum, Self::NsumNonGt]).collect()
     }
 
+    /// k-occurrences that papers print.
+    pub(super) fn occurrence_rates() -> Vec<Self> {
+        [0, 1, 2, 5, 10].map(Self::OccurrenceRate).to_vec()
+    }
+
     /// Value of a result; NaN where there is none.
     pub(super) fn value(self, of: &ResultRow) -> f64 {
         let ncs = |value: fn(&NcsSummary) -> f64| of.ncs.as_ref().map_or(f64::NAN, value);
@@ -56,6 +64,9 @@ impl SweepMeasure {
             Self::MeanRank(direction) => of.directions[direction].meanr,
             Self::Rsum => of.rsum,
             Self::HsSum => of.hs_sum,
+            Self::OccurrenceRate(m) => {
+                of.occurrence_rates.iter().find(|(of, _)| *of == m).map_or(f64::NAN, |(_, rate)| *rate)
+            }
         }
     }
 
@@ -70,6 +81,8 @@ impl SweepMeasure {
             Self::Ncs { k, .. } => format!("NCS@{k}"),
             Self::Nsum => "Nsum".to_owned(),
             Self::NsumNonGt => "Nsum(N)".to_owned(),
+            Self::OccurrenceRate(m @ (0 | 1)) => m.to_string(),
+            Self::OccurrenceRate(m) => format!("{m} or more"),
         }
     }
 
@@ -80,6 +93,7 @@ impl SweepMeasure {
             | Self::Ncs { direction, .. }
             | Self::MedianRank(direction)
             | Self::MeanRank(direction) => Some(direction),
+            Self::OccurrenceRate(_) => Some(1),
             Self::Rsum | Self::HsSum | Self::Nsum | Self::NsumNonGt => None,
         }
     }
@@ -96,6 +110,7 @@ impl SweepMeasure {
             Self::Ncs { direction, k, .. } => of(direction, &format!("ncs{k}")),
             Self::Nsum => "nsum".to_owned(),
             Self::NsumNonGt => "nsum_non_gt".to_owned(),
+            Self::OccurrenceRate(m) => format!("k_occurrence_rate_{m}"),
         }
     }
 
@@ -103,7 +118,7 @@ impl SweepMeasure {
     pub(super) fn cost(self, value: f64) -> f64 {
         match self {
             Self::Recall { .. } | Self::Rsum | Self::Ncs { .. } | Self::Nsum | Self::NsumNonGt => -value,
-            Self::MedianRank(_) | Self::MeanRank(_) => value,
+            Self::MedianRank(_) | Self::MeanRank(_) | Self::OccurrenceRate(_) => value,
             Self::HsSum => value.abs(),
         }
     }

@@ -3,8 +3,11 @@
 mod settings;
 mod runs;
 mod measures;
+mod ncs;
 mod read;
+mod method_name;
 mod printed_row;
+mod printed_names;
 mod printed;
 mod table;
 mod comparison;

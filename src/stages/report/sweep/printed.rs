@@ -1,12 +1,12 @@
 //! Printed rows of papers beside the rows of a sweep.
 
-use std::collections::BTreeMap;
-
+use super::method_name::method_name;
+use super::printed_names::{PaperTables, add_table, missing_tables};
 use super::printed_row::{DEFAULT_METHOD, PrintedRow};
 use super::settings::ReportSweep;
 use super::table::{SweepRow, SweepTable};
 use crate::error::{Error, Result, TruncatedList};
-use crate::stage::StageContext;
+use crate::stage::{Problem, StageContext};
 use crate::tables::{self, DEFAULT_CUTOFFS};
 
 /// Printed rows of some tables of a paper.
@@ -28,35 +28,20 @@ impl PrintedRows {
         let (Some(published), Some(paper)) = (&sweep.published, &sweep.paper) else { return Ok(None) };
         let is_without_sums = cutoffs != DEFAULT_CUTOFFS;
         let mut read = Self { paper: paper.clone(), tables: sweep.table.clone(), is_without_sums, rows: Vec::new() };
-        let mut there: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut papers = PaperTables::new();
         while let Some(batch) = cx.read_next(ReportSweep::PUBLISHED_INPUT)? {
-            let (papers, tables) = (tables::text_column(&batch, "paper")?, tables::text_column(&batch, "table")?);
+            let (of, tables) = (tables::text_column(&batch, "paper")?, tables::text_column(&batch, "table")?);
             for row in 0..batch.num_rows() {
-                let (of, table) = (papers.value(row), tables.value(row));
-                let known = there.entry(of.to_owned()).or_default();
-                if !known.iter().any(|known| known == table) {
-                    known.push(table.to_owned());
-                }
-                if of == paper && read.tables.iter().any(|wanted| wanted == table) {
+                add_table(&mut papers, of.value(row), tables.value(row));
+                if of.value(row) == paper && read.tables.iter().any(|wanted| wanted == tables.value(row)) {
                     read.add(PrintedRow::read(&batch, row)?);
                 }
             }
         }
-        let of_paper = there.get(paper);
-        let missing: Vec<&str> = (read.tables.iter())
-            .filter(|table| of_paper.is_none_or(|known| !known.contains(*table)))
-            .map(String::as_str)
-            .collect();
-        if missing.is_empty() {
-            return Ok(Some(read));
+        match missing_tables(published, paper, &read.tables, &papers) {
+            Some(Problem { message, hint, .. }) => Err(Error::data(message).hint(hint.unwrap_or_default())),
+            None => Ok(Some(read)),
         }
-        let message = match of_paper {
-            None => format!("`{published}` has no paper `{paper}`"),
-            Some(_) => format!("`{published}` has no table {} of `{paper}`", missing.join(", ")),
-        };
-        let papers: TruncatedList =
-            there.iter().map(|(paper, tables)| format!("`{paper}` with table {}", tables.join(", "))).collect();
-        Err(Error::data(message).hint(format!("it has {}", papers.join(", "))))
     }
 
     /// Adds a row, or its numbers to those of the same row in another table.
@@ -87,7 +72,7 @@ impl PrintedRows {
         }
         let mut names: Vec<String> = Vec::new();
         for row in tables.iter().flat_map(|table| &table.rows) {
-            let name = format!("`{}` ({})", row.row, row.method_name());
+            let name = format!("`{}` ({})", row.row, method_name(&row.method));
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -135,16 +120,18 @@ impl PrintedRows {
     }
 
     /// Indices of the printed rows of a row: of the same name and method, otherwise of its model and its method. Of the
-    /// protocol, or without one, of the protocol of the first of them.
+    /// protocol, or without one, of the protocol of the first of them. Those with the most parameters in common.
     fn counterparts(&self, row: &SweepRow, is_only: bool, protocol: Option<&str>) -> Vec<usize> {
-        let method = row.method_name();
         let of = |is_meant: &dyn Fn(&PrintedRow) -> bool| -> Vec<usize> {
             let all = self.rows.iter().enumerate().filter(|(_, printed)| is_meant(printed));
             let all: Vec<(usize, &PrintedRow)> = all.collect();
             let wanted = protocol.or_else(|| all.first()?.1.protocol.as_deref());
             all.into_iter().filter(|(_, printed)| printed.protocol.as_deref() == wanted).map(|(of, _)| of).collect()
         };
-        let own = of(&|printed| printed.is_own(&row.row, &method, is_only));
-        if own.is_empty() { of(&|printed| printed.ranks_model(&row.row, &method)) } else { own }
+        let own = of(&|printed| printed.is_own(&row.row, &row.method, is_only));
+        let found = if own.is_empty() { of(&|printed| printed.ranks_model(&row.row, &row.method)) } else { own };
+        let n_parameters = |of: &usize| self.rows[*of].n_parameters();
+        let most = found.iter().map(n_parameters).max();
+        found.into_iter().filter(|of| Some(n_parameters(of)) == most).collect()
     }
 }

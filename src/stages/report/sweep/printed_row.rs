@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type};
 
 use super::measures::SweepMeasure;
+use super::method_name::{method_name, parameters};
 use crate::error::Result;
 use crate::tables;
 
@@ -22,6 +23,9 @@ pub(super) struct PrintedRow {
     /// Row of the paper whose model is ranked.
     pub(super) model_row: Option<String>,
     pub(super) method: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) objective: Option<String>,
+    pub(super) features: Option<String>,
     /// Name of the method in the paper.
     pub(super) printed_method: Option<String>,
     /// Numbers, by their columns in `published`.
@@ -44,7 +48,7 @@ impl PrintedRow {
     /// method.
     pub(super) fn is_own(&self, row: &str, method: &str, is_only: bool) -> bool {
         let is_method = match &self.method {
-            Some(own) => own == method,
+            Some(_) => self.has_method(method),
             None => is_only || method == DEFAULT_METHOD,
         };
         self.row == row && is_method
@@ -52,7 +56,28 @@ impl PrintedRow {
 
     /// True if the row ranks the model of this row of a sweep by this method.
     pub(super) fn ranks_model(&self, row: &str, method: &str) -> bool {
-        self.model_row.as_deref() == Some(row) && self.method.as_deref() == Some(method)
+        self.model_row.as_deref() == Some(row) && self.has_method(method)
+    }
+
+    /// True if the method is the printed one. It has all printed parameters, and can have others.
+    fn has_method(&self, method: &str) -> bool {
+        let has = |printed: &String| {
+            method_name(printed) == method_name(method)
+                && parameters(printed).all(|printed| parameters(method).any(|own| own == printed))
+        };
+        self.method.as_ref().is_some_and(has)
+    }
+
+    /// Number of printed parameters of the method.
+    pub(super) fn n_parameters(&self) -> usize {
+        self.method.iter().flat_map(|method| parameters(method)).count()
+    }
+
+    /// Model, objective and features, as far as they are printed: `vse, sum, vgg19`.
+    pub(super) fn about(&self) -> Option<String> {
+        let printed: Vec<&str> =
+            [&self.model, &self.objective, &self.features].into_iter().flatten().map(String::as_str).collect();
+        (!printed.is_empty()).then(|| printed.join(", "))
     }
 
     /// Number of the row, with the printed name of its method.
@@ -105,6 +130,9 @@ impl PrintedRow {
             protocol: text("protocol")?,
             model_row: text("model_row")?,
             method: text("method")?,
+            model: text("model")?,
+            objective: text("objective")?,
+            features: text("features")?,
             printed_method: text("printed_method")?,
             numbers: numbers
                 .map(|(field, column)| (field.name().clone(), column.as_primitive::<Float64Type>().value(row)))

@@ -1,15 +1,16 @@
 //! Tests of printed rows beside those of a sweep.
 
 use super::settings::ReportSweep;
-use super::testing::{files, host_of, printed_rows, references, report_of, result, sweep};
+use super::testing::{files, host_of, nns, printed_rows, references, report_of, result, sweep};
 use crate::error::Error;
+use crate::stages::report::testing::metrics_of;
 use crate::stages::testing::InMemoryHost;
 
 /// Columns of a printed row.
 type PrintedCells<'c> = &'c [(&'c str, &'c str)];
 
 /// Rows of two tables of a paper, and of another paper.
-const PRINTED: [PrintedCells<'static>; 9] = [
+const PRINTED: [PrintedCells<'static>; 11] = [
     &[
         ("paper", "p"),
         ("table", "2"),
@@ -80,6 +81,27 @@ const PRINTED: [PrintedCells<'static>; 9] = [
         ("printed_method", "CSLS+RGM"),
         ("rsum", "425"),
     ],
+    &[
+        ("paper", "p"),
+        ("table", "5"),
+        ("row", "5.1"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("objective", "sum"),
+        ("features", "vgg19"),
+        ("method", "relaxed_greedy, lambda = 1"),
+        ("rsum", "405"),
+    ],
+    &[
+        ("paper", "p"),
+        ("table", "5"),
+        ("row", "5.2"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("method", "relaxed_greedy"),
+        ("printed_method", "RGM"),
+        ("rsum", "415"),
+    ],
     &[("paper", "q"), ("table", "1"), ("row", "1"), ("method", "nns"), ("rsum", "1")],
 ];
 
@@ -140,8 +162,94 @@ fn printed_rows_of_combined_methods_are_found() {
         ["relaxed_greedy, lambda = 2", "relaxed_greedy, lambda = 2, slices, over csls, k = 10, chosen on val"];
     let (markdown, _, _) = files(&run(&["2.1"], "made-1k", &methods, "p", &["4"]).unwrap());
     let of = |method: &str| markdown.lines().find(|line| line.starts_with(&format!("| 2.1 | {method} |"))).unwrap();
-    assert!(of("relaxed\\_greedy, slices, over csls, chosen on val").ends_with("| -15.0 (425.0) |"), "{markdown}");
+    assert!(
+        of("relaxed\\_greedy, slices, over csls, chosen on val (CSLS+RGM)").ends_with("| -15.0 (425.0) |"),
+        "{markdown}"
+    );
     assert!(of("relaxed\\_greedy, lambda \\= 2").ends_with("|  |"), "{markdown}");
+}
+
+#[test]
+fn printed_rows_of_one_method_are_told_apart_by_parameters() {
+    let methods = ["relaxed_greedy, lambda = 1, slices", "relaxed_greedy, lambda = 2, slices, chosen on val"];
+    let (markdown, _, latex) = files(&run(&["2.1"], "made-1k", &methods, "p", &["5"]).unwrap());
+    let of = |method: &str| markdown.lines().find(|line| line.contains(&format!("| {method} |"))).unwrap();
+    assert!(of("relaxed\\_greedy, lambda \\= 1, slices").ends_with("| +5.0 (405.0) |"), "{markdown}");
+    assert!(of("relaxed\\_greedy, slices, chosen on val (RGM)").ends_with("| -5.0 (415.0) |"), "{markdown}");
+    assert!(!markdown.contains("several of"), "{markdown}");
+    // Objective and features of the printed row stand below the name.
+    assert!(of("relaxed\\_greedy, lambda \\= 1, slices").starts_with("| 2.1 (sum, vgg19) |"), "{markdown}");
+    assert!(latex.contains("\\quad printed & \\scriptsize RGM & "), "{latex}");
+}
+
+/// hs-sum over rows is that of the metrics; the summary has 1.50.
+#[test]
+fn hs_sum_counts_as_papers_do_with_metrics() {
+    let printed: PrintedCells<'_> = &[
+        ("paper", "p"),
+        ("table", "1"),
+        ("row", "1.1"),
+        ("protocol", "made-1k"),
+        ("method", "nns"),
+        ("hs_sum", "3.25"),
+    ];
+    let hs_sum = |variant: Option<&'static str>, value| ("both", "hs_sum", None, variant, None, [None, None], value);
+    let metrics = metrics_of("made-1k", &[hs_sum(None, 1.5), hs_sum(Some("duplicated"), 3.75)]);
+    let mut host = host_of(&[nns(45.0, 1.0, 410.0, 1.5)]);
+    host.input_tables.insert("sweep.published".to_owned(), vec![printed_rows(&[printed])]);
+    host.input_tables.insert(ReportSweep::metrics_input(0), vec![metrics]);
+    let settings = ReportSweep {
+        published: references(&["printed.published"]).pop(),
+        paper: Some("p".to_owned()),
+        table: vec!["1".to_owned()],
+        metrics: references(&["test@row=1.1.metrics"]),
+        ..sweep(&["test@row=1.1.summary"])
+    };
+    host.run(&report_of(settings)).unwrap();
+    let (markdown, _, _) = files(&host);
+    assert!(markdown.contains("| 410.0 | 3.75 (3.25) |"), "{markdown}");
+    assert!(markdown.contains("hs-sum counts an image once for each of its captions, as papers do."), "{markdown}");
+    assert!(!markdown.contains("ours counts it once"), "{markdown}");
+}
+
+/// Rates of the fixture beside printed ones: 80 % of the images are the best one of no caption.
+#[test]
+fn hubs_stand_beside_printed_ones() {
+    let printed: PrintedCells<'_> = &[
+        ("paper", "p"),
+        ("table", "5"),
+        ("row", "1"),
+        ("protocol", "made-1k"),
+        ("model_row", "2.1"),
+        ("method", "nns"),
+        ("k_occurrence_rate_0", "79.2"),
+        ("k_occurrence_rate_10", "2.0"),
+    ];
+    let rate = |variant: Option<&'static str>, direction: &'static str, m, value| {
+        (direction, "k_occurrence_rate", None, variant, None, [Some(m), Some(1)], value)
+    };
+    let rates = [
+        rate(Some("duplicated"), "t2i", 0, 80.0),
+        rate(Some("duplicated"), "t2i", 10, 3.0),
+        rate(Some("duplicated"), "i2t", 0, 99.0),
+        rate(Some("duplicated_turns"), "t2i", 0, 98.0),
+        rate(None, "t2i", 0, 97.0),
+    ];
+    let mut host = host_of(&[nns(45.0, 1.0, 410.0, 1.5)]);
+    host.input_tables.insert("sweep.published".to_owned(), vec![printed_rows(&[printed])]);
+    host.input_tables.insert(ReportSweep::metrics_input(0), vec![metrics_of("made-1k", &rates)]);
+    let settings = ReportSweep {
+        published: references(&["printed.published"]).pop(),
+        paper: Some("p".to_owned()),
+        table: vec!["5".to_owned()],
+        metrics: references(&["test@row=2.1.metrics"]),
+        ..sweep(&["test@row=2.1.summary"])
+    };
+    host.run(&report_of(settings)).unwrap();
+    let (markdown, _, latex) = files(&host);
+    assert!(markdown.contains("| row | t→i 0 | t→i 10 or more |"), "{markdown}");
+    assert!(markdown.contains("| 2.1 | 80.0 (79.2) | 3.0 (2.0) |"), "{markdown}");
+    assert!(latex.contains("\\label{tab:made-1k-hubs}") && latex.contains("2.1 & $80.0$ & $3.0$ \\\\\n"), "{latex}");
 }
 
 #[test]
@@ -186,11 +294,11 @@ fn an_unknown_paper_or_table_is_an_error_that_lists_what_there_is() {
     for (found, wanted) in [
         (
             error(&["2.1"], "r", &["2"]),
-            "`printed.published` has no paper `r` / it has `p` with table 2, 3, 4, `q` with table 1",
+            "`printed.published` has no paper `r` / it has `p` with table 2, 3, 4, 5, `q` with table 1",
         ),
         (
             error(&["2.1"], "p", &["2", "9"]),
-            "`printed.published` has no table 9 of `p` / it has `p` with table 2, 3, 4, `q` with table 1",
+            "`printed.published` has no table 9 of `p` / it has `p` with table 2, 3, 4, 5, `q` with table 1",
         ),
     ] {
         assert!(found.contains(wanted), "{found}\n{wanted}");

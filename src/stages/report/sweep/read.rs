@@ -1,16 +1,16 @@
 //! Reader of the tables of a sweep.
 
 use super::comparison::compare;
+use super::ncs::ncs_problem;
 use super::printed::PrintedRows;
 use super::row_settings::{self, RowSettings};
 use super::runs::SweepRuns;
 use super::settings::ReportSweep;
 use super::table::{self, SweepTable};
 use crate::error::{Error, Result};
-use crate::stage::{StageContext, TableRef};
+use crate::stage::StageContext;
 use crate::stages::report::page_data::{ResultRow, ValidationEpoch};
 use crate::stages::report::read;
-use crate::suggest::quoted_list;
 
 /// Results of a sweep.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(in crate::stages::report) struct SweepReport {
     pub(super) baseline: Option<String>,
     pub(super) tables: Vec<SweepTable>,
     pub(super) printed: Option<PrintedRows>,
+    /// True if hs-sum counts an image once for each of its captions, as papers do.
+    pub(super) is_hs_sum_of_rows: bool,
     /// Relevance of NCS, if it is shown.
     pub(super) relevance: Option<String>,
     /// Validations, with their runs.
@@ -37,7 +39,8 @@ impl SweepReport {
     /// A summary has no rows, or other cut-offs than the first; the paper or its table is not among the printed rows.
     pub(in crate::stages::report) fn read(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<Self> {
         let runs = sweep.runs();
-        let RunResults { cutoffs, results, relevance } = results(sweep, cx)?;
+        let RunResults { cutoffs, mut results, relevance } = results(sweep, cx)?;
+        let is_hs_sum_of_rows = use_hs_sum_of_rows(&mut results);
         let mut tables = table::tables(&cutoffs, &runs, &results);
         let baseline = sweep.baseline.clone().filter(|baseline| runs.rows().contains(&baseline.as_str()));
         if let Some(baseline) = &baseline {
@@ -59,11 +62,21 @@ impl SweepReport {
             baseline,
             tables,
             printed,
+            is_hs_sum_of_rows,
             relevance,
             validation_runs: sweep.validation_runs(),
             validations,
         })
     }
+}
+
+/// Replaces hs-sum by that over rows if all results have it. Returns true if so.
+fn use_hs_sum_of_rows(results: &mut [Vec<ResultRow>]) -> bool {
+    let has_all = results.iter().flatten().all(|result| result.hs_sum_of_rows.is_some());
+    for result in results.iter_mut().flatten().filter(|_| has_all) {
+        result.hs_sum = result.hs_sum_of_rows.unwrap_or(result.hs_sum);
+    }
+    has_all
 }
 
 /// Results of all runs.
@@ -91,27 +104,17 @@ fn results(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<RunResults>
             return Err(Error::data(message).hint("all evaluations of a sweep must have the same `cutoffs`"));
         }
         if let Some(metrics) = sweep.metrics.get(number) {
-            let there = read::add_ncs(cx, &ReportSweep::metrics_input(number), relevance.as_deref(), &mut of_run)?;
-            let wanted = relevance.get_or_insert_with(|| there.first().cloned().unwrap_or_default());
-            if there.is_empty() || sweep.relevance.is_none() && there.len() > 1 || !there.contains(wanted) {
-                return Err(ncs_error(metrics, sweep.relevance.as_deref(), &there));
+            let there = read::add_metrics(cx, &ReportSweep::metrics_input(number), relevance.as_deref(), &mut of_run)?;
+            let there: Vec<&str> = there.iter().map(String::as_str).collect();
+            let known = relevance.as_deref();
+            let problem = ncs_problem(metrics, sweep.relevance.as_deref(), &there);
+            if let Some(problem) = problem.or_else(|| ncs_problem(metrics, known, &there)) {
+                return Err(Error::data(problem.message).hint(problem.hint.unwrap_or_default()));
             }
+            relevance = known.or(there.first().copied()).map(str::to_owned);
         }
         results.push(of_run.rows);
     }
     let relevance = relevance.filter(|_| !sweep.metrics.is_empty());
     Ok(RunResults { cutoffs, results, relevance })
-}
-
-/// Error for metrics without NCS of the relevance, or with that of several.
-fn ncs_error(metrics: &TableRef, relevance: Option<&str>, there: &[String]) -> Error {
-    let names = quoted_list(there.iter().map(String::as_str));
-    match relevance {
-        _ if there.is_empty() => Error::data(format!("`{metrics}` has no NCS"))
-            .hint("`evaluate` measures it for a `relevance` with a `similarity`"),
-        Some(relevance) => Error::data(format!("`{metrics}` has no NCS by `{relevance}`; it has NCS by {names}"))
-            .hint("`sweep.relevance` is the name of a relevance of `evaluate`"),
-        None => Error::data(format!("`{metrics}` has NCS by {names}, wanted one"))
-            .hint("name the relevance: `sweep.relevance`"),
-    }
 }

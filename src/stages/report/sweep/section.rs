@@ -2,6 +2,7 @@
 
 use super::curves;
 use super::measures::SweepMeasure;
+use super::printed_row::PrintedRow;
 use super::read::SweepReport;
 use super::table::{SweepRow, SweepTable};
 use super::texts::{p_value, signed};
@@ -13,6 +14,10 @@ use crate::stages::report::text::Span::{Code, Plain, Strong};
 
 /// Key figures that a page opens with.
 const MAX_KEY_FIGURES: usize = 4;
+
+/// Explanation of k-occurrences.
+pub(super) const OCCURRENCES: &str = "Images that are the best one of so many captions, in percent. An image counts once \
+    for each of its captions, and of these equal items the first is the best.";
 
 /// Opening blocks of the page: the number of rows and runs, and the best row of each protocol.
 pub(in crate::stages::report) fn intro(report: &SweepReport) -> Vec<PageBlock> {
@@ -64,6 +69,14 @@ fn results(report: &SweepReport, table: &SweepTable) -> Section {
         );
         let ncs = other_measures(report, table, &table.ncs_measures);
         blocks.extend([PageBlock::Heading("NCS".to_owned()), PageBlock::Table(ncs), PageBlock::Note(note)]);
+    }
+    if table.has_printed_occurrences() {
+        let hubs = other_measures(report, table, &table.occurrence_measures);
+        blocks.extend([
+            PageBlock::Heading("Hubs".to_owned()),
+            PageBlock::Table(hubs),
+            PageBlock::Note(OCCURRENCES.to_owned()),
+        ]);
     }
     if !table.rank_measures.is_empty() {
         let ranks = other_measures(report, table, &table.rank_measures);
@@ -135,8 +148,13 @@ fn table_of(report: &SweepReport, table: &SweepTable, measures: &[SweepMeasure])
 /// the printed value.
 fn cells(table: &SweepTable, row: &SweepRow, measures: &[SweepMeasure]) -> Vec<Cell> {
     let method = format!("{}{}", row.method, if row.transductive { " (transductive)" } else { "" });
-    let mut cells = vec![Cell::from(row.row.clone())];
-    cells.extend(table.has_methods().then(|| method.into()));
+    let printed = row.printed.as_ref();
+    // Once for all methods of a row.
+    let first = table.rows.iter().find(|other| other.row == row.row && other.printed.is_some());
+    let about = printed.filter(|_| first.is_some_and(|first| std::ptr::eq(first, row))).and_then(PrintedRow::about);
+    let mut cells = vec![Cell { small: about, ..row.row.clone().into() }];
+    let printed_method = printed.and_then(|printed| printed.printed_method.clone());
+    cells.extend(table.has_methods().then(|| Cell { small: printed_method, ..method.into() }));
     for &measure in measures {
         let value = row.value(measure);
         let statistics = value.and_then(|value| value.statistics);
@@ -165,6 +183,9 @@ fn note(report: &SweepReport, table: &SweepTable) -> String {
             report.repeats, report.repeats
         ));
     }
+    if report.is_hs_sum_of_rows {
+        note.push_str(" hs-sum counts an image once for each of its captions, as papers do.");
+    }
     if table.rows.len() > 1 {
         note.push_str(" Bold: the best mean of a column, as shown.");
     }
@@ -192,11 +213,14 @@ fn printed_note(report: &SweepReport, table: &SweepTable) -> Option<String> {
     let printed = report.printed.as_ref()?;
     let remarks = &table.remarks;
     let mut note = format!(
-        "Printed: {}, table {}; papers print single runs. to printed: our mean rsum minus the printed one. In small print or \
-         brackets below it, and below recalls, hs-sum and ranks: the printed value.",
+        "Printed: {}, table {}; papers print single runs. The printed value stands in small print or brackets below ours. \
+         Below the name of a row: model, objective and features of the printed one; below a method: its printed name.",
         printed.paper,
         printed.tables.join(", ")
     );
+    if table.has_printed_rsum() {
+        note.push_str(" to printed: our mean rsum minus the printed one, which stands below it.");
+    }
     if !remarks.other_protocols.is_empty() {
         note.push_str(&format!(
             " The printed values are of other data, {}: their order can be compared, their size cannot.",
@@ -205,7 +229,7 @@ fn printed_note(report: &SweepReport, table: &SweepTable) -> Option<String> {
     }
     if printed.is_without_sums {
         note.push_str(" Printed sums are of R@1, R@5 and R@10 and are left out, because ours are of other recalls.");
-    } else if table.measures.contains(&SweepMeasure::HsSum) && table.rows.iter().any(SweepRow::has_printed_hs_sum) {
+    } else if !report.is_hs_sum_of_rows && table.rows.iter().any(SweepRow::has_printed_hs_sum) {
         note.push_str(" Papers count an image once for each of its captions in hs-sum; ours counts it once.");
     }
     for (list, text) in [

@@ -15,6 +15,15 @@ pub(super) const VALIDATIONS: &str = "sweep.validations";
 /// Setting of the metrics, and the beginning of the names of their inputs.
 pub(super) const METRICS: &str = "sweep.metrics";
 
+/// Setting of the printed rows, and name of their input.
+pub(super) const PUBLISHED: &str = "sweep.published";
+/// Setting of the paper of the printed rows.
+pub(super) const PAPER: &str = "sweep.paper";
+/// Setting of the tables of the paper.
+pub(super) const TABLE: &str = "sweep.table";
+/// Setting of the relevance.
+pub(super) const RELEVANCE: &str = "sweep.relevance";
+
 /// Axis whose values are repetitions of a row, unless another one is set.
 const DEFAULT_REPEATS: &str = "seed";
 
@@ -29,7 +38,8 @@ pub struct ReportSweep {
     /// Validations of the trainings, for the curves of all rows in one picture: `["fit@*.validation"]`.
     #[serde(default)]
     pub validations: Vec<TableRef>,
-    /// Metrics of the same evaluations, in the order of `summaries`, for NCS and its sum: `["test@*.metrics"]`.
+    /// Metrics of the same evaluations, in the order of `summaries`: `["test@*.metrics"]`. For NCS and its sums, and for
+    /// hs-sum as papers count it: an image once for each of its captions.
     #[serde(default)]
     pub metrics: Vec<TableRef>,
     /// Relevance of `evaluate` whose NCS is shown. It can be left out if there is one.
@@ -71,7 +81,7 @@ impl ReportSweep {
     }
 
     /// Name of the input of the printed rows.
-    pub(super) const PUBLISHED_INPUT: &'static str = "sweep.published";
+    pub(super) const PUBLISHED_INPUT: &'static str = PUBLISHED;
 
     /// Tables that the sweep reads.
     pub(in crate::stages::report) fn inputs(&self) -> Vec<StageInput> {
@@ -165,7 +175,7 @@ impl ReportSweep {
             Some(Problem::new(setting, message).hint("name the metrics of all runs: `metrics = [\"test@*.metrics\"]`"))
         };
         if self.metrics.is_empty() {
-            return self.relevance.as_ref().and_then(|_| problem("sweep.relevance", "needs `metrics`".to_owned()));
+            return self.relevance.as_ref().and_then(|_| problem(RELEVANCE, "needs `metrics`".to_owned()));
         }
         let pairs = self.summaries.iter().zip(&self.metrics);
         if let Some((summary, metrics)) =
@@ -195,7 +205,7 @@ impl ReportSweep {
     fn check_published(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.published.is_none() {
-            let given = [("sweep.paper", self.paper.is_some()), ("sweep.table", !self.table.is_empty())];
+            let given = [(PAPER, self.paper.is_some()), (TABLE, !self.table.is_empty())];
             for (setting, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
                 problems.push(
                     Problem::new(setting, "needs `published`, the table of the printed rows")
@@ -206,14 +216,13 @@ impl ReportSweep {
         }
         if self.paper.as_ref().is_none_or(|paper| paper.trim().is_empty()) {
             problems.push(
-                Problem::new("sweep.paper", "`published` needs the paper whose rows are shown")
+                Problem::new(PAPER, "`published` needs the paper whose rows are shown")
                     .hint("for example `paper = \"hal-2020\"`"),
             );
         }
         if self.table.is_empty() {
             problems.push(
-                Problem::new("sweep.table", "`published` needs the tables of the paper")
-                    .hint("for example `table = [\"2\"]`"),
+                Problem::new(TABLE, "`published` needs the tables of the paper").hint("for example `table = [\"2\"]`"),
             );
         }
         problems

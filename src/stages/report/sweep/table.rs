@@ -18,6 +18,8 @@ pub(super) struct SweepTable {
     pub(super) rank_measures: Vec<SweepMeasure>,
     /// NCS and its sums, if a row has them.
     pub(super) ncs_measures: Vec<SweepMeasure>,
+    /// k-occurrences, if a row has them.
+    pub(super) occurrence_measures: Vec<SweepMeasure>,
     pub(super) rows: Vec<SweepRow>,
     pub(super) remarks: PrintedRemarks,
 }
@@ -84,13 +86,6 @@ impl SweepRow {
         self.printed_value(SweepMeasure::HsSum).is_some()
     }
 
-    /// Name of the method without its parameters, with the method that corrects its scores: `relaxed_greedy over csls`.
-    pub(super) fn method_name(&self) -> String {
-        let parts = self.method.split(", ").enumerate();
-        let named = parts.filter(|(place, part)| *place == 0 || part.starts_with("over "));
-        named.map(|(_, part)| part).collect::<Vec<_>>().join(" ")
-    }
-
     /// Name of the row, and of the method in brackets if the table has several.
     pub(super) fn full_name(&self, has_methods: bool) -> String {
         if has_methods { format!("{} ({})", self.row, self.method) } else { self.row.clone() }
@@ -106,6 +101,12 @@ impl SweepTable {
     /// True if a row has several runs.
     pub(super) fn has_repetitions(&self) -> bool {
         self.rows.iter().any(|row| row.results.len() > 1)
+    }
+
+    /// True if a row has k-occurrences and the paper prints them.
+    pub(super) fn has_printed_occurrences(&self) -> bool {
+        let is_printed = |of: &SweepMeasure| self.rows.iter().any(|row| row.printed_value(*of).is_some());
+        self.occurrence_measures.iter().any(is_printed)
     }
 
     /// True if the difference to a printed rsum is known for a row.
@@ -140,6 +141,7 @@ pub(super) fn tables(cutoffs: &[usize], runs: &SweepRuns, results: &[Vec<ResultR
                         measures: Vec::new(),
                         rank_measures: Vec::new(),
                         ncs_measures: Vec::new(),
+                        occurrence_measures: Vec::new(),
                         rows: Vec::new(),
                         remarks: PrintedRemarks::default(),
                     });
@@ -191,7 +193,12 @@ impl SweepRow {
 impl SweepTable {
     /// Computes the values of all rows, and keeps the measures that have some.
     fn summarise(&mut self, cutoffs: &[usize]) {
-        let mut kept = [SweepMeasure::recalls(cutoffs), SweepMeasure::ranks(), SweepMeasure::ncs(cutoffs)];
+        let mut kept = [
+            SweepMeasure::recalls(cutoffs),
+            SweepMeasure::ranks(),
+            SweepMeasure::ncs(cutoffs),
+            SweepMeasure::occurrence_rates(),
+        ];
         for measure in kept.iter().flatten() {
             for row in &mut self.rows {
                 let values: Vec<f64> = row.results.iter().map(|(_, result)| measure.value(result)).collect();
@@ -206,11 +213,15 @@ impl SweepTable {
         for measures in &mut kept {
             measures.retain(has_values);
         }
-        [self.measures, self.rank_measures, self.ncs_measures] = kept;
+        [self.measures, self.rank_measures, self.ncs_measures, self.occurrence_measures] = kept;
     }
 
     /// Marks the best values of a measure: those of the least cost, as shown.
     fn mark_best(&mut self, measure: SweepMeasure) {
+        // Fewer items of one number of queries are more of another.
+        if matches!(measure, SweepMeasure::OccurrenceRate(_)) {
+            return;
+        }
         let cost = |row: &SweepRow| Some(measure.cost(row.value(measure)?.statistics?.mean));
         let Some(least) = self.rows.iter().filter_map(cost).reduce(f64::min).filter(|_| self.rows.len() > 1) else {
             return;

@@ -107,7 +107,7 @@ fn methods_are_rows_of_their_own_and_protocols_have_sections() {
     );
     assert!(markdown.contains("| **311.0** | **1.00** | +10.0 |  |"), "{markdown}");
     assert_eq!(latex.matches("\\begin{table}").count(), 2);
-    assert!(latex.contains("b & csls, k = 10 & \\textbf{42.0} & "), "{latex}");
+    assert!(latex.contains("b & \\raggedright csls, k = 10 & \\textbf{42.0} & "), "{latex}");
 }
 
 #[test]
@@ -192,6 +192,20 @@ fn latex_has_rules_bold_and_escaped_texts() {
         "{latex}"
     );
     assert!(latex.contains("\\label{tab:made-1k}"), "{latex}");
+    assert!(latex.contains("% Needs \\usepackage{booktabs,graphicx}.\n") && !latex.contains("Part 1"), "{latex}");
+}
+
+/// A page has room for about fifty lines in small print.
+#[test]
+fn a_table_longer_than_a_page_has_parts() {
+    let names: Vec<String> = (0..50).map(|row| format!("test@row={row}.summary")).collect();
+    let mut host = host_of(&vec![nns(46.0, 3.0, 404.0, 6.5); names.len()]);
+    host.run(&report_of(sweep(&names.iter().map(String::as_str).collect::<Vec<_>>()))).unwrap();
+    let (_, _, latex) = files(&host);
+    assert_eq!(latex.matches("row & R@1 & R@5").count(), 2, "{latex}");
+    assert!(latex.contains("Best mean in bold. Part 1 of 2.}\n\\label{tab:made-1k}\n"), "{latex}");
+    assert!(latex.contains("\\caption{Sweep \\& co: made-1k. Part 2 of 2.}\n\\label{tab:made-1k-2}\n"), "{latex}");
+    assert!(latex.contains("\n41 & ") && latex.contains("\\midrule\n42 & "), "{latex}");
 }
 
 #[test]

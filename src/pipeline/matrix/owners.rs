@@ -1,0 +1,52 @@
+//! Check that each setting belongs to one axis of the matrix.
+
+use std::collections::BTreeMap;
+
+use super::axes::{Matrix, MatrixAxis};
+use crate::pipeline::diagnostic::Diagnostic;
+use crate::pipeline::source_map::SourceSpan;
+use crate::pipeline::toml_tree::{TomlNode, TomlValue};
+
+/// Settings of a stage and their places: the name of the stage, then those down to the setting.
+type SettingPlaces = BTreeMap<Vec<String>, SourceSpan>;
+
+impl Matrix {
+    /// Reports settings that two axes set. Only one of the two values would hold, while the name of an instance has both.
+    pub(super) fn check_owners(&self, diagnostics: &mut Vec<Diagnostic>) {
+        let places: Vec<SettingPlaces> = self.axes.iter().map(setting_places).collect();
+        for (second, of_second) in places.iter().enumerate() {
+            for (first, of_first) in places[..second].iter().enumerate() {
+                for (path, span) in of_second {
+                    if !of_first.keys().any(|other| path.starts_with(other) || other.starts_with(path)) {
+                        continue;
+                    }
+                    let (first, second) = (&self.axes[first].name, &self.axes[second].name);
+                    let message = format!("axis `{second}` sets `{}`, as axis `{first}` does", path.join("."));
+                    diagnostics.push(Diagnostic::new(*span, message).hint("set it in one of the two axes"));
+                }
+            }
+        }
+    }
+}
+
+/// Settings that the values of an axis set, each with its first place.
+fn setting_places(axis: &MatrixAxis) -> SettingPlaces {
+    let mut places = SettingPlaces::new();
+    for (stage, tree) in axis.values.iter().flat_map(|value| &value.set) {
+        add_places(&tree.node, &mut vec![stage.clone()], &mut places);
+    }
+    places
+}
+
+fn add_places(node: &TomlNode, path: &mut Vec<String>, places: &mut SettingPlaces) {
+    match &node.value {
+        TomlValue::Table(entries) => {
+            for entry in entries {
+                path.push(entry.key.clone());
+                add_places(&entry.node, path, places);
+                path.pop();
+            }
+        }
+        _ => drop(places.entry(path.clone()).or_insert(node.span)),
+    }
+}

@@ -1,0 +1,68 @@
+//! Check of the paper, the tables and the rows of a sweep against the printed rows, before anything runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::settings::{PAPER, PUBLISHED, ReportSweep, TABLE};
+use crate::error::TruncatedList;
+use crate::stage::{Problem, TableRef};
+use crate::suggest::quoted_list;
+use crate::tables::published::PrintedName;
+
+/// Tables of each paper, in the order of the printed rows.
+pub(super) type PaperTables = BTreeMap<String, Vec<String>>;
+
+/// Adds a table to those of its paper.
+pub(super) fn add_table(papers: &mut PaperTables, paper: &str, table: &str) {
+    let known = papers.entry(paper.to_owned()).or_default();
+    if !known.iter().any(|known| known == table) {
+        known.push(table.to_owned());
+    }
+}
+
+/// Problem of a paper, or of tables of it, that `published` does not have.
+pub(super) fn missing_tables(
+    published: &TableRef,
+    paper: &str,
+    tables: &[String],
+    papers: &PaperTables,
+) -> Option<Problem> {
+    let of_paper = papers.get(paper);
+    let is_missing = |table: &&String| of_paper.is_none_or(|known| !known.contains(*table));
+    let missing: Vec<&str> = tables.iter().filter(is_missing).map(String::as_str).collect();
+    let (setting, message) = match of_paper {
+        _ if missing.is_empty() => return None,
+        None => (PAPER, format!("`{published}` has no paper `{paper}`")),
+        Some(_) => (TABLE, format!("`{published}` has no table {} of `{paper}`", missing.join(", "))),
+    };
+    let there: TruncatedList =
+        papers.iter().map(|(paper, tables)| format!("`{paper}` with table {}", tables.join(", "))).collect();
+    Some(Problem::new(setting, message).hint(format!("it has {}", there.join(", "))))
+}
+
+impl ReportSweep {
+    /// Problems of the names of the paper, its tables and the rows. A row whose name is a number claims to be a printed one;
+    /// another name can be a row of one's own.
+    pub(crate) fn check_printed(&self, names: &[PrintedName]) -> Vec<Problem> {
+        let (Some(published), Some(paper)) = (&self.published, &self.paper) else { return Vec::new() };
+        let mut papers = PaperTables::new();
+        for name in names {
+            add_table(&mut papers, &name.paper, &name.table);
+        }
+        if let Some(problem) = missing_tables(published, paper, &self.table, &papers) {
+            return vec![problem];
+        }
+        let of_tables = names.iter().filter(|name| name.paper == *paper && self.table.contains(&name.table));
+        let printed: BTreeSet<&str> =
+            of_tables.flat_map(|name| std::iter::once(&name.row).chain(&name.model_row)).map(String::as_str).collect();
+        let runs = self.runs();
+        let rows = runs.rows();
+        let place = format!("table {} of `{paper}`", self.table.join(", "));
+        let hint = format!("its rows are {}", quoted_list(printed.iter().copied()));
+        let problem = |row: &&str| {
+            let message = format!("row `{row}` of the sweep is not printed in {place}");
+            let is_wrong = !printed.contains(row) && row.parse::<f64>().is_ok();
+            is_wrong.then(|| Problem::warning(PUBLISHED, message).hint(&hint))
+        };
+        rows.iter().filter_map(problem).collect()
+    }
+}
