@@ -150,6 +150,7 @@ mod tests {
         let problem = |text: &str| Some(text.to_owned());
         assert_eq!(ncs_problem("", [one, one]), None);
         assert_eq!(ncs_problem("relevance = \"cider\"", [two, two]), None);
+        assert_eq!(ncs_problem("relevance = \"cider\"", [two, &["cider"]]), None);
         assert_eq!(
             ncs_problem("relevance = \"cider\"", [two, one]),
             problem("sweep.relevance: `test@row=2.metrics` has no NCS by `cider`; it has NCS by `spice`")
@@ -158,6 +159,7 @@ mod tests {
             ncs_problem("", [two, two]),
             problem("sweep.relevance: `test@row=1.metrics` has NCS by `spice`, `cider`, wanted one")
         );
+        assert_eq!(ncs_problem("", [&[], one]), None);
         assert_eq!(ncs_problem("", [one, &[]]), problem("sweep.metrics: `test@row=2.metrics` has no NCS"));
         assert_eq!(
             ncs_problem("", [one, &["cider"]]),

@@ -197,22 +197,19 @@ fn read_axis(entry: &TomlEntry, diagnostics: &mut Vec<Diagnostic>) -> Option<Mat
         return None;
     }
     let (settings, values) = match &entry.node.value {
-        TomlValue::Array(rows) if rows.iter().any(|row| !matches!(row.value, TomlValue::Table(_))) => {
-            let message = format!("axis `{}` is an array of values, wanted the setting that they are of", entry.key);
+        TomlValue::Array(rows) if rows.iter().all(|row| matches!(row.value, TomlValue::Table(_))) => {
+            (Vec::new(), read_rows(&entry.key, entry.key_span, rows, diagnostics))
+        }
+        TomlValue::Table(_) => read_values(entry, diagnostics),
+        other => {
+            let got = match other {
+                TomlValue::Array(_) => "an array of values, wanted the setting that they are of".to_owned(),
+                _ => entry.node.describe(),
+            };
+            let message = format!("axis `{}` is {got}", entry.key);
             diagnostics.push(Diagnostic::new(entry.node.span, message).hint(format!(
                 "write `[matrix.{0}]` with `setting` and `values`, or rows `[[matrix.{0}]]` with `name` and `set`",
                 entry.key
-            )));
-            Default::default()
-        }
-        TomlValue::Array(rows) => (Vec::new(), read_rows(&entry.key, entry.key_span, rows, diagnostics)),
-        TomlValue::Table(_) => read_values(entry, diagnostics),
-        _ => {
-            let message = format!("axis `{}` is {}", entry.key, entry.node.describe());
-            let diagnostic = Diagnostic::new(entry.node.span, message);
-            diagnostics.push(diagnostic.hint(format!(
-                "write `[matrix.{}]` with `setting` and `values`, or rows `[[matrix.{}]]` with `name` and `set`",
-                entry.key, entry.key
             )));
             Default::default()
         }

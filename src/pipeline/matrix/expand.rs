@@ -58,7 +58,7 @@ impl Expansion<'_> {
             (0..self.stages.len()).map(|stage| self.references(stage, &reader, diagnostics)).collect();
         let axes = self.axes_of_stages(&references);
         self.check_axes_are_used(diagnostics);
-        self.matrix.check_owners(diagnostics);
+        self.matrix.check_overlaps(diagnostics);
         self.warn_of_replaced_rows(diagnostics);
         let mut instances = Vec::new();
         let mut left_out = BTreeSet::new();

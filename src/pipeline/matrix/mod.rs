@@ -11,7 +11,7 @@ mod axes;
 mod combinations;
 mod expand;
 mod merge;
-mod owners;
+mod overlap;
 mod profile;
 mod reference;
 mod setting_schema;

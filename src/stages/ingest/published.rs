@@ -72,13 +72,12 @@ pub(super) fn run(cx: &mut StageContext<'_>) -> Result<()> {
 /// Maximum size in bytes of a file that is read before a run.
 const MAX_CHECKED: u64 = 1 << 20;
 
-/// Names of the rows of a file; `None` if it is no such table, which the run of the stage tells, or is large.
+/// Names of the rows of a file. `None` if the file is large, or no such table, which the run of the stage reports.
 pub(super) fn printed_names(path: &Path) -> Option<Vec<PrintedName>> {
     let is_small = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_CHECKED);
     let file = is_small.then(|| DelimitedFile::open(path, None).ok()).flatten()?;
-    let place = |name: &str| file.header().iter().position(|header| header == name);
-    let [paper, table, row] = [place("paper")?, place("table")?, place("row")?];
-    let model_row = place("model_row");
+    let [paper, table, row] = file.columns(["paper", "table", "row"]).ok()?;
+    let model_row = file.header().iter().position(|header| header == "model_row");
     let mut names = Vec::new();
     let read = |_: u64, fields: &[&str]| {
         let text = |place: usize| fields[place].trim().to_owned();

@@ -3,7 +3,7 @@
 use super::latex_text::{escaped, mean, number};
 use super::measures::SweepMeasure;
 use super::read::SweepReport;
-use super::section::OCCURRENCES;
+use super::section::{HS_SUM_OF_ROWS, OCCURRENCES};
 use super::table::{SweepRow, SweepTable, SweepValue};
 use super::texts::{p_value, signed};
 use crate::stages::report::page_data::DIRECTIONS;
@@ -11,7 +11,7 @@ use crate::stages::report::page_data::DIRECTIONS;
 /// Maximum number of lines of rows in a table, so that it fits on a page. Longer tables have parts.
 const MAX_LINES: usize = 42;
 
-/// Longest name of a method, in characters, that stays on one line.
+/// Length of the longest name of a method that stays on one line.
 const METHOD_LINE: usize = 26;
 
 /// File with the tables of all protocols.
@@ -90,18 +90,20 @@ impl LatexTable<'_> {
 
     /// Rows of each part. A part ends between two rows of different names, unless one name alone fills more than a page.
     fn parts(&self) -> Vec<String> {
-        let mut parts = vec![String::new()];
+        let mut parts: Vec<String> = Vec::new();
         let mut lines = 0;
         for group in self.table.rows.chunk_by(|left, right| left.row == right.row) {
             let wrapped = |row: &SweepRow| if self.table.has_methods() { row.method.len() / METHOD_LINE } else { 0 };
             let rows: String = group.iter().map(|row| self.row(row)).collect();
             let own = rows.lines().count() + group.iter().map(wrapped).sum::<usize>();
-            if lines > 0 && lines + own > MAX_LINES {
-                parts.push(String::new());
-                lines = 0;
-            }
             lines += own;
-            parts.last_mut().into_iter().for_each(|part| part.push_str(&rows));
+            match parts.last_mut().filter(|_| lines <= MAX_LINES) {
+                Some(part) => part.push_str(&rows),
+                None => {
+                    parts.push(rows);
+                    lines = own;
+                }
+            }
         }
         parts
     }
@@ -207,12 +209,13 @@ impl LatexTable<'_> {
                 caption += &format!(" NCS by {}; (N): without the query's own matches.", escaped(relevance));
             }
             Some(Extra::Hubs) => caption += &format!(" {OCCURRENCES}"),
+            None if self.report.is_hs_sum_of_rows => caption += &format!(" {HS_SUM_OF_ROWS}"),
             None => {}
         }
         if self.table.has_repetitions() {
             caption += &format!(" Mean $\\pm$ sample standard deviation over {}.", escaped(&self.report.repeats));
         }
-        if self.table.rows.len() > 1 {
+        if self.table.rows.len() > 1 && !matches!(self.extra, Some(Extra::Hubs)) {
             caption += " Best mean in bold.";
         }
         if let Some(printed) = &self.report.printed {

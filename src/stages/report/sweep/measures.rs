@@ -114,13 +114,15 @@ impl SweepMeasure {
         }
     }
 
-    /// Distance from the ideal value, up to a constant: the smaller the better.
-    pub(super) fn cost(self, value: f64) -> f64 {
-        match self {
+    /// Distance from the ideal value, up to a constant: the smaller the better. `None` for a measure without an ideal.
+    pub(super) fn cost(self, value: f64) -> Option<f64> {
+        Some(match self {
             Self::Recall { .. } | Self::Rsum | Self::Ncs { .. } | Self::Nsum | Self::NsumNonGt => -value,
-            Self::MedianRank(_) | Self::MeanRank(_) | Self::OccurrenceRate(_) => value,
+            Self::MedianRank(_) | Self::MeanRank(_) => value,
             Self::HsSum => value.abs(),
-        }
+            // Fewer items of one number of queries are more of another.
+            Self::OccurrenceRate(_) => return None,
+        })
     }
 
     /// Text of a value, with the decimals of papers.

@@ -4,8 +4,20 @@ use super::settings::{METRICS, RELEVANCE, ReportSweep};
 use crate::stage::{Problem, TableRef};
 use crate::suggest::quoted_list;
 
+/// Relevance whose NCS is shown, after metrics that have NCS by the relevances `there`. `set` is that of the settings, and
+/// `known` the same or that of earlier metrics. Without `known` it is the one that is there.
+pub(super) fn shown_relevance<'r>(
+    metrics: &TableRef,
+    set: Option<&str>,
+    known: Option<&'r str>,
+    there: &[&'r str],
+) -> Result<Option<&'r str>, Problem> {
+    let problem = ncs_problem(metrics, set, there).or_else(|| ncs_problem(metrics, known, there));
+    problem.map_or_else(|| Ok(known.or(there.first().copied())), Err)
+}
+
 /// Problem of metrics that have NCS by the relevances `there`: they lack `wanted`, or without it, have several.
-pub(super) fn ncs_problem(metrics: &TableRef, wanted: Option<&str>, there: &[&str]) -> Option<Problem> {
+fn ncs_problem(metrics: &TableRef, wanted: Option<&str>, there: &[&str]) -> Option<Problem> {
     let names = quoted_list(there.iter().copied());
     let (setting, message, hint) = match wanted {
         Some(_) if there.is_empty() => {
@@ -27,13 +39,18 @@ pub(super) fn ncs_problem(metrics: &TableRef, wanted: Option<&str>, there: &[&st
 impl ReportSweep {
     /// Problem of the first metrics without the NCS that is shown. `relevances_of` finds the relevances that a table of
     /// metrics has NCS by, if they are known.
-    pub(crate) fn check_ncs<'s>(&self, relevances_of: &dyn Fn(&TableRef) -> Option<Vec<&'s str>>) -> Option<Problem> {
-        let wanted = self.relevance.as_deref();
-        let mut all = self.metrics.iter().filter_map(|metrics| Some((metrics, relevances_of(metrics)?)));
-        // Without a setting, the relevance of the first metrics is that of all.
-        let first = all.clone().next().and_then(|(_, there)| there.first().copied());
-        all.find_map(|(metrics, there)| {
-            ncs_problem(metrics, wanted, &there).or_else(|| ncs_problem(metrics, wanted.or(first), &there))
-        })
+    pub(crate) fn check_ncs<'s>(
+        &'s self,
+        relevances_of: &dyn Fn(&TableRef) -> Option<Vec<&'s str>>,
+    ) -> Option<Problem> {
+        let mut known = self.relevance.as_deref();
+        for metrics in &self.metrics {
+            let Some(there) = relevances_of(metrics) else { continue };
+            match shown_relevance(metrics, self.relevance.as_deref(), known, &there) {
+                Ok(relevance) => known = relevance,
+                Err(problem) => return Some(problem),
+            }
+        }
+        None
     }
 }

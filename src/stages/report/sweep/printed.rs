@@ -3,7 +3,7 @@
 use super::method_name::method_name;
 use super::printed_names::{PaperTables, add_table, missing_tables};
 use super::printed_row::{DEFAULT_METHOD, PrintedRow};
-use super::settings::ReportSweep;
+use super::settings::{PUBLISHED, ReportSweep};
 use super::table::{SweepRow, SweepTable};
 use crate::error::{Error, Result, TruncatedList};
 use crate::stage::{Problem, StageContext};
@@ -29,7 +29,7 @@ impl PrintedRows {
         let is_without_sums = cutoffs != DEFAULT_CUTOFFS;
         let mut read = Self { paper: paper.clone(), tables: sweep.table.clone(), is_without_sums, rows: Vec::new() };
         let mut papers = PaperTables::new();
-        while let Some(batch) = cx.read_next(ReportSweep::PUBLISHED_INPUT)? {
+        while let Some(batch) = cx.read_next(PUBLISHED)? {
             let (of, tables) = (tables::text_column(&batch, "paper")?, tables::text_column(&batch, "table")?);
             for row in 0..batch.num_rows() {
                 add_table(&mut papers, of.value(row), tables.value(row));

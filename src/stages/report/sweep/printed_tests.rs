@@ -3,7 +3,7 @@
 use super::settings::ReportSweep;
 use super::testing::{files, host_of, nns, printed_rows, references, report_of, result, sweep};
 use crate::error::Error;
-use crate::stages::report::testing::metrics_of;
+use crate::stages::report::testing::{MetricFixture, metrics_of};
 use crate::stages::testing::InMemoryHost;
 
 /// Columns of a printed row.
@@ -182,49 +182,45 @@ fn printed_rows_of_one_method_are_told_apart_by_parameters() {
     assert!(latex.contains("\\quad printed & \\scriptsize RGM & "), "{latex}");
 }
 
-/// hs-sum over rows is that of the metrics; the summary has 1.50.
-#[test]
-fn hs_sum_counts_as_papers_do_with_metrics() {
-    let printed: PrintedCells<'_> = &[
-        ("paper", "p"),
-        ("table", "1"),
-        ("row", "1.1"),
-        ("protocol", "made-1k"),
-        ("method", "nns"),
-        ("hs_sum", "3.25"),
-    ];
-    let hs_sum = |variant: Option<&'static str>, value| ("both", "hs_sum", None, variant, None, [None, None], value);
-    let metrics = metrics_of("made-1k", &[hs_sum(None, 1.5), hs_sum(Some("duplicated"), 3.75)]);
-    let mut host = host_of(&[nns(45.0, 1.0, 410.0, 1.5)]);
-    host.input_tables.insert("sweep.published".to_owned(), vec![printed_rows(&[printed])]);
-    host.input_tables.insert(ReportSweep::metrics_input(0), vec![metrics]);
-    let settings = ReportSweep {
-        published: references(&["printed.published"]).pop(),
-        paper: Some("p".to_owned()),
-        table: vec!["1".to_owned()],
-        metrics: references(&["test@row=1.1.metrics"]),
-        ..sweep(&["test@row=1.1.summary"])
-    };
-    host.run(&report_of(settings)).unwrap();
-    let (markdown, _, _) = files(&host);
-    assert!(markdown.contains("| 410.0 | 3.75 (3.25) |"), "{markdown}");
-    assert!(markdown.contains("hs-sum counts an image once for each of its captions, as papers do."), "{markdown}");
-    assert!(!markdown.contains("ours counts it once"), "{markdown}");
-}
-
-/// Rates of the fixture beside printed ones: 80 % of the images are the best one of no caption.
-#[test]
-fn hubs_stand_beside_printed_ones() {
-    let printed: PrintedCells<'_> = &[
+/// Runs the row `2.1` of the fixture with these metrics beside one printed row of the table 5.
+fn run_with_metrics(printed: &[(&str, &str)], metrics: &[MetricFixture]) -> InMemoryHost {
+    let names = [
         ("paper", "p"),
         ("table", "5"),
         ("row", "1"),
         ("protocol", "made-1k"),
         ("model_row", "2.1"),
         ("method", "nns"),
-        ("k_occurrence_rate_0", "79.2"),
-        ("k_occurrence_rate_10", "2.0"),
     ];
+    let mut host = host_of(&[nns(45.0, 1.0, 410.0, 1.5)]);
+    host.input_tables.insert("sweep.published".to_owned(), vec![printed_rows(&[&[&names, printed].concat()])]);
+    host.input_tables.insert(ReportSweep::metrics_input(0), vec![metrics_of("made-1k", metrics)]);
+    let settings = ReportSweep {
+        published: references(&["printed.published"]).pop(),
+        paper: Some("p".to_owned()),
+        table: vec!["5".to_owned()],
+        metrics: references(&["test@row=2.1.metrics"]),
+        ..sweep(&["test@row=2.1.summary"])
+    };
+    host.run(&report_of(settings)).unwrap();
+    host
+}
+
+/// hs-sum over rows is that of the metrics; the summary has 1.50.
+#[test]
+fn hs_sum_counts_as_papers_do_with_metrics() {
+    let hs_sum = |variant: Option<&'static str>, value| ("both", "hs_sum", None, variant, None, [None, None], value);
+    let metrics = [hs_sum(None, 1.5), hs_sum(Some("duplicated"), 3.75)];
+    let (markdown, _, latex) = files(&run_with_metrics(&[("hs_sum", "3.25")], &metrics));
+    assert!(markdown.contains("| 410.0 | 3.75 (3.25) |"), "{markdown}");
+    let said = "hs-sum counts an image once for each of its captions, as papers do.";
+    assert!(markdown.contains(said) && latex.contains(said), "{markdown}\n{latex}");
+    assert!(!markdown.contains("ours counts it once"), "{markdown}");
+}
+
+/// Rates of the fixture beside printed ones: 80 % of the images are the best one of no caption.
+#[test]
+fn hubs_stand_beside_printed_ones() {
     let rate = |variant: Option<&'static str>, direction: &'static str, m, value| {
         (direction, "k_occurrence_rate", None, variant, None, [Some(m), Some(1)], value)
     };
@@ -235,18 +231,8 @@ fn hubs_stand_beside_printed_ones() {
         rate(Some("duplicated_turns"), "t2i", 0, 98.0),
         rate(None, "t2i", 0, 97.0),
     ];
-    let mut host = host_of(&[nns(45.0, 1.0, 410.0, 1.5)]);
-    host.input_tables.insert("sweep.published".to_owned(), vec![printed_rows(&[printed])]);
-    host.input_tables.insert(ReportSweep::metrics_input(0), vec![metrics_of("made-1k", &rates)]);
-    let settings = ReportSweep {
-        published: references(&["printed.published"]).pop(),
-        paper: Some("p".to_owned()),
-        table: vec!["5".to_owned()],
-        metrics: references(&["test@row=2.1.metrics"]),
-        ..sweep(&["test@row=2.1.summary"])
-    };
-    host.run(&report_of(settings)).unwrap();
-    let (markdown, _, latex) = files(&host);
+    let printed = [("k_occurrence_rate_0", "79.2"), ("k_occurrence_rate_10", "2.0")];
+    let (markdown, _, latex) = files(&run_with_metrics(&printed, &rates));
     assert!(markdown.contains("| row | t→i 0 | t→i 10 or more |"), "{markdown}");
     assert!(markdown.contains("| 2.1 | 80.0 (79.2) | 3.0 (2.0) |"), "{markdown}");
     assert!(latex.contains("\\label{tab:made-1k-hubs}") && latex.contains("2.1 & $80.0$ & $3.0$ \\\\\n"), "{latex}");

@@ -1,7 +1,7 @@
 //! Reader of the tables of a sweep.
 
 use super::comparison::compare;
-use super::ncs::ncs_problem;
+use super::ncs::shown_relevance;
 use super::printed::PrintedRows;
 use super::row_settings::{self, RowSettings};
 use super::runs::SweepRuns;
@@ -107,11 +107,9 @@ fn results(sweep: &ReportSweep, cx: &mut StageContext<'_>) -> Result<RunResults>
             let there = read::add_metrics(cx, &ReportSweep::metrics_input(number), relevance.as_deref(), &mut of_run)?;
             let there: Vec<&str> = there.iter().map(String::as_str).collect();
             let known = relevance.as_deref();
-            let problem = ncs_problem(metrics, sweep.relevance.as_deref(), &there);
-            if let Some(problem) = problem.or_else(|| ncs_problem(metrics, known, &there)) {
-                return Err(Error::data(problem.message).hint(problem.hint.unwrap_or_default()));
-            }
-            relevance = known.or(there.first().copied()).map(str::to_owned);
+            let shown = shown_relevance(metrics, sweep.relevance.as_deref(), known, &there)
+                .map_err(|problem| Error::data(problem.message).hint(problem.hint.unwrap_or_default()))?;
+            relevance = shown.map(str::to_owned);
         }
         results.push(of_run.rows);
     }

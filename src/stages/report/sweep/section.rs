@@ -19,6 +19,9 @@ const MAX_KEY_FIGURES: usize = 4;
 pub(super) const OCCURRENCES: &str = "Images that are the best one of so many captions, in percent. An image counts once \
     for each of its captions, and of these equal items the first is the best.";
 
+/// Explanation of hs-sum over rows.
+pub(super) const HS_SUM_OF_ROWS: &str = "hs-sum counts an image once for each of its captions, as papers do.";
+
 /// Opening blocks of the page: the number of rows and runs, and the best row of each protocol.
 pub(in crate::stages::report) fn intro(report: &SweepReport) -> Vec<PageBlock> {
     let runs = &report.runs;
@@ -184,7 +187,8 @@ fn note(report: &SweepReport, table: &SweepTable) -> String {
         ));
     }
     if report.is_hs_sum_of_rows {
-        note.push_str(" hs-sum counts an image once for each of its captions, as papers do.");
+        note.push(' ');
+        note.push_str(HS_SUM_OF_ROWS);
     }
     if table.rows.len() > 1 {
         note.push_str(" Bold: the best mean of a column, as shown.");

@@ -39,7 +39,8 @@ pub struct ReportSweep {
     #[serde(default)]
     pub validations: Vec<TableRef>,
     /// Metrics of the same evaluations, in the order of `summaries`: `["test@*.metrics"]`. For NCS and its sums, and for
-    /// hs-sum as papers count it: an image once for each of its captions.
+    /// hubs as papers count them: an image once for each of its captions. hs-sum is so counted if all methods have it;
+    /// `relaxed_greedy` has not.
     #[serde(default)]
     pub metrics: Vec<TableRef>,
     /// Relevance of `evaluate` whose NCS is shown. It can be left out if there is one.
@@ -80,9 +81,6 @@ impl ReportSweep {
         format!("{METRICS}.{number}")
     }
 
-    /// Name of the input of the printed rows.
-    pub(super) const PUBLISHED_INPUT: &'static str = PUBLISHED;
-
     /// Tables that the sweep reads.
     pub(in crate::stages::report) fn inputs(&self) -> Vec<StageInput> {
         let numbered = |name: fn(usize) -> String, list: &[TableRef], table: &Table| -> Vec<StageInput> {
@@ -92,7 +90,7 @@ impl ReportSweep {
         inputs.extend(numbered(Self::validation_input, &self.validations, &tables::validation::table()));
         inputs.extend(numbered(Self::metrics_input, &self.metrics, &tables::metrics::table()));
         let printed = tables::published::table();
-        inputs.extend(self.published.iter().map(|from| StageInput::table(Self::PUBLISHED_INPUT, from, &printed)));
+        inputs.extend(self.published.iter().map(|from| StageInput::table(PUBLISHED, from, &printed)));
         inputs
     }
 

@@ -218,11 +218,7 @@ impl SweepTable {
 
     /// Marks the best values of a measure: those of the least cost, as shown.
     fn mark_best(&mut self, measure: SweepMeasure) {
-        // Fewer items of one number of queries are more of another.
-        if matches!(measure, SweepMeasure::OccurrenceRate(_)) {
-            return;
-        }
-        let cost = |row: &SweepRow| Some(measure.cost(row.value(measure)?.statistics?.mean));
+        let cost = |row: &SweepRow| measure.cost(row.value(measure)?.statistics?.mean);
         let Some(least) = self.rows.iter().filter_map(cost).reduce(f64::min).filter(|_| self.rows.len() > 1) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Check that each setting belongs to one axis of the matrix.
+//! Check that no two axes of the matrix set the same setting.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ type SettingPlaces = BTreeMap<Vec<String>, SourceSpan>;
 
 impl Matrix {
     /// Reports settings that two axes set. Only one of the two values would hold, while the name of an instance has both.
-    pub(super) fn check_owners(&self, diagnostics: &mut Vec<Diagnostic>) {
+    pub(super) fn check_overlaps(&self, diagnostics: &mut Vec<Diagnostic>) {
         let places: Vec<SettingPlaces> = self.axes.iter().map(setting_places).collect();
         for (second, of_second) in places.iter().enumerate() {
             for (first, of_first) in places[..second].iter().enumerate() {
