@@ -334,13 +334,18 @@ fn stage_instances(
         definitions,
         assignments: arguments.assignments,
     };
-    let instances = if found.is_empty() { expansion.expand(&combinations, &mut found) } else { Vec::new() };
+    let is_read = found.is_empty();
+    let instances = if is_read { expansion.expand(&combinations, &mut found) } else { Vec::new() };
     let is_right = |found: &[Diagnostic]| found.iter().all(Diagnostic::is_warning);
     if is_right(&found) {
         let places = instances.iter().map(|of| (&of.entry.node, of.stage.as_str(), of.coordinates.as_slice()));
         arguments.assignments.iter().for_each(|assignment| assignment.check_instances(places.clone(), &mut found));
     }
     let is_expanded = is_right(&found);
+    // Settings of unknown stages change no instance, so they hide no mistake of the others.
+    if is_read {
+        expansion.check_stages_of_values(&mut found);
+    }
     diagnostics.extend(found);
     (if is_expanded { instances } else { expansion.without_matrix() }, is_expanded)
 }

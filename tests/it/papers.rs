@@ -8,8 +8,32 @@ use toml::{Table, Value};
 /// Models of printed rows that exist here; others are comments in the files.
 const MODELS: [&str; 4] = ["vse", "order", "uvs", "vse++"];
 
-/// Rows that no paper prints: the variant of the published code.
-const OWN_ROWS: [(&str, &str); 1] = [("hal-2020-table-2", "2.12-code")];
+/// Rows of a file that no paper prints, each with the reason.
+const OWN_ROWS: [(&str, &str, &str); 1] = [("hal-2020-table-2", "2.12-code", "the variant of the published code")];
+
+/// Settings of a training that are choices between named alternatives: another choice replaces the first.
+const CHOICES: [&str; 2] = ["loss", "model"];
+
+/// Learning rate that a paper prints as a reference, with the numbers of the work that it names.
+const REFERENCE: (&str, &str) =
+    ("learning_rate = as in Faghri et al. (2018)", "learning_rate = 0.0002, learning_rate_decay_epochs = 15");
+
+/// Report that has printed numbers beside its own.
+const SWEEP: &[&str] = &["stage", "page", "report", "sweep"];
+
+/// Printed value of a setting that the authors chose on the validation split.
+const CHOSEN: &str = "chosen on the validation split";
+
+/// Settings of methods at inference: the printed name, the method, and its setting.
+const OF_METHODS: [(&str, &str, &str); 3] = [
+    ("inverted_softmax_beta", "inverted_softmax", "beta"),
+    ("csls_k", "csls", "k"),
+    ("relaxed_greedy_lambda", "relaxed_greedy", "lambda"),
+];
+
+/// Image networks, as printed, and the folder of their features. Other folders are of the one network that a file names.
+const NETWORKS: [(&str, &str); 3] =
+    [("vgg19", "${VGG19}"), ("inception_resnet_v2", "${INCEPTION}"), ("resnet152", "${RESNET152}")];
 
 /// Row of a file in `data/published/`, by the names of its columns.
 type TsvRow = BTreeMap<String, String>;
@@ -18,13 +42,15 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Rows of a table that the authors ran themselves, with models that exist here.
-fn printed_rows(tsv: &str, table: &str) -> Vec<TsvRow> {
+/// Rows of tables of a paper that the authors ran themselves, with models that exist here.
+fn printed_rows(tsv: &str, paper: &str, tables: &[Value]) -> Vec<TsvRow> {
     let mut lines = tsv.lines().map(|line| line.split('\t').map(str::to_owned));
     let names: Vec<String> = lines.next().unwrap().collect();
     let rows = lines.map(|fields| names.iter().cloned().zip(fields).collect::<TsvRow>());
-    let is_meant =
-        |row: &TsvRow| row["table"] == table && row["cited_from"].is_empty() && MODELS.contains(&row["model"].as_str());
+    let is_meant = |row: &TsvRow| {
+        let is_of_table = row["paper"] == paper && tables.iter().any(|table| table.as_str() == Some(&row["table"]));
+        is_of_table && row["cited_from"].is_empty() && MODELS.contains(&row["model"].as_str())
+    };
     rows.filter(is_meant).collect()
 }
 
@@ -34,11 +60,17 @@ fn model_row(printed: &TsvRow) -> &str {
     if model.is_empty() { &printed["row"] } else { model }
 }
 
-/// Sets the values of `new` in `base` as a row of a matrix does: a loss is replaced, other tables are merged.
+/// Sets the values of `new` in `base` as a row of a matrix does (`src/pipeline/matrix/merge.rs`): tables are merged,
+/// but another choice replaces the first.
 fn merge(base: &mut Table, new: &Table) {
     for (name, value) in new {
+        let is_same_choice = |base: &Table, new: &Table| base.len() == 1 && base.keys().eq(new.keys());
         match (base.get_mut(name), value) {
-            (Some(Value::Table(base)), Value::Table(new)) if name != "loss" => merge(base, new),
+            (Some(Value::Table(base)), Value::Table(new))
+                if !CHOICES.contains(&name.as_str()) || is_same_choice(base, new) =>
+            {
+                merge(base, new);
+            }
             _ => drop(base.insert(name.clone(), value.clone())),
         }
     }
@@ -54,16 +86,37 @@ fn number(value: &Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64))
 }
 
-/// True if a list of methods has `method` with this number, also within `best_of` and under another method.
-fn has_method(methods: &Value, method: &str, setting: &str, wanted: f64) -> bool {
-    match methods {
-        Value::Array(items) => items.iter().any(|item| has_method(item, method, setting, wanted)),
-        Value::Table(entries) => entries.iter().any(|(name, value)| {
-            let is_own = name == method && value.get(setting).and_then(number) == Some(wanted);
-            is_own || has_method(value, method, setting, wanted)
-        }),
-        _ => false,
+/// Value of a setting as text: numbers in the shortest form, so that `1e-3` is the printed `0.001`.
+fn shown(value: &Value) -> String {
+    number(value).map_or_else(|| value.to_string(), |number| number.to_string())
+}
+
+/// Default of a setting of a method, from the JSON Schema of pipeline files.
+fn default_of(method: &str, setting: &str) -> String {
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../../schemas/pipeline.schema.json")).unwrap();
+    let all = schema["$defs"]["Method"]["oneOf"].as_array().unwrap().clone();
+    let own = all.iter().find_map(|of| of["properties"][method]["properties"][setting]["default"].as_f64());
+    own.unwrap().to_string()
+}
+
+/// Names of a method and of the one that corrects its scores, as printed, and their printed settings. A method of
+/// `best_of` is chosen on the validation split.
+fn methods_of(value: &Value, is_chosen: bool) -> Vec<(String, BTreeMap<&'static str, String>)> {
+    let none = Table::new();
+    let (name, own) = match value {
+        Value::Array(items) => return items.iter().flat_map(|item| methods_of(item, is_chosen)).collect(),
+        Value::Table(of) if of.contains_key("best_of") => return methods_of(&of["best_of"]["methods"], true),
+        Value::Table(of) => of.iter().next().map(|(name, own)| (name.as_str(), own.as_table().unwrap())).unwrap(),
+        name => (name.as_str().unwrap(), &none),
+    };
+    let mut over = own.get("over").map_or_else(Vec::new, |over| methods_of(over, false));
+    let (label, mut settings) = over.pop().unwrap_or_default();
+    for (printed, method, setting) in OF_METHODS.iter().filter(|(_, method, _)| *method == name) {
+        let text = own.get(*setting).map_or_else(|| default_of(method, setting), shown);
+        settings.insert(*printed, if is_chosen { CHOSEN.to_owned() } else { text });
     }
+    let label = if label.is_empty() { name.to_owned() } else { format!("{name} over {label}") };
+    vec![(label, settings)]
 }
 
 /// Settings of a row: those of the stage, then those of the row.
@@ -91,44 +144,63 @@ fn differences(file: &Table, row: &Table, printed: &TsvRow) -> Vec<String> {
     let over = if of_loss.get("over").and_then(Value::as_str) == Some("max") { " over max" } else { "" };
     let objective = format!("{loss}{over}{}", if bank.is_some() { " with memory bank" } else { "" });
     compare("objective", objective, &printed["objective"]);
+    let pairs = stage_settings(file, row, "pairs", "ingest");
+    let folder = pairs["precomp"]["folder"].as_str().unwrap();
+    let network = NETWORKS.iter().find(|(_, of)| *of == folder).map(|(network, _)| *network);
+    if let Some(network) = network.filter(|_| !printed["features"].is_empty()) {
+        compare("features", network.to_owned(), &printed["features"]);
+    }
+    compare("dataset", test["dataset"].as_str().unwrap().to_owned(), &printed["dataset"]);
+    let protocols = test.get("protocols").cloned().unwrap_or_else(|| Value::Array(vec!["all".into()]));
+    let wanted = match printed["protocol"].as_str() {
+        "coco-1k-five-fold" => "five_fold",
+        "coco-1k-first-fold" => "first_fold",
+        _ => "all",
+    };
+    let has_wanted = protocols.as_array().unwrap().iter().any(|protocol| protocol.as_str() == Some(wanted));
+    compare("protocols", if has_wanted { wanted.to_owned() } else { protocols.to_string() }, wanted);
     let similarity = |of: &Table| of.get("similarity").and_then(Value::as_str).unwrap_or("cosine").to_owned();
     let wanted = if printed["model"] == "order" { "order" } else { "cosine" };
     compare("model.vse.similarity", similarity(vse), wanted);
     compare("test.similarity", similarity(&test), wanted);
     let is_normalized = vse.get("normalize_images").and_then(Value::as_bool).unwrap_or(true);
     compare("normalize_images", is_normalized.to_string(), if printed["model"] == "uvs" { "false" } else { "true" });
-    let methods = test.get("methods").cloned().unwrap_or(Value::Array(Vec::new()));
-    let has = |method: &str, setting: &str, text: &str| match text.parse() {
-        Ok(wanted) => has_method(&methods, method, setting, wanted),
-        Err(_) => text == "chosen on the validation split" && methods.to_string().contains("best_of"),
+    let printed_settings = printed["printed_settings"].replace(REFERENCE.0, REFERENCE.1);
+    let items: Vec<(&str, &str)> = (printed_settings.split(", ").filter(|item| !item.is_empty()))
+        .map(|item| item.split_once(" = ").unwrap_or((item, "")))
+        .collect();
+    // The printed name has a parameter where two rows differ in it alone; it is among the printed settings.
+    let label = printed["method"].split(", ").next().unwrap();
+    let nns = Value::Array(vec!["nns".into()]);
+    let methods = methods_of(test.get("methods").unwrap_or(&nns), false);
+    let settings_of_method = || items.iter().filter(|(name, _)| OF_METHODS.iter().any(|(printed, ..)| printed == name));
+    let is_printed = |(own, settings): &(String, BTreeMap<&str, String>)| {
+        own == label && settings_of_method().all(|(name, text)| settings.get(name).is_some_and(|got| got == text))
     };
-    for item in printed["printed_settings"].split(", ").filter(|item| !item.is_empty()) {
-        let (name, text) = item.split_once(" = ").unwrap();
-        let of_method = match name {
-            "inverted_softmax_beta" => Some(("inverted_softmax", "beta")),
-            "csls_k" => Some(("csls", "k")),
-            "relaxed_greedy_lambda" => Some(("relaxed_greedy", "lambda")),
-            _ => None,
-        };
-        if let Some((method, setting)) = of_method {
-            compare(name, if has(method, setting, text) { text } else { "none" }.to_owned(), text);
-            continue;
-        }
+    if !methods.iter().any(is_printed) {
+        let wanted: Vec<String> = settings_of_method().map(|(name, text)| format!(", {name} = {text}")).collect();
+        compare("methods", "none like it".to_owned(), &format!("{label}{}", wanted.concat()));
+    }
+    for (name, text) in items {
         let (place, setting, text) = match (name, text) {
+            // Compared above, together with the name of the method.
+            ("inverted_softmax_beta" | "csls_k" | "relaxed_greedy_lambda", _) => continue,
             // The direction of a table of hubs; an evaluation has both.
-            ("direction", _) => continue,
+            ("direction", "i2t" | "t2i") => continue,
             ("memory_bank", text) => (bank, "fraction", if text == "5 %" { "0.05" } else { text }),
             ("alpha" | "beta" | "epsilon_positive" | "epsilon_negative", text) => (bank, name, text),
             ("margin" | "k" | "gamma" | "epsilon", text) => (Some(of_loss), name, text),
-            ("learning_rate", "as in Faghri et al. (2018)") => (Some(&fit), name, "0.0002"),
             ("learning_rate" | "learning_rate_decay_epochs" | "batch_size" | "epochs", text) => {
                 (Some(&fit), name, text)
             }
-            _ => panic!("the test does not know the printed setting `{item}`"),
+            (_, text) => {
+                compare(name, "a setting that this test does not know".to_owned(), text);
+                continue;
+            }
         };
-        let got = place.and_then(|place| number(place.get(setting)?));
-        let wanted: f64 = text.parse().unwrap();
-        compare(name, got.map_or_else(|| "none".to_owned(), |got| got.to_string()), &wanted.to_string());
+        let got = place.and_then(|place| place.get(setting)).map_or_else(|| "none".to_owned(), shown);
+        let wanted = text.parse::<f64>().map_or_else(|_| text.to_owned(), |wanted| wanted.to_string());
+        compare(name, got, &wanted);
     }
     found
 }
@@ -139,11 +211,13 @@ fn mistakes(name: &str, file: &str, tsv: &str) -> Vec<String> {
     let rows: BTreeMap<&str, &Table> = (file["matrix"]["row"].as_array().unwrap().iter())
         .map(|row| (row["name"].as_str().unwrap(), row.as_table().unwrap()))
         .collect();
-    let printed = printed_rows(tsv, name.rsplit('-').next().unwrap());
+    let sweep = table(&file, SWEEP).unwrap();
+    let printed = printed_rows(tsv, sweep["paper"].as_str().unwrap(), sweep["table"].as_array().unwrap());
     let wanted: BTreeSet<&str> = printed.iter().map(model_row).collect();
     let mut mistakes: Vec<String> =
         wanted.iter().filter(|row| !rows.contains_key(*row)).map(|row| format!("{name}: no row {row}")).collect();
-    let is_extra = |row: &&&str| !wanted.contains(**row) && !OWN_ROWS.contains(&(name, **row));
+    let is_own = |row: &str| OWN_ROWS.iter().any(|(file, own, _)| (*file, *own) == (name, row));
+    let is_extra = |row: &&&str| !wanted.contains(**row) && !is_own(row);
     mistakes.extend(rows.keys().filter(is_extra).map(|row| format!("{name}: row {row} is not printed")));
     for printed in &printed {
         let of_row = rows.get(model_row(printed)).map_or_else(Vec::new, |row| differences(&file, row, printed));
@@ -157,11 +231,17 @@ fn files_of_the_papers_have_the_printed_rows_and_settings() {
     let (mut found, mut files) = (Vec::new(), 0);
     for entry in walkdir::WalkDir::new(folder("pipelines/papers")).sort_by_file_name() {
         let path = entry.unwrap().into_path();
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        // The tables of SAM are of other models.
-        let Some((paper, _)) = name.rsplit_once("-table-").filter(|(paper, _)| *paper != "sam-2022") else { continue };
-        let tsv = std::fs::read_to_string(folder("data/published").join(format!("{paper}.tsv"))).unwrap();
-        found.extend(mistakes(&name, &std::fs::read_to_string(&path).unwrap(), &tsv));
+        if path.extension().is_none_or(|end| end != "toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let file: Table = text.parse().unwrap();
+        // The tables of SAM are of other models, so their reports have no printed column.
+        let Some(printed) = table(&file, SWEEP).and_then(|sweep| sweep.get("published")) else { continue };
+        let stage = printed.as_str().unwrap().split('.').next().unwrap();
+        let tsv = table(&file, &["stage", stage, "ingest"]).unwrap()["published"].as_str().unwrap();
+        let tsv = std::fs::read_to_string(path.parent().unwrap().join(tsv)).unwrap();
+        found.extend(mistakes(&path.file_stem().unwrap().to_string_lossy(), &text, &tsv));
         files += 1;
     }
     assert_eq!(files, 9);
@@ -170,21 +250,29 @@ fn files_of_the_papers_have_the_printed_rows_and_settings() {
 
 #[test]
 fn a_wrong_setting_a_missing_row_and_an_extra_one_are_found() {
-    let tsv = "table\trow\tmodel_row\tmodel\tobjective\tcited_from\tprinted_settings\n\
-               2\t2.1\t\tvse\tsum\t\tmargin = 0.2, epochs = 30\n\
-               2\t2.2\t\torder\tmax\t\tmargin = 0.2\n\
-               2\t2.3\t2.1\tvse\tsum\t\tcsls_k = 10\n\
-               2\t2.4\t\tvse\tsum\tothers\tmargin = 0.7\n";
-    let file = "[stage.fit.train]\nloss = { sum = { margin = 0.1 } }\nepochs = 30\nmodel.vse.embed_size = 8\n\
-                [stage.test.evaluate]\nmethods = [\"nns\"]\n\
+    let tsv = "paper\ttable\trow\tdataset\tprotocol\tfeatures\tmodel_row\tmodel\tobjective\tmethod\tcited_from\t\
+               printed_settings\n\
+               p\t2\t2.1\tcoco\tcoco-1k-five-fold\tvgg19\t\tvse\tsum\tnns\t\tmargin = 0.2, epochs = 30, dropout = 0.5\n\
+               p\t2\t2.2\tcoco\t\t\t\torder\tmax\tnns\t\tmargin = 0.2\n\
+               p\t2\t2.3\tcoco\t\t\t2.1\tvse\tsum\tcsls\t\tcsls_k = 10\n\
+               p\t2\t2.4\tcoco\t\t\t\tvse\tsum\tnns\tothers\tmargin = 0.7\n\
+               p\t3\t3.1\tcoco\t\t\t\tvse\tsum\tnns\t\tmargin = 0.7\n\
+               q\t2\t2.5\tcoco\t\t\t\tvse\tsum\tnns\t\tmargin = 0.7\n";
+    let file = "[stage.pairs.ingest]\nprecomp = { folder = \"${RESNET152}\" }\n\
+                [stage.fit.train]\nloss = { sum = { margin = 0.1 } }\nepochs = 30\nmodel.vse.embed_size = 8\n\
+                [stage.test.evaluate]\ndataset = \"coco\"\nmethods = [\"nns\", { csls = { k = 5 } }]\n\
+                [stage.page.report.sweep]\npaper = \"p\"\ntable = [\"2\"]\n\
                 [[matrix.row]]\nname = \"2.1\"\n[[matrix.row]]\nname = \"9\"\n";
     assert_eq!(
         mistakes("p-table-2", file, tsv),
         [
             "p-table-2: no row 2.2",
             "p-table-2: row 9 is not printed",
+            "p-table-2, printed row 2.1: features: got resnet152, printed vgg19",
+            "p-table-2, printed row 2.1: protocols: got [\"all\"], printed five_fold",
             "p-table-2, printed row 2.1: margin: got 0.1, printed 0.2",
-            "p-table-2, printed row 2.3: csls_k: got none, printed 10",
+            "p-table-2, printed row 2.1: dropout: got a setting that this test does not know, printed 0.5",
+            "p-table-2, printed row 2.3: methods: got none like it, printed csls, csls_k = 10",
         ]
     );
 }

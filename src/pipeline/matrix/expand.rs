@@ -51,7 +51,6 @@ impl Expansion<'_> {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<StageInstance> {
         let names: Vec<&str> = self.stages.iter().map(|stage| stage.key.as_str()).collect();
-        self.check_stages_of_values(&names, diagnostics);
         let reader = ReferenceReader { stages: names, matrix: self.matrix };
         self.check_instances_of_profile(&reader, diagnostics);
         let references: Vec<Vec<InstanceReference>> =
@@ -138,7 +137,8 @@ impl Expansion<'_> {
     }
 
     /// Reports settings of stages that the file does not have.
-    fn check_stages_of_values(&self, names: &[&str], diagnostics: &mut Vec<Diagnostic>) {
+    pub(in crate::pipeline) fn check_stages_of_values(&self, diagnostics: &mut Vec<Diagnostic>) {
+        let names: Vec<&str> = self.stages.iter().map(|stage| stage.key.as_str()).collect();
         let of_values = self.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.set);
         // A profile can name instances. A value of an axis sets something in the instances that have it.
         let of_profile = self.profile.set.iter().map(|(name, tree)| (stage_of_instance(name), tree));

@@ -259,6 +259,19 @@ fn mistakes_of_a_matrix_have_their_place() {
     }
 }
 
+/// An unknown stage in one row does not hide mistakes of the others.
+#[test]
+fn an_unknown_stage_and_an_unknown_setting_are_reported_together() {
+    let rows = "[[matrix.row]]\nname = \"a\"\nset.fitt.epochs = 1\n[[matrix.row]]\nname = \"b\"\nset.fit.epochz = 1\n";
+    assert_eq!(
+        diagnostics_of(&file(rows), &[]),
+        [
+            "32:5 the file has no stage `fitt` / did you mean `fit`?",
+            "35:9 `train` has no setting `epochz` / did you mean `epochs`?",
+        ]
+    );
+}
+
 /// A mistake of all instances is told once, and a matrix of a million instances is refused before it is made.
 #[test]
 fn many_instances_have_one_message_and_a_limit() {
