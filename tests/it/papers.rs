@@ -183,10 +183,11 @@ fn differences(file: &Table, row: &Table, printed: &TsvRow) -> Vec<String> {
     }
     for (name, text) in items {
         let (place, setting, text) = match (name, text) {
-            // Compared above, together with the name of the method.
-            ("inverted_softmax_beta" | "csls_k" | "relaxed_greedy_lambda", _) => continue,
-            // The direction of a table of hubs; an evaluation has both.
-            ("direction", "i2t" | "t2i") => continue,
+            // Settings of methods are compared above, together with the name of the method. A direction is that of a table
+            // of hubs; an evaluation has both.
+            ("inverted_softmax_beta" | "csls_k" | "relaxed_greedy_lambda", _) | ("direction", "i2t" | "t2i") => {
+                continue;
+            }
             ("memory_bank", text) => (bank, "fraction", if text == "5 %" { "0.05" } else { text }),
             ("alpha" | "beta" | "epsilon_positive" | "epsilon_negative", text) => (bank, name, text),
             ("margin" | "k" | "gamma" | "epsilon", text) => (Some(of_loss), name, text),
