@@ -219,7 +219,9 @@ impl<'b> PairloomTraining<'b> {
         let (model, mut images, mut captions) = (self.training.model(), Vec::new(), Vec::new());
         for start in (0..samples).step_by(BATCH) {
             let count = BATCH.min(samples - start);
-            images.push(encode::images(model, &self.images[..count * IMAGE], &CancelToken::new()).expect("vectors"));
+            images.push(
+                encode::images(model, &self.images[..count * IMAGE], IMAGE, &CancelToken::new()).expect("vectors"),
+            );
             let words: Vec<&[i32]> = (start..start + count).map(|row| all[row % all.len()]).collect();
             captions.push(encode::captions(model, &words, &CancelToken::new()).expect("vectors"));
         }

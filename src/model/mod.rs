@@ -23,4 +23,4 @@ pub mod trained_model;
 pub mod rows_encoder;
 pub mod libtorch_scores;
 pub mod device_search;
-pub mod model_scores;
+pub mod pair_scores;

@@ -8,10 +8,11 @@ use super::cnn::Network;
 use super::device::{set_thread_count, to_tch};
 use super::family::encode;
 use super::family::encoded_items::EncodedItems;
+use super::family::input_spec::InputSpec;
 use super::family::model::Model;
 use super::family::registry::ModelConfig;
-use super::model_scores::ModelScores;
 use super::named_tensors::NamedTensors;
+use super::pair_scores::PairScoring;
 use crate::error::{Error, Result};
 use crate::kernels::text::{Tokenizer, Vocabulary};
 use crate::runtime::{CancelToken, Resources};
@@ -101,18 +102,18 @@ impl TrainedModel {
         Ok(Self { config, model, network, vocabulary, tokenizer, cancel })
     }
 
-    /// Number of values of the feature of an image.
+    /// Description of the data that the model is for.
     #[must_use]
-    pub fn values_per_image(&self) -> usize {
-        self.model.input_spec().values_per_image()
+    pub fn input_spec(&self) -> &InputSpec {
+        self.model.input_spec()
     }
 
-    /// Encodes at least one image from row-major features.
+    /// Encodes at least one image from row-major features or regions, `width` values for each image.
     ///
     /// # Errors
-    /// A number of values that is not a multiple of [`values_per_image`](Self::values_per_image).
-    pub fn encode_images(&self, features: &[f32]) -> Result<EncodedItems> {
-        encode::images(&*self.model, features, &self.cancel)
+    /// A number of values that is not a multiple of `width`.
+    pub fn encode_images(&self, images: &[f32], width: usize) -> Result<EncodedItems> {
+        encode::images(&*self.model, images, width, &self.cancel)
     }
 
     /// Encodes at least one caption from the token ids of [`TrainedModel::token_ids`].
@@ -137,18 +138,20 @@ impl TrainedModel {
         encode::single_vectors(encoded)
     }
 
-    /// Scores of encoded images with encoded captions, computed on `threads` threads.
+    /// Scores of encoded images with encoded captions, row-major with a row for each image, computed on `threads`
+    /// threads. `ids` are those of images and captions, for messages.
     ///
     /// # Errors
-    /// As [`ModelScores::new`].
+    /// As [`PairScoring::compute`].
     pub fn scores(
         &self,
-        sides: [EncodedItems; 2],
+        images: &EncodedItems,
+        captions: &EncodedItems,
         ids: [&[i64]; 2],
         threads: usize,
-        cancel: &CancelToken,
-    ) -> Result<ModelScores> {
-        ModelScores::new(&self.config, &*self.model, sides, ids, threads, cancel)
+    ) -> Result<Vec<f32>> {
+        let scoring = PairScoring { config: &self.config, ids, threads, cancel: &self.cancel };
+        scoring.compute(&*self.model, images, captions)
     }
 
     /// Tokenizer of the model.

@@ -266,7 +266,7 @@ fn hints_about_the_form_of_a_file() {
         (
             "epochs = 2",
             "epochs = 2\nembed_size = 64",
-            "16:1 `train` has no setting `embed_size` / settings of that name: `model.vse.embed_size`",
+            "16:1 `train` has no setting `embed_size` / settings of that name: `model.vse.embed_size`, `model.scan.embed_size`",
         ),
         (
             "[stage.fit.train]",

@@ -19,40 +19,38 @@ pub struct StoredScores<'s> {
 }
 
 impl ScoreSource for StoredScores<'_> {
-    /// Copies the scores of the pool, and their transpose.
     fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
         if self.captions < captions.end || self.scores.len() < images.end * self.captions {
             let (got, wanted) = (self.scores.len(), images.end * captions.end);
             return Err(Error::data(format!("got {got} scores of {} captions, wanted {wanted}", self.captions)));
         }
-        let row = |image: usize| &self.scores[image * self.captions..][captions.clone()];
-        let by_image: Vec<f32> = images.clone().flat_map(|image| row(image).iter().copied()).collect();
-        let column = |caption: usize| by_image.iter().skip(caption).step_by(captions.len().max(1)).copied();
-        let by_caption = (0..captions.len()).flat_map(column).collect();
-        let counts = [images.len(), captions.len()];
-        Ok(Box::new(MatrixPool(StoredPool { by_image, by_caption, counts, threads: self.threads })))
+        let scores = &self.scores[(images.start * self.captions + captions.start).min(self.scores.len())..];
+        let sizes = [images.len(), captions.len()];
+        Ok(Box::new(MatrixPool(StoredPool { scores, stride: self.captions, sizes, threads: self.threads })))
     }
 }
 
 /// Stored scores of a pool.
-struct StoredPool {
-    by_image: Vec<f32>,
-    by_caption: Vec<f32>,
-    /// Numbers of images and captions.
-    counts: [usize; 2],
+struct StoredPool<'s> {
+    /// Scores from the first of the pool on.
+    scores: &'s [f32],
+    /// Number of captions of the whole collection.
+    stride: usize,
+    /// Numbers of images and captions of the pool.
+    sizes: [usize; 2],
     threads: usize,
 }
 
-impl ScoreMatrix for StoredPool {
+impl ScoreMatrix for StoredPool<'_> {
     fn shape(&self) -> [usize; 2] {
-        self.counts
+        self.sizes
     }
 
     fn search(&self, captions: MatrixSide) -> Result<Search<'_>> {
-        let [images, count] = self.counts;
+        let [images, count] = self.sizes;
         let table = match captions {
-            MatrixSide::Columns => ScoreTable::new("scores", &self.by_image, [images, count])?,
-            MatrixSide::Rows => ScoreTable::new("scores", &self.by_caption, [count, images])?,
+            MatrixSide::Columns => ScoreTable::with_strides("scores", self.scores, [self.stride, 1], [images, count])?,
+            MatrixSide::Rows => ScoreTable::with_strides("scores", self.scores, [1, self.stride], [count, images])?,
         };
         Ok(Search::from_boxed(Box::new(table), self.threads))
     }

@@ -1,4 +1,4 @@
-//! `embed`: `model`, `features`, `captions` → `image_embeddings`, `caption_embeddings`.
+//! `embed`: `model`, `features` or `regions`, `captions` → `image_embeddings`, `caption_embeddings`.
 
 use arrow::array::RecordBatch;
 use schemars::JsonSchema;
@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::model::rows_encoder::{CaptionEncoder, EncodedRows, ImageEncoder};
 use crate::model::trained_model::TrainedModel;
 use crate::stage::{Problem, RunnableStage, Stage, StageContext, StageInput, StageOutput, TableRef};
+use crate::stages::image_vectors::{
+    check_image_input, either_image_vectors_problem, image_vectors, image_vectors_input,
+};
 use crate::tables::{self, VectorColumn, caption_embeddings, image_embeddings, repeated};
 
 /// Number of rows of a part.
@@ -22,8 +25,12 @@ const SPLITS: [&str; 4] = ["train", "restval", "val", "test"];
 pub struct Embed {
     /// Model.
     pub model: TableRef,
-    /// Feature vectors of the images.
-    pub features: TableRef,
+    /// Feature vectors of the images. One of `features` and `regions` must be set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<TableRef>,
+    /// Feature vectors of the regions of the images, for a model that reads them, instead of `features`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<TableRef>,
     /// Captions.
     pub captions: TableRef,
     /// Splits that are embedded; all splits if empty.
@@ -45,11 +52,11 @@ impl Stage for Embed {
     }
 
     fn inputs(&self) -> Vec<StageInput> {
-        vec![
-            StageInput::files("model", &self.model, "model"),
-            StageInput::table("features", &self.features, &tables::features::table()),
-            StageInput::table("captions", &self.captions, &tables::captions::table()),
-        ]
+        let images = image_vectors(self.features.as_ref(), self.regions.as_ref());
+        let images = images.map(|(from, input)| image_vectors_input(input.name(), from, input));
+        let captions = StageInput::table("captions", &self.captions, &tables::captions::table());
+        let model = StageInput::files("model", &self.model, "model");
+        std::iter::once(model).chain(images).chain([captions]).collect()
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
@@ -60,12 +67,12 @@ impl Stage for Embed {
     }
 
     fn check(&self) -> Vec<Problem> {
+        let either = either_image_vectors_problem(self.features.as_ref(), self.regions.as_ref(), "");
         let unknown = self.splits.iter().filter(|split| !SPLITS.contains(&split.as_str()));
-        unknown
-            .map(|split| {
-                Problem::new("splits", format!("no split `{split}`; there are `train`, `restval`, `val` and `test`"))
-            })
-            .collect()
+        let unknown = unknown.map(|split| {
+            Problem::new("splits", format!("no split `{split}`; there are `train`, `restval`, `val` and `test`"))
+        });
+        either.into_iter().chain(unknown).collect()
     }
 }
 
@@ -75,16 +82,20 @@ impl RunnableStage for Embed {
     fn run(&self, cx: &mut StageContext<'_>) -> Result<()> {
         let resources = cx.resources().clone();
         let trained = TrainedModel::open(|name| cx.file("model", name), &resources)?;
+        let Some((from, input)) = image_vectors(self.features.as_ref(), self.regions.as_ref()) else {
+            return Err(Error::internal("no images to embed"));
+        };
+        check_image_input(&trained, input)?;
         let wants = |split: &str| self.splits.is_empty() || self.splits.iter().any(|wanted| wanted == split);
         let mut images = ImageEncoder::new(&trained, &wants);
-        while let Some(batch) = cx.read_next("features")? {
+        while let Some(batch) = cx.read_next(input.name())? {
             write(images.push(&batch)?, "image_embeddings", &trained, cx)?;
         }
         write(images.finish()?, "image_embeddings", &trained, cx)?;
         if images.ids.is_empty() {
             let splits =
                 if self.splits.is_empty() { "any".to_owned() } else { format!("`{}`", self.splits.join("`, `")) };
-            let error = Error::data(format!("nothing to embed: no feature of split {splits} in `{}`", self.features));
+            let error = Error::data(format!("nothing to embed: no image of split {splits} in `{from}`"));
             let there: Vec<String> = images.splits.iter().map(|split| format!("`{split}`")).collect();
             return Err(if there.is_empty() {
                 error.hint("the table has no rows")
@@ -209,7 +220,8 @@ mod tests {
         let table = |name: &str| TableRef::try_from(name.to_owned()).expect("a table");
         Embed {
             model: table("fit.model"),
-            features: table("x.features"),
+            features: Some(table("x.features")),
+            regions: None,
             captions: table("x.captions"),
             splits: splits.iter().map(|split| (*split).to_owned()).collect(),
         }
@@ -249,7 +261,7 @@ mod tests {
         let all = features(0..60, 6);
         let (inputs, _) = tables::vector_column(&all, "feature").expect("features");
         for (i, vector) in (0..).map(|i| 2 * i + 1).zip(found) {
-            let alone = trained.encode_images(&inputs[i * 6..][..6]);
+            let alone = trained.encode_images(&inputs[i * 6..][..6], 6);
             let alone = trained.single_vectors(&alone.expect("an image")).expect("an embedding");
             assert!(alone.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-6), "image {i}");
         }
@@ -310,7 +322,7 @@ mod tests {
             assert_eq!(error.category(), ErrorCategory::Data, "{error}");
             assert!(error.to_string().contains(part), "{error}");
         };
-        fails(&mut host(), &["val"], "no feature of split `val`");
+        fails(&mut host(), &["val"], "no image of split `val`");
         let error = host().run(&stage(&["val"])).expect_err("no such split");
         let hint = error.hint_text().expect("a hint");
         assert!(hint.starts_with("its images are all of `test`, `train`: choose with `splits`"), "{hint}");

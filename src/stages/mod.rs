@@ -10,6 +10,7 @@ pub mod evaluate;
 pub mod test_significance;
 pub mod correlate;
 pub mod report;
+mod image_vectors;
 mod registry;
 mod agreement;
 mod writers;

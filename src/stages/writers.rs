@@ -8,7 +8,7 @@ const WRITERS: [(&str, &str); 27] = [
     ("published", "an `ingest` (published)"),
     ("qrels", "an `ingest` (qrels)"),
     ("features", "an `extract` or of an `ingest` (precomp)"),
-    ("regions", "an `ingest` (precomp with `regions = true`)"),
+    ("regions", "an `extract` (`pooling = { grid = 7 }`) or of an `ingest` (precomp with `regions = true`)"),
     ("caption_ngrams", "a `score_captions` (CIDEr)"),
     ("scene_graphs", "a `score_captions` (SPICE)"),
     ("caption_similarity", "a `score_captions`"),

@@ -23,6 +23,23 @@ pub enum CnnOutput {
     PooledFeatures,
     /// Scores of the classes.
     ClassScores,
+    /// Means of every feature map over the cells of a square grid with this many cells a side: cell by cell, row by row.
+    /// The cells are those of `AdaptiveAvgPool2d`; a grid as large as the feature maps is the maps themselves.
+    Grid(usize),
+}
+
+/// Means of feature maps `[n, c, h, w]` over the cells of a grid: `[n, side², c]`.
+fn grid(maps: &Tensor, side: usize) -> Result<Tensor> {
+    let (size, cells) = (maps.size(), to_tensor_shape(&[side, side])?);
+    if size[2] < cells[0] || size[3] < cells[1] {
+        let (height, width) = (size[2], size[3]);
+        return Err(Error::data(format!(
+            "the feature maps have {height} × {width} cells, wanted a grid of {side} × {side}"
+        ))
+        .hint("set a smaller `grid`, or a larger `crop`"));
+    }
+    let means = maps.f_adaptive_avg_pool2d(&cells).map_err(|error| libtorch_error(&error))?;
+    Ok(means.flatten(2, 3).transpose(1, 2))
 }
 
 /// Prefix of the names of a CNN's parameters in a model.
@@ -158,6 +175,7 @@ impl Cnn {
         match output {
             CnnOutput::PooledFeatures => self.architecture.width,
             CnnOutput::ClassScores => self.architecture.classes,
+            CnnOutput::Grid(side) => side * side * self.architecture.width,
         }
     }
 
@@ -188,6 +206,7 @@ impl Cnn {
             let result = match output {
                 CnnOutput::PooledFeatures => self.forward(&[Layer::GlobalAverage], maps)?,
                 CnnOutput::ClassScores => self.forward(&self.architecture.head, maps)?,
+                CnnOutput::Grid(side) => grid(&maps, side)?,
             };
             let mut values = vec![0.0; count * self.output_width(output)];
             if result.numel() != values.len() {
@@ -280,4 +299,22 @@ fn other_weights_error(architecture: &Architecture, bytes: &[u8]) -> Option<Erro
 
 fn clone_entry((name, tensor): (&String, &Tensor)) -> (String, Tensor) {
     (name.clone(), tensor.shallow_clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cells of a side of 3 in two parts are 0-1 and 1-2, as those of `AdaptiveAvgPool2d`.
+    #[test]
+    fn a_grid_has_the_means_of_its_cells_row_by_row() {
+        let maps = Tensor::from_slice(&[0.0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).view([1, 1, 3, 3]);
+        let maps = Tensor::cat(&[&maps, &(&maps * 10.0)], 1);
+        let cells = Vec::<f32>::try_from(grid(&maps, 2).expect("a grid").contiguous().view(-1)).expect("f32");
+        assert_eq!(cells, [2.0, 20.0, 3.0, 30.0, 5.0, 50.0, 6.0, 60.0]);
+        let same = grid(&maps, 3).expect("a grid");
+        assert_eq!((same.size(), same.double_value(&[0, 5, 1])), (vec![1, 9, 2], 50.0));
+        let error = grid(&maps, 4).expect_err("too fine").to_string();
+        assert_eq!(error, "the feature maps have 3 × 3 cells, wanted a grid of 4 × 4");
+    }
 }

@@ -13,7 +13,7 @@ use crate::model::tensor_slices::{as_mut_slice, as_slice, is_f32_slice, thread_c
 const PACKED_COLUMNS: usize = 8 * TILE_COLUMNS;
 
 /// `x · wᵀ`, `[n, m]` from `[n, k]` and `[m, k]`.
-pub(super) fn forward(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
+pub fn forward(x: &Tensor, w: &Tensor, precision: MatmulPrecision) -> Tensor {
     let Some([n, m, k]) = kernel_sizes(x, w, 0, precision) else { return precision.matmul(x, &w.tr()) };
     let (x, w, element_type) = (as_slice(x), as_slice(w), precision.element_type());
     let left = LeftFactor::from_rows(element_type, n, k, |i| &x[i * k..][..k]);

@@ -4,6 +4,7 @@
 //! gathered between the two passes, and each weight gradient of the GRU is one matrix product.
 
 pub mod packed_captions;
+pub mod word_states;
 pub mod gru;
 pub mod images;
 pub mod captions;
@@ -15,5 +16,6 @@ mod recurrence;
 mod normalize;
 
 pub use captions::CaptionOptions;
+pub use linear::forward as matmul_transposed;
 pub use matmul::MatmulPrecision;
 pub use pooling::CaptionPooling;

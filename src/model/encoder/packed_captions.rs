@@ -82,6 +82,14 @@ impl PackedCaptions {
         ends
     }
 
+    /// For each word in the order of the captions given, caption by caption, its index in packed order.
+    #[must_use]
+    pub fn caption_order(&self) -> Vec<usize> {
+        let (starts, lengths) = (self.position_starts(), self.lengths());
+        let captions = self.unsorted_indices.iter();
+        captions.flat_map(|&place| starts[..lengths[place]].iter().map(move |start| start + place)).collect()
+    }
+
     /// Index of the first word of each position.
     fn position_starts(&self) -> Vec<usize> {
         let before = self.batch_sizes.iter().scan(0, |next, &size| {
@@ -110,5 +118,6 @@ mod tests {
         assert_eq!(packed.caption_of_word(), [0, 1, 2, 0, 1, 2, 0, 1, 0]);
         assert_eq!(sequence(&packed.last_words()), [2, 2, 2]);
         assert_eq!(sequence(&packed.reversed_order()), [2, 2, 2, 5, 7, 1, 9, 1, 1]);
+        assert_eq!(sequence(&packed.caption_order()), [1, 2, 1, 9, 5, 2, 1, 7, 2]);
     }
 }

@@ -1,36 +1,47 @@
 //! Model families that libtorch differentiates.
 
+use std::ops::Range;
+
+use az::SaturatingAs;
 use tch::{Kind, Tensor};
 
+use super::contract::Family;
 use super::encoded_items::EncodedItems;
+use super::graph::{Graph, HandWrittenLayer};
 use super::image_rows::ImageRows;
 use super::input_spec::InputSpec;
 use super::model::{AuxiliaryLosses, EncodedBatch, LocalBatch, Model, ScoreGradients, ScoredBatch};
 use super::parameters::Parameters;
-use crate::error::{Error, Result};
+use super::score_blocks::ScoreBlocks;
+use crate::error::Result;
+use crate::model::encoder::MatmulPrecision;
 use crate::model::safetensors_file::libtorch_error;
+use crate::model::similarity::EmbeddingSimilarity;
 
 /// Auxiliary losses as (name, scalar tensor), already weighted as they enter the objective.
 pub type AuxiliaryLossTensors = Vec<(&'static str, Tensor)>;
 
-/// Model that autograd differentiates, from its forward computation alone. Implements [`Model`].
-///
-/// The argument `parameters` holds [`Differentiable::parameters`] itself, or leaves of a graph with the same values.
-pub trait Differentiable: std::fmt::Debug + Send {
-    /// The parameters.
-    fn parameters(&self) -> &Parameters;
+/// Family whose forward computation libtorch differentiates. [`AutogradModel`] makes a model of it.
+pub trait Differentiable: Family + Send + 'static {
+    /// Similarity of the embeddings of an image and a caption; `None` if scores do not follow from one vector each.
+    fn embedding_similarity(&self) -> Option<EmbeddingSimilarity> {
+        None
+    }
 
-    /// Description of the data that the model is for.
-    fn input_spec(&self) -> &InputSpec;
+    /// Number of values that the score of `images` with one word needs in one tensor. It bounds the blocks of
+    /// captions that are scored together.
+    fn values_per_word(&self, _images: &EncodedItems) -> i64 {
+        1
+    }
 
-    /// Encodes images `[n, D]`: features, or the L2-normalised CNN features of raw images. In a training step `batch`
-    /// is given; its seed determines random draws.
+    /// Encodes images `[n, v]`: features, regions, or the L2-normalised CNN features of raw images. In a training step
+    /// `batch` is given; its seed determines random draws.
     ///
     /// # Errors
     /// Images that the model cannot read.
     fn forward_images(
         &self,
-        parameters: &Parameters,
+        graph: &Graph<'_>,
         features: &Tensor,
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems>;
@@ -41,7 +52,7 @@ pub trait Differentiable: std::fmt::Debug + Send {
     /// A failure of libtorch.
     fn forward_captions(
         &self,
-        parameters: &Parameters,
+        graph: &Graph<'_>,
         captions: &[&[i32]],
         batch: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems>;
@@ -50,8 +61,7 @@ pub trait Differentiable: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// A failure of libtorch.
-    fn forward_scores(&self, parameters: &Parameters, images: &EncodedItems, captions: &EncodedItems)
-    -> Result<Tensor>;
+    fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor>;
 
     /// Auxiliary losses of the pairs of a local batch, which has at least one. They are summed over the ranks.
     ///
@@ -59,8 +69,8 @@ pub trait Differentiable: std::fmt::Debug + Send {
     /// A failure of libtorch.
     fn local_losses(
         &self,
-        _parameters: &Parameters,
-        _share: &LocalBatch<'_>,
+        _graph: &Graph<'_>,
+        _batch: &LocalBatch<'_>,
         _images: &EncodedItems,
         _captions: &EncodedItems,
     ) -> Result<AuxiliaryLossTensors> {
@@ -73,7 +83,7 @@ pub trait Differentiable: std::fmt::Debug + Send {
     /// A failure of libtorch.
     fn global_losses(
         &self,
-        _parameters: &Parameters,
+        _graph: &Graph<'_>,
         _images: &EncodedItems,
         _captions: &EncodedItems,
     ) -> Result<AuxiliaryLossTensors> {
@@ -86,51 +96,102 @@ pub trait Differentiable: std::fmt::Debug + Send {
     }
 }
 
-impl<D: Differentiable> Model for D {
+/// Model of a family that libtorch differentiates.
+#[derive(Debug)]
+pub struct AutogradModel<F> {
+    family: F,
+    parameters: Parameters,
+    precision: MatmulPrecision,
+}
+
+impl<F: Differentiable> AutogradModel<F> {
+    /// Creates the model with parameters that fit the specifications of the family.
+    #[must_use]
+    pub fn new(family: F, parameters: Parameters) -> Self {
+        Self { family, parameters, precision: MatmulPrecision::default() }
+    }
+
+    /// Computation without gradient.
+    fn plain_graph(&self) -> Graph<'_> {
+        Graph::without_gradient(&self.parameters, self.precision)
+    }
+
+    fn blocks(&self, images: &EncodedItems, captions: &EncodedItems) -> ScoreBlocks {
+        ScoreBlocks::new(captions, self.family.values_per_word(images))
+    }
+
+    /// Encodes an empty local batch: no vectors, of the width that an image and a caption have.
+    fn encode_empty_batch(&self, batch: &LocalBatch<'_>) -> Result<EncodedBatch<'_>> {
+        let width = batch.images.tensor().size()[1];
+        let (images, captions) = tch::no_grad(|| -> Result<_> {
+            let one = Tensor::ones([1, width], (self.parameters.kind(), self.parameters.device()));
+            let features = self.parameters.image_features(one, self.family.input_spec())?;
+            let images = self.family.forward_images(&self.plain_graph(), &features, None)?;
+            let captions = self.family.forward_captions(&self.plain_graph(), &[&[0]], None)?;
+            Ok((images.slice(0..0), captions.slice(0..0)))
+        })?;
+        let losses = self.family.local_loss_names().iter().map(|&name| (name, 0.0)).collect();
+        let trainable = self.parameters.trainable();
+        let backward =
+            move |_: &Tensor, _: &Tensor| Ok(trainable.iter().map(|(_, tensor)| tensor.zeros_like()).collect());
+        Ok(EncodedBatch { images, captions, losses, backward: Box::new(backward) })
+    }
+}
+
+impl<F: Differentiable> Model for AutogradModel<F> {
     fn parameters(&self) -> &Parameters {
-        Differentiable::parameters(self)
+        &self.parameters
     }
 
     fn input_spec(&self) -> &InputSpec {
-        Differentiable::input_spec(self)
+        self.family.input_spec()
+    }
+
+    fn similarity(&self) -> Option<EmbeddingSimilarity> {
+        self.family.embedding_similarity()
+    }
+
+    fn set_precision(&mut self, precision: MatmulPrecision) -> Result<()> {
+        self.precision = precision;
+        Ok(())
     }
 
     fn encode_images(&self, images: &ImageRows<'_>) -> Result<EncodedItems> {
         tch::no_grad(|| {
-            let parameters = Differentiable::parameters(self);
-            let features =
-                parameters.image_features(images.tensor().shallow_clone(), Differentiable::input_spec(self))?;
-            self.forward_images(parameters, &features, None)
+            let features = self.parameters.image_features(images.tensor().shallow_clone(), self.family.input_spec())?;
+            self.family.forward_images(&self.plain_graph(), &features, None)
         })
     }
 
     fn encode_captions(&self, captions: &[&[i32]]) -> Result<EncodedItems> {
-        tch::no_grad(|| self.forward_captions(Differentiable::parameters(self), captions, None))
+        tch::no_grad(|| self.family.forward_captions(&self.plain_graph(), captions, None))
     }
 
     fn scores(&self, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
-        tch::no_grad(|| Differentiable::forward_scores(self, Differentiable::parameters(self), images, captions))
+        let graph = self.plain_graph();
+        let score = |block: &EncodedItems| self.family.forward_scores(&graph, images, block);
+        tch::no_grad(|| self.blocks(images, captions).score(captions, score))
     }
 
     fn encode_batch<'m>(&'m self, batch: &'m LocalBatch<'m>) -> Result<EncodedBatch<'m>> {
-        let parameters = Differentiable::parameters(self);
         if batch.pairs.is_empty() {
-            return encode_empty_batch(self, batch);
+            return self.encode_empty_batch(batch);
         }
-        let leaves = parameters.detached_leaves(Differentiable::input_spec(self))?;
-        let (images, captions, losses) = tch::with_grad(|| -> Result<_> {
-            let features =
-                leaves.image_features(batch.images.tensor().shallow_clone(), Differentiable::input_spec(self))?;
-            let images = self.forward_images(&leaves, &features, Some(batch))?;
-            let captions = self.forward_captions(&leaves, batch.captions, Some(batch))?;
-            let losses = self.local_losses(&leaves, batch, &images, &captions)?;
-            Ok((images, captions, losses))
+        let (family, spec) = (&self.family, self.family.input_spec());
+        let leaves = self.parameters.detached_leaves(spec)?;
+        let (images, captions, losses, layers) = tch::with_grad(|| -> Result<_> {
+            let graph = Graph::with_gradient(&leaves, self.precision);
+            let features = leaves.image_features(batch.images.tensor().shallow_clone(), spec)?;
+            let images = family.forward_images(&graph, &features, Some(batch))?;
+            let captions = family.forward_captions(&graph, batch.captions, Some(batch))?;
+            let losses = family.local_losses(&graph, batch, &images, &captions)?;
+            Ok((images, captions, losses, graph.into_layers()))
         })?;
         let values = loss_values(&losses);
         let (detached_images, detached_captions) = (detached(&images), detached(&captions));
         let backward = move |d_images: &Tensor, d_captions: &Tensor| {
-            let trainable: Vec<Tensor> = leaves.trainable().into_iter().map(|(_, leaf)| leaf).collect();
-            gradients(&[(&images.vectors, d_images), (&captions.vectors, d_captions)], &losses, &trainable)
+            let outputs = [(&images.vectors, d_images), (&captions.vectors, d_captions)];
+            encoder_gradients(&outputs, &losses, &leaves, layers)
         };
         Ok(EncodedBatch {
             images: detached_images,
@@ -141,18 +202,34 @@ impl<D: Differentiable> Model for D {
     }
 
     fn score_batch<'m>(&'m self, images: &'m EncodedItems, captions: &'m EncodedItems) -> Result<ScoredBatch<'m>> {
-        let leaves = Differentiable::parameters(self).detached_leaves(Differentiable::input_spec(self))?;
+        let leaves = self.parameters.detached_leaves(self.family.input_spec())?;
         let leaf = |side: &EncodedItems| side.with_vectors(side.vectors.detach().set_requires_grad(true));
         let (images, captions) = (leaf(images), leaf(captions));
-        let (scores, losses) = tch::with_grad(|| -> Result<_> {
-            let scores = Differentiable::forward_scores(self, &leaves, &images, &captions)?;
-            Ok((scores, self.global_losses(&leaves, &images, &captions)?))
-        })?;
+        let (family, precision, blocks) = (&self.family, self.precision, self.blocks(&images, &captions));
+        let forward = move |leaves: &Parameters, images: &EncodedItems, block: &EncodedItems| {
+            family.forward_scores(&Graph::with_gradient(leaves, precision), images, block)
+        };
+        let losses =
+            tch::with_grad(|| family.global_losses(&Graph::with_gradient(&leaves, precision), &images, &captions))?;
+        let score = || blocks.score(&captions, |block| forward(&leaves, &images, block));
+        let scores = if blocks.keeps_graphs() { tch::with_grad(score) } else { tch::no_grad(score) }?;
         let (detached_scores, values) = (scores.detach(), loss_values(&losses));
-        let backward = move |d_scores: &Tensor, own: std::ops::Range<usize>| {
+        let backward = move |d_scores: &Tensor, own: Range<usize>| {
             let mut wanted = vec![images.vectors.shallow_clone(), captions.vectors.shallow_clone()];
             wanted.extend(leaves.trainable().into_iter().map(|(_, leaf)| leaf));
-            let mut found = gradients(&[(&scores, d_scores)], &losses, &wanted)?;
+            let mut found = if blocks.keeps_graphs() {
+                gradients(&[(&scores, d_scores)], &losses, &wanted)?
+            } else {
+                let mut sums = gradients(&[], &losses, &wanted)?;
+                for block in blocks.captions() {
+                    let scores = tch::with_grad(|| forward(&leaves, &images, &captions.select(block)))?;
+                    let columns: Vec<i64> = block.iter().map(|&caption| caption.saturating_as::<i64>()).collect();
+                    let columns = Tensor::from_slice(&columns).to_device(d_scores.device());
+                    let more = gradients(&[(&scores, &d_scores.index_select(1, &columns))], &[], &wanted)?;
+                    tch::no_grad(|| sums.iter_mut().zip(more).for_each(|(sum, more)| drop(sum.g_add_(&more))));
+                }
+                sums
+            };
             let parameters = found.split_off(2);
             let part = |side: &EncodedItems, gradient: &Tensor| {
                 let rows = side.row_range(own.clone());
@@ -165,35 +242,53 @@ impl<D: Differentiable> Model for D {
     }
 }
 
-/// Encodes an empty local batch: no vectors, of the width that an image of zeros and a caption have.
-fn encode_empty_batch<'m, D: Differentiable>(model: &'m D, batch: &LocalBatch<'_>) -> Result<EncodedBatch<'m>> {
-    let parameters = model.parameters();
-    let width = batch.images.tensor().size()[1];
-    let (images, captions) = tch::no_grad(|| -> Result<_> {
-        let one = Tensor::zeros([1, width], (parameters.kind(), parameters.device()));
-        let images = model.forward_images(parameters, &parameters.image_features(one, model.input_spec())?, None)?;
-        Ok((images.slice(0..0), model.forward_captions(parameters, &[&[0]], None)?.slice(0..0)))
-    })?;
-    let losses = model.local_loss_names().iter().map(|&name| (name, 0.0)).collect();
-    let trainable = parameters.trainable();
-    let backward = move |_: &Tensor, _: &Tensor| Ok(trainable.iter().map(|(_, tensor)| tensor.zeros_like()).collect());
-    Ok(EncodedBatch { images, captions, losses, backward: Box::new(backward) })
-}
-
 fn detached(side: &EncodedItems) -> EncodedItems {
     side.with_vectors(side.vectors.detach())
 }
 
-fn loss_values(losses: &AuxiliaryLossTensors) -> AuxiliaryLosses {
+fn loss_values(losses: &[(&'static str, Tensor)]) -> AuxiliaryLosses {
     losses.iter().map(|(name, value)| (*name, value.double_value(&[]))).collect()
+}
+
+/// Gradients of [`gradients`] in the trainable parameters `leaves`, through libtorch's graph and then through the
+/// layers with hand-written gradients.
+fn encoder_gradients(
+    outputs: &[(&Tensor, &Tensor)],
+    losses: &[(&'static str, Tensor)],
+    leaves: &Parameters,
+    layers: Vec<HandWrittenLayer>,
+) -> Result<Vec<Tensor>> {
+    let mut wanted: Vec<Tensor> = leaves.trainable().into_iter().map(|(_, leaf)| leaf).collect();
+    let trained = wanted.len();
+    wanted.extend(layers.iter().map(|layer| layer.output.shallow_clone()));
+    let mut found = gradients(outputs, losses, &wanted)?;
+    let of_layers = found.split_off(trained);
+    // Index of each trainable parameter among them.
+    let positions: Vec<usize> = (0..leaves.own_tensors().len())
+        .scan(0, |next, index| {
+            let position = *next;
+            *next += usize::from(leaves.is_trainable(index));
+            Some(position)
+        })
+        .collect();
+    for (layer, d) in layers.into_iter().zip(of_layers) {
+        for (index, more) in (layer.backward)(&d) {
+            tch::no_grad(|| drop(found[positions[index]].g_add_(&more)));
+        }
+    }
+    Ok(found)
 }
 
 /// Gradients in `wanted` of Σ ⟨tensor, gradient⟩ over `outputs` plus all `losses`; zeros for a tensor that neither
 /// depends on.
-fn gradients(outputs: &[(&Tensor, &Tensor)], losses: &AuxiliaryLossTensors, wanted: &[Tensor]) -> Result<Vec<Tensor>> {
+fn gradients(
+    outputs: &[(&Tensor, &Tensor)],
+    losses: &[(&'static str, Tensor)],
+    wanted: &[Tensor],
+) -> Result<Vec<Tensor>> {
     let products = outputs.iter().map(|(tensor, gradient)| (*tensor * *gradient).sum(None::<Kind>));
     let value = products.chain(losses.iter().map(|(_, loss)| loss.shallow_clone())).reduce(|a, b| a + b);
-    let value = value.ok_or_else(|| Error::internal("there is nothing to differentiate"))?;
+    let Some(value) = value else { return Ok(wanted.iter().map(Tensor::zeros_like).collect()) };
     let found = Tensor::f_run_backward(&[value], wanted, false, false).map_err(|error| libtorch_error(&error))?;
     let found = found.into_iter().zip(wanted);
     Ok(found.map(|(found, of)| if found.defined() { found.contiguous() } else { of.zeros_like() }).collect())

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::input_spec::InputSpec;
+use super::input_spec::{ImageInput, InputSpec};
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
 use crate::error::Result;
@@ -56,9 +56,11 @@ pub trait Family: Debug + Clone + PartialEq + Serialize + DeserializeOwned {
     -> Result<PublishedCheckpoint<Self>>;
 }
 
-/// Capabilities of a model beyond training on features in one process.
+/// Capabilities of a model beyond training in one process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Capabilities {
+    /// Image input.
+    pub image_input: ImageInput,
     /// Similarity of the embedding of an image and the embedding of a caption. `None` if a score does not follow from
     /// one vector each: such a model has no embeddings to store and no memory bank.
     pub similarity: Option<EmbeddingSimilarity>,
@@ -81,6 +83,8 @@ pub struct PublishedCheckpoint<F> {
     pub config: F,
     /// Parameters as the bytes of `model.safetensors`.
     pub parameters: Bytes,
+    /// Number of tensors of a CNN in the file, which are ignored.
+    pub network_tensors: usize,
     /// Warning about tensors that were ignored.
     pub warning: Option<String>,
 }

@@ -15,12 +15,12 @@ const CAPTIONS_PER_BLOCK: usize = 256;
 /// Number of raw images that go through a CNN together.
 const RAW_IMAGES_PER_BLOCK: usize = 32;
 
-/// Encodes any number of images, row-major with `values_per_image` values each.
+/// Encodes any number of images, row-major with `width` values each: those of
+/// [`InputSpec::values_per_image`](super::input_spec::InputSpec::values_per_image), or another number of regions.
 ///
 /// # Errors
-/// No image, or a number of values that is not a multiple of `values_per_image`. The run was cancelled.
-pub fn images(model: &dyn Model, images: &[f32], cancel: &CancelToken) -> Result<EncodedItems> {
-    let width = model.input_spec().values_per_image();
+/// No image, or a number of values that is not a multiple of `width`. The run was cancelled.
+pub fn images(model: &dyn Model, images: &[f32], width: usize, cancel: &CancelToken) -> Result<EncodedItems> {
     let values_per_block =
         if model.input_spec().pictures.is_some() { RAW_IMAGES_PER_BLOCK * width } else { images.len() };
     let like = &model.parameters().tensors()[0];

@@ -120,21 +120,61 @@ impl EncodedItems {
         Ok(Self { vectors, lengths: Some(lengths) })
     }
 
-    /// Pads the sets with zeros to `[n, longest, d]`. The second tensor, `[n, longest]`, is true for a vector and false
-    /// for padding.
-    pub fn padded(&self) -> (Tensor, Tensor) {
-        let ones = vec![1; self.len()];
-        let lengths = self.lengths.as_ref().unwrap_or(&ones);
-        let (longest, options) = (lengths.iter().copied().max().unwrap_or(0), (Kind::Int64, self.vectors.device()));
+    /// Number of vectors of each item.
+    #[must_use]
+    pub fn counts(&self) -> Vec<i64> {
+        self.lengths.clone().unwrap_or_else(|| vec![1; self.len()])
+    }
+
+    /// Number of rows of all sets when they are padded to the longest.
+    #[must_use]
+    pub fn padded_rows(&self) -> i64 {
+        let longest = self.counts().into_iter().max().unwrap_or(0);
+        longest * size(self.len())
+    }
+
+    /// Pads the sets with zeros to the longest. Copies nothing if all have the same number of vectors.
+    #[must_use]
+    pub fn padded(&self) -> PaddedSets {
+        let counts = self.counts();
+        let (n, d, longest) = (size(counts.len()), self.vectors.size()[1], counts.iter().copied().max().unwrap_or(0));
+        if counts.iter().all(|&count| count == longest) {
+            return PaddedSets { vectors: self.vectors.view([n, longest, d]), counts, is_padding: None };
+        }
+        let device = self.vectors.device();
         let places: Vec<i64> =
-            (0..).zip(lengths).flat_map(|(item, &length)| (0..length).map(move |at| item * longest + at)).collect();
-        let places = Tensor::from_slice(&places).to_device(self.vectors.device());
-        let (n, d) = (size(lengths.len()), self.vectors.size()[1]);
-        let sets = Tensor::zeros([n * longest, d], (self.vectors.kind(), self.vectors.device()));
-        let sets = sets.index_copy(0, &places, &self.vectors).view([n, longest, d]);
-        let index = Tensor::arange(longest, options).unsqueeze(0);
-        let lengths = Tensor::from_slice(lengths).to_device(self.vectors.device()).unsqueeze(1);
-        (sets, index.lt_tensor(&lengths))
+            (0..).zip(&counts).flat_map(|(item, &count)| (0..count).map(move |at| item * longest + at)).collect();
+        let places = Tensor::from_slice(&places).to_device(device);
+        let sets = Tensor::zeros([n * longest, d], (self.vectors.kind(), device));
+        let vectors = sets.index_copy(0, &places, &self.vectors).view([n, longest, d]);
+        let index = Tensor::arange(longest, (Kind::Int64, device)).unsqueeze(0);
+        let is_padding = index.ge_tensor(&Tensor::from_slice(&counts).to_device(device).unsqueeze(1));
+        PaddedSets { vectors, counts, is_padding: Some(is_padding) }
+    }
+}
+
+/// Sets of vectors, padded with zeros to the same number of vectors.
+#[derive(Debug)]
+pub struct PaddedSets {
+    /// The vectors, `[n, longest, d]`.
+    pub vectors: Tensor,
+    /// Number of vectors of each set, without padding.
+    pub counts: Vec<i64>,
+    /// True for padding, `[n, longest]`; `None` if there is none.
+    pub is_padding: Option<Tensor>,
+}
+
+impl PaddedSets {
+    /// Sizes of the vectors, `[n, longest, d]`.
+    #[must_use]
+    pub fn size(&self) -> [i64; 3] {
+        let size = self.vectors.size();
+        [size[0], size[1], size[2]]
+    }
+
+    /// Number of vectors of each set, `[n]`, in the type of the vectors.
+    pub fn lengths(&self) -> Tensor {
+        Tensor::from_slice(&self.counts).to_device(self.vectors.device()).to_kind(self.vectors.kind())
     }
 }
 
@@ -174,10 +214,13 @@ mod tests {
     #[test]
     fn sets_are_padded_with_zeros() {
         let vectors = Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]);
-        let (sets, mask) = EncodedItems { vectors, lengths: Some(vec![2, 1]) }.padded();
-        assert_eq!((sets.size(), numbers(&sets)), (vec![2, 2, 1], vec![1.0, 2.0, 3.0, 0.0]));
-        assert_eq!(numbers(&mask), [1.0, 1.0, 1.0, 0.0]);
+        let sets = EncodedItems { vectors, lengths: Some(vec![2, 1]) };
+        let padded = sets.padded();
+        assert_eq!((padded.size(), numbers(&padded.vectors)), ([2, 2, 1], vec![1.0, 2.0, 3.0, 0.0]));
+        assert_eq!(padded.is_padding.map(|padding| numbers(&padding)), Some(vec![0.0, 0.0, 0.0, 1.0]));
+        assert_eq!((sets.padded_rows(), sets.slice(0..1).padded_rows()), (4, 2));
         let one = EncodedItems::from_vectors(Tensor::from_slice(&[1.0, 2.0, 3.0]).view([3, 1]));
-        assert_eq!((one.padded().0.size(), one.row_range(1..3)), (vec![3, 1, 1], 1..3));
+        assert_eq!((one.padded().size(), one.row_range(1..3)), ([3, 1, 1], 1..3));
+        assert!(one.padded().is_padding.is_none());
     }
 }

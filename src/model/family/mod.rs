@@ -9,10 +9,16 @@ pub mod parameters;
 pub mod image_rows;
 pub mod encoded_items;
 pub mod model;
+pub mod caption_gru;
+pub mod graph;
+mod score_blocks;
 pub mod autograd;
 pub mod contract;
 pub mod encode;
+pub mod published;
+pub mod region_rows;
 pub mod vse;
+pub mod scan;
 pub mod registry;
 mod create;
 #[cfg(test)]

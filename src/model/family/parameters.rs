@@ -42,6 +42,18 @@ impl ParameterSpec {
     pub fn new(name: &str, shape: &[i64], init: ParameterInit) -> Self {
         Self { name: name.to_owned(), shape: shape.to_vec(), init, trainable: true }
     }
+
+    /// Creates the specifications of a linear layer: `name.weight`, `[output, input]`, U(±√(6/(input + output)))
+    /// (Xavier), and `name.bias`, zero.
+    #[must_use]
+    pub fn linear(name: &str, output: i64, input: i64) -> [Self; 2] {
+        #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
+        let bound = (6.0 / (input + output) as f64).sqrt();
+        [
+            Self::new(&format!("{name}.weight"), &[output, input], ParameterInit::Uniform(bound)),
+            Self::new(&format!("{name}.bias"), &[output], ParameterInit::Uniform(0.0)),
+        ]
+    }
 }
 
 /// Converts a width to libtorch's type.
@@ -162,10 +174,22 @@ impl Parameters {
     /// # Errors
     /// There is no parameter of this name.
     pub fn get(&self, name: &str) -> Result<&Tensor> {
-        let index = self.specs.iter().position(|parameter| parameter.name == name);
+        let index = self.index_of(name);
         index
             .map(|index| &self.tensors[index])
             .ok_or_else(|| Error::internal(format!("there is no parameter `{name}`")))
+    }
+
+    /// Index in [`Parameters::tensors`] of one of the model's own parameters.
+    #[must_use]
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.specs.iter().position(|parameter| parameter.name == name)
+    }
+
+    /// True if the parameter with this index is trained, `false` also without such a parameter of the model itself.
+    #[must_use]
+    pub fn is_trainable(&self, index: usize) -> bool {
+        self.specs.get(index).is_some_and(|parameter| parameter.trainable)
     }
 
     /// CNN that is fine-tuned with the model.

@@ -7,7 +7,7 @@ use super::contract::{Capabilities, Family, PublishedCheckpoint};
 use super::input_spec::InputSpec;
 use super::model::Model;
 use super::parameters::{ParameterSpec, Parameters};
-use super::vse;
+use super::{scan, vse};
 use crate::error::Result;
 use crate::model::setting_problems::SettingProblems;
 
@@ -96,8 +96,8 @@ macro_rules! families {
             /// Bytes that are not such a checkpoint, with all mistakes in one message.
             pub fn read(&self, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<ModelConfig>> {
                 match self { $($(#[cfg($when)])? Self::$name(settings) => {
-                    let PublishedCheckpoint { config, parameters, warning } = <$family>::read_published(settings, checkpoint, words)?;
-                    Ok(PublishedCheckpoint { config: ModelConfig::$name(config), parameters, warning })
+                    let PublishedCheckpoint { config, parameters, network_tensors, warning } = <$family>::read_published(settings, checkpoint, words)?;
+                    Ok(PublishedCheckpoint { config: ModelConfig::$name(config), parameters, network_tensors, warning })
                 }),* }
             }
         }
@@ -108,6 +108,8 @@ families! {
     /// VSE++ and its relatives: a linear layer for images, words and a GRU for captions, one vector each (Faghri et
     /// al., BMVC 2018).
     Vse(vse::config::VseConfig) = "vse", "vse++";
+    /// SCAN: cross attention between the regions of an image and the words of a caption (Lee et al., ECCV 2018).
+    Scan(scan::config::ScanConfig) = "scan", "scan";
     /// Late interaction, a family for tests.
     #[cfg(test)]
     Late(super::testing::LateInteractionConfig) = "late", "late";

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
-use super::autograd::{AuxiliaryLossTensors, Differentiable};
+use super::autograd::{AutogradModel, AuxiliaryLossTensors, Differentiable};
 use super::contract::{Capabilities, Family, PublishedCheckpoint};
 use super::encoded_items::EncodedItems;
+use super::graph::Graph;
 use super::input_spec::InputSpec;
 use super::model::{LocalBatch, Model};
 use super::parameters::{ParameterInit, ParameterSpec, Parameters, tensor_width};
@@ -98,7 +99,7 @@ impl Family for LateInteractionConfig {
     }
 
     fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {
-        Ok(Box::new(LateInteraction { config: self.clone(), parameters }))
+        Ok(Box::new(AutogradModel::new(self.clone(), parameters)))
     }
 
     fn read_published(_: &Unpublished, _: &[u8], _: usize) -> Result<PublishedCheckpoint<Self>> {
@@ -106,83 +107,63 @@ impl Family for LateInteractionConfig {
     }
 }
 
-#[derive(Debug)]
-struct LateInteraction {
-    config: LateInteractionConfig,
-    parameters: Parameters,
-}
-
 fn normalize(rows: &Tensor) -> Tensor {
     rows / rows.norm_scalaropt_dim(2, [-1i64].as_slice(), true).clamp_min(1e-12)
 }
 
-impl Differentiable for LateInteraction {
-    fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
-    fn input_spec(&self) -> &InputSpec {
-        &self.config.data
-    }
-
-    fn forward_images(
-        &self,
-        parameters: &Parameters,
-        features: &Tensor,
-        _: Option<&LocalBatch<'_>>,
-    ) -> Result<EncodedItems> {
-        Ok(EncodedItems::from_vectors(normalize(&features.matmul(&parameters.get(IMAGE)?.tr()))))
+impl Differentiable for LateInteractionConfig {
+    fn forward_images(&self, graph: &Graph<'_>, features: &Tensor, _: Option<&LocalBatch<'_>>) -> Result<EncodedItems> {
+        Ok(EncodedItems::from_vectors(normalize(&features.matmul(&graph.get(IMAGE)?.tr()))))
     }
 
     fn forward_captions(
         &self,
-        parameters: &Parameters,
+        graph: &Graph<'_>,
         captions: &[&[i32]],
         _: Option<&LocalBatch<'_>>,
     ) -> Result<EncodedItems> {
-        let words = Tensor::from_slice(&captions.concat()).to_device(parameters.device());
+        let words = Tensor::from_slice(&captions.concat()).to_device(graph.parameters().device());
         let lengths = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();
-        let vectors = normalize(&parameters.get(WORDS)?.index_select(0, &words));
+        let vectors = normalize(&graph.get(WORDS)?.index_select(0, &words));
         Ok(EncodedItems { vectors, lengths: Some(lengths) })
     }
 
-    fn forward_scores(
-        &self,
-        parameters: &Parameters,
-        images: &EncodedItems,
-        captions: &EncodedItems,
-    ) -> Result<Tensor> {
-        let (words, is_word) = captions.padded();
-        let size = words.size();
+    fn forward_scores(&self, graph: &Graph<'_>, images: &EncodedItems, captions: &EncodedItems) -> Result<Tensor> {
+        let padded = captions.padded();
+        let (words, size) = (&padded.vectors, padded.size());
         let cosines = images.vectors.matmul(&words.view([-1, size[2]]).tr()).view([-1, size[0], size[1]]);
-        let temperature = parameters.get(TEMPERATURE)?;
-        let lengths = is_word.sum_dim_intlist(1i64, false, words.kind()).log();
-        let exponents = (cosines * temperature).masked_fill(&is_word.logical_not(), f64::NEG_INFINITY);
+        let temperature = graph.get(TEMPERATURE)?;
+        let lengths = padded.lengths().log();
+        let exponents = cosines * temperature;
+        let exponents = match &padded.is_padding {
+            Some(padding) => exponents.masked_fill(padding, f64::NEG_INFINITY),
+            None => exponents,
+        };
         Ok((exponents.logsumexp(2, false) - lengths) / temperature)
     }
 
     fn local_losses(
         &self,
-        parameters: &Parameters,
+        graph: &Graph<'_>,
         batch: &LocalBatch<'_>,
         _: &EncodedItems,
         _: &EncodedItems,
     ) -> Result<AuxiliaryLossTensors> {
-        let mut sum = Tensor::zeros([], (parameters.kind(), parameters.device()));
+        let mut sum = Tensor::zeros([], (graph.parameters().kind(), graph.parameters().device()));
         for caption in batch.captions {
-            let words = Tensor::from_slice(caption).to_device(parameters.device());
-            sum += parameters.get(WORDS)?.index_select(0, &words).square().mean(None::<Kind>);
+            let words = Tensor::from_slice(caption).to_device(graph.parameters().device());
+            sum += graph.get(WORDS)?.index_select(0, &words).square().mean(None::<Kind>);
         }
         #[expect(clippy::cast_precision_loss, reason = "a batch has few pairs")]
-        Ok(vec![("word_norm", sum * (self.config.settings.word_norm / batch.global_size as f64))])
+        Ok(vec![("word_norm", sum * (self.settings.word_norm / batch.global_size as f64))])
     }
 
     fn local_loss_names(&self) -> &'static [&'static str] {
         &["word_norm"]
     }
 
-    fn global_losses(&self, _: &Parameters, images: &EncodedItems, _: &EncodedItems) -> Result<AuxiliaryLossTensors> {
+    fn global_losses(&self, _: &Graph<'_>, images: &EncodedItems, _: &EncodedItems) -> Result<AuxiliaryLossTensors> {
         let mean = images.vectors.mean_dim([0i64].as_slice(), false, None);
-        Ok(vec![("image_spread", mean.square().sum(None::<Kind>) * self.config.settings.image_spread)])
+        Ok(vec![("image_spread", mean.square().sum(None::<Kind>) * self.settings.image_spread)])
     }
 }

@@ -14,10 +14,9 @@ use crate::model::collective::testing::on_ranks;
 use crate::model::loss::Loss;
 use crate::model::loss::info_nce::InfoNceLoss;
 use crate::model::memory_bank::TrainingPair;
-use crate::model::model_scores::ModelScores;
+use crate::model::pair_scores::PairScoring;
 use crate::model::step::{LossAndGradients, PairBatch, StepOptions, loss_and_gradients};
 use crate::runtime::CancelToken;
-use crate::search::{MatrixSide, Positives, ScoreMatrix, SearchRequest, SearchResults};
 
 const CAPTIONS: [&[i32]; 5] = [&[1, 2], &[1, 5, 6, 2], &[3], &[1, 7, 2], &[8, 8]];
 
@@ -96,10 +95,9 @@ fn several_ranks_with_sets_of_vectors_have_the_gradients_of_one() {
     }
 }
 
-/// Ranks of a search with the model's scores are those of all scores computed at once in f64: in both directions, on
-/// any number of threads, with images or captions as rows.
+/// Scores of all pairs are those of all pairs scored at once in f64, on any number of threads.
 #[test]
-fn searches_rank_by_the_scores_of_the_model() {
+fn all_pairs_are_scored_in_order() {
     let config = registry::ModelConfig::Late(config());
     let model = config.create(7, Device::Cpu).expect("a model");
     let mut rng = Rng::new(4, &[]);
@@ -107,57 +105,24 @@ fn searches_rank_by_the_scores_of_the_model() {
     let features: Vec<f32> = (0..3 * 70).map(|_| rng.uniform() as f32 - 0.5).collect();
     let captions: Vec<Vec<i32>> = (0..90i32).map(|i| (0..=i % 5).map(|t| (i * 7 + t * t) % 9).collect()).collect();
     let captions: Vec<&[i32]> = captions.iter().map(Vec::as_slice).collect();
-    let sides = || {
-        [
-            encode::images(&*model, &features, &CancelToken::new()).expect("images"),
-            encode::captions(&*model, &captions, &CancelToken::new()).expect("captions"),
-        ]
-    };
+    let images = encode::images(&*model, &features, 3, &CancelToken::new()).expect("images");
+    let captions = encode::captions(&*model, &captions, &CancelToken::new()).expect("captions");
 
-    let double = config
-        .with_parameters(model.parameters().tensors().iter().map(|tensor| tensor.to_kind(Kind::Double)).collect());
-    let double = double.expect("a model");
-    let [images, texts] = sides();
-    let all = [images, texts].map(|side| side.with_vectors(side.vectors.to_kind(Kind::Double)));
-    let all: Vec<f64> = Vec::try_from(double.scores(&all[0], &all[1]).expect("scores").view(-1)).expect("f64");
-    let score = |image: usize, caption: usize| all[image * 90 + caption];
-    // f32 scores are within 1e-6 of f64, so a rank may differ only by the items whose scores are that near to the
-    // match's.
-    let places = |own: f64, others: &dyn Fn(usize) -> f64, count: usize| {
-        let above = |least: f64| (0..count).filter(|&other| others(other) > least).count();
-        above(own + 1e-6)..above(own - 1e-6)
-    };
-    let of_image: Vec<Vec<usize>> = (0..70).map(|image| vec![image]).collect();
-    let of_caption: Vec<Vec<usize>> = (0..90).map(|caption| vec![caption * 3 % 70]).collect();
+    let tensors = model.parameters().tensors().iter();
+    let double = config.with_parameters(tensors.map(|tensor| tensor.to_kind(Kind::Double)).collect());
+    let all = [&images, &captions].map(|side| side.with_vectors(side.vectors.to_kind(Kind::Double)));
+    let wanted = double.expect("a model").scores(&all[0], &all[1]).expect("scores");
+    let wanted: Vec<f64> = Vec::try_from(wanted.view(-1)).expect("f64");
     let ids: Vec<i64> = (0..90).collect();
-    let ids = [&ids[..70], &ids];
-    let mut found = Vec::new();
-    for threads in [1, 3] {
-        let scores = ModelScores::new(&config, &*model, sides(), ids, threads, &CancelToken::new()).expect("scores");
-        let [i2t, t2i] = [&of_image, &of_caption]
-            .map(|of| SearchRequest { positives: Positives::Lists(of), ..SearchRequest::default() });
-        let columns =
-            scores.search(MatrixSide::Columns).expect("a search").find(&i2t, &t2i, &mut |_, _| Ok(())).expect("ranks");
-        let rows =
-            scores.search(MatrixSide::Rows).expect("a search").find(&t2i, &i2t, &mut |_, _| Ok(())).expect("ranks");
-        let ranks = |of: &SearchResults| of.ranks.iter().flatten().map(|rank| rank.rank).collect::<Vec<_>>();
-        for (query, (rank, again)) in ranks(&columns[0]).into_iter().zip(ranks(&rows[1])).enumerate() {
-            let wanted = places(score(query, query), &|caption| score(query, caption), 90);
-            assert!(
-                rank == again && wanted.contains(&rank),
-                "image {query}, {threads} threads: {rank} {again} {wanted:?}"
-            );
-        }
-        for (query, (rank, again)) in ranks(&columns[1]).into_iter().zip(ranks(&rows[0])).enumerate() {
-            let wanted = places(score(of_caption[query][0], query), &|image| score(image, query), 70);
-            assert!(
-                rank == again && wanted.contains(&rank),
-                "caption {query}, {threads} threads: {rank} {again} {wanted:?}"
-            );
-        }
-        found.push((ranks(&columns[0]), ranks(&columns[1])));
-    }
+    let found = [1, 3].map(|threads| {
+        let scoring = PairScoring { config: &config, ids: [&ids[..70], &ids], threads, cancel: &CancelToken::new() };
+        scoring.compute(&*model, &images, &captions).expect("scores")
+    });
     assert_eq!(found[0], found[1], "on any number of threads");
+    assert_eq!(found[0].len(), 70 * 90);
+    for (place, (got, wanted)) in found[0].iter().zip(&wanted).enumerate() {
+        assert!((f64::from(*got) - wanted).abs() < 1e-6, "{place}: {got} and {wanted}");
+    }
 }
 
 /// The result has the order of the captions, with one vector for each word.
@@ -187,7 +152,7 @@ fn scores_that_are_not_finite_and_cancellation_are_errors() {
     };
     let sides = || {
         [
-            encode::images(&*model, &images(), &CancelToken::new()),
+            encode::images(&*model, &images(), 3, &CancelToken::new()),
             encode::captions(&*model, &CAPTIONS, &CancelToken::new()),
         ]
         .map(|side| side.expect("five"))
@@ -195,11 +160,12 @@ fn scores_that_are_not_finite_and_cancellation_are_errors() {
     let ids: [&[i64]; 2] = [&[10, 11, 12, 13, 14], &[100, 101, 102, 103, 104]];
     let scores = |value: f64, cancel: &CancelToken| {
         let model = config.with_parameters(tensors(value)).expect("a model");
-        ModelScores::new(&config, &*model, sides(), ids, 2, cancel)
+        let [images, captions] = sides();
+        PairScoring { config: &config, ids, threads: 2, cancel }.compute(&*model, &images, &captions)
     };
     scores(1.0, &CancelToken::new()).expect("scores");
     let error = scores(f64::NAN, &CancelToken::new()).expect_err("no number").to_string();
-    assert_eq!(error, "the model gives image_id 10 and caption_id 100 the score NaN");
+    assert_eq!(error, "the model gives image_id 10 and caption_id 102 the score NaN");
     let cancel = CancelToken::new();
     cancel.cancel();
     assert_eq!(scores(1.0, &cancel).expect_err("cancelled").category(), error::ErrorCategory::Interrupted);

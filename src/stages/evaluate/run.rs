@@ -2,7 +2,7 @@
 
 use super::callbacks::StageCallbacks;
 use super::embeddings::SplitEmbeddings;
-use super::model_scores::{EncodedSplit, MODEL, ModelSource};
+use super::model_scores::{MODEL, SplitScores};
 use super::pool::SplitPool;
 use super::query_bank::QueryBankVectors;
 use super::relevance_source::relevance_input;
@@ -66,10 +66,10 @@ impl Evaluate {
             Some(split) => Some((split, self.read(trained.as_ref(), split, cx)?)),
             None => None,
         };
-        let scores = sides.source(&pool, bank.as_ref(), &factory, cx);
+        let scores = sides.source(bank.as_ref(), &factory, cx);
         let validation_scores = validation_items
             .as_ref()
-            .map(|(name, (pool, sides))| (*name, pool, sides.source(pool, bank.as_ref(), &factory, cx)));
+            .map(|(name, (pool, sides))| (*name, pool, sides.source(bank.as_ref(), &factory, cx)));
         let validation = validation_scores
             .as_ref()
             .map(|(name, pool, scores)| ValidationCollection { name, collection: pool.collection(scores.as_ref()) });
@@ -91,41 +91,39 @@ impl Evaluate {
     }
 
     /// Reads a split: embeddings, or rows that the model encodes.
-    fn read<'t>(
+    fn read(
         &self,
-        trained: Option<&'t TrainedModel>,
+        trained: Option<&TrainedModel>,
         split: &str,
         cx: &mut StageContext<'_>,
-    ) -> Result<(SplitPool, SplitItems<'t>)> {
-        match trained {
-            Some(trained) => {
-                EncodedSplit::read(trained, split, cx).map(|(pool, encoded)| (pool, SplitItems::Encoded(encoded)))
-            }
+    ) -> Result<(SplitPool, SplitItems)> {
+        match trained.zip(self.scores.as_ref()) {
+            Some((trained, scorer)) => SplitScores::read(trained, scorer.image_input(), split, cx)
+                .map(|(pool, scores)| (pool, SplitItems::Scores(scores))),
             None => SplitEmbeddings::read(split, self.similarity, cx)
                 .map(|(pool, vectors)| (pool, SplitItems::Vectors(vectors))),
         }
     }
 }
 
-/// Images and captions of a split, in the form that scores are computed from.
-enum SplitItems<'t> {
+/// Images and captions of a split, in the form that scores are taken from.
+enum SplitItems {
     Vectors(SplitEmbeddings),
-    Encoded(EncodedSplit<'t>),
+    Scores(SplitScores),
 }
 
-impl SplitItems<'_> {
+impl SplitItems {
     /// Width of the vectors.
     fn width(&self) -> Result<usize> {
         match self {
             Self::Vectors(vectors) => Ok(vectors.width),
-            Self::Encoded(_) => Err(Error::internal("a query bank with the scores of a model")),
+            Self::Scores(_) => Err(Error::internal("a query bank with the scores of a model")),
         }
     }
 
     /// Source of their scores, and for vectors of the scores with the query bank.
     fn source<'p>(
         &'p self,
-        pool: &'p SplitPool,
         bank: Option<&'p ImageCaptionVectors<'p>>,
         factory: &'p dyn SearchFactory,
         cx: &StageContext<'_>,
@@ -135,7 +133,7 @@ impl SplitItems<'_> {
             Self::Vectors(SplitEmbeddings { width, images, captions }) => {
                 Box::new(VectorSource { images, captions, width: *width, bank, factory })
             }
-            Self::Encoded(sides) => Box::new(ModelSource { sides, pool, threads, cancel: cx.cancel().clone() }),
+            Self::Scores(scores) => Box::new(scores.source(threads)),
         }
     }
 }

@@ -95,7 +95,8 @@ impl Evaluate {
         let problem = |(setting, _)| {
             Problem::new(setting, "applies to embeddings, but `scores` come from a model").hint("leave one of them out")
         };
-        beside.filter(|(_, there)| *there).map(problem).collect()
+        let of_scores = self.scores.as_ref().and_then(ModelScorer::problem);
+        beside.filter(|(_, there)| *there).map(problem).chain(of_scores).collect()
     }
 }
 

@@ -17,6 +17,7 @@ use crate::model::trained_model::{DESCRIPTION_FILE, ModelDescription, PARAMETERS
 use crate::model::{device, threads};
 use crate::runtime::CancelToken;
 use crate::stage::{MapBlock, MapInput, MapOutput, RunnableStage, StageContext, Warning};
+use crate::tables::regions::RegionColumn;
 use crate::tables::{self, VectorColumn};
 
 /// Number of images that an error shows.
@@ -37,7 +38,7 @@ impl RunnableStage for Extract {
         // Every thread of `map` computes the features of its own images. Tensors are not `Sync`, so each thread has its
         // own handles to the weights.
         let network = Mutex::new(network);
-        let summary = cx.map(MapInput::Table("images"), "features", PART_ROWS, &|block| {
+        let summary = cx.map(MapInput::Table("images"), self.output_name(), PART_ROWS, &|block| {
             let broken = |_| Error::internal("another thread panicked while it copied the handles of the network");
             let network = network.lock().map_err(broken)?.share();
             threads::use_one_thread();
@@ -104,7 +105,7 @@ impl Extract {
         let width = self.width();
         let (resize, crop) = (self.resize as usize, self.crop as usize);
 
-        let mut features = Vec::with_capacity(batch.num_rows() * width);
+        let mut features = Vec::new();
         let mut kept = Vec::with_capacity(batch.num_rows());
         let mut undecodable = Vec::new();
         let mut rows = 0..batch.num_rows();
@@ -134,16 +135,23 @@ impl Extract {
             return Err(undecodable_error(&undecodable, &block.range));
         }
 
-        let features = tables::features::TableColumns {
-            image_id: Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row))),
-            split: StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row))),
-            feature: VectorColumn::new(features, width)?,
+        let image_id = Int64Array::from_iter_values(kept.iter().map(|&row| ids.value(row)));
+        let split = StringArray::from_iter_values(kept.iter().map(|&row| splits.value(row)));
+        let batch = match self.pooling {
+            FeaturePooling::Grid(side) => {
+                let regions = RegionColumn::new(features, side * side, width)?;
+                tables::regions::TableColumns { image_id, split, regions }.into_batch()?
+            }
+            FeaturePooling::Average | FeaturePooling::Logits => {
+                let feature = VectorColumn::new(features, width)?;
+                tables::features::TableColumns { image_id, split, feature }.into_batch()?
+            }
         };
         let warnings = undecodable
             .into_iter()
             .map(|(name, error)| Warning { subject: name.to_owned(), message: format!("{LEFT_OUT}{error}") })
             .collect();
-        Ok(MapOutput { batch: features.into_batch()?, warnings })
+        Ok(MapOutput { batch, warnings })
     }
 
     /// Computes the features of a batch of images. `names` are the names of the images.
@@ -156,15 +164,16 @@ impl Extract {
         let output = match self.pooling {
             FeaturePooling::Average => CnnOutput::PooledFeatures,
             FeaturePooling::Logits => CnnOutput::ClassScores,
+            FeaturePooling::Grid(side) => CnnOutput::Grid(side),
         };
         let mut features = network.compute(pixels, self.crop as usize, output)?;
-        for (feature, name) in features.chunks_exact_mut(self.width()).zip(names) {
-            if !feature.iter().all(|value| value.is_finite()) {
+        for (image, name) in features.chunks_exact_mut(network.output_width(output)).zip(names) {
+            if !image.iter().all(|value| value.is_finite()) {
                 return Err(Error::stage(format!("the feature of `{name}` holds a NaN or an infinity"))
                     .hint("the weights are too large for the network"));
             }
             if self.normalize {
-                normalize(feature);
+                image.chunks_exact_mut(self.width()).for_each(normalize);
             }
         }
         Ok(features)

@@ -14,6 +14,9 @@ pub(super) const PART_ROWS: usize = 128;
 /// larger inputs need too much memory.
 const SIDES: std::ops::RangeInclusive<u32> = 32..=2048;
 
+/// Allowed numbers of cells of a side of a grid.
+const GRID_SIDES: std::ops::RangeInclusive<usize> = 1..=64;
+
 /// Columns of the images that must have values.
 const PICTURES: RequiredValues =
     RequiredValues { columns: &tables::images::PICTURE_COLUMNS, hint: tables::images::PICTURES_HINT };
@@ -83,6 +86,10 @@ pub enum FeaturePooling {
     Average,
     /// Logits of the 1,000 ImageNet classes.
     Logits,
+    /// Averages of the last feature maps over the cells of a square grid with this many cells a side, in place of the
+    /// regions of a detector. The stage then writes the table `regions`, row by row of cells, in place of `features`.
+    /// With 224 pixels, ResNet has maps of 7 × 7 values and SqueezeNet of 13 × 13.
+    Grid(usize),
 }
 
 /// Treatment of images that cannot be decoded.
@@ -152,7 +159,13 @@ impl Stage for Extract {
     }
 
     fn outputs(&self) -> Vec<StageOutput> {
-        vec![StageOutput::table("features", tables::features::table().schema_with_width(self.width()), PART_ROWS)]
+        let schema = match self.pooling {
+            FeaturePooling::Grid(side) => tables::regions::table().schema_with_shape(&[side * side, self.width()]),
+            FeaturePooling::Average | FeaturePooling::Logits => {
+                tables::features::table().schema_with_width(self.width())
+            }
+        };
+        vec![StageOutput::table(self.output_name(), schema, PART_ROWS)]
     }
 
     fn check(&self) -> Vec<Problem> {
@@ -170,6 +183,12 @@ impl Stage for Extract {
                 let message = format!("{side} pixels, wanted {} to {}", SIDES.start(), SIDES.end());
                 problems.push(Problem::new(setting, message));
             }
+        }
+        if let FeaturePooling::Grid(side) = self.pooling
+            && !GRID_SIDES.contains(&side)
+        {
+            let message = format!("got {side} cells a side, wanted {} to {}", GRID_SIDES.start(), GRID_SIDES.end());
+            problems.push(Problem::new("pooling.grid", message));
         }
         if self.crop > self.resize {
             let message = format!("a square of {} pixels does not fit a side of {}", self.crop, self.resize);
@@ -203,12 +222,21 @@ impl Stage for Extract {
 }
 
 impl Extract {
-    /// Number of values of a feature.
+    /// Name of the table that the stage writes.
+    #[must_use]
+    pub fn output_name(&self) -> &'static str {
+        match self.pooling {
+            FeaturePooling::Grid(_) => "regions",
+            FeaturePooling::Average | FeaturePooling::Logits => "features",
+        }
+    }
+
+    /// Width of a feature vector.
     #[must_use]
     pub fn width(&self) -> usize {
         let network = self.network.architecture();
         match self.pooling {
-            FeaturePooling::Average => network.width,
+            FeaturePooling::Average | FeaturePooling::Grid(_) => network.width,
             FeaturePooling::Logits => network.classes,
         }
     }

@@ -82,14 +82,14 @@ fn the_network_is_trained_and_a_training_resumes_bit_for_bit() {
 
     // The features of the learned network can be embedded.
     let trained = TrainedModel::read(&file(&whole, DESCRIPTION_FILE), &parameters, device).expect("a model");
-    assert!(trained.network.is_some() && trained.values_per_image() == 512);
+    assert!(trained.network.is_some() && trained.input_spec().values_per_image() == 512);
     let mut pixels = vec![0.0; 3 * 32 * 32];
     let shown = crate::loader::AugmentedImages::new(vec![images()], None, 32).unwrap();
     shown.write_centre_crop(7, 36, &mut pixels).unwrap();
     let feature = learned.compute(&pixels, 32, CnnOutput::PooledFeatures).unwrap();
     let norm = feature.iter().map(|value| value * value).sum::<f32>().sqrt();
     let unit: Vec<f32> = feature.iter().map(|value| value / norm).collect();
-    let embedded = trained.single_vectors(&trained.encode_images(&unit).unwrap()).unwrap();
+    let embedded = trained.single_vectors(&trained.encode_images(&unit, 512).unwrap()).unwrap();
     assert!((embedded.iter().map(|value| value * value).sum::<f32>() - 1.0).abs() < 1e-5);
     let rsums = whole.output("validation")["rsum"].as_primitive::<Float64Type>().values().to_vec();
     assert!(rsums.iter().all(|rsum| (0.0..=600.0).contains(rsum)), "{rsums:?}");

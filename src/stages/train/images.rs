@@ -1,20 +1,21 @@
-//! Images of a data set: shards of features, or encoded images for fine-tuning.
+//! Images of a data set: shards of features or regions, or encoded images for fine-tuning.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use super::Train;
-use super::location::{RowLocation, feature_locations};
+use super::location::{RowLocation, image_locations};
 use crate::error::{Error, Result};
 use crate::io::table_shards::TableShards;
 use crate::loader::{AugmentedImages, LoaderImages};
+use crate::model::family::input_spec::{ImageInput, ImageShape};
 use crate::stage::StageContext;
 use crate::tables;
 
 /// Images of a data set.
 pub(super) enum DataSetImages {
-    /// Feature vectors.
-    Features(TableShards),
+    /// Features or regions.
+    Vectors(TableShards, ImageInput),
     /// Encoded images, the location of each by `image_id`, and the width of the network's features.
     Encoded(AugmentedImages, HashMap<i64, RowLocation>, usize),
 }
@@ -26,7 +27,7 @@ impl DataSetImages {
     /// The input cannot be read, or an image occurs twice.
     pub fn open(stage: &Train, name: &str, first: bool, cx: &mut StageContext<'_>) -> Result<Self> {
         let Some(settings) = stage.finetune.as_ref().filter(|_| first) else {
-            return Ok(Self::Features(cx.shards(name)?));
+            return Ok(Self::Vectors(cx.shards(name)?, stage.image_input()));
         };
         let root = cx.path(name)?;
         let batches = cx.read_all(name)?;
@@ -45,20 +46,20 @@ impl DataSetImages {
         Ok(Self::Encoded(images, locations, settings.network.architecture().width))
     }
 
-    /// Returns the locations of the images in `needed`, and the width of their features.
+    /// Returns the locations of the images in `needed`, and their shape.
     ///
     /// # Errors
-    /// As [`feature_locations`].
+    /// As [`image_locations`].
     pub fn locations(
         &self,
         needed: &BTreeSet<i64>,
         cx: &StageContext<'_>,
-    ) -> Result<(HashMap<i64, RowLocation>, usize)> {
+    ) -> Result<(HashMap<i64, RowLocation>, ImageShape)> {
         match self {
-            Self::Features(shards) => feature_locations(shards, needed, cx),
+            Self::Vectors(shards, input) => image_locations(shards, *input, needed, cx),
             Self::Encoded(_, all, width) => {
                 let found = all.iter().filter(|(image, _)| needed.contains(image));
-                Ok((found.map(|(&image, &place)| (image, place)).collect(), *width))
+                Ok((found.map(|(&image, &place)| (image, place)).collect(), ImageShape::feature(*width)))
             }
         }
     }
@@ -66,7 +67,7 @@ impl DataSetImages {
     /// Converts them to the images that a loader reads.
     pub fn into_loader_images(self) -> LoaderImages {
         match self {
-            Self::Features(shards) => LoaderImages::Vectors { shards, column: "feature".to_owned() },
+            Self::Vectors(shards, input) => LoaderImages::Vectors { shards, column: input.column().to_owned() },
             Self::Encoded(images, ..) => LoaderImages::Pixels(images),
         }
     }

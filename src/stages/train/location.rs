@@ -1,10 +1,11 @@
-//! Locations of features: shard and row of every image that has a caption.
+//! Locations of images: shard and row of every image that has a caption.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result};
 use crate::io::table_shards::TableShards;
+use crate::model::family::input_spec::{ImageInput, ImageShape};
 use crate::stage::StageContext;
 
 /// Shard and row of a table row. The order is that of the table.
@@ -14,20 +15,21 @@ pub(super) struct RowLocation {
     pub row: usize,
 }
 
-/// Finds the features of the images in `needed`. Returns the location of each, and the width of the features.
+/// Finds the features or regions of the images in `needed`. Returns the location of each, and their shape.
 ///
-/// Reads and checks every needed feature. Only one shard is open at a time, so a table larger than the cache can be
+/// Reads and checks every needed image. Only one shard is open at a time, so a table larger than the cache can be
 /// read.
 ///
 /// # Errors
-/// Two features of one image, features of width 0, or values that are not finite.
-pub(super) fn feature_locations(
+/// Two rows of one image, vectors of width 0, values that are not finite, or an image without a region.
+pub(super) fn image_locations(
     shards: &TableShards,
+    input: ImageInput,
     needed: &BTreeSet<i64>,
     cx: &StageContext<'_>,
-) -> Result<(HashMap<i64, RowLocation>, usize)> {
+) -> Result<(HashMap<i64, RowLocation>, ImageShape)> {
     let mut locations = HashMap::new();
-    let mut width = 0;
+    let mut shape = ImageShape::feature(0);
     for shard in 0..shards.len() {
         cx.check_cancelled()?;
         if shards.rows(shard) == 0 {
@@ -35,25 +37,40 @@ pub(super) fn feature_locations(
         }
         shards.prefetch(shard + 1..shards.len().min(shard + 3));
         let open = shards.open(shard)?;
-        let (images, features) = (open.ids("image_id")?, open.vectors("feature")?);
-        width = features.width();
-        if width == 0 {
-            return Err(Error::data("feature vectors of width 0, wanted a width above 0"));
+        let (images, features) = (open.ids("image_id")?, open.vectors(input.column())?);
+        shape = match *features.shape() {
+            [width] => ImageShape::feature(width),
+            [regions, width] => ImageShape { regions: Some(regions), width },
+            _ => return Err(Error::internal("vectors of another number of dimensions")),
+        };
+        if shape.values() == 0 {
+            return Err(Error::data(format!("images with {shape}, wanted numbers above 0")));
         }
         for row in 0..open.rows() {
             let image = images.value(row)?;
             if !needed.contains(&image) {
                 continue;
             }
-            if features.row(row)?.iter().any(|value| !value.is_finite()) {
+            let values = features.row(row)?;
+            if input == ImageInput::Regions && values.iter().all(|value| *value == 0.0) {
+                return Err(Error::data(format!("image {image} has no region: all its values are 0")));
+            }
+            if values.iter().any(|value| !value.is_finite()) {
                 return Err(Error::data(format!("the feature of image {image} holds a value that is not finite")));
             }
             match locations.entry(image) {
-                Entry::Occupied(_) => return Err(Error::data(format!("image {image} has two features, wanted one"))),
+                Entry::Occupied(_) => return Err(two_rows(image, input)),
                 Entry::Vacant(entry) => entry.insert(RowLocation { shard, row }),
             };
         }
         shards.release(shard);
     }
-    Ok((locations, width))
+    Ok((locations, shape))
+}
+
+fn two_rows(image: i64, input: ImageInput) -> Error {
+    Error::data(match input {
+        ImageInput::Features => format!("image {image} has two features, wanted one"),
+        ImageInput::Regions => format!("image {image} has two rows of regions, wanted one"),
+    })
 }

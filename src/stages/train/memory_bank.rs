@@ -78,7 +78,12 @@ pub(super) fn encode_memory_bank(
     for block in own.chunks(data.encoding_batch_size()) {
         let rows: Vec<usize> = block.iter().map(|pair| pair.row).collect();
         let token_ids = rows.iter().map(|&row| data.token_ids(row)).collect::<Result<Vec<_>>>()?;
-        images.push(encode::images(model, &data.pair_images(&rows, cx)?, cx.cancel())?);
+        images.push(encode::images(
+            model,
+            &data.pair_images(&rows, cx)?,
+            model.input_spec().values_per_image(),
+            cx.cancel(),
+        )?);
         captions.push(encode::captions(model, &token_ids, cx.cancel())?);
     }
     let [images, captions] = [EncodedItems::concat(&images)?, EncodedItems::concat(&captions)?];

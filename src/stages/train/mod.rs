@@ -27,6 +27,8 @@ mod finetune_tests;
 #[cfg(test)]
 mod family_tests;
 #[cfg(test)]
+mod region_tests;
+#[cfg(test)]
 mod caption_tests;
 
 pub use options::{

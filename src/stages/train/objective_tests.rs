@@ -125,7 +125,7 @@ fn a_memory_bank_has_the_embeddings_at_the_start_of_the_epoch() {
     for row in 0..20 {
         let vectors = all["feature"].as_fixed_size_list().value(usize::try_from(images[row]).unwrap());
         let feature: &Float32Array = vectors.as_primitive();
-        let wanted = trained.single_vectors(&trained.encode_images(feature.values()).unwrap()).unwrap();
+        let wanted = trained.single_vectors(&trained.encode_images(feature.values(), 10).unwrap()).unwrap();
         assert!(of("image", row).iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-6));
         let caption = usize::try_from(table["caption_id"].as_primitive::<Int64Type>().value(row)).unwrap();
         assert_eq!(images[row], i64::try_from(caption / 2).unwrap());

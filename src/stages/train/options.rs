@@ -14,7 +14,12 @@ use crate::stage::{Problem, SourceRef, TableRef};
 #[serde(deny_unknown_fields)]
 pub struct MixedDataSet {
     /// Feature vectors of the images, of the same width as those of the other data sets.
-    pub features: TableRef,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<TableRef>,
+    /// Feature vectors of the regions of the images, as many and of the same width as those of the other data sets,
+    /// instead of `features`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<TableRef>,
     /// The captions.
     pub captions: TableRef,
     /// Weight of the data set. Its share of an epoch is this weight over the sum of all weights.

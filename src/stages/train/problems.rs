@@ -6,6 +6,7 @@ use crate::model::encoder::MatmulPrecision;
 use crate::model::loss::{BatchSpec, LossFunction};
 use crate::model::similarity::EmbeddingSimilarity;
 use crate::stage::Problem;
+use crate::stages::image_vectors::image_vectors_problem;
 
 impl Train {
     /// Problems of settings that depend on each other.
@@ -46,24 +47,32 @@ impl Train {
 
     /// Problems of the settings of the images.
     fn image_problems(&self) -> Vec<Problem> {
+        let wanted = self.model.capabilities().image_input;
+        let name = self.model.name();
         let mut problems = Vec::new();
-        match (&self.features, &self.finetune) {
-            (None, None) => {
+        let tables = (self.features.as_ref(), self.regions.as_ref());
+        match &self.finetune {
+            None if tables == (None, None) && self.model.capabilities().finetuning => {
                 let message = "no images: wanted `features` or `finetune`";
                 problems.push(Problem::new("features", message).hint("`features = \"cnn.features\"`"));
             }
-            (Some(_), Some(_)) => {
-                let message = "set together with `features`: wanted one of the two";
+            None => problems.extend(image_vectors_problem(tables, wanted, "", name)),
+            Some(_) if tables != (None, None) => {
+                let other = self.image_input().name();
+                let message = format!("set together with `{other}`: wanted one of the two");
                 problems.push(Problem::new("finetune", message));
             }
-            (None, Some(finetune)) => {
+            Some(finetune) => {
                 problems.extend(finetune.problems());
                 if !self.mixed_with.is_empty() {
                     let message = "not with `finetune`: only data sets of features can be mixed";
                     problems.push(Problem::new("mixed_with", message));
                 }
             }
-            (Some(_), None) => {}
+        }
+        for (i, set) in self.mixed_with.iter().enumerate().filter(|_| self.finetune.is_none()) {
+            let tables = (set.features.as_ref(), set.regions.as_ref());
+            problems.extend(image_vectors_problem(tables, wanted, &format!("mixed_with.{i}."), name));
         }
         problems
     }

@@ -12,6 +12,7 @@ use super::location::RowLocation;
 use super::options::VocabularyCaptions;
 use crate::error::{Error, Result, TruncatedList};
 use crate::kernels::text::{Vocabulary, vocabulary::UNKNOWN_ID};
+use crate::model::family::input_spec::ImageShape;
 use crate::stage::StageContext;
 use crate::tables::{self, ListColumn};
 
@@ -20,8 +21,9 @@ use crate::tables::{self, ListColumn};
 pub(super) struct TrainingDataSummary {
     /// Number of training pairs of every data set.
     pub samples: Vec<usize>,
-    /// Width of a feature vector.
-    pub width: usize,
+    /// Shape of an image.
+    #[serde(flatten)]
+    pub shape: ImageShape,
     /// Words of the vocabulary of the training captions.
     pub vocabulary: Vec<String>,
     /// Warnings: (subject, message).
@@ -58,7 +60,7 @@ struct DataSetCaptions {
 /// their image, and those of one image as in `captions`; validation pairs are ordered as in `captions`.
 ///
 /// # Errors
-/// As [`feature_locations`](super::location::feature_locations); a caption of thousands of words; no training pair; no
+/// As [`image_locations`](super::location::image_locations); a caption of thousands of words; no training pair; no
 /// known word.
 pub(super) fn read_pairs(
     stage: &Train,
@@ -73,12 +75,12 @@ pub(super) fn read_pairs(
         let captions = read.used;
         left_out.extend(read.left_out);
         let needed: BTreeSet<i64> = captions.iter().map(|caption| caption.image).collect();
-        let (locations, width) = source.locations(&needed, cx).map_err(|error| error.context(&names.images))?;
-        if set > 0 && width != summary.width {
-            return Err(Error::data(format!("`{}` has width {width}, wanted {}", names.images, summary.width))
-                .hint("all features of a training must have one width above 0"));
+        let (locations, shape) = source.locations(&needed, cx).map_err(|error| error.context(&names.images))?;
+        if set > 0 && shape != summary.shape {
+            return Err(Error::data(format!("`{}` has {shape}, wanted {}", names.images, summary.shape))
+                .hint("all images of a training must have one shape"));
         }
-        summary.width = width;
+        summary.shape = shape;
         let (captions, without_feature): (Vec<_>, Vec<_>) =
             captions.into_iter().partition(|caption| locations.contains_key(&caption.image));
         if captions.iter().all(|caption| caption.is_validation) {

@@ -297,7 +297,8 @@ impl Train {
     fn config(&self, data: &TrainingData) -> ModelConfig {
         let finetune = self.finetune.as_ref();
         self.model.config(InputSpec {
-            image: data.width,
+            image: data.shape.width,
+            regions: data.shape.regions,
             words: data.vocabulary.words().len(),
             words_frozen: self.word_vectors.as_ref().is_some_and(|vectors| !vectors.train),
             pictures: finetune.map(|&FinetuneSettings { network, crop: side, resize, .. }| input_spec::FinetunedCnn {

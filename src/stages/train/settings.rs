@@ -10,18 +10,23 @@ use super::options::{
 use crate::kernels::epoch::Shuffle;
 use crate::kernels::text::Tokenizer;
 use crate::model::encoder::MatmulPrecision;
+use crate::model::family::input_spec::ImageInput;
 use crate::model::family::registry;
 use crate::model::loss::{Loss, Objective, SemanticMargin};
 use crate::stage::{Problem, RequiredValues, Stage, StageInput, StageOutput, TableRef};
+use crate::stages::image_vectors::image_vectors_input;
 use crate::tables;
 
 /// Trains a model that scores pairs of an image and a caption.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Train {
-    /// Feature vectors of the images. Either `features` or `finetune` must be set.
+    /// Feature vectors of the images. One of `features`, `regions` and `finetune` must be set.
     #[serde(default)]
     pub features: Option<TableRef>,
+    /// Feature vectors of the regions of the images, for models that read them (`scan`), instead of `features`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<TableRef>,
     /// Images and a convolutional network that is fine-tuned together with the model, instead of `features`.
     #[serde(default)]
     pub finetune: Option<FinetuneSettings>,
@@ -34,7 +39,7 @@ pub struct Train {
     /// trained on the same captions. Usual with `finetune`.
     #[serde(default)]
     pub init_from: Option<TableRef>,
-    /// Weight of the data set `features` and `captions`, where `mixed_with` adds others. Its share of an epoch is this
+    /// Weight of the first data set, where `mixed_with` adds others. Its share of an epoch is this
     /// weight over the sum of all weights.
     #[serde(default = "weight")]
     pub weight: f64,
@@ -146,18 +151,25 @@ const MEMORY_BANK_PART_ROWS: usize = 8192;
 
 /// Names of the inputs of a data set.
 pub(super) struct DataSetInputs {
-    /// Input of the features, or of the images for fine-tuning.
+    /// Input of the features or regions, or of the images for fine-tuning.
     pub images: String,
     /// Input of the captions.
     pub captions: String,
 }
 
 impl Train {
-    /// Features or images, captions, and weight of every data set.
+    /// Kind of the images that are read from a table.
+    pub(super) fn image_input(&self) -> ImageInput {
+        if self.regions.is_some() { ImageInput::Regions } else { ImageInput::Features }
+    }
+
+    /// Features, regions or images, captions, and weight of every data set.
     pub(super) fn data_sets(&self) -> Vec<(Option<&TableRef>, &TableRef, f64)> {
         let images = self.finetune.as_ref().map(|finetune| &finetune.images);
-        let first = (self.features.as_ref().or(images), &self.captions, self.weight);
-        let more = self.mixed_with.iter().map(|set| (Some(&set.features), &set.captions, set.weight));
+        let first = self.features.as_ref().or(self.regions.as_ref()).or(images);
+        let first = (first, &self.captions, self.weight);
+        let more = self.mixed_with.iter();
+        let more = more.map(|set| (set.features.as_ref().or(set.regions.as_ref()), &set.captions, set.weight));
         std::iter::once(first).chain(more).collect()
     }
 
@@ -166,7 +178,8 @@ impl Train {
         let name = |set: usize, what: &str| {
             if set == 0 { what.to_owned() } else { format!("mixed_with.{}.{what}", set - 1) }
         };
-        let images = |set| if set == 0 && self.finetune.is_some() { "finetune.images" } else { "features" };
+        let vectors = self.image_input().name();
+        let images = |set| if set == 0 && self.finetune.is_some() { "finetune.images" } else { vectors };
         let sets = 0..=self.mixed_with.len();
         sets.map(|set| DataSetInputs { images: name(set, images(set)), captions: name(set, "captions") }).collect()
     }
@@ -253,7 +266,7 @@ impl Stage for Train {
                 if is_finetune {
                     StageInput::table(names.images, images, &tables::images::table()).with_values(PICTURES)
                 } else {
-                    StageInput::table(names.images, images, &tables::features::table())
+                    image_vectors_input(names.images, images, self.image_input())
                 }
             });
             let captions = StageInput::table(names.captions, captions, &tables::captions::table());

@@ -51,7 +51,7 @@ fn a_training_learns_the_toy_data_set() {
 
         let trained =
             TrainedModel::read(&file(&host, DESCRIPTION_FILE), &file(&host, PARAMETERS_FILE), tch::Device::Cpu);
-        assert_eq!(trained.expect("a model").values_per_image(), 10);
+        assert_eq!(trained.expect("a model").input_spec().values_per_image(), 10);
     }
 }
 
@@ -327,5 +327,5 @@ fn data_sets_are_mixed() {
     host.input_tables.insert("mixed_with.0.features".to_owned(), vec![features(8, 9)]);
     host.cached.clear();
     let error = host.run(&stage).expect_err("another width");
-    assert_eq!(error.to_string(), "`mixed_with.0.features` has width 9, wanted 10");
+    assert_eq!(error.to_string(), "`mixed_with.0.features` has width 9, wanted width 10");
 }

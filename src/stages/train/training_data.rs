@@ -15,6 +15,7 @@ use crate::io::shard::{Shard, ShardIds, ShardIntLists};
 use crate::kernels::epoch::{DataOrder, Epoch, Shuffle};
 use crate::kernels::text::Vocabulary;
 use crate::loader::{AugmentedImages, LoaderData, LoaderDataSet, LoaderImages};
+use crate::model::family::input_spec::ImageShape;
 use crate::model::memory_bank::TrainingPair;
 use crate::stage::StageContext;
 use crate::tables;
@@ -29,8 +30,8 @@ pub(super) struct TrainingData {
     pub loader_data: Arc<LoaderData>,
     /// Order of the training pairs in every epoch.
     pub order: Arc<DataOrder>,
-    /// Width of a feature vector.
-    pub width: usize,
+    /// Shape of an image.
+    pub shape: ImageShape,
     /// Vocabulary of the training captions.
     pub vocabulary: Vocabulary,
     /// Warnings: (subject, message).
@@ -75,7 +76,7 @@ impl PairIds {
 /// Validation split, in memory.
 #[derive(Debug)]
 pub(super) struct ValidationSplit {
-    /// Feature vectors of the images, row-major, in the order of their first captions. Empty with fine-tuning.
+    /// Features or regions of the images, row-major, in the order of their first captions. Empty with fine-tuning.
     pub features: Vec<f32>,
     /// Locations of the images.
     pub locations: Vec<RowLocation>,
@@ -147,7 +148,7 @@ impl TrainingData {
         Ok(Self {
             loader_data: Arc::new(data),
             order: Arc::new(order),
-            width: summary.width,
+            shape: summary.shape,
             vocabulary: Vocabulary::from_words(summary.vocabulary).map_err(Error::data)?,
             warnings: summary.warnings,
             columns: PairColumns {
@@ -188,13 +189,13 @@ impl TrainingData {
     /// Images per call of the image encoder, which needs a few tens of megabytes for them.
     pub fn encoding_batch_size(&self) -> usize {
         match &self.loader_data.sets()[0].images {
-            LoaderImages::Vectors { .. } => 2048,
+            LoaderImages::Vectors { .. } => (2048 / self.shape.regions.unwrap_or(1)).max(1),
             LoaderImages::Pixels(_) => 64,
         }
     }
 
-    /// Returns the inputs of the image encoder for the pairs in `rows` of `samples`, row-major: features, or centre
-    /// crops. `rows` must be ascending.
+    /// Returns the inputs of the image encoder for the pairs in `rows` of `samples`, row-major: features, regions, or
+    /// centre crops. `rows` must be ascending.
     ///
     /// # Errors
     /// A shard or an image cannot be read, or the run was cancelled.
@@ -224,7 +225,7 @@ impl TrainingData {
     ) -> Result<Vec<f32>> {
         match &self.loader_data.sets()[data_set].images {
             LoaderImages::Vectors { shards, column } => {
-                let mut images = Vec::with_capacity(locations.len() * self.width);
+                let mut images = Vec::with_capacity(locations.len() * self.shape.values());
                 for of_shard in locations.chunk_by(|one, other| one.shard == other.shard) {
                     cx.check_cancelled()?;
                     let shard = of_shard[0].shard;
@@ -287,8 +288,9 @@ impl TrainingData {
             let sorted: Vec<RowLocation> = order.iter().map(|&image| split.locations[image]).collect();
             let read = self.images_at_locations(0, &sorted, cx)?;
             split.features.resize(read.len(), 0.0);
-            for (&image, feature) in order.iter().zip(read.chunks_exact(self.width)) {
-                split.features[image * self.width..][..self.width].copy_from_slice(feature);
+            let width = self.shape.values();
+            for (&image, feature) in order.iter().zip(read.chunks_exact(width)) {
+                split.features[image * width..][..width].copy_from_slice(feature);
             }
         }
         Ok(split)

@@ -9,10 +9,10 @@ use crate::kernels::top_k::ScoredItem;
 use crate::model::device_search::DeviceSearchFactory;
 use crate::model::family::encode;
 use crate::model::family::encoded_items::EncodedItems;
-use crate::model::model_scores::ModelScores;
+use crate::model::pair_scores::PairScoring;
 use crate::model::training_state::TrainingState;
 use crate::retrieval::{
-    Callbacks, Collection, Evaluation, EvaluationDetail, Matches, MethodLabel, Rankings, ScoreSource, SinglePoolScores,
+    Callbacks, Collection, Evaluation, EvaluationDetail, Matches, MethodLabel, Rankings, ScoreSource, StoredScores,
     VectorSource, evaluate,
 };
 use crate::search::VectorMatrix;
@@ -71,23 +71,25 @@ pub(super) fn validate(
     cx: &StageContext<'_>,
 ) -> Result<ValidationResult> {
     let model = training.model();
-    let token_ids = validation.token_ids()?;
+    let (token_ids, values) = (validation.token_ids()?, model.input_spec().values_per_image());
     let mut blocks = Vec::new();
     if validation.features.is_empty() {
         for places in validation.locations.chunks(data.encoding_batch_size()) {
-            blocks.push(encode::images(model, &data.images_at_locations(0, places, cx)?, cx.cancel())?);
+            let images = data.images_at_locations(0, places, cx)?;
+            blocks.push(encode::images(model, &images, values, cx.cancel())?);
         }
     } else {
-        blocks.push(encode::images(model, &validation.features, cx.cancel())?);
+        blocks.push(encode::images(model, &validation.features, values, cx.cancel())?);
     }
     let captions = encode::captions(model, &token_ids, cx.cancel())?;
     let images = EncodedItems::concat(&blocks)?;
     let Some(similarity) = model.similarity() else {
         let ids = [validation.image_ids.as_slice(), &validation.caption_ids];
-        let scores = ModelScores::new(training.config(), model, [images, captions], ids, cx.threads(), cx.cancel())?;
-        return evaluate_both_directions(collection(validation, &SinglePoolScores(&scores)), select, phi, &|| {
-            cx.check_cancelled()
-        });
+        let (config, threads) = (training.config(), cx.threads());
+        let scoring = PairScoring { config, ids, threads, cancel: cx.cancel() };
+        let scores = scoring.compute(model, &images, &captions)?;
+        let stored = StoredScores { scores: &scores, captions: captions.len(), threads };
+        return evaluate_both_directions(collection(validation, &stored), select, phi, &|| cx.check_cancelled());
     };
     let (images, captions) = (encode::single_vectors(&images)?, encode::single_vectors(&captions)?);
     let width = images.len() / validation.locations.len();

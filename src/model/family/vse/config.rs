@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::model::encoder::{CaptionOptions, CaptionPooling};
+use crate::model::family::caption_gru::CaptionGru;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::parameters::{ParameterInit, ParameterSpec, tensor_width};
+use crate::model::family::parameters::{ParameterSpec, tensor_width};
 use crate::model::similarity::EmbeddingSimilarity;
 
 /// Description of a joint embedding of images and captions, without parameters.
@@ -46,9 +47,6 @@ fn yes() -> bool {
     true
 }
 
-/// Name of the parameter with the word vectors.
-pub(super) const WORD_VECTORS: &str = "txt_enc.embed.weight";
-
 impl VseConfig {
     /// Describes the model of VSE++ (Faghri et al., BMVC 2018) with these widths.
     #[must_use]
@@ -65,10 +63,10 @@ impl VseConfig {
         }
     }
 
-    /// Number of directions in which captions are read.
+    /// Word vectors and GRU of captions.
     #[must_use]
-    pub fn directions(&self) -> usize {
-        1 + usize::from(self.bidirectional)
+    pub fn caption_gru(&self) -> CaptionGru {
+        CaptionGru { word: self.word, state: self.joint, bidirectional: self.bidirectional }
     }
 
     /// Options of the encoder of captions.
@@ -84,27 +82,9 @@ impl VseConfig {
     /// # Errors
     /// A width that no tensor can have.
     pub fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
-        let (image, word) = (tensor_width(self.data.image)?, tensor_width(self.word)?);
-        let (joint, words) = (tensor_width(self.joint)?, tensor_width(self.data.words)?);
-        #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
-        let (linear, recurrent) = ((6.0 / (image + joint) as f64).sqrt(), 1.0 / (joint as f64).sqrt());
-        let parameter =
-            |name: &str, shape: &[i64], bound| ParameterSpec::new(name, shape, ParameterInit::Uniform(bound));
-        let mut all = vec![
-            parameter("img_enc.fc.weight", &[joint, image], linear),
-            parameter("img_enc.fc.bias", &[joint], 0.0),
-            ParameterSpec { trainable: !self.data.words_frozen, ..parameter(WORD_VECTORS, &[words, word], 0.1) },
-        ];
-        for suffix in ["", "_reverse"].into_iter().take(self.directions()) {
-            for (what, shape) in [
-                ("weight_ih", [3 * joint, word].as_slice()),
-                ("weight_hh", &[3 * joint, joint]),
-                ("bias_ih", &[3 * joint]),
-                ("bias_hh", &[3 * joint]),
-            ] {
-                all.push(parameter(&format!("txt_enc.rnn.{what}_l0{suffix}"), shape, recurrent));
-            }
-        }
+        let (image, joint) = (tensor_width(self.data.image)?, tensor_width(self.joint)?);
+        let mut all = ParameterSpec::linear("img_enc.fc", joint, image).to_vec();
+        all.extend(self.caption_gru().parameter_specs(&self.data)?);
         Ok(all)
     }
 }
@@ -112,6 +92,7 @@ impl VseConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::family::caption_gru::WORD_VECTORS;
 
     #[test]
     fn names_are_those_of_the_published_checkpoints() {

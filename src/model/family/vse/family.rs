@@ -1,12 +1,13 @@
 //! Implementation of [`Family`] for VSE++.
 
-use super::config::{VseConfig, WORD_VECTORS};
+use super::config::VseConfig;
 use super::model::Vse;
 use super::published::{self, PublishedVseSettings};
 use super::settings::VseSettings;
 use crate::error::Result;
+use crate::model::family::caption_gru::WORD_VECTORS;
 use crate::model::family::contract::{Capabilities, Family, PublishedCheckpoint};
-use crate::model::family::input_spec::InputSpec;
+use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::Model;
 use crate::model::family::parameters::{ParameterSpec, Parameters};
 use crate::model::setting_problems::SettingProblems;
@@ -17,6 +18,7 @@ impl Family for VseConfig {
 
     fn capabilities(settings: &VseSettings) -> Capabilities {
         Capabilities {
+            image_input: ImageInput::Features,
             similarity: Some(settings.similarity),
             finetuning: true,
             mixed_precision: true,

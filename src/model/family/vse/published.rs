@@ -1,37 +1,17 @@
 //! Published checkpoints of VSE++, HAL and projects with the same layout.
 //!
 //! Such a checkpoint holds one dictionary of parameters for images and one for captions; in a safetensors file their
-//! names begin with `img_enc.` and `txt_enc.`. Models trained on several GPUs have a `module.` in their names
-//! (`torch.nn.DataParallel`). Models trained on raw images also contain the whole CNN. It is ignored,
+//! names begin with `img_enc.` and `txt_enc.`. Models trained on raw images also contain the whole CNN. It is ignored,
 //! because CNN features come from a table here.
 
-use std::collections::BTreeMap;
-
-use safetensors::tensor::{SafeTensors, TensorView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tch::Tensor;
 
-use super::config::{VseConfig, WORD_VECTORS};
-use crate::error::{Error, Result, TruncatedList};
+use super::config::VseConfig;
+use crate::error::Result;
 use crate::model::family::contract::PublishedCheckpoint;
-use crate::model::family::parameters::ParameterSpec;
-use crate::model::named_tensors::NamedTensors;
-use crate::model::safetensors_file;
+use crate::model::family::published::{CheckpointShapes, read_checkpoint};
 use crate::model::similarity::{EmbeddingSimilarity, OrderPenalty};
-
-/// Prefix of the names of a CNN's parameters.
-const CNN_PREFIX: &str = "img_enc.cnn.";
-
-/// Weight of the linear layer for images.
-const IMAGE_LAYER: &str = "img_enc.fc.weight";
-
-/// Python code that converts a published checkpoint to safetensors. README.md contains it too.
-const CONVERSION_SCRIPT: &str = r#"import argparse, torch
-from safetensors.torch import save_file
-torch.serialization.add_safe_globals([argparse.Namespace])
-parts = zip(["img_enc", "txt_enc"], torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"])
-save_file({f"{part}.{name}": value.contiguous() for part, state in parts for name, value in state.items()}, "published.safetensors")"#;
 
 /// Settings that a published checkpoint of VSE++, HAL or the same layout does not contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -46,102 +26,43 @@ pub struct PublishedVseSettings {
 /// Reads a published checkpoint of a model with a vocabulary of `words` words.
 ///
 /// # Errors
-/// Bytes that are not safetensors. Parameters that are missing, unknown or duplicate, that are not finite f32 numbers,
-/// or whose shapes do not fit each other or the vocabulary, all in one message.
+/// As [`read_checkpoint`].
 pub(super) fn read(
     settings: &PublishedVseSettings,
     bytes: &[u8],
     words: usize,
 ) -> Result<PublishedCheckpoint<VseConfig>> {
-    let file = safetensors_file::parse(bytes).map_err(|error| {
-        if !safetensors_file::is_pickle(bytes) {
-            return error;
-        }
-        Error::data("got a pickle of `torch.save`, which is not read because reading a pickle can run code")
-            .hint(format!("convert it once with Python:\n{CONVERSION_SCRIPT}"))
-    })?;
-    let mut mistakes = TruncatedList::default();
-    let (mut views, network_tensors) = plain_views(&file, &mut mistakes);
-    let config = config(&views, words, settings);
-    let wanted = config.parameter_specs().unwrap_or_else(|error| {
-        mistakes.push(error.to_string());
-        Vec::new()
-    });
-    let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
-    for ParameterSpec { name, shape, .. } in wanted {
-        let Some(view) = views.remove(&name) else {
-            mistakes.push(format!("`{name}` is missing"));
-            continue;
-        };
-        match safetensors_file::read_tensor(&name, &view, None) {
-            Err(mistake) => mistakes.push(mistake),
-            Ok(tensor) if tensor.size() != shape => {
-                let got = view.shape();
-                mistakes.push(format!("`{name}` has shape {got:?}, wanted {shape:?}{}", shape_reason(&name, words)));
-            }
-            Ok(tensor) => drop(tensors.insert(name, tensor)),
-        }
-    }
-    mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));
-    if let Some(error) = safetensors_file::mistakes_error(&mistakes) {
-        let wanted = "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions";
-        return Err(error.hint(wanted));
-    }
-    let warning = (network_tensors > 0).then(|| {
+    let wanted = "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions";
+    let mut published = read_checkpoint(bytes, words, wanted, |shapes| config(shapes, words, settings))?;
+    published.warning = (published.network_tensors > 0).then(|| {
+        let ignored = published.network_tensors;
         format!(
-            "{network_tensors} tensors of the CNN are ignored: features come from `extract`, with \
-             `normalize = true` as in VSE++; if the CNN was fine-tuned, `extract` needs its weights"
+            "{ignored} tensors of the CNN are ignored: features come from `extract`, with `normalize = true` as in \
+             VSE++; if the CNN was fine-tuned, `extract` needs its weights"
         )
     });
-    Ok(PublishedCheckpoint { config, parameters: NamedTensors { tensors, text: None }.to_bytes()?, warning })
+    Ok(published)
 }
 
-/// Returns the tensors of the encoders, named without `module.`, and the number of tensors of a CNN.
-fn plain_views<'f>(
-    file: &'f SafeTensors<'f>,
-    mistakes: &mut TruncatedList,
-) -> (BTreeMap<String, TensorView<'f>>, usize) {
-    let (mut views, mut network) = (BTreeMap::new(), 0);
-    for (name, view) in file.tensors() {
-        let plain = name.split('.').filter(|part| *part != "module").collect::<Vec<_>>().join(".");
-        if plain.starts_with(CNN_PREFIX) {
-            network += 1;
-        } else if views.insert(plain.clone(), view).is_some() {
-            mistakes.push(format!("`{plain}` appears with and without `module.`"));
-        }
-    }
-    (views, network)
-}
-
-/// Derives the description of the model. Widths are those of the layer for images and of the word vectors, or those of
-/// the GRU where these tensors are missing.
-fn config(views: &BTreeMap<String, TensorView<'_>>, words: usize, settings: &PublishedVseSettings) -> VseConfig {
-    let width = |name: &str, dim: usize| views.get(name).and_then(|view| view.shape().get(dim).copied());
-    let image = width(IMAGE_LAYER, 1).unwrap_or(1);
-    let joint = width(IMAGE_LAYER, 0).or_else(|| width("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1);
-    let word = width(WORD_VECTORS, 1).or_else(|| width("txt_enc.rnn.weight_ih_l0", 1)).unwrap_or(1);
+/// Derives the description of the model.
+fn config(shapes: &CheckpointShapes<'_>, words: usize, settings: &PublishedVseSettings) -> VseConfig {
     // If embeddings are absolute values, the published code uses the norm of the order violations.
     let similarity = if settings.absolute {
         EmbeddingSimilarity::Order { form: OrderPenalty::Norm }
     } else {
         EmbeddingSimilarity::Cosine
     };
-    VseConfig { absolute: settings.absolute, similarity, ..VseConfig::new(image, words, word, joint) }
-}
-
-/// Reason for the wanted shape of a tensor, for error messages.
-fn shape_reason(name: &str, words: usize) -> String {
-    match name {
-        WORD_VECTORS => format!(" (the vocabulary has {words} words)"),
-        _ => format!(" (to match `{IMAGE_LAYER}` and `{WORD_VECTORS}`)"),
-    }
+    let config = VseConfig::new(shapes.image_width(), words, shapes.word_width(), shapes.joint_width());
+    VseConfig { absolute: settings.absolute, similarity, ..config }
 }
 
 #[cfg(test)]
 mod tests {
-    use safetensors::tensor::{Dtype, serialize};
+    use safetensors::tensor::{Dtype, TensorView, serialize};
 
     use super::*;
+    use crate::model::family::published::CONVERSION_SCRIPT;
+    use crate::model::named_tensors::NamedTensors;
 
     fn names() -> Vec<String> {
         let parameters = VseConfig::new(5, 7, 3, 2).parameter_specs().expect("widths");

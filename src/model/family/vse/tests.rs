@@ -2,7 +2,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::config::{VseConfig, WORD_VECTORS};
+use super::config::VseConfig;
 use super::settings::VseSettings;
 use super::testing::{
     create, embed_captions, embed_images, forward_and_backward, max_difference, model_with, new_training,
@@ -11,6 +11,7 @@ use super::testing::{
 use crate::model::cnn::Network;
 use crate::model::encoder::packed_captions::PackedCaptions;
 use crate::model::encoder::{CaptionPooling, MatmulPrecision, gru};
+use crate::model::family::caption_gru::WORD_VECTORS;
 use crate::model::family::contract::Family;
 use crate::model::family::input_spec::{FinetunedCnn, InputSpec};
 use crate::model::family::model::Model;

@@ -1,0 +1,64 @@
+//! Word vectors and GRU of captions, with the parameter names of the published checkpoints.
+
+use super::input_spec::InputSpec;
+use super::parameters::{ParameterInit, ParameterSpec, Parameters, tensor_width};
+use crate::error::{Error, Result};
+
+/// Name of the parameter with the word vectors.
+pub const WORD_VECTORS: &str = "txt_enc.embed.weight";
+
+/// Word vectors and a GRU over them, in one or two directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaptionGru {
+    /// Width of the word vectors.
+    pub word: usize,
+    /// Width of the state of each direction.
+    pub state: usize,
+    /// True if there is a second direction, from the last word to the first.
+    pub bidirectional: bool,
+}
+
+impl CaptionGru {
+    /// Number of directions.
+    #[must_use]
+    pub fn directions(&self) -> usize {
+        1 + usize::from(self.bidirectional)
+    }
+
+    /// Names of the parameters of the GRU, without the word vectors, by direction: `weight_ih`, `weight_hh`, `bias_ih`,
+    /// `bias_hh`.
+    fn recurrent_names(&self) -> impl Iterator<Item = String> {
+        let suffixes = ["", "_reverse"].into_iter().take(self.directions());
+        suffixes.flat_map(|suffix| {
+            ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map(|what| format!("txt_enc.rnn.{what}_l0{suffix}"))
+        })
+    }
+
+    /// Specifications of the parameters: the word vectors, U(±0.1); then for each direction of the GRU, U(±1/√h),
+    /// `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`.
+    ///
+    /// # Errors
+    /// A width that no tensor can have.
+    pub fn parameter_specs(&self, data: &InputSpec) -> Result<Vec<ParameterSpec>> {
+        let (word, state, words) = (tensor_width(self.word)?, tensor_width(self.state)?, tensor_width(data.words)?);
+        #[expect(clippy::cast_precision_loss, reason = "widths are below 2^31")]
+        let recurrent = ParameterInit::Uniform(1.0 / (state as f64).sqrt());
+        let shapes = [vec![3 * state, word], vec![3 * state, state], vec![3 * state], vec![3 * state]];
+        let vectors = ParameterSpec {
+            trainable: !data.words_frozen,
+            ..ParameterSpec::new(WORD_VECTORS, &[words, word], ParameterInit::Uniform(0.1))
+        };
+        let of_gru = self.recurrent_names().zip(shapes.iter().cycle());
+        let of_gru = of_gru.map(|(name, shape)| ParameterSpec::new(&name, shape, recurrent));
+        Ok(std::iter::once(vectors).chain(of_gru).collect())
+    }
+
+    /// Indices of the parameters in [`Parameters::tensors`], in the order of the specifications.
+    pub(super) fn parameter_indices(&self, parameters: &Parameters) -> Result<Vec<usize>> {
+        let names = std::iter::once(WORD_VECTORS.to_owned()).chain(self.recurrent_names());
+        let index = |name: String| {
+            parameters.index_of(&name).ok_or_else(|| Error::internal(format!("there is no parameter `{name}`")))
+        };
+        names.map(index).collect()
+    }
+}

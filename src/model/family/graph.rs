@@ -1,0 +1,122 @@
+//! Forward computation of a model that libtorch differentiates, with layers whose gradients are hand-written.
+
+use std::cell::RefCell;
+
+use tch::Tensor;
+
+use super::caption_gru::CaptionGru;
+use super::encoded_items::EncodedItems;
+use super::parameters::Parameters;
+use crate::error::{Error, Result};
+use crate::model::encoder::word_states::WordStatesTape;
+use crate::model::encoder::{MatmulPrecision, matmul_transposed};
+
+/// Forward computation of a model. Its parameters are leaves of a graph of libtorch, or plain values without gradient.
+pub struct Graph<'p> {
+    parameters: &'p Parameters,
+    precision: MatmulPrecision,
+    /// Layers with hand-written gradients; `None` if no gradient is wanted.
+    layers: Option<RefCell<Vec<HandWrittenLayer>>>,
+}
+
+/// `x / max(‖x‖₂, 10⁻¹²)` along a dimension. The gradient of a vector of zeros is 0.
+pub fn l2_normalize(x: &Tensor, dimension: i64) -> Tensor {
+    x / x.norm_scalaropt_dim(2, [dimension].as_slice(), true).clamp_min(1e-12)
+}
+
+/// Backward pass of a layer: from the gradient in its output to gradients in parameters, by their index in
+/// [`Parameters::tensors`].
+type LayerBackward = Box<dyn FnOnce(&Tensor) -> Vec<(usize, Tensor)>>;
+
+/// Layer whose gradient is hand-written. Its output is a leaf of the graph of libtorch.
+pub(super) struct HandWrittenLayer {
+    /// Output of the layer.
+    pub output: Tensor,
+    /// Backward pass.
+    pub backward: LayerBackward,
+}
+
+impl<'p> Graph<'p> {
+    /// Creates a computation without gradient.
+    #[must_use]
+    pub fn without_gradient(parameters: &'p Parameters, precision: MatmulPrecision) -> Self {
+        Self { parameters, precision, layers: None }
+    }
+
+    /// Creates a computation with gradient; `leaves` are those of [`Parameters::detached_leaves`].
+    #[must_use]
+    pub fn with_gradient(leaves: &'p Parameters, precision: MatmulPrecision) -> Self {
+        Self { parameters: leaves, precision, layers: Some(RefCell::default()) }
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters {
+        self.parameters
+    }
+
+    /// Finds one of the model's own parameters by name.
+    ///
+    /// # Errors
+    /// There is no parameter of this name.
+    pub fn get(&self, name: &str) -> Result<&Tensor> {
+        self.parameters.get(name)
+    }
+
+    /// Layers with hand-written gradients of the computation so far.
+    pub(super) fn into_layers(self) -> Vec<HandWrittenLayer> {
+        self.layers.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Matrix product `a · b` in the precision of the model, in the type of `a`. Both have two dimensions, or both
+    /// three: a batch of products.
+    pub fn matmul(&self, a: &Tensor, b: &Tensor) -> Tensor {
+        match self.precision {
+            MatmulPrecision::F32 => a.matmul(b),
+            MatmulPrecision::Mixed => {
+                self.precision.cast_factor(a).matmul(&self.precision.cast_factor(b)).to_kind(a.kind())
+            }
+        }
+    }
+
+    /// Matrix product `a · bᵀ` of two matrices in the precision of the model, in the type of `a`. Without gradient it is
+    /// computed by this project's kernels where they apply.
+    pub fn matmul_transposed(&self, a: &Tensor, b: &Tensor) -> Tensor {
+        if self.layers.is_none() { matmul_transposed(a, b, self.precision) } else { self.matmul(a, &b.tr()) }
+    }
+
+    /// Linear layer `x · Wᵀ + b` with the parameters `name.weight` and `name.bias`.
+    ///
+    /// # Errors
+    /// There are no such parameters.
+    pub fn linear(&self, name: &str, x: &Tensor) -> Result<Tensor> {
+        let [weight, bias] = ["weight", "bias"].map(|part| self.get(&format!("{name}.{part}")));
+        Ok(self.matmul_transposed(x, weight?) + bias?)
+    }
+
+    /// States of a GRU after every word of captions: the mean over its directions.
+    ///
+    /// # Errors
+    /// There are no parameters of such a GRU.
+    pub fn word_states(&self, gru: &CaptionGru, captions: &[&[i32]]) -> Result<EncodedItems> {
+        let indices = gru.parameter_indices(self.parameters)?;
+        let values: Vec<Tensor> = indices.iter().map(|&index| self.parameters.tensors()[index].detach()).collect();
+        let words_frozen = !self.parameters.is_trainable(indices[0]);
+        let lengths = captions.iter().map(|words| i64::try_from(words.len())).collect::<std::result::Result<_, _>>();
+        let lengths = lengths.map_err(|_| Error::internal("a caption without end"))?;
+        let precision = self.precision;
+        let (tape, states) = tch::no_grad(|| {
+            let tape = WordStatesTape::forward(captions, &values, precision);
+            let states = tape.by_caption(&values);
+            (tape, states)
+        });
+        let Some(layers) = &self.layers else { return Ok(EncodedItems { vectors: states, lengths: Some(lengths) }) };
+        let output = states.set_requires_grad(true);
+        let backward = move |d: &Tensor| {
+            let found = tch::no_grad(|| tape.backward_by_caption(d, &values, words_frozen, precision));
+            indices.into_iter().zip(found).filter_map(|(index, found)| Some((index, found?))).collect()
+        };
+        layers.borrow_mut().push(HandWrittenLayer { output: output.shallow_clone(), backward: Box::new(backward) });
+        Ok(EncodedItems { vectors: output, lengths: Some(lengths) })
+    }
+}

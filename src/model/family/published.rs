@@ -1,0 +1,141 @@
+//! Published checkpoints in the layout that the projects after VSE++ share.
+//!
+//! Such a checkpoint is a list of dictionaries of parameters: images, captions, and in some projects more. In a
+//! safetensors file their names begin with `img_enc.`, `txt_enc.` and `sim_enc.`. Models trained on several GPUs have a
+//! `module.` in their names (`torch.nn.DataParallel`).
+
+use std::collections::BTreeMap;
+
+use safetensors::tensor::{SafeTensors, TensorView};
+use tch::Tensor;
+
+use super::caption_gru::WORD_VECTORS;
+use super::contract::{Family, PublishedCheckpoint};
+use super::parameters::ParameterSpec;
+use crate::error::{Error, Result, TruncatedList};
+use crate::model::named_tensors::NamedTensors;
+use crate::model::safetensors_file;
+
+/// Prefix of the names of a CNN's parameters.
+const CNN_PREFIX: &str = "img_enc.cnn.";
+
+/// Weight of the linear layer for images or regions.
+const IMAGE_LAYER: &str = "img_enc.fc.weight";
+
+/// Python code that converts a published checkpoint to safetensors. README.md contains it too.
+pub(super) const CONVERSION_SCRIPT: &str = r#"import argparse, torch
+from safetensors.torch import save_file
+torch.serialization.add_safe_globals([argparse.Namespace])
+parts = zip(["img_enc", "txt_enc"], torch.load("model_best.pth.tar", map_location="cpu", weights_only=True)["model"])
+save_file({f"{part}.{name}": value.contiguous() for part, state in parts for name, value in state.items()}, "published.safetensors")"#;
+
+/// Shapes of the tensors of a checkpoint.
+pub struct CheckpointShapes<'f>(BTreeMap<String, TensorView<'f>>);
+
+impl CheckpointShapes<'_> {
+    /// True if there is a tensor of this name.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Size of a dimension of a tensor.
+    #[must_use]
+    pub fn size(&self, name: &str, dimension: usize) -> Option<usize> {
+        self.0.get(name)?.shape().get(dimension).copied()
+    }
+
+    /// Width of the image features or regions; 1 without the layer for images.
+    #[must_use]
+    pub fn image_width(&self) -> usize {
+        self.size(IMAGE_LAYER, 1).unwrap_or(1)
+    }
+
+    /// Width of the joint space: that of the layer for images, or of the GRU without it.
+    #[must_use]
+    pub fn joint_width(&self) -> usize {
+        self.size(IMAGE_LAYER, 0).or_else(|| self.size("txt_enc.rnn.weight_hh_l0", 1)).unwrap_or(1)
+    }
+
+    /// Width of the word vectors, or of the input of the GRU without them.
+    #[must_use]
+    pub fn word_width(&self) -> usize {
+        self.size(WORD_VECTORS, 1).or_else(|| self.size("txt_enc.rnn.weight_ih_l0", 1)).unwrap_or(1)
+    }
+}
+
+/// Reads a published checkpoint of a model with a vocabulary of `words` words. `describe` derives the description of the
+/// model; `wanted` is what such a model is, for messages.
+///
+/// # Errors
+/// Bytes that are not safetensors. Parameters that are missing, unknown or duplicate, that are not finite f32 numbers,
+/// or whose shapes do not fit each other or the vocabulary, all in one message.
+pub fn read_checkpoint<F: Family>(
+    bytes: &[u8],
+    words: usize,
+    wanted: &str,
+    describe: impl FnOnce(&CheckpointShapes<'_>) -> F,
+) -> Result<PublishedCheckpoint<F>> {
+    let file = safetensors_file::parse(bytes).map_err(|error| {
+        if !safetensors_file::is_pickle(bytes) {
+            return error;
+        }
+        Error::data("got a pickle of `torch.save`, which is not read because reading a pickle can run code")
+            .hint(format!("convert it once with Python:\n{CONVERSION_SCRIPT}"))
+    })?;
+    let mut mistakes = TruncatedList::default();
+    let (views, network_tensors) = plain_views(&file, &mut mistakes);
+    let shapes = CheckpointShapes(views);
+    let config = describe(&shapes);
+    let mut views = shapes.0;
+    let specs = config.parameter_specs().unwrap_or_else(|error| {
+        mistakes.push(error.to_string());
+        Vec::new()
+    });
+    let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
+    for ParameterSpec { name, shape, .. } in specs {
+        let Some(view) = views.remove(&name) else {
+            mistakes.push(format!("`{name}` is missing"));
+            continue;
+        };
+        match safetensors_file::read_tensor(&name, &view, None) {
+            Err(mistake) => mistakes.push(mistake),
+            Ok(tensor) if tensor.size() != shape => {
+                let got = view.shape();
+                mistakes.push(format!("`{name}` has shape {got:?}, wanted {shape:?}{}", shape_reason(&name, words)));
+            }
+            Ok(tensor) => drop(tensors.insert(name, tensor)),
+        }
+    }
+    mistakes.extend(views.into_keys().map(|name| format!("`{name}` is not a parameter of this model")));
+    if let Some(error) = safetensors_file::mistakes_error(&mistakes) {
+        return Err(error.hint(wanted));
+    }
+    let parameters = NamedTensors { tensors, text: None }.to_bytes()?;
+    Ok(PublishedCheckpoint { config, parameters, network_tensors, warning: None })
+}
+
+/// Returns the tensors of the encoders, named without `module.`, and the number of tensors of a CNN.
+fn plain_views<'f>(
+    file: &'f SafeTensors<'f>,
+    mistakes: &mut TruncatedList,
+) -> (BTreeMap<String, TensorView<'f>>, usize) {
+    let (mut views, mut network) = (BTreeMap::new(), 0);
+    for (name, view) in file.tensors() {
+        let plain = name.split('.').filter(|part| *part != "module").collect::<Vec<_>>().join(".");
+        if plain.starts_with(CNN_PREFIX) {
+            network += 1;
+        } else if views.insert(plain.clone(), view).is_some() {
+            mistakes.push(format!("`{plain}` appears with and without `module.`"));
+        }
+    }
+    (views, network)
+}
+
+/// Reason for the wanted shape of a tensor, for error messages.
+fn shape_reason(name: &str, words: usize) -> String {
+    match name {
+        WORD_VECTORS => format!(" (the vocabulary has {words} words)"),
+        _ => format!(" (to match `{IMAGE_LAYER}` and `{WORD_VECTORS}`)"),
+    }
+}

@@ -1,0 +1,11 @@
+//! SCAN: stacked cross attention between regions and words.
+//!
+//! Lee, Chen, Hua, Hu, He, "Stacked Cross Attention for Image-Text Matching", ECCV 2018.
+
+pub mod settings;
+pub mod config;
+mod family;
+mod cross_attention;
+mod published;
+#[cfg(test)]
+mod golden_tests;

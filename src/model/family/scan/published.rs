@@ -1,0 +1,104 @@
+//! Published checkpoints of SCAN.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::config::ScanConfig;
+use super::settings::{AttentionActivation, AttentionDirection, RelevanceAggregation, ScanSettings};
+use crate::error::Result;
+use crate::model::family::contract::PublishedCheckpoint;
+use crate::model::family::input_spec::InputSpec;
+use crate::model::family::published::{CheckpointShapes, read_checkpoint};
+
+/// Number of regions of an image in the published data.
+const REGIONS: usize = 36;
+
+/// Settings that a published checkpoint of SCAN does not contain. The defaults are those of its code.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "PublishedScan")]
+pub struct PublishedScanSettings {
+    /// Direction of the attention (`--cross_attn`).
+    pub cross_attention: AttentionDirection,
+    /// Function of the cosines of regions and words before they are normalised.
+    pub activation: AttentionActivation,
+    /// Inverse temperature λ₁ of the softmax (`--lambda_softmax`).
+    pub lambda_softmax: f64,
+    /// Aggregation of relevances (`--agg_func`).
+    pub aggregation: RelevanceAggregation,
+    /// Inverse temperature λ₂ of `log_sum_exp` (`--lambda_lse`).
+    pub lambda_lse: f64,
+}
+
+impl Default for PublishedScanSettings {
+    fn default() -> Self {
+        Self {
+            cross_attention: AttentionDirection::T2i,
+            activation: AttentionActivation::LeakyRelu,
+            lambda_softmax: 9.0,
+            aggregation: RelevanceAggregation::LogSumExp,
+            lambda_lse: 6.0,
+        }
+    }
+}
+
+/// Reads a published checkpoint of a model with a vocabulary of `words` words.
+///
+/// # Errors
+/// As [`read_checkpoint`].
+pub(super) fn read(
+    settings: &PublishedScanSettings,
+    bytes: &[u8],
+    words: usize,
+) -> Result<PublishedCheckpoint<ScanConfig>> {
+    let wanted = "wanted a model of SCAN: a linear layer for regions, word vectors and a GRU for captions";
+    read_checkpoint(bytes, words, wanted, |shapes| config(shapes, words, settings))
+}
+
+/// Derives the description of the model.
+fn config(shapes: &CheckpointShapes<'_>, words: usize, settings: &PublishedScanSettings) -> ScanConfig {
+    let &PublishedScanSettings { cross_attention, activation, lambda_softmax, aggregation, lambda_lse } = settings;
+    let settings = ScanSettings {
+        embed_size: shapes.joint_width(),
+        word_dim: shapes.word_width(),
+        bidirectional: shapes.contains("txt_enc.rnn.weight_ih_l0_reverse"),
+        cross_attention,
+        activation,
+        lambda_softmax,
+        aggregation,
+        lambda_lse,
+    };
+    let data = InputSpec { regions: Some(REGIONS), ..InputSpec::for_features(shapes.image_width(), words) };
+    ScanConfig { data, settings }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::*;
+    use crate::model::family::registry::ModelConfig;
+
+    /// The names of the parameters are those of the published checkpoints: `golden_tests` compares scores with PyTorch.
+    #[test]
+    fn widths_and_directions_follow_from_the_tensors() {
+        for bidirectional in [false, true] {
+            let settings = ScanSettings {
+                embed_size: 4,
+                word_dim: 3,
+                bidirectional,
+                activation: AttentionActivation::LeakyRelu,
+                aggregation: RelevanceAggregation::LogSumExp,
+                ..ScanSettings::default()
+            };
+            let data = InputSpec { regions: Some(REGIONS), ..InputSpec::for_features(5, 7) };
+            let config = ScanConfig { data, settings };
+            let model = ModelConfig::Scan(config.clone()).create(1, Device::Cpu).expect("a model");
+            let bytes = model.parameters().to_bytes().expect("a file");
+            let published = read(&PublishedScanSettings::default(), &bytes, 7).expect("a model");
+            assert_eq!(published.config, config);
+            let error = read(&PublishedScanSettings::default(), &bytes, 8).expect_err("other words").to_string();
+            assert!(error.contains("`txt_enc.embed.weight` has shape [7, 3], wanted [8, 3]"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Tests of `train` and `evaluate` with models that read regions: learning, resuming, evaluation, and refusals.
+
+use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::Float64Type;
+
+use super::Train;
+use super::testing::{description, host as feature_host};
+use crate::kernels::random::Rng;
+use crate::stage::Stage;
+use crate::stages::embed::Embed;
+use crate::stages::evaluate::Evaluate;
+use crate::stages::testing::{self, InMemoryHost};
+use crate::tables::regions::{self, RegionColumn};
+use crate::tables::repeated;
+
+/// Width of a region.
+const WIDTH: usize = 10;
+
+/// Number of places for regions.
+const PLACES: usize = 3;
+
+fn stage(more: &str) -> Train {
+    let text = format!(
+        "regions = \"x.regions\"\ncaptions = \"x.captions\"\nbatch_size = 16\nmodel.scan.embed_size = 16\n\
+         model.scan.word_dim = 8\nmin_count = 1\nlearning_rate = 0.01\nseed = 5\n{more}"
+    );
+    toml::from_str(&text).expect("settings of a training")
+}
+
+/// Regions of the toy data set: one of the colour, one of the object, and of odd images a third one of noise.
+fn region_table(split: &str) -> RecordBatch {
+    let mut rng = Rng::new(3, &[]);
+    let mut values = Vec::new();
+    for image in 0..48usize {
+        for place in 0..PLACES {
+            let code = [image % 6, 6 + image / 6 % 4, WIDTH][place];
+            let exists = place < 2 || image % 2 == 1;
+            #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
+            let mut value = |i: usize| f32::from(u8::from(i == code)) + 0.1 * rng.uniform() as f32;
+            values.extend((0..WIDTH).map(|i| if exists { value(i) } else { 0.0 }));
+        }
+    }
+    let regions = RegionColumn::new(values, PLACES, WIDTH).expect("whole images");
+    let columns =
+        regions::TableColumns { image_id: Int64Array::from_iter_values(0..48), split: repeated(split, 48), regions };
+    columns.into_batch().expect("regions")
+}
+
+fn host() -> InMemoryHost {
+    let mut host = feature_host();
+    host.input_tables.remove("features");
+    host.input_tables.insert("regions".to_owned(), vec![region_table("val")]);
+    host
+}
+
+/// Eight distinct images. `evaluate` on the validation split has the rsum of the training's own validation.
+#[test]
+fn scan_learns_from_regions_and_evaluation_reproduces_its_validation() {
+    let stage = stage("epochs = 12\nloss = { sum = {} }");
+    assert_eq!(stage.check(), []);
+    let mut trained = host();
+    trained.run(&stage).expect("a training");
+    let rsum = description(&trained).rsum.expect("a validation split");
+    assert!(rsum > 400.0, "{rsum}");
+
+    let scores = "scores = { model = \"fit.model\", regions = \"x.regions\", captions = \"x.captions\" }";
+    let evaluate: Evaluate =
+        toml::from_str(&format!("{scores}\ndataset = \"made\"\nsplit = \"val\"")).expect("settings");
+    assert_eq!(evaluate.check(), []);
+    let mut evaluated = InMemoryHost::default();
+    let files = trained.output_files.iter();
+    evaluated.input_files =
+        files.map(|((_, name), content)| (("scores.model".to_owned(), name.clone()), content.clone())).collect();
+    // Images that no caption of the split names are left out.
+    let of_val = region_table("val").slice(40, 8);
+    evaluated.input_tables.insert("scores.regions".to_owned(), vec![of_val]);
+    evaluated.input_tables.insert("scores.captions".to_owned(), trained.input_tables["captions"].clone());
+    evaluated.run(&evaluate).expect("an evaluation");
+    let found = evaluated.output("summary")["rsum"].as_primitive::<Float64Type>().value(0);
+    assert!((found - rsum).abs() < 1e-9, "{found} and {rsum}");
+}
+
+#[test]
+fn a_resumed_training_on_regions_is_identical_bit_for_bit() {
+    let stage = stage("epochs = 3\ncheckpoint_steps = 2\nmodel.scan.cross_attention = \"i2t\"");
+    assert!(testing::check_resume_after_every_save(&stage, host, &["history", "validation"]) > 4);
+}
+
+#[test]
+fn settings_that_do_not_fit_the_images_of_a_model_are_refused() {
+    let problems = |stage: &Train| -> Vec<(String, String)> {
+        stage.check().into_iter().map(|problem| (problem.setting, problem.message)).collect()
+    };
+    let one = |setting: &str, message: &str| vec![(setting.to_owned(), message.to_owned())];
+    let table = |name: &str| Some(crate::stage::TableRef::try_from(name.to_owned()).expect("a table"));
+    let features = Train { regions: None, features: table("x.features"), ..stage("epochs = 1") };
+    assert_eq!(problems(&features), one("features", "a model of `scan` reads regions, not one vector of an image"));
+    let both = Train { features: table("x.features"), ..stage("epochs = 1") };
+    assert_eq!(problems(&both), one("regions", "set together with `features`: wanted one of the two"));
+    let none = Train { regions: None, ..stage("epochs = 1") };
+    assert_eq!(problems(&none), one("regions", "no images: wanted `regions`"));
+    let vse = Train { regions: table("x.regions"), features: None, ..super::testing::stage("epochs = 1") };
+    assert_eq!(problems(&vse), one("regions", "a model of `vse` reads one vector of an image, not regions"));
+    let bank = stage("epochs = 2\nloss = { hal = {} }\nmemory_bank = {}");
+    assert_eq!(problems(&bank), one("memory_bank", "a model of `scan` has no similarity of one vector per item"));
+    let narrow = stage("epochs = 1\nmodel.scan.lambda_softmax = 0.0");
+    assert_eq!(problems(&narrow), one("model.scan.lambda_softmax", "got 0, wanted more than 0"));
+}
+
+#[test]
+fn an_image_without_a_region_and_a_table_of_the_other_kind_are_refused() {
+    let mut empty = host();
+    let values = vec![0.0; PLACES * WIDTH];
+    let regions = RegionColumn::new(values, PLACES, WIDTH).expect("an image");
+    let row = regions::TableColumns { image_id: vec![47].into(), split: repeated("val", 1), regions };
+    let others = region_table("val").slice(0, 47);
+    empty.input_tables.insert("regions".to_owned(), vec![others, row.into_batch().expect("a row")]);
+    let error = empty.run(&stage("epochs = 1")).expect_err("no region").to_string();
+    assert_eq!(error, "regions: image 47 has no region: all its values are 0");
+
+    let mut trained = host();
+    trained.run(&stage("epochs = 1")).expect("a training");
+    let embed: Embed =
+        toml::from_str("model = \"f.model\"\nfeatures = \"x.features\"\ncaptions = \"x.captions\"").expect("settings");
+    let mut host = InMemoryHost::default();
+    let files = trained.output_files.iter();
+    host.input_files =
+        files.map(|((_, name), content)| (("model".to_owned(), name.clone()), content.clone())).collect();
+    let error = host.run(&embed).expect_err("features").to_string();
+    assert_eq!(error, "the model reads `regions` of images, got `features`");
+}
