@@ -1,8 +1,6 @@
 //! Scores of images with captions as a matrix, without a query bank and without vectors.
 
-use std::ops::Range;
-
-use super::scores::{PoolScores, ScoreSet, ScoreSource, missing_scores};
+use super::scores::{PoolScores, ScoreSet, missing_scores};
 use crate::error::{Error, Result};
 use crate::kernels::hubness::distance::Distance;
 use crate::search::{MatrixSide, ScoreMatrix, Search};
@@ -35,18 +33,5 @@ impl<M: ScoreMatrix> PoolScores for MatrixPool<M> {
 
     fn distance(&self) -> Option<Distance> {
         None
-    }
-}
-
-/// Scores of a whole collection that is ranked as a single pool.
-#[derive(Clone, Copy)]
-pub struct SinglePoolScores<'s>(pub &'s dyn ScoreMatrix);
-
-impl ScoreSource for SinglePoolScores<'_> {
-    fn pool<'s>(&'s self, images: &Range<usize>, captions: &Range<usize>) -> Result<Box<dyn PoolScores + 's>> {
-        if [images.clone(), captions.clone()] != self.0.shape().map(|size| 0..size) {
-            return Err(Error::usage("got a part of a collection that has no folds"));
-        }
-        Ok(Box::new(MatrixPool(self.0)))
     }
 }

@@ -40,7 +40,7 @@ pub use direction::Direction;
 pub use evaluation::{Evaluation, EvaluationDetail, ValidationCollection, evaluate};
 pub use folds::Folds;
 pub use label::MethodLabel;
-pub use matrix::{MatrixPool, SinglePoolScores};
+pub use matrix::MatrixPool;
 pub use methods::Method;
 pub use over_seeds::{PairedSeedTest, SeedStatistics};
 pub use protocol::Protocol;

@@ -60,7 +60,7 @@ impl RunnableStage for ImportModel {
             .map_err(|error| Error::data(format!("`{}`: {error}", words.display())))?;
         let bytes = bounded::read(&weights, bounded::MAX_LIST_BYTES)?;
         let published = self.model.read(&bytes, vocabulary.words().len());
-        let PublishedCheckpoint { config, parameters, warning, .. } =
+        let PublishedCheckpoint { config, parameters, warning } =
             published.map_err(|error| error.context(format!("`{}`", weights.display())))?;
         if let Some(message) = warning {
             cx.warn("weights", message);

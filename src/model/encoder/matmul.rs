@@ -36,11 +36,11 @@ impl MatmulPrecision {
         }
     }
 
-    /// `a · b`, in the type of `a`.
+    /// `a · b`, in the type of `a`. Both have two dimensions, or both three: a batch of products.
     pub fn matmul(self, a: &Tensor, b: &Tensor) -> Tensor {
         match self {
-            Self::F32 => a.mm(b),
-            Self::Mixed => self.cast_factor(a).mm(&self.cast_factor(b)).to_kind(a.kind()),
+            Self::F32 => a.matmul(b),
+            Self::Mixed => self.cast_factor(a).matmul(&self.cast_factor(b)).to_kind(a.kind()),
         }
     }
 }

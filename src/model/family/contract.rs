@@ -83,8 +83,6 @@ pub struct PublishedCheckpoint<F> {
     pub config: F,
     /// Parameters as the bytes of `model.safetensors`.
     pub parameters: Bytes,
-    /// Number of tensors of a CNN in the file, which are ignored.
-    pub network_tensors: usize,
     /// Warning about tensors that were ignored.
     pub warning: Option<String>,
 }

@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 
+use az::SaturatingAs;
 use tch::Tensor;
 
 use super::caption_gru::CaptionGru;
 use super::encoded_items::EncodedItems;
 use super::parameters::Parameters;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::encoder::word_states::WordStatesTape;
 use crate::model::encoder::{MatmulPrecision, matmul_transposed};
 
@@ -71,12 +72,7 @@ impl<'p> Graph<'p> {
     /// Matrix product `a · b` in the precision of the model, in the type of `a`. Both have two dimensions, or both
     /// three: a batch of products.
     pub fn matmul(&self, a: &Tensor, b: &Tensor) -> Tensor {
-        match self.precision {
-            MatmulPrecision::F32 => a.matmul(b),
-            MatmulPrecision::Mixed => {
-                self.precision.cast_factor(a).matmul(&self.precision.cast_factor(b)).to_kind(a.kind())
-            }
-        }
+        self.precision.matmul(a, b)
     }
 
     /// Matrix product `a · bᵀ` of two matrices in the precision of the model, in the type of `a`. Without gradient it is
@@ -102,8 +98,7 @@ impl<'p> Graph<'p> {
         let indices = gru.parameter_indices(self.parameters)?;
         let values: Vec<Tensor> = indices.iter().map(|&index| self.parameters.tensors()[index].detach()).collect();
         let words_frozen = !self.parameters.is_trainable(indices[0]);
-        let lengths = captions.iter().map(|words| i64::try_from(words.len())).collect::<std::result::Result<_, _>>();
-        let lengths = lengths.map_err(|_| Error::internal("a caption without end"))?;
+        let lengths = captions.iter().map(|words| words.len().saturating_as::<i64>()).collect();
         let precision = self.precision;
         let (tape, states) = tch::no_grad(|| {
             let tape = WordStatesTape::forward(captions, &values, precision);

@@ -112,7 +112,13 @@ pub fn read_checkpoint<F: Family>(
         return Err(error.hint(wanted));
     }
     let parameters = NamedTensors { tensors, text: None }.to_bytes()?;
-    Ok(PublishedCheckpoint { config, parameters, network_tensors, warning: None })
+    let warning = (network_tensors > 0).then(|| {
+        format!(
+            "{network_tensors} tensors of the CNN are ignored: features come from `extract`, with \
+             `normalize = true` as in VSE++; if the CNN was fine-tuned, `extract` needs its weights"
+        )
+    });
+    Ok(PublishedCheckpoint { config, parameters, warning })
 }
 
 /// Returns the tensors of the encoders, named without `module.`, and the number of tensors of a CNN.

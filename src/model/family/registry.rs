@@ -96,8 +96,8 @@ macro_rules! families {
             /// Bytes that are not such a checkpoint, with all mistakes in one message.
             pub fn read(&self, checkpoint: &[u8], words: usize) -> Result<PublishedCheckpoint<ModelConfig>> {
                 match self { $($(#[cfg($when)])? Self::$name(settings) => {
-                    let PublishedCheckpoint { config, parameters, network_tensors, warning } = <$family>::read_published(settings, checkpoint, words)?;
-                    Ok(PublishedCheckpoint { config: ModelConfig::$name(config), parameters, network_tensors, warning })
+                    let PublishedCheckpoint { config, parameters, warning } = <$family>::read_published(settings, checkpoint, words)?;
+                    Ok(PublishedCheckpoint { config: ModelConfig::$name(config), parameters, warning })
                 }),* }
             }
         }

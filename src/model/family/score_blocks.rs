@@ -8,11 +8,11 @@ use tch::Tensor;
 use super::encoded_items::EncodedItems;
 use crate::error::Result;
 
-/// Largest number of values of a block in one tensor: 16 MiB of f32, near to a CPU's cache.
+/// Largest number of values of a block in one tensor: 16 MiB of f32.
 const BLOCK_VALUES: i64 = 1 << 22;
 
-/// Largest number of values of all blocks in one tensor for which their graphs are kept until the backward pass. Beyond
-/// it, each block is computed again there. A graph of cross attention keeps about a dozen such tensors: 0.8 GiB.
+/// Limit of the values of all blocks together, in one tensor. Up to it, the graphs of all blocks are kept until the
+/// backward pass: about a dozen such tensors for cross attention, 0.8 GiB. Beyond it, each block is computed again there.
 const KEPT_VALUES: i64 = 1 << 24;
 
 /// Captions in the order of their lengths, in blocks.

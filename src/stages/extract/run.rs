@@ -90,6 +90,15 @@ impl Extract {
         }
     }
 
+    /// Output of the network that becomes the features.
+    fn output(&self) -> CnnOutput {
+        match self.pooling {
+            FeaturePooling::Average => CnnOutput::PooledFeatures,
+            FeaturePooling::Logits => CnnOutput::ClassScores,
+            FeaturePooling::Grid(side) => CnnOutput::Grid(side),
+        }
+    }
+
     /// Computes the features of a block of images.
     fn compute_part(
         &self,
@@ -105,7 +114,7 @@ impl Extract {
         let width = self.width();
         let (resize, crop) = (self.resize as usize, self.crop as usize);
 
-        let mut features = Vec::new();
+        let mut features = Vec::with_capacity(batch.num_rows() * network.output_width(self.output()));
         let mut kept = Vec::with_capacity(batch.num_rows());
         let mut undecodable = Vec::new();
         let mut rows = 0..batch.num_rows();
@@ -161,11 +170,7 @@ impl Extract {
         names: impl Iterator<Item = &'n str>,
         network: &Cnn,
     ) -> Result<Vec<f32>> {
-        let output = match self.pooling {
-            FeaturePooling::Average => CnnOutput::PooledFeatures,
-            FeaturePooling::Logits => CnnOutput::ClassScores,
-            FeaturePooling::Grid(side) => CnnOutput::Grid(side),
-        };
+        let output = self.output();
         let mut features = network.compute(pixels, self.crop as usize, output)?;
         for (image, name) in features.chunks_exact_mut(network.output_width(output)).zip(names) {
             if !image.iter().all(|value| value.is_finite()) {

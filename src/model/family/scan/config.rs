@@ -3,13 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::settings::ScanSettings;
-use crate::error::Result;
 use crate::model::family::caption_gru::CaptionGru;
 use crate::model::family::input_spec::InputSpec;
-use crate::model::family::parameters::{ParameterSpec, tensor_width};
-
-/// Prefix of the parameters of the linear layer of regions.
-pub(super) const REGION_LAYER: &str = "img_enc.fc";
 
 /// Description of a SCAN model, without parameters.
 ///
@@ -30,16 +25,5 @@ impl ScanConfig {
     pub(super) fn caption_gru(&self) -> CaptionGru {
         let &ScanSettings { word_dim, embed_size, bidirectional, .. } = &self.settings;
         CaptionGru { word: word_dim, state: embed_size, bidirectional }
-    }
-
-    /// Specifications of the parameters: the linear layer of regions (Xavier, zero bias), then those of [`CaptionGru`].
-    ///
-    /// # Errors
-    /// A width that no tensor can have.
-    pub(super) fn all_parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
-        let (image, joint) = (tensor_width(self.data.image)?, tensor_width(self.settings.embed_size)?);
-        let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
-        all.extend(self.caption_gru().parameter_specs(&self.data)?);
-        Ok(all)
     }
 }

@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use super::config::{REGION_LAYER, ScanConfig};
+use super::config::ScanConfig;
 use super::published::{self, PublishedScanSettings};
 use super::settings::ScanSettings;
 use crate::error::Result;
@@ -13,9 +13,12 @@ use crate::model::family::encoded_items::EncodedItems;
 use crate::model::family::graph::{Graph, l2_normalize};
 use crate::model::family::input_spec::{ImageInput, InputSpec};
 use crate::model::family::model::{LocalBatch, Model};
-use crate::model::family::parameters::{ParameterSpec, Parameters};
+use crate::model::family::parameters::{ParameterSpec, Parameters, tensor_width};
 use crate::model::family::region_rows::region_sets;
 use crate::model::setting_problems::SettingProblems;
+
+/// Prefix of the parameters of the linear layer of regions.
+const REGION_LAYER: &str = "img_enc.fc";
 
 impl Family for ScanConfig {
     type Settings = ScanSettings;
@@ -47,8 +50,12 @@ impl Family for ScanConfig {
         &mut self.data
     }
 
+    /// The linear layer of regions (Xavier, zero bias), then the word vectors and the GRU of captions.
     fn parameter_specs(&self) -> Result<Vec<ParameterSpec>> {
-        self.all_parameter_specs()
+        let (image, joint) = (tensor_width(self.data.image)?, tensor_width(self.settings.embed_size)?);
+        let mut all = ParameterSpec::linear(REGION_LAYER, joint, image).to_vec();
+        all.extend(self.caption_gru().parameter_specs(&self.data)?);
+        Ok(all)
     }
 
     fn build(&self, parameters: Parameters) -> Result<Box<dyn Model>> {

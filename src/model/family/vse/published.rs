@@ -33,15 +33,7 @@ pub(super) fn read(
     words: usize,
 ) -> Result<PublishedCheckpoint<VseConfig>> {
     let wanted = "wanted a model of VSE++ or HAL: a linear layer for images, word vectors and a GRU for captions";
-    let mut published = read_checkpoint(bytes, words, wanted, |shapes| config(shapes, words, settings))?;
-    published.warning = (published.network_tensors > 0).then(|| {
-        let ignored = published.network_tensors;
-        format!(
-            "{ignored} tensors of the CNN are ignored: features come from `extract`, with `normalize = true` as in \
-             VSE++; if the CNN was fine-tuned, `extract` needs its weights"
-        )
-    });
-    Ok(published)
+    read_checkpoint(bytes, words, wanted, |shapes| config(shapes, words, settings))
 }
 
 /// Derives the description of the model.
