@@ -26,6 +26,9 @@ use crate::error::{Error, Result};
 /// Maximum bytes of a request with the standard time-out.
 pub(super) const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
+/// Time for which a request is retried with the standard policy.
+const RETRY_TIME: Duration = Duration::from_secs(60);
+
 /// Clients of one store, by retry policy.
 #[derive(Debug)]
 pub(super) struct UrlClient {
@@ -90,10 +93,11 @@ impl UrlClient {
         }
     }
 
-    /// Records whether the server answered. A failure after the short retries is not recorded, as it may be transient.
-    pub(super) fn record_result<T>(&self, policy: RetryPolicy, result: &object_store::Result<T>) {
+    /// Records whether the server answered a request that took `time`. A failure after less than a minute is not
+    /// recorded, as it may be transient: a connection that breaks in the middle of a request fails at once.
+    pub(super) fn record_result<T>(&self, time: Duration, result: &object_store::Result<T>) {
         let silent = matches!(result, Err(object_store::Error::Generic { .. }));
-        if !silent || policy != RetryPolicy::Short {
+        if !silent || time >= RETRY_TIME {
             self.is_reachable.store(!silent, Ordering::Relaxed);
         }
     }
@@ -118,11 +122,12 @@ pub(in crate::io) fn runtime() -> Result<&'static Runtime> {
 }
 
 fn retry(policy: RetryPolicy) -> RetryConfig {
-    let (most, seconds) = if policy == RetryPolicy::Short { (1, 5) } else { (10, 60) };
-    let backoff =
-        BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(most), base: 3.0 };
+    let short = (Duration::from_secs(1), Duration::from_secs(5));
+    let (max_backoff, retry_timeout) =
+        if policy == RetryPolicy::Short { short } else { (Duration::from_secs(10), RETRY_TIME) };
+    let backoff = BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff, base: 3.0 };
     // Retries are limited by time only.
-    RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: Duration::from_secs(seconds) }
+    RetryConfig { backoff, max_retries: usize::MAX, retry_timeout }
 }
 
 /// Builds a client of `object_store` with the options that all services share: time-outs, settings, retries, threads.
@@ -174,4 +179,31 @@ fn open(url: &Url, settings: &[(String, String)], policy: RetryPolicy) -> Result
             Arc::new(built!(builder, ClientConfigKey, key, none, policy, timeout).map_err(wrong)?)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure() -> object_store::Result<()> {
+        Err(object_store::Error::Generic { store: "S3", source: "connection closed".into() })
+    }
+
+    #[test]
+    fn only_a_failure_of_a_minute_shortens_the_retries() {
+        let url = Url::parse("http://127.0.0.1:1/store").unwrap();
+        let client = UrlClient::new(&url, &[]).unwrap();
+        let is_short = |client: &UrlClient| Arc::ptr_eq(client.client_for(RetryPolicy::Standard), &client.short);
+        assert!(is_short(&client), "the server has not answered yet");
+        client.record_result(Duration::from_millis(20), &Ok(()));
+        assert!(!is_short(&client));
+        client.record_result(Duration::from_millis(20), &failure());
+        client.record_result(Duration::from_secs(6), &failure());
+        assert!(!is_short(&client), "a connection that breaks at once may be transient");
+        client.record_result(Duration::from_secs(61), &failure());
+        assert!(is_short(&client));
+        let absent = object_store::Error::NotFound { path: "a".into(), source: "404".into() };
+        client.record_result(Duration::from_millis(20), &Err::<(), _>(absent));
+        assert!(!is_short(&client), "an error of the server is an answer");
+    }
 }

@@ -279,7 +279,9 @@ impl ObjectStorage {
             let options = PutOptions::from(mode.clone());
             let payload = PutPayload::from(content.clone());
             let policy = retry_policy(&content);
-            let wrote = self.record_result(policy, self.store_for(policy).put_opts(object, payload, options).await);
+            let begun = tokio::time::Instant::now();
+            let wrote = self.recorded(self.store_for(policy).put_opts(object, payload, options)).await;
+            let time_of_write = begun.elapsed();
             tries += 1;
             let error = match wrote {
                 Ok(wrote) => return Ok(Some(ObjectVersion { tag: wrote.e_tag, generation: wrote.version })),
@@ -300,7 +302,11 @@ impl ObjectStorage {
                 Ok(meta) if meta.size == content.len() as u64 => self.read_version(name).await?,
                 Ok(_) if refused => return Ok(None),
                 Ok(_) | Err(StoreError::NotFound { .. }) => None,
-                Err(_) => return Err(self.error("write", name, &error)),
+                // The one that was retried for longer says more.
+                Err(last) => {
+                    let error = if begun.elapsed() > 2 * time_of_write { last } else { error };
+                    return Err(self.error("write", name, &error));
+                }
             };
             match there {
                 Some((found, version)) if found == content => return Ok(Some(version)),
@@ -400,7 +406,7 @@ impl ObjectStorage {
         let begun = tokio::time::Instant::now();
         let mut pause = Duration::from_millis(100);
         loop {
-            let answer = self.record_result(policy, call(Arc::clone(self.store_for(policy))).await);
+            let answer = self.recorded(call(Arc::clone(self.store_for(policy)))).await;
             let broken = answer.as_ref().is_err_and(storage_error::is_connection_error) && self.folder().is_none();
             if !broken || begun.elapsed() > MID_RESPONSE_RETRY_TIME {
                 return answer;
@@ -414,19 +420,19 @@ impl ObjectStorage {
     fn store_for(&self, policy: RetryPolicy) -> &Arc<dyn ObjectStore> {
         match &self.backend {
             Backend::Folder(inner, _) => inner,
-            Backend::Url(client, _) => client.client_for(self.effective_policy(policy)),
+            Backend::Url(client, _) if self.policy == RetryPolicy::Short => client.client_for(RetryPolicy::Short),
+            Backend::Url(client, _) => client.client_for(policy),
         }
     }
 
-    fn record_result<T>(&self, policy: RetryPolicy, result: object_store::Result<T>) -> object_store::Result<T> {
+    /// Result of a request. The client learns from it whether the server answers.
+    async fn recorded<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
+        let begun = tokio::time::Instant::now();
+        let result = request.await;
         if let Backend::Url(client, _) = &self.backend {
-            client.record_result(self.effective_policy(policy), &result);
+            client.record_result(begun.elapsed(), &result);
         }
         result
-    }
-
-    fn effective_policy(&self, policy: RetryPolicy) -> RetryPolicy {
-        if self.policy == RetryPolicy::Short { RetryPolicy::Short } else { policy }
     }
 
     /// Blocks until `work` is done: on this thread for files, on the runtime of the clients for requests.
